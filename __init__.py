@@ -1,3 +1,5 @@
-"""jobc compiles one training job, written as Hydra overrides, into the launch files of a cluster. Imports nothing."""
+"""jobc compiles one training job, written as Hydra overrides, into a cluster's launch files. This file imports
+nothing.
+"""
 
 __version__ = "0.1.0"

@@ -5,7 +5,7 @@ import sys
 
 
 def main() -> int:
-    """Take the current folder, which `python -m` puts first, off the import path. Run the command line."""
+    """Remove the current folder, which `python -m` puts first, from the import path, and run the command line."""
     if not getattr(sys.flags, "safe_path", False) and sys.path[0] in (
         "",
         working_directory(),
@@ -19,7 +19,7 @@ def main() -> int:
 def working_directory() -> str:
     try:
         return os.getcwd()
-    except FileNotFoundError:  # somebody removed it
+    except FileNotFoundError:  # the folder was removed
         return ""
 
 

@@ -1,1 +1,1 @@
-"""The compiler: Hydra overrides in, one directory of launch files out. It does not know backends by name."""
+"""The compiler turns Hydra overrides into one directory of launch files. No backend's name appears in the compiler."""

@@ -1,7 +1,7 @@
 """Use bash as a parser: check and print a script's syntax without running any of it.
 
-In:  a script's text, possibly hostile
-Out: whether bash can parse it or why not, and its commands in bash's own layout
+In:  a script's text, possibly hostile.
+Out: whether bash can parse it or why not, and its commands in bash's own layout.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def syntax_error(script: str) -> str | None:
 def statements(script: str) -> list[str] | None:
     """Return a script's commands as `declare -f` prints them, without comments; None if bash cannot parse it.
 
-    The script becomes the body of a function that is printed and never called. It must be complete, so that no `}` in
-    it can end that body.
+    The script becomes the body of a function that is printed and never called. The script must be syntactically
+    complete, so that no `}` in it can end that body.
     """
     if not parses(script):
         return None

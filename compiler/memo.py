@@ -1,4 +1,4 @@
-"""Cache the results of pure functions, because the points of a sweep have most of their parts in common."""
+"""Cache the results of pure functions, because the points of a sweep have most parts in common."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Memo(Generic[T]):
 class MemoOfObject(Generic[T]):
     """Cached results of one pure function of immutable objects, by object identity. Keeps the objects alive.
 
-    For values that are slow to compare, or equal but printed differently, such as 1 and True.
+    For values that are slow to compare, or that are equal but printed differently, such as 1 and True.
     """
 
     def __init__(self, most: int) -> None:

@@ -1,4 +1,4 @@
-"""Read small untrusted files in the compiler, with runtime/system/untrusted_files.py, which also runs on nodes."""
+"""Read small untrusted files in the compiler. Based on runtime/system/untrusted_files.py, which also runs on nodes."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ __all__ = [
 
 
 def require_shallow_yaml(path: str | Path, text: str, max_depth: int = MOST_DEPTH) -> None:
-    """Raise Unreadable for YAML that is nested deeper, on which libyaml's composer overflows the C stack.
+    """Raise Unreadable for YAML nested deeper than max_depth, which could overflow the C stack in libyaml's composer.
 
     Raises yaml.YAMLError for text that is not YAML.
     """
     import yaml
 
-    if sum(map(text.count, "[{-:?")) <= max_depth:  # each level needs one of them
+    if sum(map(text.count, "[{-:?")) <= max_depth:  # each nesting level needs one of these characters
         return
     depth = 0
     for event in yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .untrusted_files import MIB, Unreadable, open_regular
 
-SETTLED_S = 2  # age from which a file's time stamp tells a later change, on file systems that count seconds
+SETTLED_S = 2  # a file this old gets a new time stamp when it changes, even on file systems that count in seconds
 _LARGEST = 4 * MIB
 _DIGEST_BYTES = 32
 

@@ -1,4 +1,4 @@
-"""Counted campaigns: how often a claim of the README held when it was tried many times. `make prove` runs them.
+"""Campaigns: how often a claim from the README held when it was tested many times. `make prove` runs them.
 
-One file per campaign, each with a CAMPAIGN (campaign.py); the results are lines of docs/proof/NAME.jsonl.
+There is one file per campaign, with a CAMPAIGN (campaign.py); its results are the lines in docs/proof/NAME.jsonl.
 """

@@ -139,7 +139,7 @@ def main(words: Sequence[str], campaigns: Sequence[Campaign] = CAMPAIGNS) -> int
 
 
 def complete(campaign: Campaign, count: int, into: Path) -> None:
-    """Make the trials below `count` that were not made yet. The folder of a trial that did not hold is kept."""
+    """Run the trials below `count` that have not been run yet. The folder of a failed trial is kept."""
     path = lines_file(into, campaign)
     done_trials = {line["trial"] for line in read(path)}
     work = Path(tempfile.mkdtemp(prefix=f"jobc-prove-{campaign.name}-"))
@@ -162,7 +162,7 @@ def complete(campaign: Campaign, count: int, into: Path) -> None:
 
 
 def make_trial(campaign: Campaign, number: int, folder: Path) -> Line:
-    """The line of one trial. Whatever goes wrong in it counts against the claim."""
+    """Run one trial and return its line. Any error in the trial counts against the claim."""
     try:
         outcome = {"ok": True, **campaign.run(number, folder)}
     except Failed as failure:
@@ -173,7 +173,7 @@ def make_trial(campaign: Campaign, number: int, folder: Path) -> Line:
 
 
 def anonymous(said: Any, folder: Path) -> Any:
-    """`said`, values of JSON, without the names of this machine and its folders."""
+    """Return a JSON value without the names of this machine and its folders."""
     if isinstance(said, Mapping):
         return {key: anonymous(value, folder) for key, value in said.items()}
     if isinstance(said, (list, tuple)):
@@ -201,7 +201,7 @@ def commit() -> str:
 
 
 def remove(folder: Path) -> None:
-    """The copies of an artifact in a run are read-only."""
+    """Remove a folder, even though a run's copies of the artifact are read-only."""
     for parent, folders, _ in os.walk(folder):
         for name in folders:
             path = Path(parent, name)
@@ -211,8 +211,8 @@ def remove(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    for number in (signal.SIGINT, signal.SIGTERM):  # also behind `&`, where a shell has SIGINT ignored
-        signal.signal(number, signal.default_int_handler)  # so that a trial ends what it has started
+    for number in (signal.SIGINT, signal.SIGTERM):  # even after `&`, where a shell ignores SIGINT
+        signal.signal(number, signal.default_int_handler)  # so that a trial ends the processes that it has started
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:

@@ -1,4 +1,6 @@
-"""A disk that is full, without inodes, read-only or broken costs checkpoints, not the training and not the old ones."""
+"""A disk that is full, out of inodes, read-only or broken costs new checkpoints, but neither the training nor old
+ones.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs on the hosts of the test bed: compiled here, started by their scripts on the login host, watched by files."""
+"""Jobs on the test bed's hosts: compiled on this machine, started on the login host, and watched through files."""
 
 from __future__ import annotations
 
@@ -31,21 +31,23 @@ _up: dict[str, Cluster] = {}
 
 
 def cluster(shape: Shape, folder: Path) -> Cluster:
-    """A cluster of that shape whose hosts see `folder`, mended. One is up at a time; trials of one folder share it."""
+    """Return a repaired cluster of that shape whose hosts can access `folder`. Only one cluster is running at a time;
+    trials in the same folder share it.
+    """
     shape = replace(shape, visible=(*shape.visible, folder.parent))
     if repr(shape) in _up:
         _up[repr(shape)].mend()
     else:
         close()
         parent = Path(tempfile.mkdtemp(prefix="jobc-bed-"))
-        parent.chmod(0o711)  # for the test bed's user who is not root
+        parent.chmod(0o711)  # for the test bed's user, who is not root
         _up[repr(shape)] = Cluster(parent / "rack", shape)
     return _up[repr(shape)]
 
 
 @atexit.register
 def close() -> None:
-    """End the cluster and its files; those of a trial that failed lie in its own folder."""
+    """Stop the cluster and remove its files; a failed trial's files are in the trial's own folder."""
     while _up:
         _, old = _up.popitem()
         old.close()
@@ -54,7 +56,7 @@ def close() -> None:
 
 @dataclass
 class BedJob:
-    """One artifact in a project folder that all hosts see."""
+    """One artifact in a project folder that all hosts can access."""
 
     cluster: Cluster
     project: Path
@@ -66,7 +68,7 @@ class BedJob:
     def make(
         cls, cluster: Cluster, project: Path, way: str, *overrides: str, command: Sequence[str] | None = None
     ) -> BedJob:
-        """command: words; a first word that is a file of prove/ is copied into the project."""
+        """command: words; if the first word is a file in prove/, it is copied into the project."""
         project.mkdir(parents=True, exist_ok=True)
         if command:
             source = Path(__file__).with_name(command[0])
@@ -83,7 +85,7 @@ class BedJob:
         timeout_s: float = TIMEOUT_S,
         env: Mapping[str, str] | None = None,
     ) -> tuple[int, str]:
-        """A verb of the artifact, on the login host: its exit code, and what it said."""
+        """Run one of the artifact's verbs on the login host, and return its exit code and output."""
         command = [str(self.artifact / "jobctl"), verb, *words]
         done = self.cluster.login.run(command, cwd=self.project, timeout_s=timeout_s, env=env)
         output = done.stdout + done.stderr
@@ -92,11 +94,13 @@ class BedJob:
         return done.returncode, output
 
     def start(self, *words: str, env: Mapping[str, str] | None = None) -> None:
-        """Submitted, and left alone."""
+        """Submit the job, and do not wait for it."""
         self("submit", *([] if self.way == "slurm" else ["--detach"]), *words, check=True, env=env)
 
     def follow(self) -> None:
-        """Submitted in the foreground, as by a user who watches; Ctrl-C works, also when this runs with `&`."""
+        """Submit the job in the foreground, like a user who watches it. Ctrl-C works even if this program runs after
+        `&`.
+        """
         command = [str(self.artifact / "jobctl"), "submit"]
         self.follower = self.cluster.login.popen(
             ["env", "--default-signal=INT", *command], cwd=self.project, stdout=subprocess.DEVNULL
@@ -104,22 +108,22 @@ class BedJob:
 
     @property
     def run(self) -> Path:
-        """The folder of its only run."""
+        """Return the folder of the job's only run."""
         (run,) = (file.parents[1] for file in self.project.glob("runs/*/*/state/run"))
         return run
 
     def host(self, node: int) -> str:
-        """The name of the host that is this node, in the newest attempt."""
+        """Return the name of this node's host in the newest attempt."""
         return keys(self.run / f"state/node_{node:02}")["host"]
 
     @property
     def job_id(self) -> str:
-        """Slurm's, of the newest attempt."""
+        """Return Slurm's job ID for the newest attempt."""
         files = [file for file in self.run.glob("state/job_*") if "." not in file.name]  # not one being written
         return keys(max(files, key=lambda file: int(file.name.split("_")[1])))["job_id"]
 
     def state(self) -> str:
-        """Slurm's word for the job: RUNNING, PENDING, …; "" when it has forgotten it, or never had it."""
+        """Return the job's state in Slurm: RUNNING, PENDING, …; "" if Slurm has forgotten the job or never had it."""
         if self.way != "slurm":
             return ""
         output = self.cluster.login.run(["scontrol", "show", "job", self.job_id]).stdout
@@ -130,7 +134,7 @@ class BedJob:
         return self("status")[1].count("live") == 0 and self.state() not in ("RUNNING", "COMPLETING", "PENDING")
 
     def steps(self) -> list[tuple[int, int]]:
-        """(attempt, step) of each training step that rank 0 has done, in order of time."""
+        """Return (attempt, step) for each training step that rank 0 has completed, in chronological order."""
         file = self.run / "metrics" / "rank_00.jsonl"
         lines = [line for line in read(file) if "loss" in line] if file.exists() else []
         return [(int(str(line["attempt"])), int(str(line["step"]))) for line in lines]
@@ -148,7 +152,7 @@ class BedJob:
             raise RuntimeError(f"{error}; {self('status')[1]}{self.said()[-2500:]}") from error
 
     def wait_for_rank_words(self, ranks: int, word: str) -> None:
-        """Until the log of each rank has it."""
+        """Wait until each rank's log contains the word."""
 
         def have_said() -> bool:
             logs = self.project.glob("runs/*/*/logs/rank_*.log")
@@ -157,7 +161,7 @@ class BedJob:
         self.wait(have_said, f"{word!r} of {ranks} ranks")
 
     def said(self) -> str:
-        """Return the logs of the job and its nodes."""
+        """Return the logs of the job and of its nodes."""
         logs = sorted([*self.run.glob("logs/slurm-*.log"), *self.run.glob("logs/node_*.log")])
         return "".join(f"--- {log.name}\n{text(log)[-1500:]}" for log in logs)
 
@@ -165,7 +169,7 @@ class BedJob:
         return [host.hostname for host in self.cluster.nodes if any(map(self.has_started, host.processes()))]
 
     def has_started(self, seen: Seen) -> bool:
-        """Is that process one of this job? An engine's own daemons are not."""
+        """Return whether the process belongs to this job. An engine's own daemons do not."""
         return str(self.project) in seen.command or seen.environment.get("JOBC_RUN_DIR", "").startswith(
             str(self.project)
         )
@@ -177,7 +181,7 @@ def losses(run: Path) -> list[object]:
 
 
 def weights(run: Path) -> str:
-    """The hash that the end of a training prints."""
+    """Return the hash that is printed at the end of training."""
     log = text(run / "logs" / "node_00.log")
     hashes: list[str] = re.findall(r"sha256 (\w{64})", log)
     if not hashes:

@@ -1,4 +1,4 @@
-"""Stand-in for a training script, without torch: the ranks meet at MASTER_PORT, say `up`, and wait.
+"""Stand-in for a training script, without torch: the ranks connect through MASTER_PORT, print `up`, and wait.
 
 saves     SIGTERM: takes 0.3 s to "save", prints `saved`, exits with 75
 ignores   SIGTERM changes nothing
@@ -16,7 +16,9 @@ head, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
 
 
 def meet() -> None:
-    """Rank 0 listens, as torch's store does; each of the others says its number and its run, and is answered."""
+    """Connect the ranks: rank 0 listens, as torch's store does; each other rank sends its number and its run, and gets
+    a reply.
+    """
     run = os.environ["JOBC_RUN_DIR"]
     if rank == 0:
         with socket.create_server(("", port), reuse_port=False) as server:

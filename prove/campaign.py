@@ -1,4 +1,4 @@
-"""A campaign is a claim and a trial that can be repeated from its number."""
+"""Define campaigns: a claim, and a trial that can be repeated from its number."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-Line = dict[str, Any]  # one trial as it is kept: `trial`, `ok`, `versions`, and what the campaign measured
+Line = dict[str, Any]  # a trial's stored result: `trial`, `ok`, `versions`, and what the campaign measured
 
 
 class Failed(Exception):
-    """The claim did not hold; the text says how. `measured` is kept all the same."""
+    """Raised if the claim did not hold; the text explains why. `measured` is kept nevertheless."""
 
     def __init__(self, why: str, **measured: Any) -> None:
         super().__init__(why)
@@ -19,7 +19,7 @@ class Failed(Exception):
 
 
 def expect(condition: bool, why: str, **measured: Any) -> None:
-    """Raises Failed when the claim does not hold."""
+    """Raise Failed if the condition, and thus the claim, does not hold."""
     if not condition:
         raise Failed(why, **measured)
 
@@ -41,7 +41,7 @@ def k_of_n_by(key: str) -> Callable[[Sequence[Line]], str]:
 
 @dataclass(frozen=True)
 class Campaign:
-    """A claim and how it is tried.
+    """A claim, and how it is tested.
 
     claim   what should be true, for the page
     trial   what one trial does and checks, for the page

@@ -23,7 +23,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 
 
 def measure(pairs: int) -> dict[str, Any]:
-    """The rows of the benchmark's table, (min, median): CPU milliseconds, and the ratio."""
+    """Return the rows of the benchmark's table, each as (min, median): CPU milliseconds, and the ratio."""
     command = [sys.executable, str(BENCH), "--pairs", str(pairs)]
     table = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[1:]
     numbers = [[float(word) for word in re.findall(r"\s(\d+(?:\.\d+)?)(?=\s|$)", row)[:2]] for row in table]

@@ -1,4 +1,4 @@
-"""A node's link is cut: for five seconds nobody minds, for good an error says which node it is."""
+"""A node's link is cut: for five seconds, nothing happens; permanently, an error names the node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .campaign import Campaign, expect, k_of_n_by
 from .lost_node import END_S, OVERRIDES, SHAPE, STEP_TIMEOUT_S
 
 KINDS = [(way, seconds) for seconds in (5, None) for way in ("slurm", "ssh")]
-STEPS = 400  # enough to be in the middle of when the link comes back
+STEPS = 400  # enough steps for the training to be still running when the link comes back
 TRAINING = (*OVERRIDES, f"loop.steps={STEPS}", "checkpoint.every_steps=100", "lifecycle.max_requeues=0")
 
 
@@ -52,12 +52,12 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     expect(ended_s <= END_S, f"the others ended after {ended_s} s", **measured)
     job.wait(
         lambda: not job.nodes_with_processes(), "the end of all processes", 30
-    )  # supervisors exit after they say so
+    )  # supervisors exit after they have reported this
     return measured
 
 
 def reference(folder: Path) -> str:
-    """The hash of the weights when nobody disturbs; made once per call of the campaign."""
+    """Return the hash of the weights of an undisturbed training, which runs once per call of the campaign."""
     cache = folder.parent / "whole.txt"
     if not cache.exists():
         job = BedJob.make(cluster(SHAPE, folder), folder.parent / "whole", "slurm", *TRAINING)

@@ -1,4 +1,4 @@
-"""A damaged file of the newest checkpoint: noticed, named, and the checkpoint before it used."""
+"""A damaged file in the newest checkpoint is detected and named, and the previous checkpoint is used."""
 
 from __future__ import annotations
 

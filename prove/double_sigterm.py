@@ -41,7 +41,7 @@ def stop_stand_in(chance: random.Random, folder: Path, launcher: str) -> dict[st
 
 
 def stop_trainer(chance: random.Random, folder: Path) -> dict[str, Any]:
-    """The only checkpoint is the one that the signal asked for."""
+    """Stop the trainer, whose only checkpoint is then the one that the signal requested."""
     overrides = [*MICRO, "launcher=torchrun", f"loop.steps={STEPS}", f"checkpoint.every_steps={STEPS}"]
     with Job(folder, overrides) as job:
         job.submit()

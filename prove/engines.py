@@ -1,6 +1,6 @@
-"""Run one job without a host list: in pods, and on machines that SkyPilot gets from the test bed's Slurm.
+"""Run one job without a host list: in pods, and on machines that SkyPilot allocates in the test bed's Slurm.
 
-In   the test bed's cluster, an empty folder that its hosts see, words of the spec
+In   the test bed's cluster, an empty folder that its hosts can access, words of the spec
 Out  the folder of the run, which exited with 0
 """
 
@@ -17,11 +17,11 @@ from jobc.tests.testbed import Cluster
 
 HAS_SKYPILOT = SKY.name != ""
 NO_SKYPILOT = "skypilot: JOBC_SKY names no environment with SkyPilot; make prove takes that of make test-sky"
-VISIBLE = (SKY,) if HAS_SKYPILOT else ()  # for the Shape of the cluster
+VISIBLE = (SKY,) if HAS_SKYPILOT else ()  # for the cluster's Shape
 
 
 def on_pods(bed: Cluster, folder: Path, *words: str) -> Path:
-    """The manifests applied with kubectl, by the pod runner of the tests."""
+    """Apply the manifests with kubectl, using the tests' pod runner."""
     folder.mkdir()
     with PodRunner(bed) as runner:
         job = Rack(runner, folder).make("code=image", *words)
@@ -32,7 +32,7 @@ def on_pods(bed: Cluster, folder: Path, *words: str) -> Path:
 
 
 def on_skypilot(bed: Cluster, folder: Path, *words: str) -> Path:
-    """`sky launch`, and `sky down` after it."""
+    """Run `sky launch`, and then `sky down`."""
     folder.mkdir()
     storage = folder / "storage"
     compiled = compile_job(Request((*ON_BED, f"storage.root={storage}", "name=proof", *words)))

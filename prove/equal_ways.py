@@ -1,4 +1,4 @@
-"""Run the same job through every backend and every way to reach several hosts: the same bits."""
+"""Run the same job through every backend and every way to reach several hosts, with bit-identical results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LAUNCHES = {
 
 
 def run(number: int, folder: Path, nodes: int = 4, names: Collection[str] = tuple(LAUNCHES)) -> dict[str, Any]:
-    """names: of LAUNCHES, those to try"""
+    """names: keys of LAUNCHES to try"""
     bed = cluster(SHAPE, folder)
     left_out = [] if HAS_SKYPILOT or "skypilot" not in names else [NO_SKYPILOT]
     tried = [name for name in LAUNCHES if name in names and not (left_out and name == "skypilot")]

@@ -1,12 +1,12 @@
 """Find wrong lines by execution: run the artifact tests on code that emits the changed line.
 
-In   a golden case, one of its scripts, and the lines that this script has as a mutant
-Out  the first test that fails, "" when none does
+In   a golden case, one of its scripts, and the script's lines as a mutant
+Out  the first test that fails, "" if none does
 
-A mutant is judged in a copy of this checkout. There the template of the line is changed by the same words, which counts
-only when the case then compiles to the mutant, byte for byte. Then those tests run that execute the line (reach.py),
-some that run much of the script in little time, and the quickest: what they expect is written in them, and none of
-them reads a golden. One that fails is run again with the line as it was, and must pass.
+A mutant is judged in a copy of this checkout. There, the line's template is changed in the same way, which counts only
+if the case then compiles to exactly the mutant. Then the following tests run: those that execute the line (reach.py),
+some that run much of the script in little time, and the fastest. Their expectations are in the tests themselves; none
+of them reads a golden. A test that fails is run again with the original line, and must pass.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ TESTS = tuple(f"tests/{name}.py" for name in (
     "runtime/test_caches", "runtime/test_exit_codes", "runtime/test_launchers", "runtime/test_restarts",
     "runtime/test_runs", "runtime/test_stopping",
 ))  # fmt: skip
-MUCH, QUICK, MOST_S = 5, 3, 30.0  # tests for one mutant of either kind, and seconds of each but the first
-TIMEOUT_S = 120  # of one test that hangs
+MUCH, QUICK, MOST_S = 5, 3, 30.0  # tests for one mutant of either kind, and seconds for each but the first
+TIMEOUT_S = 120  # timeout for a test that hangs
 COMPILE = (
     "import sys; from pathlib import Path; from jobc.compiler.pipeline.compile import compile_job;"
     "from jobc.compiler.testing.golden import read_case; case, path = sys.argv[1:];"
@@ -52,7 +52,7 @@ def executed(
     after: Sequence[str],
     tests: Callable[[], Sequence[Reach]] | None = None,
 ) -> str:
-    """before, after: the lines of the file. tests: among which to choose, else all of TESTS."""
+    """before, after: the file's lines. tests: tests to choose from, else all of TESTS."""
     rows = compile_job(read_case(case)).source_map.files[path]
     index = next(i for i, (a, b) in enumerate(zip(before, [*after, ""], strict=False)) if a != b)
     match = re.fullmatch(r"jobc:(.*\.j2):(\d+)", rows[index][1])
@@ -74,7 +74,7 @@ def executed(
 def _templates(
     lines: Sequence[str], here: int, before: Sequence[str], after: Sequence[str], at: int
 ) -> Iterator[list[str]]:
-    """The template with the same change: it drops the line, exchanges it with the next, or alters it."""
+    """Return the template with the same change: the line is dropped, swapped with the next one, or altered."""
     line = lines[here]
     if len(after) < len(before):
         yield [*lines[:here], *lines[here + 1 :]]
@@ -95,7 +95,7 @@ def _templates(
 
 
 def _alike(one: str, other: str) -> int:
-    """Letters that both begin with."""
+    """Return the length of the common prefix."""
     return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
@@ -107,7 +107,9 @@ def _compiles_to(place: Path, case: Path, path: str) -> str:
 
 
 def _chosen(tests: Sequence[Reach], path: str, lines: Sequence[str], at: int) -> list[str]:
-    """Names of tests that run the line; of one that bash's trace has not, of the nearest lines that it has."""
+    """Return the names of tests that run the line or, if bash's trace lacks the line, those that run the nearest traced
+    lines.
+    """
     rendered_lines = {line.strip() for line in lines}
     runs = [(test, _lines_of(test, f"{path}:")) for test in tests]
     for near in range(len(lines)):
@@ -141,7 +143,7 @@ def _known() -> tuple[Reach, ...]:
 
 
 def _failing(place: Path, tests: Sequence[str]) -> str:
-    """The first test that fails."""
+    """Return the first test that fails."""
     if not tests:
         return ""
     result = run_tests(place, "-x", f"--timeout={TIMEOUT_S}", f"--basetemp={place.parent / 'base'}", *tests)

@@ -1,4 +1,4 @@
-"""The exit code of a rank, seen where a scheduler sees it: at jobctl submit, through each launcher."""
+"""A rank's exit code, as a scheduler sees it: at jobctl submit, through each launcher."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .job import STAND_IN, Job
 
 LAUNCHERS = ("spawn", "torchrun")
 FAILURES = [code for code in PRIORITY if code not in (0, 75)]
-ENDS = [*product((0, 75), ["all"]), *product(FAILURES, ["0", "1"])]  # (code, which rank ends with it)
+ENDS = [*product((0, 75), ["all"]), *product(FAILURES, ["0", "1"])]  # (code, the rank that exits with it)
 COMBINATIONS = list(product(LAUNCHERS, ENDS))
 
 

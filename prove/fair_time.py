@@ -1,7 +1,7 @@
-"""Time that a command takes for itself: CPU seconds of it and what it started, and seconds in which all of them wait.
+"""Measure a command's own time: CPU seconds of the command and its descendants, and seconds in which all of them wait.
 
-Seconds in which one of them is ready to run, and the machine runs somebody else, do not count: a limit on this time
-holds on a busy machine as well. A wait for a pipe, a lock, a disk or `sleep` counts.
+Seconds in which one of them is ready to run, but the machine runs other processes, do not count, so a limit on this
+time also holds on a busy machine. A wait for a pipe, a lock, a disk or `sleep` counts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Process:
-    """A line of /proc/PID/stat: state, parent, and CPU seconds with those of children that were waited for."""
+    """A line of /proc/PID/stat: state, parent, and CPU seconds, including those of children that were waited for."""
 
     pid: int
     state: str
@@ -30,7 +30,7 @@ class Process:
 
 
 class TookTooLong(Exception):
-    """The command was killed; `output` is what it had printed."""
+    """Raised after the command was killed; `output` is what it had printed."""
 
     def __init__(self, output: str) -> None:
         super().__init__("took too long")
@@ -38,7 +38,9 @@ class TookTooLong(Exception):
 
 
 def run(command: Sequence[str], limit_s: float, log: Path, **how: object) -> tuple[int, str, float]:
-    """Exit code, output and fair seconds. `log` takes the output; `how` goes to Popen. Raises TookTooLong."""
+    """Return exit code, output and fair seconds. `log` receives the output; `how` is passed to Popen. Raises
+    TookTooLong.
+    """
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, **how
@@ -72,7 +74,7 @@ def kill(pid: int) -> None:
 
 
 def descendants(root: int) -> list[Process]:
-    """The process `root` and all below it."""
+    """Return the process `root` and all its descendants."""
     children: dict[int, list[Process]] = {}
     members = []
     for folder in Path("/proc").iterdir():

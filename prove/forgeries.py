@@ -1,7 +1,7 @@
-"""Forged input, drawn by a random generator: run folders, artifacts, checkpoints, metrics and specs of an attacker.
+"""Forge input at random: an attacker's run folders, artifacts, checkpoints, metrics and specs.
 
-Each function damages what it is given so that a reader who evaluates, follows or trusts it would run the command that
-creates the file `mark`, read a file outside the folder, loop forever or fill the memory.
+Each function damages its input so that a reader that evaluates, follows or trusts it would run the command that creates
+the file `mark`, read a file outside the folder, loop forever or run out of memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ SPARSE_BYTES = 300_000_000
 
 
 def commands(mark: Path) -> list[str]:
-    """Texts that run `touch mark` where somebody evaluates them as shell, arithmetic, Python, YAML or a format."""
+    """Return texts that run `touch mark` if they are evaluated as shell, arithmetic, Python, YAML or a format
+    string.
+    """
     touch = f"touch {mark}"
     return [
         f"run[$({touch})]", f"a[0$({touch})]", f"x[`{touch}`]", f"$({touch})", f"`{touch}`", f"1; {touch}",
@@ -32,7 +34,7 @@ def commands(mark: Path) -> list[str]:
 
 
 def oddities(outside: Path) -> list[str]:
-    """Texts that are legal nowhere, or lead out of the folder."""
+    """Return texts that are valid nowhere, or that lead out of the folder."""
     return [
         "", " ", "-1", "08", "0x10", "1e999", "9" * 40, "-" + "9" * 40, "nan", "1" * 5000,
         "\x1b]0;title\x07\x1b[31mred", "\u202etxt", "a\rb", "\x00",
@@ -46,7 +48,9 @@ def text(chance: Random, mark: Path, outside: Path) -> str:
 
 
 def file_name(chance: Random, mark: Path) -> str:
-    """Hostile name of a file. Its command names the mark relative to the working directory, because of the slashes."""
+    """Return a hostile file name. Its command names the mark relative to the working directory, because of the
+    slashes.
+    """
     name = chance.choice(commands(Path(mark.name))).replace("/", "_").strip()
     return name[:200] or "-"
 
@@ -104,7 +108,7 @@ def edit_lines(path: Path, chance: Random, mark: Path, outside: Path) -> None:
 
 
 def forge_files(files: Sequence[Path], chance: Random, mark: Path, outside: Path) -> list[str]:
-    """Damage one to three of the files; their names."""
+    """Damage one to three of the files, and return their names."""
     chosen = chance.sample(list(files), min(len(files), chance.choice((1, 1, 2, 3))))
     for path in chosen:
         if chance.random() < 0.65:
@@ -124,7 +128,9 @@ def text_files(folder: Path, *skipped: str) -> list[Path]:
 
 
 def forge_run(run: Path, chance: Random, mark: Path, outside: Path) -> list[str]:
-    """State, exit codes, metrics and names in a run folder. The copy of the artifact, which is run, stays unchanged."""
+    """Forge state, exit codes, metrics and names in a run folder. The artifact's copy, which is run, stays
+    unchanged.
+    """
     if chance.random() < 0.3:
         parent = run / chance.choice(
             ("artifact", "state", "exit", "exit/0", "starts", "control", "checkpoints", "metrics")
@@ -138,7 +144,9 @@ def forge_run(run: Path, chance: Random, mark: Path, outside: Path) -> list[str]
 
 
 def forge_artifact(artifact: Path, chance: Random, mark: Path, outside: Path) -> list[str]:
-    """Any of its files, scripts included: nothing of an artifact may run until it is started."""
+    """Forge any of an artifact's files, including scripts, because nothing in an artifact may run until it is
+    started.
+    """
     machine = text_files(artifact / ".jobc")
     files = machine if chance.random() < 0.6 else text_files(artifact)
     return forge_files(files, chance, mark, outside)
@@ -171,7 +179,7 @@ def forge_metrics(run: Path, chance: Random, mark: Path, outside: Path) -> list[
 
 
 class Exploit:
-    """Runs a command when it is unpickled."""
+    """An object that runs a command when it is unpickled."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -181,7 +189,9 @@ class Exploit:
 
 
 def forge_checkpoint(run: Path, chance: Random, mark: Path, outside: Path) -> list[str]:
-    """Pickles that run a command, manifests of other files, links out of the folder; with hashes that fit."""
+    """Forge a checkpoint with matching hashes: pickles that run a command, manifests of other files, links out of the
+    folder.
+    """
     folders = sorted((run / "checkpoints").glob("step_*"))
     folder = chance.choice(folders)
     name = chance.choice(("weights.pt", "optimizer.pt", "rng.pt", "state.json"))
@@ -206,7 +216,7 @@ def forge_checkpoint(run: Path, chance: Random, mark: Path, outside: Path) -> li
 
 
 def _seal(folder: Path, more: dict[str, Path]) -> None:
-    """Rewrite the manifest so that every hash in it fits what lies there."""
+    """Rewrite the manifest so that every hash in it matches the files."""
     path = folder / "MANIFEST.json"
     tree = json.loads(path.read_text())
     files = {name: folder / name for name in tree["files"]}

@@ -1,4 +1,4 @@
-"""SIGSTOP of one rank: the others name it, leave the stacks of their threads, and end soon after the timeout."""
+"""One rank receives SIGSTOP: the others name it, log their threads' stacks, and exit soon after the timeout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .job import MICRO, Job, descendants, is_running, state_pid
 
 WORLDS = (2, 4)
 TIMEOUT_S, MORE_S = 10, 5
-GRACE_S = 2  # for the frozen rank, which does not hear that it shall end
+GRACE_S = 2  # for the frozen rank, which does not receive the request to end
 OVERRIDES = [
     *MICRO, "launcher=spawn", "loop.steps=100000", "checkpoint.every_steps=1000", "validation.every_steps=100000",
     f"process_group.step_timeout_s={TIMEOUT_S}", f"lifecycle.grace={GRACE_S}s",

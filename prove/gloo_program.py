@@ -1,8 +1,8 @@
-"""A user's own training script as far as restarts go: gloo, all_reduces, and one rank that is killed once.
+"""Stand-in for a user's training script in restarts: gloo, all_reduces, and one rank that is killed once.
 
 gloo_program.py STEPS RANK STEP [prefix]
-RANK    kills itself with SIGKILL before its step STEP, if there is no $MARKS/killed
-prefix  the ranks meet in a store of their own with a prefix for each restart, else in that of init_process_group
+RANK    kills itself with SIGKILL before step STEP, if $MARKS/killed does not exist
+prefix  the ranks use their own store, with a prefix for each restart, instead of init_process_group's
 """
 
 import os

@@ -1,4 +1,6 @@
-"""Forged run folders, artifacts, checkpoints, metrics and specs: nothing is executed, read outside, or hung on."""
+"""Forged run folders, artifacts, checkpoints, metrics and specs: nothing is executed, read outside the folder, or
+hangs.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from .hostile_specs import draw_spec
 from .job import MICRO
 
 KINDS = ("run", "artifact", "checkpoint", "spec", "metrics")
-LIMIT_S = 5.0  # of CPU time and waiting, beyond three times what a command takes on input that is not forged
+LIMIT_S = 5.0  # seconds of CPU time and waiting, beyond three times what a command takes on unforged input
 CANARY = "canary-5f1c0a7e"
 MEMORY_BYTES = 3 << 30
 ARTIFACT = Path("artifacts/proof/local")
@@ -29,9 +31,9 @@ LONGER = ("loop.steps=6",)
 WRONG = re.compile(
     r"Traceback \(most recent call last\)|JC900\d|syntax error|unbound variable|: line \d+: |MemoryError|RecursionError"
 )
-# stop waits for a node on another machine to see the stop mark, as long as the spec gives it, and names that node
+# stop waits for a node on another machine to read the stop mark, for as long as the spec allows, and names that node
 WAITS = re.compile(r"^node \d+ is (on|in another container on) .*: run jobctl stop there, or wait", re.MULTILINE)
-# C0 and C1 control characters but newline and tab, and those that change the direction of text
+# C0 and C1 control characters except newline and tab, and those that change the direction of text
 CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -68,7 +70,7 @@ class Bench:
 
 
 def remove(folder: Path) -> None:
-    """The copies of an artifact in a run are read-only."""
+    """Remove a folder, even though a run's copies of the artifact are read-only."""
     if folder.exists():
         subprocess.run(["chmod", "-R", "u+rwX", str(folder)], check=True)
         shutil.rmtree(folder)
@@ -76,7 +78,7 @@ def remove(folder: Path) -> None:
 
 @cache
 def bench(work: Path) -> Bench:
-    """Return one training job for all trials of a call."""
+    """Return the training job that all trials of a call share."""
     setup = Bench(work / "project", work / "pristine", work / "outside.txt", work / "project" / "MARK", work / "home")
     setup.home.mkdir()
     setup.outside.write_text(f"{CANARY}\n")
@@ -93,7 +95,7 @@ def bench(work: Path) -> Bench:
 
 
 def readers(kind: str, run_id: str) -> list[list[str]]:
-    """The commands that read what the attacker forged."""
+    """Return the commands that read what the attacker forged."""
     verb = {name: [str(ARTIFACT / "jobctl"), name] for name in ("status", "clean", "logs", "stop", "submit")}
     artifact = str(ARTIFACT)
     looks = [verb["status"], [*verb["status"], "--all"], [*verb["clean"], "--keep", "0"]]
@@ -112,7 +114,9 @@ def readers(kind: str, run_id: str) -> list[list[str]]:
 
 
 def execute(command: Sequence[str], place: Bench, limit_s: float) -> tuple[int, str, float]:
-    """Exit code, output and seconds. A command that takes longer than the limit is killed with all that it started."""
+    """Run a command and return its exit code, output and seconds. If it exceeds the limit, it is killed with all its
+    descendants.
+    """
     limited = ["prlimit", f"--data={MEMORY_BYTES}", *command]
     log = place.home.with_name("output.log")
     try:
@@ -125,7 +129,7 @@ def execute(command: Sequence[str], place: Bench, limit_s: float) -> tuple[int, 
 
 
 def judge(command: Sequence[str], place: Bench, limit_s: float) -> None:
-    """Raise Failed where the forged input got through this command."""
+    """Raise Failed if the forged input had an effect through this command."""
     _, output, _ = execute(command, place, limit_s)
     words = " ".join(command)[:200]
     expect(not place.mark.exists(), f"{words}: the forged text was executed")
@@ -138,7 +142,7 @@ def judge(command: Sequence[str], place: Bench, limit_s: float) -> None:
 
 @cache
 def usual_s(work: Path, kind: str) -> dict[str, float]:
-    """Seconds of each reading command on what nobody forged."""
+    """Return the seconds that each reading command takes on unforged input."""
     setup = bench(work)
     setup.reset()
     return {" ".join(words): execute(words, setup, 120)[2] for words in readers(kind, setup.run.name)}

@@ -1,4 +1,4 @@
-"""Specs as an attacker would publish them: words and config files that read the machine, break out, or explode."""
+"""Draw specs that an attacker might publish: words and config files that read the machine, break out, or explode."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ENVIRONMENT = (
 
 
 def draw_spec(project: Path, outside: Path, mark: Path, home: Path, chance: Random) -> list[str]:
-    """Write config files into `project`; the words of the command line."""
+    """Write config files into `project`, and return the words of the command line."""
     kind = chance.choice((_environment, _outside, _structure, _structure, _bomb, _defaults, _random))
     return [*chance.choice(BACKENDS), *kind(project, outside, mark, home, chance)]
 

@@ -1,4 +1,4 @@
-"""A job as its user has it: compiled by `jobc`, started by its jobctl submit, watched through its run folder."""
+"""A job from its user's perspective: compiled by `jobc`, started by jobctl submit, watched through its run folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 from jobc.runtime.system.untrusted_files import Unreadable
 from jobc.trainer.loop.metrics import read, training_steps
 
-TIMEOUT_S = 600  # patience, not a claim: a machine may be busy
+TIMEOUT_S = 600  # a generous timeout, not a claim, because the machine may be busy
 STAND_IN = Path(__file__).resolve().with_name("stand_in.py")
 
 # A GPT of 33,000 parameters that trains in a second. Dropout and accumulation have state that a resume could lose.
@@ -30,7 +30,7 @@ MICRO = (
 
 @dataclass
 class Job:
-    """Overrides, and a command or the trainer, compiled in `folder`."""
+    """A job, compiled in `folder` from overrides and a command or the trainer."""
 
     folder: Path
     overrides: Sequence[str]
@@ -43,7 +43,7 @@ class Job:
         return self
 
     def compile(self) -> None:
-        """Into the same artifact; again after `procs` has changed."""
+        """Compile into the same artifact; called again after `procs` has changed."""
         self.folder.mkdir(parents=True, exist_ok=True)
         words = ["name=proof", f"procs={self.procs}", *self.overrides, *(["--", *self.command] if self.command else [])]
         jobc = str(Path(sys.executable).with_name("jobc"))
@@ -61,7 +61,9 @@ class Job:
                 process.wait()
 
     def environment(self) -> dict[str, str]:
-        """The caller's, with this Python in front, and without what an outer run or a cluster profile would add."""
+        """Return the caller's environment with this Python first on PATH, and without what an outer run or a profile
+        would add.
+        """
         outer = {k: v for k, v in os.environ.items() if not k.startswith(("JOBC_", "TORCHELASTIC_", "PET_"))}
         path = f"{Path(sys.executable).parent}{os.pathsep}{outer['PATH']}"
         return {**outer, "PATH": path, "XDG_CONFIG_HOME": str(self.folder / "no_config"), "MARKS": str(self.marks)}
@@ -81,7 +83,7 @@ class Job:
     # ---- start, watch, end
 
     def submit(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """jobctl submit in a session of its own; what it prints goes to a file."""
+        """Run jobctl submit in its own session, with its output in a file."""
         with (self.folder / f"output_{len(self.started)}.log").open("wb") as output:
             process = subprocess.Popen(
                 [str(self.folder / "artifacts/proof/local/jobctl"), "submit", *arguments],
@@ -95,7 +97,7 @@ class Job:
         return self.submit("--resume", self.run_folder.name)
 
     def code(self) -> int:
-        """Exit code of the last jobctl submit, waited for."""
+        """Wait for the last jobctl submit, and return its exit code."""
         return self.started[-1].wait(TIMEOUT_S)
 
     def output(self) -> str:
@@ -103,7 +105,7 @@ class Job:
         return (self.folder / f"output_{len(self.started) - 1}.log").read_text(errors="replace")
 
     def wait_for(self, condition: Callable[[], bool], what: str, pause_s: float = 0.02) -> None:
-        """Raises when jobctl submit ends first, or after TIMEOUT_S."""
+        """Wait for a condition. Raises if jobctl submit ends first, or after TIMEOUT_S."""
         deadline = time.monotonic() + TIMEOUT_S
         while not condition():
             if self.started[-1].poll() is not None and not condition():
@@ -116,7 +118,7 @@ class Job:
         self.wait_for(lambda: all((self.marks / name).exists() for name in names), f"marks {names}")
 
     def wait_for_step(self, step: int) -> None:
-        """Until rank 0 has done `step` or a later one in this attempt, or the attempt has ended well."""
+        """Wait until rank 0 has completed `step` or a later one in this attempt, or the attempt has succeeded."""
         attempt = len(self.started) - 1
         self.wait_for(
             lambda: max(self.steps(attempt), default=0) >= step or self.started[-1].poll() == 0,
@@ -130,14 +132,14 @@ class Job:
         return self.run_folder / "metrics" / f"rank_{rank:02}.jsonl"
 
     def steps(self, attempt: int | None = None) -> list[int]:
-        """The steps that rank 0 has done, in order of time; of all attempts, or of one."""
+        """Return the steps that rank 0 has completed, in chronological order, in all attempts or in one."""
         with contextlib.suppress(FileNotFoundError, Unreadable, ValueError):  # ValueError: there is no run folder yet
             lines = [line for line in read(self.metrics()) if "loss" in line]
             return [int(str(line["step"])) for line in lines if attempt in (None, line["attempt"])]
         return []
 
     def result(self) -> dict[str, Any]:
-        """Return the exact losses of every rank of a finished training, and the hash of the weights."""
+        """Return every rank's exact losses in a finished training, and the hash of the weights."""
         losses = [
             [line["loss_hex"] for _, line in sorted(training_steps(self.metrics(rank)).items())]
             for rank in range(self.procs)
@@ -146,7 +148,7 @@ class Job:
         return {"losses": losses, "sha256": hashlib.sha256(weights).hexdigest()}
 
     def trained(self) -> dict[str, Any]:
-        """Train without interruption; the result."""
+        """Train without interruption, and return the result."""
         self.submit()
         if self.code():
             raise RuntimeError(f"jobctl submit ended with {self.code()}: {self.output()[-2000:]}")
@@ -154,13 +156,13 @@ class Job:
 
 
 def state_pid(run: Path, name: str) -> int:
-    """Process number in state/NAME, such as node_00 (the supervisor) or rank_01 (the wrapper of rank 1)."""
+    """Return the process ID in state/NAME, such as node_00 (the supervisor) or rank_01 (rank 1's wrapper)."""
     keys = dict(line.split("=", 1) for line in (run / "state" / name).read_text().splitlines())
     return int(keys["pid"])
 
 
 def descendants(pid: int) -> list[int]:
-    """All processes below `pid`, parents first."""
+    """Return all descendants of `pid`, parents first."""
     pids = []
     with contextlib.suppress(OSError):
         for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
@@ -169,14 +171,14 @@ def descendants(pid: int) -> list[int]:
 
 
 def is_running(pid: int) -> bool:
-    """There, and not a zombie."""
+    """Return whether the process exists and is not a zombie."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     return False
 
 
 def kill(pid: int) -> bool:
-    """SIGKILL; whether there was something to kill."""
+    """Send SIGKILL, and return whether the process existed."""
     struck = is_running(pid)
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""SIGKILL in the middle of a training, again and again: the resumed run ends with the bits of an uninterrupted one."""
+"""Repeated SIGKILL in the middle of a training: the resumed run's result is bit-identical to an uninterrupted run's."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any
 from .campaign import Campaign, Line, expect, k_of_n_by
 from .job import MICRO, Job, descendants, is_running, kill, state_pid
 
-ANY = 20  # trials in which any process is killed, up to three times; one rank, once, in those after them
+ANY = 20  # trials in which any process is killed, up to three times; in later trials, one rank is killed once
 WORLDS = (2, 4)  # ranks of the latter, in turns
 ONE = 50  # trials of each of them
 STEPS = 30
 OVERRIDES = [*MICRO, "launcher=spawn", f"loop.steps={STEPS}", "checkpoint.every_steps=4", "validation.every_steps=10"]
 VICTIMS = ("rank 0", "rank 1", "supervisor", "all")
-END_S = 20  # for what is left of a run after a kill
+END_S = 20  # timeout for the run's remaining processes after a kill
 
 
 def world_size_of(number: int) -> int:
@@ -70,7 +70,9 @@ def uninterrupted(folder: Path, world_size: int) -> dict[str, Any]:
 
 
 def strike(job: Job, victim: str, chance: random.Random) -> dict[str, Any]:
-    """Kill `victim` and wait until nothing of the run is left; what was done up to then, and how long the rest took."""
+    """Kill `victim`, and wait until all of the run's processes have ended. Return the steps done, and how long the rest
+    took.
+    """
     supervisor = job.started[-1].pid
     family = descendants(supervisor)
     if victim == "all":

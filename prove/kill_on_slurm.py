@@ -1,4 +1,4 @@
-"""SIGKILL of one rank of a job on Slurm: the resumed job ends with the losses and weights of an uninterrupted one."""
+"""One rank of a Slurm job receives SIGKILL: the resumed job has the same losses and weights as an uninterrupted one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGKILL before every system call of a training that saves: a checkpoint is there or not, never half."""
+"""SIGKILL before every system call of a save: a checkpoint is either complete or absent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from .campaign import Campaign, Line, expect
 from .disturbed_saves import disturb
 
-# Those of Linux on x86-64 by which a save changes files, and two that come between them.
+# System calls of Linux on x86-64 with which a save changes files, and two that occur between them.
 SYSCALLS = (
     "rename", "fsync", "mkdir", "symlink", "unlink", "unlinkat", "rmdir", "openat", "close", "write", "getdents64",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The default job learns: bits per byte of unseen Python sources."""
+"""The default job learns, measured in bits per byte of unseen Python sources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .campaign import Campaign, Line, expect
 from .job import Job
 
 GOAL = 4.0
-UNIFORM = 8.0  # bits per byte of a guess that knows nothing
+UNIFORM = 8.0  # bits per byte of a uniform guess
 
 
 def run(number: int, folder: Path) -> dict[str, Any]:
@@ -23,7 +23,9 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 
 
 def train(folder: Path, *overrides: str) -> dict[str, Any]:
-    """Bits per byte: of the first batch, which the untrained model sees, and of held-out files, by step."""
+    """Train, and return the bits per byte of the first batch, which the untrained model sees, and of held-out files, by
+    step.
+    """
     with Job(folder, overrides) as job:
         job.trained()
         lines = list(read(job.metrics()))

@@ -1,4 +1,4 @@
-"""A node goes silent in the middle of a training on Slurm: its cable is pulled, and no packet tells anybody."""
+"""A node goes silent in the middle of a training on Slurm: its cable is pulled, so no packet reports the loss."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOST_S = 900  # Slurm needs up to SlurmdTimeout and two of its rounds to give up
 
 
 def run(number: int, folder: Path) -> dict[str, Any]:
-    """Trial 9 of ten loses the node of the batch script; the others lose the other node."""
+    """Run a trial. Trial 9 of every ten loses the node that runs the batch script; the others lose the other node."""
     bed = cluster(SHAPE, folder)
     undisturbed = reference(folder)
     job = BedJob.make(bed, folder, "slurm", *OVERRIDES)
@@ -56,7 +56,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 
 
 def reference(folder: Path) -> str:
-    """The hash of the weights when nobody disturbs; made once per call of the campaign."""
+    """Return the hash of the weights of an undisturbed training, which runs once per call of the campaign."""
     cache = folder.parent / "undisturbed.txt"
     if not cache.exists():
         job = BedJob.make(cluster(SHAPE, folder), folder.parent / "undisturbed", "slurm", *OVERRIDES)

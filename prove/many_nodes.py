@@ -1,4 +1,4 @@
-"""A job of 10,000 nodes compiles like one of 2; a start of 1,000 hosts keeps to its number of connections."""
+"""A job with 10,000 nodes compiles as fast as one with 2; a start on 1,000 hosts respects its limit on connections."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 
 
 def compiled(backend: str, folder: Path, pairs: int, most_ratio: float = MOST_RATIO) -> dict[str, Any]:
-    """CPU seconds of compile and write, few and many nodes in turn."""
+    """Return the CPU seconds of compiling and writing, for few and many nodes in turn."""
     times: dict[int, list[float]] = {2: [], MANY: []}
     for pair in range(pairs + 1):
         for nodes, cpu_seconds in times.items():
@@ -45,7 +45,7 @@ def compiled(backend: str, folder: Path, pairs: int, most_ratio: float = MOST_RA
             words = ("name=big", f"backend={backend}", f"nodes={nodes}", *hosts)
             started = time.process_time()
             artifact = write_job(compile_job(Request(words, ("train.py",))), folder / f"{nodes}.{pair}")
-            if pair:  # the first one imports
+            if pair:  # the first one includes the imports
                 cpu_seconds.append(time.process_time() - started)
     files = {
         nodes: sorted(path for path in (folder / f"{nodes}.{pairs}").rglob("*") if path.is_file()) for nodes in times
@@ -62,7 +62,9 @@ def compiled(backend: str, folder: Path, pairs: int, most_ratio: float = MOST_RA
 
 
 def fan_out(folder: Path) -> dict[str, Any]:
-    """smoke, which reaches every host first, with a stand-in for ssh that counts those beside it and then fails."""
+    """Run smoke, which first contacts every host, with a stand-in for ssh that counts concurrent connections and then
+    fails.
+    """
     words = ("name=big", "backend=ssh", f"nodes={HOSTS}", f"hosts=node[0001-{HOSTS:04}]", f"backend.fanout={FANOUT}")
     artifact = write_job(compile_job(Request(words, ("train.py",))), folder)
     (folder / "bin").mkdir()

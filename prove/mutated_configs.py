@@ -1,9 +1,9 @@
-"""Broken specs: each compiles, or is answered by diagnostics that say what, where, why and what to type instead.
+"""Broken specs: each compiles, or causes diagnostics that explain what is wrong, where, why, and what to type instead.
 
 A config is a golden's words and file, with one to four mutations by Hypothesis and from a corpus: another type, huge
-numbers, Unicode, cycles, metacharacters of shells, newlines, misspelt keys, mutilated YAML. Of those that compile, bash
-must parse each script, the schemas take each file of an engine, and the command and the variables of launch.sh,
-evaluated by bash, be those of the plan: a value that the shell expanded has changed.
+numbers, Unicode, cycles, metacharacters of shells, newlines, misspelt keys, mutilated YAML. If the config compiles,
+bash must parse each script, the schemas must accept each engine file, and the command and variables in launch.sh,
+evaluated by bash, must equal the plan's: a value that the shell expands would differ.
 
 usage: python -m jobc.prove.mutated_configs SEED COUNT FOLDER     (what one batch found, as JSON)
 """
@@ -141,7 +141,7 @@ def mutated(draw: st.DrawFn) -> Config:
 
 @st.composite
 def typed(draw: st.DrawFn, kind: str) -> str:
-    """A word of the command line."""
+    """Draw a word of the command line."""
     key = draw(st.sampled_from(keys()))
     if kind == "mix":  # of another job, where it made sense
         words = [word for word in read_case(draw(st.sampled_from(cases()))).words if "=" in word]
@@ -150,14 +150,14 @@ def typed(draw: st.DrawFn, kind: str) -> str:
         return f"{key}={draw(numbers)}"
     if kind == "free":
         return f"{draw(st.sampled_from(FREE)).format(draw(names))}={spell(draw(texts))}"
-    if kind == "raw":  # as somebody types it who knows nothing of Hydra's quotes
+    if kind == "raw":  # as typed by someone who does not know Hydra's quoting
         return f"{draw(st.sampled_from(('', '+', '++', '~')))}{key}={draw(texts)}"
     return f"{key}={spell(draw(texts))}"
 
 
 @st.composite
 def written(draw: st.DrawFn) -> str:
-    """A YAML file of some of the spec's sections."""
+    """Draw a YAML file with some of the spec's sections."""
     sections = draw(st.lists(st.sampled_from(keys()).map(lambda key: key.split(".")[0]), min_size=1, max_size=3))
     tree = {section: draw(trees) for section in sections}
     return "# @package _global_\n" + json.dumps(tree, ensure_ascii=False)
@@ -256,7 +256,7 @@ def _changed_values(compiled: Compiled) -> Iterator[str]:
 
 
 def _value_lines(compiled: Compiled) -> dict[str, str]:
-    """Plan key -> the lines of launch.sh that its value is printed in."""
+    """Return plan key -> the lines of launch.sh that contain its value."""
     template = (TEMPLATES / "launch.sh.j2").read_text(encoding="utf-8").split("\n")
     numbers = [n for n, line in enumerate(template, 1) if re.match(r"export {{ name \||  {{ word \|", line)]
     # 1: its last line
@@ -296,7 +296,7 @@ def _limited() -> Iterator[None]:
 
 
 def judge_batch(number: int, count: int, folder: Path) -> dict[str, Any]:
-    """`count` configs of the seed `number`."""
+    """Judge `count` configs drawn from the seed `number`."""
     answers: Counter[str] = Counter()
     codes: Counter[str] = Counter()
     wrong: list[str] = []
@@ -337,7 +337,9 @@ def judge_batch(number: int, count: int, folder: Path) -> dict[str, Any]:
 
 
 def judge_apart(number: int, count: int, folder: Path) -> dict[str, Any]:
-    """judge_batch() in a process of its own: Hypothesis also draws constants of whatever modules are loaded."""
+    """Run judge_batch() in its own process, because Hypothesis also draws constants from any modules that are
+    loaded.
+    """
     command = [sys.executable, "-m", __spec__.name, str(number), str(count), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     expect(done.returncode == 0, done.stderr[-2000:])

@@ -1,4 +1,4 @@
-"""The mutants of `mutations`, of each golden, judged without a start: what nobody had to wait for."""
+"""Judge the mutants from `mutations` for every golden, without executing them, which is fast."""
 
 from __future__ import annotations
 

@@ -1,16 +1,19 @@
 """Check which tests detect a changed line in an emitted file.
 
 Every golden is mutated, one line at a time, by operators named beforehand. Comparison with the golden's text does not
-count, nor does `jobc verify`, which notices every edit: what may notice is bash, ShellCheck, the schemas of Kubernetes
-and SkyPilot, and at last execution: the tests that run such a line (execution.py), each with its own expectations.
+count, and neither does `jobc verify`, which detects every edit. Detection by bash, ShellCheck, the schemas of
+Kubernetes and SkyPilot counts, as does execution: tests that run the line (execution.py), each with its own
+expectations.
 
-The lines of scripts, `script`, are counted apart from those of files that an engine or the trainer reads, `data`.
-`.jobc/job.json`, which jobctl reads, is left out: no template has its lines, so they cannot be executed.
+Lines of scripts (`script`) are counted separately from those of files that an engine or the trainer reads (`data`).
+`.jobc/job.json`, which jobctl reads, is excluded, because its lines are in no template and so cannot be executed.
 
-What means the same as before is set apart by rule (sameness.py), never by hand. Everything else that nothing notices is
-a survivor, messages included, and each is named: `python -m prove mutations --count 0` prints those of the kept lines.
+Mutants that mean the same as the original are excluded by rule (sameness.py), never by hand. Every other undetected
+mutant is a survivor, even in a message, and is named: `python -m prove mutations --count 0` prints those of the kept
+lines.
 
-Execution takes minutes for a mutant, so that campaign draws its goldens; `mutated_goldens` has each, without execution.
+Execution takes minutes per mutant, so this campaign draws a sample of goldens; `mutated_goldens` covers all, without
+execution.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden"
 KUBERNETES = "1.36.0"
 LEFT_OUT = (PROGRAM, "spec.yaml")  # a zip archive, and what nothing on a node reads
 MEANT = "SC2016,SC1003,SC2088"  # as tests/artifacts/test_shellcheck.py: about text that is quoted on purpose
-SCOPES = (  # names that are easily taken for each other
+SCOPES = (  # names that are easily confused
     ("SLURM_ARRAY_JOB_ID", "SLURM_JOB_ID"), ("JOBC_NODE_RANK", "JOBC_ATTEMPT"), ("JOBC_HEAD_ADDR", "JOBC_HEAD_PORT"),
     ("JOBC_RUN_ID", "JOBC_JOB_ID"), ("JOBC_CODE_DIR", "JOBC_PROJECT"), ("JOBC_DOWNLOADS", "JOBC_COMPILED"),
     ("$here", "$project"), ("$rank", "$payload"), ("requests:", "limits:"),
@@ -51,7 +54,7 @@ Sites = Iterator[list[str]]  # the lines of the file with one of them changed
 
 
 def drop_flag(lines: Sequence[str]) -> Sites:
-    """A line that is one option, or one option of a line."""
+    """Drop a line that is one option, or one option in a line."""
     for index, line in enumerate(lines):
         if re.fullmatch(r"\s*(-{1,2}[a-z][\w-]*.*|#SBATCH .*)", line):
             yield [*lines[:index], *lines[index + 1 :]]
@@ -62,7 +65,7 @@ def drop_flag(lines: Sequence[str]) -> Sites:
 
 
 def swap_scope(lines: Sequence[str]) -> Sites:
-    """A name of another scope."""
+    """Replace a name by one from another scope."""
     for index, line in enumerate(lines):
         for name, replacement in SCOPES:
             if not _comment(line) and re.search(rf"{re.escape(name)}(?!\w)", line):
@@ -74,7 +77,7 @@ def swap_scope(lines: Sequence[str]) -> Sites:
 
 
 def change_number(lines: Sequence[str]) -> Sites:
-    """A number that stands alone, or behind = or a colon: one more."""
+    """Increment a number that stands alone, or after = or a colon."""
     for index, line in enumerate(lines):
         match = re.search(r"(?<=[=:@ ])\"?\d+\b(?![.\w])", line)
         if match and not _comment(line):
@@ -83,7 +86,7 @@ def change_number(lines: Sequence[str]) -> Sites:
 
 
 def unquote(lines: Sequence[str]) -> Sites:
-    """The first pair of quotes of a line."""
+    """Remove a line's first pair of quotes."""
     for index, line in enumerate(lines):
         match = re.search(r"\"([^\"]*)\"|'([^']*)'", line)
         if match and not _comment(line):
@@ -100,7 +103,7 @@ def reorder(lines: Sequence[str]) -> Sites:
 
 
 def rename(lines: Sequence[str]) -> Sites:
-    """A variable where it is set, or a key."""
+    """Rename a variable where it is set, or a key."""
     for index, line in enumerate(lines):
         match = re.match(r"(\s*(?:- )?(?:export |local )?\"?[A-Za-z_][\w.-]*?)(\"?(?:=|: |:$).*)", line)
         if match and not _comment(line):
@@ -205,12 +208,12 @@ def run(number: int, folder: Path, execute: Callable[..., str] = executed) -> di
 
 
 def _place(before: Sequence[str], after: Sequence[str]) -> int:
-    """Number of the first line that differs."""
+    """Return the number of the first line that differs."""
     return 1 + next(i for i, (a, b) in enumerate(zip(before, [*after, ""], strict=False)) if a != b)
 
 
 def _changed(before: Sequence[str], after: Sequence[str]) -> str:
-    """The first line that differs, as it was and as it is."""
+    """Return the first line that differs, before and after."""
     index = _place(before, after) - 1
     gone = len(after) < len(before)
     return f"{index + 1} {before[index].strip()[:120]!r} -> {'(gone)' if gone else repr(after[index].strip()[:120])}"
@@ -234,7 +237,9 @@ def figure(lines: Sequence[Line]) -> str:
 
 
 def survivors(lines: Sequence[Line]) -> Iterator[str]:
-    """Survivors of all trials, scripts first: `ssh/docker_on_hosts script reorder launch.sh: 61 '…' -> …`."""
+    """Return the survivors of all trials, scripts first: `ssh/docker_on_hosts script reorder launch.sh: 61 '…' ->
+    …`.
+    """
     for part in PARTS:
         for line in lines:
             yield from (f"{line['case']} {part} {survivor}" for survivor in line.get(f"{part}_survivors", ()))

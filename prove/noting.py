@@ -1,6 +1,6 @@
-"""A recipe that notes every sample which a rank reads, in order: a line of numbers for each batch.
+"""A recipe that records, in order, every sample that a rank reads: one line of numbers per batch.
 
-The campaign other_ranks copies it into its project. In everything else it is the trainer's own recipe.
+The campaign other_ranks copies it into its project. Otherwise, it is the trainer's own recipe.
 """
 
 import os
@@ -14,7 +14,7 @@ from jobc_trainer.recipe import Recipe  # type: ignore[import-not-found] # as an
 
 @dataclass(frozen=True)
 class Noted:
-    """A split that tells what is read of it."""
+    """A split that records what is read from it."""
 
     split: Any
     path: Path

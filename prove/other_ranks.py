@@ -1,4 +1,6 @@
-"""A run that resumes with a different world size: the same samples in the same steps, losses equal but for rounding."""
+"""A run resumes with a different world size: the same samples in the same steps, and equal losses except for
+rounding.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ OVERRIDES = [
 
 
 def run(number: int, folder: Path, worlds: Sequence[int] = WORLDS) -> dict[str, Any]:
-    """Its stops fall into random steps; nothing is saved but what they ask for."""
+    """Run a trial that is stopped in random steps; only the stops save checkpoints."""
     chance = random.Random(number)
     stops = chance.randint(3, STEPS // 2 - 3), chance.randint(STEPS // 2 + 3, STEPS - 6)
     with start(folder / "whole", number) as undisturbed:
@@ -57,7 +59,7 @@ def run(number: int, folder: Path, worlds: Sequence[int] = WORLDS) -> dict[str, 
 
 
 def start(folder: Path, seed: int) -> Job:
-    """The project of a job, with the recipe that notes."""
+    """Create a job's project, with the recording recipe."""
     folder.mkdir()
     (folder / "noting.py").write_text(Path(__file__).with_name("noting.py").read_text())
     return Job(folder, [*OVERRIDES, f"seed={seed}", f"env.NOTES={folder / 'notes'}"], procs=WORLDS[0])
@@ -68,7 +70,7 @@ def float_losses(job: Job) -> list[float]:
 
 
 def fed(job: Job, attempt: int, world_size: int) -> list[Counter[int]]:
-    """Return for each step of an attempt the samples all ranks read. A rank's first batch is its warm-up."""
+    """Return, for each step of an attempt, the samples that all ranks read. A rank's first batch is its warm-up."""
     per_step = BATCH // world_size // MICRO_BATCH
     ranks = []
     for rank in range(world_size):

@@ -1,4 +1,4 @@
-"""Scripts in the styles that people have, run by a user who is not root: on one machine and with Slurm."""
+"""Run scripts in common styles, as a user who is not root, on one machine and with Slurm."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     backend, name = TRIALS[number % len(TRIALS)]
     person = Person.with_project(cluster(SHAPE, folder).login, f"project_{number}")
     finishes(person, backend, STYLES[name])
-    is_mended_stopped_and_resumed(person, backend, STYLES[name], "launcher=spawn")  # torchrun costs 10 s a start
+    is_mended_stopped_and_resumed(person, backend, STYLES[name], "launcher=spawn")  # each start of torchrun takes 10 s
     return {"kind": f"on {backend}", "style": name}
 
 

@@ -1,4 +1,4 @@
-"""Jobs that want the same port on one machine, and ports that are taken: every job starts all the same."""
+"""Several jobs want the same port on one machine, or a port is taken: every job starts nevertheless."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ PROGRAM = Path(__file__).with_name("bed_program.py")
 
 
 def run(number: int, folder: Path) -> dict[str, Any]:
-    """The port is derived from the name of the run, so runs of one name in two folders derive the same."""
+    """Run a trial. The port is derived from the run's name, so runs with the same name in two folders derive the same
+    port.
+    """
     kind = KINDS[number % len(KINDS)]
     name = f"trial-{number}"
     derived = CANDIDATES[zlib.crc32(f"{name}/0".encode()) % len(CANDIDATES)]
@@ -48,7 +50,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def listener(port: int, chance: random.Random) -> Iterator[None]:
-    """Somebody else who listens there, on one of the usual kinds of address."""
+    """Start another program that listens on the port, on one of the usual kinds of address."""
     family, address = chance.choice(
         ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::"))
     )

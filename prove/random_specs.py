@@ -20,7 +20,7 @@ from jobc.tests.compiler import hints
 from .campaign import Campaign, Line, expect, k_of_n
 
 SPECS = 15  # in one trial
-MOST_ROUNDS = 14  # diagnostics that are followed for one spec
+MOST_ROUNDS = 14  # most diagnostics that are followed for one spec
 KEYS = Path(__file__).parents[1] / "docs" / "keys.md"
 HOSTS = "hosts=[a,b,c,d,e,f,g,h]"
 BACKENDS = {
@@ -101,7 +101,7 @@ def _identity(diagnostic: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def _without(words: list[str], error: dict[str, Any]) -> list[str]:
-    """Remove the override that an error is about; its hint says in prose what to do."""
+    """Remove the override that an error is about, because the hint is only prose."""
     blamed = error["place"]["path"] if error["place"] else ""
     at = words.index("--") if "--" in words else len(words)
     kept = [w for w in words[:at] if w != blamed and not _overlap(hints.key_of(w), error["key"])]

@@ -1,11 +1,11 @@
-"""Which tests run which line of the emitted scripts: found by running a module of tests once, with bash's trace on.
+"""Find which tests run which line of the emitted scripts, by running a test module once with bash's trace enabled.
 
-In   a module of tests that start artifacts, and a checkout of our own to run it in
+In   a module of tests that start artifacts, and a separate checkout in which to run it
 Out  Reach: the tests that passed, with their seconds and the lines that they ran, as `SCRIPT:line of text`,
      each with the number of its commands that were run: of `if A; then B; fi` one test may run A, another both
 
-The result of a module is kept in the folder for temporary files, as long as its text is the same: it chooses tests, it
-judges none.
+A module's result is cached in the folder for temporary files while its text is unchanged, because it only chooses
+tests.
 
 As a plugin of pytest (-p jobc.prove.reach), with $JOBC_REACH_TRACE and $JOBC_REACH_INTO, this file writes what it saw.
 """
@@ -32,7 +32,7 @@ BEGIN = "set -euo pipefail"  # of every script
 
 @dataclass(frozen=True)
 class Reach:
-    """Lines reached by one test. name: as pytest takes it."""
+    """Lines reached by one test. name: as passed to pytest."""
 
     name: str
     seconds: float
@@ -45,7 +45,7 @@ def checkout(folder: Path) -> Path:
 
 
 def run_tests(place: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """pytest, of the tests and the code of that checkout."""
+    """Run pytest on that checkout's tests and code."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
     environment = {**os.environ, "PYTHONPATH": str(place / ".dev"), **env}
     return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=False)
@@ -120,7 +120,7 @@ def pytest_sessionfinish(session: Any) -> None:
 
 
 def _scripts(folder: Path, names: set[str]) -> Mapping[str, list[list[str]]]:
-    """The texts of all scripts below the folder that bear one of the names."""
+    """Return the texts of all scripts in the folder that have one of the names."""
     texts_by_name: dict[str, dict[str, None]] = {}
     for path in _files(folder):
         if path.name in names:

@@ -1,4 +1,4 @@
-"""A rank is killed and all ranks are started again in place: by torchrun in its ways, and by jobc's supervisors."""
+"""A rank is killed, and all ranks are restarted in place: by torchrun in several ways, and by jobc's supervisors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ KINDS = (*OURS, *TORCHRUN)
 
 
 def run(number: int, folder: Path) -> dict[str, Any]:
-    """The ways of torchrun are measured, not claimed: such a trial holds when it gave an answer."""
+    """Run a trial. torchrun's ways are measured, not claimed: such a trial holds if it produced a result."""
     kind = KINDS[number % len(KINDS)]
     chance = random.Random(number)
     words = [str(STEPS), str(chance.choice((0, 1))), str(chance.randrange(STEPS))]

@@ -1,4 +1,4 @@
-"""The kept results: NAME.jsonl with one line per trial, and the page README.md that is made from nothing else."""
+"""Store results: NAME.jsonl with one line per trial, and README.md, which is generated only from these files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def lines_file(folder: Path, campaign: Campaign) -> Path:
 
 
 def read(path: Path) -> list[Line]:
-    """The trials made so far, by number. A line that an interruption tore counts as not made."""
+    """Return the trials run so far, by number. A line torn by an interruption does not count."""
     trials: dict[int, Line] = {}
     for text in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         try:
@@ -46,7 +46,7 @@ def append(path: Path, line: Line) -> None:
 
 
 def page(folder: Path, campaigns: Iterable[Campaign]) -> str:
-    """README.md for the results in `folder`."""
+    """Return the text of README.md for the results in `folder`."""
     results = [(campaign, read(lines_file(folder, campaign))) for campaign in campaigns]
     rows = [f"| [{campaign.name}](#{campaign.name}) | {figure(campaign, lines)} |" for campaign, lines in results]
     table = "\n".join(["| campaign | result |", "|---|---|", *rows])
@@ -54,7 +54,7 @@ def page(folder: Path, campaigns: Iterable[Campaign]) -> str:
 
 
 def figure(campaign: Campaign, lines: Sequence[Line]) -> str:
-    """The result of a campaign in a few words."""
+    """Return a campaign's result in a few words."""
     return campaign.figure(lines) if lines else "not run yet"
 
 

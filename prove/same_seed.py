@@ -1,4 +1,4 @@
-"""Train the same spec twice and through both launchers: the same bits."""
+"""Train the same spec twice, and through both launchers, with bit-identical results."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Rules that prove a mutant equivalent to the original file. None names a line.
 
-In   the path of a file of a golden, its lines, and its lines as a mutant
-Out  the rule, "" when there is none
+In   the path of a golden's file, its lines, and its lines as a mutant
+Out  the rule, "" if there is none
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def same_meaning(path: str, before: Sequence[str], lines: Sequence[str]) -> str:
 
 
 def _commute(path: str, one: str, other: str) -> bool:
-    """Files, values of which neither names the other, and different options: any order will do."""
+    """Return whether two lines may swap: files, values that do not refer to each other, and different options."""
     one, other = (re.sub(r" # .*$", "", line) for line in (one, other))
     sets = [re.fullmatch(r"\s*(?:export )?(\w+)=[^`(]*", line) for line in (one, other)]
     if sets[0] and sets[1]:
@@ -53,7 +53,7 @@ def _prints_alike(before: str, after: str) -> bool:
 
 
 def same_data(path: str, before: str, after: str) -> bool:
-    """Quotes and the order of keys mean nothing in data."""
+    """Return whether both are the same data, in which quotes and the order of keys do not matter."""
     if not path.endswith((".yaml", ".json")):
         return False
     try:
@@ -63,7 +63,7 @@ def same_data(path: str, before: str, after: str) -> bool:
 
 
 def open_quote(lines: Sequence[str]) -> str:
-    """The quote that is open behind these lines of bash: ' or ", "" for none. A here-document counts as text."""
+    """Return the quote that is open after these lines of bash: ' or ", "" for none. A here-document counts as text."""
     quote, text = "", "\n".join(lines) + "\n"
     position = 0
     while position < len(text):
@@ -83,7 +83,7 @@ def open_quote(lines: Sequence[str]) -> str:
 
 
 class Unquoted(NamedTuple):
-    """A line that lost its first pair of quotes. before, after: what stands beside them."""
+    """A line that lost its first pair of quotes. before, after: the text beside them."""
 
     before: str
     inner: str
@@ -101,7 +101,9 @@ class Unquoted(NamedTuple):
 
 
 def _same_words(text: Unquoted) -> bool:
-    """Quotes around what bash neither splits nor expands: plain text, or nothing in a word that has more."""
+    """Return whether the quotes surround text that bash neither splits nor expands: plain text, or nothing within a
+    longer word.
+    """
     if re.search(r"[{},@!*?+]", text.before[-1:] + text.after[:1]):
         return False
     if not text.inner:

@@ -1,4 +1,4 @@
-"""A stopped training saves the step it has just completed, and resumes with the next one."""
+"""A stopped training saves the step that it has just completed, and resumes with the next one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OVERRIDES = (
 
 
 def run(number: int, folder: Path) -> dict[str, Any]:
-    """The only checkpoint is the one that the end asked for."""
+    """Run a trial whose only checkpoint is the one that the end requested."""
     kind = KINDS[number % len(KINDS)]
     cause, way = kind.rsplit(" with ", 1)
     chance = random.Random(number)
@@ -73,7 +73,9 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 
 
 def slowest_step_and_save(job: BedJob) -> float:
-    """Seconds of the slowest step of the first attempt, and from its last step until its checkpoint was there."""
+    """Return the seconds of the first attempt's slowest step, and those from its last step until its checkpoint
+    existed.
+    """
     lines = [line for line in read(job.run / "metrics" / "rank_00.jsonl") if "loss" in line and line["attempt"] == 0]
     folder = job.run / "checkpoints" / store.folder_name(int(str(lines[-1]["step"])))
     saved_at = max(file.stat().st_mtime for file in folder.iterdir())

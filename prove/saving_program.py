@@ -1,12 +1,13 @@
-"""Real trainings of one rank whose saves are disturbed. Run by the campaigns killed_save, damaged_save and bad_disks.
+"""Real trainings with one rank whose saves are disturbed. Run by the campaigns killed_save, damaged_save and bad_disks.
 
     python -m jobc.prove.saving_program TRAIN_JSON FOLDER …
         kill SYSCALL        SIGKILL before the 1st, 2nd, … such call, until the training ends before it comes
         damage SEED COUNT   of files of the newest of two checkpoints
         disk KIND SEED      as root, in a mount namespace of its own
 
-Out  one JSON value on the last line of stdout: what was found. torch is imported once; each training is a fork of this
-process, so that one costs milliseconds. strace makes the kernel kill, or fail, at a system call.
+Out  one JSON value on the last line of stdout: the findings. torch is imported once; each training is a fork of this
+     process, and so takes only milliseconds. strace makes the kernel kill the process at a system call, or fail the
+     call.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ WELL = 15  # the step before which it is well again, where it gets well
 
 
 class Requests:
-    """Stub of stop signals, which a step polls: nobody stops these trainings, but faults are injected here."""
+    """Stub of stop signals, which each step polls. These trainings are never stopped, but faults are injected here."""
 
     def __init__(self, happens: dict[int, Callable[[], object]] | None = None, step: int = 0) -> None:
         self.happens, self.step = happens or {}, step
@@ -61,7 +62,7 @@ class Requests:
 
 
 def training(config: TrainConfig, folder: Path, **changes: Any) -> Training:
-    """Built, and continued from the newest checkpoint in `folder`."""
+    """Return a training that was built and resumed from the newest checkpoint in `folder`."""
     steps = dataclasses.replace(config.loop, epochs=None, steps=changes.pop("steps"))
     saves = dataclasses.replace(config.checkpoint, **changes)
     config = dataclasses.replace(config, loop=steps, checkpoint=saves)
@@ -81,7 +82,9 @@ def steps_of(folder: Path) -> list[int]:
 
 
 class Child:
-    """`work` in a fork of this process that does not begin before `go`; its output and exit status after `wait`."""
+    """Runs `work` in a fork of this process, which does not begin before `go`; `wait` returns its output and exit
+    status.
+    """
 
     def __init__(self, work: Callable[[], int], log: Path) -> None:
         self.log = log
@@ -105,7 +108,7 @@ class Child:
         os.close(gate)
 
     def wait(self) -> tuple[int, str]:
-        """(exit status, -N when killed by signal N; what it said)"""
+        """Return the exit status (-N if killed by signal N) and the output."""
         os.close(self._opener)
         status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return status, self.log.read_text()
@@ -113,7 +116,7 @@ class Child:
 
 @contextlib.contextmanager
 def traced(pid: int, injection: str, paths: Sequence[Path] = ()) -> Iterator[None]:
-    """strace with that injection, on all threads of `pid`, from here on. paths: only of calls that concern these"""
+    """Attach strace with that injection to all threads of `pid`. paths: limit it to calls that concern these"""
     only = [word for path in paths for word in ("-P", str(path))]
     words = ["strace", "-f", "-p", str(pid), "-o", "/dev/null", *only, "-e", f"inject={injection}"]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as tracer:
@@ -153,7 +156,9 @@ def kill(config: TrainConfig, folder: Path, syscall: str) -> dict[str, Any]:
 
 
 def paths_of(checkpoints: Path) -> list[Path]:
-    """All that saves of four steps touch: strace counts calls of each thread, and only these are the saver's alone."""
+    """Return all paths that saves of four steps touch. strace counts calls per thread, and only these belong to the
+    saver.
+    """
     names = [store.folder_name(step) for step in range(1, 5)]
     folders = [checkpoints / name for step_name in names for name in (step_name, f".{step_name}", f".{step_name}.old")]
     files = [folder / name for folder in folders for name in FILES]
@@ -180,7 +185,9 @@ def what_is_wrong(config: TrainConfig, place: Path, said: str) -> list[str]:
 
 
 def damage(config: TrainConfig, folder: Path, seed: int, count: int) -> dict[str, Any]:
-    """A bit, the length or the whole of a random file of the newest of two checkpoints, so many times."""
+    """Repeatedly damage one bit, the length or all of a random file in the newer of two checkpoints. count: number of
+    times
+    """
     base, chance, corruptions = folder / "base", random.Random(seed), []
     train(training(config, base, steps=2, every_steps=1))
     for number in range(count):
@@ -239,7 +246,7 @@ def clear(disk: Path) -> None:
 
 
 def settle(disk: Path) -> None:
-    """Wait for a save in the background: what it removes at its end would make room again."""
+    """Wait for a background save, because the files that it removes at its end would free space."""
     while not (disk / store.folder_name(FAULT - 1)).exists():
         time.sleep(0.01)
     time.sleep(0.3)
@@ -258,8 +265,9 @@ ERRORS = {"EIO at write": "write:error=EIO", "EIO at fsync": "fsync:error=EIO"}
 
 
 def disk(config: TrainConfig, folder: Path, kind: str, seed: int) -> dict[str, Any]:
-    """A disk that is bad for a while, then one that stays bad: the training outlives the first, and ends on the other
-    with 1 and a sound old checkpoint, from which it goes on when the disk is well."""
+    """Train on a disk that is bad for a while, then on one that stays bad. The training survives the first; on the
+    other, it exits with 1 and keeps an intact old checkpoint, from which it resumes once the disk is repaired.
+    """
     quiet = folder / "quiet"
     train(training(config, quiet, steps=STEPS, every_steps=STEPS))
     background = bool(seed % 2)
@@ -313,7 +321,7 @@ def disturbed(config: TrainConfig, place: Path, kind: str, lasts: bool, saves: d
 
 
 def same(place: Path, quiet: Path) -> bool:
-    """The losses of all steps, and the weights, are those of a training that nobody disturbed."""
+    """Return whether all losses and the weights equal those of an undisturbed training."""
     losses = [
         [line["loss_hex"] for _, line in sorted(training_steps(root / "metrics" / "rank_00.jsonl").items())]
         for root in (place, quiet)

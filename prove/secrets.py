@@ -1,4 +1,4 @@
-"""A secret reaches the ranks, and no place where somebody else could read it, or would keep it."""
+"""A secret reaches the ranks, but no place where others could read it or where it would remain."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SPOOLS = ("/var/spool", "/tmp")
 
 
 def run(number: int, folder: Path) -> dict[str, Any]:
-    """The search runs while the ranks wait, and again when all is over."""
+    """Run a trial. The search runs while the ranks are waiting, and again after the job has ended."""
     way, kind = KINDS[number % len(KINDS)]
     canary = f"canary-{number}-{hash(str(folder)) & 0xFFFFFF:06x}-of-no-account"
     bed = cluster(SHAPE, folder)

@@ -1,4 +1,6 @@
-"""Nodes whose clocks are an hour off, one way and then the other: the newest checkpoint is that of the latest step."""
+"""Nodes' clocks are an hour off, first in one direction, then in the other: the newest checkpoint is the latest
+step's.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 
 
 def reference(folder: Path, way: str) -> list[object]:
-    """The losses when nobody disturbs, by right clocks; made once per call of the campaign."""
+    """Return the losses of an undisturbed training with correct clocks, which runs once per call of the campaign."""
     cache = folder.parent / f"undisturbed_{way}.json"
     if not cache.exists():
         job_folder = folder.parent / f"undisturbed_{way}"
@@ -92,7 +94,7 @@ def hosts_of(way: str) -> tuple[str, ...]:
 
 
 def skewed_python(folder: Path) -> Path:
-    """An interpreter for python.interpreter."""
+    """Return an interpreter for python.interpreter that uses a skewed clock."""
     library, path = folder / "skewed_clock.so", folder / "python"
     source = Path(__file__).with_name("skewed_clock.c")
     subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, source], check=True)

@@ -1,4 +1,4 @@
-"""Stand-in for a training script: no torch. Leaves files named WHAT.RANK in $MARKS.
+"""Stand-in for a training script, without torch. Writes files named WHAT.RANK in $MARKS.
 
 save              on SIGTERM counts it, takes 0.3 s to "save", exits with 75
 end CODE WHO      rank WHO (or `all`) ends with CODE once all ranks are up, the others wait to be ended

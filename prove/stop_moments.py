@@ -1,4 +1,4 @@
-"""SIGTERM at the worst moments: the job ends within its grace, never hangs, and has lost nothing that was saved."""
+"""SIGTERM at the worst moments: the job ends within its grace period, never hangs, and loses nothing that was saved."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def overrides(steps: int, every: int) -> list[str]:
 
 
 def during_a_save(chance: random.Random, folder: Path) -> dict[str, Any]:
-    """A save in the background is under way, and flushes take a while: it is waited for, and the newest step too."""
+    """Stop during a background save with slow flushes: the job waits for that save and for one of the newest step."""
     with Job(folder, overrides(10**6, 50)) as job:
         job.submit()
         job.wait_for_step(chance.randint(1, 40))
@@ -58,7 +58,7 @@ def during_a_save(chance: random.Random, folder: Path) -> dict[str, Any]:
 
 
 def twice(chance: random.Random, folder: Path) -> dict[str, Any]:
-    """The save that the first signal asked for would take longer than the grace; the second one ends it."""
+    """Send two signals: the save that the first one requests would exceed the grace period; the second one ends it."""
     with Job(folder, overrides(10**6, 50)) as job:
         job.submit()
         job.wait_for_step(50 + chance.randint(5, 40))
@@ -76,7 +76,7 @@ def twice(chance: random.Random, folder: Path) -> dict[str, Any]:
 
 
 def during_rendezvous(chance: random.Random, folder: Path) -> dict[str, Any]:
-    """Rank 1 is frozen before it has come; it goes on a second after the signal."""
+    """Stop during the rendezvous: rank 1 is frozen before it joins, and continues a second after the signal."""
     with Job(folder, overrides(10, 10)) as job:
         job.submit()
         job.wait_for(lambda: len(trainers(job)) == 2, "both ranks", pause_s=0.005)
@@ -96,7 +96,7 @@ def during_rendezvous(chance: random.Random, folder: Path) -> dict[str, Any]:
 
 
 def during_compile(chance: random.Random, folder: Path) -> dict[str, Any]:
-    """torch.compile has begun to write: there is nothing to save yet, and nothing to wait for."""
+    """Stop while torch.compile is writing, when there is nothing to save or to wait for."""
     cache = folder / "inductor"
     words = [f"env.TORCHINDUCTOR_CACHE_DIR={cache}", "loop.compile=model"]
     with Job(folder, [*overrides(10**6, 10**6), *words]) as job:
@@ -113,7 +113,9 @@ def during_compile(chance: random.Random, folder: Path) -> dict[str, Any]:
 
 
 def end(job: Job) -> dict[str, Any]:
-    """SIGTERM to jobctl submit; its code, and the seconds that it took, which must be within the grace."""
+    """Send SIGTERM to jobctl submit, and return its exit code and the seconds taken, which must be within the grace
+    period.
+    """
     stop_time = time.monotonic()
     job.started[-1].send_signal(signal.SIGTERM)
     code, seconds = job.code(), round(time.monotonic() - stop_time, 2)
@@ -122,7 +124,7 @@ def end(job: Job) -> dict[str, Any]:
 
 
 def trainers(job: Job) -> list[int]:
-    """The processes of both ranks below their wrappers, as far as they have started."""
+    """Return both ranks' processes, which are children of their wrappers, as far as they have started."""
     try:
         return [descendants(state_pid(job.run_folder, f"rank_{rank:02}"))[0] for rank in (0, 1)]
     except (OSError, IndexError, KeyError, ValueError):  # not there yet
@@ -130,7 +132,7 @@ def trainers(job: Job) -> list[int]:
 
 
 def listens(pid: int) -> bool:
-    """Does that process have a TCP socket on which it accepts connections?"""
+    """Return whether the process has a listening TCP socket."""
     sockets = set()
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(FileNotFoundError):  # closed meanwhile

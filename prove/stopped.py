@@ -1,4 +1,4 @@
-"""Ended by hand, a run ends on all its nodes, and nothing starts it again."""
+"""A run that is stopped by hand ends on all its nodes, and nothing restarts it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def ctrl_c(job: BedJob) -> None:
 
 
 def kill_head(job: BedJob) -> None:
-    """SIGTERM to the supervisor of node 0, for want of a scheduler."""
+    """Send SIGTERM to node 0's supervisor, because there is no scheduler."""
     host = next(host for host in job.cluster.nodes if host.hostname == job.host(0))
     host.run(["kill", "-TERM", keys(job.run / "state/node_00")["pid"]], check=True)
 

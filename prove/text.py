@@ -1,4 +1,4 @@
-"""Arbitrary text in `env` and in the command: each rank gets it byte for byte."""
+"""Arbitrary text in `env` and in the command: each rank receives exactly these bytes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def one_text(chance: random.Random) -> str:
 
 
 def quoted(text: str) -> str:
-    """`text` as a user writes it to be taken literally: single quotes, and a backslash before ' and before ${."""
+    """Return `text` quoted as a user would write it literally: in single quotes, with a backslash before ' and ${."""
     text = re.sub(r"(\\*)\$\{", lambda match: f"{match[1] * 2}\\${{", text)
     text = re.sub(r"(\\*)('|\Z)", lambda match: f"{match[1] * 2}{match[2] and chr(92) + match[2]}", text)
     return f"'{text}'"

@@ -1,9 +1,9 @@
 """Measure the precision of `jobc why`: change each spec leaf; the changed lines are those attributed to it.
 
-Recall must be 100 %: a changed line that `why` does not attribute would be a lie by silence. Precision at least 91 %:
-an attributed line that stays the same is noise (`global = 32` whether accumulation is 1 by default or by hand).
-A digest of the plan, such as the end of an object's name on Kubernetes, counts as a single word, because every key
-changes it.
+Recall must be 100 %, because a changed line that `why` does not attribute would mislead by omission. Precision must be
+at least 91 %: an attributed line that does not change is noise (`global = 32`, whether accumulation is 1 by default or
+explicitly). A digest of the plan, such as the end of an object's name on Kubernetes, counts as a single word, because
+every key changes it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .campaign import Campaign, Line, expect
 
 # Noise is mostly in job.json: a value that another key decides only in other jobs, such as `"gpu_type": null`.
 PRECISION = 0.91
-# There all lines of a text or a list have the keys of the whole; on Kubernetes storage.root decides storage.run=auto.
+# There, all lines of a text or a list have the keys of the whole; on Kubernetes, storage.root decides storage.run=auto.
 LEAST = {"kubernetes": 0.85, "own_command": 0.85, "skypilot": 0.75}
 
 COMMON = ("name=base", "procs=2", "time=1h", "env.A=1")
@@ -61,14 +61,16 @@ class Measured:
 
 
 def other_values(key: str, now: Any) -> list[str]:
-    """Override values that differ from `now`, as text: all words of a key that has such, else one, if there is any."""
+    """Return override values that differ from `now`, as text: all of a key's words if it has any, else one value if
+    possible.
+    """
     words = [word for word in choices(type_at(JobSpec, key)) if word != str(now).lower()]
     value = other_value(key, now)
     return words or ([] if value is None else [value])
 
 
 def other_value(key: str, now: Any) -> str | None:
-    """An override value that differs from `now`, as text; None when the type has only one value."""
+    """Return an override value that differs from `now`, as text; None if the type has only one value."""
     hint = type_at(JobSpec, key)
     if key.startswith(("env.", "labels.")):
         return "other"
@@ -108,8 +110,10 @@ def other_value(key: str, now: Any) -> str | None:
 
 
 def lines_of(compiled: Compiled) -> dict[str, list[str]]:
-    """Path -> lines, without the seal at the end of job.json and without jobctl. A digest stands as a word, in the
-    lines that `why` says have one. A comma at the end of a line of JSON is left out: it depends on what comes next."""
+    """Return path -> lines, without jobctl and the seal at the end of job.json. A digest is replaced by a word in the
+    lines that contain one according to `why`. A comma at the end of a JSON line is omitted, because it depends on the
+    next line.
+    """
     rows = compiled.source_map.files
     return {a.path: [*_compared(a, rows[a.path])] for a in compiled.artifacts if a.path in rows}
 
@@ -131,12 +135,12 @@ def attributed(compiled: Compiled, path: str, line: int, key: str) -> bool:
 
 
 def chosen(compiled: Compiled, path: str, key: str) -> bool:
-    """The file as a whole is another one for this key, so `why` names it at every line."""
+    """Return whether this key changes the file as a whole, so that `why` names the key at every line."""
     return key in compiled.source_map.spec_keys(compiled.source_map.chosen.get(path, ()))
 
 
 def variants(base: tuple[str, ...], key: str, value: Any) -> list[Compiled]:
-    """The job with `key` changed: to other values, and to null where it may be; only those that compile."""
+    """Return the job with `key` changed to other values, and to null if that is allowed; only jobs that compile."""
     words = [*other_values(key, value), *([] if value is None else ["null"])]
     compiled_jobs = []
     for word in words:
@@ -148,7 +152,7 @@ def variants(base: tuple[str, ...], key: str, value: Any) -> list[Compiled]:
 
 
 def measure(base: tuple[str, ...], taken: Callable[[str], bool] = lambda key: True) -> Measured:
-    """Change each leaf of the job `base` that is taken, and compare what changes with what `why` attributes."""
+    """Change each selected leaf of the job `base`, and compare the changes with what `why` attributes."""
     before = compile_job(Request(base))
     measured = Measured()
     for key, value in before.source_map.spec.items():
@@ -165,10 +169,10 @@ def measure(base: tuple[str, ...], taken: Callable[[str], bool] = lambda key: Tr
 def compare(
     measured: Measured, key: str, path: str, old: list[str], before: Compiled, afters: Sequence[Compiled]
 ) -> None:
-    """Add to `measured` what one file says about one leaf. A changed line counts on both sides of the change."""
+    """Add one file's result for one leaf to `measured`. A changed line counts on both sides of the change."""
     changed: set[int] = set()
     is_chosen = chosen(before, path, key)
-    is_text = [bool(line.strip()) for line in old]  # of two empty lines nobody can say which one was added
+    is_text = [bool(line.strip()) for line in old]  # of two empty lines, it is impossible to say which one was added
     for after in afters:
         now = lines_of(after).get(path, [])
         for kind, first, last, new_first, new_last in SequenceMatcher(None, old, now, False).get_opcodes():

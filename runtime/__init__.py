@@ -1,4 +1,4 @@
-"""jobctl's programs and verbs: node start, supervisor, rank launcher, rank wrapper, checks, submit, status, and so on.
+"""jobctl's programs and verbs, such as the supervisor, the rank launcher, the rank wrapper, submit and status.
 
 Standard library only. __main__.py starts them.
 """

@@ -1,4 +1,4 @@
-"""A job's exit codes, the same for every launcher and backend, and which one wins when ranks differ."""
+"""A job's exit codes, which are the same for every launcher and backend, and which of them wins if ranks differ."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DATA_BROKEN = 65
 PEER_LOST = 69
 RENDEZVOUS_FAILED = 71
 PREEMPTED = 75
-INTERRUPTED = 130  # what a foreground launch returns after Ctrl-C; never a rank's code
+INTERRUPTED = 130  # returned by a foreground launch after Ctrl-C; never a rank's code
 
 # Strongest first: a broken configuration must not be retried because some other rank only lost its peer.
 PRIORITY = (DATA_BROKEN, RENDEZVOUS_FAILED, CRASHED, PEER_LOST, PREEMPTED, DONE)
@@ -26,7 +26,7 @@ MEANING = {
     INTERRUPTED: "stopped by Ctrl-C",
 }
 
-# jobc and torchrun kill a rank's wrapper, so if the wrapper is alive, something else killed the rank.
+# jobc and torchrun kill a rank by killing its wrapper. If the wrapper is alive, something else killed the rank.
 KILLED = "killed by SIGKILL, not sent by jobc: probably out of memory (check dmesg)"
 
 # Usual causes of a signal to a rank that was not asked to stop, and what to do about each.
@@ -67,5 +67,7 @@ def _name(number: int) -> str:
 
 
 def worst(codes: Iterable[int]) -> int:
-    """Return a node's exit code from its ranks' codes, which must all be in PRIORITY."""
+    """Return a node's exit code: the one of its ranks' codes that comes first in PRIORITY, which must contain them
+    all.
+    """
     return min(codes, key=PRIORITY.index)

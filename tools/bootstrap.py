@@ -1,7 +1,7 @@
 """Create the virtual environment that every `make` target uses.
 
     python3 tools/bootstrap.py demo      jobc and the trainer
-    python3 tools/bootstrap.py dev       the same, and the tools that lint and test it
+    python3 tools/bootstrap.py dev       the same, plus the tools that lint and test it
 
 Needs Python >= 3.10 with ensurepip, and nothing else. Prints what it will download and how large that is; returns
 immediately if everything is installed. The environment is .venv in the checkout, or $JOBC_VENV.
@@ -81,7 +81,7 @@ def refuse(message: str) -> int:
 
 @contextmanager
 def locked() -> Iterator[None]:
-    """Allow one bootstrap per checkout at a time: a second `make` waits for the first."""
+    """Allow only one bootstrap per checkout at a time: a second `make` waits for the first."""
     with PINS.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -118,7 +118,7 @@ def ensure(venv: Path, wanted: str) -> None:
 
 
 def record_key(venv: Path) -> str:
-    """Return the digest of everything that can make an environment stale: versions, paths, requested dependencies."""
+    """Return a digest of everything that can make an environment stale: versions, paths, requested dependencies."""
     digest = hashlib.sha256()
     for part in (str(ROOT), str(venv)):
         digest.update(part.encode() + b"\0")
@@ -151,7 +151,7 @@ def works(python: Path) -> bool:
 
 
 def check_ensurepip() -> None:
-    """Raise Refusal without ensurepip: some distributions omit it, and `python -m venv` then stops halfway."""
+    """Raise Refusal if ensurepip is missing: some distributions omit it, and `python -m venv` then stops halfway."""
     if all(importlib.util.find_spec(name) for name in ("venv", "ensurepip")):
         return
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -187,7 +187,7 @@ def install_command(version: str) -> str:
 
 
 def check_foreign(venv: Path, python: Path) -> None:
-    """Accept an environment that somebody else created, but never install into, or overwrite, any other folder."""
+    """Accept an environment that someone else created, but never install into, or overwrite, any other folder."""
     if not (venv / "pyvenv.cfg").exists():
         raise Refusal(f"{venv} is not empty and no virtual environment; set JOBC_VENV to another place")
     if not works(python):

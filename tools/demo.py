@@ -1,4 +1,4 @@
-"""The second half of `make demo`: compile a job, train it with 2 processes, and print where everything is.
+"""The second half of `make demo`: compile a job, run it with 2 processes, and print where everything is.
 
 Prints and runs what a user would type. The exit code is that of the commands, or 1 if the loss did not decrease.
 """

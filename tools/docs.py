@@ -2,7 +2,7 @@
 
 usage: python tools/docs.py [--check] [PAGE…]
   --check  write nothing; if any pages are stale, print their names and exit with 1
-  PAGE     such as keys.md; without it, all pages, of which placement.md takes half a minute
+  PAGE     such as keys.md; default: all pages, of which placement.md takes half a minute
 """
 
 from __future__ import annotations

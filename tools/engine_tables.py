@@ -1,4 +1,5 @@
-"""compiler/launchers/accelerate/engine_tables.json: the keys of accelerate.yaml and deepspeed.json, and their types.
+"""Write compiler/launchers/accelerate/engine_tables.json: the keys of accelerate.yaml and deepspeed.json, and their
+types.
 
 Usage: python tools/engine_tables.py [--check]   (--check writes nothing and exits with 1 if the file is out of date)
 In:    the installed accelerate, DeepSpeed and torch (extras `accelerate`, `deepspeed`, `trainer`)
@@ -75,7 +76,7 @@ def is_model(kind: Any) -> bool:
 
 
 def kind_of(annotation: Any) -> Any:
-    """Return an annotation's type in the file's words, "" for what JSON cannot hold; for a model, its keys."""
+    """Return an annotation's type in the file's words, "" if JSON cannot express it; for a model, its keys."""
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if is_model(annotation):
         return model_keys(annotation)

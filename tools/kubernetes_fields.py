@@ -1,4 +1,4 @@
-"""backends/_shared/kubernetes_fields.json: the fields of pods, Jobs, Services, JobSets and TrainJobs, in compact form.
+"""Write backends/_shared/kubernetes_fields.json: the fields of pods, Jobs, Services, JobSets and TrainJobs, compactly.
 
 Usage: python tools/kubernetes_fields.py
 In:    the strict schemas of kubernetes-validate, VERSION, and the models of kubeflow-trainer-api (extra `dev`), which

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CODE_PAGE = re.compile(r"(?:compiler/diagnostics|backends/\w+)/codes/(JC\d{4})\.md")
 LINK = re.compile(r"\[(?P<text>[^]\n]*)\]\((?P<target>[^)\s#]*)(?P<anchor>#[^)\s]*)?\)")
 LLMS = "llms.txt"
-# A page's weight in the search: a page that answers a question comes before records and long tables.
+# Pages' weights in the search: a page that answers a question comes before records and long tables.
 BOOST = {"troubleshooting.md": 4.0, "decisions/": 0.2, "codes": 0.5, "pains.md": 0.4, "engines.md": 0.3, "proof/": 0.5}
 
 _navigation: list[Navigation] = []  # MkDocs passes the navigation to only one event

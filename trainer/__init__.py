@@ -1,1 +1,3 @@
-"""The trainer that every backend starts. Needs torch and the standard library; this file imports nothing."""
+"""The trainer that every backend starts. The trainer needs only torch and the standard library; this file imports
+nothing.
+"""

@@ -88,7 +88,7 @@ def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> in
     even_alone = config.parallel.kind != "ddp"
     with join(env, config.process_group.init_timeout_s, lambda: signals.received is not None, even_alone) as group:
         assert env.run_dir is not None
-        # on any rank, because rank 0, which counts starts, may notice only a lost peer
+        # any rank may record this, because rank 0, which counts starts, may notice only a lost peer
         signals.ends_with = partial(attempt_counter.note_good_end, env.run_dir)
         if signals.received is not None:
             raise StoppedEarly("stopped before the first step")

@@ -1,4 +1,4 @@
-"""Export the trained weights, for use without this trainer.
+"""Export the trained weights for use without this trainer.
 
     final/weights.pt   a state_dict on the CPU, for torch.load(…, weights_only=True)
     final/model.json   configuration of the module
@@ -29,7 +29,7 @@ from .models.build import DataSizes, build_model
 
 @dataclass(frozen=True)
 class ExportedSizes:
-    """The data sizes that a model depends on; see data.source.DataSource."""
+    """The data sizes on which a model depends; see data.source.DataSource."""
 
     num_inputs: int
     num_classes: int
@@ -56,8 +56,8 @@ def write(folder: Path, weights: Mapping[str, Tensor], config: TrainConfig, size
 def load(folder: str | Path, trusted: bool = False) -> nn.Module:
     """Return the trained module, on the CPU and in eval mode.
 
-    folder: `final` in a run folder
-    trusted: allow model.json to name a class or function to call, which can be anything importable
+    folder: `final` in a run folder.
+    trusted: allow model.json to name a class or function to call, which can be anything importable.
 
     Raises BrokenInput if the files do not match or the model cannot be rebuilt, OSError if a file is missing.
     """

@@ -14,7 +14,7 @@
             rt.leave()                         # 75, resumable; 0 after jobctl stop
     rt.finish()
 
-See docs/your-script.md. A script runs without this API too; the API adds features of the bundled trainer.
+See docs/your-script.md. A script also runs without this API, which adds features of the bundled trainer.
 """
 
 import atexit
@@ -46,20 +46,20 @@ from .lifecycle.exit_rank import exit_with_error, exit_without_teardown, known_c
 from .lifecycle.stop_signals import StopSignals
 from .loop.metrics import MetricsFile, seconds_between_writes
 
-STATE, RANDOM, ABOUT = "state.pt", "rng.pt", "state.json"  # the files of a checkpoint
+STATE, RANDOM, ABOUT = "state.pt", "rng.pt", "state.json"  # a checkpoint's files
 FLUSH_S, FILE_BYTES = 1.0, 256 * 2**20  # for metrics: the defaults of metrics.flush_s and metrics.max_mib
-PEER_ENDS_S = 5.0  # from the end of a peer's connections to the end of its process
+PEER_ENDS_S = 5.0  # time from the end of a peer's connections to the end of its process
 NEVER = sys.maxsize  # the script decides when to save, and whether a failed save ends the run
 
 
 def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, folder: str = "run") -> "Runtime":
-    """Run the rendezvous. Afterwards a stop signal only sets a flag (see preempted()), and an uncaught error sets the
+    """Run the rendezvous. Afterwards, a stop signal only sets a flag (see preempted()), and an uncaught error sets the
     exit code.
 
-    init_timeout_s  timeout of the rendezvous
-    step_timeout_s  timeout of one message between ranks after that
-    keep            number of newest checkpoints to keep, >= 1; the one with the lowest validation loss is kept too
-    folder          run folder, used if JOBC_RUN_DIR is not set
+    init_timeout_s: timeout of the rendezvous.
+    step_timeout_s: timeout of one message between ranks after that.
+    keep:           number of newest checkpoints to keep, >= 1; the one with the lowest validation loss is kept too.
+    folder:         run folder, used if JOBC_RUN_DIR is not set.
     Raises BrokenInput for keep < 1 or an invalid environment, RendezvousFailed, and StoppedEarly after a stop signal.
     """
     signals = StopSignals()
@@ -115,11 +115,11 @@ def require_step_number(step: Any) -> None:
 
 
 class Runtime:
-    """Runtime of this rank. A process group exists even with one rank.
+    """One rank's runtime. A process group exists even with a single rank.
 
     rank, local_rank, world_size, device, is_first (rank 0), run_dir, data_dir (None = not set)
-    step        number of finished steps, after load()
-    save_asked  control/SAVE existed in the run folder at the last preempted(); equal on all ranks
+    step:       number of finished steps, after load().
+    save_asked: control/SAVE existed in the run folder at the last preempted(); equal on all ranks
     load, save, preempted, leave and finish are collectives: all ranks must call them in the same order.
     """
 
@@ -173,14 +173,16 @@ class Runtime:
     def save(self, step: int, state: Mapping[str, Any], val_loss: float | None = None, wait: bool = True) -> bool:
         """Write a checkpoint after `step` steps: rank 0's `state`, and the random states of all ranks.
 
-        state: tensors, numbers, strings, and lists and dictionaries of these, such as a state_dict
-        wait: wait until it is written. If false, tensors are copied and rank 0 writes the copy in the background. The
-        next save and every exit except a kill wait for it. A save requested by control/SAVE always waits.
-        Returns whether it was written. A failed write prints a warning and keeps the earlier checkpoints; if it is the
-        last save before leave() or finish(), these exit with 1. Saving a step again replaces its checkpoint.
+        state: tensors, numbers, strings, and lists and dictionaries of these, such as a state_dict.
+        wait: wait until the checkpoint is written. If false, tensors are copied, and rank 0 writes the copy in the
+        background. The next save and every exit except a kill wait for that write. A save requested by control/SAVE
+        always waits.
+        Returns whether the checkpoint was written. A failed write prints a warning and keeps the earlier checkpoints;
+        if it is the last save before leave() or finish(), these exit with 1. Saving a step again replaces its
+        checkpoint.
         Raises BrokenInput for a step that is not an integer >= 0 or is lower than that of the newest checkpoint, and
-        for a state that cannot be loaded again. Also if earlier checkpoints exist and load() was not called, because
-        they may have higher steps: this one would be removed or never loaded.
+        for a state that cannot be loaded again. Also raises it if earlier checkpoints exist and load() was not called,
+        because they may have higher steps, so that the new checkpoint would be removed or never loaded.
         """
         self._refuse_when_over("save()")
         require_step_number(step)
@@ -215,8 +217,8 @@ class Runtime:
     def load(self) -> dict[str, Any] | None:
         """Return the state passed to save() from the newest valid checkpoint, on the CPU; None if there is none.
 
-        Sets `step`, and restores the random states if the number of ranks is unchanged. A forked run (--fork) loads the
-        state of its source run and starts at step 0.
+        Sets `step`, and restores the random states if the number of ranks is unchanged. A forked run (--fork) loads its
+        source run's state and starts at step 0.
         Raises BrokenInput if all checkpoints are damaged, TrainerError if a checkpoint cannot be read (I/O error).
         """
         self._refuse_when_over("load()")
@@ -247,8 +249,8 @@ class Runtime:
     def log(self, step: int, **values: float) -> None:
         """Log values to metrics/rank_NN.jsonl, which jobctl status and jobc watch read; rank 0 also prints them.
 
-        Lines are buffered. They are written at most twice a second per node, before every checkpoint, and at every exit
-        except a kill. A failed write prints a warning and loses these lines only.
+        Lines are buffered. The lines are written at most twice a second per node, before every checkpoint, and at every
+        exit except a kill. A failed write prints a warning and loses these lines only.
         Raises BrokenInput for the reserved names attempt, world_size and time.
         """
         about = {"attempt": self._env.attempt or 0, "world_size": self.world_size, "time": round(time.time(), 3)}
@@ -260,7 +262,7 @@ class Runtime:
             print("  ".join([f"step {step}", *(f"{name} {value:.6g}" for name, value in numbers.items())]), flush=True)
 
     def leave(self) -> NoReturn:
-        """Exit early, after save(): with 75, with 0 after jobctl stop, or with 1 if that save failed."""
+        """Exit early, after save(): with 75, with 0 after jobctl stop, or with 1 if the save failed."""
         self._refuse_when_over("leave()")
         self._write_all()
         for_good = self.group.start_sum([stop_file(self.run_dir).exists()])()[0] > 0
@@ -294,7 +296,7 @@ class Runtime:
         self._saver.close()
 
     def _at_exit(self) -> None:
-        """Clean up. Exit code 0 becomes 1 if the last save failed and neither leave() nor finish() checked it."""
+        """Clean up. Exit code 0 becomes 1 if the last save failed and neither leave() nor finish() has checked it."""
         self._write_local()
         if self._saver.has_failed and not self._is_checked and self._exit_status in (None, 0):
             exit_with_error(self._saver.failure(self._newest or 0))

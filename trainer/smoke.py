@@ -1,7 +1,7 @@
-"""Smoke test of communication and data sharding between a job's ranks: `python -m jobc_trainer.smoke`
+"""Smoke-test communication and data sharding between a job's ranks: `python -m jobc_trainer.smoke`
 
-In   the environment contract; no train.json, no run folder
-Out  one `ok` line per check on rank 0's console, and the exit code
+In:  the environment contract; no train.json, no run folder.
+Out: one `ok` line per check on rank 0's console, and the exit code.
 """
 
 import os
@@ -29,7 +29,7 @@ def main() -> int:
 def check(env: environment.Env, signals: StopSignals) -> int:
     """Check the rendezvous, an all-reduce and the sharding of samples. Raises if one of them fails."""
     with garbage_collection_paused():
-        import torch  # here, so that errors in the environment are reported immediately
+        import torch  # imported here, so that errors in the environment are reported immediately
         import torch.distributed as dist
 
         from .data.order import Order, shard

@@ -1,6 +1,7 @@
-"""Containers that launch.sh itself enters (docker, apptainer), for backends whose nodes already exist.
+"""Containers that launch.sh itself enters (docker, apptainer), for backends that do not create their own nodes.
 
-launch.sh and runtime/containers/ do all the work, so a backend only declares which runtimes its nodes may have.
+launch.sh and runtime/containers/ do all the work, so a backend only declares which runtimes may be installed on its
+nodes.
 """
 
 from __future__ import annotations

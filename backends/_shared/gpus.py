@@ -1,8 +1,8 @@
-"""Number of GPUs per machine, by type: the maximum, and the counts that clouds offer.
+"""Look up how many GPUs of a type one machine can have: the maximum, and the counts that clouds offer.
 
-In   a type (`H100`), or a product name from a driver or label (`NVIDIA-H100-80GB-HBM3`); a cloud's name in SkyPilot
-Out  the maximum per machine, in a cloud or at a site; None for an unknown type. Also the counts that a cloud's machines
-     have: () if the cloud does not offer the type, None if any count is possible or nothing is known
+In:  a type (`H100`), or a product name from a driver or label (`NVIDIA-H100-80GB-HBM3`); a cloud's name in SkyPilot.
+Out: the maximum per machine, in a cloud or at a site; None for an unknown type. Also the counts that a cloud's machines
+     have: () if the cloud does not offer the type, None if any count is possible or nothing is known.
 Sources, names: catalogs/v8/common/accelerators.csv of github.com/skypilot-org/skypilot-catalog, commit d4d53f0.
      aws: catalogs/v8/aws/vms.csv there (e385a0d: p3 to p6-b200; 00148f2: g4dn, g6e, g6f, gr6, g7e). Only from
      "Accelerated computing" of Amazon EC2 instance types: B300, GB200, A10G, T4g, Trainium, Inferentia, L4 and
@@ -55,7 +55,7 @@ SOLD: Mapping[str, Mapping[str, tuple[int, ...]]] = {
         **dict.fromkeys(("GB200", "GB300"), (4,)),
     },
 }  # fmt: skip
-# Clouds that rent out single GPUs, or whose machines belong to many owners.
+# Clouds that rent out single GPUs, or whose machines belong to different owners.
 _ANY_NUMBER = (
     "runpod",
     "vast",
@@ -68,7 +68,7 @@ _ANY_NUMBER = (
     "vsphere",
 )
 USUAL_GPUS = 8  # the maximum on nearly all nodes
-MOST_GPUS = 32  # the maximum for any type, in one node composed of cards
+MOST_GPUS = 32  # the maximum for any type sold as cards, in a node composed over PCIe
 # Types sold on boards of a fixed size, not as cards, so every machine has the same number.
 _BOARDS: Mapping[str, int] = {
     **dict.fromkeys(("B200", "B300", "MI300X", "MI325X", "MI350X"), 8),
@@ -95,7 +95,7 @@ def max_gpus_at_site(gpu_type: str) -> int | None:
 
 
 def max_gpus_in(cloud: str, gpu_type: str) -> int | None:
-    """Return the maximum per machine in a cloud, "" for any cloud. Clouds that allow any number count as sites."""
+    """Return the maximum per machine in a cloud. cloud: "" for any; a cloud that allows any number counts as a site."""
     return max_gpus_at_site(gpu_type) if cloud in _ANY_NUMBER else max_gpus_in_cloud(gpu_type)
 
 

@@ -1,7 +1,7 @@
 """Code shared by the backends that run commands on a list of hosts: ssh, pdsh, accelerate.
 
-Emits  hosts.txt: one host per line, in rank order
-In     a run folder with the same path on the submit host and all nodes, shared or not
+Emits: hosts.txt: one host per line, in rank order.
+In:    a run folder with the same path on the submit host and all nodes, shared or not.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
     "run.storage": ("shared", "node"),
     "secret_kinds": ("env", "file"),
     "resources.hosts": ANY,
-    "resources.gpu_type": ANY,  # checked before the ranks start
+    "resources.gpu_type": ANY,  # jobctl checks the interface before the ranks start
     "network.*": ANY,
     "queue.nodelist": ANY,  # the hosts, if `hosts` is empty
     "queue.exclude": ANY,  # excluded from both
@@ -43,9 +43,9 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
 
 
 def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnostic]:
-    """Check the host rules (rules/) and the mounts.
+    """Yield the findings of the rules on hosts (rules/) and of the check on mounts.
 
-    here: whether a single node without hosts means this machine
+    here: whether a single node without hosts means this machine.
     """
     return run_all(
         lambda: findings(f"{__package__}.rules", name, plan, here),
@@ -61,7 +61,7 @@ def used_hosts(plan: LaunchPlan) -> tuple[str, ...]:
 def own_addresses(nodes: int) -> tuple[str, ...]:
     """Return this machine's loopback addresses, one per node, for hosts.txt.
 
-    nodes: at most 100,000 (the type NodeCount); all of 127.0.0.0/8 is loopback (RFC 1122)
+    nodes: at most 100,000 (the type NodeCount); all of 127.0.0.0/8 is loopback (RFC 1122).
     """
     return tuple(f"127.{i // 62_500}.{i // 250 % 250}.{i % 250 + 1}" for i in range(nodes))
 

@@ -1,9 +1,9 @@
 """JC4540, and JC4550 with kubernetes_forms.py: fields added by the user that the API server would reject.
 
-In   backend.extra of kubernetes, or a pod_config of skypilot; kubernetes_fields.json, which tools/kubernetes_fields.py
-     generates from the schemas of Kubernetes 1.37 and the models of JobSet and TrainJob
-Out  a Diagnostic for each unknown field, and for each value that has the wrong type or is not in the field's enum; and
-     the tree in the API's form
+In:  backend.extra of kubernetes, or a pod_config of skypilot; kubernetes_fields.json, which tools/kubernetes_fields.py
+     generates from the schemas of Kubernetes 1.37 and the models of JobSet and TrainJob.
+Out: a Diagnostic for each unknown field, and for each value that has the wrong type or is not in the field's enum; and
+     the tree in the API's form.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def check(extra: Mapping[str, Any]) -> Iterator[Diagnostic]:
 
 
 def check_pod(tree: Any, at: At) -> Iterator[Diagnostic]:
-    """Check the fields of a pod that another program passes to Kubernetes. at: path of its key"""
+    """Check the fields of a pod that another program passes to Kubernetes. at: path of the key that contains the pod"""
     yield from _check(tree, "PodTemplateSpec", at)
 
 

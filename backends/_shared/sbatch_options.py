@@ -11,7 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ...compiler.diagnostics.diagnostic import nearest
 
-# Options that only some versions from 22.05 to 25.11 have -> the first version with it (SINCE) or without it (GONE).
+# Options that only some versions from 22.05 to 25.11 have -> the first version with the option (SINCE) or without it
+# (GONE).
 SINCE: Mapping[str, str] = {
     "container-id": "23.02",
     "extra": "23.02",
@@ -69,7 +70,9 @@ AFTER = ("after", "afterany", "afterburstbuffer", "aftercorr", "afternotok", "af
 
 
 def dependency_value(after: Sequence[str]) -> str:
-    """Return queue.after as a value for --dependency. A plain ID is a job that must succeed. All must be satisfied."""
+    """Return queue.after as a value for --dependency, which requires all of them. A plain ID is a job that must
+    succeed.
+    """
     ids = [entry for entry in after if ":" not in entry and entry != "singleton"]
     others = [entry for entry in after if entry not in ids]
     return ",".join([*([":".join(["afterok", *ids])] if ids else []), *others])

@@ -1,8 +1,8 @@
 """accelerate: runs `accelerate launch` over ssh on each listed host, or on this machine if no hosts are set (one node).
 
-Emits  accelerate.yaml, deepspeed.json with parallel=deepspeed, and what backend ssh emits
-Launch ./jobctl submit
-Source accelerate 1.15.0 (docs huggingface.co/docs/accelerate, `accelerate launch`), DeepSpeed 0.19.8
+Emits: accelerate.yaml, deepspeed.json with parallel=deepspeed, and the files that backend ssh emits.
+Launch: ./jobctl submit
+Source: accelerate 1.15.0 (docs huggingface.co/docs/accelerate, `accelerate launch`), DeepSpeed 0.19.8.
 """
 
 from __future__ import annotations

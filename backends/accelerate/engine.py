@@ -1,4 +1,4 @@
-"""Hosts reached by ssh, or this machine, for the artifact's verbs.
+"""Run the artifact's verbs on hosts reached by ssh, or on this machine.
 
 Packed into jobctl; Python 3.8.
 """

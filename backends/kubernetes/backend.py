@@ -1,8 +1,8 @@
 """Kubernetes: one pod per node, in an Indexed Job, a JobSet or a TrainJob; each pod starts its node's ranks.
 
-Emits  job.yaml, with a ConfigMap that holds launch.sh and everything else that the pods read
-Launch ./jobctl submit, or kubectl apply -f job.yaml
-Source Kubernetes API 1.32 to 1.37, kubectl 1.32; observed on Kubernetes v1.36.2
+Emits: job.yaml, with a ConfigMap that holds launch.sh and everything else that the pods read.
+Launch: ./jobctl submit, or kubectl apply -f job.yaml
+Source: Kubernetes API 1.32 to 1.37, kubectl 1.32; observed on Kubernetes v1.36.2.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from .names import digest, own_name, pod_host
 from .notes import notes
 from .options import KubernetesOptions
 
-STAYS = ("spec.yaml",)  # files that the pods do not get
+STAYS = ("spec.yaml",)  # files that are not sent to the pods
 
 
 class KubernetesBackend:
@@ -74,7 +74,9 @@ class KubernetesBackend:
     }
 
     def filled(self, spec: JobSpec, options: KubernetesOptions, values: Mapping[str, SpecValue]) -> Iterator[Filled]:
-        """Yield backend.default_image for a job without an image. It is for NVIDIA GPUs, so AMD jobs do not use it."""
+        """Yield backend.default_image for a job without an image. That image is for NVIDIA GPUs, so jobs on AMD GPUs do
+        not use it.
+        """
         image = options.default_image
         if spec.image is None and spec.container.kind == "pod" and image and options.gpu_resource == "nvidia.com/gpu":
             because = "the default image has Python and PyTorch, but none of your packages"
@@ -92,7 +94,9 @@ class KubernetesBackend:
         yield render.yaml(documents, "job.yaml", notes(documents, plan, options))
 
     def carry(self, files: Sequence[Artifact], settings: Artifact, program: bytes) -> Iterator[Artifact]:
-        """Yield job.yaml with a ConfigMap that holds the files the pods read, then the files that only people read."""
+        """Yield job.yaml, with a ConfigMap that contains the files for the pods, then the files that only people
+        read.
+        """
         by_path = {file.path: file for file in files}
         name = json.loads(settings.text)["creates"]["object"]
         carried = [file for file in files if file.path not in ("job.yaml", *STAYS)]
@@ -130,12 +134,12 @@ class KubernetesBackend:
 
 
 def _check_extra(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    if not extra.KINDS[options.flavor]:  # JC4509 refuses the flavor, so there are no documents to merge into
+    if not extra.KINDS[options.flavor]:  # JC4509 rejects the flavor, so there are no documents to merge into
         return
     diagnostics = [*extra.check(plan, options)]
     yield from diagnostics
     is_checked = extra.POD in options.extra or options.pod_security is not None
-    if is_checked and not has_errors(diagnostics):  # then its fields can be read
+    if is_checked and not has_errors(diagnostics):  # only then can its fields be read
         template = plain(pod.pod_template(plan, options), plan, options, digest(plan, options))
         yield from findings(f"{__package__}.rules.finished", template["spec"], options)
 

@@ -1,8 +1,8 @@
 """The ConfigMap at the end of job.yaml: the files that each pod reads, and start.py, which each pod runs first.
 
-In   the job's rendered files, and the nodes' jobctl
-Out  job.yaml with the ConfigMap: launch.sh and other text files unchanged, jobctl compressed
-Source Kubernetes API reference, ConfigMap v1 core: keys have no slash; at most 1 MiB. `kubectl apply` without
+In:  the job's rendered files, and the nodes' jobctl.
+Out: job.yaml with the ConfigMap: launch.sh and other text files unchanged, jobctl compressed.
+Source: Kubernetes API reference, ConfigMap v1 core: keys have no slash; at most 1 MiB. `kubectl apply` without
 --server-side stores a second copy of the object in an annotation, and annotations hold at most 256 KiB.
 """
 
@@ -78,7 +78,7 @@ def _entry(file: Artifact) -> Artifact:
 
 
 def _whole(file: Artifact, line: int) -> LineRange:
-    """Return the origin of a one-line file."""
+    """Return the origin of a file that consists of one line."""
     return LineRange(line, line, tuple(dict.fromkeys(key for r in file.lines for key in r.keys)), file.path)
 
 

@@ -1,9 +1,9 @@
 """Map `gpu_type` to the values of a node label, one of which a node must have.
 
-In   the plan and the options
-Out  the label and its values; no values if no node can have one, which JC4521 reports
+In:  the plan and the options.
+Out: the label and its values; no values if no node can match, which JC4521 reports.
 No tool labels a node `H100`: NVIDIA's discovery writes the product name, and AMD and GKE write names of their own. So
-H100 matches every product of that type, unless `backend.gpu_labels` defines it for this cluster. (On hosts,
+H100 matches every product of that type, unless `backend.gpu_labels` defines H100 for this cluster. (On hosts,
 runtime/system/gpu_names.py compares driver names in the same way.) Nodes whose GPUs are shared or in MIG slices have
 other names (…-SHARED, …-MIG-1g.5gb) and do not match, because `gpus` counts whole GPUs.
 

@@ -1,7 +1,7 @@
-"""One pod beside the job, without GPUs. `jobctl shell` opens a shell in it, and other verbs use it to read the runs.
+"""An extra pod without GPUs, in which `jobctl shell` opens a shell, and through which other verbs read the runs.
 
-It is the job's pod with the same storage. It keeps the user's node labels, and the hosts if a host folder is mounted.
-It drops GPU requests, placement relative to other pods, and anything that runs once per job.
+The pod has the same storage as the job's pods. This pod keeps the user's node labels, and the hosts if a host folder is
+mounted. It drops GPU requests, placement relative to other pods, and anything that runs once per job.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .names import own_name
 from .options import KubernetesOptions
 from .pod import CONTAINER, UID_VARIABLE, hostname, pod_spec, required
 
-LONE_POD = "lone_pod"  # its key in job.json
+LONE_POD = "lone_pod"  # the pod's key in job.json
 LEFT_OUT = ("subdomain", "topologySpreadConstraints", "initContainers")
 GRACE_S = 5
 
@@ -47,7 +47,7 @@ def _affinity(v: Any) -> Any:
 
 
 def _of_nodes(affinity: Any) -> Any:
-    """Return only the node affinity, because the pods that pod affinity refers to may be gone."""
+    """Return only the node affinity, because the pods to which pod affinity refers may be gone."""
 
     def kept(v: Any) -> Any:
         rules_by_kind = affinity(v) if callable(affinity) else affinity

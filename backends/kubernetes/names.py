@@ -43,7 +43,9 @@ def longest_pod(name: str, flavor: str, nodes: int) -> str:
 
 
 def digest(plan: LaunchPlan, options: Any) -> str:
-    """Return eight hex digits for plan and options. Neutral fields are left out, so new fields change no name."""
+    """Return eight hex digits for plan and options. Neutral fields are omitted, so that new fields do not change any
+    name.
+    """
     settings = [without_neutral_fields(plan), without_neutral_fields(options)]
     return hashlib.sha256(json.dumps(settings, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:8]
 

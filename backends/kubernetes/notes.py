@@ -62,7 +62,7 @@ def _usage(v: Any) -> str:
 
 
 def _by_storage(key: str, text: str) -> str | Leaf:
-    """Return the comment of a key, which differs if runs are deleted with their pods (storage.run=node)."""
+    """Return a key's comment, which is different if runs are deleted with their pods (storage.run=node)."""
     if key not in BY_STORAGE:
         return text
     return lambda v: WITHOUT_VOLUME.get(key, text) if v.plan.run.storage == "node" else text
@@ -77,7 +77,7 @@ def _runs_on_nodes(plan: LaunchPlan) -> set[str]:
 
 
 def _keys(tree: Any, at: At) -> Iterator[tuple[At, Mapping[str, Any]]]:
-    """Yield each key of each mapping, with that mapping."""
+    """Yield each key of each mapping, together with the mapping."""
     if isinstance(tree, Mapping):
         for key, inner in tree.items():
             yield (*at, key), tree

@@ -72,7 +72,7 @@ def job(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 
 
 def gang(options: KubernetesOptions) -> dict[str, Any]:
-    """Return the Job annotation that makes Volcano start all pods or none; without it Volcano starts single pods.
+    """Return the Job annotation that makes Volcano start all pods or none; without it, Volcano starts single pods.
 
     Source: Volcano 1.12 and later, pkg/controllers/podgroup/pg_controller_handler.go, reads it from the pods' owner.
     """
@@ -83,10 +83,11 @@ def gang(options: KubernetesOptions) -> dict[str, Any]:
 
 def job_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     """Return the Job spec: all pods start at once, one per index. A pod is replaced only when it has ended, which is
-    the default beside a podFailurePolicy.
+    the default with a podFailurePolicy.
 
-    backoffLimit counts pods, and when one node fails all others end as well (runtime/supervisor/peers.py), so each
-    requeue of the job uses up `nodes` of it. A JobSet restarts the whole Job itself, so there the limit is 0.
+    backoffLimit counts pods, and when one node fails, all others end as well (runtime/supervisor/peers.py), so each
+    requeue of the job uses up as many as there are nodes. A JobSet restarts the whole Job itself, so its Job's limit is
+    0.
     """
     alone = options.flavor == "job"
     return {
@@ -100,7 +101,9 @@ def job_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 
 
 def requeues(v: Any) -> int:
-    """Return how many times all pods restart: 0 if the runs, and so the checkpoints, are deleted with the pods."""
+    """Return how many times all pods may restart: 0 if the runs, and thus the checkpoints, are deleted with the
+    pods.
+    """
     most: int = v.plan.lifecycle.max_requeues
     return 0 if v.plan.run.storage == "node" else most
 
@@ -108,8 +111,8 @@ def requeues(v: Any) -> int:
 def failure_rules() -> list[Any]:
     """Return the pod failure rules (first match wins): evictions do not count, and a permanent error ends the job.
 
-    With storage.run=node there are none, because backoffLimit 0 already lets any failure or eviction end the job: a new
-    pod would not have the run folder.
+    With storage.run=node, there are no rules, because with backoffLimit 0 any failure or eviction already ends the job:
+    a new pod would not have the run folder.
     """
     disrupted = {"type": "DisruptionTarget", "status": "True"}
     codes = {"containerName": CONTAINER, "operator": "NotIn", "values": AGAIN}
@@ -134,7 +137,8 @@ def job_set(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 def job_set_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     """Return the JobSet spec: a failure restarts all pods, up to max_requeues times, but never after a permanent error.
 
-    A JobSet has no deadline. Only its Job has one, which is new at each start, so an attempt that reaches it is final.
+    A JobSet has no deadline, but its Job has one, which starts anew with each attempt. An attempt that reaches the
+    deadline is final.
     """
     timed = options.flavor == "jobset" and options.deadline is not None
     replicated = {

@@ -12,7 +12,8 @@ from ...runtime.system.frozen_dataclass import dataclass
 
 @dataclass(frozen=True)
 class KubernetesOptions:
-    """Options of backend kubernetes. Fields not listed here are fields of the pod, under their Kubernetes names.
+    """Options of backend kubernetes. Other fields are fields of the pod, under their Kubernetes names.
+
     flavor: kind of object that starts the pods; pytorchjob exists only so that JC4509 can explain why it is rejected.
     context, namespace: kubectl's names for the target. records: folder on the submitting machine for the run records.
     start_timeout, deadline: seconds; the deadline covers all attempts together, or each attempt with flavor jobset.

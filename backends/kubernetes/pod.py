@@ -19,9 +19,9 @@ from .reserved_paths import OWN
 
 CONTAINER = "node"
 FILES, ARTIFACT = f"{OWN}/files", f"{OWN}/artifact"  # the ConfigMap; the artifact unpacked from it
-START = ["python3", "-I", "-S", f"{FILES}/start.py"]  # which becomes `jobctl join`, engine/join.py
+START = ["python3", "-I", "-S", f"{FILES}/start.py"]  # start.py, which becomes `jobctl join` (engine/join.py)
 CODE = f"{OWN}/code"  # the ConfigMap with the packed code, if code=snapshot
-RUNS = f"{OWN}/runs"  # the runs, if storage.run=node and no volume holds them
+RUNS = f"{OWN}/runs"  # the runs, if storage.run=node and they are not on a mounted volume
 JOB_LABEL = "jobc/job"
 
 INDEX = "$JOB_COMPLETION_INDEX"  # in each container of an Indexed Job
@@ -97,8 +97,8 @@ def container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 
 
 def environment(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
-    """Return the environment of `jobctl join`. submit adds JOBC_PAYLOAD, JOBC_RUN_ID and JOBC_FORK_OF above it;
-    launch.sh sets the variables of key `env`.
+    """Return the environment of `jobctl join`. jobctl submit adds JOBC_PAYLOAD, JOBC_RUN_ID and JOBC_FORK_OF above it;
+    launch.sh sets the variables in the key `env`.
     """
     return [
         {"name": UID_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": UID_FIELD[options.flavor]}}},
@@ -146,7 +146,9 @@ def quantity(size: int) -> str:
 
 
 def requests(v: Any) -> dict[str, Any] | None:
-    """Return the requests: the limits, `cpus` (not a limit, which would throttle), and `backend.requests` on top."""
+    """Return the requests: the limits, plus `cpus` (never a limit, which would throttle the pod), overridden by
+    `backend.requests`.
+    """
     cpus = v.plan.resources.cpus
     of_job = {**(limits(v) or {}), **({"cpu": str(cpus)} if cpus else {})}
     return dict(sorted({**of_job, **v.options.requests}.items(), key=lambda item: item[0] != "cpu")) or None
@@ -166,7 +168,7 @@ def limits(v: Any) -> dict[str, Any] | None:
 def node_selector(v: Any) -> dict[str, str] | None:
     selector = dict(text.split("=", 1) for text in v.options.node_selector)
     gpus = gpu_types.values(v.plan, v.options)
-    if len(gpus) == 1:  # if there are several, any will do: see _node_affinity
+    if len(gpus) == 1:  # if there are several values, any node will do: see _node_affinity
         selector[gpu_types.label(v.options)] = gpus[0]
     return selector or None
 
@@ -186,7 +188,7 @@ def affinity(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         rules["nodeAffinity"] = Given(_node_affinity)
     if options.affinity:
         rules["podAffinity"] = _all_pods(of.options.affinity)
-    if options.anti_affinity or plan.resources.hosts or options.host_network:  # pods would share a port
+    if options.anti_affinity or plan.resources.hosts or options.host_network:  # otherwise, pods would share a port
         rules["podAntiAffinity"] = _all_pods(lambda v: v.options.anti_affinity or "kubernetes.io/hostname")
     return rules
 
@@ -262,7 +264,9 @@ def _with_code(entry: dict[str, Any]) -> Leaf:
 
 
 def _code_volume() -> dict[str, Any]:
-    """Return the volume with the code that submit sends. It is optional, so that a pod can report missing code."""
+    """Return the volume with the code that jobctl submit sends. The volume is optional, so that a pod can start and
+    report missing code.
+    """
     return {"name": "code", "configMap": {"name": lambda v: f"{own_name(v)}-code", "optional": True}}
 
 

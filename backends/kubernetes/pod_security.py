@@ -1,4 +1,4 @@
-"""`backend.pod_security=restricted`: what each pod and container then has, and what a pod must not have.
+"""`backend.pod_security=restricted`: what it adds to each pod and container, and what it forbids.
 
 Source: Kubernetes 1.37, "Pod Security Standards", profiles Baseline and Restricted.
 """
@@ -49,7 +49,7 @@ def _with_context(container: Any) -> Any:
 
 
 def violations(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Yield each thing in the finished pod that the profile forbids, by the name of its field."""
+    """Yield the field name of each setting in the finished pod that the profile forbids."""
     for field in ("hostNetwork", "hostPID", "hostIPC"):
         if spec.get(field):
             yield field
@@ -91,7 +91,7 @@ def _container(container: Mapping[str, Any], of_pod: Mapping[str, Any]) -> Itera
 
 
 def _context(context: Mapping[str, Any], where: str) -> Iterator[str]:
-    """Yield what is forbidden in the security context of a pod and of a container alike."""
+    """Yield the settings that are forbidden in both a pod's and a container's security context."""
     if context.get("runAsUser") == 0:
         yield f"runAsUser=0 of {where}"
     selinux = context.get("seLinuxOptions") or {}

@@ -1,8 +1,9 @@
 """GPUDirect-TCPX on GKE (network=tcpx): what a pod on a3-highgpu-8g needs besides its GPUs.
 
-It needs a daemon that configures the cards, the daemon's socket, the node's NCCL plugin, and the cards' four networks.
-The daemon is a sidecar: an init container that keeps running and ends after the others (Kubernetes 1.29 or newer).
-Source: GKE manual, "Maximize GPU network bandwidth in Standard mode clusters" (A3 High), whose cluster runs the
+The pod needs a daemon that configures the cards, the daemon's socket, the node's NCCL plugin, and the cards' four
+networks. The daemon is a sidecar: an init container that keeps running and ends after the other containers (Kubernetes
+1.29 or newer).
+Source: GKE manual, "Maximize GPU network bandwidth in Standard mode clusters" (A3 High), whose clusters run the
 DaemonSets nccl-tcpx-installer and nri-device-injector of GoogleCloudPlatform/container-engine-accelerators.
 """
 

@@ -1,8 +1,9 @@
-"""Local: this machine, without a scheduler. jobctl submit itself starts one node's ranks, or several nodes here.
+"""Local: this machine, without a scheduler. jobctl submit itself starts one node's ranks, or several nodes on this
+machine.
 
-Emits  nothing; for several nodes, hosts.txt with this machine's addresses
-Launch ./jobctl submit
-Source torchrun manual, PyTorch 2.13 (docs.pytorch.org/docs/stable/elastic/run.html)
+Emits: nothing; for several nodes, hosts.txt with this machine's addresses.
+Launch: ./jobctl submit
+Source: torchrun manual, PyTorch 2.13 (docs.pytorch.org/docs/stable/elastic/run.html).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class LocalBackend:
     name = "local"
     Options = LocalOptions
     launch = "./jobctl submit"
-    spellings: ClassVar[Mapping[RuntimeVar, Spelling]] = {  # jobctl submit creates the run, so it knows everything
+    spellings: ClassVar[Mapping[RuntimeVar, Spelling]] = {  # all known at submit, because jobctl submit creates the run
         RuntimeVar.JOB_ID: Spelling(Scope.SUBMIT, "$run_id"),
         RuntimeVar.RUN_ID: Spelling(Scope.SUBMIT, "$run_id"),
         RuntimeVar.RUN_DIR: Spelling(Scope.SUBMIT, "$run"),
@@ -59,7 +60,9 @@ class LocalBackend:
     }
 
     def filled(self, spec: JobSpec, options: LocalOptions, values: Mapping[str, SpecValue]) -> Iterator[Filled]:
-        """Yield nodes=1 for a GPU job unless the command line sets nodes, because nodes here would share the GPUs."""
+        """Yield nodes=1 for a GPU job unless the command line sets nodes, because several nodes would share this
+        machine's GPUs.
+        """
         origin = values["nodes"].origin
         if spec.gpus and spec.nodes > 1 and (origin is None or origin.root != COMMAND_LINE):
             because = (

@@ -1,5 +1,5 @@
-"""This machine, for the artifact's verbs: submit becomes launch.sh, which becomes the supervisor. Several nodes are
-started in the same way as nodes on hosts.
+"""Run the artifact's verbs on this machine: submit becomes launch.sh, which becomes the supervisor. Several nodes are
+started in the same way as on several hosts.
 
 Packed into jobctl; Python 3.8.
 """
@@ -17,7 +17,7 @@ from ...runtime.run_folder.run import shell_word, verb_words
 
 
 class LocalEngine(OneMachineEngine):
-    """One node, which is this machine."""
+    """Engine for one node, which is this machine."""
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         text = "start the job in the background and return; by default, wait and exit with the job's exit code"
@@ -25,7 +25,7 @@ class LocalEngine(OneMachineEngine):
         parser.add_argument("--detach", action="store_true", default=is_detached, help=text)
 
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
-        """Become the node, or start it in the background and wait until it is up."""
+        """Become the node's launch.sh, or start it in the background and wait until it is running."""
         copy, run = new.artifact, new.run
         print(f"run {run.id} in {shell_word(str(run.path))}")
         print(f"  follow: {verb_words(copy, 'logs')} --follow")

@@ -1,8 +1,8 @@
 """pdsh or clush: one command starts all nodes, each under a supervisor that does not need the connection.
 
-Emits  hosts.txt
-Launch ./jobctl submit
-Source pdsh(1) 2.34, clush(1) of ClusterShell 1.9
+Emits: hosts.txt.
+Launch: ./jobctl submit
+Source: pdsh(1) 2.34, clush(1) of ClusterShell 1.9.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hosts reached by pdsh or clush, for the artifact's verbs.
+"""Run the artifact's verbs on hosts reached by pdsh or clush.
 
 Packed into jobctl; Python 3.8.
 """

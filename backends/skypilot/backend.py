@@ -1,8 +1,9 @@
-"""SkyPilot: one task for `sky launch` or `sky jobs launch`. On each node, it becomes `jobctl join`, then launch.sh.
+"""SkyPilot: one task for `sky launch` or `sky jobs launch`. On each node, the task becomes `jobctl join`, then
+launch.sh.
 
-Emits  task.sky.yaml
-Launch ./jobctl submit, or sky launch task.sky.yaml
-Source SkyPilot 0.14.1: docs.skypilot.co, its schema, and real launches on Slurm 22.05
+Emits: task.sky.yaml.
+Launch: ./jobctl submit, or sky launch task.sky.yaml
+Source: SkyPilot 0.14.1: docs.skypilot.co, its schema, and real launches on Slurm 22.05.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class SkypilotBackend:
         "network.*": ANY,
         "lifecycle.time_limit_s": ANY,
         "lifecycle.max_requeues": ANY,
-        "queue.*": ANY,  # if the infrastructure has a queue; rules/infra.py reports what is ignored
+        "queue.*": ANY,  # if the infrastructure has a queue; rules/infra.py reports ignored settings
     }
 
     def check(self, plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:

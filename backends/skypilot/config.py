@@ -1,10 +1,10 @@
-"""The `config:` section of a task: infrastructure settings for which SkyPilot tasks have no key.
+"""Build a task's `config:` section: infrastructure settings for which SkyPilot tasks have no key.
 
-Out    ~/.sky/config.yaml keys for this task: sbatch options, the Kueue queue, host folders, and the size of /dev/shm in
-       pods and containers; `backend.config` is merged last
-Source SkyPilot 0.14.1: OVERRIDEABLE_CONFIG_KEYS_IN_TASK in sky/skylet/constants.py; merge_k8s_configs in
+Out:   ~/.sky/config.yaml keys for this task: sbatch options, the Kueue queue, host folders, and the size of /dev/shm in
+       pods and containers; `backend.config` is merged last.
+Source: SkyPilot 0.14.1: OVERRIDEABLE_CONFIG_KEYS_IN_TASK in sky/skylet/constants.py; merge_k8s_configs in
        sky/utils/config_utils.py, which merges volumes by name, mounts by path, and an unnamed container into SkyPilot's
-       own; `dshm` in sky/templates/kubernetes-ray.yml.j2; docker_start_cmds in sky/provision/docker_utils.py
+       own; `dshm` in sky/templates/kubernetes-ray.yml.j2; docker_start_cmds in sky/provision/docker_utils.py.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .._shared.sbatch_options import dependency_value
 from .options import SkypilotOptions
 
 PODS = ("kubernetes", "ssh")  # infrastructures whose machines are pods; each has a `pod_config`
-SITES = ("slurm", *PODS)  # infrastructures on a site's own machines, not a cloud's
+SITES = ("slurm", *PODS)  # infrastructures on a site's own machines, not in a cloud
 MIB = 1024**2
 
 

@@ -1,7 +1,7 @@
-"""The task as it will be written, so that the checks cover both job keys and `backend.extra`.
+"""Build the finished task, as it will be written, so that checks cover both job keys and `backend.extra`.
 
-In   plan, options
-Out  FinishedTask: the task as plain data, its acceptable machines, and the key that set each value
+In:  plan, options.
+Out: FinishedTask: the task as plain data, its acceptable machines, and the key that set each value.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ SAID_BY: Mapping[schema.At, str] = {
     (*SBATCH, "qos"): "queue.qos",
     (*SBATCH, "reservation"): "queue.reservation",
 }
-NAMED = (("resources", "labels"), ("file_mounts",))  # places whose items' names are appended to the key
+NAMED = (("resources", "labels"), ("file_mounts",))  # places at which the item's name is appended to the key
 
 
 @dataclass(frozen=True)
 class Machine:
     """One entry of any_of or ordered, merged over `resources`; without entries, `resources` itself.
 
-    at: the entry's place in the task; entry: its value
+    at: the entry's place in the task; entry: its value.
     """
 
     asked: Tree

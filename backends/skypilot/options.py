@@ -23,14 +23,14 @@ class Alternative:
 class SkypilotOptions:
     """Options of backend skypilot, under SkyPilot's own names where it has them.
 
-    infra: cloud[/region[/zone]], k8s[/context], slurm[/cluster[/partition]], ssh[/pool]
-    managed: whether to use `sky jobs launch`, which recovers the job, instead of `sky launch`
-    cluster: cluster name for `sky launch`; records: folder on the submitting machine for the run records
-    setup: bash lines that run once on each node, and again when they or the code change
-    file_mounts: path on the nodes -> local file, bucket, or SkyPilot's mapping of a bucket
+    infra: cloud[/region[/zone]], k8s[/context], slurm[/cluster[/partition]], ssh[/pool].
+    managed: whether to use `sky jobs launch`, which recovers the job, instead of `sky launch`.
+    cluster: cluster name for `sky launch`; records: folder on the submitting machine for the run records.
+    setup: bash lines that run once on each node, and again when the lines or the code change.
+    file_mounts: path on the nodes -> local file, bucket, or SkyPilot's mapping of a bucket.
     config: ~/.sky/config.yaml keys for this task; extra: tree merged last into the task
     clusters, partitions, qos, most_nodes, most_gpus, pyxis, tracks_memory: facts about a site, for checks;
-    null = unknown
+    null = unknown.
     """
 
     infra: str | None

@@ -1,6 +1,6 @@
 """JC4540, JC4550: a `pod_config` with fields or values unknown to Kubernetes. jobc's own part is valid.
 
-In   `backend.config` and `backend.extra`, as the user typed them
+In:  `backend.config` and `backend.extra`, as the user typed them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fields that `backend.extra` and `backend.config` may not change: JC4600. Other additions are allowed.
 
-In   plan, options
-Out  place in the task -> the job keys that set it
+In:  plan, options.
+Out: place in the task -> the job keys that set it.
 """
 
 from __future__ import annotations
@@ -83,14 +83,16 @@ def _who_sends(target: str, plan: LaunchPlan, options: SkypilotOptions) -> str:
 
 
 def _mounted(options: SkypilotOptions) -> Iterator[str]:
-    """Yield the targets of `backend.extra` buckets that `mounts` could mount too: mode MOUNT, SkyPilot's default."""
+    """Yield the targets of `backend.extra` buckets that `mounts` could also mount: those with mode MOUNT, SkyPilot's
+    default.
+    """
     for target, mount in mapping(options.extra.get("file_mounts")).items():
         if "://" in text(mapping(mount).get("source")) and mapping(mount).get("mode", "MOUNT") == "MOUNT":
             yield target
 
 
 def _is_merged(at: Path, made: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
-    """Return whether both values are kept: lists are concatenated, and sbatch options are checked by JC4716."""
+    """Return whether both values are kept, because lists are concatenated and JC4716 checks sbatch options."""
     derived_value, typed_value = _value(made, at), _value(given, at)
     return typed_value is not ABSENT and (
         at[0] == "slurm" or (isinstance(derived_value, BOTH) and isinstance(typed_value, BOTH))

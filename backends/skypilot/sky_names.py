@@ -46,7 +46,7 @@ BREAKS: Mapping[str, str] = {
     **dict.fromkeys(CONTAINER, "image, container and mounts"),
     **dict.fromkeys(("wrap", "test-only", "wait", "help", "usage", "version"), "submit, which calls SkyPilot"),
 }  # fmt: skip
-# sbatch options that config.py derives from job keys. Set twice, one would hide the other.
+# sbatch options that config.py derives from job keys. If such an option were set twice, one value would hide the other.
 QUEUED: Mapping[str, str] = {
     "account": "queue.account", "qos": "queue.qos", "reservation": "queue.reservation",
     "nodelist": "hosts or queue.nodelist", "exclude": "queue.exclude", "exclusive": "queue.exclusive",

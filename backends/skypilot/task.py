@@ -104,7 +104,7 @@ def any_of(plan: LaunchPlan, options: SkypilotOptions) -> tuple[Alternative, ...
 
 
 def open_types(plan: LaunchPlan, options: SkypilotOptions) -> list[str]:
-    """Return the `gpu_types` that are sold with this number of GPUs; empty if the job names a type or a machine."""
+    """Return those `gpu_types` that are sold with this number of GPUs; empty if the job names a type or a machine."""
     count = plan.topology.gpus
     is_open = plan.resources.gpu_type is None and options.instance_type is None
     if not count or not is_open or options.any_of or options.ordered:
@@ -187,7 +187,7 @@ def run_root(plan: Any) -> str:
 
 
 def result_location(plan: Any) -> str:
-    """Return where to find the result of a run that SkyPilot no longer knows."""
+    """Return where to find the result of a run that SkyPilot has forgotten."""
     if plan.run.storage == "object":
         return "see the run's exit/ and logs/ in the bucket; jobctl logs --rank 0 reads them"
     if plan.run.storage == "node":
@@ -197,10 +197,10 @@ def result_location(plan: Any) -> str:
 
 
 def setup(v: Any) -> str | None:
-    """Return the setup script. SkyPilot runs it at every launch; a marker file skips it if its lines and the code are
-    unchanged.
+    """Return the setup script. SkyPilot runs it at every launch, but a marker file skips the lines if they and the code
+    are unchanged.
 
-    The lines may read any file of the code, so the marker covers all files, or the commit for code=git.
+    The lines may read any file in the code, so the marker covers all files, or the commit for code=git.
     """
     lines, code = v.options.setup, v.plan.code
     if not lines:

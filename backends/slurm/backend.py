@@ -1,8 +1,8 @@
 """Slurm: one batch job that starts launch.sh once per node, or once per rank with launcher=srun.
 
-Emits  job.sbatch, whose srun command `jobctl batch` runs
-Launch ./jobctl submit, or sbatch job.sbatch
-Source Slurm manual pages sbatch, srun, scancel, squeue, scontrol; 22.05 to 25.11 (slurm.schedmd.com/archive)
+Emits: job.sbatch, whose srun command `jobctl batch` runs.
+Launch: ./jobctl submit, or sbatch job.sbatch
+Source: Slurm manual pages sbatch, srun, scancel, squeue, scontrol; 22.05 to 25.11 (slurm.schedmd.com/archive).
 """
 
 from __future__ import annotations

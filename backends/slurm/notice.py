@@ -1,4 +1,4 @@
-"""How long before the time limit Slurm signals a job. job.sbatch sets it with --signal."""
+"""Compute how long before the time limit Slurm signals a job. job.sbatch sets this with --signal."""
 
 from __future__ import annotations
 

@@ -11,11 +11,12 @@ from ...runtime.system.frozen_dataclass import dataclass
 
 @dataclass(frozen=True)
 class SlurmOptions:
-    """Options of backend slurm. version: MAJOR.MINOR of the site's Slurm; gpus_as, mem_policy: options the site expects
-    for GPUs and memory; cluster: cluster that queues the job; gres: devices besides GPUs; constraint: node features;
-    output: file name pattern of the log; array_limit: sweep points that run at a time; mpi, cpu_bind, gpu_bind,
-    distribution, label: srun options; srun_extra, extra: further options of srun and sbatch, merged last: name without
-    dashes -> value, true for an option without a value, null to omit it."""
+    """Options of backend slurm. version: MAJOR.MINOR of the site's Slurm; gpus_as, mem_policy: which options the site
+    expects for GPUs and memory; cluster: cluster that queues the job; gres: devices besides GPUs; constraint: node
+    features; output: file name pattern of the log; array_limit: most sweep points that run at the same time; mpi,
+    cpu_bind, gpu_bind, distribution, label: srun options; srun_extra, extra: further options of srun and sbatch, merged
+    last: name without dashes -> value, true for an option without a value, null to omit it.
+    """
 
     version: str
     gpus_as: Literal["gpus-per-node", "gres"]

@@ -1,7 +1,7 @@
 """JC4600: sbatch and srun options that jobc sets, so `backend.extra` and `backend.srun_extra` may not.
 
-In   the options that these two keys add
-Out  a JC4600 for each option that a job key sets, that jobctl batch would undo, or that would break jobctl submit
+In:  the options that these two keys add.
+Out: a JC4600 for each option that a job key sets, that jobctl batch would undo, or that would break jobctl submit.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ EMITTED = {
     "signal": "lifecycle.grace",
     "time": "time",
 }
-# Other options that contradict these, or what submit passes to sbatch. --gpus-per-task and similar would hide the
-# node's other GPUs from a rank. A container set only in Slurm would bypass the site's rules for images. With --export
-# or --export-file, the script itself would lack HOME, PATH and JOBC_RUN_ROOT, or get the user's other variables. jobctl
-# batch unsets what --distribution, --mem-bind and --tres-bind pass to srun, because an allocation may set them.
-# --clusters alone would queue the job where no verb looks. --wait would block jobctl submit until the job has ended,
-# without a run folder to follow. The options in NO_JOB queue nothing.
+# Other options that contradict these, or those that jobctl submit passes to sbatch. --gpus-per-task and similar would
+# hide the node's other GPUs from a rank. A container set only in Slurm would bypass the site's rules for images. With
+# --export or --export-file, the script itself would lack HOME, PATH and JOBC_RUN_ROOT, or get the user's other
+# variables. jobctl batch unsets the variables by which --distribution, --mem-bind and --tres-bind reach srun, because
+# an allocation may set them. --clusters alone would queue the job where no verb looks. --wait would block jobctl submit
+# until the job has ended, without a run folder to follow. The options in NO_JOB queue nothing.
 NO_JOB = ("external", "help", "test-only", "usage", "version")
 OURS = {
     **EMITTED,
@@ -79,7 +79,8 @@ OURS = {
 }
 
 
-# job.sbatch sets the nodes, tasks and exit behavior of its step; partition and files are the job's.
+# job.sbatch sets the nodes, tasks and exit behavior of its step; the partition and the output files belong to the whole
+# job.
 SRUN = {
     **{name: OURS[name] for name in (
         "account", "chdir", "cluster", "clusters", "constraint", "cpus-per-gpu", "cpus-per-task", "dependency",

@@ -9,11 +9,13 @@ from .._shared import sbatch_options
 from .options import SlurmOptions
 
 MIB = 1024**2
-LONG = "[a-z][a-z-]+"  # the name of a long option
+LONG = "[a-z][a-z-]+"  # name of a long option
 
 
 def tasks_per_node(plan: LaunchPlan) -> int:
-    """Return the number of tasks that srun starts on each node: one per rank, or one that starts all ranks."""
+    """Return the number of tasks that srun starts on each node: one per rank, or one that starts all of the node's
+    ranks.
+    """
     return plan.topology.procs if plan.launcher == "srun" else 1
 
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 from .._shared import sbatch_options
 
-# Options that only some versions from 22.05 to 25.11 have -> the first version with it (SINCE) or without it (GONE).
+# Options that only some versions from 22.05 to 25.11 have -> the first version with the option (SINCE) or without it
+# (GONE).
 SINCE: Mapping[str, str] = {
     **sbatch_options.SINCE,
     "autocomplete": "23.02",

@@ -1,7 +1,7 @@
 """A sweep as one job array: element N runs point N's job.sbatch.
 
-In   the compiled points, which have the same #SBATCH lines, in the sweep's order
-Out  the array's job.sbatch
+In:  the compiled points, which have the same #SBATCH lines, in the sweep's order.
+Out: the array's job.sbatch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from ...compiler.plugins.backend import Point
 
 
 def check(groups: Sequence[Sequence[Point]]) -> Iterator[Diagnostic]:
-    """Yield JC4308 for several job arrays with backend.array_limit, which limits each array separately."""
+    """Yield JC4308 if backend.array_limit is set and there are several job arrays, because it limits each array
+    separately.
+    """
     if not any(point.options.array_limit for points in groups for point in points):
         return
     lines_by_group: list[set[str]] = [set(directives(points[0])) for points in groups]

@@ -1,8 +1,8 @@
 """ssh: one connection per host starts its node under a supervisor that does not need the connection.
 
-Emits  hosts.txt
-Launch ./jobctl submit
-Source ssh(1) and ssh_config(5) of OpenSSH 9.2
+Emits: hosts.txt.
+Launch: ./jobctl submit
+Source: ssh(1) and ssh_config(5) of OpenSSH 9.2.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hosts reached by ssh, for the artifact's verbs.
+"""Run the artifact's verbs on hosts reached by ssh.
 
 Packed into jobctl; Python 3.8.
 """

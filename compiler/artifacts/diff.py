@@ -1,7 +1,7 @@
 """Compare two artifacts: first their meaning, then their records, then their files.
 
-In:  two mappings of path -> text, from compiled or written directories; .jobc/job.json contains the records
-Out: Comparison
+In:  two mappings of path -> text, from compiled or written directories; .jobc/job.json contains the records.
+Out: Comparison.
 
 Differences that do not matter to the program that reads a file, such as comments and key order, are ignored
 (normalize.py).
@@ -22,7 +22,7 @@ from .normalize import normalized_lines
 
 
 class Absent(Enum):
-    """Marker for a key that only the other side has. It is not null, because null is a value."""
+    """Marker for a key that only the other side has. The marker is not null, because null is a value."""
 
     ABSENT = "(not there)"
 
@@ -36,7 +36,7 @@ class DamagedRecord(ValueError):
 
 @dataclass(frozen=True)
 class Change:
-    """A key whose value differs. Values can be written as JSON, or are ABSENT."""
+    """A key whose value differs. Each value is either JSON-serializable or ABSENT."""
 
     key: str
     before: Any
@@ -54,7 +54,7 @@ class FileChange:
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison. name: for people; files: path -> text of each file; executable, links: paths."""
+    """One side of a comparison. name: shown to people; files: path -> text of each file; executable, links: paths."""
 
     name: str
     files: Mapping[str, str]
@@ -121,7 +121,7 @@ def _job(files: Mapping[str, str]) -> dict[str, Any]:
 
 
 def read_record(job: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the values in one of job.json's records by key. name: identity, spec or plan. Raises DamagedRecord."""
+    """Return one of job.json's records as key -> value. name: identity, spec or plan. Raises DamagedRecord."""
     if name not in job:
         raise DamagedRecord(f"{JOB} has no {name}")
     try:

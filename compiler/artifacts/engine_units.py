@@ -1,8 +1,8 @@
 """Parse Slurm durations and sizes, and Kubernetes quantities.
 
-In:  text such as `0-02:00:00`, `64G` and `204800Mi`
-Out: seconds, bytes, a number; ValueError for invalid text
-Source: sbatch manual, Slurm 25.11, --time and --mem; Kubernetes, type Quantity
+In:  text such as `0-02:00:00`, `64G` and `204800Mi`.
+Out: seconds, bytes, a number; ValueError for invalid text.
+Source: sbatch manual, Slurm 25.11, --time and --mem; Kubernetes, type Quantity.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def slurm_bytes(text: str) -> int:
 
 
 def slurm_seconds(text: str) -> int:
-    """Return a `--time` value in seconds: D-HH:MM:SS, HH:MM:SS, MM:SS, or minutes without a colon."""
+    """Return a `--time` value in seconds: D-HH:MM:SS, HH:MM:SS, MM:SS, or a number of minutes."""
     days, _, clock = text.rpartition("-")
     numbers = [int(part) for part in clock.split(":")]
     if days:

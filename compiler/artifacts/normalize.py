@@ -1,9 +1,9 @@
-"""Normalize a file to lines. Two versions of a file with the same lines mean the same to the program that reads them.
+"""Normalize a file to lines. Two files with the same normalized lines mean the same to the program that reads them.
 
-In:  a file's path and text
-Out: the leaves of data, Python statements, or a script in bash's layout; any other file's lines, unchanged
+In:  a file's path and text.
+Out: a data file's leaves, Python statements, a script as bash prints it, or any other file's lines, unchanged.
 
-Comments, key order and insignificant spaces are removed, and amounts converted to one unit, so that 200Gi equals
+Comments, key order and insignificant spaces are removed, and amounts are converted to one unit, so that 200Gi equals
 204800Mi. In scripts, the quotes around assigned values are also removed.
 """
 
@@ -46,7 +46,7 @@ def normalized_lines(path: str, text: str) -> list[str] | None:
 
 
 def _few(lines: Iterator[str]) -> list[str]:
-    """Return the lines. Raises ValueError if there are more than in any real file, for example through YAML aliases."""
+    """Return the lines. Raises ValueError if there are implausibly many, for example because of YAML aliases."""
     first_lines = list(islice(lines, MOST_LEAVES + 1))
     if len(first_lines) > MOST_LEAVES:
         raise ValueError
@@ -54,7 +54,7 @@ def _few(lines: Iterator[str]) -> list[str]:
 
 
 def _directives(script: str) -> list[str]:
-    """Return the comments before the first command that other programs read: `#!` in line 1, and those like #SBATCH."""
+    """Return the leading comments that other programs read: `#!` in line 1, and directives such as #SBATCH."""
     head = _HEAD.match(script)
     lines = head[0].split("\n") if head else []
     return [_directive(s) for index, s in enumerate(lines) if re.match(r"#!" if index == 0 else r"#[^\s#!]", s)]
@@ -72,7 +72,7 @@ def _directive(line: str) -> str:
 
 
 def _plain_values(lines: list[str]) -> list[str]:
-    """Return the lines with `A="b c";` as `A='b c';` where the value is plain text, which bash does not split."""
+    """Return the lines with `A="b c";` rewritten as `A='b c';` where the value is plain text."""
     out, checks = list(lines), 0
     for number, line in enumerate(lines):
         match = _VALUE.fullmatch(line)
@@ -85,7 +85,7 @@ def _plain_values(lines: list[str]) -> list[str]:
     return out
 
 
-_MOST_CHECKS = 200  # bash runs per file, 2 ms each; any further values are compared with their quotes
+_MOST_CHECKS = 200  # most bash runs per file, 2 ms each; any further values keep their quotes
 # An assignment of plain text in any quotes, up to the end of the statement.
 _VALUE = re.compile(
     r"(\s*(?:export |local |readonly )?[A-Za-z_]\w*=)(?:'([^'\n]*)'|\"([^\"$`\\\n]*)\"|([\w./:@%+,-]*))(;?)"
@@ -98,7 +98,7 @@ def _is_code(lines: list[str], number: int) -> bool:
 
 
 def _leaves(tree: Any, key: str) -> Iterator[str]:
-    """Yield the leaves as parsed: "0" and 0 differ, because Kubernetes rejects the one without quotes."""
+    """Yield the leaves as parsed: "0" and 0 differ, because Kubernetes rejects the unquoted one."""
     if isinstance(tree, Mapping) and tree:
         for name, inner in tree.items():
             yield from _leaves(inner, f"{key}.{name}")

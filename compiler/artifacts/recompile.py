@@ -1,7 +1,7 @@
 """Compile an artifact directory again from the arguments in its job.json, and report how its inputs have changed.
 
-In:  an artifact directory, and the user's config folders in their current state
-Out: Recompiled: the files and their source map; Drift: the differences, None if the inputs give the same files
+In:  an artifact directory, and the user's config folders in their current state.
+Out: Recompiled: the files and their source map; Drift: the differences, None if the inputs still produce the same files
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Recompiled:
 class Drift:
     """Differences between a fresh compile of the recorded command line and the artifact.
 
-    causes:  sentences about changed input files and changed versions of jobc and of the backend's package
-    refused: diagnostics if the job no longer compiles; then all fields below are empty
-    files:   paths outside .jobc/ that would be written differently; library: whether jobctl would
-    found:   differences in meaning; None if the artifact's record of it was edited by hand
-    elsewhere: inputs that are not on this machine; then nothing was recompiled, and only the causes are known
+    causes:  sentences about changed input files and changed versions of jobc and of the backend's package.
+    refused: diagnostics if the job no longer compiles; then all fields below are empty.
+    files:   paths outside .jobc/ that would be written differently; library: whether jobctl would.
+    found:   differences in meaning; None if the artifact's own record was edited by hand.
+    elsewhere: inputs that are not on this machine; then nothing was recompiled, and only the causes are known.
     """
 
     causes: tuple[str, ...]
@@ -59,7 +59,7 @@ class Drift:
 
 
 class InputsMissing(Exception):
-    """Raised if input files are not on this machine, or job.json has no compile request. Its text is the reason."""
+    """Raised if input files are not on this machine, or job.json has no compile request. The message is the reason."""
 
 
 def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recompiled:
@@ -78,7 +78,7 @@ def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recomp
 
 
 def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[Drift | None, Recompiled | None]:
-    """Return a directory's drift (None without differences) and its recompile (None if that fails).
+    """Return a directory's drift (None if nothing differs) and the result of recompiling it (None if that fails).
 
     Raises InputsMissing, and CompileError as in read_job().
     """
@@ -122,7 +122,7 @@ def read_recorded_request(folder: Path, config_dirs: tuple[tuple[str, Path], ...
 
 
 def _compared(folder: Path, written: Mapping[str, Any], now: Mapping[str, str]) -> Comparison | None:
-    """Compare the files that jobc wrote, without those that were edited since."""
+    """Compare the files that jobc wrote, except those edited since."""
     before: dict[str, str] = {}
     for path, entry in written["checksums"].items():
         file = folder / path

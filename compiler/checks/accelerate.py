@@ -1,7 +1,7 @@
 """Check the user's additions to accelerate.yaml and deepspeed.json: JC4600, JC4602 to JC4604, JC4606; gpu_ids: JC2060.
 
 In:  the plan, and the trees that the user merges into accelerate.yaml (extra) and deepspeed.json (deepspeed_extra):
-     `accelerate.extra` of any job, and `backend.extra` of backend accelerate
+     `accelerate.extra` of any job, and `backend.extra` of backend accelerate.
 """
 
 from __future__ import annotations

@@ -24,11 +24,11 @@ from ..spec.type_hints import choices, type_at
 
 
 def container_of_engine(spec: JobSpec, backend: Backend, is_chosen: bool) -> tuple[JobSpec, list[Diagnostic]]:
-    """Return the spec with container=pod if the backend runs images itself; JC4517 if that replaces a runtime.
+    """Return the spec with container=pod if the backend runs images itself; JC4517 notes a replaced runtime.
 
-    One job can thus use `container=apptainer`, or only set an image, on machines and run the same image in pods. The
+    Thus a job that uses `container=apptainer` on machines, or only sets an image, runs the same image in pods. The
     runtime's options (container.options) are kept, and check_honours rejects them.
-    is_chosen: the job sets `container` itself, even to `none`
+    is_chosen: the job sets `container` itself, even to `none`.
     """
     named = spec.container.kind
     is_open = is_container_open(spec, backend, is_chosen)
@@ -102,7 +102,7 @@ def unsupported_values(backend: Backend, demand: BackendRequirement) -> tuple[An
 class IgnoredSetting:
     """A setting that a backend does not honour.
 
-    key: the spec key behind it; typed: `key=value`; leaves: the spec leaves that set it
+    key: the spec key behind it; typed: `key=value`; leaves: the spec leaves that set it.
     """
 
     demand: BackendRequirement
@@ -117,7 +117,7 @@ def ignored_settings(
     """Return the required settings, and the optional ones set outside jobc's defaults, that the backend does not
     honour.
 
-    table: plan key -> spec keys; values: the spec's leaves
+    table: plan key -> spec keys; values: the spec's leaves.
     """
     ignored = []
     for demand in backend_requirements(plan):
@@ -135,7 +135,7 @@ def ignored_settings(
 def settings_ignored_with_note(
     found: Iterable[Diagnostic], plan: LaunchPlan, table: KeyTable, values: Mapping[str, SpecValue]
 ) -> list[IgnoredSetting]:
-    """Return the wishes that the backend's own check() ignores with a note, beyond what `honours` can express."""
+    """Return the optional settings that the backend's own check() reports as ignored, in a note."""
     noted = {note.key for note in found if note.severity is Severity.NOTE}
     wishes = [
         (demand, key) for demand in backend_requirements(plan) if not demand.must for key in table.get(demand.key, ())
@@ -156,7 +156,9 @@ def _saying(words: tuple[Any, ...], keys: tuple[str, ...], values: Mapping[str, 
 def check_honours(
     missing: Iterable[IgnoredSetting], backend: Backend, able: Callable[[BackendRequirement], list[str]]
 ) -> Iterator[Diagnostic]:
-    """Yield JC4101 for each must and JC4102 for each wish. able: returns the names of other backends that honour it"""
+    """Yield JC4101 for each required setting and JC4102 for each optional one. able: returns the names of other
+    backends that honour a setting
+    """
     for item in missing:
         others, supported = able(item.demand), honoured(backend, item.demand.key)
         lack = (
@@ -186,7 +188,9 @@ def check_honours(
 
 
 def check_scopes(plan: LaunchPlan, backend: Backend) -> Iterable[Diagnostic]:
-    """Yield JC4005 for a runtime variable that the backend does not define, JC4006 for one used before it is known."""
+    """Yield JC4005 for a runtime variable that the backend does not define, JC4006 for one used before its value is
+    known.
+    """
     for missing in sorted(v.name for v in RuntimeVar if v not in backend.spellings):
         yield Diagnostic(
             "JC4005",

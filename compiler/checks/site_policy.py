@@ -1,8 +1,9 @@
 """Site policies: installed packages with their own rules, found through the entry point group `jobc.policies`.
 
-An entry point is an object with a `name` and a function `check(spec, plan)` that yields Diagnostics. Their codes have
-their own prefix, and their pages are in `codes/` next to the module. `Policy` is a ready-made policy that only needs
-its limits. A policy that cannot be loaded or run is an error (JC3093), because otherwise everything would be allowed.
+An entry point is an object with a `name` and a function `check(spec, plan)` that yields Diagnostics. A policy's codes
+have their own prefix, and the codes' pages are in `codes/` next to the module. `Policy` is a ready-made policy that
+only needs its limits. A policy that cannot be loaded or run is an error (JC3093), because otherwise everything would be
+allowed.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ class PolicyProtocol(Protocol):
 class Policy:
     """A site's limits; None or () means no limit.
 
-    images:      shell patterns such as `registry.lab.org/*`; a job's image must match one, ignoring `docker://`
-    most_time_s: maximum time limit in seconds; a job without a time limit is also rejected
-    labels:      names of required labels, such as the team that pays
-    severity:    severity of findings; a warning is printed, and can be allowed by `# jobc: allow`
-    rules:       additional rule functions with the signature of check()
+    images:      shell patterns such as `registry.lab.org/*`; a job's image must match one, ignoring `docker://`.
+    most_time_s: maximum time limit in seconds; a job without a time limit is also rejected.
+    labels:      names of required labels, such as the team that pays.
+    severity:    severity of findings; a warning is printed, and can be allowed by `# jobc: allow`.
+    rules:       additional rule functions with the signature of check().
     """
 
     name: str
@@ -89,7 +90,7 @@ class Policy:
 
 
 def _image_of(pattern: str) -> str:
-    """Return an allowed example image for the pattern, in the lower case of registry names."""
+    """Return an example of an image that the pattern allows, in lower case, as registries require."""
     *parts, last = pattern.split("/")
     name, colon, tag = last.partition(":")
     if "*" in name and not colon:

@@ -1,12 +1,12 @@
 """Filter findings before they are reported: `# jobc: allow NAME because …` in a user's YAML, and --strict.
 
-In:  the text of the files that a compile read, and one stage's findings with their positions
-Out: the findings, with the reason on allowed ones; if an error remains, all of them in a CompileError
+In:  the text of the files that a compile read, and one stage's findings with their positions.
+Out: the findings, with the reason on allowed ones; if an error remains, all of them in a CompileError.
 
-A comment gives a code (JC3011) or its name (taken-port). It applies to the value on its own line, or on the file's next
-line if the comment stands alone. Several comments may share a line. The value is everything after a key, including a
-list or several lines. A finding about a mapping can be allowed at any value directly in it. Warnings, notes and errors
-that are guesses (judgment) can be allowed, but not errors that would make the artifact wrong (JC3082).
+A comment gives a code (JC3011) or its name (taken-port). The comment applies to the value on its own line, or on the
+file's next line if the comment stands alone. Several comments may share a line. The value is everything after a key,
+even a list or several lines. A finding about a mapping can be allowed at any of the mapping's direct values. Warnings,
+notes and errors that are guesses (judgment) can be allowed, but not errors that would make the artifact wrong (JC3082).
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _EXAMPLE = "# jobc: allow ignored-by-backend because the queue sets its own limi
 class Allowance:
     """One `# jobc: allow` comment.
 
-    word: the code or name as written
-    code: the code, "" if no code has that name
-    line: line to which it applies; lines: lines of the values there; origin: the comment's position
+    word: the code or name as written.
+    code: the code, "" if no code has that name.
+    line: line to which it applies; lines: lines of the values there; origin: the comment's position.
     """
 
     word: str
@@ -81,8 +81,8 @@ class Levels:
 
         last: whether this is the last stage. Earlier stages do not raise for findings that are errors only because of
         --strict, so that later stages can report theirs in the same run.
-        failure: exception raised by a check. It is raised again only if no error is reported, because a check may rely
-        on a value that another check rejects.
+        failure: exception that a check raised. This exception is re-raised only if no error is reported, because a
+        check may rely on a value that another check rejects.
         """
         found = list(found)
         judged = [*earlier, *self.judge(found)]
@@ -109,7 +109,7 @@ class Levels:
     def unused(self, found: Iterable[Diagnostic], of_sizes: bool = False) -> list[Diagnostic]:
         """Return JC3081 for each comment that matched no finding of the compile or of `jobc plan`.
 
-        It remains a note with --strict, because another backend may need the comment.
+        JC3081 remains a note even with --strict, because another backend may need the comment.
         """
         found = list(found)
         allowances = [a for a in self.allowances if a.code.startswith(OF_SIZES) is of_sizes]
@@ -158,7 +158,7 @@ def read_allowances(files: Mapping[str, str]) -> tuple[Allowance, ...]:
 
 
 def _code(word: str) -> str:
-    """Return the code that `word` is or names: jobc's own if several codes share the name, "" if none has it."""
+    """Return the code that `word` is or names: jobc's own if several codes share the name, "" if there is none."""
     return word if word[0].isupper() else codes_by_name().get(word, ("",))[0]
 
 

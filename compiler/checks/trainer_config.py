@@ -13,8 +13,8 @@ from ..plan.launch_plan import LaunchPlan, thaw
 
 
 def check(plan: LaunchPlan, is_set: Callable[[str], bool]) -> Iterator[Diagnostic]:
-    """Yield JC2020 for each value that the trainer would reject. is_set: returns whether the user set a key, and so
-    which key to blame
+    """Yield JC2020 for each value that the trainer would reject. is_set: returns whether the user set a key; among
+    several keys in an error, that one is blamed
     """
     if not plan.uses_trainer:
         return

@@ -1,7 +1,7 @@
 """Find hosts on the command line that the job would not use because of a value set elsewhere.
 
-In:  the spec, and the position where each value was set
-Out: JC2021 if `nodes` is set elsewhere and is too small; JC2022 if no backend was chosen
+In:  the spec, and the position where each value was set.
+Out: JC2021 if `nodes` is set elsewhere and is too small; JC2022 if no backend was chosen.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..emit.source_map import SpecValue
 from ..plan.derive import inventory
 from ..spec.job_spec import JobSpec
 
-CONFIG = "conf/config.yaml"  # its default is one node: the user asked for the first host
+CONFIG = "conf/config.yaml"  # the default is one node, so the user asked for the first host
 
 
 def check(spec: JobSpec, values: Mapping[str, SpecValue]) -> Iterator[Diagnostic]:

@@ -1,7 +1,7 @@
 """Warn about keys for jobc's own trainer when the user's command runs instead and never reads them.
 
-In:  the composed tree, the user's command, the key table, the spec's leaves
-Out: JC2014 for keys that the user set; the unset keys, whose defaults have no effect
+In:  the composed tree, the user's command, the key table, the spec's leaves.
+Out: JC2014 for keys that the user set; the unset keys, whose defaults have no effect.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def check_unused(
 ) -> Iterator[Diagnostic]:
     """Yield JC2014 for keys and groups that the user set and that only affect train.json.
 
-    read: keys and sections that reach the program through another file
+    read: keys and sections that reach the program through another file.
     """
     lost = _lost(composed, table, values, read)
     names = [key for key in values if key in lost and not values[key].is_default]

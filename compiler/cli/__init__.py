@@ -1,6 +1,7 @@
-"""The command line: argv in, exit code out (0 success, 1 diagnostics, 2 a bug in jobc; see diff.py for jobc diff).
+"""The command line: takes argv and returns an exit code (0 success, 1 diagnostics, 2 a bug in jobc; see diff.py for
+jobc diff).
 
-The first word without `=` is a command; without a command, jobc compiles. Each command is one function in a file of
+The first word without `=` is a command; without a command, jobc compiles. Each command is one function in a file in
 this folder. Only these files print; the modules that they call return values. Only commands that compose import Hydra.
 """
 
@@ -15,7 +16,7 @@ from .streams import ignore_broken_pipes
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Never raises; errors are printed to stderr as diagnostics.
 
-    argv: None for the words of this process; only their compile is recognized when it is repeated (see repeat.py)
+    argv: None for this process's own arguments; only a compile of those is recognized when it is repeated (repeat.py).
     """
     with ignore_broken_pipes():
         if argv is None:
@@ -29,6 +30,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
                 report([of_system(error)])
                 return DIAGNOSTICS
-        from .command_line import run  # imported here, because it takes longer than a repeated compile
+        from .command_line import run  # imported here, because this import takes longer than a repeated compile
 
         return run(list(sys.argv[1:] if argv is None else argv), of_process=argv is None)

@@ -15,7 +15,7 @@ from .terminal import put
 def run(words: list[str], of_process: bool) -> int:
     """Run one command and return its exit code. Never raises; errors are printed to stderr as diagnostics.
 
-    of_process: words are those of this process, so that its compile may be recorded (see repeat.py)
+    of_process: whether the words are this process's own arguments, so that the compile may be recorded (repeat.py).
     """
     arguments = parse_leniently(words)
     try:

@@ -30,7 +30,7 @@ def compile_command(arguments: Arguments) -> int:
     requested = request(arguments)
     if arguments.cfg or arguments.info:
         return _show_config(arguments, requested)
-    gc.disable()  # a compile creates almost no reference cycles, and collecting takes a tenth of the time
+    gc.disable()  # a compile creates almost no reference cycles, but looking for them takes a tenth of the time
     compiled = compile_sweep(requested, tell_progress()) if arguments.multirun else [compile_job(requested)]
     _refuse_collisions(compiled)
     folders, of_sweep = sweep_folders(compiled)
@@ -42,7 +42,7 @@ def compile_command(arguments: Arguments) -> int:
         record_written(folder.artifacts, target)
     if arguments.for_machines:
         report(diagnostics, arguments)
-    else:  # printed last, because the reader of a pipe may leave
+    else:  # printed last, because the reader of a pipe may exit early
         put(*(_summary(folder, target) for folder, target in written))
     return OK
 
@@ -73,7 +73,7 @@ def check_command(arguments: Arguments) -> int:
 
 
 def _of_sizes(compiled: Sequence[Compiled]) -> list[Diagnostic]:
-    """Return JC2120 to JC2130, which need estimates, so that compile does not report them."""
+    """Return the findings JC2120 to JC2130. These findings need estimates, so a compile does not report them."""
     from .plan import estimate
 
     return estimate(compiled)[1]
@@ -82,7 +82,7 @@ def _of_sizes(compiled: Sequence[Compiled]) -> list[Diagnostic]:
 def check_output_folder(compiled: Compiled, out: Path) -> list[Diagnostic]:
     """Return JC5008, a note about the run folders, if the output folder is not in the current directory.
 
-    Raises CompileError if a default of the job refers to a file in the current directory. Values that are set are kept.
+    Raises CompileError if a default, unlike a value that the user set, refers to a file in the current directory.
     """
     out, current = Path(ask("real path", out)), Path.cwd()
     project = out.parent
@@ -108,7 +108,9 @@ def check_output_folder(compiled: Compiled, out: Path) -> list[Diagnostic]:
 
 
 def missing_inputs(compiled: Compiled, out: Path) -> list[Diagnostic]:
-    """Return JC5010 for missing files that jobctl submit sends. A warning, because another machine may submit."""
+    """Return JC5010 for missing files that jobctl submit sends: a warning, because you may submit from another
+    machine.
+    """
     plan, backend, values = compiled.plan, compiled.backend, compiled.source_map.spec
     sent = dict(backend.sends(plan, compiled.options)) if isinstance(backend, SendingBackend) else {}
     if plan.code.kind in ("snapshot", "rsync"):
@@ -202,7 +204,7 @@ def _info(info: str, config_name: str, overrides: list[str], config: Any) -> str
 
 
 def _yaml(tree: object) -> str:
-    """Return the tree as YAML with every text plain, as it was written."""
+    """Return the tree as YAML, with every string unquoted if it was read from a file, as the user wrote it."""
     import yaml
 
     from ..diagnostics.origin import Text, is_null

@@ -71,7 +71,7 @@ def _show_command(command: str) -> int:
 
 
 def _show_verb_options(verb: str) -> None:
-    """Print the options on all backends, because no artifact is given."""
+    """Print a verb's options on every backend, because no artifact was given."""
     if options := options_of(verb):
         put_text(f"\noptions, if the backend supports them; `jobc {verb} DIR --help` shows those of one artifact:")
     for option, text in options.items():
@@ -91,7 +91,7 @@ def _show_options() -> None:
 
 
 def _everyday_keys() -> list[tuple[str, str]]:
-    """Return (key, comment) from the first block of conf/config.yaml, which documents them."""
+    """Return (key, comment) from the first block of conf/config.yaml, which documents the everyday keys."""
     text = (PACKAGE / "conf" / "config.yaml").read_text(encoding="utf-8")
     block = text.split("everyday keys")[1].split("# ----")[0]
     rows = re.findall(r"^(\w+): *(\S+) +# (.*)$", block, re.MULTILINE)

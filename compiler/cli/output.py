@@ -1,10 +1,10 @@
 """Print diagnostics for machines: `--format json`, `sarif` and `github`. diagnostic.py prints text for people.
 
-In:  diagnostics, and the folders of the roots that their positions refer to
-Out: one deterministic document, sorted by position; allowed diagnostics are included and marked
+In:  diagnostics, and the folders of the roots that their positions refer to.
+Out: one deterministic document, sorted by position; allowed diagnostics are included and marked.
 
 Source: SARIF 2.1.0 (OASIS, errata 01); GitHub Actions, "Workflow commands": ::error file=…,line=…,col=…,title=…::text
-        GitHub, "SARIF support for code scanning": a uri is relative to the repository root; so is file=
+        GitHub, "SARIF support for code scanning": a uri is relative to the repository root; so is file=.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def _attempts(one: Planned | Compiled) -> int:
 
 
 def _notice_s(one: Planned | Compiled) -> int:
-    """Return how many seconds before its limit the engine asks an attempt to save; 0 for most engines."""
+    """Return how many seconds before the time limit the engine asks an attempt to save; 0 for most engines."""
     backend = _backend(one)
     return backend.notice_s(one.plan) if isinstance(backend, NotifyingBackend) else 0
 
@@ -104,7 +104,7 @@ def _backend(one: Planned | Compiled) -> Backend:
 def _pace(step_s: float | None, run: str | None, samples: int) -> Pace | None:
     """Return the pace; None if no step time is set. Raises CompileError JC2124 for a run without a measured step.
 
-    samples: per rank and step, for step_s, or for a run that does not record them
+    samples: samples per rank and step, for step_s or for a run that does not record its own.
     """
     if step_s is not None or run is None:
         return None if step_s is None else Pace(step_s, samples)

@@ -1,10 +1,10 @@
 """Recognize a compile that would change nothing, without composing it.
 
-After a compile, a file in the user's cache records its output and everything it depended on: the file system's answers
-(frontend/observed_files.py), the state of jobc's own files, and the installed packages. When the same words are typed
-again in the same directory, and all of this is unchanged, including the artifact's files, the recorded output is
-printed again and nothing else happens. That takes a fifth of the time, because neither Hydra nor most of the compiler
-is imported.
+After a compile, a file in the user's cache records its output and everything it depended on: what the file system
+returned (frontend/observed_files.py), the state of jobc's own files, and the installed packages. When the same words
+are typed again in the same directory, and all of this is unchanged, including the artifact's files, the recorded output
+is printed again and nothing else happens. This takes a fifth of a compile's time, because neither Hydra nor most of the
+compiler is imported.
 
 Not recorded: failed compiles, sweeps, and compiles in an environment where another package provides a backend or a
 policy, whose code could read anything.
@@ -29,16 +29,16 @@ from ..user_cache import SETTLED_S, cache_file, read, states_of, write
 if TYPE_CHECKING:
     from ..emit.artifact import Artifact
 
-FORMAT = 1  # of the record
+FORMAT = 1  # version of the record's format
 MOST_RECORDS = 500
 _HYDRA_PLUGINS = "hydra_plugins"  # package in which Hydra 1.3 looks for plugins, which may add config folders
 _PACKAGE = Path(__file__).parents[2]
 _OWN_FOLDERS = ("backends", "compiler", "conf", "runtime", "trainer")
-_VARIABLES = ("HOME", "PATH", "XDG_CONFIG_HOME", "NO_COLOR", "GITHUB_WORKSPACE")  # all that a compile reads
+_VARIABLES = ("HOME", "PATH", "XDG_CONFIG_HOME", "NO_COLOR", "GITHUB_WORKSPACE")  # the only ones that a compile reads
 
 
 def repeated(words: Sequence[str]) -> bool:
-    """Print again what the same compile printed, if it would change nothing. Returns whether that was so.
+    """If a compile would change nothing, print again what it printed before. Returns whether that was done.
 
     Raises OSError if the output cannot be written.
     """
@@ -102,7 +102,7 @@ class _Copy:
 
 
 def code_state() -> list[Any]:
-    """Return what identifies the code of a compile: the state of jobc's files, and of this Python's packages."""
+    """Return what identifies the code that a compile runs: the state of jobc's files and of the installed packages."""
     own = [_PACKAGE / name for name in _OWN_FOLDERS]
     files = [
         *states_of(_PACKAGE, below=False),
@@ -124,10 +124,12 @@ def _newest(code: Sequence[Any]) -> float:
 
 
 def _packages_in(folder: str) -> Iterator[tuple[str, int]]:
-    """Yield the distributions in a folder of sys.path; each with the time of its entry points, 0 for none."""
+    """Yield the distributions in a folder of sys.path, each with the time at which its entry points changed (0:
+    none).
+    """
     try:
         names = sorted(name for name in os.listdir(folder or ".") if name.endswith((".dist-info", ".egg-info")))
-    except OSError:  # a zip file, or nothing
+    except OSError:  # a zip file, or missing
         names = [""] if os.path.isfile(folder) else []
     for name in names:
         file = os.path.join(folder, name, "entry_points.txt") if name else folder
@@ -138,7 +140,9 @@ def _packages_in(folder: str) -> Iterator[tuple[str, int]]:
 
 
 def _has_foreign_plugins() -> bool:
-    """Return whether code that may read anything takes part in a compile: a backend, a policy or a plugin of Hydra."""
+    """Return whether a compile runs third-party code, which may read anything: a backend, a policy or a Hydra
+    plugin.
+    """
     from ..plugins.registry import find_plugins, find_policies
 
     if any(os.path.isdir(os.path.join(folder, _HYDRA_PLUGINS)) for folder in sys.path):
@@ -147,7 +151,7 @@ def _has_foreign_plugins() -> bool:
 
 
 def _record_of(words: Sequence[str]) -> Path | None:
-    """Return the file for the record of a command line typed here, None if there cannot be one."""
+    """Return the path of the record for a command line typed in this directory, None if there cannot be one."""
     try:
         here = os.getcwd()
     except OSError:

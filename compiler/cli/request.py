@@ -9,7 +9,9 @@ from .arguments import Arguments
 
 
 def request(arguments: Arguments) -> Request:
-    """Return the compile request. CompileError JC1108 if --config-dir is not a directory, JC1101 for non-UTF-8."""
+    """Return the compile request. Raises CompileError: JC1108 if --config-dir is not a directory, JC1101 for
+    non-UTF-8.
+    """
     if arguments.config_dir is not None and not ask("folder", arguments.config_dir):
         because = "the path is not a directory" if arguments.config_dir.exists() else "no such folder"
         raise CompileError(

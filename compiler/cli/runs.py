@@ -98,12 +98,12 @@ def _only_one(what: str, command: str, directory: Path) -> CompileError:
 def follow(words: list[str]) -> int:
     """Run a program, show its step lines as one live line on a terminal, forward signals, and return its exit code.
 
-    Returns NO_READER when the reader of stdout is gone.
+    Returns NO_READER if the reader of stdout has exited.
     """
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
     def forward(number: int, frame: FrameType | None) -> None:
-        process.send_signal(number)  # the supervisor counts repeats within 5 s as one
+        process.send_signal(number)  # the supervisor counts signals repeated within 5 s as one
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, forward)

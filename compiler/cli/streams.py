@@ -1,5 +1,5 @@
-"""Handle output whose reader exits early, as in `jobc backends | head`. That is not an error, and real errors stay
-visible.
+"""Handle output whose reader exits early, as in `jobc backends | head`. An early exit is not an error, and real errors
+stay visible.
 
 The command still runs to completion, because its exit code reports the result; further output is discarded.
 """

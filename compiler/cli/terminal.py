@@ -1,4 +1,4 @@
-"""Print for all commands. No value, file name or file content can control the terminal or forge a line.
+"""Print all commands' output. No value, file name or file content can control the terminal or forge a line.
 
 put         lines; newlines inside one, control characters and direction changes (Unicode bidi) are escaped
 put_text    a text of several lines, such as a page or YAML; escaped the same way, except newlines

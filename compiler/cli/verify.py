@@ -66,8 +66,8 @@ def _removed() -> CompileError:
 class Verified:
     """Result for one directory. digest: of its `files` original files; drift: None if its inputs are unchanged.
 
-    unknown: why the inputs were not compared; "" if they were
-    again: command that writes the directory again
+    unknown: why the inputs were not compared; "" if they were.
+    again: command that writes the directory again.
     """
 
     folder: str

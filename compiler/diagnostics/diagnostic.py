@@ -6,7 +6,7 @@ backend, JC5xxx writing and artifacts, JC9xxx bugs in jobc. Plugins use their ow
 
 An error means that the artifact would be wrong or that a site forbids the job, so it cannot be suppressed unless it is
 a guess (judgment). A warning means that the job will probably fail or waste GPUs; a note means that something is
-ignored. Both can be allowed (suppressions.py).
+ignored. Warnings and notes can be allowed (suppressions.py).
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ class Severity(str, Enum):
 class Diagnostic:
     """One error, warning or note.
 
-    title:   what is wrong, lower case, no full stop
-    origin:  the value's position, if one position is to blame
-    key:     the spec key concerned, "" if none
-    because: why it cannot work; one sentence
-    hint:    what to type instead; it compiles
-    private: the value may be a secret, so the command-line word is not repeated
-    judgment: an error based on a guess, which the user can allow
-    policy:  the site policy that reports it, "" for jobc and backends
-    points:  affected sweep points, as typed; () without a sweep
-    otherwise: points with the same problem but different numbers in the text
-    allowed: why it is allowed; it is then not counted, and only machine-readable formats include it
+    title:   what is wrong, lower case, no full stop.
+    origin:  the value's position, if one position is to blame.
+    key:     the spec key concerned, "" if none.
+    because: why it cannot work; one sentence.
+    hint:    what to type instead, in a form that compiles.
+    private: the value may be a secret, so the command-line word is not repeated.
+    judgment: an error based on a guess, which the user can allow.
+    policy:  the site policy that reports it, "" for jobc and backends.
+    points:  affected sweep points, as typed; () without a sweep.
+    otherwise: points with the same problem but different numbers in the text.
+    allowed: why it is allowed; it is then not counted, and only machine-readable formats include it.
     """
 
     code: str
@@ -88,7 +88,7 @@ def merged(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
         index = next(
             (n for n, candidate in enumerate(group) if d.points and not {*candidate.points} & {*d.points}), None
         )
-        if index is None:  # a point with two of them has two problems
+        if index is None:  # two such diagnostics at one point are two problems
             group.append(d)
         else:
             group[index] = _joined(group[index], d, d.points)
@@ -123,8 +123,8 @@ def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
     import difflib  # imported here, because most compiles need no suggestion
 
     def likeness(key: str) -> float:
-        """Return the similarity of two keys without common sections, or slightly less for that of their last parts.
-        `step` is more similar to loop.steps than to site.
+        """Return how similar two keys are without common sections, or, weighted slightly less, how similar their last
+        parts are. `step` is more similar to loop.steps than to site.
         """
         ends = difflib.SequenceMatcher(None, key.rsplit(".", 1)[-1], word.rsplit(".", 1)[-1]).ratio()
         key_tail, word_tail = key, word
@@ -153,10 +153,10 @@ def format_text(
     texts: Mapping[str, str] = MappingProxyType({}),
     name_of: Callable[[str], str] = lambda code: "",
 ) -> str:
-    """Return the text for a terminal, sorted by position, with blank lines between, without allowed diagnostics.
+    """Format diagnostics for a terminal, sorted by position and separated by blank lines. Allowed ones are omitted.
 
-    texts: `ROOT:PATH` -> text of the files with positions, for the line and its caret
-    name_of: returns the name to print next to a code, "" for the code alone
+    texts: `ROOT:PATH` -> text of each file that a position refers to, for the line and its caret.
+    name_of: returns the name to print next to a code, "" for the code alone.
     """
 
     def paint(text: str, style: str) -> str:

@@ -15,10 +15,10 @@ from ...runtime.system.frozen_dataclass import dataclass
 class Origin:
     """One position that a user can open: in a file below a known root, or in a command-line word.
 
-    root:   `jobc`, `plugin:NAME`, `user`, `project`, `input` (files) or `command line`
-    path:   relative to the root, with `/`; for the command line the override as typed
-    line:   1-based; 0 for a whole file or an override
-    column: 1-based; 0 for a whole file; for an override 1 = its key, 0 = its value
+    root:   `jobc`, `plugin:NAME`, `user`, `project`, `input` (files) or `command line`.
+    path:   relative to the root, with `/`; for the command line the override as typed.
+    line:   1-based; 0 for a whole file or an override.
+    column: 1-based; 0 for a whole file; for an override 1 = its key, 0 = its value.
     """
 
     root: str
@@ -49,7 +49,7 @@ COMMAND_LINE = "command line"
 def one_line(text: str, keep: str = "") -> str:
     """Return the text on one line, with newlines and other unprintable characters as Python escapes.
 
-    keep: characters that are not escaped
+    keep: characters that are not escaped.
     """
     return text if text.isprintable() else "".join(c if c.isprintable() or c in keep else repr(c)[1:-1] for c in text)
 
@@ -57,9 +57,10 @@ def one_line(text: str, keep: str = "") -> str:
 class Text(str):
     """The text of one YAML scalar exactly as written, with its origin.
 
-    It is a `str`, so that OmegaConf resolves interpolations in it, and is never copied, so that merges keep the origin.
+    A Text is a `str`, so that OmegaConf resolves interpolations in it, and is never copied, so that merges keep the
+    origin.
     null: the scalar was a bare `null`, `~` or empty, so it means "no value" and is not text.
-    quoted: it was in quotes or a block; only relevant in untyped trees (value_types.read_untyped)
+    quoted: it was in quotes or a block; only relevant in untyped trees (value_types.read_untyped).
     """
 
     __slots__ = ("null", "origin", "quoted")

@@ -1,7 +1,7 @@
 """Format a diagnostic's source line, with a caret under the value or under an invalid key.
 
-In:  a position, and the texts of the files that were read
-Out: lines for the terminal; none for a whole file or for a value that may be a secret
+In:  a position, and the texts of the files that were read.
+Out: lines for the terminal; none for a whole file or for a value that may be a secret.
 """
 
 from __future__ import annotations

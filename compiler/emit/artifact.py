@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from ...runtime.system.frozen_dataclass import dataclass
 
-PROGRAM = "jobctl"  # path of the packed program in an artifact
+PROGRAM = "jobctl"  # path of the packed program within an artifact
 
 
 class LineRange(NamedTuple):
     """A range of lines with the same origin. first, last: 1-based, inclusive; keys: plan keys that the lines depend on;
-    template: FILE:LINE of their source.
+    template: FILE:LINE from which they were rendered.
     """
 
     first: int
@@ -28,8 +28,8 @@ class Artifact:
     """One emitted file. path: relative to the artifact directory, with `/`; text: the whole file, which ends with a
     newline.
 
-    binary: the bytes of a file that is not text; `text` is then its readable part
-    chosen: plan keys that decide whether the backend emits this file, or which version of it
+    binary: contents of a file that is not text; `text` then contains only the readable part.
+    chosen: plan keys that decide whether the backend emits this file, or which version of it.
     """
 
     path: str

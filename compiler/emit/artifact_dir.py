@@ -151,7 +151,7 @@ def text_of(file: Path) -> str:
 def verify(directory: Path, texts: Mapping[str, str]) -> list[Edit]:
     """Return every edit made by hand, with the edited lines where they are known. Raises as read_job() does.
 
-    texts: path -> what jobc writes there now; if it wrote something else at the time, the lines are unknown
+    texts: path -> what jobc writes there now; if jobc wrote something else at the time, the lines are unknown.
     """
     entries = read_job(directory)["checksums"]
 
@@ -203,8 +203,8 @@ def checksum_of_job(file: Path) -> str:
 def _changed_settings(file: Path, text: str, checksum: str) -> tuple[int, ...]:
     """Return the edited lines above the seal of a job.json.
 
-    text: what jobc writes there now; checksum: checksum of the original; if `text` has another one, the lines are
-    unknown
+    text: what jobc writes there now; checksum: the original's checksum; if `text` has a different one, the edited lines
+    are unknown.
     """
     if not text or job_json.checksum(parsed(JOB, text)) != checksum:
         return ()
@@ -242,7 +242,7 @@ def _changed_lines(content: bytes, text: str) -> tuple[int, ...]:
 
 
 def _refuse_foreign(target: Path, texts: Mapping[str, str], force: bool) -> list[str]:
-    """Return the files in `target` that jobc did not write; with a damaged job.json, all files.
+    """Return the files in `target` that jobc did not write, or all files if job.json is damaged.
 
     Raises CompileError JC5001, JC5002, JC5004, JC5011 as in write().
     """
@@ -346,7 +346,7 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
 
 
 def _exchange(staging: Path, target: Path) -> None:
-    """Put staging in target's place; the old target ends up at staging, and the caller removes it."""
+    """Put staging in target's place; the old target ends up at staging, for the caller to remove."""
     if not target.exists():
         os.rename(staging, target)
         return

@@ -1,7 +1,7 @@
-"""Check, when a template is compiled, that each value passes the right filter, so that no value becomes syntax.
+"""When a template is compiled, check that each value passes through the right filter, so that no value becomes syntax.
 
-In:  a template's syntax tree, from jobc or a plugin
-Out: TemplateSyntaxError for an expression without a filter, or with a filter for another context
+In:  a template's syntax tree, from jobc or a plugin.
+Out: TemplateSyntaxError for an expression without a filter, or with a filter for another context.
 
 The text before an expression determines its context. All branches of an `if` start in the same context.
 """
@@ -47,7 +47,7 @@ def check_places(template: nodes.Template, environment: jinja2.Environment, name
 
 
 class _Checker:
-    """Checker of one template. places: contexts in the text so far; None for a file that is not a shell script."""
+    """Checks one template. places: contexts in the text so far; None for a file that is not a shell script."""
 
     def __init__(self, environment: jinja2.Environment, name: str, places: ShellPlaces | None) -> None:
         self.environment, self.name, self.places = environment, name, places
@@ -107,7 +107,7 @@ class _Checker:
 
 
 def _is_constant(node: nodes.Expr | None) -> bool:
-    """Return whether the expression can print only the template's constants."""
+    """Return whether the expression can print nothing but constants from the template."""
     if isinstance(node, nodes.CondExpr):
         return _is_constant(node.expr1) and (node.expr2 is None or _is_constant(node.expr2))
     return isinstance(node, nodes.Const)

@@ -19,8 +19,8 @@ LOCK_WAIT_S = 60.0
 def locked(target: Path) -> Iterator[None]:
     """Lock `target`, so that only one compile writes it. The lock file is next to `target` and is removed afterwards.
 
-    It is a regular file, because NFS cannot lock directories. Raises CompileError JC5003 if another compile keeps the
-    lock for LOCK_WAIT_S, and OSError if the lock file cannot be created.
+    The lock file is a regular file, because NFS cannot lock directories. Raises CompileError JC5003 if another compile
+    keeps the lock for LOCK_WAIT_S, and OSError if the lock file cannot be created.
     """
     file = target.parent / f".{target.name}_lock"
     until = time.monotonic() + LOCK_WAIT_S
@@ -38,7 +38,7 @@ def locked(target: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):  # another user's file in a sticky folder
+        with suppress(OSError):  # another user's file in a folder with the sticky bit
             file.unlink()
         os.close(lock)
 
@@ -64,7 +64,7 @@ def _is_taken(lock: int) -> bool:
 
 
 def _is_at(lock: int, file: Path) -> bool:
-    """Return whether the open file still has that name: its last holder may have removed it."""
+    """Return whether the open lock file still has that name: the previous holder may have removed it."""
     try:
         return os.path.samestat(os.fstat(lock), file.lstat())
     except FileNotFoundError:

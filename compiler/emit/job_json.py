@@ -1,10 +1,10 @@
 """Write and validate `.jobc/job.json`, the one file that records what an artifact is.
 
-In:  a parsed job.json, which may have been edited by hand, so readers rely only on what is checked here
-Out: its text, its checksum, whether it is valid
+In:  a parsed job.json, which may have been edited by hand, so its readers rely only on what this module checks.
+Out: the file's text, its checksum, and whether it is valid.
 
-It contains the settings that jobctl reads; `place`, the artifact's path NAME/BACKEND; the records `identity`, `spec`
-and `plan`, as `key = value` lines; and the seal, which records how the artifact was compiled
+The file contains the settings that jobctl reads; `place`, the artifact's path NAME/BACKEND; the records `identity`,
+`spec` and `plan`, as `key = value` lines; and the seal, which records how the artifact was compiled
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 JOB = ".jobc/job.json"
 SEAL = ("digest", "versions", "request", "inputs", "checksums")  # the last keys of the file
-EARLIER = ".jobc/manifest.json"  # contained the checksums before jobc wrote a single file
+EARLIER = ".jobc/manifest.json"  # contained the checksums when jobc still wrote several record files
 _REQUEST = {"words", "command", "config_name", "strict"}
 
 
@@ -26,7 +26,7 @@ def to_text(tree: Mapping[str, Any]) -> str:
 
 
 def checksum(tree: Mapping[str, Any]) -> str:
-    """Return the file's SHA-256 without the seal, so that it depends only on what a run can read."""
+    """Return the file's SHA-256 without the seal, so that the checksum depends only on what a run can read."""
     covered = {key: value for key, value in tree.items() if key not in SEAL}
     return hashlib.sha256(to_text(covered).encode("utf-8")).hexdigest()
 

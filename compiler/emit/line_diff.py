@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-MOST_PAIRS = 300_000  # pairs of equal lines, which difflib compares in one pass
+MOST_PAIRS = 300_000  # most pairs of equal lines that difflib compares in one pass
 
 Opcode = tuple[str, int, int, int, int]
 
 
 def opcodes(a: Sequence[str], b: Sequence[str]) -> list[Opcode]:
-    """Return difflib's opcodes. If too many lines repeat, all lines between the equal ends count as replaced."""
+    """Return difflib's opcodes. If too many lines repeat, everything between the common beginning and the common end
+    counts as replaced.
+    """
     head = _equal_lines(a, b)
     tail = _equal_lines(a[head:][::-1], b[head:][::-1])
     middle_a, middle_b = a[head : len(a) - tail], b[head : len(b) - tail]

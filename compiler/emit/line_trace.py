@@ -22,7 +22,7 @@ class Refused:
 
 
 class TextRefused(Exception):
-    """Raised for job texts that cannot be written into a file unchanged."""
+    """Raised if texts of the job cannot be written into a file unchanged."""
 
     def __init__(self, refused: Iterable[Refused]) -> None:
         self.refused = tuple(refused)
@@ -96,7 +96,7 @@ class Trace:
 
 
 class Lines:
-    """Collects (text, keys, source) pieces into lines. A line has the keys of all its pieces."""
+    """Collects (text, keys, source) pieces into lines. A line's keys are those of all its pieces."""
 
     def __init__(self) -> None:
         self.text: list[str] = []

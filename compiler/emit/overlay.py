@@ -1,7 +1,7 @@
 """Merge `backend.extra`, every backend's escape hatch, into the tree that becomes the engine's file.
 
-In:  a document for Render.yaml, the user's tree, the paths that the plan sets
-Out: the merged document, whose added lines are traced to `backend.extra`; JC4600 for entries that contradict the plan
+In:  a document for Render.yaml, the user's tree, the paths that the plan sets.
+Out: the merged document, whose added lines are traced to `backend.extra`; JC4600 for entries that contradict the plan.
 
 Mappings are merged key by key. Lists whose items have a `name` are merged by name, with new items at the end.
 Anything else replaces the existing value; null removes it.
@@ -24,8 +24,8 @@ def refuse_extra(
 ) -> Iterator[Diagnostic]:
     """Yield JC4600 for each entry at, above or below a path that the plan sets.
 
-    protected: path -> description of the spec keys that set it: ("num_processes",): "nodes and procs"; `*` is any key
-    section:   key that holds the tree
+    protected: path -> description of the spec keys that set it: ("num_processes",): "nodes and procs"; `*` is any key.
+    section:   the key that contains the tree.
     """
     for extra_path in leaves(extra):
         owner = next((words for path, words in protected.items() if _touches(extra_path, path)), None)
@@ -39,7 +39,7 @@ def refuse_extra(
 def merge_extra(document: Any, extra: Mapping[str, Any], at: Path = ("options", "extra")) -> Any:
     """Return the document for Render.yaml or Render.json with a tree merged in. `jobc why` finds its keys.
 
-    at: the tree's path in the views
+    at: the tree's path in the views.
     """
     return _merge(document, extra, at) if extra else document
 

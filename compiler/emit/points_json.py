@@ -1,7 +1,7 @@
 """Write points.json, the differences between the points of a sweep. runtime/run_folder/points.py reads it.
 
-In   the files of the sweep's directory, and those of every point
-Out  points.json: one line for each file that differs
+In:  the files of the sweep's directory, and those of every point.
+Out: points.json: one line for each file that differs.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from ...runtime.system.frozen_dataclass import dataclass
 from .line_diff import opcodes
 
-POINTS = "points.json"  # as in runtime/run_folder/points.py, whose imports no compile needs
-MOST_REPLACED = 50  # lines: beyond these, inserted and removed lines are searched for
+POINTS = "points.json"  # copied from runtime/run_folder/points.py, whose imports no compile needs
+MOST_REPLACED = 50  # with more differing lines, inserted and removed ones are searched for
 
 Changes = dict[str, dict[str, list[str]]]
 

@@ -25,7 +25,7 @@ from .yaml_json import json_lines, yaml_lines
 
 
 class TemplateFailed(Exception):
-    """Raised for a template that cannot be rendered. Its text names the template, the line and the reason."""
+    """Raised for a template that cannot be rendered. The message names the template, the line and the reason."""
 
 
 Omit = object()  # returned by a leaf function to omit the entry
@@ -55,7 +55,9 @@ of = KeyPath()
 
 @dataclass(frozen=True)
 class Given:
-    """Leaf that is omitted if its value is None. A mapping of only such leaves can become `{}`, with all their keys."""
+    """Leaf that is omitted if its value is None. A mapping that contains only such leaves can become `{}`, which
+    depends on all their keys.
+    """
 
     leaf: Leaf
 
@@ -83,7 +85,7 @@ class Digested:
 class JsonText:
     """Leaf: a tree as JSON text on one line, for documents that only programs read.
 
-    by: reads the values that determine which entries the tree has
+    by: reads the values that determine which entries the tree has.
     """
 
     tree: Mapping[str, Any]
@@ -108,7 +110,7 @@ def _plain(tree: Any, views: SimpleNamespace) -> Any:
 class Render:
     """Renders artifacts. folders: template folders, the backend's own first; views: name -> value in templates.
 
-    labels: names of the template folders in source maps, such as `jobc:backends/local/templates`
+    labels: names of the template folders in source maps, such as `jobc:backends/local/templates`.
     """
 
     folders: tuple[str, ...]
@@ -157,7 +159,7 @@ class Render:
     ) -> Artifact:
         """Render YAML documents. A leaf that depends on the plan is a function of the views, such as `of.plan.name`.
 
-        comments: data path (document index first) -> comment for the line above, as text or such a function
+        comments: data path (document index first) -> comment for the line above, as text or such a function.
         """
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         plain = [self._evaluate(document, (i,), keys) for i, document in enumerate(documents)]
@@ -180,7 +182,7 @@ class Render:
     def json(self, document: Any, path: str, expand_lists: bool = False) -> Artifact:
         """Render one JSON document with an indent of two spaces, in the given order. Leaves are as in yaml().
 
-        expand_lists: write each item of a list on a separate line
+        expand_lists: write each item of a list on a separate line.
         """
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         plain = self._evaluate(document, (), keys)
@@ -214,7 +216,7 @@ class Render:
             return node
         if callable(node):
             trace, views = self._traced
-            trace.take()  # what a leaf that failed has read
+            trace.take()  # discard the keys that a failed leaf read
             value = node(views)
             keys[data_path] = tuple(dict.fromkeys(trace.take()))
             return value if value is Omit else self._evaluate(value, data_path, keys)
@@ -228,7 +230,7 @@ class Render:
             items: list[Any] = []
             for inner in node:
                 item_path = (*data_path, len(items))
-                keys.pop(item_path, None)  # of an omitted item
+                keys.pop(item_path, None)  # recorded for an omitted item
                 value = self._evaluate(inner, item_path, keys)
                 items += [] if value is Omit else [value]
             return items

@@ -1,9 +1,9 @@
 """Track each character's context in a shell script: code, quotes, comment or directive.
 
-In:  a script's text, piece by piece
-Out: `place` before the next piece
+In:  a script's text, piece by piece.
+Out: `place` before the next piece.
 
-Source: POSIX.1-2024, Shell Command Language, 2.2 Quoting, 2.3 Token Recognition, 2.7.4 Here-Document
+Source: POSIX.1-2024, Shell Command Language, 2.2 Quoting, 2.3 Token Recognition, 2.7.4 Here-Document.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ShellPlaces:
     """The state of a scan through a script.
 
     stack: open constructs, outermost first: code (`$(` or `(`), code` (backtick), braces (`${`), double, single,
-    dollar (`$'`), comment, heredoc
+    dollar (`$'`), comment, heredoc.
     """
 
     def __init__(self) -> None:

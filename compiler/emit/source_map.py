@@ -1,6 +1,7 @@
 """A compiled artifact's source map: line -> plan keys -> spec keys -> position where each was written.
 
-It exists only in memory: compiles are reproducible, so `jobc why` compiles again instead of reading a record.
+The source map exists only in memory: compiles are reproducible, so `jobc why` compiles again instead of reading a
+record.
 """
 
 from __future__ import annotations
@@ -28,12 +29,12 @@ class SpecValue(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """Return whether only jobc's own files set it."""
+        """Return whether only jobc's own files set the value."""
         return self.origin is None or self.origin.root == "jobc"
 
     @property
     def is_wanted(self) -> bool:
-        """Return whether a job or a named experiment set it, including jobc's own experiments."""
+        """Return whether the job set the value, or an experiment that it names, including jobc's own experiments."""
         return not self.is_default or (self.origin is not None and self.origin.path.startswith("conf/experiment/"))
 
 

@@ -20,7 +20,7 @@ COMPILED = "__compiled__"  # folder next to templates, created by the wheel buil
 
 
 class _Guards(NodeTransformer):
-    """Makes a template report to the trace where `if` and `for` blocks begin and end, and each piece's line."""
+    """Makes a template report to the trace where `if` and `for` blocks begin and end, and the line of each piece."""
 
     @staticmethod
     def _call(method: str, *args: nodes.Expr) -> nodes.Call:
@@ -86,9 +86,10 @@ def environment(folders: tuple[str, ...], precompiled: bool = True) -> TracedEnv
 
 @jinja2.pass_context
 def _directive(context: jinja2.runtime.Context, value: object, line: str) -> str:
-    """Filter text for a directive. Records text that cannot be expressed, so that one compile reports all of it.
+    """Filter text for a directive. Text that cannot be expressed is recorded, so that one compile reports every such
+    text.
 
-    line: start of the line, such as `#SBATCH`; added by filter_places.py
+    line: start of the line, such as `#SBATCH`; added by filter_places.py.
     """
     try:
         return directive(value)

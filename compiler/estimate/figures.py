@@ -1,7 +1,7 @@
 """Compute all figures that `jobc plan` prints for one size of a job.
 
-In:  the spec, its plan, and the step time if known
-Out: Figures
+In:  the spec, its plan, and the step time if known.
+Out: Figures.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ ANY_GPU = "any"  # price key for GPU types without their own price
 class Figures:
     """Estimated figures. None: unknown, because `estimate` lacks a value or the program is the user's own.
 
-    label: what differs from the other sizes
-    epoch_s, total_s: training only; wall_s: with failures and saves, if their figures are given
-    checkpoints: maximum on disk at once; mem, shm: bytes requested per node
-    batches: maximum bytes in /dev/shm for batches on a node; resuming: bytes of CPU memory that a node needs to resume
-    a sharded model
-    attempts: maximum number of times the engine starts the job; notice_s: an attempt is asked to save at most this many
-    seconds before its limit
-    gpu_hours, cost: for wall_s, else for total_s; write_s: seconds to write one checkpoint to storage
+    label: what differs from the other sizes.
+    epoch_s, total_s: training only; wall_s: with failures and saves, if their figures are given.
+    checkpoints: maximum on disk at once; mem, shm: bytes requested per node.
+    batches: maximum bytes of batches in a node's /dev/shm; resuming: bytes of CPU memory that a node needs to resume a
+    sharded model.
+    attempts: maximum number of times the engine starts the job; notice_s: how many seconds before its time limit, at
+    most, an attempt is asked to save.
+    gpu_hours, cost: for wall_s, else for total_s; write_s: seconds to write one checkpoint to storage.
     """
 
     label: str
@@ -69,7 +69,7 @@ def figures(
     notice_s: int = 0,
     unsaid: Set[str] = frozenset(),
 ) -> Figures:
-    """Return the figures. unsaid: keys whose values do not apply, because the program is the user's own"""
+    """Return the figures. unsaid: keys whose values do not apply to the user's own program"""
     estimate, topology = spec.estimate, plan.topology
     size = size_of(spec, plan)
     steps = schedule(plan.train, topology.world_size, estimate, size, unsaid)

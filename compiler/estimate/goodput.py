@@ -2,8 +2,8 @@
 
 J. W. Young, A first order approximation to the optimum checkpoint interval, CACM 17 (1974), 530.
 J. T. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, FGCS 22 (2006), 303: equations
-20 (run time) and 37 (interval). Failures are independent and, on each node, exponentially distributed in time; any
-failure ends the run.
+20 (run time) and 37 (interval). Failures are assumed to be independent and, on each node, exponentially distributed in
+time; any failure ends the attempt.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from ...runtime.system.frozen_dataclass import dataclass
 
 @dataclass(frozen=True)
 class Goodput:
-    """Goodput in seconds. mtbf_s: for the whole job; interval_s: between saves; fraction: training time, 0 to 1.
+    """Goodput. mtbf_s: mean time between failures of the whole job; interval_s: time between saves; fraction: share of
+    wall time spent training, 0 to 1.
 
-    interval_s, fraction: for the job as configured, None if the step time is unknown; best_: for the best interval
+    interval_s, fraction: for the job as configured, None if the step time is unknown; best_: for the best interval.
     """
 
     mtbf_s: float
@@ -48,7 +49,7 @@ def best_interval_s(mtbf_s: float, save_s: float) -> float:
 def goodput_fraction(interval_s: float, mtbf_s: float, save_s: float, restart_s: float) -> float:
     """Return Daly's equation 20 as the fraction of wall time spent training."""
     exponent = (interval_s + save_s) / mtbf_s + restart_s / mtbf_s
-    if exponent > 100:  # only one in e^100 attempts would succeed
+    if exponent > 100:  # only one attempt in e^100 would succeed
         return 0.0
     spent = mtbf_s * math.exp(restart_s / mtbf_s) * math.expm1((interval_s + save_s) / mtbf_s)
     return interval_s / spent if spent else 1.0

@@ -11,7 +11,7 @@ from ...trainer.loop.metrics import read
 from ..untrusted_files import Unreadable, read_json
 from .pace import samples_of_rank
 
-WARM_UP = 3  # steps that are skipped if there are more
+WARM_UP = 3  # steps skipped as warm-up if there are more
 LONGEST_S = 1e7
 MOST_SAMPLES = 10**9
 
@@ -27,7 +27,7 @@ class MeasuredStep:
 def read_step_time(run: Path) -> MeasuredStep | None:
     """Return the step time in rank 0's metrics, None if they contain no step. Raises Unreadable.
 
-    If several attempts ran, perhaps with different world sizes, the one with the most steps is used.
+    If the run has several attempts, perhaps with different world sizes, the one with the most steps is used.
     """
     steps = {}
     for line in read(run / "metrics" / "rank_00.jsonl"):

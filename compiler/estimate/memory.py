@@ -1,7 +1,8 @@
 """Estimate the memory of a rank's device by part, and the size of a checkpoint.
 
 Weights, gradients and optimizer state take 4 bytes per number (16-bit copies are extra, except for the user's own
-programs with DeepSpeed: zero.py). Each kind of sharding divides some of them by the number of ranks that share them.
+programs with DeepSpeed: zero.py). Each kind of sharding divides some of these parts by the number of ranks that share
+them.
 Source: ZeRO (arXiv 1910.02054, section 5).
 Not counted: the CUDA context (0.5 to 1 GiB), the allocator's unused blocks, NCCL's buffers.
 """

@@ -23,7 +23,7 @@ NOT_ALL = (
     "; set estimate.largest_unit=N, the size of the largest layer in parameters, to check that this layer fits too"
 )
 MANY_RANKS = 2**20
-# Gathering settings from conf/parallel/fsdp.yaml, for a job with another parallelism.
+# Settings for gathering parameters, from conf/parallel/fsdp.yaml, for a job with a different parallelism.
 FSDP: Mapping[str, Any] = {
     "reshard_after_forward": True, "auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "transformer_layer_cls_to_wrap": [],
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Estimate the optimizer state in bytes per parameter: for AdamW and the simple optimizers of torch.optim.
+"""Estimate the optimizer state in bytes per parameter, for AdamW and the simple optimizers of torch.optim.
 
 Source: torch 2.13, torch/optim/adam.py, sgd.py and so on: the tensors of `state` that are as large as a parameter.
 """

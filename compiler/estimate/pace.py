@@ -1,7 +1,8 @@
-"""Estimate the step time at each size, assuming constant time per sample on each rank.
+"""Estimate the step time at each size, assuming that each rank takes constant time per sample.
 
-A rank has batch.micro x batch.accumulation samples per step, so half the passes take half the time. This holds for data
-parallelism as long as the network keeps up and a forward pass takes time in proportion to the micro-batch.
+A rank has batch.micro x batch.accumulation samples per step, so half as many passes take half the time. This estimate
+holds for data parallelism as long as the network keeps up and a forward pass takes time in proportion to the
+micro-batch.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from ...runtime.system.frozen_dataclass import dataclass
 from ..plan.launch_plan import LaunchPlan
 from ..spec.job_spec import JobSpec
 
-BYTES = 256  # vocabulary of byte streams
+BYTES = 256  # vocabulary size of byte streams
 DIGITS, PIXELS = 10, 64
 
 Tree = int | tuple[tuple[int, "Tree"], ...]  # see Modules
@@ -24,8 +24,8 @@ Tree = int | tuple[tuple[int, "Tree"], ...]  # see Modules
 class Modules:
     """A built-in model's parameter counts by module, as FSDP wraps them.
 
-    block: the largest block's parameters; kind: the blocks' class; rest: parameters outside all blocks
-    tree: (count, content) of each submodule; the content of a module without submodules is its parameter count
+    block: the largest block's parameters; kind: the blocks' class; rest: parameters outside all blocks.
+    tree: (count, content) of each submodule; the content of a module without submodules is its parameter count.
     """
 
     block: int
@@ -38,9 +38,9 @@ class Modules:
 class ModelSize:
     """A model's size. parameters: number in the whole model; largest_unit: parameters of the largest part that FSDP
     and ZeRO 3 gather at once, None = unknown
-    saved_per_sample: bytes that autograd keeps per sample; None = unknown
-    tokens_per_sample: 1 if a sample has one target
-    modules: None if the model is not built in
+    saved_per_sample: bytes that autograd keeps per sample; None = unknown.
+    tokens_per_sample: 1 if a sample has one target.
+    modules: None if the model is not built in.
     """
 
     parameters: int
@@ -51,8 +51,8 @@ class ModelSize:
 
 
 def size_of(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
-    """Return the built-in model's size, unless `estimate` sets it. None for a user's program, or for a recipe, which
-    may build a different model.
+    """Return the built-in model's size, unless `estimate` sets it. None for a user's own program, or for a recipe,
+    which may build a different model.
     """
     estimate = spec.estimate
     if estimate.parameters is not None:
@@ -62,7 +62,7 @@ def size_of(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
 
 
 def model_size(train: Mapping[str, Any]) -> ModelSize | None:
-    """Return the size of the model in a train.json; None for one that is not built in."""
+    """Return the size of the model in a train.json; None if the model is not built in."""
     model = train["model"]
     kind = model.get("kind")  # a `_target_` has no kind
     if kind == "gpt":
@@ -91,7 +91,7 @@ def _gpt(model: Mapping[str, Any], vocabulary: int, loop: Mapping[str, Any]) -> 
     # token and its target.
     at_ends = (mask + 4 + low) * width + 4 * vocabulary + 4 * 2 + 8 * 2
     in_blocks, every = layers * in_block, loop["activation_checkpointing"]
-    if every:  # a recomputed block keeps its input, and one at a time keeps the rest
+    if every:  # a recomputed block keeps only its input; one block at a time keeps the rest
         again = -(-layers // every)
         in_blocks = (layers - again) * in_block + again * 4 * width + in_block
     matrices = tuple(((1, width), (1, tuple((1, times * width * width) for times in of))) for of in ((3, 1), (4, 4)))

@@ -1,6 +1,6 @@
 """Plot the figures of several sizes: memory by part, steps, hours. Needs Matplotlib (extra `plot`).
 
-The same figures give the same bytes: no date, and SVG ids from a fixed salt.
+The same figures give the same bytes: the file contains no date, and SVG IDs are derived from a fixed salt.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PARTS = ("weights", "gradients", "optimizer", "buffers", "gathered", "activations")
 ENDINGS = (".png", ".svg", ".pdf")
 UNDATED = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-ROOM = 34  # total letters of labels that fit side by side below a panel
+ROOM = 34  # most letters of all labels that fit side by side below a panel
 GIB = 2**30
 COLUMNS = 3  # of the legend, per panel
 FAR = 10  # limit lines above this multiple of the highest bar would flatten the bars

@@ -58,7 +58,7 @@ def _share(value: float | None) -> str:
     return "–" if value is None else f"{value:.1%}"
 
 
-# heading -> rows; a row without a value for any size is left out
+# heading -> rows; a row without values is omitted
 SECTIONS: tuple[tuple[str, tuple[tuple[str, Cell], ...]], ...] = (
     (
         "steps",
@@ -144,12 +144,12 @@ def table(sizes: Sequence[Figures]) -> str:
 
 
 def as_json(sizes: Sequence[Figures]) -> str:
-    """Return a list of objects with the fields of Figures; in bytes and seconds; null: unknown."""
+    """Return a list of objects with the fields of Figures, in bytes and seconds; null means unknown."""
     return json.dumps([_tree(figures) for figures in sizes], indent=2)
 
 
 def as_csv(sizes: Sequence[Figures]) -> str:
-    """Return one line per size with the fields of Figures as dotted columns, always the same ones."""
+    """Return one line per size, with the fields of Figures as dotted columns, which are always the same."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(_columns(Figures)), lineterminator="\n", restval="", extrasaction="ignore")
     writer.writeheader()

@@ -19,9 +19,9 @@ SAVES = frozenset(("checkpoint.every_steps", "checkpoint.every_epochs"))
 class Schedule:
     """Counts; None if the number of samples, or the behavior of a user's own program, is unknown.
 
-    steps_ceil, steps_floor, steps_quotient: per epoch; steps_of_epoch: the one that loop.drop_last selects
-    empty_slots: in the last step of an epoch, with weight 0
-    steps, samples, tokens: for the whole training run
+    steps_ceil, steps_floor, steps_quotient: per epoch; steps_of_epoch: the one that loop.drop_last selects.
+    empty_slots: in the last step of an epoch, with weight 0.
+    steps, samples, tokens: for the whole training run.
     """
 
     world_size: int
@@ -47,7 +47,7 @@ def schedule(
     size: ModelSize | None,
     unsaid: Set[str] = frozenset(),
 ) -> Schedule:
-    """Return the counts. train: train.json; unsaid: spec keys whose values in it do not apply"""
+    """Return the counts. train: train.json; unsaid: spec keys whose values in train.json do not apply"""
     loop = train["loop"]
     batch = {} if unsaid >= BATCH else train["batch"]
     of_batch = batch.get("global")

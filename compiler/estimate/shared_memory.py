@@ -1,8 +1,8 @@
 """Estimate how much of /dev/shm a node's loader workers use for batches.
 
-In:  the spec and its plan
-Out: maximum bytes, None = unknown: for the user's own data, estimate.sample_size gives the size of a sample
-Source: torch 2.13, torch/utils/data/_utils/worker.py: a worker puts each tensor of a batch into a file of /dev/shm
+In:  the spec and its plan.
+Out: maximum bytes, None = unknown: for the user's own data, estimate.sample_size gives the size of a sample.
+Source: torch 2.13, torch/utils/data/_utils/worker.py: a worker puts each tensor of a batch into a file of /dev/shm.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..plan.launch_plan import LaunchPlan
 from ..spec.job_spec import JobSpec
 from .parameters import PIXELS
 
-TOKEN, NUMBER = 8, 4  # bytes of an int64 and a float32
+TOKEN, NUMBER = 8, 4  # bytes per int64 and float32
 
 
 def most_shared(spec: JobSpec, plan: LaunchPlan) -> int | None:

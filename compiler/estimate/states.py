@@ -11,8 +11,8 @@ FP32 = 4
 class States:
     """Bytes on one rank. host: CPU memory, if offloaded; buffers: casts and communication buckets.
 
-    optimizer: None for a user's optimizer of unknown size
-    gathered: parameters that FSDP and ZeRO 3 gather at once, None if the largest unit's size is unknown
+    optimizer: None for a user's optimizer of unknown size.
+    gathered: parameters that FSDP and ZeRO 3 gather at once, None if the largest unit's size is unknown.
     """
 
     weights: int

@@ -37,9 +37,9 @@ def zero(train: Mapping[str, Any], size: ModelSize, ranks: int, uses_trainer: bo
     if parallel["offload_optimizer_device"] != "none":
         host, optimizer = (optimizer or 0) + cast + gradients, 0
         gradients = cast = 0  # gradients follow the optimizer (ZeRO-Offload)
-    if stage == 3:  # its bucket is permanent; weights are partitioned again before the update
+    if stage == 3:  # stage 3's bucket is permanent; weights are partitioned again before the update
         buffers = bucket + max(cast - (gathered or 0), 0)
-    else:  # the update has no bucket, and only the rank's share of full gradients
+    else:  # the update needs no bucket, and only the rank's share of the full gradients
         at_update = gradients * of_gradients // of_optimizer + cast
         buffers = max(bucket, at_update - gradients)
     if is_low and uses_trainer and stage < 3:  # stage 3 has a linear layer that casts again in the backward pass
@@ -50,14 +50,16 @@ def zero(train: Mapping[str, Any], size: ModelSize, ranks: int, uses_trainer: bo
 
 
 def _gathered(of_weight: int, size: ModelSize) -> int | None:
-    """Return the parameters gathered at a time in stage 3; None if the largest unit is unknown, unless all are kept."""
+    """Return how many parameters stage 3 gathers at once; None if the largest unit is unknown and not all are kept."""
     if size.parameters <= KEPT:
         return of_weight * size.parameters
     return None if size.largest_unit is None else of_weight * max(size.largest_unit, KEPT)
 
 
 def _bucket(parallel: Mapping[str, Any], of_number: int) -> int:
-    """Return the bucket's bytes, the full size even for small models; two buckets if one fills during sending."""
+    """Return the bucket's size in bytes, which is the same for small models; two buckets if one fills while the other
+    is sent.
+    """
     if not parallel["zero_stage"] or not parallel["contiguous_gradients"]:
         return 0
     count = 2 if parallel["overlap_comm"] and parallel["zero_stage"] < 3 else 1

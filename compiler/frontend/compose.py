@@ -1,7 +1,7 @@
 """Compose one config tree from the config folders and the overrides. Only this file calls Hydra's compose API.
 
-In:  the search path, a config name, canonical overrides
-Out: `Composed`: the resolved tree, each leaf's position, each group's chosen option
+In:  the search path, a config name, canonical overrides.
+Out: `Composed`: the resolved tree, each leaf's position, each group's chosen option.
 
 All of Hydra's exceptions for one command line are reported together, as diagnostics.
 Hydra keeps its state in process-wide singletons, which is why this file has a global variable.
@@ -35,7 +35,7 @@ from .plain_values import Base, NeedsHydra, Trees, split
 from .yaml_positions import key_above
 from .yaml_source import EmptyHydraJobSource, JobcSource, config_folders, read_files, used_files
 
-_MOST_REFUSED = 30  # rejected overrides that are reported; each costs another compose
+_MOST_REFUSED = 30  # most rejected overrides that are reported; each requires another compose
 KnownKeys = Callable[[], Sequence[str]]
 
 
@@ -59,7 +59,9 @@ class Composed:
     overrides: tuple[Override, ...]
 
     def origin_of(self, key: str) -> Origin | None:
-        """Return the position of the value at a dotted key, or of the key for a mapping; None if unknown."""
+        """Return the position of the value at a dotted key, or of the key itself if it has a mapping; None if
+        unknown.
+        """
         node = _at(self.written, key)
         if isinstance(node, Text):
             return node.origin
@@ -132,7 +134,7 @@ def _register_plugins() -> None:
 def hydra_ready(folders: Sequence[Folder], has_points: bool = False) -> Iterator[Any]:
     """Initialize Hydra on our folders (earlier ones win) and yield its config loader. Restores the earlier state.
 
-    has_points: several configs will be composed that differ in few overrides
+    has_points: several configs will be composed that differ in few overrides.
     """
     _register_plugins()
     _sessions.append(_Session(tuple(folders), has_points))
@@ -175,7 +177,7 @@ class OverridesRefused(CompileError):
 def compose(loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys) -> Composed:
     """Compose one job. Raises CompileError, or OverridesRefused if the remaining overrides can be composed.
 
-    known: returns the spec's dotted keys, for did-you-mean hints
+    known: returns the spec's dotted keys, for did-you-mean hints.
     """
     used_files.clear()
     again = is_repeated(_folders(), config_name, overrides) or _sessions[-1].has_points
@@ -186,7 +188,9 @@ def compose(loader: Any, config_name: str, overrides: Sequence[Override], known:
 
 
 def _from_base(loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys) -> Composed | None:
-    """Return the config from one that differs only in plain values; None if Hydra must compose it, or reject it."""
+    """Return the config, derived from one that differs only in plain values; None if Hydra must compose or
+    reject it.
+    """
     bases, (others, plain) = _sessions[-1].bases, split(_folders(), overrides)
     key = (config_name, *(o.canonical for o in others))
     try:
@@ -212,7 +216,7 @@ def compose_config(
     """Return Hydra's composed config, with unresolved interpolations and its section `hydra`, and the overrides as
     Hydra accepted them (see fix_group_prefix). Raises as compose() does.
 
-    again: from the cached merge of the files, whose section `hydra` does not list the other overrides
+    again: use the cached merge of the files, whose section `hydra` does not list the other overrides.
     """
     config, refused = None, []
     accepted = [o for o in overrides if not o.is_of_hydra]
@@ -258,7 +262,7 @@ def _follows(diagnostic: Diagnostic, earlier: Iterable[Diagnostic]) -> bool:
 
 
 def _keys(spec_keys: KnownKeys, config_name: str, overrides: Sequence[Override], loader: Any) -> list[str]:
-    """Return the spec's keys and the keys in the files that the command line chooses, such as a backend's options."""
+    """Return the spec's keys, and the keys in the files that the command line selects, such as a backend's options."""
     choices = [o for o in overrides if loader.get_group_options(o.key)]
     try:
         tree: Any = OmegaConf.to_container(recompose(_folders(), config_name, choices))

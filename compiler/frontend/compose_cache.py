@@ -1,7 +1,7 @@
 """Cache Hydra's merged files, for jobs that differ only in values.
 
-In:  one compile's overrides
-Out: the config that Hydra composes, or the error that it raises
+In:  one compile's overrides.
+Out: the config that Hydra composes, or the error that it raises.
 
 Hydra 1.3 merges the files that overrides choose (80% of a compile) and then sets the other overrides one by one. Most
 points of a sweep choose the same files, and so does a command line after a rejected override is removed. From the
@@ -28,7 +28,7 @@ from .overrides import Override
 from .yaml_source import read_files, used_files
 
 COMPOSE_ERRORS = (HydraException, OmegaConfBaseException, RecursionError, ValueError, TypeError)
-_MOST = 64  # entries, 35 kB each
+_MOST = 64  # most entries, 35 kB each
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ _once: set[tuple[object, ...]] = set()  # composed once and not cached, because 
 
 
 def is_repeated(folders: tuple[str, ...], config_name: str, overrides: Sequence[Override]) -> bool:
-    """Return whether earlier overrides chose the same files. The next call with this choice returns True."""
+    """Return whether earlier overrides chose the same files, and remember this choice for the next call."""
     choice = _choice(folders, config_name, choosing_files(folders, overrides))
     is_known = choice in _once
     _once.add(choice)
@@ -53,10 +53,10 @@ def is_repeated(folders: tuple[str, ...], config_name: str, overrides: Sequence[
 
 
 def recompose(folders: tuple[str, ...], config_name: str, overrides: Sequence[Override]) -> DictConfig:
-    """Return the config with its section `hydra`, built from the cached merge of the files that overrides choose.
+    """Return the config, including its section `hydra`, built from the cached merge of the files that overrides choose.
 
-    folders: absolute search path that Hydra was initialized on. Raises what Hydra raises for the same overrides, and
-    CompileError for unreadable files.
+    folders: absolute search path with which Hydra was initialized. Raises the same errors as Hydra for these overrides,
+    and CompileError for unreadable files.
     """
     chosen = choosing_files(folders, overrides)
     if any(

@@ -1,7 +1,7 @@
 """Find errors in a defaults list that Hydra 1.3 reports without file and line.
 
-In:  the parsed list and its YAML node
-Out: the faulty node, what is wrong with it, and what to write instead
+In:  the parsed list and its YAML node.
+Out: the faulty node, what is wrong with it, and what to write instead.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 _LINE = "- override /model: mlp"
-MOST_ENTRIES = 500  # counting each option in a group; Hydra takes 0.5 ms for each, and again per override
+MOST_ENTRIES = 500  # counts each option in a group; Hydra takes 0.5 ms for each, and again per override
 
 
 def faults(entries: Any, node: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]]:

@@ -1,7 +1,7 @@
 """Read `hosts=@FILE`: host names from files that clusters already have (node_ip_list.txt, MPI or DeepSpeed hostfiles).
 
-In:  a composed tree whose host lists may be `@FILE`
-Out: the tree with the hosts, the files' digests, and diagnostics
+In:  a composed tree whose host lists may be `@FILE`.
+Out: the tree with the hosts, the files' digests, and diagnostics.
 
 A relative FILE is resolved from the folder of the config file that names it, or, on the command line, from the current
 directory.
@@ -35,7 +35,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@%-]*", re.ASCII)
 _SLOTS = re.compile(r"(?:max[-_])?slots=([0-9]{1,9})")  # Open MPI 4 hostfile(7), DeepSpeed hostfiles
 
 _FOREIGN = re.compile(r"[^\w.:%@,\[\]\s-]", re.ASCII)
-_MOST_FAULTS = 10  # more faulty lines: the file is not a host list
+_MOST_FAULTS = 10  # with more faulty lines, the file is not a host list
 MOST_BYTES = 4 * MIB  # 100,000 names of 40 characters
 
 
@@ -52,8 +52,8 @@ class Host:
 class HostFiles:
     """Contents of a job's host files.
 
-    typed:   spec key -> the `@FILE` in the config; hosts: spec key -> the file's hosts
-    digests: `root:path` -> sha256 of the text
+    typed:   spec key -> the `@FILE` in the config; hosts: spec key -> the file's hosts.
+    digests: `root:path` -> sha256 of the text.
     """
 
     typed: dict[str, str] = field(default_factory=dict)
@@ -119,7 +119,7 @@ def _read(
 ) -> list[Host]:
     """Return the hosts in one file; adds errors to files.diagnostics.
 
-    by: position of `@FILE`; allowed: folders that must contain the file, None for any file
+    by: position of `@FILE`; allowed: folders, one of which must contain the file, None for any file.
     """
     path, file_origin = _place(typed, by, folders)
     try:
@@ -170,9 +170,9 @@ def _place(typed: str, by: Origin | None, folders: Folders) -> tuple[Path, Origi
 
 
 def _lines(text: str, file_origin: Origin, key: str, refused: list[Diagnostic]) -> Iterator[Host]:
-    """Yield the hosts in the file. Messages do not quote its lines, because a user may name the wrong file by mistake.
+    """Yield the hosts in the file. Messages do not quote the file's lines, because a user may name the wrong file.
 
-    refused: receives JC1131 for each invalid line, or one for the whole file if too many lines, or all, are invalid
+    refused: receives JC1131 for each invalid line, or one for the whole file if too many lines, or all, are invalid.
     """
     host_count = 0
     faults: list[Diagnostic] = []
@@ -200,7 +200,7 @@ def _lines(text: str, file_origin: Origin, key: str, refused: list[Diagnostic]) 
 
 def _entry(entry: str) -> list[tuple[str, int | None]]:
     """Return (name, slots) of each host on one line. Raises Refused with a reason that does not quote the line."""
-    if _NAME.fullmatch(entry):  # the usual case, and some files have ten thousand lines
+    if _NAME.fullmatch(entry):  # the usual case, which must be fast, because some files have ten thousand lines
         return [(entry, None)]
     words = entry.split()
     counts = [match for word in words if (match := _SLOTS.fullmatch(word))]

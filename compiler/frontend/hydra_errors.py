@@ -24,7 +24,7 @@ from .yaml_source import USER_ROOTS, read_files
 
 _TWICE = re.compile(r"(?:^|for )(\S+?)(?: appears more than once|\. To override)")
 
-TYPO = 0.85  # minimum likeness for a key to count as a typo even if its value does not fit: pocs=two
+TYPO = 0.85  # minimum similarity at which a key counts as a typo even if its value does not fit: pocs=two
 MOST_KEYS = 8  # maximum number of keys that a hint lists
 _BELOW_LIST = re.compile(
     r"invalid literal for int\(\) with base 10: '(.*)'|Index '(.*)' \(str\) is not an int", re.DOTALL
@@ -39,10 +39,10 @@ def hydra_setting(override: Override) -> Diagnostic:
 
 
 def fix_group_prefix(error: Exception, overrides: Sequence[Override], loader: Any) -> tuple[str, list[Override]] | None:
-    """Return the group, and the overrides with Hydra's other spelling for that group; None for any other error.
+    """If Hydra rejects a group's spelling, return the group, and the overrides with the other spelling; otherwise None.
 
-    Hydra requires `+group=option` for a group without a default and `group=option` for a group with a default. Users
-    need not know which kind a group is.
+    Hydra requires `+group=option` for a group without a default and `group=option` for a group with a default. Users do
+    not need to know which kind of group they set.
     """
     alone = re.search(r"Could not override '([^']+)'\.\s*No match in the defaults list", str(error))
     twice = _TWICE.search(str(error))
@@ -62,9 +62,9 @@ def fix_group_prefix(error: Exception, overrides: Sequence[Override], loader: An
 def explain(
     error: Exception, overrides: Sequence[Override], loader: Any, config_name: str, known: Callable[[], list[str]]
 ) -> tuple[Diagnostic, Override | None]:
-    """Return the diagnostic for Hydra's exception, and the override to blame (None if a file is).
+    """Return the diagnostic for Hydra's exception, and the override to blame (None if a file is to blame).
 
-    known: returns all keys
+    known: returns all keys.
     """
     if read := _machine_read(error, overrides, loader):
         return read
@@ -140,7 +140,7 @@ def _machine_read(
 
 
 def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[str]) -> Diagnostic:
-    """Return JC1102. message: Hydra's, which names the key below a mapping, or the package that a group has."""
+    """Return JC1102. message: Hydra's message, which names the key below a mapping, or the group's package."""
     below = re.search(r"full_key: (\S+)", message)
     key = below[1] if below and not culprit.key.startswith(f"{below[1]}.") else culprit.key
     position = culprit.origin.of_key(key)
@@ -181,7 +181,9 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[
 
 
 def _below_mapping(key: str, known_keys: Sequence[str]) -> str:
-    """Return `labels.team` for lables.team: a misspelled mapping with user-defined names; "" if none is similar."""
+    """Return `labels.team` for lables.team, where the name of a mapping with user-defined keys is misspelled; "" if
+    none is similar.
+    """
     parts = key.split(".")
     for count in range(1, len(parts)):
         above = ".".join(parts[:count])
@@ -218,7 +220,7 @@ def _fits(key: str, typed: str, value: str, loader: Any) -> bool:
         return bool(value.lower() in words or aliases.value_from_alias(key, value) or nearest(value, words))
     scalar = value_type(key_type)
     if scalar is None or value.lower() in ("true", "false"):
-        return False  # a section or a boolean, which the typed value does not fit
+        return False  # a section or a boolean, to which the typed value does not apply
     try:
         scalar.read(value)
     except Refused:
@@ -236,9 +238,9 @@ def _likeness(key: str, typed: str) -> float:
 
 def _with_value(key: str, named: Sequence[str], value: str, loader: Any) -> str:
     """Return `key=value` for the intended key: in brackets for a list, with a name for a mapping, and with a valid
-    value in place of one that the key's type rejects. Without a typed value, return only the key.
+    value if the key's type rejects the typed one. Without a typed value, return only the key.
 
-    named: what was typed below the key, such as an item's name
+    named: what was typed below the key, such as an item's name.
     """
     key_type = type_at(JobSpec, key)
     if is_mapping(key_type) and value == "null":
@@ -307,7 +309,7 @@ def _in_defaults(group: str) -> Iterator[_Choice]:
 def _item(group: str, option: str, loader: Any) -> str:
     """Return a corrected defaults list item for that group; "" if the group does not exist.
 
-    option: the option as written; the closest existing one is used
+    option: the option as written; the closest existing one is used.
     """
     options = loader.get_group_options(group)
     if not group or not options:
@@ -353,7 +355,7 @@ def _file_fault(message: str, loader: Any) -> Diagnostic | None:
 def _lost_override(file: str, group: str, loader: Any) -> Diagnostic:
     """Return JC1105 for an `override` of a group that no file chooses.
 
-    group: as in Hydra's message, which prefixes a group without a leading / with the file's folder
+    group: as in Hydra's message, which prefixes a group without a leading / with the file's folder.
     """
     beside = group.removeprefix(f"{file.rpartition('/')[0]}/")
     items = [c for c in _in_defaults(beside) if c.overrides and f"/{c.origin.path}".endswith(f"/{file}.yaml")]
@@ -408,7 +410,7 @@ def _missing_config(
 
 
 def _wanted(error: MissingConfigException, overrides: Sequence[Override], loader: Any) -> tuple[str, str]:
-    """Return the missing group and option: parallel and deepspeed/zero2, because parallel has no subgroup."""
+    """Return the missing group and option, such as parallel and deepspeed/zero2: `parallel` has no subgroup."""
     missing_path = (error.missing_cfg_file or "").removesuffix(".yaml")
     parts = missing_path.split("/")
     for count in range(len(parts) - 1, 0, -1):

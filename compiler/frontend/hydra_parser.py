@@ -1,4 +1,4 @@
-"""Parse one override with Hydra's grammar, and keep its values' exact text."""
+"""Parse one override with Hydra's grammar, but keep the exact text of its values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _parser(sweep: bool) -> Callable[[str], Any]:
     from hydra.grammar.gen.OverrideParser import OverrideParser
 
     class TextVisitor(HydraOverrideVisitor):
-        numbers = False  # inside range(…), interval(…) and casts numbers must stay numbers
+        numbers = False  # inside range(…), interval(…) and casts, numbers must remain numbers
 
         def visitPrimitive(self, ctx: Any) -> Any:
             value = super().visitPrimitive(ctx)

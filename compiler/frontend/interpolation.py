@@ -1,12 +1,12 @@
 """Make composition and interpolation read only the config itself, in bounded time.
 
-In:  the config that Hydra composes inside limit_interpolation()
+In:  the config that Hydra composes inside limit_interpolation().
 Out: resolved values; MachineRead for a resolver that would read this machine; TooMuch for a config that expands too far
 
-OmegaConf resolves the same reference again and again, so thirty keys of `${a}${a}` take a billion steps. The budget
-limits what is resolved: the number of interpolations, and the characters and nodes that they yield (omegaconf 2.3).
-Defaults lists repeat in the same way: if each file includes the next one twice, every file doubles the work (hydra-core
-1.3).
+OmegaConf resolves the same reference again and again, so thirty keys of `${a}${a}` take a billion steps. A budget
+therefore limits the number of interpolations that are resolved, and the characters and nodes that they yield (omegaconf
+2.3). Defaults lists grow in the same way: if each file includes the next one twice, every file doubles the work
+(hydra-core 1.3).
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ _READING = ("oc.env", "now", "hydra", "python_version")
 
 
 class MachineRead(InterpolationResolutionError):
-    """An interpolation that would read this machine. Its message has two lines: what it reads, and the key."""
+    """Raised for an interpolation that would read this machine. The message has two lines: what would be read, and the
+    key.
+    """
 
 
 class TooMuch(BaseException):
@@ -93,7 +95,7 @@ class _Budget:
             )
 
 
-_budget = _Budget()  # of the current config; global because OmegaConf's containers cannot be given it
+_budget = _Budget()  # budget of the current config; global because it cannot be passed to OmegaConf's containers
 reset_budget, spend_text = _budget.reset, _budget.spend_text
 
 
@@ -106,7 +108,7 @@ def limit_interpolation() -> Iterator[None]:
     load = CachingConfigRepository.load_config
 
     def create_without_yaml(root: Any, parent: Any, node: Any, args: tuple[Any, ...], texts: tuple[str, ...]) -> Any:
-        if any(isinstance(arg, str) for arg in args):  # its YAML aliases would repeat without bound
+        if any(isinstance(arg, str) for arg in args):  # YAML aliases in it would repeat without bound
             raise InterpolationResolutionError("oc.create accepts a list or a mapping, not text")
         return create(root, parent, node, args, texts)
 
@@ -180,7 +182,7 @@ def _origin(node: Any) -> Origin | None:
 
 
 def _any_origin(config: Any) -> Origin | None:
-    """Return the file from which a tree was read; None for an empty tree."""
+    """Return the file from which a tree was read, taken from any of its leaves; None for an empty tree."""
     content = config._value() if isinstance(config, Node) else config
     if isinstance(content, Text):
         return content.origin.whole

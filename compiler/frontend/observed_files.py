@@ -1,8 +1,8 @@
 """Ask the file system for what a compile depends on, and record the answers.
 
-A compile is a function of its command line and of these answers, so the same command line gives the same files as long
-as the file system gives the same answers: compose_cache.py uses this within a process, cli/repeat.py between processes.
-Answers are JSON values. Files of jobc itself and of its Python environment are not recorded here.
+A compile depends only on its command line and on these answers, so it can be skipped while both are unchanged:
+compose_cache.py uses this within a process, cli/repeat.py between processes. Answers are JSON values. Files of jobc
+itself and of its Python environment are not recorded here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ def recorded() -> Iterator[Answers]:
 
 
 def record(answers: Mapping[tuple[str, str], Any]) -> None:
-    """Record answers. A compile that got two answers to one question saw a change, and nothing equals it later."""
+    """Record answers. If one question got two answers during a compile, a file changed, and the record never matches
+    later.
+    """
     for recorder in _recorders:
         for key, answer in answers.items():
             recorder[key] = answer if recorder.get(key, answer) == answer else _TWO_ANSWERS

@@ -1,7 +1,7 @@
 """Parse command-line overrides without changing the text that the user typed.
 
-In:  the command line's words
-Out: `Override`s, whose canonical form Hydra parses back to exactly the typed text
+In:  the command line's words.
+Out: `Override`s, whose canonical form Hydra parses back to exactly the typed text.
 
 Hydra 1.3's grammar determines what is a list, a mapping or an interpolation; numbers, words and flags remain text
 (`24.10`, `0755`, `on`). A value that Hydra cannot parse and that does not start with `[`, `{` or a quote is taken as
@@ -26,21 +26,21 @@ from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..spec.secret_scan import redacted
 from .hydra_parser import parse
 
-MOST_POINTS = 2_000  # points in a sweep; Slurm's MaxArraySize is 1,001 unless a site raises it
-MOST_WORDS = 2_000  # words in one command line; each takes about a millisecond
-MOST_MARKS = 4_000  # `,`, `[`, `{`, … outside quotes in all words; Hydra's parser takes a minute for 50,000
-MOST_KEY = 500  # characters in a key
+MOST_POINTS = 2_000  # most points in a sweep; Slurm's MaxArraySize is 1,001 unless a site raises it
+MOST_WORDS = 2_000  # most words in one command line; each takes about a millisecond
+MOST_MARKS = 4_000  # most `,`, `[`, `{`, … outside quotes in all words; Hydra's parser takes a minute for 50,000
+MOST_KEY = 500  # most characters in a key
 
 
 @dataclass(frozen=True)
 class Override:
     """One override.
 
-    typed:     the word as the user typed it
-    operator:  "" set, "+" add, "++" set or add, "~" delete
-    key:       dotted key or group
-    package:   the package in `group@package`, "" for none
-    canonical: the word that Hydra receives
+    typed:     the word as the user typed it.
+    operator:  "" set, "+" add, "++" set or add, "~" delete.
+    key:       dotted key or group.
+    package:   the package in `group@package`, "" for none.
+    canonical: the word that Hydra receives.
     """
 
     typed: str
@@ -51,7 +51,7 @@ class Override:
 
     @property
     def shown(self) -> str:
-        """Return the override as messages quote it, with secrets redacted."""
+        """Return the override in the form that messages quote, with secrets redacted."""
         return redacted(self.typed)
 
     @property
@@ -60,12 +60,12 @@ class Override:
 
     @property
     def is_of_hydra(self) -> bool:
-        """Return whether it sets one of Hydra's own keys or chooses one of its options."""
+        """Return whether the override sets one of Hydra's own keys or chooses one of Hydra's own options."""
         return re.match(r"hydra([./@]|$)", self.key) is not None
 
     @property
     def keys(self) -> set[str]:
-        """Return the keys that the override sets or removes; for a mapping, the keys inside."""
+        """Return the keys that the override sets or removes; if the value is a mapping, the keys inside it."""
         head, _, value = self.canonical.partition("=")
         mapping = parse(self.canonical, sweep=False)._value if value.startswith("{") else None
         return set(_leaf_keys(head.lstrip("+~"), mapping))
@@ -74,7 +74,7 @@ class Override:
 def read_overrides(words: Iterable[str], open_keys: Sequence[str] = ()) -> list[Override]:
     """Return all overrides of one compile. Raises CompileError with JC1101 for every invalid word.
 
-    open_keys: mappings that accept new keys without `+`, such as `env`
+    open_keys: mappings that accept new keys without `+`, such as `env`.
     """
     return [choices[0] for choices in _read(words, open_keys, sweep=False, loader=None)]
 
@@ -82,7 +82,7 @@ def read_overrides(words: Iterable[str], open_keys: Sequence[str] = ()) -> list[
 def read_sweep(words: Iterable[str], open_keys: Sequence[str] = (), loader: Any = None) -> list[list[Override]]:
     """Return every combination of values in a -m command line, at least one; the last override varies fastest.
 
-    loader: Hydra's config loader, required by `glob(…)` over a group
+    loader: Hydra's config loader, required by `glob(…)` over a group.
     """
     choices = _read(words, open_keys, sweep=True, loader=loader)
     if (count := math.prod(map(len, choices))) > MOST_POINTS:
@@ -97,7 +97,7 @@ def set_key(key: str, value: str) -> Override:
 
 
 def spell(value: Any) -> str:
-    """Return a value in Hydra's grammar, with text in single quotes so that it is parsed back unchanged."""
+    """Return a value in Hydra's grammar, with text in single quotes, so that Hydra parses it back unchanged."""
     if value is None:
         return "null"
     if isinstance(value, list):
@@ -234,7 +234,7 @@ def _outside_quotes(right: str) -> str:
 
 
 def _quoted_items(key: str, right: str) -> list[str]:
-    """Return the word with each of a list's items in quotes; [] if it is not a plain list."""
+    """Return the word with each of its list's items in quotes; [] if the value is not a plain list."""
     if not re.fullmatch(r"""\[[^\[\]{}"']+\]""", right):
         return []
     items = (item.strip(" \t") for item in right[1:-1].split(","))
@@ -242,7 +242,9 @@ def _quoted_items(key: str, right: str) -> list[str]:
 
 
 def _each_quoted(key: str, right: str) -> list[str]:
-    """Return the word with each of the sweep's values in quotes; [] if its commas separate no values (`node[1,3]`)."""
+    """Return the word with each of the sweep's values in quotes; [] if the commas do not separate values
+    (`node[1,3]`).
+    """
     right = re.sub(r"choice\((.*)\)", r"\1", right.strip(" \t"))
     values, start, depth = [], 0, 0
     bare = _outside_quotes(right)
@@ -277,7 +279,7 @@ def _swept(parsed: Any, key: str, right: str, loader: Any) -> list[str]:
 
 
 def _check_range(swept: Any, key: str) -> None:
-    """Raise _Unreadable for a range that is empty, infinite, or larger than any sweep. swept: a RangeSweep."""
+    """Raise _Unreadable for a range that is empty, infinite, or larger than a sweep may be. swept: a RangeSweep."""
     start, stop, step = numbers = (swept.start, swept.stop, swept.step)
     if not all(isinstance(number, int) or math.isfinite(number) for number in numbers):
         raise _Unreadable("a range must go from one number to another", f"{key}=range(0,1,0.25)")
@@ -299,7 +301,7 @@ def _too_many(count: int, hint: str = "split the sweep over several calls") -> t
     return because, hint, "JC1113", f"a sweep of {shown} points"
 
 
-# Text that Hydra's grammar parses as itself: most overrides, and parsing one costs milliseconds.
+# Text that Hydra's grammar parses to the same text, as in most overrides: skipping the parser saves milliseconds.
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*((\.[A-Za-z_]\w*)*|(/[A-Za-z_]\w*)*)", re.ASCII)
 _PLAIN_VALUE = re.compile(r"(?!(?i:null)$)[\w.:/-]+", re.ASCII)
 _MARK = re.compile(r"[,:\[\]{}()]")

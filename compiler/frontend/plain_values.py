@@ -1,8 +1,8 @@
 """Set plain values such as `nodes=2` in a composed config, without composing or copying all of it again.
 
-In   a config composed without these overrides, and the overrides
-Out  the config's two trees with these values; unchanged parts are shared between sweep points. None if only Hydra can
-     apply an override: an unknown key, a section, or a value that is not plain text
+In:  a config composed without these overrides, and the overrides.
+Out: the config's two trees with these values; unchanged parts are shared between sweep points. None if only Hydra can
+     apply an override: an unknown key, a section, or a value that is not plain text.
 OmegaConf still resolves interpolations, because any of them may refer to one of the values.
 """
 
@@ -19,12 +19,12 @@ from .compose_cache import choosing_files
 from .overrides import Override
 
 _KEY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
-_VALUE = re.compile(r"'([^'\\]*)'")  # quoted text without escapes, which Hydra parses to the text in the quotes
+_VALUE = re.compile(r"'([^'\\]*)'")  # quoted text without escapes, which Hydra parses to the text between the quotes
 Path = tuple["str | int", ...]
 
 
 class Trees(NamedTuple):
-    """A config as in Composed: as written, with interpolations, and resolved."""
+    """One config in two forms, as in Composed: as written, with interpolations, and resolved."""
 
     written: dict[str, Any]
     tree: dict[str, Any]
@@ -37,7 +37,7 @@ class NeedsHydra(Exception):
 def split(folders: tuple[str, ...], overrides: Sequence[Override]) -> tuple[list[Override], list[Override]]:
     """Return the overrides that Hydra must apply, and those that set plain text and can be applied afterwards.
 
-    folders: the search path
+    folders: the search path.
     """
     chosen = choosing_files(folders, overrides)
     others = [o for o in overrides if o in chosen or not _is_plain(o)]
@@ -56,8 +56,8 @@ def _is_plain(override: Override) -> bool:
 
 
 def _changed(override: Override) -> str:
-    """Return the key that an override changes; for an entry that may be new, its mapping, whose order changes ("" = the
-    whole config).
+    """Return the key that an override changes. For an entry that may be new, return its mapping, because the mapping's
+    order changes ("" = the whole config).
     """
     return override.key.rpartition(".")[0] if override.operator == "++" else override.key
 
@@ -74,10 +74,10 @@ class Base:
     """A config without its plain values."""
 
     def __init__(self, config: DictConfig, trees: Trees) -> None:
-        """config: the trees in OmegaConf. Its plain values are overwritten for each point."""
+        """config: the trees in OmegaConf. The config's plain values are overwritten for each point."""
         self._config, self._trees = config, trees
         self._interpolated = list(_interpolated(trees.written, ()))
-        self._keys: set[str] | None = None  # paths of the values in the config
+        self._keys: set[str] | None = None  # paths of the plain values set in the config
 
     def with_values(self, overrides: Sequence[Override]) -> Trees:
         """Return the trees with the values. Raises NeedsHydra."""

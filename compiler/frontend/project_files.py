@@ -1,8 +1,8 @@
 """Decide which files a config may name: files in the project and in its config folders.
 
-In:  a path from a config file, and the folders that may contain it
+In:  a path from a config file, and the folders that may contain the file.
 Out: nothing, or OutsideProject. A config may come from anyone, so other files, and hidden files such as .env, are read
-only if the command line names them.
+only if they are named on the command line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from .observed_files import ask
 
 
 class OutsideProject(Exception):
-    """Raised for a path outside the folders. Its text completes "because" and does not reveal what is there."""
+    """Raised for a path outside the folders. The exception's text completes "because" and does not reveal what the path
+    contains.
+    """
 
 
 def require_inside(path: str | Path, folders: Iterable[str | Path]) -> None:

@@ -1,7 +1,7 @@
 """Expand a sweep such as `nodes=2,4` into points: the overrides of each, and its name in folders and messages.
 
-In:  a command line's words; each point's diagnostics
-Out: SweepPoints, the last word varying fastest; the diagnostics, each with its point
+In:  a command line's words; each point's diagnostics.
+Out: SweepPoints, the last word varying fastest; the diagnostics, each with its point.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def sweep_points(
 ) -> Iterator[SweepPoint]:
     """Yield a sweep's points. Raises as read_sweep() does, and JC1112 for a key that is swept and set again.
 
-    aside: keys that the label does not name, None for no label; the other parameters as in read_sweep()
+    aside: keys that the label does not name, None for no label; the other parameters as in read_sweep().
     """
     points = read_sweep(words, open_keys, loader)
     varied = [i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)]
@@ -64,14 +64,14 @@ def sweep_points(
 
 
 def common_label(points: Sequence[SweepPoint], aside: Collection[str]) -> str:
-    """Return the part of the label that these points of a sweep share; "" if they share nothing that varies."""
+    """Return the part of the label that these points of a sweep share; "" if they share no varied override."""
     alternatives = zip(*(point.varied for point in points), strict=True)
     shared = [same[0] for same in alternatives if len({override.canonical for override in same}) == 1]
     return "+".join(_label(override) for override in shared if override.key not in aside)
 
 
 def _set_again(points: Sequence[Sequence[Override]], varied: Sequence[int]) -> Iterator[Diagnostic]:
-    """Yield JC1112 for a word that sets a key that another word sweeps."""
+    """Yield JC1112 for each word that sets a key that another word sweeps."""
     choices = [set(alternatives) for alternatives in zip(*points, strict=True)] if varied else []
     sets = [set().union(*(override.keys for override in alternatives)) for alternatives in choices]
     for i, j in itertools.combinations(range(len(sets)), 2):
@@ -125,6 +125,6 @@ def _is_within(key: str, section: str) -> bool:
 
 
 def _label(override: Override) -> str:
-    """Return `nodes=8` for a folder name; for a list its words, such as `command=train.py_--lr_0.1`."""
+    """Return `nodes=8` for a folder name, or the words of a list, as in `command=train.py_--lr_0.1`."""
     value = re.sub(r"[^\w.=-]+", "_", override.canonical.partition("=")[2]).strip("_")
     return f"{override.key}={value}"[:60]

@@ -1,7 +1,7 @@
 """Locate the parts of a YAML document: the key above a value, and each value's lines.
 
-In:  a valid document's text
-Out: positions and lines, counted from 1
+In:  a valid document's text.
+Out: positions and lines, counted from 1.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ def key_above(text: str, value: Origin, levels: int) -> Origin:
 
 def value_lines(text: str) -> Iterator[tuple[range, int]]:
     """For each value without nested keys, yield its lines, from its key to its end, and the line of the enclosing
-    mapping's key, 0 at the top.
+    mapping's key, which is 0 at the top level.
     """
 
     def end(node: yaml.Node) -> int:
         if isinstance(node, yaml.SequenceNode) and node.value and not node.flow_style:
-            return end(node.value[-1])  # the list's end mark is where the next key begins
+            return end(node.value[-1])  # a list's end mark is at the beginning of the next key
         return int(node.end_mark.line + (node.end_mark.column > 0))
 
     def values(node: yaml.Node, first: int, above: int, is_item: bool = False) -> Iterator[tuple[range, int]]:
         if node.start_mark.line + 1 < first:
-            yield range(first, first + 1), above  # an alias: its node is where the anchor is
+            yield range(first, first + 1), above  # an alias: the node has the anchor's position
         elif isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 yield from values(value, key.start_mark.line + 1, 0 if is_item else first)

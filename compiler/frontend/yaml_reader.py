@@ -19,7 +19,7 @@ Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is 6 time
 _CORE_TAGS = {f"tag:yaml.org,2002:{t}" for t in ("str", "int", "float", "bool", "null", "timestamp", "value")}
 
 
-MOST_BYTES = MIB  # in one config file
+MOST_BYTES = MIB  # most values in one config file
 
 
 def read_tree(text: str, root: str, path: str) -> dict[str, Any]:
@@ -52,10 +52,10 @@ def read_tree(text: str, root: str, path: str) -> dict[str, Any]:
 _MOST_VALUES = 10_000  # in one file; nine levels of nine aliases make 400 million
 
 
-_MOST_FAULTS = 30  # faults reported for one file
+_MOST_FAULTS = 30  # most faults reported for one file
 
 
-_DEEPEST = 100  # libyaml's composer recurses in C and overruns the stack near 30,000 levels
+_DEEPEST = 100  # libyaml's composer recurses in C and overflows the stack near 30,000 levels
 
 
 def _refuse_deep(text: str, origin: Origin) -> None:
@@ -113,7 +113,7 @@ class _Reader:
             )
             return {}
         tree = self.mapping(node, top=True)
-        if "hydra" in tree:  # also if << merges it in
+        if "hydra" in tree:  # also if `<<` merges the node
             del tree["hydra"]
             key_node = next((key for key, _ in node.value if key.value == "hydra"), node)
             because = "jobc only composes with Hydra and does not start a Hydra job, so this section has no effect"

@@ -1,7 +1,7 @@
 """Pass config files to Hydra, keeping every scalar's text and position.
 
-In:  a YAML file below a known root
-Out: nested dicts and lists whose scalars are `Text`
+In:  a YAML file below a known root.
+Out: nested dicts and lists whose scalars are `Text`.
 
 `JobcSource` is a Hydra ConfigSource (scheme `jobc:`), part of hydra-core 1.3's public plugin API; Hydra is not patched.
 """
@@ -26,7 +26,7 @@ from .project_files import OutsideProject, require_inside, working_folder
 from .yaml_reader import MOST_BYTES, read_tree
 
 USER_ROOTS = ("input", "project", "user")
-FOREIGN_ROOTS = ("input", "project")  # roots whose symlinks somebody else may have created
+FOREIGN_ROOTS = ("input", "project")  # roots whose symlinks someone else may have created
 _OURS = "jobc_config"  # name of jobc's conf/config.yaml that a user's config.yaml does not hide
 
 # Hydra instantiates the sources, so they can report only through globals.
@@ -38,8 +38,8 @@ config_folders: list[str] = []  # for the current compose, absolute paths
 class JobcSource(ConfigSource):
     """One folder of config files.
 
-    provider: root for origins: `user`, `project`, `input`, `plugin:NAME`, or `jobc:FOLDER` for jobc's own folders
-    path:     `jobc://` + the absolute folder
+    provider: root for origins: `user`, `project`, `input`, `plugin:NAME`, or `jobc:FOLDER` for jobc's own folders.
+    path:     `jobc://` + the absolute folder.
     """
 
     @staticmethod
@@ -128,10 +128,10 @@ def _words(line: str) -> list[str]:
 
 
 class EmptyHydraJobSource(ConfigSource):
-    """Source of empty options for the Hydra groups that configure a Hydra job, because jobc never starts one.
+    """Source of empty options for the Hydra groups that configure a Hydra job, because jobc never starts a Hydra job.
 
-    It avoids reading eight of Hydra's own files (10% of a compile). Hydra asks this source first, so it rejects paths
-    that lead out of a folder for all sources, including Hydra's own packages.
+    As a result, eight of Hydra's own files need not be read (10% of a compile). Hydra asks this source first, so this
+    source rejects paths that lead out of a folder on behalf of all sources, including Hydra's own packages.
     """
 
     _EMPTY = frozenset(

@@ -1,7 +1,7 @@
 """Sort everything that has no fixed order, so that the order of overrides does not change the artifact.
 
-In:  the composed tree, and the places in it where key order matters; a command line's words
-Out: the same tree with all other mappings sorted by key; the words in sorted order
+In:  the composed tree, and the places in it where key order matters; a command line's words.
+Out: the same tree with all other mappings sorted by key; the words in sorted order.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _sorted_sections: MemoOfObject[Any] = MemoOfObject(2_000)
 def sort_sections(tree: Mapping[str, Any], keeps: KeepsOrder, backend: Backend) -> dict[str, Any]:
     """Return the composed tree with sorted mappings. Points of a sweep share equal sections.
 
-    keeps: order_keeper() of the tree and the backend, which depends on nothing in the other sections
+    keeps: result of order_keeper() for the tree and the backend.
     """
     return {
         name: _sorted_sections.get(
@@ -63,11 +63,11 @@ def order_keeper(tree: Mapping[str, Any], backend: Backend) -> KeepsOrder:
 def sort_overrides(
     words: Iterable[str], overrides: Sequence[Override], groups: Mapping[str, bool], keeps: KeepsOrder
 ) -> list[str]:
-    """Return the words in canonical order, which compile to the same job: group options first, all sorted by key.
+    """Return the words in a canonical order that compiles to the same job: group options first, all sorted by key.
 
-    overrides: one for each word; groups: groups with a chosen option -> whether the group has a default, so a position.
-    Words keep their relative order where it matters: for groups without a position, for one key, for a mapping and the
-    keys in it, and for the pairs that `keeps` selects.
+    overrides: one for each word; groups: group with a chosen option -> whether the group has a default, and thus a
+    position. Words keep their relative order where it matters: for groups without a position, for overrides of the same
+    key, for a mapping and the keys in it, and for the pairs that `keeps` selects.
     """
     set_keys = {o.key for o in overrides if not _is_option(o, groups)}
 

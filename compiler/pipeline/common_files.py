@@ -33,7 +33,7 @@ JOB = job_json.JOB
 def neutral_files(plan: LaunchPlan, emitted: Sequence[Artifact], render: Render) -> Iterator[Artifact]:
     """Yield launch.sh and spec.yaml; train.json and the launcher's files if the job needs them.
 
-    emitted: the backend's files; render: has the views plan, spec and options
+    emitted: the backend's files; render: has the views plan, spec and options.
     """
     yield render.template("launch.sh.j2", "launch.sh", executable=True, path_variables=PATH_VARIABLES)
     if plan.uses_trainer:
@@ -82,7 +82,7 @@ def _spec_yaml(render: Render) -> Artifact:
     return Artifact("spec.yaml", "".join([_SPEC_HEADER, *(e.text for e in entries)]), False, tuple(lines))
 
 
-_rendered_fields: MemoOfObject[Artifact] = MemoOfObject(2_000)  # lines of spec.yaml
+_rendered_fields: MemoOfObject[Artifact] = MemoOfObject(2_000)  # lines of spec.yaml, by field
 
 
 def _spec_entries(render: Render, spec: JobSpec) -> Iterator[Artifact]:
@@ -151,7 +151,7 @@ def _readable(value: Any) -> Any:
 def job_file(render: Render, plan: LaunchPlan, backend: Backend, ignored: Mapping[str, str]) -> Artifact:
     """Return job.json, which jobctl reads: the job's name, its run root, and the settings of its nodes and its engine.
 
-    render: has the views plan and options; ignored: plan key -> `key=value` of each setting that the backend ignores
+    render: has the views plan and options; ignored: plan key -> `key=value` of each setting that the backend ignores.
     """
     settings = backend.engine_settings(plan, render.views["options"]) if isinstance(backend, EngineBackend) else {}
     code = of.plan.code

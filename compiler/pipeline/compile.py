@@ -1,4 +1,4 @@
-"""The pipeline: words of a command line in, artifacts out. Used by the command line and the tests.
+"""The pipeline, from a command line's words to artifacts. Used by the command line and the tests.
 
     words -> overrides -> compose -> convert -> check -> lower -> check backend -> emit -> (write)
 
@@ -73,7 +73,7 @@ def write_job(compiled: Compiled | SweepFolder, out: Path, force: bool = False) 
 
 
 def search_path(request: Request) -> list[Folder]:
-    """Return the config folders, the first wins: the user's, then plugins', then jobc's."""
+    """Return the config folders, earlier ones win: the user's, then those of plugins, then jobc's."""
     folders = [Folder(root, str(path)) for root, path in request.config_dirs]
     for backend_plugin in find_plugins().values():
         if backend_plugin.conf.is_dir():
@@ -129,8 +129,8 @@ def plan_point(request: Request, overrides: Sequence[Override], loader: Any, las
 
 
 def _mistyped(composed: Composed, request: Request) -> list[Diagnostic]:
-    """Return type errors besides the rejected overrides. Missing keys are omitted, because those overrides may set
-    them.
+    """Return type errors in addition to the rejected overrides. Missing keys are omitted, because a rejected override
+    may set them.
     """
     try:
         to_typed_config(composed, request.command, dict(request.config_dirs), request.recorded)

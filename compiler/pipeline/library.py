@@ -1,9 +1,9 @@
 """jobctl, the packed program in every artifact.
 
-It contains the modules that this job may need: the verbs with the backend's engine, and the programs that run on nodes,
-each with its imports. A job with the bundled trainer gets the whole trainer.
-In it, the packages runtime/ and trainer/ are named jobc_runtime and jobc_trainer, and the engine jobc_engine. On the
-nodes, it requires bash and Python with torch, but not jobc.
+This program contains the modules that the job may need: the verbs with the backend's engine, and the programs that run
+on nodes, each with its imports. A job with the bundled trainer gets the whole trainer.
+In the program, the packages runtime/ and trainer/ are named jobc_runtime and jobc_trainer, and the engine is named
+jobc_engine. On the nodes, jobctl requires bash and Python with torch, but not jobc.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ OF_FEATURES = {
         "runtime/verbs/sweep_points",
     ),
 }
-# Includes imports in functions. ast.parse() finds the same (tests/compiler/pipeline/test_library.py) in 100 ms.
+# Includes imports in functions. ast.parse() finds the same imports (tests/compiler/pipeline/test_library.py), but takes
+# 100 ms.
 _IMPORT = re.compile(r"^( *)from (\.+|jobc_)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 _FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?: .*\n|\n)+", re.MULTILINE)
 
@@ -70,8 +71,8 @@ _FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?: .*\n|\n)+", re.MULTILINE)
 class Contents(NamedTuple):
     """Parts of a program.
 
-    trainer: the whole bundled trainer; verbs, nodes: what runs on the submitting machine and on the nodes
-    features: from OF_FEATURES
+    trainer: the whole bundled trainer; verbs, nodes: what runs on the submitting machine and on the nodes.
+    features: keys of OF_FEATURES.
     """
 
     trainer: bool = False
@@ -89,7 +90,7 @@ def contents_of(plan: LaunchPlan, is_point: bool = False) -> Contents:
         "bucket": plan.run.storage == "object",
         "container": plan.container.is_entered,
         "gpus": plan.topology.gpus > 0,
-        "hosts": plan.topology.nodes > 1,  # an engine that always needs it imports it at its top
+        "hosts": plan.topology.nodes > 1,  # an engine that always needs this imports it at the top
         "mpirun": plan.launcher == "mpirun",
         "nodes": plan.topology.nodes > 1,
         "prefetch": bool(plan.caches.prefetch),
@@ -113,7 +114,7 @@ def program(contents: Contents, backend: Path | None = None) -> Artifact:
 
 @cache
 def program_on_nodes(contents: Contents, backend: Path) -> bytes:
-    """Return jobctl without its verbs, for an engine's file that carries the program to the nodes. It is not
+    """Return jobctl without its verbs, for an engine's file that carries the program to the nodes. The program is not
     compressed, so that the caller can compress it as a whole.
     """
     return _packed(contents._replace(verbs=False), backend, zipfile.ZIP_STORED)
@@ -193,10 +194,10 @@ def _with_imports(
     barred: Set[str],
     together: Mapping[str, Iterable[str]],
 ) -> dict[str, bytes]:
-    """Return the roots and everything that they import from `paths`, as read.
+    """Return the roots and everything that they import, directly or indirectly, from `paths`.
 
-    barred: modules that are left out if they are only imported in functions
-    together: module -> modules that are packed with it
+    barred: modules that are omitted if they are imported only in functions.
+    together: module -> modules that are packed with it.
     """
     needed: dict[str, bytes] = {}
     remaining = list(roots)
@@ -213,8 +214,8 @@ def _with_imports(
 
 
 def _imports(path: str, text: bytes) -> Iterator[tuple[str, bool]]:
-    """Yield paths that `from ..package.module import name` may mean: the module, the package, or a module `name`; each
-    with whether the import is at the top of the file, not in a function.
+    """Yield paths that `from ..package.module import name` may mean: the module, the package, or a module `name`, each
+    with whether the import is at the top of the file rather than in a function.
     """
     if not path.endswith(".py"):
         return

@@ -35,9 +35,9 @@ def _is_outside(path: str) -> bool:
 
 @contextmanager
 def plugin_step(chosen: Plugin, step: str, passed: type[Exception] | tuple[()] = ()) -> Iterator[None]:
-    """Turn an error in a backend's own code or template into a diagnostic that names the backend (JC9002).
+    """Convert an error in a backend's own code or template to a diagnostic that names the backend (JC9002).
 
-    passed: errors that the caller handles
+    passed: error types that the caller handles.
     """
     try:
         yield

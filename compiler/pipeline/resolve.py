@@ -1,7 +1,7 @@
 """Convert the composed tree to typed values: the job's spec, its backend's options, and each value's position.
 
-In:  the result of compose.py, the words after ` -- `, and the folders that may contain host files
-Out: Typed; or CompileError with all type errors of spec, options and host files together
+In:  the result of compose.py, the words after ` -- `, and the folders that may contain host files.
+Out: Typed; or CompileError with all type errors of spec, options and host files together.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Typed(NamedTuple):
     """The job's typed values. values: spec key -> value as typed, with its position; options: instance of the backend's
     own type.
 
-    keeps: the places where key order matters, see canonical_order.py
+    keeps: the places where key order matters, see canonical_order.py.
     """
 
     plugin: Plugin
@@ -43,8 +43,8 @@ class Typed(NamedTuple):
 def to_typed_config(composed: Composed, command: Command, folders: Folders, recorded: bool = False) -> Typed:
     """Return the composed tree as typed values. Raises CompileError with the type errors of spec, options and hosts.
 
-    command: the words after ` -- `, None without ` -- `; folders: the user's config folders, by root name
-    recorded: the command line's words come from an artifact, see Request
+    command: the words after ` -- `, None without ` -- `; folders: the user's config folders, by root name.
+    recorded: the command line's words come from an artifact, see Request.
     """
     chosen = plugin(composed.choices.get("backend", ""))
     backend = chosen.load()
@@ -80,14 +80,16 @@ def to_typed_config(composed: Composed, command: Command, folders: Folders, reco
 
 
 def is_set_by_user(composed: Composed, values: Mapping[str, SpecValue], key: str) -> bool:
-    """Return whether the user caused a contradiction by setting the key, or `model.kind` through `model=mlp`."""
+    """Return whether the user set the key, directly or through a group (`model.kind` through `model=mlp`), and so
+    caused a contradiction.
+    """
     chosen = key.endswith(".kind") and composed.origin_of_choice(key.removesuffix(".kind")) is not None
     return chosen or (key in values and not values[key].is_default)
 
 
 def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
-    """Improve the diagnostic for keys hidden by the composed tree: a section removed with its group, keys of a preset
-    below its own group, or options of a different backend.
+    """Improve the diagnostic for a misplaced key: in a section that was removed with its group, below a preset's own
+    group, or among the options of a different backend.
     """
     group = diagnostic.key
     if diagnostic.code == "JC1203" and diagnostic.origin is None and (gone := _removed_group(composed)):
@@ -109,7 +111,9 @@ def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
 
 
 def _removed_group(composed: Composed) -> Origin | None:
-    """Return the `~env` that removed a section of a different name, although a key with that name exists."""
+    """Return the override, such as `~env`, that removed a section with a different name, although a key with that name
+    exists.
+    """
     gone = (o.origin for o in composed.overrides if o.operator == "~" and o.key in groups_with_default())
     return next((origin for origin in gone if origin.path.lstrip("~") in composed.tree), None)
 

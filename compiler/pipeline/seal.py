@@ -42,9 +42,9 @@ def seal(
     inputs:  digests of the config files, and of files named by the spec, such as hosts=@FILE
     request: see recorded_request()
     plugin:  version of the package that contains the backend, None for jobc's own
-    The digest, which people can quote, is SHA-256 over `PATH SHA256 EXECUTABLE` of every file, sorted by path. It
-    depends only on what a run can read: the same job has the same digest whether its values are typed or come from a
-    config file, and with any version of jobc that writes the same files.
+    The digest, which people can quote, is SHA-256 over `PATH SHA256 EXECUTABLE` of every file, sorted by path. The
+    digest depends only on what a run can read: the same job has the same digest whether its values are typed or come
+    from a config file, and whichever jobc version writes the files, if they are identical.
     """
     others = [file for file in files if file.path != job_json.JOB]
     (job,) = (file for file in files if file.path == job_json.JOB)
@@ -58,7 +58,7 @@ def seal(
         "inputs": dict(sorted(inputs.items())),
         "checksums": dict(sorted(entries.items())),
     }
-    text, kept = job_json.to_text(tree), job.text.count("\n") - 1  # all lines of the settings except the last `}`
+    text, kept = job_json.to_text(tree), job.text.count("\n") - 1  # all lines of the settings but the last `}`
     lines = [span for span in job.lines if span.last <= kept]
     return (*others, Artifact(job_json.JOB, text, lines=(*lines, LineRange(kept + 1, text.count("\n"), (), SEAL))))
 

@@ -26,7 +26,7 @@ from .plugin_calls import plugin_step, render_for
 from .seal import recorded_request, seal
 from .types import Compiled, Planned, Request, SweepFolder
 
-ASIDE = ("backend", "name")  # keys that a point's label omits, because its directory's path contains them
+ASIDE = ("backend", "name")  # keys that a point's label omits, because the path of its directory contains them
 T = TypeVar("T", Compiled, Planned)
 
 Tell = Callable[[int, int], None]
@@ -39,7 +39,7 @@ def _nobody(done: int, count: int) -> None:
 def compile_sweep(request: Request, tell: Tell = _nobody) -> list[Compiled]:
     """Compile every point of a -m command line. Raises CompileError with the errors of all points.
 
-    tell: called before each point with the number of finished points and the total
+    tell: called before each point with the number of finished points and the total.
     """
     compiled = _every_point(request, compile_point, tell, aside=ASIDE)
     return with_unused_suppressions([replace(point, sweep=request) for point in compiled])
@@ -58,7 +58,7 @@ def plan_sweep(request: Request, tell: Tell = _nobody) -> list[Planned]:
 def _every_point(request: Request, make: Callable[..., T], tell: Tell, aside: Sequence[str] | None = ()) -> list[T]:
     """Apply `make` to every point. Raises CompileError with the diagnostics of all points, each naming its point.
 
-    aside: see sweep_points
+    aside: see sweep_points.
     """
     results: list[T] = []
     diagnosed: list[tuple[SweepPoint, Sequence[Diagnostic]]] = []

@@ -26,11 +26,11 @@ from .resolve import Typed
 class Request:
     """One compile request.
 
-    words:       overrides as typed
-    command:     the words after ` -- `, None without ` -- `
-    config_dirs: the user's config folders by root name (`input`, `project`, `user`); earlier ones win
-    strict:      warnings and notes become errors unless a comment allows them
-    recorded:    the words come from an untrusted artifact, so they must not name files outside the project
+    words:       overrides as typed.
+    command:     the words after ` -- `, None without ` -- `.
+    config_dirs: the user's config folders by root name (`input`, `project`, `user`); earlier ones win.
+    strict:      warnings and notes become errors unless a comment allows them.
+    recorded:    the words come from an untrusted artifact, so they must not name files outside the project.
     """
 
     words: tuple[str, ...]
@@ -65,8 +65,8 @@ class Compiled:
 
 @dataclass(frozen=True)
 class SweepFolder:
-    """Directory that contains several points. points: their number; artifacts, place, source_map: as in Compiled; the
-    lines of the source map are those of the first point.
+    """Directory that contains several points. points: how many; artifacts, place, source_map: as in Compiled, but the
+    source map has the lines of the first point.
     """
 
     artifacts: tuple[Artifact, ...]

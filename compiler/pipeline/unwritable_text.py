@@ -1,7 +1,7 @@
-"""Report job texts that cannot be written into a file unchanged: JC4303.
+"""Report texts of the job that cannot be written into a file unchanged: JC4303.
 
-In:  the texts, with the plan keys that they were read from; the source map, for the spec keys
-Out: one diagnostic for each spec key; JC9002 for a text that comes from no key, which is a bug in the backend
+In:  the texts, with the plan keys that they were read from; the source map, for the spec keys.
+Out: one diagnostic for each spec key; JC9002 for a text that no key set, which is a bug in the backend.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ def diagnostics(refused: Iterable[Refused], source_map: SourceMap, backend: str)
 
 
 def _writable(text: str) -> str:
-    """Return the text with every character replaced that some file cannot contain."""
+    """Return the text with a replacement for every character that some file cannot contain."""
     return re.sub(r"[^\w.:@%+,/-]+", "_", text) or "NAME"
 
 
 def _key(refusal: Refused, source_map: SourceMap) -> str:
-    """Return the spec key whose value contains the rejected text or a piece of it; else the first key behind it."""
+    """Return the spec key whose value contains the rejected text or a piece of it; otherwise the first key that was
+    read for the text.
+    """
     keys = source_map.spec_keys(refusal.keys)
     pieces = [piece for piece in (refusal.text, *re.split("[,:]", refusal.text)) if not DIRECTIVE.fullmatch(piece)]
     values = {key: str(source_map.spec[key].value) for key in keys}

@@ -1,7 +1,7 @@
 """Derive values from a spec. Each function is a rule, described by its first line, which `jobc why` prints.
 
-In:  a JobSpec, plain or watched
-Out: values for the plan (see lower.py) and for checks; only the spec is read
+In:  a JobSpec, plain or watched.
+Out: values for the plan (see lower.py) and for checks; only the spec is read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .shell_quoting import ShellCode, sh
 TRAINER_COMMAND = ("python3", "-m", "jobc_trainer")
 # non-login shells do not define `module`
 _MODULE_COMMAND = 'command -v module >/dev/null || . "${MODULESHOME:-/usr/share/modules}/init/bash"'
-_NO_CODE = ("torch.", "jobc_trainer.")  # targets that nodes have without the user's code
+_NO_CODE = ("torch.", "jobc_trainer.")  # `_target_` packages that nodes have without the user's code
 
 
 def procs(spec: JobSpec) -> int:
@@ -212,7 +212,7 @@ def parse_download(text: str) -> Download:
     return Download(kind, name, revision)
 
 
-_MOST_TRIED = 100_000  # candidates, which take a few milliseconds
+_MOST_TRIED = 100_000  # most candidates, which take a few milliseconds
 
 
 def divisors(number: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Write nested data as `key = value` lines, one per leaf, values as JSON, for the records in .jobc/job.json."""
+"""Write nested data as `key = value` lines, one per leaf, with values in JSON, for the records in .jobc/job.json."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..spec.type_hints import join
 from ..untrusted_files import parsed
 from .runtime_vars import Concat, RuntimeVar
 
-_to_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps() with this option creates an encoder in each call
+_to_json = json.JSONEncoder(ensure_ascii=False).encode  # with this option, json.dumps() creates an encoder in each call
 _SCALARS = (str, int, float, bool, type(None))
 
 
@@ -37,7 +37,7 @@ def leaves(
 ) -> Iterator[tuple[str, Any]]:
     """Yield every leaf by dotted key, descending into dataclasses and mappings. Lists and empty mappings are leaves.
 
-    show: returns a JSON value for (key, leaf)
+    show: returns a JSON value for (key, leaf).
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):

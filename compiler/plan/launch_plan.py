@@ -1,10 +1,10 @@
-"""LaunchPlan: which processes run where. Independent of backends; every derived number is here, once.
+"""LaunchPlan: which processes run where, independent of backends. The plan contains every derived number once.
 
-The fields come from four hand-written artifacts (docs/decisions/0001-four-targets). A *must* changes what the job is:
-a backend that does not support it fails the compile. A *wish* concerns queueing and convenience: if ignored, it is
-listed on screen and in `jobctl help`, and is an error with --strict. Neutral values need no support from a backend.
-New fields may be added freely: if a job uses one, the generic check in capabilities.py rejects backends that do not
-list it in `honours`.
+The fields were derived from four handwritten artifacts (docs/decisions/0001-four-targets). A *must* changes what the
+job is: a backend that does not support it fails the compile. A *wish* concerns queueing and convenience: a wish that
+the backend ignores is listed on screen and in `jobctl help`, and is an error with --strict. A field at its neutral
+value needs no support from a backend. New fields may be added freely: if a job uses one, the generic check in
+capabilities.py rejects backends that do not list it in `honours`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _wish(neutral: Any = None) -> Any:
 def _given(*neutral: Any) -> Any:
     """Return a field that the neutral files (launch.sh, train.json, jobctl) support on every backend.
 
-    neutral: value that needs no support
+    neutral: value that needs no support.
     """
     return dataclasses.field(metadata={"given": True, **({"neutral": neutral[0]} if neutral else {})})
 
@@ -44,7 +44,7 @@ class NodeGroup:
 
 @dataclass(frozen=True)
 class Topology:
-    """The nodes, in node rank order. Every backend supports this.
+    """The nodes, in node rank order. Every backend supports this section.
 
     There is only one group, because all nodes are alike for now.
     """
@@ -92,7 +92,7 @@ class Rendezvous:
     timeout_s: int = _given()
 
 
-# variables of `env` that are prepended to what modules and environments set
+# variables of `env` that are prepended to the values that modules and environments set
 PATH_VARIABLES = (
     "PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "PYTHONPATH", "MANPATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH",
 )  # fmt: skip
@@ -100,8 +100,8 @@ PATH_VARIABLES = (
 
 @dataclass(frozen=True)
 class Secret:
-    """Source of a secret. kind: env (variable `ref` where the job is submitted, or on the node), file (path `ref`), k8s
-    (`NAME/KEY`).
+    """Source of a secret. kind: env (the variable `ref`, on the submitting machine or on the node), file (the path
+    `ref`), k8s (`NAME/KEY`).
     """
 
     kind: Literal["env", "file", "k8s"]
@@ -112,11 +112,11 @@ class Secret:
 class Setup:
     """The ranks' Python environment.
 
-    modules:    bash lines that load environment modules on the node, before the container starts
-    lines:      bash lines that activate the environment where the ranks start: in the container, if there is one
-    user_lines: the user's own lines, which run after those
-    before, per_node, after: the user's own lines that jobctl runs: once per attempt, once per node, and at the end
-    python:     the interpreter
+    modules:    bash lines that load environment modules on the node, before the container starts.
+    lines:      bash lines that activate the environment where the ranks start: in the container, if there is one.
+    user_lines: the user's own lines, which run after `lines`.
+    before, per_node, after: the user's own lines that jobctl runs: once per attempt, once per node, and at the end.
+    python:     the interpreter.
     """
 
     kind: str = _must("none")
@@ -142,7 +142,9 @@ class Container:
 
     @property
     def is_entered(self) -> bool:
-        """Return whether launch.sh starts on the node and enters the container; otherwise it starts inside."""
+        """Return whether launch.sh starts on the node and enters the container; otherwise launch.sh starts
+        inside it.
+        """
         return self.kind in ("docker", "apptainer")
 
 
@@ -162,9 +164,9 @@ class Mount:
 class CodeDelivery:
     """Delivery of the user's code; kind "lib" if jobc's trainer runs without user code.
 
-    root: the code's folder, inside the repository if there is one; max_bytes: limit for copying it
-    script: file that the command runs, relative to root; "" if unknown
-    repository, commit: for kind "git"
+    root: the code's folder, inside the repository if there is one; max_bytes: limit for copying it.
+    script: file that the command runs, relative to root; "" if unknown.
+    repository, commit: for kind "git".
     """
 
     kind: str = _must("lib")
@@ -188,7 +190,7 @@ class Setting:
 class Network:
     """Network between nodes. profile: fabric, auto = the libraries choose; interface: None = found at run time.
 
-    settings: variables that make NCCL use the fabric
+    settings: variables that make NCCL use the fabric.
     """
 
     profile: str = _must("auto")
@@ -202,7 +204,7 @@ class Lifecycle:
     """How an attempt ends: ranks receive SIGTERM and are killed after grace_s.
 
     time_limit_s: limit for one attempt, 0 = none; keep_s: seconds that the engine keeps finished jobs, None: its
-    default
+    default.
     """
 
     grace_s: int = _given()
@@ -213,7 +215,9 @@ class Lifecycle:
 
     @property
     def kill_after_s(self) -> int:
-        """Return how long an engine must wait before it kills: the grace period and time for the supervisor to exit."""
+        """Return how long an engine must wait before it kills the job: the grace period plus time for the supervisor to
+        exit.
+        """
         return self.grace_s + 10
 
 
@@ -236,10 +240,10 @@ class Queue:
 class Run:
     """A job's run folders: ROOT/FOLDER/RUN_ID.
 
-    root: relative paths are resolved from the folder that contains artifacts/
-    folder: the job's name, followed by the sweep point
-    storage: shared | node | object; keep: number of finished runs kept; data: JOBC_DATA_DIR
-    endpoint, region, scratch: for storage=object, where root is s3://BUCKET/PREFIX; scratch: folder on each node
+    root: relative paths are resolved from the folder that contains artifacts/.
+    folder: the job's name, followed by the sweep point.
+    storage: shared | node | object; keep: number of finished runs kept; data: JOBC_DATA_DIR.
+    endpoint, region, scratch: for storage=object, where root is s3://BUCKET/PREFIX; scratch: folder on each node.
     """
 
     root: str = _given()
@@ -275,16 +279,16 @@ class Caches:
 class LaunchPlan:
     """One job, ready to be emitted for any backend.
 
-    name:      name of the job
-    launcher:  how ranks start on a node: the launch line of launch.sh
-    command:   every rank's program, without the launcher
-    uses_trainer: whether command is jobc's trainer, which reads train.json
-    env:       every rank's environment variables
-    secret_kinds: kinds that occur in secrets, because not every engine can deliver each
-    parallel:  parallelism (ddp, …), which launchers such as accelerate need
-    accelerate_extra, deepspeed_extra: trees merged last into accelerate.yaml and deepspeed.json
-    threads_per_rank: OMP_NUM_THREADS and torch threads
-    train:     train.json as data, identical for all backends
+    name:      name of the job.
+    launcher:  how ranks start on a node: the launch line of launch.sh.
+    command:   every rank's program, without the launcher.
+    uses_trainer: whether command is jobc's trainer, which reads train.json.
+    env:       every rank's environment variables.
+    secret_kinds: kinds that occur in secrets, because not every engine can deliver each.
+    parallel:  parallelism (ddp, …), which launchers such as accelerate need.
+    accelerate_extra, deepspeed_extra: trees merged last into accelerate.yaml and deepspeed.json.
+    threads_per_rank: OMP_NUM_THREADS and torch threads.
+    train:     train.json as data, identical for all backends.
     """
 
     name: str = _given()

@@ -1,8 +1,8 @@
-"""Lower a spec to a plan, a key table and rules, by pure arithmetic and naming.
+"""Lower a spec to a plan, a key table and rules, using nothing but the spec.
 
 Every plan leaf is computed by one function of a watched spec, so the key table (plan key -> spec keys) records what was
-actually read and needs no maintenance. A leaf that is not a copy is computed by a named function of derive.py, whose
-first line is the rule.
+actually read and needs no maintenance. A leaf that is not a copy is computed by a function in derive.py; the first line
+of its docstring is the rule.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class _Copy(NamedTuple):
 
 
 class _PlainCopy(_Copy):
-    """Copy as JSON types."""
+    """Leaf that copies a value as JSON types."""
 
     def __call__(self, spec: JobSpec) -> Any:
         return plain(super().__call__(spec))
@@ -239,7 +239,7 @@ def _train_document(spec: JobSpec) -> dict[str, Any]:
 
 
 def _target_leaves(tree: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-    """Return a tree with each argument as a leaf, so that each line of train.json has an origin."""
+    """Return a `_target_` tree with each argument as a leaf, so that each line of train.json has an origin."""
 
     def leaf(path: tuple[str, ...]) -> Leaf:
         return lambda s: reduce(lambda node, key: node[key], path[1:], getattr(s, path[0]))
@@ -294,7 +294,7 @@ class _Lowering:
     def make(self, prefix: str, cls: type[T], section: str | None = None, **fields: Any) -> T:
         """Return a plan section. Each field is a finished section or mapping, or a function of the spec.
 
-        section: spec section, "" = top level, from which fields that are not given are copied by name
+        section: spec section from which all other fields are copied by name, "" = top level.
         """
         if section is not None:
             names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]  # it is a dataclass

@@ -1,6 +1,6 @@
 """Write a plan as `key = value` lines, one line per value, for `.jobc/job.json` and `jobc diff`.
 
-Units are in the names: `grace_s`, `mem_bytes`.
+The names contain the units: `grace_s`, `mem_bytes`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Track reads: views of frozen values that record every leaf's dotted key when the leaf is read.
+"""Track reads with views of frozen values, which record a leaf's dotted key when the leaf is read.
 
-`lower` reads the spec through a view; templates and documents read the plan through a view. Output depends on what was
-read to make it, which links plan keys to spec keys, and lines to plan keys, without a table to maintain. A tuple is one
-leaf; a mapping has one leaf per entry, and its own key for whether it is empty.
+`lower` reads the spec through a view; templates and documents read the plan through a view. What was read to produce an
+output links plan keys to spec keys, and lines to plan keys, so no table must be maintained. A tuple is one leaf. A
+mapping has one leaf per entry; reading whether it is empty records the mapping's own key.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Words of a command or an environment: literal text, or values known only at run time.
 
-Stable since the first release: backends spell `RuntimeVar`s, and shell_quoting.py quotes everything else.
+The types in this file have been stable since the first release. Backends spell `RuntimeVar`s; shell_quoting.py quotes
+all other text.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from ..spec.runtime_references import REFERENCE
 class Scope(IntEnum):
     """Scope in which text is evaluated. A value known in one scope is known in all later ones.
 
-    SUBMIT: by submit; BATCH: once per job, in the engine's file; NODE: on each node, before launch.sh; RANK: in a rank
+    SUBMIT: by submit; BATCH: once per job, in the engine's file; NODE: on each node, before launch.sh; RANK: in a rank.
     """
 
     SUBMIT = 0
@@ -27,7 +28,7 @@ class Scope(IntEnum):
 class RuntimeVar(Enum):
     """A value known only at run time. Every backend defines its source and spelling.
 
-    It is exported once as `JOBC_<NAME>`; inner scopes read only that variable.
+    The value is exported once as `JOBC_<NAME>`; inner scopes read only that variable.
     """
 
     JOB_ID = "the engine's ID of the job"
@@ -52,12 +53,12 @@ Word = str | RuntimeVar | Concat
 
 @dataclass(frozen=True)
 class Spelling:
-    """Where a backend gets a runtime variable from.
+    """Where a backend reads a runtime variable, and in which form.
 
-    scope: the first scope in which it is known
+    scope: the first scope in which it is known.
     text:  shell text evaluated there (`$SLURM_NODEID`), a field of the engine's file (`fieldRef` path), or text that
-           the engine expands from variables listed before it (Kubernetes `$(NAME)`)
-    form:  which of the three
+           the engine expands from variables listed before it (Kubernetes `$(NAME)`).
+    form:  which of the three.
     """
 
     scope: Scope
@@ -66,7 +67,7 @@ class Spelling:
 
 
 def to_word(text: str) -> Word:
-    """Return text in which each reference is a runtime variable. Its names were checked (JC1205)."""
+    """Return the text with each reference replaced by a runtime variable. The names were checked earlier (JC1205)."""
     pieces = REFERENCE.split(text)  # text, name, text, name, text
     if len(pieces) == 1:
         return text

@@ -1,11 +1,12 @@
-"""Quote values for their context: the only way a value can get into a file that is not YAML or JSON.
+"""Quote values for their context. Values are written into files other than YAML and JSON only through these functions.
 
     sh         one shell word, or several
     directive  rest of a line that an engine reads, not a shell: `#SBATCH`, `#PBS`
     comment    rest of a `#` comment, or a line of Markdown
     raw        numbers, and shell code written in Python (`ShellCode`)
 
-Source: sbatch 25.11, src/sbatch/opt.c, _get_argument(): spaces, quotes, backslash and # have a meaning in a directive
+Source: sbatch 25.11, src/sbatch/opt.c, _get_argument(): spaces, quotes, backslashes and # have a special meaning in a
+directive
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class Inexpressible(ValueError):
 def sh(value: Word | int | Iterable[Word], indent: int = 0) -> str:
     """Return one shell word, or several joined by spaces. Literals are quoted, runtime variables expanded.
 
-    indent: spaces before each line but the first, for a Markdown block
+    indent: spaces before each line but the first, for a Markdown block.
     """
     if indent:
         return sh(value).replace("\n", f"\n{' ' * indent}")
@@ -47,7 +48,7 @@ def sh(value: Word | int | Iterable[Word], indent: int = 0) -> str:
 
 
 def directive(value: object) -> str:
-    """Return text that engines read literally in a directive. Raises Inexpressible for any other."""
+    """Return text that engines read literally in a directive. Raises Inexpressible for any other text."""
     text = str(value)
     if not DIRECTIVE.fullmatch(text):
         raise Inexpressible("the text would be split or cut: use only letters, digits and .,:+=/@%&|*()[]-_")
@@ -60,7 +61,7 @@ def comment(value: object) -> str:
 
 
 def raw(value: object) -> str:
-    """Return a number or ShellCode unchanged. Raises TypeError for other text, which may come from the job."""
+    """Return a number or ShellCode unchanged. Raises TypeError for any other value, which may come from the job."""
     if isinstance(value, (int, float, ShellCode)):
         return str(value)
     raise TypeError(f"| raw accepts numbers and ShellCode, not {type(value).__name__}: use another filter")

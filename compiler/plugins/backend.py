@@ -2,7 +2,8 @@
 
 A backend is a folder with `backend.py` (a module-level `BACKEND`), `templates/`, `conf/backend/NAME.yaml` (the
 defaults of its options) and `README.md`. Built-in backends are in backends/; others come from any package through the
-entry point group `jobc.backends`. Both go through registry.py and the conformance suite in compiler/testing/.
+entry point group `jobc.backends`. Built-in and other backends go through the same registry.py and conformance suite
+(compiler/testing/).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ..plan.launch_plan import LaunchPlan
 from ..plan.runtime_vars import RuntimeVar, Spelling
 from ..spec.job_spec import JobSpec
 
-ANY: Final = ("*",)  # in `honours`: every value of that key
+ANY: Final = ("*",)  # in `honours`, stands for every value of the key
 NODE_LAUNCHERS: Final = (
     "torchrun",
     "spawn",
@@ -34,12 +35,12 @@ VERBS = ("submit", "status", "logs", "stop", "preflight", "smoke", "shell", "cle
 class Backend(Protocol):
     """One launch engine.
 
-    name:      the word after `backend=`, and the folder in artifacts/NAME/
-    Options:   a frozen dataclass of the backend's own keys, types and docs only; defaults in conf/backend/NAME.yaml
-    spellings: for every RuntimeVar, where the engine knows it and how it is spelled there
+    name:      the word after `backend=`, and the folder in artifacts/NAME/.
+    Options:   a frozen dataclass of the backend's own keys, types and docs only; defaults in conf/backend/NAME.yaml.
+    spellings: for every RuntimeVar, in which scope it is known and how it is spelled there.
     honours:   plan key -> supported values: words, or ANY. `queue.*` means all keys in queue. A field at its neutral
-               value (launch_plan.py) needs no support and no entry
-    launch:    one line for people: how to start the emitted files by hand
+               value (launch_plan.py) needs no support and no entry.
+    launch:    one line for people: how to start the emitted files by hand.
     """
 
     name: str
@@ -49,18 +50,18 @@ class Backend(Protocol):
     launch: str
 
     def check(self, plan: LaunchPlan, options: Any) -> Iterable[Diagnostic]:
-        """Yield problems that `honours` cannot express: numbers and combinations. Pure; codes JC4xxx or the plugin's
-        own letters.
+        """Yield problems that `honours` cannot express: numbers and combinations. Must be pure. Codes are JC4xxx, or
+        have the plugin's own prefix.
 
-        A subclass of Backend without such checks inherits this method.
+        A backend without such checks inherits this method.
         """
         return ()
 
     def emit(self, plan: LaunchPlan, options: Any, render: Render) -> Iterable[Artifact]:
-        """Return the engine's files. Pure: reads its arguments and nothing else.
+        """Return the engine's files. Must be pure, reading nothing but its arguments.
 
         launch.sh, spec.yaml, train.json, jobctl and .jobc/job.json are added for every backend and must not be emitted.
-        A subclass of Backend that emits nothing else inherits this method.
+        A backend that emits nothing else inherits this method.
         """
         return ()
 
@@ -83,10 +84,12 @@ class Point:
 
 @runtime_checkable
 class SweepingBackend(Backend, Protocol):
-    """A backend whose engine starts all points of a sweep as one job. Without it, jobctl starts them one by one."""
+    """A backend whose engine starts all points of a sweep as one job. On other backends, jobctl starts the points one
+    by one.
+    """
 
     def sweep_shape(self, point: Point) -> object:
-        """Return the property that all points of one job share. Points that differ in it get separate directories."""
+        """Return what all points of one job must share. Points that differ in this value get separate directories."""
 
     def check_sweep(self, groups: Sequence[Sequence[Point]]) -> Iterable[Diagnostic]:
         """Yield the problems of a sweep whose points need several jobs. groups: points of the same shape"""
@@ -103,14 +106,14 @@ class EngineBackend(Backend, Protocol):
         """Return JSON values for .jobc/job.json; they override common ones, such as `runs`, the run root.
 
         A value that depends on the plan or the options is a function of the views, such as `of.options.partition`, or a
-        list or mapping of such functions, as in Render.json(), so that `jobc why` knows its line's keys.
+        list or mapping of such functions, as in Render.json(), so that `jobc why` finds the keys of its line.
         """
 
 
 @runtime_checkable
 class NotifyingBackend(Backend, Protocol):
-    """A backend whose engine includes the time to save in the limit: it asks the ranks to save before the limit. On all
-    other backends, the supervisor asks at the limit, and the ranks save after it.
+    """A backend whose engine asks the ranks to save before the time limit, so the limit includes the time to save. On
+    all other backends, the supervisor asks at the limit, and the ranks save after it.
     """
 
     def notice_s(self, plan: LaunchPlan) -> int:
@@ -119,7 +122,9 @@ class NotifyingBackend(Backend, Protocol):
 
 @runtime_checkable
 class RecoveringBackend(Backend, Protocol):
-    """A backend that honours `lifecycle.max_requeues` and has options that disable restarts by its engine."""
+    """A backend that honours `lifecycle.max_requeues`, but has options that prevent its engine from restarting
+    the job.
+    """
 
     def starts_again(self, plan: LaunchPlan, options: Any) -> bool:
         """Return whether the engine requeues this job after its time limit."""
@@ -127,7 +132,7 @@ class RecoveringBackend(Backend, Protocol):
 
 @runtime_checkable
 class SeparateNodesBackend(Backend, Protocol):
-    """A backend whose nodes share no file system except the job's mounts: cloud machines, pods."""
+    """A backend whose nodes share no file system other than the job's mounts, such as cloud machines or pods."""
 
     def shares_runs(self, spec: JobSpec, options: Any) -> bool:
         """Return whether all nodes share storage.root, so that storage.run=auto means `shared`, not `node`."""
@@ -135,10 +140,10 @@ class SeparateNodesBackend(Backend, Protocol):
 
 @dataclass(frozen=True)
 class Filled:
-    """A value that a backend sets in place of the job's own.
+    """A value that a backend sets instead of the job's own.
 
-    key: top-level spec key, such as `image`; by: the keys that decided; note: message to the user about an unexpected
-    value
+    key: top-level spec key, such as `image`; by: the keys that determined the value; note: message to the user if the
+    value may be unexpected.
     """
 
     key: str
@@ -176,6 +181,6 @@ class CarryingBackend(Backend, Protocol):
         """Return the artifact directory's files.
 
         files: from emit(), with launch.sh, spec.yaml and so on; settings: .jobc/job.json; program: jobctl for nodes,
-        executable and uncompressed
+        executable and uncompressed.
         """
         return files

@@ -1,7 +1,7 @@
 """Find backends: the folders of jobc.backends, then the entry points of other packages. There is no list to maintain.
 
-Finding imports nothing; a backend's module is imported when it is used, and an error there is one diagnostic (JC4003).
-Site policies (site_policy.py) are found in the same way.
+Nothing is imported to find a backend: its module is imported when it is used, and an error there becomes one diagnostic
+(JC4003). Site policies (site_policy.py) are found in the same way.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ PACKAGE = Path(__file__).parents[2]  # the folder of jobc itself
 
 @dataclass(frozen=True)
 class Plugin:
-    """A backend that was found. root: `jobc` or `plugin:NAME`, as in origins; folder: contains templates and conf.
+    """A backend that was found, but not yet imported.
 
-    version: version of its package, "" for jobc itself
+    root: `jobc` or `plugin:NAME`, as in origins; folder: contains templates and conf.
+    version: its package's version, "" for jobc itself.
     """
 
     name: str
@@ -73,7 +74,9 @@ class Plugin:
         return backend
 
     def check_defaults(self) -> None:
-        """Raise CompileError JC4004 if the defaults file, without which the backend cannot be selected, is missing."""
+        """Raise CompileError JC4004 if the defaults file is missing, because the backend could not be selected without
+        it.
+        """
         if not (self.conf / "backend" / f"{self.name}.yaml").is_file():
             raise self._no_backend(
                 f"the package has no conf/backend/{self.name}.yaml, which must set the defaults of its options"
@@ -124,7 +127,7 @@ def code_pages() -> dict[str, Path]:
 
 @cache
 def codes_by_name() -> dict[str, tuple[str, ...]]:
-    """Return name -> codes with that name: one, unless a plugin repeats a name; jobc's own come first."""
+    """Return name -> codes with that name: one code, unless a plugin reuses a name; jobc's own codes come first."""
     names: dict[str, tuple[str, ...]] = {}
     for code, page in sorted(code_pages().items(), key=lambda item: not item[1].is_relative_to(PACKAGE)):
         if name := read_heading(page).name:
@@ -172,9 +175,7 @@ def plugin(name: str) -> Plugin:
 
 
 def check_defaults(names: Iterable[str]) -> None:
-    """Raise CompileError JC4004 for a backend with one of these names that was found but that composing could not
-    select.
-    """
+    """Raise CompileError JC4004 if a backend with one of these names was found, but Hydra cannot select it."""
     for name in names:
         if name in find_plugins():
             find_plugins()[name].check_defaults()
@@ -191,7 +192,7 @@ def _builtin(folder: Path) -> Plugin:
 
 def _from_entry_point(entry: EntryPoint) -> Plugin:
     package = entry.module.split(".")[0]
-    spec = importlib.util.find_spec(package)  # finds a top-level package without importing it
+    spec = importlib.util.find_spec(package)  # find_spec() finds a top-level package without importing it
     places = list(spec.submodule_search_locations or []) if spec else []
     folder = Path(places[0]).joinpath(*entry.module.split(".")[1:-1]) if places else Path(package)
     return Plugin(entry.name, f"plugin:{entry.name}", folder, entry.load, entry.dist.version if entry.dist else "")

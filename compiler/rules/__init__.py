@@ -1,4 +1,4 @@
-"""Rules: check a job before it uses a GPU. Found by listing the folder.
+"""Rules check a job before it uses a GPU. The rules are found by listing their folder.
 
 A rule is a function that yields Diagnostics with one code and reads only its arguments. Its file has one rule, `check`,
 or several about one subject, `check_NAME`; a file without any is an error. A rule may rely on other rules to reject bad
@@ -51,7 +51,9 @@ def findings(folder: str, *arguments: object) -> Iterator[Any]:
 
 
 def run_all(*checks: Callable[[], Iterable[Any]]) -> Iterator[Any]:
-    """Yield the findings of all checks. The first exception is raised at the end: later checks may report its cause."""
+    """Yield the findings of all checks. The first exception is raised only at the end, because a later check may report
+    its cause.
+    """
     failure: Exception | SystemExit | None = None  # SystemExit may come from a plugin
     for check in checks:
         try:
@@ -66,7 +68,7 @@ def collect_findings(*checks: Callable[[], Iterable[Diagnostic]]) -> tuple[list[
     """Return the findings of all checks, and the first exception that one of them raised, for Levels.settle()."""
     diagnostics: list[Diagnostic] = []
     try:
-        diagnostics.extend(run_all(*checks))  # keeps what was found before the exception
+        diagnostics.extend(run_all(*checks))  # keep what was found before the exception
     except (Exception, SystemExit) as error:
         return diagnostics, error
     return diagnostics, None

@@ -108,7 +108,7 @@ KEYS: Mapping[str, str] = {
     "docker_image": "image",
     "shm_size": "shm",
 }
-IN_WORDS: Mapping[str, str] = {  # names whose value has another form in jobc
+IN_WORDS: Mapping[str, str] = {  # names whose value has a different form in jobc
     "accelerators": "gpu_type=H100 gpus=8, for H100:8",
     "gres": "gpus=8, for gpu:8",
     "accelerator": "gpus=8, the number on each node",
@@ -203,7 +203,9 @@ RENAMED_GROUPS: Mapping[str, str] = {"env": "python"}  # config groups in earlie
 
 
 def key_of(typed: str) -> str:
-    """Return the key for an engine's word, with or without a section, followed by any subkey; "" if unknown."""
+    """Return jobc's key for a name in another tool, with or without a section, followed by any subkey; "" if
+    unknown.
+    """
     keys = _same(KEYS)
     word, dot, subkey = typed.removeprefix("backend.").partition(".")
     if key := keys.get(_plain(word), ""):
@@ -225,12 +227,12 @@ def not_supported(word: str) -> str:
 
 
 def value_from_alias(key: str, typed: str) -> str:
-    """Return the value of a key that another tool's word means; "" if unknown."""
+    """Return the value of a key that corresponds to another tool's word; "" if unknown."""
     return VALUES.get((key, typed.lower()), "")
 
 
 def option_from_alias(group: str, typed: str) -> str:
-    """Return the option of a config group that another tool's word means; "" if unknown."""
+    """Return the option of a config group that corresponds to another tool's word; "" if unknown."""
     return OPTIONS.get((group, typed.lower()), "")
 
 

@@ -1,7 +1,7 @@
-"""Convert text to typed values. No other file does this.
+"""Convert text to typed values. No other file does so.
 
-In:  a composed tree whose leaves are text, and the dataclass to fill
-Out: the filled dataclass, each leaf's canonical text, and a diagnostic for each invalid leaf
+In:  a composed tree whose leaves are text, and the dataclass to fill.
+Out: the filled dataclass, each leaf's canonical text, and a diagnostic for each invalid leaf.
 
 Conversion does not stop at the first mistake
 """
@@ -46,9 +46,9 @@ class Converted(Generic[T]):
 def convert(tree: Mapping[str, Any], into: type[T], origin_of: OriginOf, prefix: str = "") -> Converted[T]:
     """Convert every leaf of `tree` to its field's type in the dataclass `into`.
 
-    prefix: the root's dotted key, for diagnostics and origins
+    prefix: the root's dotted key, for diagnostics and origins.
     Diagnostics: JC1201 unknown key, JC1202 wrong type, JC1203 missing key, JC1204 null where a value is required; at
-    most MOST_DIAGNOSTICS
+    most MOST_DIAGNOSTICS.
     """
     run = _Conversion(origin_of)
     try:
@@ -70,7 +70,7 @@ class _TooMany(Exception): ...
 
 class _Conversion:
     def __init__(self, origin_of: OriginOf, diagnostics: list[Diagnostic] | None = None) -> None:
-        """diagnostics: list that new diagnostics are added to"""
+        """diagnostics: list to which new diagnostics are added"""
         self.origin_of = origin_of
         self.leaves: dict[str, tuple[Any, Shown]] = {}
         self.diagnostics: list[Diagnostic] = [] if diagnostics is None else diagnostics
@@ -110,7 +110,7 @@ class _Conversion:
         return into(**values) if len(values) == len(field_types) else None
 
     def shared(self, raw: Any, into: type, key: str) -> Any:
-        """Return value() of a field of the whole tree, converted once for all points of a sweep that share it."""
+        """Return value() of a top-level field, converted once for all points of a sweep that share it."""
         hint = hints(into)[key]
         found = _sections.get(raw, (into, key), lambda: self._section(raw, hint, key))
         if found is None:  # the diagnostics need the positions in this point
@@ -259,7 +259,7 @@ class _Conversion:
         return value
 
     def sequence(self, raw: Any, hint: Any, key: str) -> Any:
-        if isinstance(raw, str) and get_args(hint)[0] in _SHELL_LINES:  # a block of text, as in other tools' files
+        if isinstance(raw, str) and get_args(hint)[0] in _SHELL_LINES:  # a block of text, as in files of other tools
             raw = [line for line in raw.split("\n") if line.strip()]
         if not isinstance(raw, list):
             as_list = example((hint,), raw if isinstance(raw, str) else "")

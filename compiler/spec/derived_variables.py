@@ -8,5 +8,5 @@ _RESERVED = {row.name for row in TABLE} | {"OMP_NUM_THREADS", "PYTHONPATH", "PYT
 
 
 def is_derived(name: str) -> bool:
-    """Return whether a variable is derived by jobc or a launcher, so that users cannot set it."""
+    """Return whether jobc or a launcher sets the variable, so that users cannot."""
     return name in _RESERVED or name.startswith("JOBC_")

@@ -17,7 +17,7 @@ IMAGE = "pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime"  # has bash, Python and 
 def example(options: tuple[Any, ...], text: str = "") -> str:
     """Return a value of the type: the text if it is valid, otherwise a value that the type's reader recommends.
 
-    text: for a list its items, for a section in a list its first values
+    text: a list's items, or the first values of a section in a list.
     """
     option = next(o for o in options if o is not type(None))
     words = choices(option)

@@ -68,9 +68,9 @@ TARGETS = ("model", "data", "loss", "optim")  # sections that may have a `_targe
 class BatchSpec:
     """Samples per step. micro is required; set at most one of the other two, and the rest is computed.
 
-    micro:        samples per forward pass of one rank
-    accumulation: forward passes per optimizer step; null = from global, or 1
-    global:       samples per optimizer step over all ranks; null = from accumulation
+    micro:        samples per forward pass of one rank.
+    accumulation: forward passes per optimizer step; null = from global, or 1.
+    global:       samples per optimizer step over all ranks; null = from accumulation.
     """
 
     micro: Count
@@ -82,9 +82,9 @@ class BatchSpec:
 class HsdpSpec:
     """FSDP within a node and replicas between nodes: HsdpConfig with an optional `shards`.
 
-    shards: ranks that share one copy of the model; null = the ranks of one node
+    shards: ranks that share one copy of the model; null = the ranks of one node.
     reshard_after_forward, auto_wrap_policy, transformer_layer_cls_to_wrap, min_num_params,
-    offload_params, state_dict_type, cpu_ram_efficient_loading
+    offload_params, state_dict_type, cpu_ram_efficient_loading.
     """
 
     kind: Literal["hsdp"]
@@ -102,9 +102,9 @@ class HsdpSpec:
 class CodeSpec:
     """Delivery of the user's own code.
 
-    kind:     snapshot | shared | none | rsync | image
-    root:     folder of the code
-    max_size: limit for copying it
+    kind:     snapshot | shared | none | rsync | image.
+    root:     folder of the code.
+    max_size: limit for copying it.
     """
 
     kind: Literal["snapshot", "shared", "none", "rsync", "image"]
@@ -116,9 +116,9 @@ class CodeSpec:
 class GitCodeSpec:
     """Code from a git repository, at a commit.
 
-    root:       folder inside the repository
-    repository: URL, or a path that the nodes can read
-    commit:     40 hex digits
+    root:       folder inside the repository.
+    repository: URL, or a path that the nodes can read.
+    commit:     40 hex digits.
     """
 
     kind: Literal["git"]
@@ -131,10 +131,10 @@ class GitCodeSpec:
 class PythonSpec:
     """The ranks' Python environment (group `python`).
 
-    kind:        none | venv | conda | uv | modules | image
-    path:        folder that contains the venv, conda environment or uv project
-    modules:     environment modules to load, in order
-    interpreter: command that starts Python once the environment is active
+    kind:        none | venv | conda | uv | modules | image.
+    path:        folder that contains the venv, conda environment or uv project.
+    modules:     environment modules to load, in order.
+    interpreter: command that starts Python once the environment is active.
     """
 
     kind: Literal["none", "venv", "conda", "uv", "modules", "image"]
@@ -158,7 +158,7 @@ class ContainerSpec:
 class MountSpec:
     """One folder mounted into the job. target: absolute path in the job; read_only: whether writing is prevented.
 
-    kind: type of the source: host (a path), claim, nfs (SERVER:/PATH), empty (a size, or ""), volume, bucket
+    kind: type of source: host (a path), claim, nfs (SERVER:/PATH), empty (a size, or ""), volume, bucket.
     """
 
     kind: Literal["host", "claim", "nfs", "empty", "volume", "bucket"]
@@ -180,10 +180,10 @@ class SettingSpec:
 class NetworkSpec:
     """Network between the ranks.
 
-    profile:   the fabric, which must exist on the nodes
-    interface: for TCP; null = each node uses the one that leads to node 0
-    debug:     enables the logs of NCCL and torch
-    settings:  variables for NCCL, RCCL or libfabric
+    profile:   the fabric, which must exist on the nodes.
+    interface: for TCP; null = each node uses the one that leads to node 0.
+    debug:     enables the logs of NCCL and torch.
+    settings:  variables for NCCL, RCCL or libfabric.
     """
 
     profile: Literal["auto", "ethernet", "infiniband", "roce", "efa", "tcpx", "slingshot"]
@@ -196,8 +196,8 @@ class NetworkSpec:
 class RendezvousSpec:
     """Rendezvous of nodes and ranks.
 
-    backend: torchrun's rendezvous backend; port: 0 = a free one (one node), or derived from the job id
-    timeout: for all nodes, and for all ranks unless process_group.init_timeout_s is set
+    backend: torchrun's rendezvous backend; port: 0 = a free one (one node), or derived from the job id.
+    timeout: for all nodes, and for all ranks unless process_group.init_timeout_s is set.
     """
 
     backend: Literal["static", "c10d"]
@@ -217,10 +217,10 @@ class ProcessGroupSpec:
 class LifecycleSpec:
     """How an attempt is shut down, requeued and restarted.
 
-    grace:        time between the stop signal and the kill; must be enough to save
-    keep:         how long an engine keeps finished jobs (pods, machines); null = its default
-    max_requeues: how often an engine may restart the job after preemption
-    max_restarts: how often all ranks restart in place after a crash or a lost peer
+    grace:        time between the stop signal and the kill; must be enough to save.
+    keep:         how long an engine keeps finished jobs (pods, machines); null = its default.
+    max_requeues: how often an engine may restart the job after preemption.
+    max_restarts: how often all ranks restart in place after a crash or a lost peer.
     """
 
     grace: Duration
@@ -233,14 +233,14 @@ class LifecycleSpec:
 class QueueSpec:
     """Scheduler options, in the site's own names.
 
-    name:        partition or queue
-    account:     account that is charged
-    qos:         quality of service
-    priority:    priority class or number
-    reservation: reservation to use
-    nodelist, exclude: hosts to prefer, hosts to avoid
-    exclusive:   no other job on the nodes
-    after:       jobs that must end first: ID = successfully; Slurm's KIND:ID and singleton
+    name:        partition or queue.
+    account:     account that is charged.
+    qos:         quality of service.
+    priority:    priority class or number.
+    reservation: reservation to use.
+    nodelist, exclude: hosts to prefer, hosts to avoid.
+    exclusive:   no other job on the nodes.
+    after:       jobs that must end first: ID (must succeed), or Slurm's KIND:ID and singleton.
     """
 
     name: str | None
@@ -259,10 +259,11 @@ class StorageSpec:
     """Storage of runs and data.
 
     run:  shared (all nodes can access the run folder) | node (each node has its own) | object (a bucket)
-          | auto (shared if the backend's nodes share storage.root, else node; resolved before the spec is checked)
-    root: folder of all runs; a relative path starts next to the folder `artifacts/`; s3://BUCKET/PREFIX for a bucket
-    data: folder for data sets on the nodes, passed to the ranks as JOBC_DATA_DIR
-    endpoint, region: for the object store; scratch: folder on each node for its runs. All three with run=object
+          | auto (shared if the backend's nodes share storage.root, else node; resolved before the spec is checked).
+    root: folder of all runs; a relative path starts next to the folder `artifacts/`; s3://BUCKET/PREFIX for a bucket.
+    data: folder for data sets on the nodes, passed to the ranks as JOBC_DATA_DIR.
+    endpoint, region: of the object store; scratch: folder for runs on each node. These three keys apply to run=object
+    only.
     """
 
     run: Literal["auto", "shared", "node", "object"]
@@ -277,10 +278,10 @@ class StorageSpec:
 class CachesSpec:
     """The libraries' cache folders; null = the library's default, in the home folder.
 
-    downloads: folder for models and data sets, preferably one that all nodes can access
-    compiled:  folder for compiled kernels, preferably on the node's own disk
-    offline:   whether the ranks make no requests to hubs on the internet
-    prefetch:  what `jobctl prefetch` downloads: model:ORG/NAME, dataset:ORG/NAME@REVISION, run:COMMAND
+    downloads: folder for models and data sets, preferably one that all nodes can access.
+    compiled:  folder for compiled kernels, preferably on the node's own disk.
+    offline:   whether the ranks make no requests to hubs on the internet.
+    prefetch:  what `jobctl prefetch` downloads: model:ORG/NAME, dataset:ORG/NAME@REVISION, run:COMMAND.
     In both folders `$UID` is the user's ID on the node, and `~/` the home folder.
     """
 
@@ -292,7 +293,9 @@ class CachesSpec:
 
 @dataclass(frozen=True)
 class AccelerateSpec:
-    """More entries for the files of launcher=accelerate and DeepSpeed, on any backend. extra: for accelerate.yaml."""
+    """Additional entries for the files of launcher=accelerate and DeepSpeed, on any backend. extra: for
+    accelerate.yaml.
+    """
 
     extra: Mapping[str, Any]
     deepspeed_extra: Mapping[str, Any]
@@ -300,7 +303,7 @@ class AccelerateSpec:
 
 @dataclass(frozen=True)
 class JobSpec:
-    """Spec of one job. Everyday keys first; conf/config.yaml documents each key and its unit."""
+    """Spec of one job, with the everyday keys first; conf/config.yaml documents each key and its unit."""
 
     name: Name
     nodes: NodeCount

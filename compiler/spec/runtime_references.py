@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 REFERENCE = re.compile(r"\$\{jobc:([^{}]*)\}")
-# RuntimeVar in lower case, without the port, which node 0 chooses after launch.sh has filled in the command
+# each RuntimeVar in lower case, except the port, which node 0 chooses after launch.sh has filled in the command
 NAMES = ("run_id", "run_dir", "job_id", "attempt", "node_rank", "head_addr")
 # Variables that begin with AWS_ are needed earlier: jobctl reads them to find the bucket of the runs.
 _PLACES = re.compile(r"command\.\d+|env\.(?!AWS_).+")
 
 
 def unknown_reference(text: str) -> str | None:
-    """Return the first name in a text that no value has."""
+    """Return the first name in a text for which there is no runtime value."""
     return next((match[1] for match in REFERENCE.finditer(text) if match[1] not in NAMES), None)
 
 

@@ -1,9 +1,10 @@
-"""Detect passwords and tokens, which must not be in an artifact, because everyone with access to the run can read it.
+"""Detect passwords and tokens, which must not be in an artifact, because everyone with access to the run can read them.
 
-Refer to a secret instead: secrets.NAME=env:NAME, file:PATH or k8s:SECRET/KEY. Messages do not repeat the value.
+A job must refer to a secret instead: secrets.NAME=env:NAME, file:PATH or k8s:SECRET/KEY. Messages do not repeat the
+value.
 
-A text is a secret if it has the format of a known issuer's tokens (anywhere), if its name can only mean a secret, or if
-its name may mean a secret and its value is long and random. The names that count depend on the context:
+A value is a secret if it contains a token in a known issuer's format, if its name can only mean a secret, or if its
+name may mean a secret and the value is long and random. The names that count depend on the context:
 
     context                                   no other meaning       another meaning
     env.NAME                                  _OF_VARIABLE           _OTHER
@@ -20,7 +21,7 @@ from functools import cache
 
 from ..diagnostics.diagnostic import nearest
 
-# Usual names of variables that only hold secrets, and formats of tokens (GitHub, GitLab, Hugging Face, AWS and
+# Common names of variables that only contain secrets, and formats of tokens (GitHub, GitLab, Hugging Face, AWS and
 # others document their prefixes for scanners). Tokens are longer than the words in a path or a package name:
 # `hf_transfer` and `sk-learn-tools` are not tokens, and `$` starts a variable's name.
 _OF_VARIABLE = re.compile(
@@ -68,8 +69,8 @@ _REFERENCES = re.compile(  # valid values of `secrets`: a reference, or a mappin
 
 
 def redacted(override: str) -> str:
-    """Return an override as messages and logs may show it: `secrets.NAME=…` if `secrets`, or a section with a similar
-    name, is set to anything but references.
+    """Return an override in a form that messages and logs may contain: `secrets.NAME=…` if `secrets`, or a section with
+    a similar name, is set to anything but references.
     """
     head, equals, value = override.partition("=")
     section = re.split(r"[^\w-]", head.lstrip("+~"))[0]
@@ -93,7 +94,7 @@ def names_secret(name: str) -> bool:
 
 
 def is_no_secret(value: str) -> bool:
-    """Return whether a value is never a secret, under any name: `True`, `EMPTY`, `/run/token`."""
+    """Return whether a value cannot be a secret under any name: `True`, `EMPTY`, `/run/token`."""
     return bool(_NO_SECRET.fullmatch(value))
 
 
@@ -103,7 +104,9 @@ def gives_secret(name: str, value: str) -> bool:
 
 
 def secret_in(text: str) -> str:
-    """Return the variable that a text sets to a secret; TOKEN for a secret without a variable; "" if there is none."""
+    """Return the variable that a text sets to a secret; TOKEN for a secret without a variable; "" if there is no
+    secret.
+    """
     for name, value in _GIVEN.findall(text):
         if _is_secret(value, names_secret(name) and name.isupper(), name) or _TOKEN.match(value):
             return str(name)

@@ -1,6 +1,7 @@
 """Look up facts about the site's machines (section `site`, set by a profile in cluster/).
 
-Facts that a site omits are unknown and not checked. A job with several partitions (`queue.name=a,b`) must fit one.
+Facts that a site omits are unknown and not checked. A job with several partitions (`queue.name=a,b`) must fit one of
+them.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def site_limit(spec: JobSpec, name: str) -> Any:
 def share_of_cores(spec: JobSpec) -> int | None:
     """Return the job's share of a node's cores, in proportion to its GPUs, rounded down to a multiple of its processes.
 
-    None without GPUs, or if the site does not define both numbers for one type of machine.
+    None without GPUs, or if the site does not define the numbers of cores and GPUs for one type of machine.
     """
     shares = []
     for partition in partitions(spec) or (None,):

@@ -22,11 +22,11 @@ from .value_types import (
 class PartitionSpec:
     """Facts about one partition or queue; null = as for the site, or unknown.
 
-    nodes:     number of machines
-    gpus:      GPUs per machine
-    gpu_types: GPU types, as in the key `gpu_type`
-    cpus, mem: cores and memory of the largest machine
-    time:      longest time limit
+    nodes:     number of machines.
+    gpus:      GPUs per machine.
+    gpu_types: GPU types, as in the key `gpu_type`.
+    cpus, mem: cores and memory of the largest machine.
+    time:      longest time limit.
     """
 
     nodes: Count | None
@@ -41,11 +41,11 @@ class PartitionSpec:
 class SiteSpec:
     """Facts about the machines, for checks before anything starts; null = unknown and not checked.
 
-    nodes, gpus, gpu_types, cpus, mem, time: as in PartitionSpec, for partitions that omit them
-    partitions: by name; empty = unknown
-    partition:  partition for jobs without `queue.name`
-    requires:   keys that a job must set here, such as queue.account
-    torch:      torch version on the nodes
+    nodes, gpus, gpu_types, cpus, mem, time: as in PartitionSpec, for partitions that omit them.
+    partitions: by name; empty = unknown.
+    partition:  partition for jobs without `queue.name`.
+    requires:   keys that a job must set here, such as queue.account.
+    torch:      torch version on the nodes.
     """
 
     nodes: Count | None
@@ -64,19 +64,19 @@ class SiteSpec:
 class EstimateSpec:
     """Inputs to `jobc plan` in addition to the job; no emitted file depends on them. null = unknown.
 
-    samples:           training samples per epoch
-    parameters:        number of trainable parameters of your own model
-    largest_unit:      parameters in the largest module that is gathered at once
-    tokens_per_sample: null = as the built-in model reads them
-    sample_size:       bytes per sample of your own data, as the data set returns it
-    step_s:            seconds per optimizer step at the first size; scaled by the samples per rank for other sizes
-    run:               run folder whose metrics give the time per step
-    gpu_mem:           memory of one GPU
-    disk:              free bytes where runs are stored
-    write_rate:        bytes per second when a checkpoint is written
-    prices:            price of one GPU hour, by gpu_type; `any` for others
-    mtbf:              mean time between failures of one node
-    restart:           time from a failure to the next new step
+    samples:           training samples per epoch.
+    parameters:        number of trainable parameters of your own model.
+    largest_unit:      parameters in the largest module that is gathered at once.
+    tokens_per_sample: null = as the built-in model reads them.
+    sample_size:       bytes per sample of your own data, as the data set returns it.
+    step_s:            seconds per optimizer step at the first size; scaled by the samples per rank for other sizes.
+    run:               run folder whose metrics contain the time per step.
+    gpu_mem:           memory of one GPU.
+    disk:              free bytes where runs are stored.
+    write_rate:        bytes per second when a checkpoint is written.
+    prices:            price of one GPU hour, by gpu_type; `any` for others.
+    mtbf:              mean time between failures of one node.
+    restart:           time from a failure to the next new step.
     """
 
     samples: Count | None

@@ -26,10 +26,11 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class ValueType:
-    """A scalar type. name: in diagnostics; read: text to value; show: value to a text that reads back to it.
+    """A scalar type. name: for diagnostics; read: converts text to a value; show: converts a value to text that read()
+    accepts.
 
-    units: the text has a unit that the value lacks, or is far shorter, so files contain the text
-    example: for hints, if the value recommended for an empty string is not helpful
+    units: files contain the text, because it has a unit that the value lacks, or is far shorter.
+    example: used in hints if the value recommended for an empty string is not helpful.
     """
 
     name: str
@@ -39,8 +40,8 @@ class ValueType:
     example: str = ""
 
 
-MOST_HOSTS = 100_000  # hosts per job; files have one line for each
-MOST_OF_A_NODE = 10_000  # GPUs or processes on one node
+MOST_HOSTS = 100_000  # most hosts per job; files have one line for each
+MOST_OF_A_NODE = 10_000  # most GPUs or processes on one node
 
 
 def read_int(text: str, example: str = "2", least: int | None = None) -> int:
@@ -139,7 +140,7 @@ def read_name(text: str) -> str:
 
 
 def _text_or(fitting: str, fallback: str) -> str:
-    """Return the first unless a key would not read it as text (empty or `null`), else the fallback."""
+    """Return `fitting` if a key would read it as text (it is not empty or `null`), else the fallback."""
     return fitting if fitting not in ("", "null") else fallback
 
 
@@ -174,7 +175,9 @@ def _duration(text: str) -> int:
 
 
 def part_of_seconds(text: str) -> str:
-    """Return in seconds a duration with a fraction or a unit below 1 s: `0.1` for 100ms, `90` for 1.5m; else ""."""
+    """Convert a duration with a fraction or a unit below 1 s to seconds: `0.1` for 100ms, `90` for 1.5m; "" for any
+    other.
+    """
     match = re.fullmatch(r"([0-9]{1,9})(\.[0-9]{1,9})?(ms|us|s|min|m|h|d|w)", text)
     if match is None or not (match[2] or match[3] in _PARTS_S):
         return ""
@@ -190,7 +193,7 @@ def _limit(text: str) -> int:
 
 
 def show_duration(seconds: int) -> str:
-    """Return 1h30m, the largest units first; 0s for zero."""
+    """Format a duration with the largest units first: 1h30m, or 0s for zero."""
     parts = []
     for unit in ("d", "h", "m", "s"):
         count, seconds = divmod(seconds, _UNITS_S[unit])
@@ -225,7 +228,7 @@ def _bytes(text: str) -> int:
 
 
 def show_bytes(size: int) -> str:
-    """Return 64GiB, in the largest binary unit that divides evenly; if none does, the size in KB."""
+    """Format a size in the largest binary unit that divides it evenly, such as 64GiB; if none does, in KB."""
     for i, prefix in reversed(list(enumerate("KMGTP", 1))):
         if size and size % 1024**i == 0:
             return f"{size // 1024**i}{prefix}iB"
@@ -258,7 +261,7 @@ def machine_of(host: str) -> str:
 _NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.ASCII)
 
 
-@lru_cache(maxsize=4)  # a compile writes its hosts into several files, and 10,000 take a while
+@lru_cache(maxsize=4)  # a compile writes its hosts into several files, and folding 10,000 takes a while
 def fold_hostlist(hosts: tuple[str, ...]) -> str:
     """Return a short text that expands to these hosts in this order, folding ranges: `node[1-4],gpu07`."""
     runs: list[tuple[str, str, str, int, int]] = []  # head, tail, first number's text, its value, count
@@ -363,7 +366,9 @@ def _label(text: str) -> str:
 
 
 def _interface(text: str) -> str:
-    """Return interface names; NCCL_SOCKET_IFNAME patterns are rejected, because Gloo does not support them."""
+    """Return names of network interfaces; NCCL_SOCKET_IFNAME patterns are rejected, because Gloo does not
+    support them.
+    """
     names = text.split(",")
     if all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}", name) for name in names):
         return text
@@ -381,7 +386,7 @@ def _shell_line(text: str) -> str:
     return text
 
 
-STEP_END = "END_OF_LINES"  # ends the here-documents of launch.sh
+STEP_END = "END_OF_LINES"  # end word of the here-documents in launch.sh
 
 
 def _step_line(text: str) -> str:

@@ -1,7 +1,8 @@
-"""Test a job's verbs: jobctl status prints its state, and jobctl preflight checks the nodes, not the submit host.
+"""Test a job's verbs: jobctl status must print the job's state, and jobctl preflight must check the nodes, not the
+submit host.
 
-In:  a backend's artifacts, run with stand-ins for its engine
-Out: problems as sentences; none if everything works
+In:  a backend's artifacts, which are run with stand-ins for its engine.
+Out: problems as sentences; none if everything works.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ until = time.monotonic() + 120
 while not (run / "release").exists() and time.monotonic() < until:
     time.sleep(0.05)
 """
-PATIENCE_S = 120.0  # for an engine to start, end or dequeue a job
+PATIENCE_S = 120.0  # time for an engine to start, end or dequeue a job
 
 
 class Trial:
@@ -45,11 +46,15 @@ class Trial:
 
     @property
     def submit_returned(self) -> bool:
-        """Return whether jobctl submit has returned. With a queue, it returns while the job is waiting or running."""
+        """Return whether jobctl submit has returned. If there is a queue, submit returns while the job is waiting or
+        running.
+        """
         return self.submit.poll() is not None
 
     def status(self) -> str:
-        """Return the first line of jobctl status, without names and numbers, which differ between jobs in one state."""
+        """Return the first line of jobctl status, without names and numbers, which differ between jobs in the same
+        state.
+        """
         done = call(self.artifact, "status", self.project, self.environment)
         line = (done.stdout or done.stderr).partition("\n")[0]
         for run in self.runs():
@@ -107,7 +112,7 @@ class Trial:
 
 @contextmanager
 def submitted(compiled: Compiled, project: Path, environment: Mapping[str, str]) -> Iterator[Trial]:
-    """Submit a job and yield its Trial. The job is always stopped at the end."""
+    """Submit a job and yield its Trial. The job is always stopped at the end of the block."""
     trial = Trial(compiled, project, environment)
     try:
         yield trial
@@ -148,9 +153,9 @@ with open({folder!r} + f"/{{os.uname().nodename}}-{{os.getpid()}}.json", "w") as
 
 
 class Witness:
-    """A Python interpreter that records where it runs a node's checks. command: for the key python.interpreter.
+    """A Python interpreter that records where it runs a node's checks. command: value for the key python.interpreter.
 
-    seen: the project folder as the nodes see it
+    seen: the project folder as the nodes see it.
     """
 
     def __init__(self, project: Path, seen: Path) -> None:
@@ -172,7 +177,9 @@ class Witness:
 def problems_of_preflight(
     compiled: Compiled, checked: Sequence[CheckedNode], received: Sequence[Received], here: str
 ) -> list[str]:
-    """Return signs that preflight checked the submit host. here: its name; received: the same job's ranks"""
+    """Return signs that preflight checked the submit host. here: the submit host's name; received: what the same job's
+    ranks received
+    """
     nodes = range(compiled.plan.topology.nodes)
     unseen = [node for node in nodes if node not in {check.node for check in checked}]
     if unseen:

@@ -1,7 +1,7 @@
 """Run an artifact as a user would; its program records what each rank receives, for comparison with the plan.
 
-In:  a compiled job whose command is `record.py …`
-Out: what each rank received, and how it differs from the plan
+In:  a compiled job whose command is `record.py …`.
+Out: what each rank received, and how it differs from the plan.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def broken_contract(compiled: Compiled, received: list[Received]) -> list[str]:
     if len(received) != plan.topology.world_size:
         return [f"{len(received)} ranks recorded something, the plan has {plan.topology.world_size}"]
     needed = [row.name for row in contract.TABLE if row.setter in ("launcher", "backend", "jobctl")]
-    needed.remove("JOBC_TRAIN_JSON")  # record.py is not the bundled trainer
+    needed.remove("JOBC_TRAIN_JSON")  # unlike the bundled trainer, record.py does not read train.json
     if plan.parallel != "deepspeed":
         needed.remove("JOBC_DEEPSPEED_JSON")
     for rank, record in enumerate(received):

@@ -2,7 +2,7 @@
 
 A case is a directory: CASE/overrides.txt (one override per line, then `--` and the command's words if any; `-m` in the
 first line makes it a sweep, whose own folder is compared); CASE/expected/… or, for a compile that must fail,
-CASE/expected.txt with its diagnostics; CASE/project/… for files that are next to artifacts/ when the case runs;
+CASE/expected.txt with its diagnostics; CASE/project/… for files that must be next to artifacts/ when the case runs;
 CASE/files.txt, one path per line, if the case compares only these files.
 suite.py runs them.
 """
@@ -54,7 +54,7 @@ def _compiled(case: Path) -> Compiled | SweepFolder:
 
 
 def golden_files(compiled: Compiled | SweepFolder, neutral: bool) -> dict[str, Artifact]:
-    """Return path -> artifact for a golden: without jobctl and .jobc/, and jobc's own files only with `neutral`."""
+    """Return path -> artifact for a golden, without jobctl and .jobc/. neutral: include jobc's own files"""
     return {
         a.path: replace(a, text=_without_carried(a.text, neutral)) if a.path.endswith(".yaml") else a
         for a in compiled.artifacts
@@ -86,7 +86,7 @@ def golden_differences(case: Path, neutral: bool = False, update: bool = False) 
     except CompileError as error:
         if any(d.code.startswith("JC9") for d in error.diagnostics):  # do not let --update-golden accept a bug
             raise
-        # without the names of codes, so that a renamed code changes no golden
+        # without the codes' names, so that renaming a code changes no golden
         files, failure = {}, format_text(error.diagnostics) + "\n"
     if update:
         _rewrite(case, files, failure)

@@ -1,7 +1,7 @@
 """Hostile text for each of a job's text keys, and a check that it remains text in the artifact's files.
 
-In:  a backend's options, to build command lines; an artifact that was compiled from one of them
-Out: the places where the text escaped its quotes, its comment or its line
+In:  a backend's options, to build command lines; an artifact that was compiled from one of them.
+Out: the places where the text escaped its quotes, its comment or its line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..frontend.overrides import spell
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import spec_keys, type_at
 
-MARK = "zqx"  # marker in every piece of hostile text that matters
+MARK = "zqx"  # marker in each piece of hostile text that could take effect
 LINES = f"a\n#PBS -W {MARK}\n#SBATCH --{MARK}\n{MARK}=1\n- {MARK}: 1"
 INLINE = f"""-o{MARK} it's "$({MARK})" `{MARK}` ${{{MARK}}} %{MARK} ]] ; {MARK} # {MARK}"""
 TEXTS = (LINES, INLINE)
@@ -42,11 +42,11 @@ _BEYOND_TYPES = (  # overrides of keys whose type is a mapping or a section
     "accelerate.extra={{{text}: {text}}}",
 )
 
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where PyYAML has libyaml
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster if PyYAML has libyaml
 
 
 def hostile_words(options: type) -> Iterator[tuple[str, ...]]:
-    """Yield command lines with each text for each of the job's keys and each of a backend's options."""
+    """Yield command lines that set each of the job's keys, and each of a backend's options, to each text."""
     keys = [(key, type_at(JobSpec, key)) for key in spec_keys(JobSpec) if key not in CODE]
     keys += [(key, type_at(options, key.removeprefix("backend."))) for key in spec_keys(options, "backend")]
     forms = [form for key, hint in keys for form in _forms(key, hint)]
@@ -56,7 +56,7 @@ def hostile_words(options: type) -> Iterator[tuple[str, ...]]:
 
 
 def _forms(key: str, hint: Any) -> Iterator[tuple[str, str]]:
-    """Yield the forms in which a key accepts text, and the override without which nothing reads it."""
+    """Yield the forms in which a key accepts text, each with the override that is required for anything to read it."""
     companion = _COMPANIONS.get(key, "")
     kinds = {get_origin(kind) or kind for kind in (hint, *get_args(hint))}
     if str in kinds and Mapping not in kinds and not _is_tuple(hint):

@@ -57,7 +57,7 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    """Reject --update-golden in CI and with several processes: a person must review the differences."""
+    """Reject --update-golden in CI and with several processes, because a person must review the differences."""
     if not config.getoption("--update-golden"):
         return
     import pytest  # imported here, because jobc itself does not depend on it
@@ -72,17 +72,17 @@ def pytest_configure(config: Any) -> None:
 
 
 class BackendSuite:
-    """Subclass it as `TestNAME`; pytest collects the methods.
+    """Base class for a backend's tests: subclass it as `TestNAME`, and pytest collects the methods.
 
-    backend:       the name after `backend=`
-    golden:        folder of golden cases
-    overrides:     overrides that a plain job needs to compile for the backend
-    launcher:      launcher of jobs in tests that need no specific one
-    neutral_files: goldens also contain the files that jobc adds to every artifact (not for plugins: jobc changes them)
-    stand_ins:     folder of programs in place of the engine's, first on PATH when an artifact is run
-    queued:        overrides for a job that stays in the engine's queue, if the engine has one
-    several_nodes: overrides for a job on two nodes, for the test of jobctl preflight; if they are rejected, it uses one
-    node
+    backend:       the name after `backend=`.
+    golden:        folder of golden cases.
+    overrides:     overrides that a plain job needs to compile for the backend.
+    launcher:      launcher of jobs in tests that need no specific one.
+    neutral_files: goldens also contain the files that jobc adds to every artifact (not for plugins: jobc changes them).
+    stand_ins:     folder of programs in place of the engine's, first on PATH when an artifact is run.
+    queued:        overrides for a job that stays in the engine's queue, if the engine has one.
+    several_nodes: overrides for a job on two nodes, for the test of jobctl preflight; if they are rejected, the test
+    uses one node.
     """
 
     backend: ClassVar[str]
@@ -107,7 +107,7 @@ class BackendSuite:
         }
 
     def seen_by_nodes(self, project: Path) -> Path:
-        """Return the project folder as the nodes see it; override it if the nodes mount it elsewhere."""
+        """Return the project folder's path on the nodes; override this method if they mount the folder elsewhere."""
         return project
 
     def cases(self) -> list[Path]:
@@ -137,7 +137,7 @@ class BackendSuite:
             assert not problems, f"{case.name}:\n" + "\n".join(problems)
 
     def _silent_verbs(self, artifact: Path) -> list[str]:
-        """Return problems of verbs that fail or print nothing for a finished run."""
+        """Return a problem for each verb that fails or prints nothing for a finished run."""
         problems = []
         for verb in ("status", "logs"):
             command = [str((artifact / "jobctl").absolute()), verb]
@@ -173,7 +173,7 @@ class BackendSuite:
 
     def test_verbs_know_their_options(self, tmp_path: Path) -> None:
         """An unknown option exits with 2, --help with 0; neither starts anything or leaves anything behind. The help
-        explains every option in the usage; options with a value require it, and a number for `N`.
+        explains every option in the usage; an option with a value requires that value, which must be a number for `N`.
         """
         artifact = write_job(self.compile(f"launcher={self.launcher}", command=("true",)), tmp_path / "artifacts")
         environment, before = self.environment(tmp_path), sorted(tmp_path.rglob("*"))
@@ -239,7 +239,7 @@ class BackendSuite:
         assert not problems and done.returncode in (0, 1), "\n".join([*problems, outcome])
 
     def _on_several_nodes(self, *words: str) -> Compiled:
-        """Return a job with `several_nodes`, or on one node if the backend rejects that."""
+        """Return a job with `several_nodes`, or a job on one node if the backend rejects those overrides."""
         try:
             return self.compile(*self.several_nodes, *words, command=("record.py",))
         except CompileError:

@@ -1,12 +1,12 @@
 """Check out the user's code from a git repository, at one commit, into RUN/code.
 
-In   repository (https, ssh, git, http or a path) and commit; GIT_TOKEN, if set (one of the job's secrets), is the
-     password for https, only for the repository's host and port
-Out  RUN/code with its submodules; the ranks may write there. Or StartFailure: 65 if the commit does not exist, 1 if the
-     repository does not respond three times
+In:  repository (https, ssh, git, http or a path) and commit; GIT_TOKEN, if it is one of the job's secrets, is the
+     password for https, but only for the repository's host and port.
+Out: RUN/code with its submodules, to which the ranks may write; or StartFailure: 65 if the commit does not exist, 1 if
+     the repository does not respond to three requests.
 
 Never prompts, and runs no hooks. Git's settings are in environment variables, not in a file or on a command line.
-Source: git-config(1), gitcredentials(7); git 2.31 and newer (GIT_CONFIG_COUNT)
+Source: git-config(1), gitcredentials(7); git 2.31 and newer (GIT_CONFIG_COUNT).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _HTTP = re.compile("https?://")
 _ABSENT = ("not our ref", "bad object")  # git's messages for a commit that the repository does not have
 _BRANCHES = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
 _UNSET = ("GIT_ALLOW_PROTOCOL", "SSH_ASKPASS", "GIT_CONFIG_PARAMETERS")
-_PASSWORD = '!printf "username=git\\npassword=%s\\n" "$GIT_TOKEN" #'  # for git's shell; any user name works
+_PASSWORD = '!printf "username=git\\npassword=%s\\n" "$GIT_TOKEN" #'  # run by git's shell; any user name works
 
 
 def checkout_code(run: Path, repository: str, commit: str, environ: Mapping[str, str]) -> None:
@@ -51,7 +51,7 @@ def checkout_code(run: Path, repository: str, commit: str, environ: Mapping[str,
     plain, git = plain_environment(environ), git_environment(repository, environ)
     _try(f"create {copy}", ["git", "init", "--quiet", "--template=", "--", str(copy)], plain)
     at = ["git", "-C", str(copy)]
-    # a submodule URL such as ../NAME is relative to it
+    # a submodule URL such as ../NAME is relative to this URL
     _try(f"write to {copy}", [*at, "config", "remote.origin.url", repository], plain)
     _fetch(at, repository, commit, git, plain)
     _try(f"check out {commit}", [*at, "checkout", "--quiet", "--detach", commit], git)
@@ -61,7 +61,9 @@ def checkout_code(run: Path, repository: str, commit: str, environ: Mapping[str,
 
 
 def check_source(repository: str, commit: str, environ: Mapping[str, str]) -> None:
-    """Raise StartFailure if git would take either for an option or a command, or would send the token unencrypted."""
+    """Raise StartFailure if git would interpret an argument as an option or a command, or would send the token
+    unencrypted.
+    """
     if repository.startswith("-") or re.match("[A-Za-z0-9]+::", repository):
         title = f"code.repository is not a URL that jobc can fetch: {repository}"
         raise StartFailure(DATA_BROKEN, title, "https://HOST/NAME, ssh://HOST/NAME or USER@HOST:NAME")
@@ -88,7 +90,7 @@ def host_of(url: str) -> str:
 
 
 def git_environment(repository: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment in which git takes the password from GIT_TOKEN, and no settings from the user."""
+    """Return an environment in which git reads the password from GIT_TOKEN, and ignores the user's settings."""
     kept = {name: value for name, value in plain_environment(environ).items() if name not in _UNSET}
     count = kept.get("GIT_CONFIG_COUNT", "")
     first = int(count) if re.fullmatch("[1-9][0-9]{0,3}", count) else 0  # after the caller's settings

@@ -1,4 +1,4 @@
-"""Find the user's code in a folder: the files that git would commit, without those that a .jobcignore lists.
+"""Find the user's code in a folder: the files that git would commit, except those that a .jobcignore lists.
 
 A .jobcignore has the syntax of a .gitignore and also applies to committed files. Outside a repository, every file is
 code except environments, caches, files that a .gitignore lists, and files with typical names of secrets.
@@ -24,9 +24,9 @@ _PRUNED = frozenset((b".git", b".venv", b"__pycache__"))
 class CodeFiles(NamedTuple):
     """Paths of the code files, relative to the folder and sorted as bytes.
 
-    ignored:       files and whole folders that git ignores but no .jobcignore lists
-    secrets:       files left out because of their names
-    is_repository: whether git decided which files are code
+    ignored:       files and whole folders that git ignores but no .jobcignore lists.
+    secrets:       files omitted because of their names.
+    is_repository: whether git decided which files are code.
     """
 
     paths: list[bytes]
@@ -38,9 +38,9 @@ class CodeFiles(NamedTuple):
 def code_files(root: Path, without: list[Path], scratch: Path, git_timeout_s: float = TIMEOUT_S) -> CodeFiles:
     """Return the code in `root`.
 
-    root:    absolute path without symbolic links
-    without: folders that are not code: artifacts and runs
-    scratch: folder for a temporary repository
+    root:    absolute path without symbolic links.
+    without: folders that are not code: artifacts and runs.
+    scratch: folder for a temporary repository.
     Raises Failure if git fails.
     """
     return _Search(root, without, scratch, git_timeout_s).files()
@@ -95,7 +95,7 @@ class _Search:
         return [os.fsdecode(path) for path in sorted({path.rstrip(b"/") for path in ignored} - of_jobcignore)]
 
     def _plain(self) -> tuple[list[bytes], list[str]]:
-        """Return every file, link and empty folder that may be code, and the files left out because of their names."""
+        """Return every file, link and empty folder that may be code, and the files omitted because of their names."""
         found: list[bytes] = []
         secrets: list[bytes] = []
         for folder, is_empty, names in self._walk(self._unreadable):
@@ -118,7 +118,7 @@ class _Search:
         return any(name in names for _, _, names in self._walk(None))
 
     def _walk(self, on_error: Callable[[OSError], None] | None) -> Iterator[tuple[bytes, bool, list[bytes]]]:
-        """Yield each folder that may hold code, whether it is empty, and the names of its files and links."""
+        """Yield each folder that may contain code, whether it is empty, and the names of its files and links."""
         for folder, folders, files in os.walk(os.fsencode(self.root), onerror=on_error):
             is_empty = not folders and not files
             links = [name for name in folders if os.path.islink(os.path.join(folder, name))]

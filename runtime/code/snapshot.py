@@ -1,14 +1,14 @@
-"""Copy the user's code into a run, where ranks run it and may write, and link entries that git ignores, such as data/.
+"""Copy the user's code into a run, where the ranks run and may write, and link entries that git ignores, such as data/.
 
-Usage  jobctl snapshot ROOT --run RUN --runs RUNS --project PROJECT --max-bytes N [--script FILE] [--linked]
+Usage: jobctl snapshot ROOT --run RUN --runs RUNS --project PROJECT --max-bytes N [--script FILE] [--linked]
          ROOT         folder of the code
          --runs       folder of the job's runs; its parent, the run root of all jobs, is not copied
-         --project    folder that holds artifacts/
+         --project    folder that contains artifacts/
          --script     what the ranks run, relative to ROOT: it must be in the copy
          --linked     the nodes can access ROOT: link the files and folders that git ignores
-Out    RUN/code, where an earlier copy keeps files that ranks wrote; on stderr, what was copied, linked and left out,
-       because jobctl submit's stdout is for programs
-Exit   0; 65 if the user must change the code or its settings; 1 if the code cannot be copied
+Out:   RUN/code, where an earlier copy keeps files that ranks wrote; on stderr (jobctl submit's stdout is for programs),
+       what was copied, linked and omitted.
+Exit:  0; 65 if the user must change the code or its settings; 1 if the code cannot be copied.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class _Copy:
             ) from error
 
     def _open_earlier(self) -> None:
-        """Make an earlier copy writable, and remove its links to the project, because those lead to the originals."""
+        """Make an earlier copy writable, and remove its links to the project, because they lead to the originals."""
         for folder, folders, files in os.walk(self.folder):
             for name in [".", *folders, *files]:
                 path = os.path.join(folder, name)
@@ -194,11 +194,11 @@ class _Links:
             self.linked.append(name)
 
     def _holds_runs(self, folder: Path) -> bool:
-        """Return whether the folder would contain itself through a link to it."""
+        """Return whether a link to the folder would make the run contain itself."""
         return folder in (self.runs, *self.runs.parents, *self.artifacts.parents)
 
     def line(self, copied: int) -> str:
-        """Return what was copied, linked and left out, in 80 columns if possible; "" if everything was copied."""
+        """Return what was copied, linked and omitted, in 80 columns if possible; "" if everything was copied."""
         if not self.linked and not self.left_out:
             return ""
         for most in (3, 2, 1):
@@ -276,7 +276,7 @@ def _first_folders(folder: str | Path) -> list[str]:
 
 
 def _short_list(names: list[str], most: int) -> str:
-    """Return the first `most` names, quoted and cut to 16 characters, and how many more there are."""
+    """Return the first `most` names, quoted and truncated to 16 characters, and how many more there are."""
     quoted = [shell_word(name) for name in names[:most]]
     shown = [name if len(name) <= NAME_WIDTH else f"{name[: NAME_WIDTH - 1]}…" for name in quoted]
     more = f" and {len(names) - most} more" if len(names) > most else ""

@@ -1,11 +1,11 @@
 """`jobctl container [RANK] [PAYLOAD] [COMMAND…]`: run launch.sh again, inside the job's container.
 
-In   the container in .jobc/job.json; the node's environment after its modules were loaded; the project as the working
-     directory. All of jobc runs inside the container, including the supervisor and the verbs.
-Out  this process becomes `docker run` or `apptainer exec`. launch.sh sees JOBC_INSIDE: 1 if a preflight check failed
+In:  the container in .jobc/job.json; the node's environment after its modules were loaded; the project as the working
+     directory. All of jobc's programs run inside the container, including the supervisor.
+Out: this process becomes `docker run` or `apptainer exec`. launch.sh sees JOBC_INSIDE: 1 if a preflight check failed
      outside, else 0; and JOBC_STARTER, the `PID START_TICKS` of this process: supervise.py ends the node when this
-     process is gone
-Exit 65 if the image does not start; 1 if this node's container is already running
+     process is gone.
+Exit: 65 if the image does not start; 1 if this node's container is already running.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .container_node import ContainerNode
 
 
 def main(argv: list[str]) -> int:
-    """Enter the container. Return an exit code if that fails, or if payload check has no image to check in."""
+    """Enter the container. Return an exit code if that fails, or if the payload is `check` and the image is missing."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # so that Ctrl-C during `docker pull` prints no traceback
     artifact = Path(os.path.realpath(sys.argv[0])).parent
@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
         environ.update(JOBC_INSIDE=str(int(failed)), JOBC_STARTER=f"{os.getpid()} {start_ticks(os.getpid())}")
         command = ContainerNode(artifact, settings, environ, payload).command()
     except NodeFailure as failure:
-        if payload == "preflight":  # nothing can be checked inside
+        if payload == "preflight":  # nothing can be checked inside the container
             report(environ, "check", failure)
             return CRASHED
         return report(environ, payload, failure)

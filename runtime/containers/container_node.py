@@ -1,7 +1,7 @@
-"""Find the image and folders for a node whose job runs in a Docker or Apptainer container.
+"""Find the image and the folders of a node whose job runs in a Docker or Apptainer container.
 
-In   the node's settings and environment, and launch.sh's payload
-Out  the command that starts bash in the container, once the image is known to start; or NodeFailure
+In:  the node's settings and environment, and launch.sh's payload.
+Out: the command that starts bash in the container, once the image is known to start; or NodeFailure.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .container_runtimes import (
 
 
 class ContainerNode:
-    """One node that enters its container."""
+    """A node that enters its container."""
 
     def __init__(self, artifact: Path, settings: NodeSettings, environ: dict[str, str], payload: str) -> None:
         """environ: the container's environment, including the secrets"""
@@ -46,8 +46,8 @@ class ContainerNode:
         self.project = environ.get("JOBC_PROJECT") or os.getcwd()
 
     def command(self) -> list[str] | None:
-        """Return the command that starts bash in the container; bash's arguments follow. None if payload check lacks an
-        image to check in.
+        """Return the command that starts bash in the container; bash's arguments follow. None if the payload is `check`
+        and the image is missing.
 
         Raises NodeFailure.
         """
@@ -67,8 +67,8 @@ class ContainerNode:
         return [*options, *start]
 
     def _new_name(self) -> str:
-        """Return the name of this node's training container, so that there is only one, even without file locks.
-        Raises LiveNode.
+        """Return the name of this node's training container. The name ensures that there is only one, even without file
+        locks. Raises LiveNode.
         """
         name = container_name(self.environ)
         self._run("docker", "rm", "--", name)  # removes a container that has ended, not one that is running
@@ -100,7 +100,7 @@ class ContainerNode:
         if self._run("docker", "image", "inspect", image).returncode == 0:
             return True
         if self.payload == "check":
-            return False  # the start pulls it, and prints that this takes time
+            return False  # the start pulls the image, and prints that this takes time
         print(f"jobc: {self.host} is pulling the image {image}", file=sys.stderr, flush=True)
         done = self._run("docker", "pull", "--quiet", image)
         if done.returncode != 0:

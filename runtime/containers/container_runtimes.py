@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-# Variables that a container gets if they are set outside, in addition to the job's secrets.
+# Variables that are passed to a container if they are set outside, in addition to the job's secrets.
 PASSED = (
     "JOBC_*", "SLURM_*", "NCCL_*", "RCCL_*", "TORCH_*", "UCX_*", "FI_*", "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
     "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "HOME", "USER", "LOGNAME", "TMPDIR", "TERM", "LANG", "LC_ALL", "TZ",
@@ -24,7 +24,9 @@ _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Devices(NamedTuple):
-    """This node's devices that the container gets. rocm_groups: the AMD devices' group IDs; () if there are none"""
+    """This node's devices that the container can access. rocm_groups: the AMD devices' group IDs; () if there are
+    none
+    """
 
     nvidia: bool = False
     rocm_groups: tuple[int, ...] = ()
@@ -42,8 +44,8 @@ class User(NamedTuple):
 class Container(NamedTuple):
     """One start of an image.
 
-    image: name for Docker; path or URL for Apptainer; mounts: values for --mount; variables: names to pass
-    options: words from container.options; shm_bytes: size of /dev/shm, None for the host's
+    image: name for Docker; path or URL for Apptainer; mounts: values for --mount; variables: names to pass.
+    options: words from container.options; shm_bytes: size of /dev/shm, None for the host's.
     """
 
     image: str
@@ -65,7 +67,7 @@ def bind_mount(source: str, target: str, read_only: bool) -> str:
 
 
 def passed_variables(names: Iterable[str], secrets: Iterable[str]) -> tuple[str, ...]:
-    """Return the sorted names of the variables that the container gets. secrets: names that the job adds"""
+    """Return the sorted names of the variables that are passed to the container. secrets: names that the job adds"""
     added = set(secrets)
     valid = filter(_VARIABLE.fullmatch, names)
     return tuple(sorted(n for n in valid if n in added or any(fnmatchcase(n, pattern) for pattern in PASSED)))
@@ -137,7 +139,7 @@ def docker_start(container: Container) -> list[str]:
 
 def apptainer_options(container: Container, program: str) -> list[str]:
     """Return the command up to the image. program: path of apptainer or singularity"""
-    words = [program, "exec", "--cleanenv", "--no-eval"]  # else a shell would expand the variables' values
+    words = [program, "exec", "--cleanenv", "--no-eval"]  # otherwise, a shell would expand the variables' values
     words += [f"--pwd={container.workdir}", *(f"--mount={value}" for value in container.mounts)]
     if container.devices.nvidia:
         words.append("--nv")

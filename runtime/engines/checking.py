@@ -57,7 +57,7 @@ def checking_engine(engine: Engine) -> CheckingEngine:
 def become_shell(place: Place, named: str, node: int, command: Sequence[str]) -> NoReturn:
     """Replace this program with the command, or a shell, on this machine. Raises Failure.
 
-    named: run whose code is used; "" for the newest run, or your current code if there is none
+    named: run whose code is used; "" for the newest run, or your current code if there is none.
     """
     run = place.choose_run(named) if named or place.has_runs() else None
     folder = "" if run is None else str(run.path)

@@ -1,8 +1,8 @@
 """Base class of engines, for jobs whose supervisors write to a run folder that this machine can access.
 
 Other backends have a file backends/NAME/engine.py, whose ENGINE is a subclass.
-In   Job: the artifact's settings (.jobc/job.json); Run: a run folder
-Out  a run's State and lines about its nodes, for the verbs; signals for stop
+In:  Job: the artifact's settings (.jobc/job.json); Run: a run folder.
+Out: a run's State and lines about its nodes, for the verbs; signals for stop.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ ASK_S = 60  # timeout of an engine's client
 
 
 class State(NamedTuple):
-    """State of a run.
+    """The state of a run.
 
-    name: not started, queued, starting, live, stopping, done, stopped, preempted, failed, gone or unknown
-    text: the state in words, with details
-    exit_code: the job's exit code, once it has ended; reason: why it ended this way, or why its state is unknown
+    name: not started, queued, starting, live, stopping, done, stopped, preempted, failed, gone or unknown.
+    text: the state in words, with details.
+    exit_code: the job's exit code, once it has ended; reason: why it ended this way, or why its state is unknown.
     """
 
     name: str
@@ -70,9 +70,9 @@ class Job:
     def __init__(
         self, name: str, artifact: Path, runs: Path, settings: dict[str, Any], is_elsewhere: bool = False
     ) -> None:
-        """is_elsewhere: whether the runs are outside the artifact's default run root
+        """is_elsewhere: whether the runs are outside the artifact's default run root.
 
-        project: folder to which the spec's relative paths refer; set by Place
+        project: folder to which the spec's relative paths refer; set by Place.
         """
         self.project = ""
         self.name, self.artifact, self.runs, self.settings = name, artifact, runs, settings
@@ -96,7 +96,7 @@ class Engine:
 
     def engine_of(self, run: Run) -> Engine:
         """Return the engine for a run of another job on this backend, such as a sweep's point. The new engine shares
-        the answers that this one got from prepare().
+        what prepare() has learned from the engine's client.
         """
         artifact = run.path / f"artifact/{run.attempt}"
         job = Job(run.path.parent.name, artifact, run.path.parent, settings(artifact / JOB_FILE))
@@ -171,13 +171,15 @@ class Engine:
             return f"node {first['node']}: {first['reason']}"
         if state.is_live or not run.nodes() or state.exit_code is None:
             return ""
-        # after a stop, report only a kill: work since the last checkpoint is lost
+        # after a stop, report only a kill, because work since the last checkpoint is lost
         if state.exit_code not in (DONE, INTERRUPTED) or ": killed, " in state.reason:
             return state.reason
         return ""
 
     def failure_lines(self, run: Run) -> list[str]:
-        """Return the end of the log of the rank that failed first, if only the engine has it here."""
+        """Return the end of the log of the rank that failed first, if only the engine can provide it on this
+        machine.
+        """
         return []
 
     def resume_command(self, run: Run, state: State) -> str:
@@ -224,8 +226,8 @@ class Engine:
         return [("TERM", self.grace_s + 10), ("QUIT", 15), ("KILL", 15)]
 
     def mark_stopped(self, run: Run) -> None:
-        """Write the stop mark where the nodes look. This comes before any signal, because a node could otherwise
-        mistake the stop for a preemption. Raises Failure.
+        """Write the stop mark where the nodes look for it. Called before any signal is sent, because a node could
+        otherwise mistake the stop for a preemption. Raises Failure.
         """
         self.write_stop_mark(run.path)
 
@@ -239,7 +241,7 @@ class Engine:
 
     # ---- removing old runs (verbs/clean.py)
 
-    has_files_here = True  # run folders hold the runs' files, with checkpoints; False: only records
+    has_files_here = True  # run folders contain the runs' files, including checkpoints; False: only records
 
     def folders(self, run: Run) -> list[Run]:
         """Return the run folders that are removed together."""
@@ -259,7 +261,7 @@ class Engine:
         return engine.why_it_stays(run)
 
     def remove_stored(self, run: Run) -> bool:
-        """Remove what a run has outside its folder here. If that fails, print why and return False."""
+        """Remove a run's files that are not in its local folder. If that fails, print why and return False."""
         if secrets_of(run.path).is_dir():  # its nodes did not end normally
             self.fetch("secrets", [run])
             forget_secrets(run.path)
@@ -271,10 +273,10 @@ class Engine:
     # ---- helpers
 
     def fetch(self, what: str, runs: Sequence[Run]) -> None:
-        """Copy files from the hosts to the run folders here if each host has run folders of its own.
+        """Copy files from the hosts to the local run folders, if each host has its own run folders.
 
         what: state; news (state of all nodes, with the last steps); the name of a log, node_*.log for all nodes;
-            or secrets, which deletes the secrets on the hosts
+            or secrets, which deletes the secrets on the hosts.
         """
 
     def state_now(self, run: Run) -> State:
@@ -312,7 +314,7 @@ class Engine:
     ) -> Answer:
         """Run one of the engine's clients and return its output; exit code 127 if it is missing, 124 if it hangs.
 
-        text: the client's input; environment: variables added to the inherited ones
+        text: the client's input; environment: variables added to the inherited ones.
         """
         try:
             environ = {**inherited, **(environment or {})}

@@ -1,4 +1,4 @@
-"""Shell commands for hosts that have no jobc files yet. Each is run as `sh -c COMMAND ARGUMENT…`."""
+"""Shell commands for hosts that have no jobc files yet. Each command is run as `sh -c COMMAND ARGUMENT…`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ cd -- "$run"
 rm -rf -- "$new"
 """  # noqa: E501
 
-# RUN MARK ATTEMPT: remove the run if nothing was started in it before this attempt; otherwise, remove only the attempt
+# RUN MARK ATTEMPT: remove the run if nothing was started in it before this attempt; otherwise, only the attempt
 REMOVE = r"""
 if [ -e "$0/state/mirror" ] || [ "$(cksum 2>/dev/null <"$0/state/run")" != "$1" ]; then exit 0; fi
 if [ "$2" = 0 ]; then gone=$0; else gone=$0/artifact/$2; fi

@@ -1,8 +1,8 @@
-"""Send a run to its hosts. Each host has run folders of its own at the same path (storage.run=node).
+"""Send a run to its hosts, each of which has its own run folders at the same path (storage.run=node).
 
-In   a run folder here, marked with state/mirror. It is never sent to itself, because this machine may be one of the
-     hosts
-Out  the run folder on each host, with the attempt, the code and the secrets; or the hosts' worst exit code
+In:  a local run folder, marked with state/mirror. The folder is never sent to itself, although this machine may be
+     one of the hosts.
+Out: the run folder on each host, with the attempt, the code and the secrets; or the hosts' worst exit code.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class HostCopies:
             self.client.each(self.hosts, lambda host, _: self.client.run_on(host, words, _drop))
 
     def forget_secrets(self) -> None:
-        """Remove the run's secrets, here and on its hosts."""
+        """Remove the run's secrets from this machine and its hosts."""
         folder = secrets_of(self.run.path)
         if not folder.is_dir():
             return
@@ -85,8 +85,8 @@ class HostCopies:
                 file.write(f"{self.hosts[0].name}\n")
 
     def _send_code(self, host: Host, say: Say) -> int:
-        """Send the code by rsync, into a folder used only by this run. Files that the host's last run already has are
-        copied there, not linked, because a script may write to its copy.
+        """Send the code by rsync, into a folder used only by this run. Files that are already in the host's last run
+        are copied there, not linked, because a script may write to its copy.
         """
         run = str(self.run.path)
         if shutil.which("rsync") is None:
@@ -127,12 +127,16 @@ def require_checkpoints(run: Run, hosts: Sequence[Host]) -> None:
 
 
 def is_mirror(run: Run) -> bool:
-    """Return whether the run was sent from this folder. Another user's folder is only read: its files may be links."""
+    """Return whether the run was sent from this folder. Another user's folder is only read, because its files may be
+    links.
+    """
     return os.path.lexists(run.path / _MARK) and run.is_mine
 
 
 def checksum(run: Run) -> str:
-    """Return what distinguishes the run from another run with the same ID, as printed by `cksum <state/run`."""
+    """Return a checksum that distinguishes the run from another run with the same ID, as printed by `cksum
+    <state/run`.
+    """
     content = (run.path / "state/run").read_bytes()
     return f"{cksum(content)} {len(content)}"
 

@@ -1,7 +1,7 @@
-"""Copy a run's state, last steps and logs from its hosts to the folder here (storage.run=node).
+"""Copy a run's state, last steps and logs from its hosts to the local folder (storage.run=node).
 
-In   data from the hosts (untrusted): archives of small files, and new parts of logs
-Out  the run folder here, as if all nodes wrote to it, with times by this machine's clock
+In:  data from the hosts (untrusted): archives of small files, and new parts of logs.
+Out: the local run folder, as if all nodes wrote to it, with times by this machine's clock.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .hosts import Client, Host, hosts_of
 
 MOST_BYTES = 1 << 20  # of an archive with three small files
 BLOCK = 1 << 16
-ALL_NODES = "node_*.log"  # stands for all nodes' logs
+ALL_NODES = "node_*.log"  # represents all nodes' logs
 _LOG = re.compile(r"(node|rank)_([0-9]{1,9})[.]log")
 
 
@@ -140,7 +140,7 @@ class HostNews:
                         block = process.stdout.read(BLOCK)
 
     def _each(self, hosts: Sequence[Host], action: Callable[[Host], None]) -> None:
-        """Call the action for each host. A host whose answer is missing or cannot be stored changes nothing."""
+        """Call the action for each host. Hosts that do not respond, or whose response cannot be stored, are skipped."""
 
         def quietly(host: Host, _: object) -> int:
             with contextlib.suppress(OSError, OverflowError, ValueError):  # the last two: invalid digits of a time
@@ -211,5 +211,5 @@ def _size(path: Path) -> int:
 
 
 def _lingers(node: Node) -> bool:
-    """Return whether a node has ended but does not know yet how all the others ended."""
+    """Return whether a node has ended but is still waiting to learn how all the others ended."""
     return node.keys.get("lingers") == "yes"

@@ -1,8 +1,8 @@
 """Run commands on a run's hosts, with ssh, pdsh or clush (ClusterShell); or on this machine, once for each node.
 
-In   the artifact's settings (.jobc/job.json, key hosts): client, ssh_command, fanout; the run's hosts.txt (untrusted)
-Out  the commands' output as lines `HOST: line`, and their worst exit code
-Source ssh(1) of OpenSSH 9.2, pdsh(1) 2.34, clush(1) of ClusterShell 1.9
+In:  the artifact's settings (.jobc/job.json, key hosts): client, ssh_command, fanout; the run's hosts.txt (untrusted).
+Out: the commands' output as lines `HOST: line`, and their worst exit code.
+Source: ssh(1) of OpenSSH 9.2, pdsh(1) 2.34, clush(1) of ClusterShell 1.9.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Client:
     ) -> int:
         """Run a command on every host, print its output, and return the worst exit code.
 
-        words: HOST stands for the host's name; say: prints to stdout by default
+        words: HOST is replaced by the host's name; say: prints to stdout by default.
         """
 
         def on_host(host: Host, say_of: Say) -> int:
@@ -115,7 +115,7 @@ class Client:
         """Yield a process whose output is that of the command on the host, without the output of the host's start-up
         files. The process is ended on exit. Raises OSError.
 
-        say: prints the lines of its stderr, which are otherwise dropped
+        say: prints the lines of its stderr, which are otherwise dropped.
         """
         command = self.command(host, [*_AFTER_BEGINS, *words])
         with tempfile.TemporaryFile() as errors:
@@ -133,7 +133,7 @@ class Client:
 
 
 class Pdsh(Client):
-    """pdsh reads the hosts from its input. It replaces %h itself, so any other % is doubled."""
+    """pdsh reads the hosts from its input. pdsh replaces %h itself, so any other % is doubled."""
 
     def run(
         self, hosts: Sequence[Host], words: Sequence[str], say: Say | None = None, timeout_s: float | None = None
@@ -147,7 +147,7 @@ class Pdsh(Client):
 
 
 class Clush(Pdsh):
-    """clush also reads the hosts from its input, and with -n does not pass this input on. Its `exec` worker runs a
+    """clush also reads the hosts from its input, and with -n does not pass this input on. clush's `exec` worker runs a
     shell command on this machine and replaces %host in it, so every other % must be doubled.
     """
 
@@ -184,7 +184,9 @@ class Here(Client):
 
 
 class _Processes:
-    """The programs that a client is running, so that all can be ended. attempt: increases each time they are ended"""
+    """The programs that a client is running, so that all of them can be ended. attempt: increases each time they are
+    ended
+    """
 
     def __init__(self) -> None:
         self.attempt = 0
@@ -241,7 +243,7 @@ class _Processes:
 
 @contextlib.contextmanager
 def _fed(process: subprocess.Popen[bytes], feed: Feed | None) -> Iterator[None]:
-    """Write to a program's input while its output is being read."""
+    """Write to a program's stdin while its output is being read."""
     if feed is None:
         yield
         return
@@ -252,7 +254,9 @@ def _fed(process: subprocess.Popen[bytes], feed: Feed | None) -> Iterator[None]:
 
 
 def _kill_after(process: subprocess.Popen[bytes], timeout_s: float | None) -> Callable[[], bool]:
-    """Kill a program that runs too long. Return a function that stops the clock and returns whether time ran out."""
+    """Kill a program that exceeds the timeout. Return a function that stops the clock and returns whether time ran
+    out.
+    """
     timer = threading.Timer(timeout_s or 0, process.kill)
     timer.daemon = True
     if timeout_s is not None:

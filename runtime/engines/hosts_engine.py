@@ -1,7 +1,7 @@
 """Engine for backends whose nodes are listed hosts, or addresses of this machine: ssh, pdsh, accelerate, local.
 
-In   the artifact's settings (.jobc/job.json: hosts, storage, code, secrets, procs, gpus) and its hosts.txt
-Out  nodes started by `jobctl task` on each host, under supervisors that need neither the connection nor this machine
+In:  the artifact's settings (.jobc/job.json: hosts, storage, code, secrets, procs, gpus) and its hosts.txt.
+Out: nodes started by `jobctl task` on each host, under supervisors that need neither the connection nor this machine.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ LOOK_S = 0.3  # pause between checks of whether node 0 has reported its rendezvo
 
 
 class HostsEngine(CheckingEngine):
-    """One node on each host."""
+    """Engine for a job with one node on each host."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         self.client = client_of(job.settings)
-        self.has_copies = job.settings.get("storage") == "node"  # each host has run folders of its own
+        self.has_copies = job.settings.get("storage") == "node"  # each host has its own run folders
         self.sees_ranks = not self.has_copies
         self.live_every_s = 3 if self.has_copies else 1
 
@@ -81,7 +81,9 @@ class HostsEngine(CheckingEngine):
         return hosts
 
     def sees_code(self, folder: Path, new: NewRun) -> bool:
-        """Return whether the nodes can access the folder: they are here, or it is on the run's file system."""
+        """Return whether the nodes can access the folder: either they are on this machine, or it is on the run's file
+        system.
+        """
         return isinstance(self.client, Here) or (not self.has_copies and super().sees_code(folder, new))
 
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
@@ -99,7 +101,7 @@ class HostsEngine(CheckingEngine):
             new.keep()
         try:
             code = self.run_task(new, "start", to_stderr)
-            copies.forget_secrets()  # every node that is up has read them
+            copies.forget_secrets()  # every running node has read them
         except BaseException as error:
             self._end(run, "TERM", "QUIT")
             if isinstance(error, KeyboardInterrupt):
@@ -172,7 +174,7 @@ class HostsEngine(CheckingEngine):
     def task(self, run: Run | None, attempt: int | None, *words: str, copy: Path | None = None) -> list[str]:
         """Return the command that runs an attempt's `jobctl task` on a host, whatever the host's login shell.
 
-        copy: path of the artifact copy to use, if not the attempt's
+        copy: path of the artifact copy to use, if not the attempt's.
         """
         why = host_commands.WHY_UNSEEN_COPY if self.has_copies else host_commands.WHY_UNSEEN
         folder = "" if run is None else str(run.path)
@@ -185,7 +187,7 @@ class HostsEngine(CheckingEngine):
 
         def stop(number: int, frame: FrameType | None) -> None:
             interrupts.append(number)
-            threading.Thread(target=self._end, args=(run, "TERM")).start()  # the run's last output is wanted
+            threading.Thread(target=self._end, args=(run, "TERM")).start()  # so that the run's last output is printed
 
         previous = signal.signal(signal.SIGINT, stop)
         try:
@@ -204,7 +206,7 @@ class HostsEngine(CheckingEngine):
 
     def smoke(self, place: Place) -> int:
         hosts = self.hosts()
-        if self.client.run(hosts, ["true"], to_stderr):  # the nodes would wait for a host that cannot be reached
+        if self.client.run(hosts, ["true"], to_stderr):  # otherwise, the nodes would wait for an unreachable host
             raise Failure(f"not all of the {len(hosts)} hosts respond", "jobctl preflight checks each host")
         with self._trial(place) as new:
             code = self.run_task(new, "smoke", to_stdout)
@@ -232,7 +234,9 @@ class HostsEngine(CheckingEngine):
 
     @contextlib.contextmanager
     def _trial(self, place: Place) -> Iterator[NewRun]:
-        """Yield a temporary run for the hosts. It is removed from hosts that share nothing, even if preserved."""
+        """Yield a temporary run for the hosts. On hosts that share nothing, the run is removed even if it is preserved
+        on this machine.
+        """
         with temporary_run(place, self, place.job.runs) as new, self.prepared(new) as copies:
             self.send(new, copies)
             yield new
@@ -243,7 +247,7 @@ class HostsEngine(CheckingEngine):
         return len(self._shell_place(place, named)[1])
 
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
-        """Become the command on a host: beside the named or live run, or with the newest run's code."""
+        """Replace this program with the command on a host: in the named or live run, or with the newest run's code."""
         run, hosts, copy = self._shell_place(place, named)
         attempt = run.attempt if run is not None and copy != place.artifact else 0
         words = self.task(run, attempt, str(node), "shell", *command, copy=copy)

@@ -1,7 +1,7 @@
 """Find an artifact's job, its run root, and its runs.
 
-In   jobctl's folder with .jobc/job.json; JOBC_RUN_ROOT; the working directory if the artifact was moved
-Out  Job, Run; or Failure
+In:  jobctl's folder with .jobc/job.json; JOBC_RUN_ROOT; the working directory if the artifact was moved.
+Out: Job, Run; or Failure.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Place:
         name, root = self.settings.get("job"), self.settings.get("runs")
         if not isinstance(name, str) or not isinstance(root, str):
             raise Failure(f"{self.artifact / JOB_FILE} does not describe a job", "compile the job again")
-        own_run = self.artifact.parent.parent  # this is RUN/artifact/ATTEMPT
+        own_run = self.artifact.parent.parent  # the artifact is RUN/artifact/ATTEMPT
         self.own_run = Run(own_run) if sweep is None and os.path.isfile(own_run / "state/run") else None
         self.is_moved = False
         self.project: Path = self._project() if sweep is None else sweep.project
@@ -117,7 +117,7 @@ class Place:
         return list_runs(self.job.runs)
 
     def has_runs(self) -> bool:
-        """Return whether this artifact is in a run, or this user has any run of the job."""
+        """Return whether this artifact is in a run, or this user has any runs of the job."""
         return self.own_run is not None or any(run.is_mine for run in self.list_runs())
 
     def choose_run(self, named: str) -> Run:

@@ -1,7 +1,7 @@
-"""Lines in `status` about a live run: how far rank 0 has started if it reports no steps, and possible hangs; and why a
-run may not be removed yet.
+"""Lines in `status` about a live run: how far rank 0's start has progressed if it reports no steps, and possible hangs.
+Also, why a run may not be removed yet.
 
-In   the state files of the nodes and of rank 0. They are untrusted, so only their numbers are used
+In:  the state files of the nodes and of rank 0, which are untrusted, so only their numbers are used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..system.values import number, read_keys
 if TYPE_CHECKING:
     from .engine import State
 
-LONG_SILENT_S = 86400  # after this, the supervisor is dead; earlier, it may only have lost the storage
+LONG_SILENT_S = 86400  # after this time, the supervisor is dead; before, it may only have lost access to the storage
 
 
 def live_notes(run: Run, sees_ranks: bool) -> Iterator[str]:
@@ -30,7 +30,9 @@ def live_notes(run: Run, sees_ranks: bool) -> Iterator[str]:
 
 
 def _start(run: Run, sees_ranks: bool) -> Iterator[str]:
-    """Yield when rank 0 started and when it first printed. The rendezvous inside the program cannot be observed."""
+    """Yield when rank 0 started and when it first printed something. The rendezvous inside the program cannot be
+    observed.
+    """
     keys = read_keys(run.path / "state/rank_00")
     began = number(keys.get("began", "")) if number(keys.get("attempt", "")) == run.attempt else None
     if began is None:
@@ -45,7 +47,9 @@ def _start(run: Run, sees_ranks: bool) -> Iterator[str]:
 
 
 def _hang(nodes: list[Node]) -> Iterator[str]:
-    """Yield which ranks may be hung. All running ranks must be idle, as one may be waiting for another node's ranks."""
+    """Yield which ranks may be hung. All running ranks must be idle, because one may be waiting for another node's
+    ranks.
+    """
     live = [node for node in nodes if node.ended is None]
     since = [node.idle_since for node in live if node.idle_since is not None]
     if not live or len(since) < len(live):
@@ -66,7 +70,9 @@ def _numbers(text: str) -> list[int]:
 
 
 def why_it_may_run(run: Run, state: State) -> str:
-    """Return why a run may still be running; "" if all its nodes have certainly ended. If in doubt, it may."""
+    """Return why a run may still be running; "" if all its nodes have certainly ended. If in doubt, the run counts as
+    running.
+    """
     if state.name == "unknown":
         return state.reason or state.text
     statuses = [(node, node.status(machine(), partial(run.silent_s, node))) for node in run.nodes()]

@@ -1,9 +1,10 @@
 """Print the logs in a run folder: one log unchanged, or all nodes' logs merged by time; and the first failure.
 
-In   RUN/logs/node_NN.log and rank_NN.log; .node_NN.times, lines `SECONDS OFFSET` (node_log.py); RUN/exit/ATTEMPT/first
-Out  the logs' bytes, unchanged, on stdout; with several nodes, each line begins with `node N  | `
+In:  RUN/logs/node_NN.log and rank_NN.log; .node_NN.times, lines `SECONDS OFFSET` (node_log.py); RUN/exit/ATTEMPT/first.
+Out: the logs' bytes, unchanged, on stdout; with several nodes, each line begins with `node N  | `
 
-Logs are streamed: memory holds one piece of a line per log. A log can be a link, or can be truncated at any time.
+Logs are streamed, with only one piece of a line per log in memory. A log can be a link, or can be truncated at any
+time.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ _TRACEBACK = b"Traceback (most recent call last)"
 
 
 class LogRequest(NamedTuple):
-    """Which logs to print. node and rank: both None = all nodes; tail: number of existing lines to print, None = all
+    """Which logs to print. node and rank: both None = all nodes; tail: number of existing lines to print, None = all.
 
-    new_attempt: whether to skip the output of earlier attempts
+    new_attempt: whether to skip the output of earlier attempts.
     """
 
     node: int | None = None
@@ -200,7 +201,7 @@ def print_first_failure(run: Run, failure: Mapping[str, str]) -> None:
     out = sys.stdout.buffer
     lines = _failure_lines(run.path / "logs" / name, _header(run.attempt))
     title = f"jobc: node {failure['node']} failed first: {failure['reason']}"
-    if not lines:  # it had not written to its own log yet
+    if not lines:  # the node had not written to its own log yet
         out.write(f"{title}\n".encode())
     else:
         out.write(f"{title}; the end of logs/{name}:\n".encode())
@@ -210,7 +211,9 @@ def print_first_failure(run: Run, failure: Mapping[str, str]) -> None:
 
 
 def _last_position(path: Path, size: int, text: bytes) -> int:
-    """Return where the text occurs last in a file's first `size` bytes; `size` if it does not. Raises Unreadable."""
+    """Return where the text last occurs in a file's first `size` bytes; `size` if it does not occur. Raises
+    Unreadable.
+    """
     end = size
     while end > 0:
         start = max(0, end - FAILURE_BYTES)

@@ -1,8 +1,8 @@
-"""Create a run folder, or a run's next attempt. If the program ends before keep() is called, all of it is removed.
+"""Create a run folder, or a run's next attempt. If the program ends before keep() is called, everything is removed.
 
-In   a Place; for the next attempt, also a Run that continued_run() has checked
-Out  RUN/artifact/ATTEMPT (a read-only copy of the artifact, or a link to an earlier one), RUN/state/run, RUN/logs,
-     RUN/control; or Failure, with nothing created
+In:  a Place; for the next attempt, also a Run that continued_run() has checked.
+Out: RUN/artifact/ATTEMPT (a read-only copy of the artifact, or a link to an earlier one), RUN/state/run, RUN/logs,
+     RUN/control; or Failure, with nothing created.
 
 While RUN/.making exists, the process named in it is creating the run, or was killed before it finished.
 """
@@ -35,18 +35,18 @@ from .jobs import RUN_ID, Place, is_run, require_own
 from .watch import live_runs
 
 MAKING = ".making"
-MOST_TRIES = 5  # to find a run ID that is free
+MOST_TRIES = 5  # attempts to find a free run ID
 SPACE_HINT = "check permissions and free space, or set JOBC_RUN_ROOT to another folder"
 WRITTEN = ("state", "exit", "logs", "metrics", "control", "starts")  # folders to which the next attempt writes
-TORCHRUN_LOGS = "logs/torchrun"  # torchrun creates links in it, and writes to a new folder each time
+TORCHRUN_LOGS = "logs/torchrun"  # torchrun creates links in this folder, and writes to a new subfolder each time
 MODEL_KEYS = ("  model.", "  model:")
 Returned = TypeVar("Returned")
 
 
 class NewRun:
-    """The run that is being created or continued. Use as a context manager.
+    """A run that is being created or continued. Use as a context manager.
 
-    run, attempt: the run's folder and the attempt's number
+    run, attempt: the run's folder and the attempt's number.
     """
 
     def __init__(self, place: Place, engine: Engine, run: Run, attempt: int) -> None:
@@ -89,7 +89,7 @@ class NewRun:
             remove_folder(created)
 
     def describe(self, init_from: str) -> None:
-        """Turn the folder into a run: the last step. init_from: run whose checkpoint it starts from, or ''"""
+        """Complete the folder, which then counts as a run. init_from: run from whose checkpoint it starts, or """ ""
         for name in ("state", "logs", "control"):
             _create_folder(self.run.path / name)
         job = self.place.job.name
@@ -165,9 +165,9 @@ def create_run(place: Place, engine: Engine, run_id: str = "") -> NewRun:
 
 
 def temporary_run(place: Place, engine: Engine, folder: Path | None = None) -> NewRun:
-    """Create a run for a trial. It is removed when the program ends, unless preserve() is called. Raises Failure.
+    """Create a run for a trial. The run is removed when the program ends, unless preserve() is called. Raises Failure.
 
-    folder: where the nodes can access it; default: this user's temporary folder
+    folder: a parent folder that the nodes can access; default: this user's temporary folder.
     """
     parent = folder or Path(os.environ.get("TMPDIR") or "/tmp")
     new = NewRun(place, engine, Run(parent), 0)
@@ -268,7 +268,7 @@ def _record(artifact: Path, name: str) -> list[str]:
 
 
 def _irregular(run: Path) -> str:
-    """Return the path, relative to the run, of something that the next attempt would write to although it is neither a
+    """Return the path, relative to the run, of an entry to which the next attempt would write although it is neither a
     file nor a folder; "" if there is none. A named pipe would block the attempt; through a symbolic link, it could
     write to any of this user's files. In artifact/, jobc's own links count as folders, and no others do.
     """
@@ -300,7 +300,9 @@ def _entries(folder: Path, name: str, depth: int) -> Iterator[tuple[str, int]]:
 
 
 def _live_elsewhere(run: Run) -> str:
-    """Return `, node NN PLACE` for the first node running where its process is not visible; "" if there is none."""
+    """Return `, node NN PLACE` for the first node that is running where its process is not visible; "" if there is
+    none.
+    """
     statuses = run.statuses()
     node = next((node for node in run.nodes() if statuses.get(node.number) == "elsewhere"), None)
     return f", node {node.name} {node.where()}" if node is not None else ""

@@ -1,4 +1,4 @@
-"""A sweep's run that is being created, and its points' runs."""
+"""Create a sweep's run, and its points' runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .starting import StartingEngine, copy_user_code, starting_engine
 
 
 class NewSweep:
-    """A sweep's run that is being created. new: its folder; engine: the backend's"""
+    """A sweep's run that is being created. new: its folder; engine: the backend's engine"""
 
     def __init__(self, place: Place, engine: StartingEngine, new: NewRun, points: Points) -> None:
         self.place, self.engine, self.new, self.points = place, engine, new, points
@@ -44,7 +44,7 @@ class NewSweep:
 
 @contextlib.contextmanager
 def artifact_of_point(place: Place, points: Points, point: Point) -> Iterator[Place]:
-    """Write a point's artifact to a temporary folder, which the caller may remove sooner."""
+    """Write a point's artifact to a temporary folder, which the caller may remove before the program ends."""
     folder = Path(tempfile.mkdtemp(prefix="jobc-point."))
     try:
         write_point(place.artifact, points, point, folder / "point")

@@ -11,7 +11,7 @@ from .log_files import LogRequest, Logs, print_first_failure
 from .watch import Watch
 
 HINT = "try again when the engine responds; jobctl logs without --follow does not query it"
-TICK_S = 0.5  # between checks of the logs
+TICK_S = 0.5  # pause between checks of the logs
 HELD_TICKS = 4  # delay for several nodes' lines, so that the first failure is printed before its consequences
 FIRST_TICKS = 3  # by then, an earlier failure on a slower node has been recorded
 

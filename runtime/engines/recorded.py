@@ -1,7 +1,8 @@
-"""Read a run's state from its folder alone. Without queries to engines or hosts, a thousand runs are read in a moment.
+"""Read a run's state from its folder alone. Without queries to engines or hosts, reading a thousand runs takes only a
+moment.
 
-In   a run folder with its newest attempt's artifact
-Out  State; `submitted` if only the engine or the hosts know the state
+In:  a run folder with its newest attempt's artifact.
+Out: State; `submitted` if only the engine or the hosts know the state.
 """
 
 from __future__ import annotations

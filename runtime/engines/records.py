@@ -1,8 +1,8 @@
 """Base class of engines whose runs are on storage that this machine cannot access (Kubernetes, SkyPilot).
 
-Here, a run folder is a record: the engine's IDs for the job in RUN/state/job_ATTEMPT, the artifact that was sent, and
-what was observed of the job. When the job has ended, the exit code and the reason are added, because engines forget
-them.
+On this machine, a run folder is only a record: the engine's IDs for the job in RUN/state/job_ATTEMPT, the artifact that
+was sent, and what was observed about the job. When the job has ended, the exit code and the reason are added, because
+engines forget them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..system.text import one_line
 from ..system.values import number, numbered, read_keys
 from .engine import Engine, Job, State, ended
 
-# for bash on a node: the run folder is its argument, which may not exist yet
+# for bash on a node, with the run folder, which may not exist yet, as argument
 MARK_ON_NODE = 'mkdir -p -- "$1/control" && touch -- "$1/control/STOP"'
 WAIT_S = 2  # interval between checks of whether an awaited job has ended
 LIVE, ENDED, GONE = "live", "ended", "gone"  # a job's state in its engine; GONE: the engine has forgotten the job
@@ -37,7 +37,7 @@ class Record(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """A run's state as last seen. code, reason: exit code and reason, once the run has ended."""
+    """A run's state as last observed. code, reason: exit code and reason, once the run has ended."""
 
     record: Record | None
     state: str  # LIVE, ENDED, GONE, or "" without a record
@@ -108,7 +108,7 @@ class RecordEngine(Engine):
         if code is not None:
             return Seen(record, ENDED, code, record.keys.get("reason", ""))
         if not run.is_mine:
-            return Seen(record, LIVE)  # never write to the record of another user: the file may be a link
+            return Seen(record, LIVE)  # never write to another user's record, because the file may be a link
         state = self.ask_engine(record)
         if state == ENDED:
             self.keep_evidence(record)

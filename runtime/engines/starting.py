@@ -45,7 +45,7 @@ class StartingEngine(Engine, ABC):
     def start_points(self, sweep: NewSweep, options: argparse.Namespace, words: Sequence[str]) -> int | None:
         """Start the points of a sweep's new run, and return submit's exit code; None: submit starts each point itself.
 
-        options: from add_sweep_arguments(); words: the other options as typed, for each point's jobctl submit
+        options: from add_sweep_arguments(); words: the other options as typed, for each point's jobctl submit.
         """
         return None
 
@@ -64,9 +64,9 @@ class StartingEngine(Engine, ABC):
 
     @abstractmethod
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
-        """Start the attempt, and call new.keep() once it is sure to start. Return submit's exit code.
+        """Start the attempt, and call new.keep() once the start is certain. Return submit's exit code.
 
-        init_from: path of the run whose checkpoint it starts from, or ""
+        init_from: path of the run from whose checkpoint it starts, or "".
         """
 
     def run_environ(self, new: NewRun, init_from: str = "") -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Stop a run whose folder this machine can access: write its stop mark, and signal its supervisors on this machine.
 
-In   a run folder (untrusted)
-Out  control/STOP in the folder; signals to processes that are certainly this run's supervisors
+In:  a run folder (untrusted).
+Out: control/STOP in the folder; signals, sent only to processes that are certainly this run's supervisors.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def write_stop_mark(run: Path) -> None:
 def signal_here(run: Run, name: str, number: int | None = None) -> list[str]:
     """Send a signal to the run's supervisors on this machine. Return a line for each node that is running elsewhere.
 
-    name: TERM, QUIT or KILL; number: rank of the only node to signal; None for all nodes
+    name: TERM, QUIT or KILL; number: rank of the only node to signal; None for all nodes.
     """
     lines = []
     for node in run.nodes():

@@ -1,7 +1,7 @@
 """Engine for a sweep's directory: passes queries and signals on to its points' engines.
 
-In   one of the sweep's runs: RUN_ROOT/NAME+sweep/ID, with points.json in its copy of the artifact
-Out  the sweep's points: point N has the run RUN_ROOT/JOB/ID-N, which may not exist; the state of all points together
+In:  one of the sweep's runs: RUN_ROOT/NAME+sweep/ID, with points.json in its copy of the artifact.
+Out: the sweep's points (point N has the run RUN_ROOT/JOB/ID-N, which may not exist); the state of all points together.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class SweepEngine(Engine):
     """Watches and stops the runs of a sweep and of its points."""
 
     def __init__(self, engine: Engine) -> None:
-        """engine: the backend's"""
+        """engine: the backend's engine"""
         super().__init__(engine.job)
         self.engine = engine
         self.live_every_s, self.stop_every_s = engine.live_every_s, engine.stop_every_s
@@ -93,7 +93,7 @@ class SweepEngine(Engine):
         return self.state(point.run) if point.is_started else State("not started", "not started")
 
     def _state_of_sweep(self, sweep: Run) -> State:
-        """Return the state of all points together: live while one is live, else the worst."""
+        """Return the state of all points together: live while any point is live, else the worst state."""
         try:
             states = [self.state_of(point) for point in self.points(sweep)]
         except Failure as failure:
@@ -126,7 +126,7 @@ class SweepEngine(Engine):
 
     def folders(self, run: Run) -> list[Run]:
         points: list[Run] = []
-        with contextlib.suppress(Failure):  # a run from another version of jobc
+        with contextlib.suppress(Failure):  # the run was created by another version of jobc
             points = self.started(run) if self.is_sweep(run) else []
         return [*points, run]
 

@@ -1,8 +1,8 @@
 """Merge all nodes' results from node_checks.py into one table: failed checks first, equal nodes in one row.
 
-Usage  jobctl table NODE…    the nodes' names in rank order, as on stdin; printed unless a node reports another name
-In     stdin: lines `NODE: RECORD`, with records from node_checks.py; other lines come from a client or a node
-Out    the table; exit code 1 if a check failed or a node's output is incomplete
+Usage: jobctl table NODE…    the nodes' names in rank order, as on stdin; printed unless a node reports another name
+In:    stdin: lines `NODE: RECORD`, with records from node_checks.py; other lines come from a client or a node.
+Out:   the table; exit code 1 if a check failed or a node's output is incomplete.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ..system.text import printable
 
-MOST_NODES_WIDTH = 60  # characters for a list of nodes; the rest is printed as a number
+MOST_NODES_WIDTH = 60  # most characters of a list of nodes; the rest is printed as a number
 NOT_REACHED = re.compile("Could not resolve|not known|No route to host|timed out|Connection refused")
 
 
@@ -49,14 +49,14 @@ class NodeOutput:
 
 
 class Same(NamedTuple):
-    """Values of one property that must be equal on all nodes, by node."""
+    """Values, by node, of a property that must be equal on all nodes."""
 
     hint: str
     values: dict[int, str]
 
 
 class Table:
-    """The rows of all nodes. Add lines in any order, then call lines()."""
+    """The rows of all nodes. Lines may be added in any order before lines() is called."""
 
     def __init__(self, nodes: Iterable[str]) -> None:
         names = [re.sub("^.*@", "", node) for node in nodes]
@@ -89,7 +89,7 @@ class Table:
             output.lines.append(text)
 
     def add_check(self, node: int, level: str, check: str, text: str, hint: str = "", number: str = "") -> None:
-        """Add a result to its row. Good results with a number share one row, with the lowest number."""
+        """Add a result to its row. Successful results with a number share one row, which contains the lowest number."""
         least = _number(number) if level == "ok" else None
         key = (level, check) if least is not None else (level, check, text)
         row = self.rows.setdefault(key, Row(level, check, text, hint))
@@ -115,7 +115,7 @@ class Table:
         return folded([self.outputs[node].name for node in sorted(nodes)])
 
     def lines(self) -> tuple[bool, list[str]]:
-        """Return whether no check failed, and the table's lines."""
+        """Return whether all checks passed, and the table's lines."""
         for node, output in enumerate(self.outputs):
             if not output.ended:
                 why = output.why_missing()
@@ -146,7 +146,7 @@ class Table:
         return not failed, printed
 
     def print(self) -> int:
-        """Print the table. Return 0 if no check failed, else 1."""
+        """Print the table. Return 0 if all checks passed, else 1."""
         good, lines = self.lines()
         sys.stdout.buffer.write("".join(f"{line}\n" for line in lines).encode())
         sys.stdout.flush()

@@ -37,7 +37,7 @@ class Watch:
         return [run for run, state in states if state.is_live]
 
     def wait(self, longest_s: float, pause_s: float) -> list[Run]:
-        """Wait until all runs have ended, for at most longest_s. Return the runs that are still live then."""
+        """Wait at most longest_s until all runs have ended. Return the runs that are still live."""
         until = time.monotonic() + longest_s
         while True:
             live = self.live()
@@ -47,7 +47,9 @@ class Watch:
 
 
 def live_runs(engine: Engine, runs: list[Run]) -> list[str]:
-    """Return the IDs of this user's queued and live runs among the 20 newest. Hosts are asked only about the newest."""
+    """Return the IDs of this user's queued and live runs among the 20 newest. Hosts are queried only about the newest
+    run.
+    """
     newest = [run for run in runs[:MOST_RUNS] if run.is_mine]
     engine.fetch("state", newest[:1])
     engine.prepare(newest)

@@ -1,8 +1,8 @@
 """Choose the rendezvous port on node 0, and pass it to the other nodes through the run folder.
 
-In     JOBC_RUN_ID JOBC_NODES JOBC_NODE_RANK
-Out    the port; the run's state/head, written by node 0; Failure with exit code 71 if the port is in use or node 0
-       writes nothing in time, 69 if a node failed while this one was waiting
+In:    JOBC_RUN_ID JOBC_NODES JOBC_NODE_RANK.
+Out:   the port; the run's state/head, written by node 0; Failure with exit code 71 if the port is in use or node 0
+       writes nothing in time, 69 if a node failed while this one was waiting.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..system.failure import Failure
 CANDIDATES = range(20000, 32000)
 TRIES = 200
 POLL_S = 0.2
-F_OFD_SETLK = 37  # Linux: the lock lasts as long as the process that started the node keeps the file open
+F_OFD_SETLK = 37  # on Linux, the lock lasts as long as the process that started the node keeps the file open
 
 
 def head_port(run: RunFolder, wanted: int, lock: int | None, timeout_s: float) -> int:
@@ -69,7 +69,7 @@ def wait_for_head(run: RunFolder, timeout_s: float) -> int:
     """Wait for node 0 of this attempt to write the port; return it. Raises Failure on timeout or if a node failed."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
-        os.listdir(run.head_state.parent)  # makes a network file system refresh its view
+        os.listdir(run.head_state.parent)  # makes a network file system refresh its cache
         state = read_small(run.head_state)
         if state and state[1].get("attempt") == str(run.attempt):
             return int(state[1]["port"])

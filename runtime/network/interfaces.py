@@ -1,7 +1,7 @@
-"""Query the kernel about this node's network interfaces: their addresses, and which one leads to a host.
+"""Query the kernel about this node's network interfaces: their addresses, and which interface leads to a host.
 
 Needs neither `ip` nor `ifconfig`, which containers often lack, and sends no packets.
-Source rtnetlink(7), route(8)
+Source: rtnetlink(7), route(8).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Configure NCCL and Gloo for this node's network: choose the interface and check the fabric.
 
-In     JOBC_NODE_RANK; variables that are already set stay unchanged
-Out    variables for the ranks; or Lacking, with exit code 65 or 71
-Source NCCL 2.28 user guide, environment variables; RCCL 7 reads the same; torch 2.13 for Gloo; aws-ofi-nccl 1.16
+In:    JOBC_NODE_RANK; variables that are already set stay unchanged.
+Out:   variables for the ranks; or the exception Lacking, with exit code 65 or 71.
+Source: NCCL 2.28 user guide, environment variables; RCCL 7 reads the same; torch 2.13 for Gloo; aws-ofi-nccl 1.16.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def variables(profile: str, interface: str, gpus: int, head: str, timeout_s: flo
 
 
 def wait_for_name(head: str, timeout_s: float) -> None:
-    """Wait until the name resolves or time runs out: if nodes are created for the job, the name appears with node 0."""
+    """Wait until the name resolves or time runs out. If nodes are created for the job, the name does not exist before
+    node 0.
+    """
     start, next_line_s = time.monotonic(), SILENT_S
     while (waited_s := time.monotonic() - start) < timeout_s:
         try:
@@ -118,7 +120,7 @@ def socket_variables(names: str) -> dict[str, str]:
 def fabric_variables(profile: str, interface: str, environ: Mapping[str, str], root: Path = ROOT) -> dict[str, str]:
     """Return the variables that make NCCL use only the profile's fabric. Raises Lacking if this node lacks it.
 
-    root: folder that contains sys, dev and usr
+    root: folder that contains sys, dev and usr.
     """
     if profile == "infiniband":
         return _rdma(profile, "InfiniBand", root)

@@ -1,7 +1,7 @@
 """Wait until a TCP port on another host answers, and report why it does not.
 
-Usage  jobctl reach HOST PORT SECONDS -- COMMAND…      becomes COMMAND once HOST:PORT answers
-Out    a line on stdout every ten seconds; exit 71 and one line on stderr if there is no answer in time
+Usage: jobctl reach HOST PORT SECONDS -- COMMAND…      becomes COMMAND once HOST:PORT answers
+Out:   a line on stdout every ten seconds; exit 71 and one line on stderr if there is no answer in time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ def main(argv: list[str]) -> int:
 def wait_until_reached(
     host: str, port: int, timeout_s: float, stopped: Callable[[], bool] = lambda: False
 ) -> str | None:
-    """Wait until host:port accepts a connection. Return None on success or when `stopped()`, or else the reason."""
+    """Wait until host:port accepts a connection. Return None on success, or once `stopped()` returns True; otherwise
+    the reason.
+    """
     start, pause_s, next_line_s = time.monotonic(), FIRST_PAUSE_S, SILENT_S
     while not stopped():
         left_s = timeout_s - (time.monotonic() - start)

@@ -1,4 +1,4 @@
-"""Check the job's Python, which is running this program: its version, and the modules that the job needs."""
+"""Check the job's Python, which also runs this program: its version, and the modules that the job needs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ import importlib.util, json, sys
 found = {name: importlib.util.find_spec(name) for name in sys.argv[1:]}
 print(json.dumps({name: list(spec.submodule_search_locations or ()) for name, spec in found.items() if spec}))
 """
-LAUNCH_MODULE = "torch.distributed.launch"  # a later torch will not have it (deprecated since 1.9)
+LAUNCH_MODULE = "torch.distributed.launch"  # a later torch will lack this module (deprecated since 1.9)
 
 
 def safe_path() -> list[str]:
-    """Return the option that keeps a launcher from importing from its working directory, if this Python has it."""
+    """Return the option that keeps a launcher from importing from its working directory, if this Python has that
+    option.
+    """
     return ["-P"] if sys.version_info >= SAFE_PATH_SINCE else []
 
 

@@ -1,13 +1,14 @@
 """Join an attempt of a run, for engines that start nodes separately, restart lost ones, and do not number attempts.
 
-In   a node, the engine's ID of the submission (kept when nodes are restarted), and the run folder,
-     which all nodes share; with storage.run=object the run in the bucket (join_bucket)
-Out  the number of the attempt, when all nodes have joined it; or Leave, StartFailure, JoinFailure: see report_end()
+In:  a node, the engine's ID for the submission (kept when nodes are restarted), and the run folder, which all nodes
+     share; with storage.run=object, the run in the bucket (join_bucket).
+Out: the attempt's number, once all nodes have joined it; or Leave, StartFailure, JoinFailure: see report_end().
 
     RUN/starts/ATTEMPT.SUBMISSION/NODE   node NODE has joined that attempt (a folder: mkdir is atomic)
 
-A node that is started a second time begins the next attempt, and announces it to the others in exit/ATTEMPT/first,
-which their supervisors watch: they exit with 69 or 75, the engine starts them as well, and all join the next attempt.
+A node that is restarted begins the next attempt and announces it in exit/ATTEMPT/first. The other nodes' supervisors
+are watching that file: they exit with 69 or 75, the engine restarts their nodes too, and all nodes join the next
+attempt.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from ..system.text import printable
 from ..system.values import number, read_keys, read_text
 from .node_failure import NodeFailure, record_failure
 
-LOOK_S = 0.5  # pause between two looks which nodes have joined
-BEAT_LOOK_S = 1.0  # pause between two looks whether another submission is alive
+LOOK_S = 0.5  # pause between checks of which nodes have joined
+BEAT_LOOK_S = 1.0  # pause between checks of whether another submission is alive
 FATAL = (exit_codes.DATA_BROKEN, exit_codes.RENDEZVOUS_FAILED, exit_codes.CRASHED)
 SPACE_HINT = "check permissions and free space, or set JOBC_RUN_ROOT to another folder"
 _START = re.compile(r"(0|[1-9][0-9]{0,17})\.([^/\x00-\x1f\x7f]+)")
@@ -43,11 +44,13 @@ Returned = TypeVar("Returned")
 
 
 class StartFailure(NodeFailure):
-    """Raised before the node has joined an attempt: it is printed and not recorded, so that a restart may succeed."""
+    """Raised before the node has joined an attempt. The failure is printed but not recorded, so that a restart can
+    succeed.
+    """
 
 
 class JoinFailure(NodeFailure):
-    """Raised when the attempt has failed because of this node: it is recorded in the run folder."""
+    """Raised if the attempt has failed because of this node. The failure is recorded in the run folder."""
 
     def __init__(self, attempt: int, code: int, title: str, hint: str = "") -> None:
         super().__init__(code, title, hint)
@@ -55,14 +58,14 @@ class JoinFailure(NodeFailure):
 
 
 class Start(NamedTuple):
-    """One folder RUN/starts/ATTEMPT.SUBMISSION."""
+    """A folder RUN/starts/ATTEMPT.SUBMISSION."""
 
     attempt: int
     submission: str
 
 
 def report_end(error: Leave | NodeFailure, environ: Mapping[str, str], payload: str) -> int:
-    """Print why this node does not start; record it if others need to know. Return the exit code."""
+    """Print why this node does not start, and record the reason if other nodes need it. Return the exit code."""
     sys.stdout.flush()
     if isinstance(error, Leave) and not error.hint:
         print(f"jobc: {printable(error.why)}: this node exits with {error.code}", flush=True)
@@ -85,9 +88,9 @@ def join_run(
 ) -> int:
     """Join an attempt, wait until all nodes have joined it, and return its number.
 
-    most: restarts allowed (lifecycle.max_requeues). prepare: called on node 0 with the attempt, before a node starts in
-    it; it may be called again for the same attempt. Raises Leave (0: jobctl stop was called; 69: another node was
-    started again), StartFailure, JoinFailure.
+    most: restarts allowed (lifecycle.max_requeues). prepare: called on node 0 with the attempt before any node starts
+    in it, possibly several times. Raises Leave (0: jobctl stop was called; 69: another node was restarted),
+    StartFailure, JoinFailure.
     """
     starts = run / "starts"
     try:
@@ -116,7 +119,7 @@ def join_run(
 
 
 def started(starts: Path, submission: str | None = None) -> list[Start]:
-    """Return the attempts that have begun, in ascending order. submission: None = all submissions"""
+    """Return the attempts that have begun, in ascending order. submission: None = those of all submissions"""
     try:
         matches = [_START.fullmatch(name) for name in os.listdir(starts)]
     except OSError:
@@ -126,7 +129,7 @@ def started(starts: Path, submission: str | None = None) -> list[Start]:
 
 
 def refuse_beating(run: Path, attempt: int) -> None:
-    """Wait until no node of this attempt, which another submission began, can be alive. Raises Leave if one is alive.
+    """Wait until no node of another submission's attempt can be alive. Raises Leave if one is alive.
 
     A supervisor touches its state file every few seconds (peers.py).
     """
@@ -159,8 +162,8 @@ def refuse_beating(run: Path, attempt: int) -> None:
 
 
 def _newest_attempt(run: Path, submission: str) -> int:
-    """Return the newest attempt if this submission began it, else the next number. A new submission continues a run
-    that was stopped.
+    """Return the newest attempt if this submission began it, else the next number, because a new submission resumes the
+    run.
     """
     known = started(run / "starts")
     if not known:
@@ -184,7 +187,7 @@ def _begin_next_attempt(run: Path, attempt: int, node: int, submission: str, mos
     for code in FATAL:  # the engine sees a node that exited with 69 or 75 because of it, not the node that failed
         if code in codes.values():
             raise Leave(code, f"attempt {attempt} failed with this exit code, and restarting would not help")
-    # up to this attempt: another node may have begun the next one already
+    # only up to this attempt, because another node may have begun the next one already
     began = sum(start.attempt <= attempt for start in started(run / "starts", submission))
     if began > most:
         title = f"already restarted {most} times, which is the limit"
@@ -205,7 +208,7 @@ def _announce_restart(ends: Path, node: int) -> None:
 
 
 def _exit_codes(ends: Path) -> dict[str, int]:
-    """Return the recorded exit codes of an attempt by file name, `first` or `node_NN`, in ascending order."""
+    """Return an attempt's recorded exit codes by file name, `first` or `node_NN`, in ascending order."""
     try:
         names = sorted(name for name in os.listdir(ends) if name == "first" or name.startswith("node_"))
     except OSError:
@@ -218,7 +221,7 @@ def _wait_for_nodes(run: Path, attempt: int, joined: Path, node: int, nodes: int
     until = time.monotonic() + timeout_s
     announced = ""
     while True:
-        here = set(os.listdir(joined))  # opens the folder, so that a network file system looks again
+        here = set(os.listdir(joined))  # opening the folder makes a network file system refresh its cache
         absent = " ".join(str(other) for other in range(nodes) if str(other) not in here)
         if not absent:
             return
@@ -257,10 +260,10 @@ def _is_silent(run: Path, node: Node) -> bool:
 
 
 def prepare_attempt(run: Path, attempt: int, artifact: Path, init_from: str, job: str, project: str) -> None:
-    """Make the folder a run, if it is not one, and copy the artifact, from which all nodes start, to
-    RUN/artifact/ATTEMPT, unless it is there. That is a link if the attempt before has the same files.
+    """Turn the folder into a run if necessary, and copy the artifact, from which all nodes start, to
+    RUN/artifact/ATTEMPT unless that exists. The copy is a link if the previous attempt has the same files.
 
-    init_from: path of the run whose checkpoint a new run begins with, or "". Raises StartFailure.
+    init_from: path of the run from whose checkpoint a new run starts, or "". Raises StartFailure.
     """
     if not (run / "state/run").is_file():
         describe_run(run, init_from, job, project)
@@ -285,7 +288,7 @@ def describe_run(run: Path, init_from: str, job: str, project: str) -> None:
 
 
 def init_from_of(run: Path) -> str:
-    """Return the path of the run with whose checkpoint this one begins; "" if there is none."""
+    """Return the path of the run from whose checkpoint this run starts; "" if there is none."""
     return read_keys(run / "state/run").get("init_from", "")
 
 
@@ -298,7 +301,7 @@ def attempt_to(what: str, action: Callable[..., Returned], *arguments: object, *
 
 
 def copy_afresh(source: Path, copy: Path) -> None:
-    """Copy a folder to `copy`, after removing what is there. Raises OSError."""
+    """Copy a folder to `copy`, after removing whatever exists there. Raises OSError."""
     if os.path.lexists(copy):
         remove_folder(copy)
     copy.mkdir(parents=True)
@@ -306,8 +309,8 @@ def copy_afresh(source: Path, copy: Path) -> None:
 
 
 def _copy_into(source: Path, copy: Path) -> None:
-    """Copy files, links and folders. A file keeps its executable bits, but not its time and owner, which a file server
-    may reject.
+    """Copy files, links and folders. A file keeps its executable bits, but not its time and owner, because a file
+    server may refuse to set those.
     """
     for entry in os.scandir(source):
         path = copy / entry.name
@@ -333,7 +336,7 @@ def _failure(what: str, error: OSError) -> StartFailure:
     return StartFailure(exit_codes.CRASHED, f"cannot {what}: {error.strerror or error}", SPACE_HINT)
 
 
-# ---- storage.run=object: the run is in a bucket, and each node has its own run folder, new in each attempt
+# ---- storage.run=object: the run is in a bucket, and each node has its own run folder, which is new in each attempt
 
 
 def join_bucket(
@@ -341,11 +344,11 @@ def join_bucket(
 ) -> int:
     """Join an attempt of the run in the bucket, as join_run() does, and download its newest checkpoint.
 
-    run: JOBC_RUN_DIR. fork_of: a run id, or "". prepare: called on every node with the attempt. The environment has
+    run: JOBC_RUN_DIR. fork_of: a run ID, or "". prepare: called on every node with the attempt. The environment has
     JOBC_STORE, JOBC_STORE_ENDPOINT, JOBC_STORE_REGION, JOBC_NODE_RANK, JOBC_NODES, JOBC_PROJECT and the credentials.
     Raises Leave, StartFailure.
     """
-    from ..storage import depot  # only here, because they need http
+    from ..storage import depot  # imported only here, because they need http
     from ..storage.bucket_run import BucketError, Submission
 
     node, nodes = int(os.environ["JOBC_NODE_RANK"]), int(os.environ["JOBC_NODES"])
@@ -377,5 +380,5 @@ def depot_words(run: Path, verb: str, *words: str) -> list[str]:
 
 
 def derived_port(text: str) -> int:
-    """Return a port, 20000 to 31999, that all nodes derive from the same text, by POSIX cksum."""
+    """Return a port from 20000 to 31999, which all nodes derive from the same text with POSIX cksum."""
     return 20000 + cksum(f"{text}\n".encode()) % 12000

@@ -1,7 +1,7 @@
 """Print a node's variables for launch.sh: the engine's values under jobc's names, the secrets, the folders.
 
-Usage  jobctl node RANK PAYLOAD     RANK: number, or a host's name in hosts.txt
-Out    lines of bash: export NAME='value'; exit 65 if the node lacks something, 1 if it is already live
+Usage: jobctl node RANK PAYLOAD     RANK: number, or a host's name in hosts.txt
+Out:   lines of bash: export NAME='value'; exit 65 if the node lacks something, 1 if it is already live.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main(argv: list[str]) -> int:
         refuse_live_node(read, payload, environ)
         variables.update(job_variables(artifact, read, payload, environ))
     except NodeFailure as failure:
-        # if jobctl fails, launch.sh prints only stderr, without the check lines
+        # if jobctl fails, launch.sh prints only stderr and omits the check lines
         return report(environ, "check" if payload == "preflight" else payload, failure)
     for name, value in variables.items():
         print(f"export {name}={shlex.quote(value)}")
@@ -49,7 +49,7 @@ def main(argv: list[str]) -> int:
 def own_variables(artifact: Path, words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that identify the node and the run. Raises NodeFailure.
 
-    words: rank and payload, as launch.sh gets them; environ: set by the starter, whose values take precedence
+    words: rank and payload, as passed to launch.sh; environ: its values take precedence.
     """
     rank, payload = (words[0] if words else ""), (words[1] if len(words) > 1 else "train")
     if rank.startswith("-"):
@@ -97,7 +97,9 @@ def _of_engine(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[st
 
 
 def run_variables(artifact: Path) -> dict[str, str]:
-    """Return the variables of the newest attempt that starts from this copy of the artifact; {} if no run has it."""
+    """Return the variables of the newest attempt that starts from this copy of the artifact; {} if no run contains the
+    copy.
+    """
     run, attempt = artifact.parent.parent, newest_attempt_from(artifact)
     if attempt is None:
         return {}
@@ -108,8 +110,9 @@ def run_variables(artifact: Path) -> dict[str, str]:
 
 
 def host_variables(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables of one node, using hosts.txt. rank: the node's number or host name. Raises
-    NodeFailure."""
+    """Return one node's environment variables, using hosts.txt. rank: the node's number or host name. Raises
+    NodeFailure.
+    """
     hosts = (artifact / "hosts.txt").read_text(errors="replace").splitlines()
     rank = rank or environ.get("JOBC_NODE_RANK", "")
     node = number(rank)
@@ -136,7 +139,7 @@ def job_variables(artifact: Path, read: NodeSettings, payload: str, environ: Map
     """
     run = environ.get("JOBC_RUN_DIR", "")
     variables = {
-        "JOBC_LAUNCHER": "jobc",  # RANK and similar variables count, whatever an outer launcher has set
+        "JOBC_LAUNCHER": "jobc",  # RANK and similar variables decide, whatever an outer launcher has set
         "JOBC_JOB_NAME": read.name,
         "JOBC_NODES": str(read.nodes),
         "JOBC_PROCS": str(read.procs),
@@ -153,7 +156,7 @@ def job_variables(artifact: Path, read: NodeSettings, payload: str, environ: Map
     if read.data:
         variables["JOBC_DATA_DIR"] = under_project(project, read.data)
     steps: list[Callable[[], Mapping[str, str]]] = []
-    if read.secrets and "JOBC_INSIDE" not in environ:  # in a container, they are inherited
+    if read.secrets and "JOBC_INSIDE" not in environ:  # in a container, these are inherited
         from .job_secrets import secrets  # only in jobs with secrets
 
         steps.append(lambda: secrets(read.secrets, environ, payload))

@@ -1,7 +1,7 @@
 """Report that a node cannot start its ranks: print why, and record it in the run folder for the other nodes.
 
-Usage  jobctl node_failure RANK PAYLOAD STATUS COMMAND [LINE]     called by launch.sh; LINE: line of launch.sh, in setup
-Out    exit/ATTEMPT/first, exit/ATTEMPT/node_NN and state/node_NN; the exit code; 0 in preflight, which continues
+Usage: jobctl node_failure RANK PAYLOAD STATUS COMMAND [LINE]     called by launch.sh; LINE: line of launch.sh, in setup
+Out:   exit/ATTEMPT/first, exit/ATTEMPT/node_NN and state/node_NN; the exit code; 0 in preflight, which continues.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class NodeFailure(Exception):
 
 
 class LiveNode(NodeFailure):
-    """Raised if this node is already running. This is not recorded, because the records belong to the running node."""
+    """Raised if this node is already running. The failure is not recorded, because the records belong to the running
+    node.
+    """
 
 
 def main(argv: list[str]) -> int:
@@ -101,7 +103,7 @@ def record_failure(environ: Mapping[str, str], payload: str, failure: NodeFailur
         run.node_exit(node).parent.mkdir(parents=True, exist_ok=True)
         if environ.get("JOBC_NODES", "1") != "1" or task != "0":
             _record_first(run, node, task, failure)
-        if task == "0":  # launcher=srun: the node's files belong to task 0
+        if task == "0":  # with launcher=srun, the node's files belong to task 0
             now = int(time.time())
             write_small(run.node_exit(node), code, {"reason": title})
             times = {"attempt": attempt, "started": now, "ended": now}

@@ -1,4 +1,4 @@
-"""Find a node's folders (code, caches, a home), and check /dev/shm."""
+"""Find a node's folders (code, caches, home), and check /dev/shm."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def cache_folder(project: str, path: str, key: str, environ: Mapping[str, str]) 
 
 
 def own_cache_folder(project: str, path: str, key: str, environ: Mapping[str, str]) -> str:
-    """Create a cache folder for files that will be executed: no other user may have created it or may write to it.
+    """Create a cache folder for files that will be executed. The folder must not be owned by, or writable for, any
+    other user.
 
     Raises NodeFailure.
     """
@@ -74,7 +75,8 @@ def own_cache_folder(project: str, path: str, key: str, environ: Mapping[str, st
 
 
 def home_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return variables that an image may lack. Most caches need a home folder, and the user may have none in the image.
+    """Return variables that an image may lack. Most caches need a home folder, which the user may not have in the
+    image.
 
     Raises NodeFailure.
     """

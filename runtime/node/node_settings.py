@@ -16,7 +16,7 @@ TORCH_LAUNCHERS = ("torchrun", "torch_distributed_launch", "accelerate")
 class NodeSettings(NamedTuple):
     """Settings of one node. They are those of the plan: compiler/plan/launch_plan.py describes them.
 
-    container: image, runtime, options and mounts; None if there is none; tree: the whole job.json
+    container: image, runtime, options and mounts; None if there is none; tree: the whole job.json.
     """
 
     tree: dict[str, Any]
@@ -81,7 +81,7 @@ class NodeSettings(NamedTuple):
             raise NodeFailure(DATA_BROKEN, title, "compile the job again") from None
 
     def of_payload(self, payload: str) -> NodeSettings:
-        """Return the settings; for payload smoke, with those of the smoke test: few processes, without a launcher."""
+        """Return the settings, adapted to the smoke test for payload smoke: few processes, without a launcher."""
         if payload != "smoke":
             return self
         procs = 1 if self.nodes > 1 and self.gpus == 1 else 2  # two of them meet; two ranks cannot share a GPU

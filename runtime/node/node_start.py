@@ -1,7 +1,7 @@
 """Start an artifact's launch.sh, which becomes a node's supervisor: as a check, in the foreground or background.
 
-In   the copy of the artifact, and the environment with the node's JOBC_ variables
-Out  the node's exit code if it does not come up; its messages on stderr
+In:  the copy of the artifact, and the environment with the node's JOBC_ variables.
+Out: the node's exit code if it fails to start; its messages on stderr.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..system.streams import ended_with_us
 from ..system.values import number, read_keys
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # an ignored signal survives exec
-LOOK_S = 0.1  # pause between checks of whether the node is up
+LOOK_S = 0.1  # pause between checks of whether the node is running
 LOG_LINES = 20  # printed if a background start fails
 
 
@@ -48,7 +48,7 @@ def run_program(words: list[str], environ: Mapping[str, str]) -> int:
 def become_node(
     artifact: Path, environ: Mapping[str, str], payload: str = "train", *words: str, node: int = 0
 ) -> NoReturn:
-    """Replace this program with the node of that rank. words: the command of payload shell. Raises OSError."""
+    """Replace this program with that node's launch.sh. words: the command for payload shell. Raises OSError."""
     become([*node_words(artifact, payload, node), *words], environ)
 
 
@@ -64,7 +64,9 @@ def become(words: list[str], environ: Mapping[str, str]) -> NoReturn:
 
 
 def start_in_background(artifact: Path, run: Path, attempt: int, environ: Mapping[str, str], node: int = 0) -> int:
-    """Start the node in its own session. Return 0 once it is up; otherwise, print its log and return its exit code."""
+    """Start the node in its own session. Return 0 once it is running; if it fails, print its log and return its exit
+    code.
+    """
     log, state = run / f"logs/node_{node:02}.log", run / f"state/node_{node:02}"
     with open(open_for_append(log), "ab") as errors:
         process = subprocess.Popen(

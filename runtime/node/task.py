@@ -1,9 +1,9 @@
 """Run one of a job's nodes on a listed host: start it in the background, run another payload, or signal it.
 
-Usage  jobctl task RUN ATTEMPT HOST|RANK start|train|smoke|preflight|shell|signal [WORD…]
+Usage: jobctl task RUN ATTEMPT HOST|RANK start|train|smoke|preflight|shell|signal [WORD…]
          RUN     the run's folder; "" for a shell without a run
          HOST    as in hosts.txt; its position there is the node rank
-         start   train in the background, independent of this connection; return when the node is up
+         start   train in the background, independent of this connection; return when the node is running
          signal  send QUIT or KILL to this node's supervisor
 """
 

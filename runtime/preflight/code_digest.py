@@ -9,7 +9,7 @@ from pathlib import Path
 
 LEFT_OUT = {".git", "__pycache__", ".venv", "venv", "node_modules", "runs", "artifacts"}
 MOST_FILES = 20_000
-LARGE_BYTES = 2**20  # for a larger file, only the size counts: it is a checkpoint or data, not code
+LARGE_BYTES = 2**20  # for a larger file, only the size counts, because it is a checkpoint or data, not code
 
 
 def code_digest(folder: Path) -> str:

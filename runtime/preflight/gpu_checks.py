@@ -41,5 +41,5 @@ def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | Sa
 
 
 def check_devices(found: int, wanted: int) -> Check:
-    """Check how many GPUs torch sees."""
+    """Check how many GPUs torch can use."""
     return Check(found >= wanted, "devices", gpus.text(found, wanted), gpus.HINT)

@@ -1,9 +1,9 @@
 """Test the network between a job's nodes: node 0 and every other node connect to each other, in both directions.
 
-In   a folder in the run, on storage that all nodes share; JOBC_NODES, JOBC_HEAD_ADDR
-Out  Seen, on each node except node 0
-They find each other through small files: `head` (node 0's port), node_NN (an address and a port), seen_NN (node 0's
-result), done_NN. Node 0 serves until all nodes are done, because the nodes may not all start at the same time.
+In:  a folder in the run, on storage that all nodes share; JOBC_NODES, JOBC_HEAD_ADDR.
+Out: Seen, on each node except node 0.
+The nodes find each other through small files: `head` (node 0's port), node_NN (an address and a port), seen_NN (node
+0's result), done_NN. Node 0 serves until all nodes are done, because the nodes may not all start at the same time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class Seen(NamedTuple):
     """Result of the network test on one node. None means success; a text is the reason for the failure.
 
-    clock_s: offset of node 0's clock and its error, in seconds
+    clock_s: offset of node 0's clock and its error, in seconds.
     """
 
     storage: str | None
@@ -133,7 +133,7 @@ def _wait_for(file: Path) -> dict[str, str] | None:
     deadline = time.monotonic() + MEET_S
     while time.monotonic() < deadline:
         if file.parent.is_dir():
-            os.listdir(file.parent)  # makes a network file system refresh its view
+            os.listdir(file.parent)  # makes a network file system refresh its cache
         content = read_small(file)
         if content is not None:
             return content[1]

@@ -1,8 +1,8 @@
 """Run all checks on one node before a run, even if some fail. engines/table.py merges all nodes' results.
 
-Usage  jobctl node_checks --procs N --gpus N --port N --run-root FOLDER [--torch] [--code FOLDER] [-- COMMAND…]
+Usage: jobctl node_checks --procs N --gpus N --port N --run-root FOLDER [--torch] [--code FOLDER] [-- COMMAND…]
        in the job's environment and its code folder; JOBC_NODES, JOBC_NODE_RANK, JOBC_HEAD_ADDR, JOBC_RUN_DIR
-Out    lines of tab-separated fields; the last line is `end`:
+Out:   lines of tab-separated fields; the last line is `end`:
          ok    ID TEXT "" NUMBER   NUMBER is optional: the table prints the lowest one, with its node
          FAIL  ID TEXT HINT
          same  ID VALUE HINT       VALUE must be the same on all nodes
@@ -26,8 +26,8 @@ from ..network import head_port
 
 TORCH_TIMEOUT_S = 120  # a cold import from a network file system takes a minute
 LEAST_FREE_GIB, LEAST_FREE_INODES = 1.0, 10_000
-PROBE_BYTES = 2**20  # written in the run root as a test
-MOST_PROCS_PER_CORE = 4  # more is a mistake: the processes would only wait for each other
+PROBE_BYTES = 2**20  # size of a test file in the run root
+MOST_PROCS_PER_CORE = 4  # more is a mistake, because the processes would only wait for each other
 SAME_ENVIRONMENT = "use one environment on shared storage, or the same lock file on each node"
 ASK_TORCH = """
 import json, torch
@@ -140,7 +140,7 @@ def own_checks(asked: argparse.Namespace) -> Iterator[Check | Same]:
 
 
 def check_command(command: list[str]) -> Iterator[Check]:
-    """Check that the program exists, and the file in `python FILE`."""
+    """Check that the program exists, and for `python FILE` also the file."""
     if not command:
         return
     path = shutil.which(command[0])
@@ -175,7 +175,7 @@ def check_run_root(root: Path) -> Iterator[Check]:
     """Check that the run root, or its nearest existing parent, is writable and has free space."""
     existing = next(folder for folder in (root, *root.parents) if folder.exists())
     try:
-        with tempfile.NamedTemporaryFile(dir=existing, prefix=".jobc-probe-") as probe:  # others may write there
+        with tempfile.NamedTemporaryFile(dir=existing, prefix=".jobc-probe-") as probe:  # other users may write there
             probe.write(b"\0" * PROBE_BYTES)
             probe.flush()
         yield Check(True, "root", f"run root {root} is writable")
@@ -210,7 +210,7 @@ def check_torch(wanted: int) -> Iterator[Check | Same]:
     try:
         process = subprocess.run(
             [sys.executable, "-c", ASK_TORCH],
-            cwd="/",  # because -c imports from the working directory first
+            cwd="/",  # because with -c, Python imports from the working directory first
             check=False,
             capture_output=True,
             text=True,

@@ -1,4 +1,4 @@
-"""Check on one node of several, before a run, whether the nodes can reach each other. Part of node_checks.py."""
+"""Check, on one of several nodes, whether the nodes can reach each other before a run. Part of node_checks.py."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_CLOCK_S = 2.0  # several nodes' logs are merged by time
 
 
 def check_with_peers(asked: argparse.Namespace, nodes: int, rank: int) -> Iterator[Check | Same]:
-    """Run all checks of one node, first those that other nodes wait for."""
+    """Run all of one node's checks, starting with those that other nodes wait for."""
     folder, head = Path(os.environ["JOBC_RUN_DIR"]) / "preflight", os.environ["JOBC_HEAD_ADDR"]
     if asked.apart:
         yield check_port(asked.port if rank == 0 else 0)
@@ -81,7 +81,7 @@ def check_head(head: str) -> Check:
 
 
 def check_clock(ahead_s: float, unsure_s: float) -> Check:
-    """Check this node's clock. ahead_s: node 0's clock minus this one, seconds; unsure_s: its error, seconds."""
+    """Check this node's clock. ahead_s: node 0's clock minus this one; unsure_s: error of ahead_s; both in seconds."""
     good = abs(ahead_s) <= MOST_CLOCK_S + unsure_s
     direction = "behind" if ahead_s > 0 else "ahead of"
     text = (

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from ..system import processes
 from ..system.text import printable
 
-MOST_SHOWN = 200  # characters of a command in a message
+MOST_SHOWN = 200  # most characters of a command in a message
 # one line, so that bash counts the lines of the key from 2
 _TRAP = "trap 'jobc_status=$?; printf %s \"${{BASH_COMMAND:0:{most}}}\" >&{descriptor}; exit $jobc_status' ERR\n"
 
 
 class BashLines:
-    """A running bash with the lines of a key. A process that they leave in the background lives on.
+    """A running bash with the lines of a key. Processes that the lines leave in the background keep running.
 
-    key: before, per_node or after; output: file descriptor for stdout and stderr, None = those of this process
+    key: before, per_node or after; output: file descriptor for stdout and stderr, None = those of this process.
     Raises OSError if bash cannot be started.
     """
 
@@ -29,21 +29,23 @@ class BashLines:
         os.set_inheritable(write_end, True)
         script = _TRAP.format(most=MOST_SHOWN, descriptor=write_end) + lines + "\n:"  # a test may be the last line
         try:
-            # stderr with stdout, because stderr of a launcher is not on the console
+            # stderr is merged into stdout, because a launcher's stderr is not on the console
             self.pid = processes.start(["bash", "-c", script], 1 if output is None else output, environ=environ)
         finally:
             os.close(write_end)
 
     def terminate(self) -> None:
         """Send SIGTERM to bash and to the programs that it runs."""
-        os.killpg(self.pid, signal.SIGTERM)  # it has a session of its own, and is not reaped yet
+        os.killpg(self.pid, signal.SIGTERM)  # bash has its own session, and is not reaped yet
 
     def failure(self, status: int) -> str:
-        """Return why the lines failed, or "". status: exit code, -N = killed by signal N. Call once, after the end."""
+        """Return why the lines failed, or "". status: exit code, -N = killed by signal N. Called once, after bash has
+        ended.
+        """
         os.set_blocking(self._failed, False)
         try:
             command = os.read(self._failed, 65536).decode(errors="replace")
-        except BlockingIOError:  # a process in the background keeps the pipe open
+        except BlockingIOError:  # a background process keeps the pipe open
             command = ""
         os.close(self._failed)
         if status == 0:

@@ -1,7 +1,7 @@
-"""The engine's variables in a rank, such as SLURM_PROCID and PMI_RANK, made consistent with RANK and WORLD_SIZE.
+"""Make the engine's variables in a rank, such as SLURM_PROCID and PMI_RANK, consistent with RANK and WORLD_SIZE.
 
-In   a rank's environment: torchrun's variables, and those that Slurm or an MPI launcher set for the node's launcher
-Out  Slurm's variables as srun would set them with one task per rank; MPI's are kept only if they match the ranks
+In:  a rank's environment: torchrun's variables, and those that Slurm or an MPI launcher set for the node's launcher.
+Out: Slurm's variables, as srun would set them with one task per rank; MPI's variables, only if they match the ranks.
 
 One Slurm task, or one MPI process, may start all of a node's ranks. Libraries in a rank compare both sets of variables:
 - pytorch-ignite requires SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS in addition to SLURM_JOB_ID, and they must equal
@@ -66,7 +66,9 @@ def slurm_variables(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def contradicting_mpi(variables: Mapping[str, str]) -> list[str]:
-    """Return the names of MPI variables that contradict RANK: MPI started the node's launcher, not its ranks."""
+    """Return the names of MPI variables that contradict RANK because MPI started the node's launcher instead of its
+    ranks.
+    """
     contradicting = []
     for rank, size, prefixes in MPI:
         counted = (variables.get(rank), variables.get(size))

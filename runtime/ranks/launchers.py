@@ -1,7 +1,7 @@
 """Complete launch.sh's launch line with the run's addresses and with jobctl's wrapper around a rank's command.
 
-In   the line's words, such as `torchrun --nnodes=2 -- python3 train.py`; `$JOBC_…` in options stands for a variable
-Out  the launcher's command on this node
+In:  the line's words, such as `torchrun --nnodes=2 -- python3 train.py`; `$JOBC_…` in options stands for a variable.
+Out: this node's launcher command.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _doubled(words: Sequence[str]) -> list[str]:
 def _torchrun(
     launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: dict[str, str]
 ) -> tuple[list[str], bool]:
-    environ.pop("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", None)  # ranks meet in the agents' store, on node 0
+    environ.pop("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", None)  # the ranks' rendezvous uses the agents' store, on node 0
     options = _filled(launcher[1:], environ)
     python = [sys.executable, *safe_path(), "-m", "torch.distributed.run"]
     return [*python, *options, "--no-python", "--", rank[0], *_doubled(rank[1:])], True
@@ -88,7 +88,7 @@ def _accelerate(
     words = rank if any(map(_SINGLE.fullmatch, lines)) else _doubled(rank)
     options = list(launcher[2:])
     if _DEEPSPEED_OPTION in options and not any(map(_OWN_DEEPSPEED.fullmatch, lines)):
-        position = options.index(_DEEPSPEED_OPTION)  # the file names another one
+        position = options.index(_DEEPSPEED_OPTION)  # the file names a different one
         del options[position : position + 2]
     python = [sys.executable, *safe_path(), "-m", "accelerate.commands.launch"]
     # With distributed_type NO, accelerate sets none of these for its one process; otherwise, torchrun sets its own.
@@ -122,7 +122,7 @@ def _mpirun(
 ) -> tuple[list[str], bool]:
     timeout_s = str(read.rendezvous_timeout_s)
     words = program("mpi", "--rank", "--", *rank)
-    # on this node: mpirun itself would parse a lone `:`
+    # expanded on this node, because mpirun itself would parse a lone `:`
     environ["JOBC_MPI_RANK"] = f"cd -- {shlex.quote(os.getcwd())} && exec {shlex.join(words)}"
     if interfaces := environ.get("GLOO_SOCKET_IFNAME"):
         for name in ("OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_btl_tcp_if_include"):

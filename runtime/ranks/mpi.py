@@ -1,17 +1,17 @@
 """launcher=mpirun: run one mpirun for the whole job, on node 0, with daemons that jobctl starts on the other nodes.
 
-mpirun starts a daemon (orted) on each other node by calling a program such as ssh. Here, that program writes the
+mpirun starts a daemon (orted) on each other node by calling a program such as ssh. In jobc, this program writes the
 daemon's command to the run folder. The launcher on each other node, which is waiting for this command, then becomes the
-daemon. So one MPI world spans the job without ssh between the nodes, and each daemon and its ranks have their own
-launch.sh's environment: no secret or activated environment is on a command line.
+daemon. Thus one MPI world spans the job without ssh between the nodes, and each daemon and its ranks inherit the
+environment of their node's launch.sh: no secret or activated environment is on a command line.
 
-Usage  jobctl mpi --head SECONDS -- mpirun…   on node 0: run mpirun; SECONDS: timeout for all daemons to start
+Usage: jobctl mpi --head SECONDS -- mpirun…   on node 0: run mpirun; SECONDS: timeout for all daemons to start
        jobctl mpi --agent HOST WORDS…         called by mpirun: write the command for the daemon on HOST (NAME-N)
        jobctl mpi --node SECONDS              on every other node: become the daemon
        jobctl mpi --rank -- COMMAND…          started by mpirun and the daemons: become COMMAND, a rank
-In     the JOBC_ variables from node.py; OMPI_COMM_WORLD_RANK and _LOCAL_RANK in a rank
-Out    torchrun's variables in a rank; exit 71 if node 0 or another node does not start in time
-Source Open MPI 4.1: orte/mca/plm/rsh/plm_rsh_module.c, mpirun(1)
+In:    the JOBC_ variables from node.py; OMPI_COMM_WORLD_RANK and _LOCAL_RANK in a rank.
+Out:   torchrun's variables in a rank; exit 71 if node 0 or another node does not start in time.
+Source: Open MPI 4.1: orte/mca/plm/rsh/plm_rsh_module.c, mpirun(1).
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def become_orted(timeout_s: float) -> int:
     run, deadline = RunFolder.from_environment(), time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         if run.mpi_daemon.parent.is_dir():
-            os.listdir(run.mpi_daemon.parent)  # makes a network file system refresh its view
+            os.listdir(run.mpi_daemon.parent)  # makes a network file system refresh its cache
         if content := read_small(run.mpi_daemon):
             words = json.loads(content[1]["words"])
             words[words.index(VPID) + 1] = os.environ["JOBC_NODE_RANK"]
@@ -116,7 +116,9 @@ def become_orted(timeout_s: float) -> int:
 
 
 def become_rank(command: list[str]) -> NoReturn:
-    """Set torchrun's variables, as all of jobc's launchers do, and become the rank. They must match Open MPI's."""
+    """Set torchrun's variables, as all of jobc's launchers do, and become the rank. The variables must match Open
+    MPI's.
+    """
     variables = spawn.ranks(os.environ)[int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])]
     for name, key in (("RANK", "OMPI_COMM_WORLD_RANK"), ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")):
         if os.environ[key] != variables[name]:

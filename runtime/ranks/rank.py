@@ -1,8 +1,8 @@
 """Wrap one rank: write its log, forward its signals, and record its exit code.
 
-Usage  jobctl rank [--local-rank=N] -- COMMAND…     (torch.distributed.launch adds the option)
-In     RANK from the launcher, JOBC_RUN_DIR, JOBC_ATTEMPT and JOBC_NODE_RANK from node.py
-Out    logs/rank_NN.log (global rank 0 also on stdout), state/rank_NN, exit/ATTEMPT/rank_NN, and the exit code
+Usage: jobctl rank [--local-rank=N] -- COMMAND…     (torch.distributed.launch adds the option)
+In:    RANK from the launcher, JOBC_RUN_DIR, JOBC_ATTEMPT and JOBC_NODE_RANK from node.py.
+Out:   logs/rank_NN.log (global rank 0 also on stdout), state/rank_NN, exit/ATTEMPT/rank_NN, and the exit code.
 
 torchrun and accelerate return 1 for any failed rank, so the rank's exit code is read from the exit file.
 """
@@ -26,7 +26,7 @@ from . import engine_variables
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 REPEAT_S = 5.0  # launchers and schedulers repeat signals; repeats within this time count as one
-SENDS_TO_ALL = "slurmstepd"  # signals every process of a step, so also the rank (Slurm 22.05 to 25.11, scancel)
+SENDS_TO_ALL = "slurmstepd"  # scancel signals every process of a step, and thus also the rank (Slurm 22.05 to 25.11)
 ENDING_ALL = {"TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_SIZE"}  # set by launchers that end all ranks when one has failed
 DRAIN_S = 1.0  # for reading the output that is still in the pipe after the rank has ended
 
@@ -52,8 +52,8 @@ def main(argv: list[str]) -> int:
 def command_of(argv: list[str]) -> list[str]:
     """Return the rank's command, with the argument that torch.distributed.launch puts before it (torch 1.11 to 2.13).
 
-    The argument belongs after the program: `train.py`, `-m MODULE` or the first word. The bundled trainer does not
-    get it, because it reads the environment instead.
+    The argument belongs after the program: `train.py`, `-m MODULE` or the first word. The argument is not passed to the
+    bundled trainer, which reads the environment instead.
     """
     start = argv.index("--") + 1
     given, command = argv[: start - 1], argv[start:]
@@ -88,12 +88,12 @@ class Rank:
 
     def __init__(self, run: RunFolder, rank: int, command: list[str]) -> None:
         self.run_folder, self.rank, self.command = run, rank, command
-        run.rank_exit(rank).unlink(missing_ok=True)  # left from before a restart in place
+        run.rank_exit(rank).unlink(missing_ok=True)  # left over from before a restart in place
         reserve_small(run.rank_exit(rank))
         self.log = run.open_log(run.rank_log(rank), f"rank {rank}")
         self.lossy_log = LossyLog(self.log)
         self.began, self.first_output = int(time.time()), 0  # seconds since 1970; status reports them
-        self.forwarded: dict[int, float] = {}  # signal -> when the rank last got it, monotonic seconds
+        self.forwarded: dict[int, float] = {}  # signal -> when the rank last received it, monotonic seconds
 
     def run(self, signals: SignalQueue) -> int:
         output, pipe = self.log, None
@@ -134,7 +134,7 @@ class Rank:
             if processes.name(sender) != SENDS_TO_ALL:
                 os.kill(child, number)
             if number in ENDING:
-                os.kill(child, signal.SIGCONT)  # a stopped process would not get the signal; Slurm also sends both
+                os.kill(child, signal.SIGCONT)  # a stopped process would not receive the signal; Slurm also sends both
         with contextlib.suppress(OSError):
             self._write_state()
 
@@ -150,7 +150,9 @@ class Rank:
         return bool(piece)
 
     def _drain(self, pipe: int | None, signals: SignalQueue) -> None:
-        """Copy the output written before the end. Does not wait, because the rank's daemons may keep the pipe open."""
+        """Copy the output written before the end, without waiting, because the rank's daemons may keep the pipe
+        open.
+        """
         deadline = time.monotonic() + DRAIN_S
         while pipe is not None and time.monotonic() < deadline:
             _, readable = signals.wait(0, pipe)
@@ -171,7 +173,7 @@ class Rank:
         write_small(self.run_folder.rank_exit(self.rank), str(code), keys)
         release_small(self.run_folder.rank_exit(self.rank))
         if code == exit_codes.PREEMPTED and ENDING_ALL & os.environ.keys():
-            return 0  # else the launcher kills ranks that are still saving: torchrun after 30 s, mpirun sooner
+            return 0  # otherwise, the launcher kills ranks that are still saving: torchrun after 30 s, mpirun sooner
         return code
 
     def _write_state(self) -> None:
@@ -198,10 +200,10 @@ def blocked_at_first(command: list[str]) -> tuple[int, ...]:
 def meaning(status: int, forwarded: dict[int, float], stopped: bool) -> tuple[int, str]:
     """Return a rank's exit code and the reason for it.
 
-    status:    exit status, or -N = killed by signal N, as os.waitstatus_to_exitcode returns it
-    forwarded: signals that the wrapper forwarded; a rank ended by one of them has obeyed (a shell returns 128 + N)
+    status:    exit status, or -N = killed by signal N, as os.waitstatus_to_exitcode returns it.
+    forwarded: signals that the wrapper forwarded; a rank ended by one of them has obeyed (a shell returns 128 + N).
     stopped:   whether the stop mark exists; if so, the run must not be requeued, and SIGTERM was requested even if it
-               reached the rank first (scancel sends it to all processes of a step)
+               reached the rank before the wrapper (scancel sends it to all processes of a step).
     """
     stop = exit_codes.DONE if stopped else exit_codes.PREEMPTED
     for number in (*forwarded, *([signal.SIGTERM] if stopped else [])):

@@ -1,11 +1,11 @@
 """Launch this node's ranks without torch: start them with torchrun's environment, and end them together.
 
-Usage  jobctl spawn -- COMMAND…               run COMMAND JOBC_PROCS times
+Usage: jobctl spawn -- COMMAND…               run COMMAND JOBC_PROCS times
        jobctl spawn --tasks SECONDS -- COMMAND…  run it once: srun has started a task for each of the other ranks
        jobctl spawn --task N SECONDS -- COMMAND…  in such a task: COMMAND is task N's rank (tasks.py)
-In     JOBC_NODES JOBC_PROCS JOBC_NODE_RANK JOBC_HEAD_ADDR JOBC_HEAD_PORT JOBC_GRACE_S
+In:    JOBC_NODES JOBC_PROCS JOBC_NODE_RANK JOBC_HEAD_ADDR JOBC_HEAD_PORT JOBC_GRACE_S
        SECONDS  timeout for a node's tasks to start
-Out    the exit code of the first rank that failed, or 0
+Out:   the exit code of the first rank that failed, or 0.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from .tasks import OtherTasks
 
 PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # sent to all processes on a machine or in a job
-MOST_GRACE_S = 30  # for ranks to exit after another rank has failed, as in torchrun
+MOST_GRACE_S = 30  # time for ranks to exit after another rank has failed, as in torchrun
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code. A rank that exits with 75 ends no other rank: all save together, and each may finish."""
+    """Return the exit code. A rank that exits with 75 does not end the others: all save together, and each may
+    finish.
+    """
     index = argv.index("--")
     parser = argparse.ArgumentParser(prog="spawn.py", description="starts the ranks of this node")
     parser.add_argument("--tasks", type=float, metavar="SECONDS", help="the engine starts the others")
@@ -55,7 +57,7 @@ def main(argv: list[str]) -> int:
 def attend(children: set[int], tasks: OtherTasks | None, signals: SignalQueue) -> int:
     """Wait until all ranks have ended; return the exit code of the first one that failed, or 0.
 
-    children: pids of the ranks that this process started
+    children: pids of the ranks that this process started.
     """
     failed, deadline = 0, float("inf")
     while children or tasks:

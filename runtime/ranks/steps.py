@@ -1,14 +1,14 @@
 """Run the lines of `before` and `per_node`, wait until the other nodes have done so, and then become the launcher.
 
-Usage  jobctl steps BEFORE PER_NODE SECONDS -- COMMAND…     lines of bash, "" if the job has none
-         SECONDS: time for all nodes to begin; after that the supervisors detect lost nodes (peers.py)
-Out    exit/ATTEMPT/steps/: begun_N and ready_N of node N, `before` and `go` of node 0 (links.py copies them to nodes
-       that do not share the run folder); 65 and one line on stderr if a line fails, 71 if a node does not begin
+Usage: jobctl steps BEFORE PER_NODE SECONDS -- COMMAND…     lines of bash, "" if the job has none
+         SECONDS: time for all nodes to begin; after that, the supervisors detect lost nodes (peers.py)
+Out:   exit/ATTEMPT/steps/: begun_N and ready_N from node N, `before` and `go` from node 0 (links.py copies them to
+       nodes that do not share the run folder); 65 and one line on stderr if a line fails, 71 if a node does not begin.
 
     node 0      before -> per_node -> all nodes are ready -> go
     other node  until `before` -> per_node -> ready -> until `go`
 
-Ranks that start again in place run no lines again, because the files are there.
+A restart in place does not run the lines again, because the files already exist.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from ..system import processes
 from ..system.signal_queue import SignalQueue
 from .bash_lines import BashLines
 
-LOOK_S = 0.5  # pause between two looks at the files
-SILENT_S, MORE_SILENT_S = 10.0, 60.0  # until the first report of a wait, and between two more
-MOST_NAMED = 4  # nodes in such a report
+LOOK_S = 0.5  # pause between checks of the files
+SILENT_S, MORE_SILENT_S = 10.0, 60.0  # time until a wait is first reported, and between further reports
+MOST_NAMED = 4  # most nodes in such a report
 STOPS = (signal.SIGTERM, signal.SIGINT)
 CAUGHT = (*STOPS, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)  # the supervisor forwards some
 
 
 class Ended(Exception):
-    """Raised if the launcher must not start. code: exit code of the node."""
+    """Raised if the launcher must not start. code: the node's exit code."""
 
     def __init__(self, code: int, why: str) -> None:
         super().__init__(why)
@@ -59,7 +59,7 @@ def main(argv: list[str]) -> int:
 
 
 class Steps:
-    """The steps of one node. timeout_s: for all nodes to begin."""
+    """One node's steps. timeout_s: time for all nodes to begin."""
 
     def __init__(self, run: RunFolder, node: int, nodes: int, timeout_s: float, signals: SignalQueue) -> None:
         self.folder, self.process_file = run.steps, run.steps_process(node)
@@ -68,7 +68,9 @@ class Steps:
 
     @contextlib.contextmanager
     def announced(self) -> Iterator[None]:
-        """Record this process while it runs steps, so that the supervisor signals it. It never signals a launcher."""
+        """Record this process while it runs steps, so that the supervisor signals it. (A launcher is never
+        signalled.)
+        """
         ticks = processes.start_ticks(os.getpid())
         write_small(self.process_file, keys={"pid": os.getpid(), "start_ticks": ticks})
         try:
@@ -77,7 +79,7 @@ class Steps:
             self.process_file.unlink()
 
     def run(self, before: str, per_node: str) -> None:
-        """Return when the ranks may start. Raises Ended, OSError."""
+        """Run the lines, and return when the ranks may start. Raises Ended, OSError."""
         self._write(f"begun_{self.node}")
         if before and self.node == 0 and not self._exists("before"):
             self._run_lines("before", before)
@@ -110,22 +112,26 @@ class Steps:
                     return
 
     def _reap(self, bash: int) -> None:
-        """Wait until bash has ended. The supervisor kills both if that takes longer than the grace period."""
+        """Wait until bash has ended. After the grace period, the supervisor kills both bash and this process."""
         while bash not in (pid for pid, _ in processes.reap()):
             self.signals.wait(3600)
 
     def _wait_for_begin(self) -> None:
-        """Wait until node 0 knows that all nodes run, and each of them that node 0 does. Raises Ended."""
+        """Wait until node 0 knows that all nodes have begun, and they know that node 0 has. Raises Ended."""
         needed = range(self.nodes if self.node == 0 else 1)
         self._wait(lambda: self._missing("begun", needed), "", self.timeout_s)
 
     def _missing(self, word: str, nodes: Iterable[int]) -> list[int]:
-        """Return which nodes have not written the file. A node that shares no folder sees node 0 and itself."""
+        """Return which nodes have not written the file. A node without a shared folder only sees files from node 0 and
+        itself.
+        """
         names = set(os.listdir(self.folder))
         return [node for node in nodes if f"{word}_{node}" not in names]
 
     def _wait(self, get_missing: Callable[[], list[int]], key: str, timeout_s: float = float("inf")) -> None:
-        """Wait until no node is missing, and print which one is. key: what these nodes run; "": they have not begun"""
+        """Wait until no node is missing, and print the missing ones. key: whose lines these nodes are running; "": they
+        have not begun
+        """
         began, silent_s = time.monotonic(), SILENT_S
         while missing := get_missing():
             if any(number in STOPS for number in self.signals.wait(LOOK_S)[0]):
@@ -139,7 +145,7 @@ class Steps:
                 silent_s += MORE_SILENT_S
 
     def _exists(self, name: str) -> bool:
-        os.listdir(self.folder)  # makes a network file system look again
+        os.listdir(self.folder)  # makes a network file system refresh its cache
         return Path(self.folder, name).exists()
 
     def _write(self, name: str) -> None:

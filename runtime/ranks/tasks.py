@@ -30,12 +30,12 @@ from ..system.signal_queue import SignalQueue
 from .spawn import PASSED_ON
 
 RETRY_S = 0.1
-LOOK_S = 1.0  # pause between two looks at whether task 0 still runs
-ANSWER_S = 5.0  # for a connected task to send its local rank
+LOOK_S = 1.0  # pause between checks of whether task 0 is still running
+ANSWER_S = 5.0  # time for a connected task to send its local rank
 
 
 class NotStarted(Exception):
-    """Raised if task 0 of this node will not start this task's rank."""
+    """Raised if this node's task 0 will not start this task's rank."""
 
 
 class OtherTasks:
@@ -96,7 +96,8 @@ class OtherTasks:
 def run_task(command: list[str], local_rank: int, timeout_s: float) -> int:
     """Run this task's rank for the node's launcher; return the rank's exit code.
 
-    timeout_s: for task 0 to start. After that it may take as long as it needs: it runs the lines of `before` first
+    timeout_s: time for task 0 to start. After that, it may take as long as it needs, because it first runs the lines of
+    `before`.
     """
     signals = SignalQueue([*PASSED_ON, signal.SIGCHLD])
     processes.become_subreaper()
@@ -111,7 +112,7 @@ def run_task(command: list[str], local_rank: int, timeout_s: float) -> int:
         return exit_codes.CRASHED  # the node is already ending
     rank = processes.start(command, environ={**os.environ, **json.loads(environment)})
     code = _attend(rank, launcher, signals)
-    processes.kill_descendants(os.getpid())  # the rank's daemons, or all of the rank
+    processes.kill_descendants(os.getpid())  # the rank's daemons, or the whole rank
     with contextlib.suppress(OSError):
         launcher.sendall(f"{code}\n".encode())
     return code
@@ -130,7 +131,7 @@ def _attend(rank: int, launcher: socket.socket, signals: SignalQueue) -> int:
             if pid == rank:
                 return status if status >= 0 else exit_codes.CRASHED
         for number in numbers:
-            os.kill(rank, number)  # our own child, which is not reaped yet
+            os.kill(rank, number)  # this process's own child, which is not reaped yet
 
 
 def _connect(timeout_s: float, signals: SignalQueue) -> socket.socket:
@@ -156,13 +157,13 @@ def _connect(timeout_s: float, signals: SignalQueue) -> socket.socket:
 
 
 def _supervisor_status(run: RunFolder, node: int) -> str:
-    """Return the status of this node's supervisor, which task 0 becomes (Process.status); "" if it has not begun."""
+    """Return the status (Process.status) of this node's supervisor, which task 0 becomes; "" if it has not started."""
     state = Node(run.node_state(node))
     return state.status(machine(), lambda: None) if state.attempt == run.attempt else ""
 
 
 def address() -> str:
-    """Return the node's socket address: abstract (unix(7)), so that no file or earlier run can replace it."""
+    """Return the node's socket address, which is abstract (unix(7)), so that no file or earlier run can replace it."""
     names = ("JOBC_RUN_DIR", "JOBC_ATTEMPT", "JOBC_NODE_RANK", "JOBC_JOB_ID")
     return "\0jobc-" + hashlib.sha256("\n".join(os.environ[name] for name in names).encode()).hexdigest()[:32]
 

@@ -1,7 +1,7 @@
 """Find and link the artifact's copies in a run folder: RUN/artifact/ATTEMPT is a folder, or a relative symbolic link,
 such as 2 -> 0, to an earlier attempt's folder that has the same files.
 
-A link with any other target is ignored, because jobc did not create it. Programs get the attempt's number in
+A link with any other target is ignored, because jobc did not create it. Programs read the attempt's number from
 JOBC_ATTEMPT, because an artifact's resolved path may contain an earlier attempt's number.
 """
 
@@ -20,7 +20,7 @@ _NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 
 
 def numbers_of_copies(run: str | os.PathLike[str]) -> dict[int, int]:
-    """Return, for each of a run's attempts, the number of the folder that has its artifact."""
+    """Return, for each of a run's attempts, the number of the folder that contains its artifact."""
     folders, links = set(), {}
     try:
         with os.scandir(os.path.join(run, "artifact")) as entries:
@@ -41,7 +41,7 @@ def numbers_of_copies(run: str | os.PathLike[str]) -> dict[int, int]:
 
 
 def copy_of(run: Path, attempt: int) -> Path | None:
-    """Return the folder that has an attempt's artifact; None if there is none."""
+    """Return the folder that contains an attempt's artifact; None if there is none."""
     number = numbers_of_copies(run).get(attempt)
     return None if number is None else run / "artifact" / str(number)
 
@@ -55,8 +55,8 @@ def newest_attempt_from(copy: Path) -> int | None:
 
 
 def link_attempt(run: Path, attempt: int, number: int) -> bool:
-    """Make RUN/artifact/ATTEMPT a link to the folder with that number. Return False if that is not possible: the name
-    is taken, or the file system has no symbolic links.
+    """Make RUN/artifact/ATTEMPT a link to the folder with that number. Return False if the name is taken, or the file
+    system does not support symbolic links.
     """
     try:
         os.symlink(str(number), run / "artifact" / str(attempt))
@@ -67,7 +67,7 @@ def link_attempt(run: Path, attempt: int, number: int) -> bool:
 
 def link_unchanged(run: Path, attempt: int, artifact: Path) -> bool:
     """Make RUN/artifact/ATTEMPT a link to the previous attempt's copy if that copy has the same files as this artifact.
-    Return whether it is now a link. Every byte is compared, because copies can be edited.
+    Return whether this was done. Every byte is compared, because copies can be edited.
     """
     numbers = numbers_of_copies(run)
     number = numbers.get(max((earlier for earlier in numbers if earlier < attempt), default=-1))

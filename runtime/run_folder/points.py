@@ -1,7 +1,7 @@
 """Read points.json, the differences between a sweep's points, and write one point's artifact.
 
-In   a sweep's directory: its first point's files, and points.json
-Out  a point's files, byte by byte as jobc would write them if it compiled this point alone; or Failure
+In:  a sweep's directory: its first point's files, and points.json.
+Out: a point's files, identical to those that jobc would write if it compiled this point alone; or Failure
 points.json has `lines` (path -> lines of each file that differs in any point), `every_point` (what turns the
 directory's files into the first point's files), and for each point its `changes` from the first point. Changes map a
 file's lines to the lines that replace them: "7", "7-9", or "7+" to insert after line 7.
@@ -32,9 +32,9 @@ _LINES = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})|(\+))?")
 class Point(NamedTuple):
     """One point of a sweep.
 
-    number: counts from 0; label: what makes the point different, for people; job: its job's name, the folder of its
-    runs;
-    overrides: the words that select this point; changes: differences from the first point
+    number: counts from 0; label: what makes the point different, for people; job: its job's name, which names the
+    folder of its runs;
+    overrides: the words that select this point; changes: differences from the first point.
     """
 
     number: int
@@ -129,7 +129,7 @@ def _text_of_sweep(sweep: Path, path: str, lines: int | None, entry: Any) -> str
     except OSError as error:
         raise Failure(f"cannot read {sweep / path}: {error.strerror}", "compile the sweep again") from None
     text, is_same = content.decode("utf-8", "surrogateescape"), True
-    if path != JOB_FILE and isinstance(entry, dict):  # there is no checksum for all of job.json's text
+    if path != JOB_FILE and isinstance(entry, dict):  # there is no checksum of job.json's whole text
         is_same = hashlib.sha256(content).hexdigest() == entry.get("sha256")
     if not is_same or text.count("\n") != lines:
         title = f"{sweep / path} was edited, and {POINTS} changes its lines by number"
@@ -138,7 +138,7 @@ def _text_of_sweep(sweep: Path, path: str, lines: int | None, entry: Any) -> str
 
 
 def apply_changes(text: str, changes: Mapping[str, Sequence[str]]) -> str:
-    """Return the text with these lines replaced. Raises ValueError for lines that do not exist or occur twice."""
+    """Return the text with these lines replaced. Raises ValueError for lines that do not exist or are changed twice."""
     lines = text.split("\n")
     end = len(lines)
     for name, replacement in reversed(list(changes.items())):

@@ -25,7 +25,7 @@ from ..system.untrusted_files import Unreadable, open_regular
 from ..system.values import number, read_keys, read_text
 from .artifact_copies import numbers_of_copies
 
-SILENT_S = 90  # a supervisor that has not touched its file for this long is dead or has lost its storage
+SILENT_S = 90  # a supervisor that has not touched its file for this long is dead or has lost access to its storage
 QUIET_S = 30  # status reports a supervisor that has not touched its file for this long
 METRICS_BYTES = 16384  # how much is read from the end of a metrics file
 _NODE = re.compile("node_[0-9]{1,9}")
@@ -61,7 +61,7 @@ class Process:
         """Return where the process is: here, beside (another PID namespace of this kernel), away or unknown (not in the
         file).
 
-        here: processes.identity()
+        here: processes.identity().
         """
         if self.host != here["host"]:
             return "away"
@@ -86,7 +86,7 @@ class Process:
     def status(self, here: dict[str, str], get_silent_s: Callable[[], float | None]) -> str:
         """Return up (runs here), elsewhere (probably runs), ended, dead (certain), or silent (dead or without storage).
 
-        get_silent_s: returns the seconds since the process touched the file; None = unknown. Called only if needed
+        get_silent_s: returns the seconds since the process touched the file; None = unknown. Called only if needed.
         """
         if self.ended is not None:
             return "ended"
@@ -140,7 +140,7 @@ class Run:
         return is_mine(self.path)
 
     def nodes(self) -> list[Node]:
-        """Return the state files of the nodes, ordered by name. They are read once."""
+        """Return the nodes' state files, ordered by name. The files are read only once."""
         if self._nodes is None:
             self._nodes = self._read_nodes()
         return self._nodes
@@ -184,7 +184,7 @@ class Run:
         return {node.number: node.status(this_machine, partial(self.silent_s, node)) for node in self.nodes()}
 
     def is_live(self) -> bool:
-        """Return whether a node is up, or is on another machine and has not ended."""
+        """Return whether a node is running, or is on another machine and has not ended."""
         return any(status in ("up", "elsewhere") for status in self.statuses().values())
 
     def exit_codes(self) -> dict[str, int]:
@@ -329,8 +329,8 @@ def _escaped(letter: str) -> str:
 
 
 def _lock_state(path: Path) -> str:
-    """Return held, free, or unknown (no such file, or no support for locks). Reliable only between processes on one
-    kernel.
+    """Return whether a file's lock is held, free, or unknown (no such file, or no support for locks). Reliable only
+    between processes on one kernel.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -20,8 +20,8 @@ from ..system.untrusted_files import MIB, Unreadable, parsed, read_bytes
 LARGEST = MIB  # size limit of a small file
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 RESERVED_BYTES = 4096  # one block on most file systems
-PROGRESS = "state/progress"  # attempt_counter.py counts in it the starts that completed no new step
-REACHED = "state/reached"  # the last step of earlier attempts, if their metrics are not in this folder
+PROGRESS = "state/progress"  # in which attempt_counter.py counts the starts that completed no new step
+REACHED = "state/reached"  # last step of earlier attempts whose metrics are not in this folder
 
 
 class RunFolder:
@@ -56,7 +56,7 @@ class RunFolder:
         return self.path / "exit" / str(self.attempt) / "first"
 
     def restart(self, number: int) -> Path:
-        """Return the folder in which the nodes agree on that restart, numbered from 1."""
+        """Return the folder in which the nodes agree on a restart. number: counts from 1"""
         return self.path / "exit" / str(self.attempt) / f"restart_{number}"
 
     @property
@@ -65,12 +65,12 @@ class RunFolder:
         return self.path / "exit" / str(self.attempt) / "steps"
 
     def steps_process(self, node: int) -> Path:
-        """Return the file with the process that runs the steps of a node."""
+        """Return the file that describes the process that runs a node's steps."""
         return self.steps / f"process_{node}"
 
     @property
     def first_stop(self) -> Path:
-        """Return the file in which the first node that was asked to stop early writes its number and the reason."""
+        """Return the file in which the first node that is asked to stop early writes its number and the reason."""
         return self.path / "exit" / str(self.attempt) / "stop"
 
     def node_log(self, node: int) -> Path:
@@ -114,7 +114,7 @@ class RunFolder:
 
     @property
     def stop_mark(self) -> Path:
-        """Return the stop file. If it exists, a user stopped the run: exit with 0, do not requeue."""
+        """Return the stop file. If this file exists, a user has stopped the run: exit with 0, and do not requeue."""
         return self.path / "control" / "STOP"
 
     def open_log(self, path: Path, who: str) -> int:
@@ -132,8 +132,8 @@ class RunFolder:
 def open_for_append(path: Path, access: int = os.O_WRONLY) -> int:
     """Open a regular file for appending, create it if needed, and return its descriptor.
 
-    Raises OSError for a symbolic link, which anyone who can write to the run folder can point to any of this user's
-    files, and for a named pipe, without waiting for it.
+    Raises OSError for a symbolic link, which anyone with write access to the run folder could point to any of this
+    user's files, and for a named pipe, without blocking on it.
     """
     descriptor = os.open(path, access | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -145,9 +145,9 @@ def open_for_append(path: Path, access: int = os.O_WRONLY) -> int:
 def write_small(
     path: Path, first_line: str = "", keys: Mapping[str, object] | None = None, private: bool = False
 ) -> None:
-    """Write `first_line`, if any, then `key=value` lines; a reader sees the old file or the complete new one.
+    """Write `first_line`, if any, then `key=value` lines. A reader sees either the old file or the complete new one.
 
-    private: only this user may read the file
+    private: only this user may read the file.
     """
     lines = [first_line] if first_line else []
     lines += [f"{key}={_one_line(str(value))}" for key, value in (keys or {}).items()]
@@ -236,7 +236,7 @@ def _one_line(text: str) -> str:
 def keep_earliest(run: RunFolder, code: str, keys: Mapping[str, object]) -> None:
     """Record in exit/ATTEMPT/first that a node failed, unless an earlier failure is recorded.
 
-    Nodes may collide, so failed nodes call this again. keys: node, rank, time_ns, reason
+    Two nodes may write at the same time, so failed nodes call this function again. keys: node, rank, time_ns, reason
     """
     recorded = read_small(run.first_failure)
     if recorded and not is_earlier(code, keys, *recorded):

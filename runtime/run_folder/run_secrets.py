@@ -1,4 +1,4 @@
-"""Find and delete a run's secrets. They are in the user's home, because run folders are shared."""
+"""Find and delete a run's secrets. Secrets are in the user's home, because run folders are shared."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 from .removal import remove_folder
 
-_BASIS, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 2**64 - 1  # for FNV-1a, 64 bits
+_BASIS, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 2**64 - 1  # constants of FNV-1a, 64 bits
 
 
 def secrets_of(run: Path) -> Path:
-    """Return the folder with a run's secrets. Its name ends with a hash of the run's path, because another run root may
-    have the same IDs. run: resolved path
+    """Return the folder with a run's secrets. The folder's name ends with a hash of the run's path, because another run
+    root may have the same IDs. run: resolved path
     """
     value = _BASIS
     for byte in os.fsencode(run):

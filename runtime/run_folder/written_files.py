@@ -1,7 +1,7 @@
 """Report, at the end of a run, which files the user's program wrote to its working copy, RUN/code.
 
-In   RUN/code; its links, such as data/, are not followed, because they lead out of the run
-Out  one line: the number of files, their total size, the folder, and the names of the largest files
+In:  RUN/code; its links, such as data/, are not followed, because they lead out of the run.
+Out: one line: the number of files, their total size, the folder, and the names of the largest files.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ class WrittenFiles:
             self._since = now
 
     def line(self, most_s: float = MOST_S) -> str:
-        """Return "script wrote 3 files (12 MiB) in RUN/code: model.pt, …"; "" if it wrote no files.
+        """Return a line such as "script wrote 3 files (12 MiB) in RUN/code: model.pt, …"; "" if the script wrote no
+        files.
 
-        most_s: time limit for the scan, in seconds
+        most_s: time limit for the scan, in seconds.
         """
         if self._since is None:
             return ""
@@ -58,7 +59,8 @@ class WrittenFiles:
     def _changed(self, folder: Path, since: float) -> Iterator[tuple[str, int]]:
         """Yield the relative path and size in bytes of each regular file whose content or name has changed since then.
 
-        Compares the change time (ctime), not the modification time, because a script may copy a file with its times.
+        Compares the change time (ctime), not the modification time, because a script may preserve the latter when it
+        copies a file.
         """
         queue = [str(folder)]
         while queue:

@@ -1,8 +1,8 @@
 """S3 client in pure Python: put, get, list and delete whole objects. Objects are never renamed or appended to.
 
-In   a URL s3://BUCKET/PREFIX; for stores other than Amazon's (MinIO, Ceph), also an endpoint, with the bucket in the
-     path
-Out  BucketError with one line, a hint and an exit code: 65 if a restart cannot help, 69 if the store is unavailable
+In:  a URL s3://BUCKET/PREFIX; for stores other than Amazon's (MinIO, Ceph), also an endpoint, to whose path the bucket
+     is added.
+Out: BucketError with one line, a hint and an exit code: 65 if a restart cannot help, 69 if the store is unavailable.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class BucketError(Exception):
-    """A request that failed. code: the exit code, which depends on whether a retry may help."""
+    """Raised if a request fails. code: the exit code, which depends on whether a retry may help."""
 
     def __init__(self, title: str, hint: str, code: int) -> None:
         super().__init__(title)
@@ -70,7 +70,7 @@ class Bucket:
         self._wallet, self._pause = wallet, pause
         self.name, _, prefix = url.removeprefix("s3://").partition("/")
         self._prefix = prefix.rstrip("/") + "/" if prefix.strip("/") else ""
-        in_host = not endpoint and "." not in self.name  # the certificate covers no names with dots
+        in_host = not endpoint and "." not in self.name  # the certificate does not cover names with dots
         parts = urlsplit(endpoint or f"https://{self.name + '.' if in_host else ''}s3.{region}.amazonaws.com")
         self._secure, self._host = parts.scheme != "http", parts.netloc
         self._base = parts.path.rstrip("/") + ("" if in_host else f"/{self.name}")

@@ -1,4 +1,4 @@
-"""Coordinate a run in a bucket, without a shared folder: attempt number, owner, and whether all nodes have joined.
+"""Coordinate a run in a bucket, without a shared folder: attempt number, owner, and which nodes have joined.
 
     state/run                     written with the run: job, created, init_from (the run whose weights it starts from)
     starts/00002/owner            the engine's ID for the submission that began attempt 2; its first node writes it
@@ -64,9 +64,9 @@ class BucketRun:
         return {listed.key[start:]: listed.age_s for listed in self.bucket.list(self.key(prefix))}
 
     def put_if_absent(self, name: str, content: bytes) -> bool:
-        """Put an object unless it exists. Return whether the stored content is ours.
+        """Put an object unless it exists. Return whether the stored content is this node's own.
 
-        Contents are unique, so a put retried after a lost response still counts as ours.
+        Contents are unique, so a put that was retried after a lost response is still recognized.
         """
         if self.get(name) is None:
             self.bucket.put(self.key(name), content, only_new=True)
@@ -83,7 +83,7 @@ class BucketRun:
                 raise Leave(exit_codes.DONE, "the run was stopped")
             if not is_ours and not self._begin(attempt, who, init_from, job):
                 continue
-            # False if this node was restarted in this submission: it finds what it wrote earlier
+            # False if this node was restarted in this submission, and finds what it wrote earlier
             if self.put_if_absent(f"starts/{attempt:05}/node_{who.node:02}", _word(who, attempt)):
                 break
             self._begin_next(attempt, who, init_from, job)

@@ -1,11 +1,11 @@
 """Find credentials for an object store in the same places as AWS's own tools do.
 
-In    a node's environment variables; the files and services that they name
-Out   Credentials, or None, in which case requests are not signed
-Order AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; a web identity (AWS_WEB_IDENTITY_TOKEN_FILE, as on EKS); the
+In:   a node's environment variables; the files and services that they name.
+Out:  Credentials, or None, in which case requests are not signed.
+Order: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; a web identity (AWS_WEB_IDENTITY_TOKEN_FILE, as on EKS); the
       shared file (~/.aws/credentials); a container's endpoint (AWS_CONTAINER_CREDENTIALS_*); the instance's role
-      (IMDSv2)
-Source "Standardized credential providers", AWS SDKs and Tools Reference Guide
+      (IMDSv2).
+Source: "Standardized credential providers", AWS SDKs and Tools Reference Guide.
 """
 
 from __future__ import annotations

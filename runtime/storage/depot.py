@@ -1,13 +1,13 @@
 """storage.run=object on one node: join the run in the bucket, upload the node's run folder, inspect the run.
 
-Usage  jobctl depot VERB JOB/RUN_ID [ARGUMENT…]
+Usage: jobctl depot VERB JOB/RUN_ID [ARGUMENT…]
          run -- COMMAND…         run COMMAND and upload its run folder; return its exit code
          lacking                 download the other nodes' exit codes; print how many live nodes have not ended
          cat NAME | ls | stop | remove     print a log or a file; list; write the stop mark; remove the run
          ends FOLDER             download the newest attempt's exit/ to FOLDER; print the attempt's number
-In     JOBC_STORE (s3://BUCKET/PREFIX), JOBC_STORE_ENDPOINT, JOBC_STORE_REGION; credentials as in credentials.py; and,
-       for run and lacking, JOBC_RUN_DIR, JOBC_ATTEMPT, JOBC_NODE_RANK, JOBC_NODES
-Exit   COMMAND's exit code; 65 if the store rejects a request, 69 if it is unavailable (bucket.py)
+In:    JOBC_STORE (s3://BUCKET/PREFIX), JOBC_STORE_ENDPOINT, JOBC_STORE_REGION; credentials as in credentials.py; and,
+       for run and lacking, JOBC_RUN_DIR, JOBC_ATTEMPT, JOBC_NODE_RANK, JOBC_NODES.
+Exit:  COMMAND's exit code; 65 if the store rejects a request, 69 if it is unavailable (bucket.py).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .credentials import wallet
 from .mirror import Mirror, fresh_folder, read_log
 
 LOOK_S = 5.0  # between scans for marks and for changed files
-LOOK_FOR_HEAD_S = 0.5  # until all nodes know the rendezvous endpoint
+LOOK_FOR_HEAD_S = 0.5  # used until all nodes know the rendezvous endpoint
 LOGS_S = 30.0  # between uploads of new log lines
 FOLDER_HINT = "set storage.scratch to another folder"
 PASSED_ON = (
@@ -71,7 +71,7 @@ def bucket_run(folder: str) -> BucketRun:
 def join(run: BucketRun, member: Submission, fork_of: str, local: Path) -> int:
     """Join an attempt, wait until all nodes have joined it, and return its number. Creates this node's run folder.
 
-    fork_of: ID of the run whose checkpoint a new run begins with, or "". Raises Leave, BucketError, OSError.
+    fork_of: ID of the run from whose checkpoint a new run starts, or "". Raises Leave, BucketError, OSError.
     """
     attempt = run.join(member, fork_of, run.folder.split("/")[0])
     fresh_folder(local)

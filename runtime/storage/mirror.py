@@ -1,11 +1,11 @@
 """Synchronize a node's run folder with the run in the bucket: what is uploaded and downloaded, and in which order.
 
-Up    checkpoints first: the files, then MANIFEST.json, so that a folder without a manifest is not a checkpoint;
-      checkpoints deleted here are deleted there; logs and metrics as numbered parts, because objects cannot be appended
-      to; other files when they have changed; the node's exit record last
-Down  the stop mark and the request to save, the first failure, the rendezvous endpoint; at the start of an attempt, the
-      newest checkpoint whose files match the sizes and hashes in its manifest, and the run's last step
-Note  restore() runs in its own process; state/.restored tells the uploading process what was downloaded
+Up:   checkpoints first: the files, then MANIFEST.json, so that a folder without a manifest is not a checkpoint;
+      checkpoints deleted on the node are deleted in the bucket; logs and metrics as numbered parts, because objects
+      cannot be appended to; other files when they have changed; the node's exit record last.
+Down: the stop mark and the request to save, the first failure, the rendezvous endpoint; at the start of an attempt, the
+      newest checkpoint whose files match the sizes and hashes in its manifest, and the run's last step.
+Note: restore() runs in its own process; state/.restored tells the uploading process what was downloaded.
 Hidden files, links, the code and the trainer are not uploaded.
 """
 
@@ -43,7 +43,7 @@ class Mirror:
     def __init__(self, run: BucketRun, folder: RunFolder, node: int) -> None:
         self.run, self.folder, self.node = run, folder, node
         self._up: dict[str, Seen] = {}  # files that are in the bucket, and their version there
-        self._before: dict[str, Seen] = {}  # files as the previous scan found them
+        self._before: dict[str, Seen] = {}  # files as they were in the previous scan
         self._sent: dict[tuple[str, int], int] = {}  # log, inode -> bytes of that file already in the bucket
         self._parts: dict[str, int] = {}  # log -> number of objects
         self._stubs: dict[str, list[str]] = {}  # checkpoint with only its manifest here -> its files in the bucket
@@ -54,8 +54,9 @@ class Mirror:
     def restore(self, source: BucketRun, into: Path, everything: bool) -> str | None:
         """Download `source`'s newest intact checkpoint to `into`; return its name, or None if there is none.
 
-        everything: True on node 0, which reads checkpoints for all ranks; False = only the user's other files in it
-        For older checkpoints, only the manifests are downloaded, so that the trainer knows the best one and can delete.
+        everything: True on node 0, which reads checkpoints for all ranks; False = only the checkpoint's files from the
+        user's program For older checkpoints, only the manifests are downloaded, so that the trainer knows the best one
+        and can delete.
         """
         start = len(source.folder) + 1
         listed = {item.key[start:]: item for item in source.bucket.list(source.key("checkpoints/"))}
@@ -96,8 +97,8 @@ class Mirror:
     def _leftovers(self, ages: Mapping[str, float]) -> dict[str, list[str]]:
         """Return the files in interrupted or partly removed checkpoints, by folder.
 
-        Such a folder has no manifest, only file names that some manifest lists, and no files from this attempt. So
-        files that the user's program puts there are kept.
+        A leftover folder has no manifest, only file names that some manifest lists, and no files from this attempt.
+        Files that the user's program puts there are therefore kept.
         """
         began = f"starts/{self.folder.attempt:05}/owner"
         oldest = GRAIN_S + self.run.ages(began).get(began, 0.0)  # queried last, so that no file looks older than it is
@@ -136,7 +137,9 @@ class Mirror:
         source.bucket.get_file(source.key(name), path, size)
 
     def _fetch_step(self, source: BucketRun, path: Path, step: str, sizes: dict[str, int]) -> bool:
-        """Download a checkpoint and return whether it is intact. If any file is not, remove its files here."""
+        """Download a checkpoint and return whether it is intact. If any file is damaged, remove the downloaded
+        files.
+        """
         entries = read_entries(read_manifest(path))
         if entries is None:
             entries = {MANIFEST: (-1, "")}
@@ -223,7 +226,7 @@ class Mirror:
         path = self.folder.node_state(self.node)
         try:
             self.run.put(f"state/{path.name}", path.read_bytes())
-        except FileNotFoundError:  # its supervisor has not started
+        except FileNotFoundError:  # node 0's supervisor has not started
             sign = f"starts/{self.folder.attempt:05}/{path.name}"
             self.run.put(sign, self.run.get(sign) or b"")
 
@@ -276,7 +279,7 @@ class Mirror:
             print(f"jobc: uploaded {step} to {self.run.bucket.url}/{self.run.folder}", flush=True)
 
     def _make_way(self, name: str, manifest: bytes, changed: dict[str, Seen]) -> None:
-        """Prepare to replace a checkpoint in the bucket. name: its manifest's name
+        """Prepare to replace a checkpoint in the bucket. name: its manifest's name.
 
         Files that are equal in both versions are not uploaded again. Before any other file is uploaded, the old
         manifest is deleted, because a checkpoint with a manifest counts as intact.
@@ -292,7 +295,9 @@ class Mirror:
             self._up.pop(name, None)
 
     def _read(self, name: str, version: Seen) -> bytes | None:
-        """Return the content; None if the file was replaced or removed after the scan: the next scan finds that."""
+        """Return a file's content; None if the file was replaced or removed after the scan, which the next scan
+        notices.
+        """
         try:
             content = (self.folder.path / name).read_bytes()
             return content if _seen(self.folder.path / name) == version else None
@@ -300,7 +305,7 @@ class Mirror:
             return None
 
     def _remove(self, gone: set[str]) -> None:
-        """Delete checkpoint files that are no longer here from the bucket, manifests first."""
+        """Delete from the bucket checkpoint files that no longer exist locally, manifests first."""
         stubs = [step for step in self._stubs if _is_gone(self.folder.path / step)]
         gone = gone.union(*(self._stubs[step] for step in stubs))
         self.run.bucket.delete(self.run.key(name) for name in sorted(gone, key=lambda n: (not n.endswith(MANIFEST), n)))

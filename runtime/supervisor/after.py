@@ -15,7 +15,7 @@ from ..system.signal_queue import SignalQueue
 from .node_output import NodeOutput
 
 LOOK_S = 1.0
-ENDING = (signal.SIGQUIT, signal.SIGINT)  # SIGTERM asks for the end of the ranks, which `after` follows
+ENDING = (signal.SIGQUIT, signal.SIGINT)  # SIGTERM asks the ranks to end; `after` runs after that
 
 
 def job_code(run: RunFolder, own: int) -> int:
@@ -29,7 +29,7 @@ def job_code(run: RunFolder, own: int) -> int:
 def run_after(
     lines: str, code: int, output: NodeOutput, signals: SignalQueue, beat: Callable[[], None], until: float
 ) -> str:
-    """Run the lines with the job's exit code in JOBC_EXIT_CODE, at most until that time of time.monotonic().
+    """Run the lines, with the job's exit code in JOBC_EXIT_CODE. until: time.monotonic() at which they are ended.
 
     Return why they failed, or "". Lines that jobctl stop or Ctrl-C has ended have not failed.
     """

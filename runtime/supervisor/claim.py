@@ -36,8 +36,8 @@ def claim(run_folder: RunFolder, node: int, ranks: range) -> int:
 
 
 def _reduce(before: RunFolder, node: int, ranks: range) -> None:
-    """Delete what only the previous attempt's supervisors read, because sites limit the number of files. The nodes'
-    exit codes and the first failure stay.
+    """Delete files that only the previous attempt's supervisors read, because sites limit the number of files. The
+    nodes' exit codes and the first failure are kept.
     """
     for rank in ranks:
         before.rank_exit(rank).unlink(missing_ok=True)

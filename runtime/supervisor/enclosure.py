@@ -2,7 +2,7 @@
 
 supervisor ── keeper ── torchrun or spawn ── rank wrappers ── ranks ── their children, daemons included
 
-The keeper adopts all its orphaned descendants. It kills them when the launcher ends and when the supervisor
+The keeper adopts all its orphaned descendants. The keeper kills them when the launcher ends and when the supervisor
 dies, even by SIGKILL. If the keeper itself is killed, the launcher dies with it and the supervisor adopts the rest.
 """
 
@@ -36,7 +36,7 @@ def _keep(supervisor: int, argv: list[str], output: int, errors: int) -> int:
     os.setsid()
     signals = SignalQueue((signal.SIGCHLD, signal.SIGTERM))
     processes.become_subreaper()
-    processes.die_with_parent(signal.SIGTERM)  # not by SIGKILL: the keeper must end the others first
+    processes.die_with_parent(signal.SIGTERM)  # not by SIGKILL, because the keeper must first end the other processes
     if os.getppid() != supervisor:
         return 1
     try:

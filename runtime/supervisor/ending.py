@@ -19,8 +19,8 @@ from .restarts import CAN_RESTART, Restarts
 from .verdict import LATE, MOST_LINES, RankEnd, Verdict, judge, log_tail, said_in
 
 STOPPED = "the run was stopped immediately"
-WATCHFUL_S = 0.1  # pause between checks while something is about to happen
-CAN_GO_ON = (exit_codes.PREEMPTED, exit_codes.PEER_LOST)  # can be resumed, as can a crash with a checkpoint
+WATCHFUL_S = 0.1  # pause between checks while an event is expected soon
+CAN_GO_ON = (exit_codes.PREEMPTED, exit_codes.PEER_LOST)  # these can be resumed, as can a crash with a checkpoint
 # A word as printed by bash's printf %q. Nothing else is printed, because people paste the command.
 _WORD = r"(?:(?:[\w@%+=:,./~-]|\\[^\n])+|\$'(?:[^'\\]|\\[^\n])*')"
 RESUME_COMMAND = re.compile(rf"(?=.*jobctl'? submit --resume ){_WORD} submit --resume {_WORD}")
@@ -29,8 +29,8 @@ RESUME_COMMAND = re.compile(rf"(?=.*jobctl'? submit --resume ){_WORD} submit --r
 class Told(NamedTuple):
     """External events before the ranks ended.
 
-    asked:       the ranks were sent a signal; killed: the supervisor killed them; interrupted: Ctrl-C
-    by_somebody: asked to end, not because a peer failed; at_once: SIGQUIT
+    asked:       the ranks were sent a signal; killed: the supervisor killed them; interrupted: Ctrl-C.
+    by_somebody: whether the node was asked to end for a reason other than a failed peer; at_once: SIGQUIT.
     """
 
     asked: bool
@@ -53,10 +53,10 @@ def mark_stopped(run_folder: RunFolder, output: NodeOutput) -> None:
 
 
 class Ending:
-    """The end of one start of a node's ranks.
+    """How one start of a node's ranks ends.
 
-    state: contents of the node's state file; grace_s: seconds that the peers have to agree on a restart
-    after: lines of `after` on node 0, else ""; limit_at: when the time limit of the ranks is reached
+    state: contents of the node's state file; grace_s: seconds for the peers to agree on a restart.
+    after: lines of `after` on node 0, else ""; limit_at: when the ranks reach their time limit.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Ending:
         """Judge, report and record the end; return the exit code, or None to restart all ranks in place.
 
         Everything known is on disk before the first wait, because this process may be killed during any wait.
-        status: the launcher's exit status
+        status: the launcher's exit status.
         """
         stop_requested = told.asked or told.killed
         launcher_output = said_in(self.run_folder, self.run_folder.launcher_log(self.node))
@@ -115,7 +115,7 @@ class Ending:
         return code
 
     def _run_after(self, verdict: Verdict, told: Told, signals: SignalQueue) -> Verdict:
-        """Run the lines of `after` once the ranks of all nodes have ended; a success becomes a crash if they fail."""
+        """Run the lines of `after` once all nodes' ranks have ended; if the lines fail, a success becomes a crash."""
         from .after import job_code, run_after  # only jobs with `after` have the module
 
         until = max(self.limit_at, time.monotonic()) + self.grace_s
@@ -129,10 +129,10 @@ class Ending:
         return Verdict(exit_codes.CRASHED, None, why) if why and verdict.code == exit_codes.DONE else verdict
 
     def _record(self, verdict: Verdict, stop_state: Told, is_final: bool, is_over: bool = True) -> None:
-        """Write how the ranks of the node ended.
+        """Write how the node's ranks ended.
 
-        Before a restart (not is_final) only exit and reason, in case this process is killed during it. Before the lines
-        of `after` (not is_over) the state file does not record an end, because the run is live.
+        Before a restart (not is_final), write only exit and reason, in case this process is killed during the restart.
+        Before the lines of `after` run (not is_over), the state file records no end, because the run is still live.
         """
         end: dict[str, object] = {"exit": _exit_code(verdict, stop_state), "reason": verdict.reason}
         if verdict.first:
@@ -164,7 +164,9 @@ class Ending:
                 self.output.say(verdict.reason)
 
     def _show(self, first: RankEnd) -> None:
-        """Print which rank failed first, and the end of its log, unless the console has just printed it (rank 0's)."""
+        """Print which rank failed first, and the end of its log, unless the console has just printed it (for rank
+        0).
+        """
         detail = "" if first.reason == f"exit status {first.code}" else f": {first.reason}"
         head = f"rank {first.rank} failed first (exit {first.code}{detail})"
         log = self.run_folder.rank_log(first.rank)
@@ -195,7 +197,7 @@ class Ending:
                 return
 
     def _wait_for_ranks(self, signals: SignalQueue, until: float) -> str:
-        """Wait until the ranks of all nodes have ended. Return why not, or ""."""
+        """Wait until all nodes' ranks have ended. Return why they have not, or ""."""
         began = time.monotonic()
         while self.peers.running(time.monotonic() - began):
             self.peers.beat()
@@ -227,7 +229,9 @@ class Ending:
         return True
 
     def _resume_command(self, code: int) -> str:
-        """Return the resume command on node 0 only, so that it is printed once; "" if nothing can be resumed."""
+        """Return the resume command; "" if nothing can be resumed, and on nodes other than 0, so that it is printed
+        only once.
+        """
         saved = code == exit_codes.CRASHED and any(self.run_folder.checkpoints.glob("step_*"))
         content = read_small(self.run_folder.resume_command)
         command = content[1].get("command", "") if content else ""

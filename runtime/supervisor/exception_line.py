@@ -1,7 +1,7 @@
 """Describe the Python exception that ended a rank, as one line for status: KeyError: 'label_17' (train.py:6).
 
-In   the end of the rank's log. The user's program wrote it, so it is untrusted, and is cut and escaped
-Out  one printable line, or "" if the log does not end with a traceback
+In:  the end of the rank's log. The user's program wrote it, so it is untrusted, and is truncated and escaped.
+Out: one printable line, or "" if the log does not end with a traceback.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python3|^<")
 def exception_line(log: str, code: str) -> str:
     """Return the last exception in a log, with the line in the user's code that raised it; "" if there is none.
 
-    code: folder of the user's code; the file is named relative to it
+    code: folder of the user's code; the file is named relative to it.
     """
     lines = [RANK_PREFIX.sub("", line) for line in log.split("\n")]
     begins = [index for index, line in enumerate(lines) if TRACEBACK in line]

@@ -1,8 +1,8 @@
-"""Start the ranks of a node from the launch line of launch.sh, and supervise them; or run another payload there.
+"""Start a node's ranks with the launch line from launch.sh, and supervise them; or run another payload.
 
-Usage  jobctl launch N WORD1 … WORDN RANK PAYLOAD [COMMAND…]     the N words are the launch line
-In     the environment that launch.sh has prepared; the working directory is the code
-Out    the exit code of the node; of payload shell, this program becomes the command
+Usage: jobctl launch N WORD1 … WORDN RANK PAYLOAD [COMMAND…]     the N words are the launch line
+In:    the environment that launch.sh has prepared; the working directory is the code.
+Out:   the node's exit code; for payload shell, this program becomes the command.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from ..system.values import number
 from . import supervise
 
 SMOKE = ("python3", "-m", "jobc_trainer.smoke")
-_OF_LAUNCHERS = ("PET_", "TORCHELASTIC_")  # variables that an outer torchrun may have left
+_OF_LAUNCHERS = ("PET_", "TORCHELASTIC_")  # variables that an outer torchrun may have set
 SHELL = ("bash", "--norc", "-i")
-NOT_FOUND = 127  # exit code of a shell for a command that cannot be run
+NOT_FOUND = 127  # a shell's exit code for a command that cannot be run
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code of the node, unless this process becomes another program."""
+    """Return the node's exit code, unless this process becomes another program."""
     most = int(argv[0])
     line, words = argv[1 : most + 1], argv[most + 1 :]
     payload = words[1] if len(words) > 1 else "train"
@@ -63,7 +63,7 @@ class _Node:
             launcher, command = ["spawn"], list(SMOKE)
         self._check_environment()
         if payload == "smoke" or (payload == "train" and read.code_kind == "lib"):
-            os.environ["PYTHONSAFEPATH"] = "1"  # commands without code of the user import nothing from this folder
+            os.environ["PYTHONSAFEPATH"] = "1"  # commands without user code import nothing from this folder
         if read.nodes > 1 and payload != "preflight":
             self._set_network()
         if payload == "shell":
@@ -104,14 +104,14 @@ class _Node:
                 self._lack(failure)
 
     def _lack(self, failure: NodeFailure) -> None:
-        """Raise the failure; preflight prints it as a failed check and continues."""
+        """Raise the failure; in preflight, print it as a failed check and continue."""
         if self.payload != "preflight":
             raise failure
         print_check(failure)
         self.lacks = True
 
     def _set_network(self) -> None:
-        """Set the variables of NCCL and Gloo for this node. Raises NodeFailure if the network is not there."""
+        """Set this node's variables for NCCL and Gloo. Raises NodeFailure if the node lacks the network."""
         from ..network import network  # only in jobs with several nodes
 
         read = self.read
@@ -122,7 +122,7 @@ class _Node:
             title = lacking.title.replace("this node", os.uname().nodename)
             if self.payload != "shell":
                 raise NodeFailure(lacking.code, title, lacking.hint) from None
-            print(f"warning: {title}", file=sys.stderr)  # the shell may be there to find out why
+            print(f"warning: {title}", file=sys.stderr)  # the shell may have been opened to find out why
 
     def _preflight(self, command: Sequence[str]) -> int:
         read, environ = self.read, os.environ
@@ -147,9 +147,10 @@ class _Node:
 
 
 def _steps(payload: str, timeout_s: int) -> list[str]:
-    """Return the words before the launcher if launch.sh has lines of `before` or `per_node`; [] without them.
+    """Return the words that precede the launcher if launch.sh has lines of `before` or `per_node`; [] without such
+    lines.
 
-    Ranks do not see the variables. Those of `after` stay for the supervisor.
+    The variables are removed from the ranks' environment. The variables for `after` stay, for the supervisor.
     """
     before, per_node = (os.environ.pop(name, "") for name in ("JOBC_BEFORE", "JOBC_PER_NODE"))
     if payload != "train":
@@ -166,14 +167,14 @@ def _become_shell(words: list[str]) -> NoReturn:
 
 
 def _task(read: NodeSettings) -> int:
-    """Return the number of this task of srun on the node; 0 with other launchers."""
+    """Return this srun task's number on the node; 0 with other launchers."""
     return (number(os.environ.get("LOCAL_RANK", "")) or 0) if read.launcher == "srun" else 0
 
 
 def _head_port(read: NodeSettings) -> int:
-    """Return the port where the ranks meet. Raises NodeFailure.
+    """Return the port for the ranks' rendezvous. Raises NodeFailure.
 
-    The lock on a port that was chosen lasts as long as this process, which becomes the supervisor.
+    The lock on a chosen port lasts as long as this process, which becomes the supervisor.
     """
     host, temporary = os.uname().nodename, os.environ.get("TMPDIR") or "/tmp"
     try:

@@ -1,11 +1,11 @@
 """Link the supervisors of one attempt: a TCP connection from every node to node 0.
 
-The links detect within seconds that a node has lost power or its cable, whatever the ranks are doing. They also carry
-the run folder's marks (stop mark, first failure, first node that was asked to stop) and the command for mpirun's
+The links detect within seconds that a node has lost power or its cable, whatever the ranks are doing. The links also
+carry the run folder's marks (stop mark, first failure, first node that was asked to stop) and the command for mpirun's
 daemons (mpi.py) to nodes that cannot access the folder where these were written.
 
-In   state/link, in which node 0 writes its port and the token that proves that a peer belongs to this run
-Out  the marks, in every node's run folder; `lost`, the nodes that were heard once and then went silent
+In:  state/link, in which node 0 writes its port and the token that proves that a peer belongs to this run.
+Out: the marks, in every node's run folder; `lost`, the nodes that were heard once and then went silent.
 A node that never connects is not counted as lost, and the job continues.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 BEAT_S = 2.0
 DOUBT_S = 6.0  # reconnect after this silence, because TCP retransmits more and more slowly
-LOST_S = 20.0  # a cable that is unplugged for 5 s or 10 s does no harm
+LOST_S = 20.0  # unplugging a cable for 5 s or 10 s does no harm
 HEAD_LOST_S = 23.0  # longer than LOST_S: node 0, which hears the other nodes, decides first which node is cut off
 TICK_S = 0.3
 CONNECT_S = 3.0
@@ -43,7 +43,7 @@ class Links(threading.Thread):
     """The part common to both sides: a thread, which may block and uses only its links and marks."""
 
     lost_s = LOST_S
-    has_steps = False  # before or per_node: the files of steps.py are passed on as well
+    has_steps = False  # the job has before or per_node, so the files of steps.py are passed on as well
 
     def __init__(self, run: RunFolder, node: int) -> None:
         super().__init__(daemon=True, name="links")
@@ -60,7 +60,9 @@ class Links(threading.Thread):
         self._next_beat = 0.0
 
     def end(self) -> None:
-        """Let the thread announce this node's end. It runs until that is received; on node 0, until all nodes end."""
+        """Let the thread announce this node's end. The thread runs until peers have received that; on node 0, until all
+        nodes end.
+        """
         self._ending.set()
 
     def is_over(self, node: int) -> bool:
@@ -124,11 +126,11 @@ class Links(threading.Thread):
             if isinstance(mark := message.get(kind), dict):
                 if self._learn(kind, mark):
                     self._leave_here(kind, mark)
-                if mark == self._marks[kind]:  # otherwise, the peer must get ours, which is earlier
+                if mark == self._marks[kind]:  # otherwise, the peer must receive this node's mark, which is earlier
                     link.told.add(kind)
 
     def _tell_steps(self) -> None:
-        """Send the names of files that exist here to the peers, which may not see this folder."""
+        """Send the names of steps.py's existing files to the peers, which may be unable to access this folder."""
         for name in step_files(self.node):
             untold = [link for link in self._links if link.node >= 0 and name not in link.told]
             if untold and (self.run_folder.steps / name).exists():
@@ -137,7 +139,7 @@ class Links(threading.Thread):
                     link.send(step=name)
 
     def _on_step(self, link: Link, name: str) -> None:
-        """Create a file of steps.py that exists in the folder of the peer."""
+        """Create a file of steps.py that exists in the peer's folder."""
         if self.has_steps and name in step_files(link.node) and self.run_folder.path.is_dir():
             with contextlib.suppress(OSError):
                 self.run_folder.steps.mkdir(parents=True, exist_ok=True)
@@ -206,7 +208,9 @@ class Links(threading.Thread):
         return bool(self._marks.keys() - {"mpi"})
 
     def _has_ended(self, node: int) -> bool:
-        """Return whether the node's state file in this run folder records its end. If so, its marks are here too."""
+        """Return whether the node's state file in this run folder records its end. If so, its marks are in this folder
+        too.
+        """
         state = read_small(self.run_folder.node_state(node))
         return state is not None and state[1].get("attempt") == str(self.run_folder.attempt) and "ended" in state[1]
 
@@ -227,12 +231,12 @@ class Links(threading.Thread):
         self._heard.pop(link.node, None)
 
     def _may_leave(self, deadline: float) -> bool:
-        """Return whether the thread may end, once this node has ended. deadline: monotonic seconds."""
+        """Return whether the thread may end after this node has ended. deadline: monotonic seconds."""
         raise NotImplementedError
 
 
 def step_files(node: int) -> tuple[str, ...]:
-    """Return the names of the files of steps.py that a node writes and others wait for."""
+    """Return the names of the files that steps.py writes on a node and that other nodes wait for."""
     return ("begun_0", "before", "go") if node == 0 else (f"begun_{node}", f"ready_{node}")
 
 
@@ -315,7 +319,7 @@ class Spoke(Links):
             return
         self._pause_s = min(2 * self._pause_s, MOST_PAUSE_S)
         with contextlib.suppress(OSError, KeyError, ValueError):
-            os.listdir(self.run_folder.link_state.parent)  # makes a network file system refresh its view
+            os.listdir(self.run_folder.link_state.parent)  # makes a network file system refresh its cache
             state = read_small(self.run_folder.link_state)
             if state and state[1].get("attempt") == str(self.run_folder.attempt):
                 self._token, self._hosts[0] = state[1]["token"], state[1]["host"]

@@ -10,9 +10,9 @@ import time
 from ..run_folder.node_log import NodeLog
 
 MOST_WAITING_BYTES = 4 * 1024 * 1024
-PIECE_BYTES = 4096  # PIPE_BUF: a pipe reported as writable takes this much without waiting (pipe(7))
+PIECE_BYTES = 4096  # PIPE_BUF: a pipe reported as writable accepts this much without blocking (pipe(7))
 FLUSH_S = 5.0  # how long flush() waits for a reader that is not reading
-RECENT_BYTES = 32 * 1024  # what is still on the screen, or a little above it
+RECENT_BYTES = 32 * 1024  # lines that are still on the screen, or just above it
 
 
 class NodeOutput:
@@ -66,8 +66,8 @@ class NodeOutput:
 class Console:
     """Output to a terminal, pipe or file that never blocks the job.
 
-    A terminal paused with Ctrl-S, or a `less` that has stopped reading, would otherwise stop the training once the pipe
-    is full. Output that does not fit is dropped with a note; the log file has all the output.
+    Otherwise, a terminal paused with Ctrl-S, or a `less` that has stopped reading, would block the training once the
+    pipe is full. Output that does not fit is dropped with a note; the log file contains all of it.
     """
 
     def __init__(self, descriptor: int) -> None:

@@ -1,10 +1,11 @@
-"""Watch the other nodes of an attempt: was the run stopped, which node failed first, was asked to stop, or is lost?
+"""Watch an attempt's other nodes: whether the run was stopped, and which node failed first, was asked to stop, or is
+lost.
 
 A failed node writes exit/ATTEMPT/first, where the earliest failure is kept; the first node that is asked to stop writes
-exit/ATTEMPT/stop; a user writes the stop mark; then all others exit. These are files in the run folder, which links.py
-copies to nodes that do not share it. Node 0 detects through its link that a node lost power or network, and the other
-nodes detect the loss of node 0. Without a link, a lost node is detected by its missing heartbeat in a shared run
-folder. Messages name the host that does not respond.
+exit/ATTEMPT/stop; and jobctl stop writes the stop mark. All other nodes then exit. These files are in the run folder;
+links.py copies them to nodes that do not share it. Through its links, node 0 detects that a node has lost power or
+network, and the other nodes detect the loss of node 0. Without a link, a lost node is detected by its missing heartbeat
+in a shared run folder. Messages name the host that does not respond.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from ..run_folder.run_folder import RunFolder, keep_earliest, read_small, write_
 if TYPE_CHECKING:
     from .links import Links
 
-BEAT_S = 5.0  # between two heartbeats: touches of this node's state file
+BEAT_S = 5.0  # pause between heartbeats, which touch this node's state file
 SILENT_S = 60.0  # network file systems cache attributes for up to 60 s (nfs(5)), so a heartbeat may arrive late
-MARK_S = 2.0  # time for jobctl stop to send a signal, if it can, after it wrote the stop mark
-GOODBYE_S = 5.0  # time for a peer to read the last messages of a link
-JOIN_S = 30.0  # how long a node that fails immediately waits for the others to start and to receive the failure
-ANSWER_S, MOST_ASKED = 3.0, 64  # timeout for a host to answer, and number of hosts asked at the same time
+MARK_S = 2.0  # time for jobctl stop to send a signal, if it can, after writing the stop mark
+GOODBYE_S = 5.0  # time for a peer to read a link's last messages
+JOIN_S = 30.0  # how long a node that fails immediately waits until the others have started and received the failure
+ANSWER_S, MOST_ASKED = 3.0, 64  # timeout for a host to respond, and number of hosts contacted simultaneously
 
 
 class Peers:
-    """The other nodes of one attempt. Node 0 listens as soon as this is created."""
+    """An attempt's other nodes. Node 0 listens as soon as this object exists."""
 
     def __init__(self, run: RunFolder, node: int, nodes: int, head: str) -> None:
         self.run, self.node = run, node
@@ -46,12 +47,14 @@ class Peers:
         self.marked = False
 
     def start(self) -> None:
-        """Start the thread of the links. Call this after the last fork of this process."""
+        """Start the links' thread. Called after this process's last fork."""
         if self.links:
             self.links.start()
 
     def beat(self) -> None:
-        """Touch the state file of this node every few seconds, even while it stops, because saving may take long."""
+        """Touch this node's state file every few seconds, even while it is stopping, because saving may take a long
+        time.
+        """
         if time.monotonic() >= self.next_beat:
             self.next_beat = time.monotonic() + BEAT_S
             with contextlib.suppress(OSError):  # a full disk or an unavailable file server must not end the training
@@ -60,7 +63,7 @@ class Peers:
                 self.silent = self._silent()
 
     def trouble(self) -> str:
-        """Return why this node should end too, or ""."""
+        """Return why this node should also end, or ""."""
         if not self.links:
             return "jobctl stop" if self.marked else ""
         if self.run.stop_mark.exists():
@@ -80,31 +83,35 @@ class Peers:
         return self.silent
 
     def _was_marked(self) -> bool:
-        """Return whether the stop mark is older than MARK_S: then its writer cannot signal this process."""
+        """Return whether the stop mark is older than MARK_S, so that its writer apparently cannot signal this
+        process.
+        """
         with contextlib.suppress(FileNotFoundError):
             now = self.run.node_state(self.node).stat().st_mtime
             return now - self.run.stop_mark.stat().st_mtime > MARK_S
         return False
 
     def _silent(self) -> str:
-        """Return which watched node without a link has stopped its heartbeat, in words, or "".
+        """Return, in words, which watched node without a link has stopped its heartbeat; "" if none has.
 
         Compares file times with each other, because the clocks of two machines may differ.
         """
         now = self.run.node_state(self.node).stat().st_mtime
         for node in self.watched:
             if self.links and self.links.is_alive() and node in self.links.met:
-                continue  # the link detects it sooner
+                continue  # the link detects a loss sooner
             state = read_small(self.run.node_state(node))
             if not state or state[1].get("attempt") != str(self.run.attempt) or "ended" in state[1]:
-                continue  # not started yet: the rendezvous has its own timeout
+                continue  # the node has not started yet, and the rendezvous has its own timeout
             silent_s = now - self.run.node_state(node).stat().st_mtime
             if silent_s > SILENT_S:
                 return f"node {node} ({state[1].get('host')}) has not responded for {silent_s:.0f} s"
         return ""
 
     def tell(self, code: int, reason: str, rank: int | None = None, time_ns: int | None = None) -> None:
-        """Announce that this node, or a rank on it, failed. time_ns: when, in ns since 1970; None = now"""
+        """Announce that this node, or one of its ranks, has failed. time_ns: time of the failure, in ns since 1970;
+        None = now
+        """
         if not self.others or code in (exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.INTERRUPTED):
             return
         keys: dict[str, object] = {"node": self.node, "time_ns": time_ns or time.time_ns()}
@@ -113,15 +120,18 @@ class Peers:
         keep_earliest(self.run, str(code), {**keys, "reason": reason})
 
     def share_stop(self, reason: str) -> None:
-        """Announce that this node stops early, so that the others save too: a program may not notice it."""
+        """Announce that this node is stopping early, so that the others save too, because their programs may not
+        notice.
+        """
         if self.others and not self.run.first_stop.exists():
             with contextlib.suppress(OSError):
                 write_small(self.run.first_stop, keys={"node": self.node, "reason": reason})
 
     def running(self, waited_s: float) -> list[int]:
-        """Return the other nodes that may still run ranks. waited_s: seconds that the caller has waited for them
+        """Return the other nodes whose ranks may still be running. waited_s: seconds that the caller has waited for
+        them.
 
-        A node that has not begun counts only for the first seconds, because it may never begin.
+        A node that has not started counts only for the first few seconds, because it may never start.
         """
         if not self.links or self.silent:
             return []
@@ -134,18 +144,20 @@ class Peers:
         return is_known or (self.links is not None and node in self.links.met)
 
     def leave(self) -> None:
-        """Record that nothing runs on this node any more."""
+        """Record that nothing is running on this node any more."""
         if self.links:
             self.links.end()
 
     def close(self) -> None:
-        """Close at once, without a last message."""
+        """Close the links immediately, without a last message."""
         if self.links:
             self.links.close()
 
     @property
     def are_linked(self) -> bool:
-        """True while the links run: the last message is not sent yet, or this is node 0 and other nodes need it."""
+        """Return whether the links are still needed: the last message is not sent yet, or other nodes still depend on
+        node 0.
+        """
         return self.links is not None and self.links.is_alive()
 
     def unreachable(self) -> str:
@@ -174,7 +186,7 @@ class Peers:
 def _answers(host: str) -> bool:
     try:
         socket.create_connection((host, 1), ANSWER_S).close()
-    except (ConnectionRefusedError, socket.gaierror):  # a name that does not resolve here proves nothing
+    except (ConnectionRefusedError, socket.gaierror):  # a name that does not resolve on this node proves nothing
         return True
     except OSError:
         return False

@@ -1,8 +1,8 @@
 """Restart in place: after a crash, all of an attempt's nodes restart their ranks together, without the scheduler.
 
 The nodes agree through exit/ATTEMPT/restart_N/: each node that can continue writes node_NN there once all its processes
-have ended; when all nodes have done so, node 0 writes `go`. So no rank connects to a rank from before the crash. The
-launchers are started anew, because torchrun's --max-restarts keeps its store, where ranks would find dead ranks'
+have ended; when all nodes have done so, node 0 writes `go`. Thus no rank connects to a rank from before the crash. The
+launchers are started anew, because torchrun's own --max-restarts keeps its store, in which ranks would find dead ranks'
 addresses (torch 2.13).
 """
 
@@ -18,11 +18,13 @@ from ..run_folder.run_folder import RunFolder
 
 CAN_RESTART = (exit_codes.CRASHED, exit_codes.PEER_LOST)
 PAUSE_S = 0.2
-MORE_S = 30.0  # in addition to the grace period: time for the others to notice the failure and end their processes
+MORE_S = 30.0  # time, beyond the grace period, for the others to notice the failure and end their processes
 
 
 class Restarts:
-    """One node's restarts. most: maximum number of restarts; pause(seconds): wait; False = asked to stop meanwhile."""
+    """One node's restarts. most: maximum number of restarts; pause(seconds): waits, and returns False if the node was
+    asked to stop meanwhile.
+    """
 
     def __init__(self, run: RunFolder, node: int, nodes: int, most: int, pause: Callable[[float], bool]) -> None:
         self.run, self.node, self.nodes, self.most, self.pause = run, node, nodes, most, pause

@@ -1,11 +1,11 @@
 """Supervise one node: start the launcher, forward stop signals to the ranks, end all processes, report why they ended.
 
-Usage  jobctl supervise [--max-restarts=N] -- LAUNCHER ARGUMENTS…
-In     the JOBC_ variables from node.py; JOBC_TIME_LIMIT_S if no scheduler enforces the time limit;
-       JOBC_STARTER, `PID START_TICKS`: in a container, the process outside that started it (container.py)
-Out    state/node_NN, logs/node_NN.log, exit/ATTEMPT/node_NN, and the node's exit code (exit_codes.py)
+Usage: jobctl supervise [--max-restarts=N] -- LAUNCHER ARGUMENTS…
+In:    the JOBC_ variables from node.py; JOBC_TIME_LIMIT_S if no scheduler enforces the time limit;
+       JOBC_STARTER, `PID START_TICKS`: in a container, the process outside that started it (container.py).
+Out:   state/node_NN, logs/node_NN.log, exit/ATTEMPT/node_NN, and the node's exit code (exit_codes.py).
 
-Signals  SIGTERM SIGHUP  the ranks save and exit within JOBC_GRACE_S, or they are killed
+Signals: SIGTERM SIGHUP  the ranks save and exit within JOBC_GRACE_S, or they are killed
          SIGINT          the same, but the run is not requeued: jobc writes the stop mark and exits with 130
          SIGUSR1 SIGUSR2 forwarded
          SIGQUIT         everything is killed immediately
@@ -44,10 +44,10 @@ STOPPING = {*STOP_SIGNALS, signal.SIGQUIT}
 NOTICES = (
     signal.SIGUSR1,
     signal.SIGUSR2,
-)  # the program defines their meaning, so they never lead to a kill
+)  # the program defines what these signals mean, so they never lead to a kill
 REPEAT_S = 5.0
 CALM_S = 1.0  # between checks of the run folder; WATCHFUL_S while ranks start or stop
-LAUNCHER_GRACE_S = 5.0  # for the launcher to exit after all its ranks have exited
+LAUNCHER_GRACE_S = 5.0  # time for the launcher to exit after all its ranks have exited
 
 
 def main(argv: list[str]) -> int:
@@ -85,7 +85,7 @@ class UserSteps(NamedTuple):
 class Supervisor:
     """One node in one attempt, from a start of its ranks to their end.
 
-    starter: pid and start ticks of the process that started the container, [] if none; began: monotonic seconds
+    starter: pid and start ticks of the process that started the container, [] if none; began: monotonic seconds.
     """
 
     def __init__(
@@ -131,12 +131,12 @@ class Supervisor:
         self.interrupted = self.killed = False
         self.failures: dict[int, RankEnd] = {}  # ranks that have ended, with the reason in words
         self.hang_watch = HangWatch(run_folder, self.ranks, time.monotonic())
-        self.told = False  # asked to end, not because a peer failed
+        self.told = False  # asked to end for a reason other than a failed peer
         self.at_once = False  # asked to end by SIGQUIT
         self.stop_signal_at = float("inf")
         self.kill_at = float("inf")
         self.time_is_up_at = began + self.time_limit_s if self.time_limit_s else float("inf")
-        self.limit_at = self.time_is_up_at  # of the ranks; after it has passed, infinity
+        self.limit_at = self.time_is_up_at  # time limit of the ranks; infinity once it has passed
 
     def run(self, launcher: list[str], signals: SignalQueue) -> int | None:
         """Run the launcher to its end; return the node's exit code, or None to restart the ranks."""
@@ -267,7 +267,9 @@ class Supervisor:
                 self.kill_at = time.monotonic() + LAUNCHER_GRACE_S  # it waits for that node; there is nothing to save
 
     def _look_at_starter(self) -> None:
-        """Stop if the process that started the container is gone: a container outlives a killed `docker run`."""
+        """Stop if the process that started the container is gone, because a container outlives a killed `docker
+        run`.
+        """
         if self.starter and not self._is_stopping() and not processes.is_running(*self.starter):
             reason = "the process that started the container has exited"
             self.peers.tell(exit_codes.PEER_LOST, reason)

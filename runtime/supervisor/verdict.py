@@ -1,7 +1,7 @@
 """Judge how a node ended, from each rank's exit file: the exit code that wins, and the rank to blame.
 
-In   the run folder, after all of the node's processes have ended
-Out  Verdict
+In:  the run folder, after all of the node's processes have ended.
+Out: Verdict.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RANK_FILE = re.compile(r"rank_[0-9]{2,9}")
 TRACEBACK = b"Traceback (most recent call last)"
 MOST_LINES, USUAL_LINES = 100, 20  # lines printed from the end of a failed rank's log, with a traceback and without
 LOG_TAIL_BYTES = 256 * 1024
-MOST_EXITS_READ = 16  # the oldest exit files, including that of a rank that the others lost
+MOST_EXITS_READ = 16  # files read first are the oldest, including that of a rank that the others lost
 LATE = "killed, because it did not exit in time"
 GONE = "killed by SIGKILL, not sent by jobc: probably out of memory (check dmesg) or disk full (check df)"
 
@@ -43,7 +43,7 @@ LOST_PEER_WORDS = re.compile(
 )
 
 
-# The last line of steps.py, if lines of the job's own end the start
+# Last line that steps.py prints if the job's own lines end the start
 STEP_ENDED = re.compile(rb"jobc: ((?:before|per_node) .*|nodes? .* did not begin within .*)\n?")
 
 
@@ -76,10 +76,10 @@ def judge(
 ) -> Verdict:
     """Return the verdict on a node's planned ranks and on unplanned ones that its launcher started.
 
-    status: exit status of the launcher: torchrun or spawn
-    said:   the launcher's own output; used only if no rank has started
-    asked:  whether this node was asked to stop
-    killed: whether the supervisor killed processes that had not ended in time
+    status: exit status of the launcher: torchrun or spawn.
+    said:   the launcher's own output; used only if no rank has started.
+    asked:  whether this node was asked to stop.
+    killed: whether the supervisor killed processes that had not ended in time.
     """
     stop = exit_codes.DONE if run.stop_mark.exists() else exit_codes.PREEMPTED
     ranks = [*planned, *unplanned(run, node, planned)]
@@ -90,12 +90,12 @@ def judge(
     elif not recorded:
         return _no_rank_started(status, said)
     elif len(recorded) < len(ends) and all(end.code in (exit_codes.DONE, exit_codes.PREEMPTED) for end in recorded):
-        # a missing rank counts only if no other rank failed; otherwise, that failure ended it
+        # a missing rank counts only if no other rank failed, because otherwise that failure ended it
         missing = [str(rank) for rank, end in zip(ranks, ends, strict=True) if not end]
         recorded.append(RankEnd(-1, exit_codes.CRASHED, f"rank {' '.join(missing)} never started", None))
     code = exit_codes.worst(end.code for end in recorded)
     first = min((end for end in recorded if end.code == code), key=lambda end: end.time_ns or sys.maxsize)
-    if code in (exit_codes.DONE, exit_codes.PREEMPTED):  # report a rank that was killed and so lost its work
+    if code in (exit_codes.DONE, exit_codes.PREEMPTED):  # report a rank that was killed and thus lost its work
         first = next((end for end in recorded if end.reason == LATE), first)
     if first.rank < 0 or code in (exit_codes.DONE, exit_codes.PREEMPTED):
         return Verdict(code, None, _of_rank(first, first.reason))
@@ -109,10 +109,10 @@ def described(run: RunFolder, end: RankEnd) -> str:
 
 
 def with_cause(run: RunFolder, end: RankEnd) -> RankEnd:
-    """Return how a failed rank ended: as a crash, if the rank that it lost had exited with 0.
+    """Return how a failed rank ended. The end counts as a crash if the peer that this rank lost had exited with 0.
 
-    This is a bug in the program, whose ranks must all call the same collectives. No machine was lost, so the run must
-    not be restarted as if one had been.
+    Such a crash is a bug in the program, whose ranks must all call the same collectives. No machine was lost, so the
+    run must not be restarted as if one had been.
     """
     if not _lost_a_peer(run, end) or (left := _left_before(run, end)) is None:
         return end
@@ -192,8 +192,8 @@ def was_stopped(first: Callable[[], Iterable[RankLook]], second: Callable[[], It
     """Return whether a rank ended early on its own, not because its launcher ended it after another rank failed.
 
     first: reads the planned ranks; second: reads all of the node's ranks
-    Reads twice, because ranks are read one after another. A launcher signals the others only after the failed rank's
-    code was recorded or its wrapper was gone, so a second reading after an early end finds the failure.
+    The ranks are read twice, because they are read one after another. A launcher signals the others only after the
+    failed rank's code was recorded or its wrapper was gone, so the second reading finds the failure.
     """
     return _shows_stop(tuple(first())) and _shows_stop(tuple(second()))
 
@@ -237,7 +237,7 @@ def _no_rank_started(status: int, launcher_output: bytes) -> Verdict:
 
 
 def said_in(run: RunFolder, path: Path) -> bytes:
-    """Return this attempt's part of a log, at most the last 256 KiB."""
+    """Return the part of a log that this attempt wrote, at most the last 256 KiB."""
     try:
         with open_regular(path, follow=False) as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))

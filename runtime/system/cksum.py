@@ -1,4 +1,4 @@
-"""The checksum of POSIX cksum(1), which hosts and containers can compute without Python."""
+"""Compute the checksum of POSIX cksum(1), which hosts and containers can compute without Python."""
 
 from __future__ import annotations
 

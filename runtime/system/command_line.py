@@ -1,4 +1,4 @@
-"""Parse options and report failures, for all verbs: one error line and a hint."""
+"""Parse options for all verbs, and report failures with one error line and a hint."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def call(verb: Callable[[list[str]], int], argv: list[str]) -> int:
         print_failure(Failure(str(error)))
         return 1
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody is reading what is still in the buffer
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody will read what is still in the buffer
         return NO_READER
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

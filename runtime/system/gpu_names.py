@@ -1,4 +1,4 @@
-"""Compare a GPU's product name with a type: `gpu_type` is H100, but a driver or label says NVIDIA H100 80GB HBM3."""
+"""Compare a GPU's product name with a type: the type is H100, but a driver or label calls it NVIDIA H100 80GB HBM3."""
 
 from __future__ import annotations
 

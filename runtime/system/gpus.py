@@ -1,6 +1,7 @@
-"""List this node's GPUs without torch, using the driver: their number, names, and the processes that use them.
+"""List this node's GPUs without torch, using the driver: how many there are, their names, and the processes that use
+them.
 
-Source nvidia-smi(1) of driver 550; rocm-smi of ROCm 6
+Source: nvidia-smi(1) of driver 550; rocm-smi of ROCm 6.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 from .gpu_names import is_of_type
 
-TIMEOUT_S = 60  # without persistence mode, the driver starts at the first query
+TIMEOUT_S = 60  # without persistence mode, the first query starts the driver
 BUSY_MIB = 1024  # a free GPU itself uses a few hundred MiB
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 DEVICE_FILES = ("nvidia[0-9]*", "kfd", "dxg")  # NVIDIA, AMD, NVIDIA under WSL 2

@@ -7,8 +7,8 @@ import stat
 import tempfile
 from pathlib import Path
 
-_ALL_IDS = "4294967295"  # number of user IDs in /proc/self/uid_map, unless this is a container with only a few
-_OVERFLOW_UID = Path("/proc/sys/kernel/overflowuid")  # in a container, the owner of what belongs to root outside
+_ALL_IDS = "4294967295"  # number of user IDs in /proc/self/uid_map, except in a container with only a few
+_OVERFLOW_UID = Path("/proc/sys/kernel/overflowuid")  # in a container, the owner of files that belong to root outside
 
 
 def is_safe(folder: Path) -> bool:
@@ -41,7 +41,8 @@ def make_private(folder: Path) -> bool:
 
 
 def private_folder(name: str) -> Path:
-    """Return a folder that only this user can change: always the same one, unless others have taken all possible paths.
+    """Return a folder that only this user can change. The folder is always the same one, unless others have taken all
+    possible paths.
 
     Raises OSError.
     """

@@ -1,6 +1,6 @@
 """Control Linux processes: start a program that cannot outlive its starter, and find and kill all descendants.
 
-This relies on three kernel features. A parent-death signal kills a child whenever its parent dies.
+This module relies on three kernel features. A parent-death signal kills a child whenever its parent dies.
 A child subreaper adopts all its orphaned descendants, so a daemon that forked twice and called setsid is found.
 The start time in /proc/PID/stat distinguishes a process from an earlier process with the same pid.
 """
@@ -50,9 +50,10 @@ def start(
 ) -> int:
     """Start `argv` in its own session, to be killed when this process ends, and return its pid.
 
-    output: file descriptor for its stdout and stderr; None = this process's own
-    errors: separate file descriptor for its stderr
-    blocked: signals that are blocked until the program unblocks them; no others are, even if this process blocks them
+    output: file descriptor for its stdout and stderr; None = this process's own.
+    errors: separate file descriptor for its stderr.
+    blocked: signals that are blocked until the program unblocks them; all others are unblocked, even if this process
+    blocks them.
     Raises OSError with the reason why exec failed if the program cannot be started.
     """
     read_end, write_end = os.pipe()  # closed by a successful exec; otherwise, it carries the errno
@@ -189,8 +190,8 @@ def kill_descendants(root: int, timeout_s: float = 10) -> list[int]:
 def identity() -> dict[str, str]:
     """Return this process's host, boot and pid_namespace; the last two only if /proc has them.
 
-    boot: the kernel's boot ID (random(4)), which differs between machines with the same host name
-    pid_namespace: the inode of the PID namespace (pid_namespaces(7)), which differs between containers on one kernel
+    boot: the kernel's boot ID (random(4)), which differs between machines with the same host name.
+    pid_namespace: the inode of the PID namespace (pid_namespaces(7)), which differs between containers on one kernel.
     """
     keys = {"host": os.uname().nodename}
     with contextlib.suppress(OSError):

@@ -35,7 +35,9 @@ class SignalQueue:
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
 
     def note_senders(self, signals: Iterable[int]) -> None:
-        """Receive the held `signals` in a thread, so that `senders` says who sent them; a handler cannot know that."""
+        """Receive the held `signals` in a thread, so that `senders` records who sent them, which a handler cannot
+        know.
+        """
         threading.Thread(target=self._receive, args=(signals,), daemon=True).start()
 
     def _receive(self, signals: Iterable[int]) -> None:

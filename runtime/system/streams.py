@@ -36,8 +36,8 @@ def stream(
 ) -> int:
     """Run a client, print its output, and return its exit code.
 
-    change: applied to each line; tail: number of last lines to print, after the client has ended; None = all
-    errors: what to do with stderr: kept, dropped or merged
+    change: applied to each line; tail: number of last lines to print, after the client has ended; None = all.
+    errors: what to do with stderr: kept, dropped or merged.
     Raises Failure if the client cannot be run.
     """
     with ended_with_us(_started(words, environment, _STDERR[errors])) as process:
@@ -85,7 +85,7 @@ def printed_lines(
 ) -> Iterator[str]:
     """Run a client and yield the lines that it prints, including stderr, without control characters.
 
-    environment: variables added to the inherited ones
+    environment: variables added to the inherited ones.
     Raises Failure if the client cannot be run.
     """
     with ended_with_us(_started(words, environment, subprocess.STDOUT, inherited=inherited)) as process:

@@ -1,7 +1,7 @@
 """Read small files that someone else may have written: state files, manifests, metrics, configs, host lists.
 
-In   a path and a size limit in bytes
-Out  the file's bytes, text or JSON tree; or Unreadable with a reason such as "is a named pipe, not a regular file". No
+In:  a path and a size limit in bytes.
+Out: the file's bytes, text or JSON tree; or Unreadable with a reason such as "is a named pipe, not a regular file". No
      function here blocks: it never waits for a pipe, opens no device, and reads no more than the limit.
 
 Standard library only, because it runs in the supervisor as well as in the compiler (compiler/untrusted_files.py).
@@ -36,10 +36,10 @@ _LONE_SURROGATE = re.compile(r"[\ud800-\udfff]")
 class Unreadable(Exception):
     """A file that cannot be used.
 
-    path:    the file
-    reason:  a phrase that completes "FILE ...": "is larger than 1 MiB", "is not valid UTF-8 (byte 12)"
-    missing: whether nothing with that name exists
-    error:   what the operating system reported; None if the file exists but its kind or content is wrong
+    path:    the file.
+    reason:  a phrase that completes "FILE ...": "is larger than 1 MiB", "is not valid UTF-8 (byte 12)".
+    missing: whether nothing with that name exists.
+    error:   what the operating system reported; None if the file exists but its kind or content is wrong.
     """
 
     def __init__(

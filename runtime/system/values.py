@@ -25,7 +25,7 @@ def read_text(path: Path) -> str:
 
 
 def read_keys(path: Path) -> dict[str, str]:
-    """Return a file's lines KEY=VALUE as a mapping; if a key is repeated, its first line counts."""
+    """Return a file's lines KEY=VALUE as a mapping; if a key is repeated, the first line counts."""
     keys: dict[str, str] = {}
     for line in read_text(path).split("\n"):
         name, equals, value = line.partition("=")
@@ -40,7 +40,7 @@ def number(text: str) -> int | None:
 
 
 def word(text: str) -> str:
-    """Return the text if no program could take it for an option, a path or a pattern; else ""."""
+    """Return the text if no program could interpret it as an option, a path or a pattern; else ""."""
     return text if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@:,+-]*", text) else ""
 
 

@@ -1,6 +1,6 @@
 """Remove old runs of a job, or some of their checkpoints. Lists them first, with age and size.
 
-Exit   0; 1 if something could not be removed; 2 for an invalid option
+Exit:  0; 1 if something could not be removed; 2 for an invalid option.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..system.values import number, read_keys
 from .old_checkpoints import old_checkpoints
 from .run_rows import Size, disk_use, format_size
 
-MOST_STATE_BYTES = 65536  # limit for a state/run file, which names the checkpoint from which its run began
+MOST_STATE_BYTES = 65536  # limit for a state/run file, which names the checkpoint from which its run started
 
 
 class Removal(NamedTuple):
@@ -37,7 +37,7 @@ class Removal(NamedTuple):
 
 
 class OldRuns(NamedTuple):
-    """Finished runs that can be removed, newest first, and lines that report which runs are kept and why."""
+    """Finished runs that can be removed, newest first, and lines that explain which runs are kept and why."""
 
     removable: list[Run]
     spared: list[str]
@@ -138,7 +138,7 @@ def _why_it_stays(engine: Engine, run: Run) -> str:
 def _without_origins(engine: Engine, finished: list[Run], spared: list[str]) -> OldRuns:
     """Return the finished runs, except those whose checkpoint a kept run started from."""
     going = {run.path for run in finished}
-    origins: dict[Path, set[bytes]] = {}  # folder of runs -> origins of those runs in it that stay
+    origins: dict[Path, set[bytes]] = {}  # folder of runs -> origins of the runs that are kept in it
     removable = []
     for run in finished:
         is_origin = False
@@ -221,7 +221,7 @@ def _is_confirmed() -> bool:
 
 
 def _remove(place: Place, engine: Engine, removal: Removal) -> int:
-    """Remove a folder, unless its run was restarted after it was listed. Return an exit code."""
+    """Remove a folder, unless its run was restarted after the folder was listed. Return an exit code."""
     run = removal.run
     try:
         if run is not None and engine.why_it_stays_now(run):

@@ -38,7 +38,7 @@ def download(place: Place, items: Iterable[Mapping[str, str]]) -> None:
 
 
 class Environment:
-    """The ranks' environment on this machine, but with internet access."""
+    """The ranks' environment, on this machine and with internet access."""
 
     def __init__(self, place: Place) -> None:
         self.artifact = place.artifact

@@ -1,7 +1,7 @@
 """Find an old run's checkpoints to remove, keeping the last intact and the best one (clean --keep-checkpoints).
 
-In   RUN/checkpoints from the trainer: step_N/MANIFEST.json with each file's size and sha256; best, a link
-Out  folders to remove; and folders that cannot be read at the moment, which are kept because they may be intact
+In:  RUN/checkpoints from the trainer: step_N/MANIFEST.json with each file's size and sha256; best, a link.
+Out: folders to remove; and folders that cannot currently be read, which are kept because they may be intact.
 The files are untrusted. A file is read only if it has the size given in its manifest.
 """
 
@@ -27,7 +27,7 @@ _STEP = re.compile("step_[0-9]+")
 
 
 class Found(enum.Enum):
-    """A checkpoint's state. UNREAD: it cannot be read at the moment (I/O error), so it may be intact"""
+    """A checkpoint's state. UNREAD: it cannot currently be read (I/O error), so it may be intact"""
 
     SOUND, DAMAGED, UNREAD = "sound", "damaged", "unread"
 
@@ -110,7 +110,7 @@ def _inspect_file(checkpoint: Path, name: str, entry: Any) -> Found:
 def _compare(file: BinaryIO, entry: dict[str, Any]) -> Found:
     status = os.fstat(file.fileno())
     if status.st_size != entry.get("size"):
-        file.read(1)  # raises OSError if a faulty disk gave a wrong size
+        file.read(1)  # raises OSError if a faulty disk reported a wrong size
         return Found.DAMAGED
     if _is_hollow(file, status):
         return Found.UNREAD
@@ -125,7 +125,9 @@ def _compare(file: BinaryIO, entry: dict[str, Any]) -> Found:
 
 
 def _is_hollow(file: BinaryIO, status: os.stat_result) -> bool:
-    """Return whether a file is almost entirely a hole, whose zeros (up to exabytes) would take forever to read."""
+    """Return whether a file is almost entirely a hole, because reading its zeros (up to exabytes) would take
+    forever.
+    """
     if status.st_size < max(LEAST_HOLLOW_BYTES, status.st_blocks * BLOCK_BYTES * MOST_HOLLOWNESS):
         return False
     return os.lseek(file.fileno(), 0, os.SEEK_HOLE) < status.st_size  # some file systems do not count blocks

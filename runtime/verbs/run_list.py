@@ -1,7 +1,7 @@
 """Find run folders and list them in a table, for `jobc ls`. Not in jobctl.
 
-In   folders: run roots, job folders, or runs
-Out  a table with at least 80 columns
+In:  folders: run roots, job folders, or runs.
+Out: a table with at least 80 columns.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _subfolders(folder: Path) -> list[Path]:
 
 
 def _inspect(folder: Path) -> ListedRun | None:
-    """Return the run in a folder; None if jobc did not create the folder, such as another program's in the run root."""
+    """Return the run in a folder; None if another program created the folder."""
     if is_run(folder):
         return ListedRun(folder, None)
     if RUN_ID.fullmatch(folder.name) is None or folder.is_symlink():
@@ -128,8 +128,8 @@ MOST_LOSS_WIDTH = 10
 def table(rows: Sequence[Row], width: int, now: float) -> list[str]:
     """Return the lines of a table at most `width` columns wide, or 80 if `width` is less.
 
-    Long names are cut first and end with `~`; then the backend is dropped; run IDs are cut last, because other commands
-    require them. now: seconds since 1970
+    Long names are truncated first and end with `~`; then the backend is dropped; run IDs are truncated last, because
+    other commands require them. now: seconds since 1970
     """
     most_files = MOST_FILES // max(1, len(rows))
     cells = [HEADINGS, *(_cells(row, most_files, now) for row in rows)]

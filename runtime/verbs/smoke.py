@@ -1,6 +1,6 @@
-"""Check whether a job's processes can communicate, with a real collective, in seconds.
+"""Check whether a job's processes can communicate, by running a real collective, which takes seconds.
 
-Exit   0 if it worked. The run folder is temporary, and is kept only if the check fails
+Exit:  0 if it worked. The run folder is temporary, and is kept only if the check fails.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Stop a run for good: it saves, exits with 0, and is not restarted. For a sweep, stop all points.
 
-Exit   0; 1 if no run or more than one is live, or if the run does not end; 2 for an invalid option
+Exit:  0; 1 if no run or more than one is live, or if the run does not end; 2 for an invalid option.
 """
 
 from __future__ import annotations

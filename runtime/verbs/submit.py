@@ -1,6 +1,6 @@
 """Start a job as a new run, or as a run's next attempt.
 
-Exit   the job's exit code, or 0 once it is queued or in the background; 2 for an invalid option; 65 if it cannot start
+Exit:  the job's exit code, or 0 once it is queued or in the background; 2 for an invalid option; 65 if it cannot start.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main(argv: list[str]) -> int:
 def start(place: Place, engine: StartingEngine, options: argparse.Namespace, is_temporary: bool = False) -> int:
     """Start a run, or a run's next attempt, and return submit's exit code.
 
-    is_temporary: whether the artifact is a sweep's point, which is not read once the run has its own copy
+    is_temporary: whether the artifact is a sweep's point, which is not read once the run has its own copy.
     """
     if (code := engine.begin(options)) is not None:
         return code

@@ -1,9 +1,9 @@
 """Start a sweep's points one after another, or several at a time, each with its own `jobctl submit --point`.
 
-In   a new run of the sweep
-Out  a line on stdout when a point starts and when it ends; RUN/logs/point_N.log with its jobctl submit's output
-Exit 0; 1 if a point could not be started or did not end well; 130 after Ctrl-C, which stops the points
-Without a limit, it returns when all points have been started.
+In:  a new run of the sweep.
+Out: a line on stdout when a point starts and when it ends; RUN/logs/point_N.log with its jobctl submit's output.
+Exit: 0; 1 if a point could not be started or did not end well; 130 after Ctrl-C, which stops the points.
+Without a limit, the loop ends when all points have been started.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..system.text import one_line, printable
 from ..system.values import read_text
 from .sweep_points import stop_points
 
-MOST_STARTING = 8  # jobctl submit processes at a time
+MOST_STARTING = 8  # most jobctl submit processes at a time
 LOOK_S = 0.2  # pause between checks of whether a point has ended
 
 

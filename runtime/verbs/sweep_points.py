@@ -15,7 +15,7 @@ from ..system.untrusted_files import Unreadable
 from .run_rows import Row, row_of, rows_as_json
 from .status import print_json
 
-MOST_LABEL_WIDTH = 60  # in the table of points; longer labels are not aligned
+MOST_LABEL_WIDTH = 60  # widest label that is aligned in the table of points
 
 
 def print_points(engine: Engine, sweep: Run, shown_as: str) -> int:
@@ -61,7 +61,7 @@ def print_logs_of_points(engine: Engine, sweep: Run, request: LogRequest) -> int
 
 
 def stop_points(engine: Engine, sweep: Run, is_now: bool = False, is_down: bool = False) -> None:
-    """End all of a sweep's points. All are marked first, so that none starts in place of one that has ended."""
+    """End all of a sweep's points. All points are marked first, so that none starts in place of one that has ended."""
     assert isinstance(engine, SweepEngine)
     engine.mark_stopped(sweep)  # so that jobctl submit starts no further points
     watch = Watch(engine, engine.started(sweep), "try again when the engine responds")

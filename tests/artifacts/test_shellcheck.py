@@ -1,4 +1,4 @@
-"""ShellCheck says nothing about any emitted script, but for the few findings listed here."""
+"""ShellCheck reports nothing in any emitted script, except for the few findings listed here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An artifact runs where jobc is not installed: bash, Python with torch, and nothing of ours or of Hydra's."""
+"""An artifact runs where jobc is not installed, with only bash and Python with torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several tests of backends need."""
+"""Fixtures shared by several tests of backends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs for the tests of backends on the test bed: programs that need no torch, an artifact, its scripts called.
+"""Jobs for backend tests on the test bed: programs without torch, an artifact, and calls of its scripts.
 
 In   a Cluster, an empty project folder, a way to start (WAYS) and words of the spec
 Out  a Job; start() and submitted() have waited until its ranks are at work

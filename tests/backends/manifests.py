@@ -1,4 +1,4 @@
-"""Manifests for the tests of backend kubernetes without a cluster: compiled from words of the spec, taken apart."""
+"""Compile and parse manifests for tests of backend kubernetes that need no cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs for the tests of backend kubernetes on the pod runner: an artifact, its scripts called, the storage of its pods.
+"""Jobs for tests of backend kubernetes on the pod runner: an artifact, calls of its scripts, and its pods' storage.
 
 In   a PodRunner, an empty folder, words of the spec
 Out  a Job; its scripts call a real kubectl, and run on this machine

@@ -1,4 +1,4 @@
-"""Jobs for the tests of backend skypilot beside the stand-in: an artifact, its scripts called, what they left.
+"""Jobs for tests of backend skypilot with the stand-in: an artifact, calls of its scripts, and what they leave behind.
 
 In   an empty folder, which is the project, its storage and the home folder of SkyPilot; words of the spec
 Out  a Job

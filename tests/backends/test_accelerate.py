@@ -1,4 +1,4 @@
-"""accelerate.yaml and deepspeed.json as their engines read them, and the checks that stand in for theirs."""
+"""accelerate.yaml and deepspeed.json as their engines read them, and jobc's checks in place of the engines' own."""
 
 from __future__ import annotations
 

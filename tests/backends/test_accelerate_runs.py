@@ -1,4 +1,6 @@
-"""Ranks started by the real `accelerate launch`: weights, exit codes, edited files, a program that uses accelerate."""
+"""Ranks started by the real `accelerate launch`: weights, exit codes, edited files, and a program that uses
+accelerate.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one would have written by hand fails on the real Slurm and pdsh, as docs/pains.yaml says.
+"""Handwritten launch files fail on the real Slurm and pdsh, as described in docs/pains.yaml.
 
 A batch script each, all queued at once on the test bed. What an artifact does instead is in test_slurm_*.py.
 """

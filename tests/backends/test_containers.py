@@ -1,4 +1,4 @@
-"""Containers on hosts of the test bed: real Docker; Apptainer and Pyxis by stand-ins that check every word and run it.
+"""Containers on the test bed's hosts: real Docker, and stand-ins for Apptainer and Pyxis that check and run every word.
 
 The image is made of this machine's own bash, tools and Python, so that nothing is fetched.
 """

@@ -1,4 +1,4 @@
-"""Words of Kubernetes and SkyPilot that have a key of their own: resources, a machine image, Volcano's gang."""
+"""Settings of Kubernetes and SkyPilot that have their own key: resources, a machine image, Volcano's gang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backends slurm, ssh, pdsh, accelerate: the conformance suite, with their goldens run on the test bed for real."""
+"""Backends slurm, ssh, pdsh, accelerate: the conformance suite, with goldens that really run on the test bed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The named experiments on the test bed, each the way its team starts it, made small enough for CPUs."""
+"""The named experiments on the test bed, each started as its team would start it, but small enough for CPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `honours` of a backend means: words of a key, ANY, a whole section; what is left is refused."""
+"""The meaning of a backend's `honours`: a key's words, ANY, a whole section; everything else is rejected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backend kubernetes without a cluster: what it emits fits real schemas, fits together, and says what it was asked."""
+"""Backend kubernetes without a cluster: its files match real schemas and each other, and express what was requested."""
 
 from __future__ import annotations
 

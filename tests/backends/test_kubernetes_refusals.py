@@ -1,4 +1,4 @@
-"""Backend kubernetes without a cluster: what it refuses or warns of, with hints that compile; and near-misses."""
+"""Backend kubernetes without a cluster: what it rejects or warns about, with hints that compile; and near misses."""
 
 import shlex
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""launcher=mpirun, beyond what test_on_hosts.py shows of every way; and srun and mpirun that somebody else starts."""
+"""launcher=mpirun, beyond what test_on_hosts.py tests for every way; and srun and mpirun started by someone else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backend local with several nodes on this machine: the same training, GPUs of their own, of the type that is asked."""
+"""Backend local with several nodes on this machine: the same training, and separate GPUs of the requested type."""
 
 from __future__ import annotations
 

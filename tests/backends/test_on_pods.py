@@ -1,4 +1,4 @@
-"""Backend kubernetes on the pod runner: the conformance suite, and what happens when pods fail, go or are stopped.
+"""Backend kubernetes on the pod runner: the conformance suite, and what happens when pods fail, vanish or are stopped.
 
 jobctl calls a real kubectl and runs on this machine, which sees the storage of the pods only in the suite.
 """

@@ -1,4 +1,6 @@
-"""An own script on Kubernetes with nothing but an image: jobctl submit sends the code, the runs end with the pods."""
+"""A user's script on Kubernetes with nothing but an image: jobctl submit sends the code; runs are deleted with the
+pods.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backend kubernetes where a real cluster was seen to behave other than expected: races, RBAC, late pods, what is said.
+"""Backend kubernetes where a real cluster behaved unexpectedly: races, RBAC, late pods, messages.
 
 The first tests need no host: their pods stay Pending.
 """

@@ -1,4 +1,6 @@
-"""Backend kubernetes on the pod runner: what its verbs answer before, during and after a run, and what they leave."""
+"""Backend kubernetes on the pod runner: what its verbs print before, during and after a run, and what they leave
+behind.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""jobctl preflight and the network on the test bed: what it says of good nodes and of every defect that can be made."""
+"""jobctl preflight and the network on the test bed: what it reports for good nodes and for every reproducible
+defect.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backend skypilot without SkyPilot: the conformance suite on a stand-in, the task, how a run ends.
+"""Backend skypilot without SkyPilot: the conformance suite on a stand-in, the task, and how a run ends.
 
 tests/skypilot/ has the rest (make test-sky): SkyPilot reads the goldens, and launches one on the test bed's Slurm.
 """

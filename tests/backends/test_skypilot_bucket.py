@@ -1,4 +1,4 @@
-"""Backend skypilot with its runs in a bucket: beside the stand-in, a managed job goes on from there; moto keeps it."""
+"""Backend skypilot with runs in a bucket (moto): on the stand-in, a managed job resumes from the bucket."""
 
 from __future__ import annotations
 

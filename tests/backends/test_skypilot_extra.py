@@ -1,4 +1,4 @@
-"""Backend skypilot without SkyPilot: `backend.extra` adds to the task, and changes nothing that the plan says."""
+"""Backend skypilot without SkyPilot: `backend.extra` adds to the task, and changes nothing that the plan sets."""
 
 from __future__ import annotations
 

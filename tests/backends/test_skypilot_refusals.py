@@ -1,4 +1,4 @@
-"""Backend skypilot without SkyPilot: what it refuses, warns of names as left out; and near-misses, which it takes."""
+"""Backend skypilot without SkyPilot: what it rejects, warns about or ignores with a note; and near misses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The small validator of backend skypilot reads SkyPilot's schema as jsonschema does, which SkyPilot uses."""
+"""Backend skypilot's small validator interprets SkyPilot's schema as jsonschema does, which SkyPilot uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backend skypilot on its stand-in: what its verbs answer before, during and after a run, and what they leave."""
+"""Backend skypilot on its stand-in: what its verbs print before, during and after a run, and what they leave behind."""
 
 from __future__ import annotations
 

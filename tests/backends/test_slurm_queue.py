@@ -1,4 +1,4 @@
-"""The options that a job on Slurm is queued with: dependencies, devices, cluster. No Slurm runs."""
+"""The options with which a Slurm job is queued: dependencies, devices, cluster. Needs no Slurm."""
 
 from __future__ import annotations
 

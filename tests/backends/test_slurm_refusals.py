@@ -1,4 +1,4 @@
-"""Slurm on the test bed: what it refuses, and when it is not there or does not respond."""
+"""Slurm on the test bed: what it rejects, and what happens if it is missing or does not respond."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slurm on the test bed: jobs that start again, after a time limit or a preemption, and those that do not."""
+"""Slurm on the test bed: which jobs are restarted after a time limit or a preemption, and which are not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""jobctl submit of Slurm and of its sweeps with stand-ins for Slurm's clients: what it creates and what it leaves."""
+"""jobctl submit on Slurm, also for sweeps, with stand-ins for Slurm's clients: what it creates and what it leaves
+behind.
+"""
 
 from __future__ import annotations
 

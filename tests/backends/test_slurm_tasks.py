@@ -1,4 +1,4 @@
-"""Slurm on the test bed: what the tasks of srun get, and runs in an allocation that already exists."""
+"""Slurm on the test bed: what srun's tasks receive, and runs in an existing allocation."""
 
 from __future__ import annotations
 

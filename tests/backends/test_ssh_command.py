@@ -1,4 +1,6 @@
-"""The ssh that reaches hosts: asks no password, waits for no lost host, accepts no unknown host key unless allowed."""
+"""The ssh command for hosts: it never asks for a password, waits for a lost host, or accepts an unknown key unless
+allowed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""--update-golden writes what compiles now, only where a person can look at it."""
+"""--update-golden writes what compiles now, but only where a person can review it."""
 
 from __future__ import annotations
 

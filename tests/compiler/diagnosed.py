@@ -1,4 +1,4 @@
-"""What the tests of wrong input share: writing files, compiling words, reading what jobc said."""
+"""Helpers for tests of wrong input: write files, compile words, and read what jobc reported."""
 
 from __future__ import annotations
 

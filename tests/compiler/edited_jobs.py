@@ -1,4 +1,4 @@
-"""The jobs of which tests edit a file: name -> overrides, and the files that they compile to."""
+"""Jobs whose files are edited by tests: name -> overrides, and the files to which they compile."""
 
 from __future__ import annotations
 

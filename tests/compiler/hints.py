@@ -1,4 +1,4 @@
-"""What the hints of diagnostics say, as commands.
+"""Convert the hints in diagnostics to commands.
 
 A hint that begins with words of the command line must mend what it is told of, when these words are added to the wrong
 command, or take the place of the word that is blamed. Where several findings have one code, all their hints are

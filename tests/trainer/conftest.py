@@ -1,4 +1,4 @@
-"""A micro training, and ranks of it as real processes."""
+"""A tiny training run, and its ranks as real processes."""
 
 from __future__ import annotations
 

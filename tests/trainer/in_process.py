@@ -1,4 +1,4 @@
-"""The trainer without its entry point, in this process, as a world of one: no process group, no signal handlers."""
+"""The trainer without its entry point, in this process, with world size 1: no process group, no signal handlers."""
 
 from __future__ import annotations
 

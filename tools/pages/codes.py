@@ -24,13 +24,13 @@ FAMILIES = {
 
 
 def code_files() -> dict[str, Path]:
-    """Code -> its page, for jobc and its backends, without plugins that happen to be installed."""
+    """Return code -> page, for jobc and its own backends, without any installed plugins."""
     folders = [ROOT / "compiler" / "diagnostics" / "codes", *ROOT.glob("backends/*/codes")]
     return {file.stem: file for file in sorted((f for d in folders for f in d.glob("*.md")), key=lambda f: f.stem)}
 
 
 def families() -> dict[str, list[Path]]:
-    """First four letters of the codes, such as JC20 -> the pages of that family."""
+    """Return a family's first four letters, such as JC20 -> the family's pages."""
     pages: dict[str, list[Path]] = {}
     for code, file in code_files().items():
         pages.setdefault(code[:4], []).append(file)
@@ -62,7 +62,7 @@ def code_title(file: Path) -> str:
 
 
 def family_page(family: str) -> str:
-    """All pages of a family, one after another. Links begin in docs/codes/."""
+    """Return all of a family's pages, one after another. Links are relative to docs/codes/."""
     files = families()[family]
     out = [f"# {family}: {family_title(family)}\n", GENERATED]
     for file in files:

@@ -34,7 +34,7 @@ def page() -> str:
 
 
 def _methods(name: str) -> str:
-    """A table of the methods with a docstring that the class itself defines."""
+    """Return a table of the methods that the class itself defines and documents."""
     members = vars(getattr(api, name)).items()
     rows = [
         (_signature(method, function), _summary(function))
@@ -51,7 +51,7 @@ def _signature(name: str, function: object) -> str:
 
 
 def _summary(of: object) -> str:
-    """Its docstring in one line."""
+    """Return an object's docstring on one line."""
     return " ".join((inspect.getdoc(of) or "").split())
 
 

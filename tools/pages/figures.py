@@ -1,7 +1,7 @@
 """figures/*.svg: the pipeline, an artifact with its run folder, and a run's life, drawn from code and goldens.
 
-In: boxes, arrows and labels; out: SVG text, without scripts, fonts or anything from another host. The panel behind a
-figure is light, so that the figure is readable in dark mode too.
+In: boxes, arrows and labels. Out: SVG text without scripts, fonts or anything from another host. The panel behind a
+figure is light, so that the figure is also readable in dark mode.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jobc.runtime import exit_codes
 from ._common import ROOT
 
 LINE = 19  # height of a line of text, in pixels
-LETTER = 6.8  # width of a letter, about
+LETTER = 6.8  # approximate width of a letter
 PLAIN, ACTIVE, GOOD, BAD, WAIT = "#ffffff", "#dbe4ff", "#d8f5dd", "#ffe0de", "#fff3cf"
 BACKENDS = {
     "local": "torchrun here",

@@ -73,7 +73,7 @@ def row(key: Key) -> tuple[str, ...]:
 
 
 def types_at(key: str) -> list[Any]:
-    """The types of a key: one for each variant of its section if they differ, as for `model.kind`."""
+    """Return a key's types: one for each variant of its section if they differ, as for `model.kind`."""
     section, _, name = key.rpartition(".")
     variants = getattr(type_at(JobSpec, section), "__args__", ()) if section else ()
     variant_hints = [
@@ -87,7 +87,7 @@ _OF_TARGET = {"_target_": str, "val": Target, "collate": str}  # keys whose type
 
 
 def read_keys(file: Path, section: str) -> Iterator[Key]:
-    """A file's keys, two levels deep, from the `key: value  # meaning` lines that `conf/` consists of."""
+    """Return a file's keys, two levels deep, from the `key: value  # meaning` lines in conf/."""
     below = section
     for line in file.read_text(encoding="utf-8").split("\n"):
         head = re.match(r"( *)(\w+):(?: +(\S.*?))?(?: +# (.*))?$", line)
@@ -104,7 +104,9 @@ def read_keys(file: Path, section: str) -> Iterator[Key]:
 
 
 def read_group(folder: Path) -> list[Key]:
-    """The keys of all options of a group. A default is the default option's or, if it lacks the key, the next one's."""
+    """Return the keys of all of a group's options. A default is that of the default option or, if it lacks the key, of
+    the next.
+    """
     chosen = default_option(folder.name)
     files = sorted(folder.glob("*.yaml"), key=lambda file: (file.stem != chosen, file.stem))
     merged: dict[str, dict[str, Key]] = {}

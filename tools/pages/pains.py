@@ -42,7 +42,7 @@ follows Pyxis's manual.
 
 
 def page() -> str:
-    """The whole page: a table, then a section for each failure."""
+    """Return the whole page: a table, then a section for each failure."""
     pains: dict[int, Pain] = yaml.safe_load((ROOT / "docs" / "pains.yaml").read_text(encoding="utf-8"))
     counts = {name: sum(pain["answer"] == name for pain in pains.values()) for name in ANSWERS}
     threads = len({thread for pain in pains.values() for thread in pain["threads"]})

@@ -13,7 +13,7 @@ from jobc.compiler.spec.type_hints import choices, hints, type_at
 from ._common import CONF, GENERATED, ROOT, first_comment, table
 
 VOLUME = "mounts=[{kind: claim, source: shared, target: /shared, read_only: false}]"
-NEEDS = {  # what a backend cannot compile without
+NEEDS = {  # overrides without which a backend cannot compile
     "ssh": ("hosts=a",),
     "pdsh": ("hosts=a",),
     "kubernetes": ("image=x", VOLUME, "storage.root=/shared/runs"),
@@ -76,7 +76,7 @@ def for_env(backend: str, kind: str) -> tuple[str, ...]:
 
 
 def fate(backend: str, *words: str) -> str:
-    """`yes`, or the code of the compile's first diagnostic."""
+    """Return `yes`, or the code of the compile's first diagnostic."""
     try:
         compile_job(Request((f"backend={backend}", *NEEDS.get(backend, ()), *words), ("train.py",)))
     except CompileError as error:

@@ -1,9 +1,9 @@
 """Build everything that a step needs: data, model, optimizer, and the first step's number.
 
-In   train.json (config), the environment contract, the group of all ranks
-Out  a Training for loop/loop.py
+In:  train.json (config), the environment contract, the group of all ranks.
+Out: a Training for loop/loop.py.
 
-checks.py checks the parts that users provide, data_checks.py the data; warm_up.py runs the first pass.
+checks.py checks the parts that users provide, data_checks.py checks the data, and warm_up.py runs the first pass.
 """
 
 import dataclasses
@@ -48,14 +48,14 @@ from .warm_up import warm_up
 class Training:
     """One training run, ready to start.
 
-    parallel     the model and its optimizer, sharded or replicated over the ranks
-    total_steps  optimizer steps of the whole run, over all attempts
-    save_steps   optimizer steps between saves
-    loader       this rank's batches, starting at the first step of this attempt
-    proof        record of the samples that the ranks have read
-    flops_per_sample  FLOPs per sample according to the recipe; None if unknown
-    items_per_sample  expected items, from rank 0's first batch: the same on all ranks and in each attempt
-    parts        additional JSON values in each checkpoint, under their owners' names; restored on resume
+    parallel:    the model and its optimizer, sharded or replicated over the ranks.
+    total_steps: optimizer steps of the whole run, over all attempts.
+    save_steps:  optimizer steps between saves.
+    loader:      this rank's batches, starting at the first step of this attempt.
+    proof:       record of the samples that the ranks have read.
+    flops_per_sample: FLOPs per sample according to the recipe; None if unknown.
+    items_per_sample: expected items, from rank 0's first batch: the same on all ranks and in each attempt.
+    parts:       additional JSON values in each checkpoint, under their owners' names; restored on resume.
     """
 
     config: TrainConfig

@@ -1,7 +1,7 @@
 """Check the parts that users provide before the first step: data set, model, loss, score and counts.
 
-In   what a method of the recipe returned
-Out  the same value if it is valid, else BrokenInput with one line that describes the problem, and a hint
+In:  what a method of the recipe returned.
+Out: the same value if it is valid, else BrokenInput with one line that describes the problem, and a hint
 parallel/interface.py checks the optimizer, and recipe/user_loss.py checks a loss's parameters and buffers.
 """
 

@@ -37,7 +37,7 @@ def check_enough_samples(order: Order, group: Group, num_held_out: int = 0) -> N
 
 
 def check_same_data(digest: str, group: Group) -> None:
-    """Raise BrokenInput if the ranks have different data; otherwise they would silently train on mixed shards."""
+    """Raise BrokenInput if the ranks have different data; otherwise, they would silently train on mixed shards."""
     digest_bytes = torch.tensor(list(bytes.fromhex(digest)), dtype=torch.uint8)
     digests = [bytes(row.tolist()).hex() for row in group.gather(digest_bytes)]
     if len(set(digests)) == 1:
@@ -52,7 +52,7 @@ def check_same_data(digest: str, group: Group) -> None:
 
 def check_same_data_as_before(source: DataSource, start: Start) -> None:
     """Raise BrokenInput if the data differs from the checkpoint's, whose step is a position in the sample order."""
-    saved = start.parts.get(SOURCE)  # absent in older checkpoints
+    saved = start.parts.get(SOURCE)  # older checkpoints lack this part
     if saved is not None and saved.get("digest") != source.digest:
         raise BrokenInput(
             "data: the data set differs from the one that this run started with",
@@ -70,7 +70,9 @@ def source_part(source: DataSource, samples_digest: str) -> dict[str, str]:
 
 
 def digest_of_samples(recipe: Recipe, config: TrainConfig, source: DataSource, group: Group) -> str:
-    """Return a digest of a few samples from a user's data set; "" for built-in data, whose own digest covers it all."""
+    """Return a digest of a few samples from a user's data set; "" for built-in data, whose own digest covers all
+    samples.
+    """
     if not isinstance(source.train, MapStyleSplit):
         return ""
     group.phases.begin_part("data")

@@ -1,4 +1,4 @@
-"""Determinism: the same inputs produce the same bits."""
+"""Make training deterministic: the same inputs produce the same bits."""
 
 import torch
 

@@ -1,8 +1,8 @@
-"""The first pass: run one batch through the model, the backward pass and a validation, without any effect.
+"""The warm-up pass: run one batch through the model, the backward pass and a validation, without any effect.
 
-It compiles, opens connections, and makes DDP fix its buckets: a gradient's position in them sets the order in which
-three or more ranks add it, which must be the same in a resumed and an uninterrupted run. Unreadable data, and
-a model that does not fit the data, fail here, under the long timeout.
+The pass compiles, opens connections, and makes DDP fix its buckets. A gradient's position in them determines the order
+in which three or more ranks add it, which must be the same in a resumed and an uninterrupted run. If the data is
+unreadable, or the model does not fit it, the job fails here, under the long timeout.
 """
 
 from functools import partial
@@ -45,7 +45,7 @@ def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: Dat
     checks.check_counts_agree(counted, num_items)
     phases.enter("backward")
     first_backward(parallel, recipe, loss, counted=counted is not None)
-    del loss  # free it, because not every parallel.kind runs a backward pass here
+    del loss  # free the loss, because not every parallel.kind runs a backward pass here
     if held_out is not None and has_user_code(recipe):
         first_measure(parallel, recipe, BatchCopier(group.device).finish(held_out.batch))
     buffers.restore()
@@ -78,7 +78,7 @@ def first_loss(parallel: Parallel, recipe: Recipe, batch: Any) -> tuple[Tensor, 
 
 
 def first_backward(parallel: Parallel, recipe: Recipe, loss: Tensor, counted: bool) -> None:
-    """Run the backward pass of the first batch. counted: whether count() returned the number of items"""
+    """Run the first batch's backward pass. counted: whether count() returned the number of items"""
     title = "model: the backward pass failed on the first batch"
     try:
         call_user_code(lambda: parallel.warm_up(loss, counted=counted), recipe, title)
@@ -90,7 +90,9 @@ def first_backward(parallel: Parallel, recipe: Recipe, loss: Tensor, counted: bo
 
 
 def first_measure(parallel: Parallel, recipe: Recipe, batch: Any) -> None:
-    """Measure one batch as a validation does, because one that fails a day later would fail in every attempt."""
+    """Measure one batch as a validation does, because a validation that fails a day later would fail in every
+    attempt.
+    """
     with evaluating(parallel.evaluated):
         title = "validation: measure() failed on the first held-out batch"
         output = call_user_code(lambda: parallel.evaluated(batch, measure=True), recipe, title)

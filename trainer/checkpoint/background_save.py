@@ -1,4 +1,4 @@
-"""Save checkpoints in the background: copy the state between steps; then rank 0 writes the copy.
+"""Save checkpoints in the background: the state is copied between steps, and then rank 0 writes the copy.
 
 At most one save is in progress: the next save waits for it, with a warning the first time. A failed save loses only
 that checkpoint. If too many fail in a row, all ranks exit after the same step, instead of training for a week without a
@@ -26,14 +26,15 @@ Keep = Callable[[Any], Any]  # converts tensors to what will be written
 
 
 class Saver:
-    """Saves the checkpoints of one training. All ranks call save() and wait() together; rank 0 writes and counts.
+    """Saves a training run's checkpoints. All ranks call save() and wait() together; rank 0 writes them and counts
+    failures.
 
-    root      checkpoint folder in the run folder
-    damaged   checkpoints known to be damaged; the next save removes them
-    phases    phases of this rank, for the watchdog
-    replaces  whether a step that is saved again may have another state
-    gives_up  whether rank 0 wants all ranks to exit
-    request   a user's request to save now; a save with wait=True fulfills it
+    root:     checkpoint folder in the run folder.
+    damaged:  checkpoints known to be damaged; the next save removes them.
+    phases:   phases of this rank, for the watchdog.
+    replaces: whether a step that is saved again may have a different state.
+    gives_up: whether rank 0 wants all ranks to exit.
+    request:  a user's request to save now; a save with wait=True fulfills it.
     """
 
     def __init__(
@@ -61,9 +62,10 @@ class Saver:
     ) -> bool:
         """Save after `step` completed steps. Return False, on every rank, if the save has already failed.
 
-        contents: function that all ranks call; on rank 0 it returns the files, with tensors converted by `keep`
-        val_loss: loss of these weights if measured after this step; it determines which checkpoint is best
-        wait: whether to wait until it is written; if so, nothing is copied, and the result is known on return
+        contents: function that all ranks call; on rank 0 it returns the files, with tensors converted by `keep`.
+        val_loss: loss of these weights if measured after this step; it determines which checkpoint is best.
+        wait: whether to wait until the checkpoint is written; if so, nothing is copied, and the result is known on
+        return.
         """
         former, waited_s = self._under_way, self._end_last()
         if former is not None and waited_s > STALL_S and not wait:
@@ -79,7 +81,7 @@ class Saver:
         return is_saved
 
     def look(self) -> None:
-        """Print on rank 0 the result of a save that has ended. Called between steps."""
+        """On rank 0, print the result of a save that has ended. Called between steps."""
         if self._under_way is None or not self._under_way[1].done():
             return
         (step, written), self._under_way = self._under_way, None
@@ -98,7 +100,7 @@ class Saver:
             self.gives_up = True
 
     def failure(self, step: int) -> TrainerError:
-        """Return the error that ends the run, on every rank, after a checkpoint could not be saved."""
+        """Return the error that ends the run on every rank after a checkpoint could not be saved."""
         if not self._group.is_first:
             return TrainerError(f"the state after step {step} was not saved; rank 0 printed the reason")
         times = f", {self._failures} saves in a row" if self._failures > 1 else ""

@@ -1,6 +1,6 @@
 """Serialize the trainer's checkpoints, and resume a run from them.
 
-Files  weights.pt and optimizer.pt  the state_dict of each
+Files: weights.pt and optimizer.pt  the state_dict of each
        rng.pt                       random states, one per rank
        state.json                   step, world size, identity of the run, torch version
 """
@@ -35,8 +35,8 @@ Parts = Mapping[str, Any]  # additional JSON values in state.json, each under it
 class Start:
     """Where training starts: the steps done so far, and a description of the source.
 
-    parts    the parts that were passed to the save
-    damaged  damaged checkpoints that were skipped
+    parts:   the parts that were passed to the save.
+    damaged: damaged checkpoints that were skipped.
     """
 
     step: int
@@ -53,9 +53,9 @@ def contents(
     parts: Parts,
     keep: Callable[[Any], Any],
 ) -> Mapping[str, Content]:
-    """Return the files of a checkpoint after `step` finished steps on rank 0, {} on other ranks. All ranks call it.
+    """Return, on rank 0, a checkpoint's files after `step` finished steps; {} on other ranks. All ranks call it.
 
-    keep: converts tensors to the values to be written; it copies them if training continues meanwhile
+    keep: converts tensors to the values to be written; it copies them if training continues meanwhile.
     Raises BrokenInput for a state that could not be loaded later.
     """
     random_states = group.gather(RandomState.now(group.device).packed())
@@ -85,8 +85,8 @@ def restore(root: Path, parallel: Parallel, config: TrainConfig, group: Group) -
     """Resume from the newest verified checkpoint under `root`; return None if there is no checkpoint at all.
 
     Sets weights, optimizer and this rank's random state. With a different world size, random states are newly seeded.
-    Raises BrokenInput if it belongs to another run (see IDENTITY), if every checkpoint is damaged, or if one was
-    written by a later version of the trainer; StorageLost, on all ranks, if an existing file cannot be read.
+    Raises BrokenInput if the checkpoint belongs to another run (see IDENTITY), if every checkpoint is damaged, or if
+    one was written by a later version of the trainer; StorageLost, on all ranks, if an existing file cannot be read.
     """
     newest = newest_verified(root, group)
     if newest is None:
@@ -160,7 +160,7 @@ def _load_optimizer(parallel: Parallel, state: Mapping[str, Any]) -> None:
 
 
 def _set(load: Callable[[Any], None], value: Any, title: str, hint: str = "start a new run") -> None:
-    """Call `load` with a value of a checkpoint. Raises BrokenInput with torch's message if it does not fit."""
+    """Call `load` with a value from a checkpoint. Raises BrokenInput with torch's message if the value does not fit."""
     try:
         load(value)
     except (RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:

@@ -27,7 +27,9 @@ def seed_model(seed: int) -> None:
 
 
 def seed_rank(seed: int, rank: int, step: int) -> None:
-    """After that, seed each rank differently, for example for dropout. step: the step at which training starts"""
+    """After the model is built, seed each rank differently, for example for dropout. step: the step at which training
+    starts
+    """
     _seed(mix(seed, "rank", rank, step))
 
 
@@ -70,7 +72,7 @@ class RandomState:
 
     @classmethod
     def unpack(cls, packed: Tensor) -> "RandomState":
-        """Return the state from the result of packed(), also from old checkpoints without NumPy's state."""
+        """Return the state from the result of packed(), even if an old checkpoint lacks NumPy's state."""
         sizes = [8 * PYTHON_WORDS, len(torch.get_rng_state()), 8 * NUMPY_WORDS]
         if len(packed) < sum(sizes):
             next_gauss, numpy = torch.zeros(16, dtype=torch.uint8), torch.zeros(8 * NUMPY_WORDS, dtype=torch.uint8)

@@ -18,14 +18,16 @@ from ..lifecycle.errors import BrokenInput
 
 
 class Pickler(pickle.Pickler):
-    """Pickles a tensor as an empty one of its type. torch.save looks for this class name in its `pickle_module`."""
+    """Pickles a tensor as an empty tensor of its type. torch.save looks for this class name in its `pickle_module`."""
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
         self._reduced: dict[tuple[type, torch.dtype], Any] = {}  # one per tensor would be slow for a large model
 
     def reducer_override(self, value: Any) -> Any:
-        """Reduce a tensor to an empty one. A wrapper such as a DTensor is pickled normally, its inner tensors here."""
+        """Reduce a tensor to an empty one. A wrapper such as a DTensor is pickled normally, and its inner tensors are
+        reduced.
+        """
         is_wrapper = isinstance(value, Tensor) and type(value).__torch_dispatch__ is not Tensor.__torch_dispatch__
         if not isinstance(value, Tensor) or is_wrapper or value.is_quantized:  # torch cannot save an empty one of these
             return NotImplemented

@@ -12,13 +12,13 @@ from torch import Tensor
 
 
 class Snapshot:
-    """Holds the memory of one copy; `take` overwrites the previous copy."""
+    """Owns the memory for one copy; `take` overwrites the previous copy."""
 
     def __init__(self) -> None:
         self._memory: dict[str, Tensor] = {}
 
     def take(self, tree: Any) -> Any:
-        """Return a tree of mappings, lists, tuples and tensors with its tensors copied; tied tensors remain tied."""
+        """Return a copy of a tree of mappings, lists, tuples and tensors; tied tensors remain tied."""
         copies: dict[object, Tensor] = {}
         copied = self._take(tree, "", copies)
         if torch.cuda.is_available() and any(memory.is_pinned() for memory in copies.values()):
@@ -29,7 +29,7 @@ class Snapshot:
         if isinstance(value, Tensor):
             return self._copy(value.detach(), path, copies)
         if isinstance(value, Mapping):
-            shallow: Any = copy.copy(value)  # keeps the metadata of a state_dict
+            shallow: Any = copy.copy(value)  # keeps a state_dict's metadata
             for key, item in value.items():
                 shallow[key] = self._take(item, f"{path}/{key}", copies)
             return shallow

@@ -1,4 +1,4 @@
-"""Checkpoint folders that are complete or absent, even if a save is killed or the disk is full.
+"""Write checkpoint folders that are either complete or absent, even if a save is killed or the disk is full.
 
     checkpoints/step_00000100/{MANIFEST.json, weights.pt, ...}
     checkpoints/best -> step_00000100       the lowest validation loss measured at a save so far
@@ -33,7 +33,7 @@ LARGEST_MANIFEST = 64 * untrusted_files.MIB
 SEAL = "manifest_sha256"
 PREFIX, TEMPORARY = "step_", ".step_"
 BEST = "best"
-REPLACED = ".replaced"  # a sound checkpoint that is being replaced; the new one is not in place yet
+REPLACED = ".replaced"  # an intact checkpoint that is being replaced; the new one is not in place yet
 NAMES = re.compile(rf"{PREFIX}(\d+)|\.{PREFIX}(\d+){re.escape(REPLACED)}")
 
 
@@ -43,7 +43,7 @@ def folder_name(step: int) -> str:
 
 
 class NewerFormat(Exception):
-    """An intact checkpoint was written by a later version of the trainer; it is neither read nor skipped."""
+    """Raised for an intact checkpoint that a later version of the trainer wrote; it is neither read nor skipped."""
 
 
 def save(
@@ -58,12 +58,12 @@ def save(
 ) -> Path:
     """Write `files` as the checkpoint of `step`, then remove checkpoints that need not be kept.
 
-    keep, keep_every_steps: the newest `keep`, the best, and multiples of `keep_every_steps` are kept
-    val_loss: validation loss of these weights; None if not measured
-    damaged: folders known to be damaged, which do not count
+    keep, keep_every_steps: the newest `keep`, the best, and multiples of `keep_every_steps` are kept.
+    val_loss: validation loss of these weights; None if not measured.
+    damaged: folders known to be damaged, which do not count.
     replaces: whether an intact checkpoint of `step` may have another state and is replaced; otherwise it is kept,
-        unless its loss was measured only now
-    Raises OSError if the disk cannot be written or read; then, older checkpoints are untouched and nothing new is
+        unless its loss was measured only now.
+    Raises OSError if the disk cannot be written or read; older checkpoints are then unchanged, and no new one is
     visible.
     """
     target = root / folder_name(step)
@@ -74,7 +74,7 @@ def save(
     newly_measured = val_loss is not None and _val_loss(target) is None
     if replaces or newly_measured or not target.exists() or problem(target) is not None:
         _put(target, step, files, val_loss)
-    with contextlib.suppress(OSError):  # the new one is safe, and the next save tries to remove the rest again
+    with contextlib.suppress(OSError):  # the new checkpoint is safe, and the next save tries again to remove the rest
         _prune(root, keep, keep_every_steps, set(damaged) - {target.name})
     return target
 
@@ -83,7 +83,9 @@ def save(
 
 
 def _put(target: Path, step: int, files: Mapping[str, Content], val_loss: float | None) -> None:
-    """Create the folder `target`, replacing an old one: after a kill at any line, one of the two folders exists."""
+    """Create the folder `target`, replacing an old one. If this process is killed at any point, one of the two
+    exists.
+    """
     temporary = target.with_name(f".{target.name}")
     try:
         temporary.mkdir()
@@ -111,7 +113,7 @@ def _bring_back(target: Path) -> None:
 
 
 def manifest(step: int, written: Mapping[str, Written], val_loss: float | None) -> bytes:
-    """Return the content of the manifest. It lists a checkpoint's files and is written last."""
+    """Return the content of the manifest. The manifest lists a checkpoint's files and is written last."""
     entries = {name: {"size": file.size, "sha256": file.sha256} for name, file in written.items()}
     measured = {"val_loss": val_loss} if val_loss is not None and math.isfinite(val_loss) else {}
     tree = {"format": FORMAT, "step": step, **measured, "files": entries}
@@ -146,8 +148,8 @@ def _prune(root: Path, keep: int, keep_every_steps: int | None, damaged: Collect
 def best(root: Path, damaged: Collection[str] = ()) -> Path | None:
     """Return the checkpoint with the lowest validation loss (the newest if some are equal); None if none was measured.
 
-    It reads the manifests instead of the link, which may be stale after a kill.
-    damaged: names of checkpoints that do not count
+    Reads the manifests instead of the link, which may be stale after a kill.
+    damaged: names of checkpoints that do not count.
     """
     return _lowest(_losses([folder for folder in newest_first(root) if folder.name not in damaged])[0])
 
@@ -172,7 +174,9 @@ def _lowest(losses: Mapping[Path, float]) -> Path | None:
 
 
 def _val_loss(folder: Path) -> float | None:
-    """Return the validation loss; None if not measured or missing. Raises OSError if the file cannot be read."""
+    """Return the validation loss in a checkpoint's manifest; None if there is none. Raises OSError if the file cannot
+    be read.
+    """
     try:
         loss = parsed(MANIFEST, read_manifest(folder / MANIFEST)).get("val_loss")
     except (*NOT_THERE, untrusted_files.Unreadable, AttributeError):
@@ -190,8 +194,9 @@ def _point_to(folder: Path | None, link: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a checkpoint. It is first renamed to a hidden name, so that a kill leaves no partial checkpoint under the
-    original name."""
+    """Remove a checkpoint. The folder is first renamed to a hidden name, so that a kill leaves no partial checkpoint
+    under the original name.
+    """
     hidden = folder.with_name(f".{folder.name}.old")
     folder.rename(hidden)
     shutil.rmtree(hidden, ignore_errors=True)
@@ -231,7 +236,7 @@ def newest_first(root: Path) -> list[Path]:
 def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
     """Return the newest checkpoint that matches its manifest, and one line for each newer, damaged one.
 
-    Raises NewerFormat and Unreadable if a newer one cannot be verified.
+    Raises NewerFormat or Unreadable if a newer one cannot be verified.
     """
     damaged: list[str] = []
     for folder in newest_first(root):
@@ -245,7 +250,7 @@ def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
 def problem(folder: Path) -> str | None:
     """Return what is wrong with a checkpoint, naming the file; None if the checkpoint is exactly as saved.
 
-    Raises NewerFormat, and Unreadable for an existing file that cannot be read but may be sound.
+    Raises NewerFormat, and Unreadable for an existing file that cannot be read but may be intact.
     """
     try:
         tree = parsed(MANIFEST, read_with_retries(read_manifest, folder / MANIFEST))

@@ -1,7 +1,7 @@
-"""Read checkpoints of the trainer or a script: one rank finds and verifies the newest one and reads it for all ranks.
+"""Read the trainer's or a script's checkpoints: one rank finds and verifies the newest one and reads it for all ranks.
 
-In   the checkpoint folder, as seen by this rank
-Out  Found, whose files all ranks load together
+In:  the checkpoint folder, as seen by this rank.
+Out: Found, whose files all ranks load together.
 """
 
 import io
@@ -39,10 +39,10 @@ def torch_file(value: Any) -> Content:
 class VerifiedCheckpoint:
     """A checkpoint that one rank has verified: that rank reads the files and sends their bytes to all.
 
-    On resume, each rank needs host memory for twice the largest file: its bytes, and the values loaded from them. The
-    bytes are freed before the next file is read.
-    rank     the rank that can access the checkpoint; the run folder may be shared, or each node may have its own
-    damaged  one line for each newer, damaged checkpoint
+    On resume, each rank needs host memory for twice the largest file: for its bytes, and for the values loaded from
+    them. The bytes are freed before the next file is read.
+    rank:    the rank that can access the checkpoint; the run folder may be shared, or each node may have its own.
+    damaged: one line for each newer, damaged checkpoint.
     """
 
     folder: Path
@@ -52,7 +52,9 @@ class VerifiedCheckpoint:
 
     @property
     def passed_over(self) -> tuple[str, ...]:
-        """Return the names of the damaged checkpoints, so that the Saver does not keep one instead of a valid one."""
+        """Return the names of the damaged checkpoints, so that the Saver does not keep a damaged checkpoint instead of
+        a valid one.
+        """
         return tuple(line.split(":")[0] for line in self.damaged)
 
     def read(self, name: str) -> bytes:
@@ -83,7 +85,7 @@ class VerifiedCheckpoint:
         return state
 
     def set_random_state(self, saved: Any) -> None:
-        """Restore the random state of this rank. saved: content of rng.pt, one tensor per rank"""
+        """Restore this rank's random state. saved: content of rng.pt, one tensor per rank"""
         try:
             RandomState.unpack(saved[self.group.rank]).set(self.group.device)
         except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
@@ -153,7 +155,7 @@ def _one_reads(rank: int, read: Callable[[], T], group: Group) -> T | None:
 
 
 def _attempt(read: Callable[[], T]) -> tuple[T | None, str]:
-    """Return the result, or the reason why the value cannot be read."""
+    """Return the result of `read`, or the reason why it failed."""
     try:
         return read(), ""
     except Unreadable as error:
@@ -161,7 +163,9 @@ def _attempt(read: Callable[[], T]) -> tuple[T | None, str]:
 
 
 def _refuse_unread(why: str, group: Group) -> None:
-    """Raise StorageLost on all ranks if one rank could not read, so that all exit with its code, which is retried."""
+    """Raise StorageLost on all ranks if one rank could not read, so that all exit with the same code, which leads to a
+    retry.
+    """
     group.phases.enter("exchange")
     failed = [rank for rank, has_failed in enumerate(group.gather(torch.tensor([int(bool(why))]))) if has_failed]
     if failed:
@@ -173,7 +177,7 @@ def _refuse_unread(why: str, group: Group) -> None:
 def _read(path: Path) -> io.BytesIO:
     try:
         return read_with_retries(_in_memory, path)
-    except NOT_THERE as error:  # it existed a moment ago, so let another attempt verify it again
+    except NOT_THERE as error:  # the checkpoint existed a moment ago, so let another attempt verify it again
         raise Unreadable(path, error) from error
     except untrusted_files.Unreadable as error:  # for example a named pipe, on which the ranks would hang
         raise Unreadable(path, OSError(error.reason)) from error

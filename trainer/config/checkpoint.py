@@ -1,4 +1,6 @@
-"""Section `checkpoint` of train.json. Separate from schema.py because script.py also saves, without a train.json."""
+"""Section `checkpoint` of train.json. Separate from schema.py, because script.py also saves checkpoints, without a
+train.json.
+"""
 
 from ...runtime.system.frozen_dataclass import dataclass
 
@@ -7,12 +9,12 @@ from ...runtime.system.frozen_dataclass import dataclass
 class CheckpointConfig:
     """Checkpoint schedule; a checkpoint is always saved after the last step and on a stop.
 
-    every_steps       optimizer steps between saves; null = every_epochs
-    every_epochs      epochs between saves, each at the end of an epoch; null = every_steps
-    keep              number of newest checkpoints to keep, >= 2 in case the newest is damaged; the best is kept too
-    keep_every_steps  checkpoints at multiples of this step are permanent; null = none
-    background        copy the state and continue training while rank 0 writes it; false = all ranks wait
-    max_failures      consecutive failed saves before the run ends
+    every_steps:      optimizer steps between saves; null = every_epochs.
+    every_epochs:     epochs between saves, each at the end of an epoch; null = every_steps.
+    keep:             number of newest checkpoints to keep, >= 2 in case the newest is damaged; the best is kept too.
+    keep_every_steps: checkpoints at multiples of this step are permanent; null = none.
+    background:       copy the state and continue training while rank 0 writes it; false = all ranks wait.
+    max_failures:     consecutive failed saves before the run ends.
     """
 
     every_steps: int | None

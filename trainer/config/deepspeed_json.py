@@ -1,8 +1,8 @@
 """Compute DeepSpeed's config from train.json, and compare it with a given deepspeed.json.
 
-In   the tree of train.json
-Out  the tree of deepspeed.json; the three batch sizes are consistent numbers, never "auto"
-Source DeepSpeed 0.19.8, runtime/config.py and runtime/zero/config.py. Standard library only.
+In:  the tree of train.json.
+Out: the tree of deepspeed.json; the three batch sizes are consistent numbers, never "auto".
+Source: DeepSpeed 0.19.8, runtime/config.py and runtime/zero/config.py. Standard library only.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -58,7 +58,7 @@ def engine_config(train: Tree) -> dict[str, Any]:
     return walk(DOCUMENT)
 
 
-# DeepSpeed sections for settings that train.json also has: the trainer accepts only its own values.
+# DeepSpeed sections for settings that are also in train.json: the trainer accepts only its own values.
 SAID_BY: Mapping[str, str] = {
     **dict.fromkeys(("fp16", "bf16", "bfloat16", "amp", "torch_autocast"), "loop.precision"),
     "optimizer": "optim",
@@ -68,7 +68,7 @@ SAID_BY: Mapping[str, str] = {
 
 
 def disagreements(given: object, train: Tree) -> list[str]:
-    """Return contradictions between deepspeed.json and train.json as `path: a, not b`; extra keys are ignored."""
+    """Return contradictions between deepspeed.json and train.json as `path: a, not b`. Additional keys are ignored."""
     tree = given if isinstance(given, Mapping) else {}
     ours, theirs = dict(_leaves(engine_config(train), "")), dict(_leaves(tree, ""))
     wrong = [

@@ -6,7 +6,7 @@ from typing import Any
 from . import parse as strict
 from .schema import TrainConfig
 
-# A resume is rejected if any of these keys changed; everything else (steps, nodes, logging) may change.
+# A resume is rejected if any of these keys has changed; everything else (steps, nodes, logging) may change.
 # drop_last is here because the position in the data is computed from the steps per epoch.
 IDENTITY = ("recipe", "model", "data", "loss", "seed", "optim", "batch.global", "loop.drop_last")
 

@@ -1,6 +1,6 @@
-"""Import and call the user's `_target_`s, inside the job. A failure is one line of text and exit code 65.
+"""Import and call the user's `_target_`s, inside the job. A failure prints one line and exits with 65.
 
-The user's code is the rank's working directory, which `python -m` puts on the import path.
+The user's code is in the rank's working directory, which `python -m` puts on the import path.
 """
 
 import difflib
@@ -21,7 +21,7 @@ _TRAINER = os.path.dirname(os.path.dirname(__file__))
 def instantiate(tree: Any, where: str, *first: Any) -> Any:
     """Call the target in `tree` with its arguments, instantiating nested targets first.
 
-    where: the key in the config, for messages. first: positional arguments
+    where: the key in the config, for messages. first: positional arguments.
     """
     if not is_target(tree):
         return _arguments(tree, where)
@@ -75,7 +75,7 @@ def locate(dotted: str, where: str) -> Any:
 
 
 def run_user_code(work: Callable[[], Any], what: str) -> Any:
-    """Return the result of `work`. A user error becomes one line and exit code 65, unless a retry may help."""
+    """Return the result of `work`. A user error is reported in one line, with exit code 65, unless a retry may help."""
     try:
         return work()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Validate the values of train.json: limits of single values, and contradictions between values.
+"""Validate the values in train.json: limits of single values, and contradictions between values.
 
 Standard library only. Both functions return problems as `path: what is wrong`; an empty list means valid.
 """
@@ -17,7 +17,7 @@ from .target import Target
 
 @dataclass(frozen=True)
 class Limit:
-    """Limit of a number, as text and as a test."""
+    """Limit of a number, both as text and as a test."""
 
     words: str
     holds: Callable[[float], bool]
@@ -93,7 +93,7 @@ READS = {"stdlib_bytes": "gpt", "random_tokens": "gpt", "digits": "mlp"}
 
 
 def broken_limits(tree: object) -> list[str]:
-    """Return the numbers of the JSON tree that are outside their limits. strict.parse checks other values."""
+    """Return the numbers in the JSON tree that are outside their limits. strict.parse checks other values."""
     problems = []
     for path, limit in LIMITS.items():
         if path.startswith(("model.", "data.")) and target.is_target(_at(tree, path.partition(".")[0])):
@@ -163,7 +163,7 @@ def _of_parallel(config: TrainConfig) -> list[str]:
 
 
 def _do_not_fit(config: TrainConfig) -> Iterator[str]:
-    """Yield mismatches between model and data. Skipped with a recipe, which may combine them."""
+    """Yield mismatches between model and data. Skipped with a recipe, which may combine them differently."""
     model, data = config.model, config.data
     if config.recipe is not None or (isinstance(model, Target) and isinstance(data, Target)):
         return

@@ -18,11 +18,11 @@ SCHEMA = 1
 class GptConfig:
     """Decoder-only transformer over bytes or other tokens.
 
-    layers   transformer blocks
-    heads    attention heads; divides width
-    width    channels of the residual stream
-    context  context length in tokens; also the length of one sample
-    dropout  probability, 0 <= p < 1
+    layers:  transformer blocks.
+    heads:   attention heads; divides width.
+    width:   channels of the residual stream.
+    context: context length in tokens; also the length of one sample.
+    dropout: probability, 0 <= p < 1.
     """
 
     kind: Literal["gpt"]
@@ -37,8 +37,8 @@ class GptConfig:
 class MlpConfig:
     """Fully connected classifier.
 
-    hidden  units per hidden layer
-    layers  number of hidden layers
+    hidden: units per hidden layer.
+    layers: number of hidden layers.
     """
 
     kind: Literal["mlp"]
@@ -50,8 +50,8 @@ class MlpConfig:
 class StdlibBytesConfig:
     """The source code of the Python standard library installed on each node, as bytes.
 
-    max_bytes     cap on training plus held-out bytes; null = all (about 12 MB)
-    val_fraction  share of the files to hold out, 0 < f < 1
+    max_bytes:    cap on training plus held-out bytes; null = all (about 12 MB).
+    val_fraction: share of the files to hold out, 0 < f < 1.
     """
 
     kind: Literal["stdlib_bytes"]
@@ -63,9 +63,9 @@ class StdlibBytesConfig:
 class RandomTokensConfig:
     """Random tokens for measuring speed; they cost almost nothing to generate.
 
-    vocabulary   tokens are 0 to vocabulary - 1
-    samples      training samples; each has model.context tokens
-    val_samples  held-out samples
+    vocabulary:  tokens are 0 to vocabulary - 1.
+    samples:     training samples; each has model.context tokens.
+    val_samples: held-out samples.
     """
 
     kind: Literal["random_tokens"]
@@ -78,7 +78,7 @@ class RandomTokensConfig:
 class DigitsConfig:
     """1,797 images of handwritten digits, 8 x 8 pixels, shipped with the trainer.
 
-    val_fraction  share of the images to hold out, 0 < f < 1
+    val_fraction: share of the images to hold out, 0 < f < 1.
     """
 
     kind: Literal["digits"]
@@ -94,10 +94,10 @@ class CrossEntropyConfig:
 
 @dataclass(frozen=True)
 class LoaderConfig:
-    """Loader settings; they do not affect what is trained.
+    """Loader settings, which do not affect training results.
 
-    workers   loader processes per rank; 0 = the rank reads samples itself
-    prefetch  micro-batches that each worker reads in advance
+    workers:  loader processes per rank; 0 = the rank reads samples itself.
+    prefetch: micro-batches that each worker reads in advance.
     """
 
     workers: int
@@ -108,9 +108,9 @@ class LoaderConfig:
 class BatchConfig:
     """Samples per optimizer step. JSON key of the last field: `global`.
 
-    micro         samples per forward pass on each rank
-    accumulation  forward passes per optimizer step on each rank
-    global_       samples per optimizer step = micro x accumulation x world_size
+    micro:        samples per forward pass on each rank.
+    accumulation: forward passes per optimizer step on each rank.
+    global_:      samples per optimizer step = micro x accumulation x world_size.
     """
 
     micro: int
@@ -122,13 +122,13 @@ class BatchConfig:
 class OptimConfig:
     """AdamW and its learning rate.
 
-    lr            peak learning rate
-    betas, eps    as in AdamW
-    weight_decay  for parameters with two or more dimensions; others are not decayed
-    warmup_steps  steps during which the learning rate rises linearly to lr
-    schedule      after the warm-up: constant, or cosine down to lr x min_lr_ratio at the last step
-    min_lr_ratio  0 to 1
-    clip_norm     maximum global gradient norm; null = no clipping
+    lr:           peak learning rate.
+    betas, eps:   as in AdamW.
+    weight_decay: for parameters with two or more dimensions; others are not decayed.
+    warmup_steps: steps during which the learning rate rises linearly to lr.
+    schedule:     after the warm-up: constant, or cosine down to lr x min_lr_ratio at the last step.
+    min_lr_ratio: 0 to 1.
+    clip_norm:    maximum global gradient norm; null = no clipping.
     """
 
     kind: Literal["adamw"]
@@ -165,16 +165,16 @@ DATA_KEYS = ("val", "collate")
 class LoopConfig:
     """Length and precision of training. Exactly one of steps and epochs is set.
 
-    steps      optimizer steps in total
-    epochs     passes over the training data in total
-    precision  precision of matrix products; weights are fp32. fp16 scales the loss and skips steps that overflow
-    drop_last  skip the incomplete last batch of an epoch; false = pad it with samples of weight 0
-    compile    what torch.compile compiles: the model with its loss, each of its blocks, or none
-    deterministic  identical bits in every run, even on GPUs, with slower kernels; operations without one raise an error
-    activation_checkpointing  recompute the activations of every k-th block in the backward pass; 0 = none
-    on_nan     if the loss or its gradient is not finite on any rank: stop, or skip the update of that step
-    max_skips  consecutive skipped steps after which training stops
-    max_fruitless  consecutive starts without a new step after which the next one exits with 65; null = no limit
+    steps:     optimizer steps in total.
+    epochs:    passes over the training data in total.
+    precision: precision of matrix products; weights are fp32. fp16 scales the loss and skips steps that overflow.
+    drop_last: skip an epoch's incomplete last batch; false = pad it with samples of weight 0.
+    compile:   what torch.compile compiles: the model with its loss, each of its blocks, or none.
+    deterministic: identical bits in every run, even on GPUs, with slower kernels; operations without one raise errors.
+    activation_checkpointing: recompute the activations of every k-th block in the backward pass; 0 = none.
+    on_nan:    what to do if the loss or its gradient is NaN or Inf on any rank: stop, or skip that step's update.
+    max_skips: consecutive skipped steps after which training stops.
+    max_fruitless: after this many consecutive starts without a new step, the next start exits with 65; null = no limit.
     """
 
     steps: int | None
@@ -193,8 +193,8 @@ class LoopConfig:
 class ValidationConfig:
     """Validation schedule; validation always runs after the last step.
 
-    every_steps  optimizer steps between validations
-    max_samples  maximum number of held-out samples to use, evenly spaced; null = all
+    every_steps: optimizer steps between validations.
+    max_samples: maximum number of held-out samples to use, evenly spaced; null = all.
     """
 
     every_steps: int
@@ -203,13 +203,14 @@ class ValidationConfig:
 
 @dataclass(frozen=True)
 class MetricsConfig:
-    """Metrics settings: metrics/rank_NN.jsonl records every step of each rank; console and trackers get fewer lines.
+    """Metrics settings. metrics/rank_NN.jsonl records every step of each rank; the console and trackers receive fewer
+    lines.
 
-    every_steps  optimizer steps between lines on rank 0's console and in trackers
-    flush_s      seconds between writes to a rank's file, at least 0.5 × ranks per node;
-                 0 = write every line immediately
-    max_mib      MiB at which a rank's file is rotated to rank_NN.jsonl.1, .2, ...
-    trackers     tensorboard, mlflow, wandb, or MODULE:CLASS (trackers/__init__.py)
+    every_steps: optimizer steps between lines on rank 0's console and in trackers.
+    flush_s:     seconds between writes to a rank's file, at least 0.5 × ranks per node;
+                 0 = write every line immediately.
+    max_mib:     MiB at which a rank's file is rotated to rank_NN.jsonl.1, .2, ...
+    trackers:    tensorboard, mlflow, wandb, or MODULE:CLASS (trackers/__init__.py).
     """
 
     every_steps: int
@@ -222,8 +223,8 @@ class MetricsConfig:
 class ProfileConfig:
     """Settings of torch.profiler, which writes to profile/ in the run folder.
 
-    steps  first and last optimizer step to profile, counted from 1; null = none
-    ranks  ranks that write a trace
+    steps: first and last optimizer step to profile, counted from 1; null = none.
+    ranks: ranks that write a trace.
     """
 
     steps: tuple[int, int] | None
@@ -234,9 +235,9 @@ class ProfileConfig:
 class DdpConfig:
     """DistributedDataParallel: every rank holds the whole model.
 
-    bucket_cap_mb           MiB of gradients sent in one message
-    find_unused_parameters  needed only if a forward pass skips parameters; costs a graph walk per step
-    static_graph            the set of used parameters never changes
+    bucket_cap_mb:          MiB of gradients sent in one message.
+    find_unused_parameters: needed only if a forward pass skips parameters; costs a graph walk per step.
+    static_graph:           the set of used parameters never changes.
     """
 
     kind: Literal["ddp"]
@@ -249,13 +250,13 @@ class DdpConfig:
 class FsdpConfig:
     """Fully sharded data parallel, version 2: every rank holds a shard of weights, gradients and optimizer state.
 
-    reshard_after_forward          free gathered weights of a block after its forward pass
-    auto_wrap_policy               which modules are FSDP units: chosen by class, by size, or only the whole model
-    transformer_layer_cls_to_wrap  classes of the units; empty = the blocks that the model names
-    min_num_params                 minimum parameters of a unit chosen by size
-    offload_params                 keep weights, gradients and optimizer state in CPU memory
-    state_dict_type                how programs that use accelerate save; the trainer saves full checkpoints
-    cpu_ram_efficient_loading      for programs that use accelerate: only rank 0 reads a pretrained model
+    reshard_after_forward:         free gathered weights of a block after its forward pass.
+    auto_wrap_policy:              which modules are FSDP units: chosen by class, by size, or only the whole model.
+    transformer_layer_cls_to_wrap: classes of the units; empty = the blocks that the model names.
+    min_num_params:                minimum parameters of a unit chosen by size.
+    offload_params:                keep weights, gradients and optimizer state in CPU memory.
+    state_dict_type:               how programs that use accelerate save; the trainer saves full checkpoints.
+    cpu_ram_efficient_loading:     for programs that use accelerate: only rank 0 reads a pretrained model.
     """
 
     kind: Literal["fsdp"]
@@ -272,9 +273,9 @@ class FsdpConfig:
 class HsdpConfig:
     """Hybrid sharding: FSDP within groups of ranks, replicas across groups. The other keys are those of fsdp.
 
-    shards                         number of consecutive ranks that share one copy of the model; divides world_size
+    shards:                        number of consecutive ranks that share one copy of the model; divides world_size
     reshard_after_forward, auto_wrap_policy, transformer_layer_cls_to_wrap, min_num_params,
-    offload_params, state_dict_type, cpu_ram_efficient_loading
+    offload_params, state_dict_type, cpu_ram_efficient_loading.
     """
 
     kind: Literal["hsdp"]
@@ -290,16 +291,17 @@ class HsdpConfig:
 
 @dataclass(frozen=True)
 class DeepspeedConfig:
-    """DeepSpeed ZeRO: ranks share optimizer state (stage 1), gradients (2), weights (3). Keys as in DeepSpeed 0.19.
+    """DeepSpeed ZeRO: ranks share optimizer state (stage 1), gradients (2) and weights (3). Keys are as in DeepSpeed
+    0.19.
 
-    zero_stage                   0 to 3; 0 = nothing is sharded
-    offload_optimizer_device     where optimizer state is kept; none = with the weights
-    offload_param_device         where weights are kept between uses; stage 3
-    nvme_path                    folder on a local disk, for nvme
-    overlap_comm                 exchange gradients during the backward pass
-    contiguous_gradients         keep gradients in one buffer
-    reduce_bucket_size           elements per gradient message
-    zero_force_ds_cpu_optimizer  with offload: DeepSpeed's CPU Adam instead of torch's
+    zero_stage:                  0 to 3; 0 = nothing is sharded.
+    offload_optimizer_device:    where optimizer state is kept; none = with the weights.
+    offload_param_device:        where weights are kept between uses; stage 3.
+    nvme_path:                   folder on a local disk, for nvme.
+    overlap_comm:                exchange gradients during the backward pass.
+    contiguous_gradients:        keep gradients in one buffer.
+    reduce_bucket_size:          elements per gradient message.
+    zero_force_ds_cpu_optimizer: with offload: DeepSpeed's CPU Adam instead of torch's.
     """
 
     kind: Literal["deepspeed"]
@@ -317,10 +319,11 @@ class DeepspeedConfig:
 class ProcessGroupConfig:
     """Timeouts of the process group, in seconds.
 
-    init_timeout_s  of the rendezvous, and of one collective until an attempt's first step, which compiles, is done
-    step_timeout_s  of one collective after that, except while all ranks wait for rank 0 to write
+    init_timeout_s: of the rendezvous, and of one collective until an attempt's first step, which compiles, is done.
+    step_timeout_s: of one collective after that, except while all ranks wait for rank 0 to write.
 
-    A rank that no other rank is waiting for in a collective may spend six times as long in one phase (hang_watch.py).
+    If no other rank is waiting for a rank in a collective, that rank may spend six times as long in one phase
+    (hang_watch.py).
     """
 
     init_timeout_s: int
@@ -331,13 +334,13 @@ class ProcessGroupConfig:
 class TrainConfig:
     """Content of train.json.
 
-    schema            version of this format, 1
-    job               name of the job, for display
-    world_size        number of ranks this file was compiled for
-    threads_per_rank  CPU threads of each rank; fixed, because it changes the order of floating-point sums
-    seed              seed of the initial weights, the order of samples and dropout
-    recipe            dotted name of a subclass of recipe.Recipe; null = Recipe itself
-    model, data, loss, optim  a built-in one, identified by `kind`, or the user's, identified by `_target_`
+    schema:           version of this format, 1.
+    job:              name of the job, for display.
+    world_size:       number of ranks this file was compiled for.
+    threads_per_rank: CPU threads of each rank; fixed, because it changes the order of floating-point sums.
+    seed:             seed of the initial weights, the order of samples and dropout.
+    recipe:           dotted name of a subclass of recipe.Recipe; null = Recipe itself.
+    model, data, loss, optim: a built-in one, identified by `kind`, or the user's, identified by `_target_`.
     """
 
     schema: int

@@ -15,7 +15,7 @@ DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")  # a module and a name in it
 
 
 class Target(Mapping[str, Any]):
-    """A target as written: `_target_` and its arguments."""
+    """A target as written in the config: `_target_` and its arguments."""
 
     def __init__(self, tree: Mapping[str, Any]) -> None:
         self._tree = dict(tree)

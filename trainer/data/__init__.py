@@ -1,1 +1,1 @@
-"""Data sources, one file each, and the sample order (order.py)."""
+"""Data sources, one per file, and the sample order (order.py)."""

@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 class BatchCopier:
-    """Copy batches to the device on a separate CUDA stream, so that copies overlap with computation."""
+    """Copies batches to the device on a separate CUDA stream, so that copies overlap with computation."""
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
@@ -35,14 +35,14 @@ class BatchCopier:
         stream.wait_stream(self.stream)
 
         def used_here(tensor: Tensor) -> Tensor:
-            tensor.record_stream(stream)  # its memory is not reused before this stream is done with it
+            tensor.record_stream(stream)  # the copy's memory is not reused before this stream is done with it
             return tensor
 
         return map_tensors(copy, used_here)
 
 
 def _pinned(tensor: Tensor) -> Tensor:
-    """Return the tensor in pinned memory if it can be pinned: only dense tensors in host memory."""
+    """Return the tensor in pinned memory if it can be pinned, which applies only to dense tensors in host memory."""
     can_be = tensor.device.type == "cpu" and tensor.layout == torch.strided
     return tensor.pin_memory() if can_be and not tensor.is_pinned() else tensor
 

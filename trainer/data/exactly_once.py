@@ -1,7 +1,7 @@
 """Check at run time that each sample of an epoch is trained on exactly once, by exactly one rank.
 
-Every rank records the indices of each batch that its model actually received, not of those it should receive. At the
-end of an epoch, at a save and at the end of training, the counts of all ranks are added: one byte per sample.
+Every rank records the indices of each batch that its model actually received, rather than those that it should receive.
+At the end of an epoch, at a save and at the end of training, the counts of all ranks are added: one byte per sample.
 
     data: 32,217 samples, 16 ranks, overlap 0, missing 0, padded 7 (weight 0), epoch 0
 """
@@ -27,15 +27,15 @@ NOTED_STEPS = 256  # steps recorded before they are counted together: counting e
 class ExactlyOnceCheck:
     """Record of the samples that the ranks received in the current epoch.
 
-    order       the expected samples
-    first_step  the first recorded step; later than the epoch's first step if the previous attempt left no record
+    order:      the expected samples.
+    first_step: the first recorded step; later than the epoch's first step if the previous attempt left no record.
     """
 
     def __init__(self, order: Order, group: Group, first_step: int, before: Mapping[str, Any] | None = None) -> None:
         self._order, self._group, self._first_step = order, group, first_step
         self._seen_N = torch.zeros(order.num_samples, dtype=torch.uint8)  # how many times this rank saw each sample
         self._num_fed, self._num_padding = 0, 0
-        self._before: Tensor | None = None  # seen_N of all ranks in earlier attempts; counted by rank 0
+        self._before: Tensor | None = None  # seen_N of all ranks in earlier attempts; kept on rank 0
         self._notes: list[tuple[Tensor, int]] = []  # (indices_R, num_padding) of each micro-batch
         self._content = DuplicateBatchCheck(group)
         if before is not None and first_step % order.steps_per_epoch:
@@ -93,7 +93,7 @@ class ExactlyOnceCheck:
         return self._content.doubt()
 
     def state(self, done: int) -> dict[str, Any]:
-        """Return the counts of all ranks after `done` steps as JSON, for a checkpoint, on rank 0. All ranks call it."""
+        """On rank 0, return all ranks' counts after `done` steps as JSON, for a checkpoint. All ranks call it."""
         seen_N, num_fed, num_padding = self._of_all_ranks()
         if not self._group.is_first:  # rank 0 writes it
             return {}

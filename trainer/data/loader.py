@@ -1,6 +1,6 @@
 """Read one rank's micro-batches in the order of order.py, in this process or in workers.
 
-A sample does not depend on the process that reads it or on the time: the loader receives indices and has no position.
+The loader receives indices and has no position, so a sample does not depend on which process reads it, or when.
 """
 
 import ctypes
@@ -27,7 +27,7 @@ from .map_style import MapStyleSplit
 from .order import Order
 from .source import IGNORE, Split
 
-Slots = tuple[Tensor, int, int]  # indices_B, how many of them count (the first ones), epoch
+Slots = tuple[Tensor, int, int]  # indices_B, how many of the first ones count, epoch
 PR_SET_PDEATHSIG = 1  # prctl(2), Linux
 
 
@@ -35,9 +35,9 @@ PR_SET_PDEATHSIG = 1  # prctl(2), Linux
 class MicroBatch:
     """One micro-batch with its metadata.
 
-    indices_R    int64, indices of the samples that count
-    num_padding  slots that only pad the last batch of an epoch, and do not count
-    batch        (inputs, targets), or the result of the user's collate
+    indices_R:   int64, indices of the samples that count.
+    num_padding: slots that only pad the last batch of an epoch, and do not count.
+    batch:       (inputs, targets), or the result of the user's collate.
     """
 
     indices_R: Tensor
@@ -47,7 +47,7 @@ class MicroBatch:
 
 def fetch(split: Split, slots: Slots) -> tuple[Tensor, int, Any]:
     """Return the fields of a MicroBatch. Built-in data keeps padded shapes and marks padding in the targets; batches of
-    user data omit it. A rank with only padding still gets samples, but none count.
+    user data omit padding. A rank with only padding still reads samples, but none of them count.
     """
     indices_B, num_real, epoch = slots
     real_R, num_padding = indices_B[:num_real], len(indices_B) - num_real
@@ -61,12 +61,12 @@ def fetch(split: Split, slots: Slots) -> tuple[Tensor, int, Any]:
 
 
 def slots_without_padding(indices_B: Tensor) -> Slots:
-    """Return slots in epoch 0 that all count."""
+    """Return slots in epoch 0, all of which count."""
     return indices_B, len(indices_B), 0
 
 
 def training_slots(plan: Order, rank: int, world_size: int, micro: int, first_step: int) -> Iterator[Slots]:
-    """Yield the slots of all micro-batches of one rank from `first_step` on, without end."""
+    """Yield the slots of all of one rank's micro-batches, starting at `first_step`, without end."""
     step = first_step
     while True:
         indices_R, num_real = order.shard(*plan.global_batch(step), rank, world_size)
@@ -80,8 +80,8 @@ def training_slots(plan: Order, rank: int, world_size: int, micro: int, first_st
 def read_extra_batches(
     split: Split, wanted: Sequence[Slots], config: LoaderConfig, device: torch.device
 ) -> list[MicroBatch]:
-    """Read a few batches outside of training. If workers will read the data, a worker reads these too: a file that the
-    data set opens on first use here would be shared by all workers, with one file position.
+    """Read a few batches outside of training. If workers will read the data, a worker reads these batches too.
+    Otherwise, a file that the data set opens on first use would be shared by all workers, with one file position.
     """
     if not config.workers:
         return [MicroBatch(*fetch(split, slots)) for slots in wanted]
@@ -95,13 +95,13 @@ def read_extra_batches(
             fetch(split, slots)
         raise
     finally:
-        batches._shutdown_workers()  # torch 2.13: otherwise they live as long as the traceback of an error
+        batches._shutdown_workers()  # torch 2.13: otherwise, they live as long as an error's traceback
 
 
 class Loader:
     """Training batches, one optimizer step at a time.
 
-    num_micro  micro-batches per step
+    num_micro: micro-batches per step.
     """
 
     def __init__(
@@ -127,15 +127,15 @@ class Loader:
         return micro_batches
 
     def ahead(self) -> None:
-        """Read the next step and start to copy its first batch while a GPU computes. Does nothing on a CPU, which is
-        busy; there, workers read ahead.
+        """Read the next step, and start copying its first batch while a GPU computes. Does nothing on a CPU, which is
+        busy anyway; there, workers read ahead.
         """
         if self._to.stream is not None:
             self._next = self._next or self._read()
             self._to.start(self._next[0].batch)
 
     def on_device(self, step: list[MicroBatch]) -> Iterator[Any]:
-        """Yield the batches of `step` on the device; each is copied during the computation of the previous one."""
+        """Yield the batches of `step` on the device; each is copied while the previous one is computed."""
         for this, following in zip(step, [*step[1:], None], strict=True):
             batch = self._to.finish(this.batch)
             if following is not None:
@@ -172,24 +172,24 @@ class ValidationBatches:
 
 
 def _workers(split: Split, slots: Iterable[Slots], config: LoaderConfig, device: torch.device) -> Any:
-    """Return a DataLoader that yields the result of fetch() for each of `slots`, in order."""
+    """Return a DataLoader that yields the result of fetch() for each slot, in order."""
     return DataLoader(
         _Fetching(split),
         sampler=_Plain(slots),
-        batch_size=None,  # a "sample" of this data set is a micro-batch
+        batch_size=None,  # a "sample" in this data set is a micro-batch
         collate_fn=_as_it_is,
         num_workers=config.workers,
         prefetch_factor=config.prefetch,
         persistent_workers=True,
         pin_memory=device.type == "cuda",
         worker_init_fn=_begin_worker,
-        generator=torch.Generator(),  # not the global one, which dropout uses
+        generator=torch.Generator(),  # not the global generator, which dropout uses
     )
 
 
 class _Plain:
     """Slots without tensors, as a rank sends them to its workers. A tensor would be sent as a file served by a thread,
-    and a process forked while such a thread runs may deadlock on a lock that the thread held.
+    and a process forked while such a thread is running may deadlock on a lock that the thread held.
     """
 
     def __init__(self, slots: Iterable[Slots]) -> None:
@@ -223,7 +223,8 @@ def _as_it_is(value: Any) -> Any:
 
 
 def _begin_worker(number: int) -> None:
-    """Initialize a loader worker, to which torch gives one thread. It ignores stop signals and dies with its rank.
+    """Initialize a loader worker, to which torch gives one thread. The worker ignores stop signals and dies with its
+    rank.
 
     On SIGQUIT, which hang_watch.py sends when the rank waits for data, it writes its stack to the rank's log.
     """

@@ -1,7 +1,8 @@
 """The user's map-style data sets: any object with __len__ and __getitem__.
 
-Random draws of `random`, `torch` and `numpy.random` in __getitem__ are a function of (seed, epoch, index): the same in
-a resumed run and with any number of ranks and workers. Draws from the data set's own generator are not covered.
+Random draws from `random`, `torch` and `numpy.random` in __getitem__ are a function of (seed, epoch, index), so they
+are the same in a resumed run and with any number of ranks and workers. Draws from the data set's own generator are not
+covered.
 """
 
 import hashlib
@@ -38,7 +39,7 @@ class MapStyleSplit:
         return len(self.dataset) if self._indices_N is None else len(self._indices_N)
 
     def batch(self, indices_B: Tensor, epoch: int = 0) -> Any:
-        """Return the collated samples with the random draws of this epoch."""
+        """Return the collated samples, with this epoch's random draws."""
         selected_B = indices_B if self._indices_N is None else self._indices_N[indices_B]
         samples = []
         with preserve_random_state():
@@ -92,7 +93,7 @@ def source_of(name: str, train: Any, validation: Any, seed: int, collate: Collat
         tokens_per_sample=1,
         score="loss",
         summary=sizes,
-        digest=hashlib.sha256(f"{name} {sizes}".encode()).hexdigest(),  # as much as is known without reading the data
+        digest=hashlib.sha256(f"{name} {sizes}".encode()).hexdigest(),  # all that is known without reading the data
     )
 
 

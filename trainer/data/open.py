@@ -1,4 +1,4 @@
-"""Open the data source that the config names."""
+"""Open the data source that the config specifies."""
 
 from ..config.schema import DigitsConfig, RandomTokensConfig, StdlibBytesConfig, TrainConfig
 from ..config.target import Target
@@ -20,7 +20,9 @@ def open_source(config: TrainConfig) -> DataSource:
 
 
 def _context(config: TrainConfig) -> int:
-    """Return the tokens per sample, the model's context length. rules.contradictions checked that it is set."""
+    """Return the model's context length, which is the number of tokens per sample. rules.contradictions has checked
+    that it is set.
+    """
     model = config.model
     context = model.get("context") if isinstance(model, Target) else getattr(model, "context", None)
     if not isinstance(context, int):

@@ -1,7 +1,7 @@
 """Compute which samples belong to which step: a pure function of (seed, epoch, index) for every world size.
 
 Shapes: G global batch, R samples of one rank. Sample k of a global batch goes to rank k mod world size.
-Nothing here has state, so a resume within an epoch just continues with the next step.
+Nothing in this module has state, so a resume within an epoch simply continues with the next step.
 """
 
 import functools
@@ -17,8 +17,8 @@ from ...runtime.system.frozen_dataclass import dataclass
 class Order:
     """Endless sequence of global batches over `num_samples` samples, reshuffled in each epoch.
 
-    batch      samples per global batch
-    drop_last  False: pad the last batch of an epoch with slots of weight 0; True: skip it if incomplete
+    batch:     samples per global batch.
+    drop_last: False: pad the last batch of an epoch with slots of weight 0; True: skip it if incomplete.
     """
 
     seed: int
@@ -36,13 +36,17 @@ class Order:
         return step // self.steps_per_epoch
 
     def num_real(self, first_step: int, num_steps: int) -> int:
-        """Return the number of samples, without padding, in `num_steps` steps of one epoch from `first_step` on."""
+        """Return the number of samples, without padding, in `num_steps` steps of one epoch, starting at
+        `first_step`.
+        """
         index = first_step % self.steps_per_epoch
         first, behind = index * self.batch, (index + num_steps) * self.batch
         return min(behind, self.num_samples) - min(first, self.num_samples)
 
     def global_batch(self, step: int) -> tuple[Tensor, int]:
-        """Return indices_G int64 of global step `step`, and how many of the first ones count. The others are valid."""
+        """Return indices_G int64 of global step `step`, and how many of the first ones count. The others are valid
+        indices too.
+        """
         epoch, index = divmod(step, self.steps_per_epoch)
         chosen = permutation(self.seed, epoch, self.num_samples)[index * self.batch : (index + 1) * self.batch]
         if len(chosen) == self.batch:

@@ -16,7 +16,7 @@ from .source import DataSource
 
 @dataclass(frozen=True)
 class RandomTokens:
-    """Split of `samples` samples with `context` tokens each. key: seed of this split"""
+    """Split with `samples` samples of `context` tokens each. key: this split's seed"""
 
     key: int
     samples: int

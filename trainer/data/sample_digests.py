@@ -1,7 +1,9 @@
-"""Check that sample N is the same on every rank and in every attempt: a folder may be listed in different orders.
+"""Check that sample N is the same on every rank and in every attempt, because a folder may be listed in different
+orders.
 
 A few samples are read twice. If both reads return the same bytes, the sample depends only on its index, and every other
-rank and attempt should read it too. A mismatch is only a warning: another CPU or library may round differently.
+rank and attempt should read the same bytes. A mismatch is only a warning, because another CPU or library may round
+differently.
 """
 
 import hashlib
@@ -28,7 +30,7 @@ def digest_of_samples(num_samples: int, read: Read) -> str:
 def mismatch_warning(group: Group, mine: str, before: str | None) -> str:
     """Return a warning if samples differ between ranks or from the previous attempt, or "". All ranks call it.
 
-    mine, before: results of digest_of_samples() now and in the previous attempt
+    mine, before: results of digest_of_samples() now and in the previous attempt.
     """
     number = int.from_bytes(hashlib.blake2b(mine.encode(), digest_size=8).digest(), "big", signed=True)
     digest_row = torch.tensor([number, bool(mine)])

@@ -24,15 +24,15 @@ class Split(Protocol):
 
 @dataclass(frozen=True)
 class DataSource:
-    """Both splits and their properties that a model needs.
+    """Both splits, and the properties of them that a model needs.
 
-    validation         may be empty, which disables validation
-    num_inputs         features of one input (digits); for tokens the vocabulary size; 0 for user data
-    num_classes        targets are 0 .. num_classes - 1; 0 for user data
-    tokens_per_sample  1 if a sample has one target
-    score              readable score: bits_per_byte, bits_per_token, accuracy, loss, or a recipe's own name
-    summary            e.g. "574 files, 8,000,112 bytes"
-    digest             SHA-256 of all content in both splits, hex
+    validation:        may be empty, which disables validation.
+    num_inputs:        features of one input (digits); for tokens the vocabulary size; 0 for user data.
+    num_classes:       targets are 0 .. num_classes - 1; 0 for user data.
+    tokens_per_sample: 1 if a sample has one target.
+    score:             readable score: bits_per_byte, bits_per_token, accuracy, loss, or a recipe's own name.
+    summary:           e.g. "574 files, 8,000,112 bytes".
+    digest:            SHA-256 of all content in both splits, hex.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""Source code of the installed Python standard library as a stream of bytes: real text that every node has.
+"""The installed Python standard library's source code as a stream of bytes: real text that every node has.
 
 Shapes: B batch, T context. A sample is T bytes of the stream; its targets are the next byte at each position.
-The corpus is selected and hashed here: nodes with different Python versions have different corpora.
+The corpus is selected and hashed on the node, because nodes with different Python versions have different corpora.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ from .source import DataSource
 
 # Slim images have no tests; the other folders are not part of the standard library.
 SKIPPED_FOLDERS = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
-SKIPPED_PREFIXES = ("_sysconfigdata", "sitecustomize", "usercustomize")  # written by the build or the site
+SKIPPED_PREFIXES = ("_sysconfigdata", "sitecustomize", "usercustomize")  # files written by the build or the site
 LARGEST_FILE_BYTES = 1_000_000
-SEPARATOR = b"\0"  # between files; never part of Python source
+SEPARATOR = b"\0"  # separates files; never part of Python source
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Windows:
 def open_source(config: StdlibBytesConfig, context: int, root: Path | None = None) -> DataSource:
     """Return both splits of the files under `root` (None = the running Python's standard library).
 
-    The hash of its content determines whether a file is held out, so equal files are in the same split. The cap takes
-    files in the order of that hash, so a small corpus is a mixture and not the first letters of the alphabet.
+    The hash of its content determines whether a file is held out, so equal files are in the same split. The cap selects
+    files in the order of that hash, so that a small corpus is a mixture, not the first letters of the alphabet.
     Raises BrokenInput if a split has no complete window.
     """
     root = root or Path(sysconfig.get_paths()["stdlib"])

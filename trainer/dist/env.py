@@ -1,10 +1,10 @@
 """The environment contract: every variable that a rank may read, who sets it, and what it means.
 
-In   a mapping of environment variables
-Out  Env, or one BrokenInput that lists every missing or invalid variable
+In:  a mapping of environment variables.
+Out: Env, or one BrokenInput that lists every missing or invalid variable.
 TABLE is the single source for these names; docs and tests read it. Standard library only.
 
-jobc, torchrun and accelerate set torchrun's names. srun, mpirun and SkyPilot set the same values under other names,
+jobc, torchrun and accelerate set torchrun's names. srun, mpirun and SkyPilot set the same values under different names,
 which launchers.py translates.
 """
 
@@ -24,10 +24,10 @@ Kind = Literal["text", "path", "index", "count", "port", "flag", "launcher"]
 
 @dataclass(frozen=True)
 class Variable:
-    """One variable of the environment contract. `kind`: index is an int >= 0, count an int >= 1, flag is True or False,
+    """One variable of the environment contract. kind: index is an int >= 0, count an int >= 1, flag True or False,
     launcher one of launchers.WORDS.
 
-    like: torchrun's variable with the same value; this variable is read only if that one is not set
+    like: torchrun's variable with the same value; this variable is read only if that one is not set.
     """
 
     name: str
@@ -177,9 +177,9 @@ def field_name(variable: str) -> str:
 def read(environ: Mapping[str, str], needed: Sequence[str] = ()) -> Env:
     """Parse `environ`. An empty value counts as not set.
 
-    Without any launcher variable the result is one process, rank 0 of 1. An incomplete set, or two launchers that
-    disagree, is an error, because ranks would train on the wrong shards.
-    needed: further names that must be set, e.g. JOBC_RUN_DIR
+    Without any launcher variable, the result is one process, rank 0 of 1. An incomplete set, or two launchers that
+    disagree, cause an error, because ranks would train on the wrong shards.
+    needed: additional names that must be set, e.g. JOBC_RUN_DIR.
     Raises BrokenInput that lists every problem.
     """
     present = {row.name for row in TABLE if environ.get(row.name, "") != ""}

@@ -1,4 +1,5 @@
-"""NCCL's flight recorder, for ranks not started by launch.sh: when a collective hangs, each rank writes its last ones.
+"""Enable NCCL's flight recorder in ranks not started by launch.sh: when a collective hangs, each rank dumps recent
+ones.
 
 launch.sh sets the same variables in jobs with GPUs; variables that are already set are left unchanged. The names are
 those of torch 2.9 to 2.13, which reads them when it creates a process group; torchtitan sets them in the same place

@@ -1,9 +1,9 @@
 """Key-value store in which ranks report hangs. Rank 0 or torchrun serves it; it is idle unless a rank waits too long.
 
 A rank that waits too long keeps writing its position as a heartbeat. Rank 0 compares the positions: a rank without a
-heartbeat is frozen, and the rank that is furthest behind holds up the rest. Other ranks ask rank 0 for the result.
-A separate thread does this, because operations of torch's TCPStore (get, check, delete_key, wait) have no timeout when
-its server is frozen (torch 2.13).
+heartbeat is frozen, and the rank that is furthest behind is holding up the rest. Other ranks ask rank 0 for the result.
+All of this runs in a separate thread, because operations of torch's TCPStore (get, check, delete_key, wait) have no
+timeout if the store's server is frozen (torch 2.13).
 """
 
 import json
@@ -17,7 +17,7 @@ from datetime import timedelta
 from torch.distributed import Store  # type: ignore[attr-defined]
 
 MOST_NAMED = 8
-LOOK_TICKS, ANSWER_TICKS = 3, 9  # between polls of a rank; until all (at most three) polls are done
+LOOK_TICKS, ANSWER_TICKS = 3, 9  # time between polls of a rank; time for all (at most three) polls
 SILENT = "not responding: frozen, or its machine or network link is down"
 
 
@@ -31,12 +31,12 @@ class RankStatus:
 
 
 class StatusBoard:
-    """The store as seen by one rank.
+    """One rank's view of the store.
 
-    store    a separate connection, opened before any hang
-    where    returns the current position of this rank
-    names    display name of each rank, by rank
-    tick_s   interval between heartbeats; may be changed
+    store:   a separate connection, opened before any hang.
+    where:   returns the current position of this rank.
+    names:   display name of each rank, by rank.
+    tick_s:  interval between heartbeats; may be changed.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class StatusBoard:
 
     @property
     def nobody(self) -> str:
-        """Return the verdict if no result arrives: rank 0, which serves the store, is not responding."""
+        """Return the verdict for the case that no result arrives: rank 0, which serves the store, is not responding."""
         return f"{self._names[0]} is {SILENT}"
 
     def _serve(self) -> None:
@@ -111,7 +111,9 @@ class StatusBoard:
         return self._compare(store, [0, self._rank])
 
     def _compare(self, store: Store, ranks: Sequence[int]) -> str:
-        """Poll up to three times, because a busy rank is slow. Without a new heartbeat, it or its machine is frozen."""
+        """Poll up to three times, because a busy rank is slow. A rank without a new heartbeat, or its machine, is
+        frozen.
+        """
         before = self._texts(store, ranks)
         for _ in range(2):
             time.sleep(LOOK_TICKS * self.tick_s)
@@ -134,7 +136,7 @@ class StatusBoard:
 
 
 def describe_culprit(statuses: Sequence[RankStatus | None], names: Sequence[str]) -> str:
-    """Describe which rank is holding up the others. statuses: status of each rank; None = not responding"""
+    """Describe which rank is holding up the others. statuses: each rank's status; None = not responding"""
     failed = [name for name, status in zip(names, statuses, strict=True) if status and status.phase == "failed"]
     if failed:
         return f"{_listed(failed)} failed; see logs/rank_NN.log"

@@ -1,16 +1,16 @@
 """Watchdog thread in each rank: detects that the rank makes no progress and reports which rank holds up the others.
 
-No messages are sent while training makes progress. A rank whose step, validation, save or part of the build exceeds
-half of the timeout reports its position (hang_store.py). Shortly before the timeout would end the waiting ranks, each
-of them logs a warning that names the culprit, and the stacks of its threads; its final error names the culprit again.
-If a rank hangs while it holds the GIL, faulthandler's C thread writes the stacks. Other writes release the GIL, because
-the log may be on the disk that hangs.
+No messages are sent while training makes progress. A rank whose step, validation, save or part of the build takes
+longer than half of the timeout reports its position (hang_store.py). Shortly before the timeout would end the waiting
+ranks, each of them logs a warning that names the culprit, and its own threads' stacks; its final error names the
+culprit again. If a rank hangs while it holds the GIL, faulthandler's C thread writes the stacks. Other writes release
+the GIL, because the log may be on the disk that hangs.
 
 If no collective timeout will stop a rank, because it is alone or every rank hangs on its own, the rank prints its phase
 and stacks and exits after ALONE times that timeout.
 
-Disk I/O has no limit: while one rank reads or writes a checkpoint, no rank exits. That rank warns, and again each time
-the duration has doubled.
+Disk I/O has no limit: while one rank reads or writes a checkpoint, no rank exits. The rank that reads or writes prints
+a warning, and again each time the duration has doubled.
 """
 
 import faulthandler
@@ -35,25 +35,25 @@ from .hang_store import ANSWER_TICKS, RankStatus, StatusBoard, of_step
 from .phases import Phases
 from .stall_clock import NoProgress
 
-# gloo's messages; "timeout caused" means that another message to the same rank timed out first
+# gloo's error messages; "timeout caused" means that another message to the same rank timed out first
 TIMED_OUT = re.compile("timed out|timeout caused", re.IGNORECASE)
 STDERR = 2  # faulthandler takes a descriptor, because it writes without the GIL
 READING = ("data", "validation")  # phases in which a rank may wait for its data workers
 AT_DISK = {"write": "writing since the end", "read": "reading"}  # phases without a time limit
 MOST_TICK_S = 1.0  # between polls
 MOST_MARGIN_S = 8.0  # the search for the culprit starts this long before the timeout
-LAST_S = 4.0  # for a search that starts only after the timeout
+LAST_S = 4.0  # time for a search that starts only after the timeout
 ALONE = 6.0  # limit, in timeouts, for work that no other rank waits for: only time distinguishes slow from hung
 
 
 class HangWatchdog:
-    """Watch one rank while it builds and trains. A reentrant context manager; its first exit stops the watch.
+    """Watches one rank while it builds and trains. A reentrant context manager; its first exit stops the watch.
 
-    names         display name of each rank, by rank: rank 3 on node7
-    timeout_s     initial timeout of one message between ranks
-    store         for StatusBoard; None if world_size is 1
-    on_tick       called at each poll in a separate thread, because it may write to a hung disk
-    at_end        called before a hung rank exits, to write its remaining data; may be set later
+    names:        display name of each rank, by rank: rank 3 on node7.
+    timeout_s:    initial timeout of one message between ranks.
+    store:        for StatusBoard; None if world_size is 1.
+    on_tick:      called at each poll in a separate thread, because it may write to a hung disk.
+    at_end:       called before a hung rank exits, to write its remaining data; may be set later.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class HangWatchdog:
             raise PeerLost(lost.title, [self._culprit(self._board), "stacks of each rank: logs/rank_NN.log"]) from error
 
     def _culprit(self, board: StatusBoard) -> str:
-        """Return the verdict. Wait for it, because a busy machine may respond late."""
+        """Wait for the verdict, because a busy machine may respond late, and return it."""
         was_asked = self._alarmed == self.phases.since
         if not was_asked:
             board.ask()
@@ -196,7 +196,7 @@ class HangWatchdog:
             self._board.ask()
             message = self._board.answer(ANSWER_TICKS * self.tick_s) or self._board.nobody
             if self.phases.since != since:
-                return  # the rank has made progress meanwhile
+                return  # the rank has made progress in the meantime
             print(f"warning: {message}", file=sys.stderr, flush=True)
         self.verdict = message
 
@@ -210,7 +210,7 @@ def _stacks() -> str:
 
 
 def _ask_workers() -> None:
-    """Make data workers write their stacks to this log, one at a time. Skip children that SIGQUIT would kill."""
+    """Make data workers write their stacks to this rank's log, one at a time. Skip children that SIGQUIT would kill."""
     for child in multiprocessing.active_children():
         with suppress(OSError, ValueError):
             caught = re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{child.pid}/status").read_text(), re.MULTILINE)

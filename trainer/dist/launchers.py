@@ -1,10 +1,10 @@
 """Detect the launcher from torchrun's variables, or those of srun, mpirun and others. Standard library only.
 
-In   torchrun's variables, and the variables of other launchers under torchrun's names
-Out  torchrun's variables as far as they are known, and every contradiction, naming both sides
+In:  torchrun's variables, and the variables of other launchers under torchrun's names.
+Out: torchrun's variables, as far as they are known, and every contradiction, naming both sides.
 
-Launchers can be nested: srun starts torchrun once on each node, a batch job starts mpirun. The outer launcher then
-counts agents, and its numbers must match the agents of the inner one. Two launchers that both count ranks must agree.
+Launchers can be nested: srun starts torchrun once on each node, or a batch job starts mpirun. The outer launcher then
+counts agents, and its numbers must match the inner launcher's agents. Two launchers that both count ranks must agree.
 Sources: srun(1) 22.05 to 25.05, OUTPUT ENVIRONMENT VARIABLES; mpirun(1) of Open MPI 4.1; Hydra, MPICH 4; SkyPilot 0.14.
 Cray's PALS: ALCF User Guides, "PyTorch on Polaris" and "Using GPUs on Polaris" (argonne-lcf/user-guides 40eaa57).
 """
@@ -26,10 +26,10 @@ HINT = "unset leftover variables, or select a launcher with JOBC_LAUNCHER=torchr
 
 @dataclass(frozen=True)
 class LauncherVariables:
-    """Claim of one launcher: its variables that are set.
+    """One launcher's claim: those of its variables that are set.
 
-    names: torchrun's name -> the launcher's name; values: torchrun's name -> value
-    counters: the launcher's names for RANK and WORLD_SIZE, set or not; gpus: GPUs per node
+    names: torchrun's name -> the launcher's name; values: torchrun's name -> value.
+    counters: the launcher's names for RANK and WORLD_SIZE, set or not; gpus: GPUs per node.
     """
 
     launcher: str
@@ -45,7 +45,9 @@ class LauncherVariables:
 
     @property
     def is_half(self) -> bool:
-        """Return whether an incomplete claim is an error. Slurm and SkyPilot may set only some of their variables."""
+        """Return whether the claim is incomplete, which is an error. Slurm and SkyPilot may set only some of their
+        variables.
+        """
         return self.launcher not in ("srun", "skypilot") and any(name in self.names for name in COUNTERS)
 
     @property
@@ -56,11 +58,11 @@ class LauncherVariables:
 def reconcile_variables(
     environment: Mapping[str, Any], claims: Sequence[LauncherVariables], trusted: str | None, is_under_agent: bool
 ) -> tuple[dict[str, Any], list[str], str]:
-    """Return torchrun's variables, the contradictions, and the source variables' names for a message.
+    """Return torchrun's variables, the contradictions, and the names of the source variables, for a message.
 
-    environment:    variables that are set under torchrun's names
-    trusted:        JOBC_LAUNCHER, one of WORDS: other launchers are ignored; jobc and torchrun set torchrun's names
-    is_under_agent: this process runs under torchrun
+    environment:    variables that are set under torchrun's names.
+    trusted:        JOBC_LAUNCHER, one of WORDS: other launchers are ignored; jobc and torchrun set torchrun's names.
+    is_under_agent: this process runs under torchrun.
     """
     if trusted is not None:
         if silence := _silence(trusted, environment, claims):
@@ -94,9 +96,9 @@ def reconcile_variables(
 
 
 def _silence(trusted: str, environment: Mapping[str, Any], claims: Sequence[LauncherVariables]) -> str:
-    """Return which counters the trusted launcher did not set, or "". Without this check, every rank would train alone.
+    """Return which counters the trusted launcher has not set, or "". Without this check, every rank would train alone.
 
-    A shell in a jobc job has no launcher and is one process, unless another launcher counts several.
+    A shell in a jobc job has no launcher and counts as one process, unless another launcher counts several.
     """
     claim = next((claim for claim in claims if claim.launcher == trusted), None)
     names, values = (claim.counters, claim.values) if claim else (COUNTERS, environment)
@@ -112,7 +114,8 @@ def _silence(trusted: str, environment: Mapping[str, Any], claims: Sequence[Laun
 
 
 def _same(values: Mapping[str, Any], claim: LauncherVariables) -> bool:
-    """Return whether both number the same ranks. LOCAL_WORLD_SIZE distinguishes two agents from two ranks on one node.
+    """Return whether both launchers number the same ranks. LOCAL_WORLD_SIZE distinguishes two agents from two ranks on
+    one node.
     """
     sizes = [mapping.get("LOCAL_WORLD_SIZE") for mapping in (values, claim.values)]
     alike = sizes[0] == sizes[1] or None in sizes
@@ -143,7 +146,7 @@ def _filled(environment: Mapping[str, Any], claims: Sequence[LauncherVariables])
 
 
 def _complete(claim: LauncherVariables) -> LauncherVariables:
-    """Add the values that can be derived: the node rank and, for some launchers, the rendezvous endpoint."""
+    """Add the values that can be derived: the node rank and, with some launchers, the rendezvous endpoint."""
     values = {name: value for name, value in claim.values.items() if value is not None}
     gpus = 0
     if claim.launcher == "srun":
@@ -162,7 +165,7 @@ def _complete(claim: LauncherVariables) -> LauncherVariables:
             "MASTER_PORT": lambda task_id: PORTS[zlib.crc32(task_id.encode()) % len(PORTS)],
         }
         values |= {name: follows[name](value) for name, value in values.items() if name in follows}
-    elif "LOCAL_WORLD_SIZE" in values:  # assumes the default mapping, in which ranks fill one node after the other
+    elif "LOCAL_WORLD_SIZE" in values:  # assumes the default mapping, in which ranks fill one node after another
         values["GROUP_RANK"] = values["RANK"] // values["LOCAL_WORLD_SIZE"]
     return replace(claim, values={name: value for name, value in values.items() if value is not None}, gpus=gpus)
 

@@ -1,12 +1,13 @@
-"""Track the current phase of this rank and its duration. Standard library only.
+"""Track this rank's current phase and its duration. Standard library only.
 
-The training loop calls it at each change, which costs less than a microsecond; the hang watchdog and metrics read it.
+The training loop records each change, which takes less than a microsecond; the hang watchdog and metrics read the
+phase.
 """
 
 import time
 from typing import Literal
 
-# Build: data, model, restore, and the forward and backward of its warm-up. Step: data, forward to update, metrics.
+# Build: data, model, restore, and the warm-up's forward and backward. Step: data, forward to update, metrics.
 # exchange: messages between ranks in a build, validation or save; in a step, only with some kinds of parallelism.
 # write, read: disk I/O of one rank, without a limit. The others wait in save or exchange, and receive a message from
 # it every second.
@@ -18,14 +19,14 @@ Phase = Literal[
 
 
 class Phases:
-    """Phases of one rank, written only by the training thread. Times are seconds of time.perf_counter.
+    """One rank's phases, written only by the training thread. Times are in seconds, as in time.perf_counter().
 
-    place       (step, number of phase changes in it): equal for ranks at the same point; the smallest is behind.
-                Step 0 is everything before the first step of this attempt
-    since       when the phase began, or when go_on() was last called
-    part_since  when the step, validation, save or part of the build began
-    moved       last sign of progress, including the beginning of the phase
-    known       phases of earlier steps and parts; a phase that runs for the first time may compile
+    place:      (step, number of phase changes in it): equal for ranks at the same point; a rank with a smaller one is
+                behind. Step 0 is everything before the first step of this attempt.
+    since:      when the phase began, or when go_on() was last called.
+    part_since: when the step, validation, save or part of the build began.
+    moved:      last sign of progress, including the beginning of the phase.
+    known:      phases of earlier steps and parts; a phase that runs for the first time may compile.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """The process group: rendezvous, and the few messages that the trainer sends besides gradients.
 
-`join` runs the rendezvous and yields the `Group` that the rest of the trainer uses. With world_size 1 there is no
+`join` runs the rendezvous and yields the `Group` that the rest of the trainer uses. With world_size 1, there is no
 process group, and every operation is the identity.
 """
 
@@ -29,10 +29,10 @@ from .phases import Phases
 from .process_group_end import keep_groups
 from .wait_for_master import wait_for_master
 
-BEAT_S = 1.0  # between heartbeats of a rank whose disk the others are waiting for
-BOARD_TIMEOUT_S = 1.5  # for store operations of the hang watchdog
+BEAT_S = 1.0  # time between heartbeats of a rank whose disk the others are waiting for
+BOARD_TIMEOUT_S = 1.5  # timeout for the hang watchdog's store operations
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.25  # between polls during the rendezvous
-STOP_S = 1.0  # time for a stop signal to reach all ranks of a node
+STOP_S = 1.0  # time for a stop signal to reach all of a node's ranks
 BROADCAST_BYTES = 64 * 1024 * 1024  # per message, which must arrive within the step timeout
 
 T = TypeVar("T")
@@ -40,11 +40,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Group:
-    """The ranks of the job, as seen by this rank.
+    """The job's ranks, as seen by one rank.
 
-    device  the model's device
-    board   separate connection to the rendezvous store; None if world_size is 1 or it cannot be opened
-    phases  current phase of this rank
+    device: the model's device.
+    board:  separate connection to the rendezvous store; None if world_size is 1 or it cannot be opened.
+    phases: current phase of this rank.
     """
 
     rank: int
@@ -101,10 +101,10 @@ class Group:
         return int(holder)
 
     def run_on_rank(self, rank: int, work: Callable[[], T], on_heartbeat: Callable[[], None]) -> T | None:
-        """Run `work` on `rank` while all ranks wait, without a timeout. Return its result there, None elsewhere.
+        """Run `work` on `rank` while all ranks wait, without a timeout. Return its result on that rank, None on others.
 
         A heartbeat every second detects lost peers in both directions, as in a step.
-        on_heartbeat: called on the other ranks at each heartbeat
+        on_heartbeat: called on the other ranks at each heartbeat.
         """
         if self.world_size == 1:
             return work()
@@ -138,7 +138,7 @@ class Group:
         return content
 
     def copy_from_rank_0(self, tensors: Iterable[Tensor]) -> None:
-        """Copy the values of rank 0 into these tensors on all ranks, via the device. Shapes must be equal."""
+        """Copy rank 0's values into these tensors on all ranks, via the device. Shapes must be equal."""
         for tensor in tensors if self.world_size > 1 else ():
             content = tensor.detach().contiguous().flatten().view(torch.uint8)  # some dtypes cannot be sent
             for piece in torch.split(content, BROADCAST_BYTES):
@@ -170,7 +170,7 @@ def file_of(size: int) -> io.BytesIO:
 
 
 def choose_device(env: Env) -> torch.device:
-    """Choose one GPU per rank if the job requests GPUs, else the CPU; without a request, a GPU if there is one.
+    """Return one GPU per rank if the job requests GPUs, else the CPU; without any request, a GPU if there is one.
 
     Raises BrokenInput if this node has fewer GPUs than requested, because training on the CPU would take weeks.
     """
@@ -190,10 +190,10 @@ def join(
 ) -> Iterator[Group]:
     """Run the rendezvous, and destroy the process group at the end.
 
-    even_alone: create a process group with world_size 1 as well; DeepSpeed and FSDP need it
-    stopped: polled while waiting; true ends the wait with StoppedEarly
-    Raises RendezvousFailed if not all ranks join in time. After an exception in the body the group is not destroyed,
-    because that is a collective and hangs if a rank is missing.
+    even_alone: create a process group with world_size 1 as well; DeepSpeed and FSDP need it.
+    stopped: polled while waiting; true ends the wait with StoppedEarly.
+    Raises RendezvousFailed if not all ranks join in time. After an exception in the body, the group is not destroyed,
+    because destroying it is a collective and hangs if a rank is missing.
     """
     device = choose_device(env)
     if device.type == "cuda":
@@ -243,7 +243,7 @@ def _libraries(device: torch.device) -> str:
 def _open_store(env: Env, timeout: timedelta) -> Store:
     """Open the key-value store in which ranks exchange addresses, with a key prefix for this attempt.
 
-    torchrun keeps its store across restarts; without the prefix, a new rank could read a dead rank's address.
+    torchrun keeps its store across restarts, so without the prefix, a new rank could read a dead rank's address.
     """
     try:
         store = TCPStore(

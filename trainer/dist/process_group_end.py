@@ -1,8 +1,8 @@
 """Shut down process groups safely: Gloo's threads need the GIL to release a message, and may do so late (torch 2.13).
 
 Two things can then go wrong. DDP's destructor holds the GIL while Gloo's destructor waits for its threads: a deadlock.
-And a finalizing interpreter ends any thread that requests the GIL (CPython 3.11, PyThread_exit_thread); in a thread of
-Gloo this aborts the rank: "terminate called without an active exception".
+And a finalizing interpreter ends any thread that requests the GIL (CPython 3.11, PyThread_exit_thread); in one of
+Gloo's threads, this aborts the rank: "terminate called without an active exception".
 """
 
 import ctypes
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from torch.distributed.distributed_c10d import _world
 
-POLL_S, POLLS = 0.005, 3  # interval; number of consecutive polls in which no thread works
+POLL_S, POLLS = 0.005, 3  # interval; required number of consecutive polls in which no thread is working
 LONGEST_S = 5.0  # the threads have only microseconds of work left, but the machine may be busy
 
 
@@ -25,7 +25,7 @@ def keep_groups() -> None:
 def wait_for_threads() -> None:
     """Wait until Gloo's threads have released all messages and no longer need the GIL. Send nothing afterwards.
 
-    An idle thread sleeps until the next message; one that needs the GIL gets it while this thread sleeps.
+    An idle thread sleeps until the next message; a thread that needs the GIL acquires it while this thread sleeps.
     """
     deadline, idle_polls = time.monotonic() + LONGEST_S, 0
     while idle_polls < POLLS and time.monotonic() < deadline:
@@ -35,7 +35,7 @@ def wait_for_threads() -> None:
 
 def _has_working_thread() -> bool:
     for thread in Path("/proc/self/task").iterdir():
-        with suppress(OSError):  # the thread has ended meanwhile
+        with suppress(OSError):  # the thread has ended in the meantime
             name, _, fields = (thread / "stat").read_text().partition("(")[2].rpartition(")")
             if "gloo" in name and fields.split()[0] != "S":
                 return True

@@ -1,7 +1,7 @@
-"""Collect the host, versions and hardware of each rank, once, after the rendezvous.
+"""Collect each rank's host, versions and hardware, once, after the rendezvous.
 
-Later messages name ranks by their hosts. Differing versions and hardware trigger a warning, because different kernels
-round differently, and a slow node slows down all ranks.
+Later messages name ranks together with their hosts. Differing versions and hardware trigger a warning, because
+different kernels round differently, and a slow node slows down all ranks.
 """
 
 import json
@@ -55,7 +55,7 @@ def fact_differences(facts_by_rank: Sequence[dict[str, str]]) -> list[str]:
 def scattered_copy(facts_by_rank: Sequence[dict[str, str]], shards: int) -> str:
     """Describe a model copy that spans more hosts than necessary; "" if there is none.
 
-    shards: number of consecutive ranks that share one copy
+    shards: number of consecutive ranks that share one copy.
     """
     hosts = [facts["host"] for facts in facts_by_rank]
     fewest = -(-shards // max(Counter(hosts).values()))

@@ -1,8 +1,8 @@
-"""Measure how long a rank has made no progress, polled by a thread. Standard library only.
+"""Measure how long a rank has made no progress. A thread polls this clock. Standard library only.
 
 The message timeout does not cover a rank that waits for no other, because it is the only rank or because every rank
-hangs separately. Time during which the process was suspended or the thread did not run does not count: a suspended job
-is not hung.
+hangs separately. Time during which the process was suspended, or the thread was not running, does not count, because a
+suspended job is not hung.
 """
 
 from .phases import Phases
@@ -13,9 +13,9 @@ ENDLESS = ("start", "save", "write", "read", "failed")
 
 
 class NoProgress:
-    """Stall clock of one rank.
+    """One rank's stall clock.
 
-    spent_s  observed time since the last sign of progress
+    spent_s: observed time since the last sign of progress.
     """
 
     def __init__(self, phases: Phases) -> None:

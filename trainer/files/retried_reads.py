@@ -1,4 +1,4 @@
-"""Read files with retries, because network storage can fail briefly; then raise Unreadable.
+"""Read files with retries, because network storage can fail briefly; if all retries fail, raise Unreadable.
 
 An unreadable file may be intact, so it does not count as damaged and nothing is removed. The rank exits with 69: ranks
 may be restarted in place (runtime/supervisor/restarts.py), and the run can be resumed. Standard library only.
@@ -9,14 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-NOT_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)  # definite answers: no retry
+NOT_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)  # definite errors, which are not retried
 PAUSES_S = 1.0, 2.0, 4.0  # before each retry
 
 T = TypeVar("T")
 
 
 class Unreadable(OSError):
-    """A read failed after all retries. The message names the file and the I/O error in one line."""
+    """Raised if a read fails after all retries. The message names the file and the I/O error in one line."""
 
     def __init__(self, path: Path, error: OSError) -> None:
         super().__init__(f"{path} cannot be read: {error.strerror or error}")

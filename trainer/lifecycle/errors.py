@@ -1,4 +1,4 @@
-"""Known causes of failure: a short message for the user and an exit code for the launcher.
+"""Known causes of failure, each with a short message for the user and an exit code for the launcher.
 
 Any other exception keeps its traceback (see exit_rank.py). Standard library only.
 """
@@ -34,31 +34,31 @@ class BrokenInput(TrainerError):
 
 
 class RendezvousFailed(TrainerError):
-    """Rendezvous timeout or error."""
+    """Raised for a rendezvous timeout or error."""
 
     code = exit_codes.RENDEZVOUS_FAILED
 
 
 class PeerLost(TrainerError):
-    """Another rank, or the connection to it, was lost after the rendezvous."""
+    """Raised if another rank, or the connection to it, was lost after the rendezvous."""
 
     code = exit_codes.PEER_LOST
 
 
 class StorageLost(TrainerError):
-    """A file exists but cannot be read (I/O error); another attempt may succeed."""
+    """Raised if a file exists but cannot be read (I/O error); another attempt may succeed."""
 
     code = exit_codes.PEER_LOST
 
 
 class Hangs(TrainerError):
-    """This rank hangs, and no collective timeout stops it."""
+    """Raised if this rank hangs, and no collective timeout stops it."""
 
     code = exit_codes.PEER_LOST
 
 
 class StoppedEarly(TrainerError):
-    """A stop signal arrived before there was anything to save."""
+    """Raised if a stop signal arrived before there was anything to save."""
 
     code = exit_codes.PREEMPTED
 
@@ -68,7 +68,7 @@ class Diverged(TrainerError):
 
 
 def lost_worker(pid: int | str, how: str) -> TrainerError:
-    """Return the error for a dead data loader process. Data is rarely the cause, so a retry may succeed."""
+    """Return the error for a dead data loader process. The data is rarely the cause, so a retry may succeed."""
     title = f"rank {os.environ.get('RANK', '0')}: data loader process {pid} died: {how}"
     return TrainerError(title, hint="probably out of memory: raise `mem`, or lower loader.workers")
 

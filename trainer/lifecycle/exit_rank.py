@@ -29,15 +29,15 @@ OF_TORCH = "torch.distributed"  # module of DistBackendError, DistNetworkError a
 # Message of torch.utils.data 2.13 about a dead worker process.
 LOST_WORKER = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (?:is (killed by signal: [\w ]+)|exited)")
 
-# CUDA's text for cudaErrorAssert, in an AcceleratorError of torch 2.13. A later call raises it, so the traceback
-# misleads; the assertion is on stderr, for example that of nll_loss (aten/src/ATen/native/cuda/Loss.cu)
+# CUDA's text for cudaErrorAssert, in an AcceleratorError of torch 2.13. A later call raises this error, so the
+# traceback misleads; the assertion is on stderr, for example that of nll_loss (aten/src/ATen/native/cuda/Loss.cu)
 GPU_ASSERTION = "device-side assert triggered"
 
 # Message of DDP in torch 2.13 after a step in which a parameter got no gradient on this rank.
 UNUSED = "Expected to have finished reduction in the prior iteration"
 ALLOWED = "`find_unused_parameters=True` is enabled"  # in the same message if an output does not affect the loss
 
-PRINTED = "_jobc_printed"  # attribute of a printed error: its exit code
+PRINTED = "_jobc_printed"  # attribute of a printed error that contains its exit code
 
 
 def exit_with_error(error: BaseException) -> NoReturn:
@@ -46,7 +46,7 @@ def exit_with_error(error: BaseException) -> NoReturn:
 
 
 def exit_without_teardown(code: int) -> NoReturn:
-    """Exit a finished process without teardown, during which torch's threads can abort it."""
+    """Exit a finished process without teardown, during which torch's threads could abort it."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

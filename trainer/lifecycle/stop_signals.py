@@ -1,4 +1,4 @@
-"""Stop requests: a signal only sets a flag, because it may arrive during a collective.
+"""Handle stop requests: a signal only sets a flag, because it may arrive during a collective.
 
 During the build, which may compile for minutes, a signal ends the rank immediately. Standard library only, so that the
 handlers are installed before torch is imported.
@@ -19,8 +19,9 @@ REPEAT_S = 5.0  # signals within this time count as one request, because launche
 class StopSignals:
     """Signal handlers for stop requests. A second request, after REPEAT_S, kills the process with that signal.
 
-    received   name of the first signal, or None
-    ends_with  if set, a request calls it and exits immediately: nothing can be saved yet, and no code polls the flag
+    received:  name of the first signal, or None.
+    ends_with: if set, a request calls it and exits immediately, because nothing can be saved yet, and no code polls
+               the flag.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """Detect crash loops: count the consecutive starts that completed no new step, in the run folder.
 
-Without it, a crash at the same step would be requeued forever. Standard library only.
+Without the count, a job that crashes at the same step would be requeued forever. Standard library only.
 """
 
 from contextlib import suppress
@@ -21,7 +21,7 @@ def note_start(run_dir: Path, limit: int | None) -> None:
     try:
         newest = store.newest_first(run_dir / "checkpoints")
     except Unreadable:
-        return  # reported after the rendezvous; without the newest step there is nothing to compare
+        return  # the error is reported after the rendezvous; without the newest step, there is nothing to compare
     recorded = _read(run_dir / REACHED, "step")
     reached = max(
         store.step_of(newest[0]) if newest else 0,
@@ -44,7 +44,7 @@ def note_start(run_dir: Path, limit: int | None) -> None:
 
 
 def note_good_end(run_dir: Path) -> None:
-    """Record a normal end or a requested stop, which do not count as a crash loop."""
+    """Record a normal end or a requested stop, which does not count toward a crash loop."""
     with suppress(OSError):
         (run_dir / PROGRESS).unlink(missing_ok=True)
 

@@ -9,7 +9,7 @@ from ..config.schema import TrainConfig, kind_of
 
 
 def banner(training: Training) -> str:
-    """Return the startup banner: job, hardware and initial state."""
+    """Return the startup banner with the job, the hardware and the initial state."""
     config, env, source, group = training.config, training.env, training.source, training.group
     nodes = env.nodes or max(env.world_size // env.local_world_size, 1)
     cpu_capability = torch.backends.cpu.get_cpu_capability()

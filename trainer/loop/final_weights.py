@@ -11,7 +11,7 @@ from .progress import Progress
 
 
 def write_final(training: Training, progress: Progress, weights: Mapping[str, Tensor], is_saved: bool) -> None:
-    """Write the weights of the whole model, and print their SHA-256. is_saved: the last checkpoint was written
+    """Write the whole model's weights, and print their SHA-256. is_saved: whether the last checkpoint was written.
 
     Raises TrainerError if they cannot be written.
     """

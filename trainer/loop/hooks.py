@@ -23,14 +23,14 @@ from .rank_requests import Requests, requests_of_rank, stop_exit_code
 from .step_result import StepResult
 from .validation import Failed, Validation, Validator
 
-VALIDATION = "validation"  # part of a checkpoint: the step of the last validation
+VALIDATION = "validation"  # a checkpoint's part that contains the step of the last validation
 
 
 @dataclass(frozen=True)
 class ValidationOutcome:
     """Result of a validation; empty if none was due.
 
-    is_interrupted  a stop request ended it early
+    is_interrupted: a stop request ended it early.
     """
 
     result: Validation | None = None
@@ -44,9 +44,9 @@ class ValidationOutcome:
 
 
 class Hooks:
-    """State of the hooks of one attempt: metrics, validation, checkpoints, profiling, requests.
+    """State of one attempt's hooks: metrics, validation, checkpoints, profiling, requests.
 
-    is_complete  training is finished, including its last validation, last checkpoint and final weights
+    is_complete: training is finished, including its last validation, last checkpoint and final weights.
     """
 
     def __init__(self, training: Training, signals: StopSignals, watch: HangWatchdog) -> None:
@@ -65,21 +65,21 @@ class Hooks:
         return requests_of_rank(self.training, self.signals, self.saver)
 
     def before_step(self, step: int) -> Requests:
-        """Start the clock and the profiler of global step `step`, counted from 0; return the requests of this rank."""
+        """Start the clock and the profiler for global step `step`, counted from 0; return this rank's requests."""
         requests = self.requests()
         print_line(self.profiling.before_step(step + 1))
         self.training.phases.begin_step(step + 1)
         return requests
 
     def metrics(self, done: int, result: StepResult) -> None:
-        """Write the metrics of a step, and print a line every metrics.every_steps steps."""
+        """Write a step's metrics, and print a line every metrics.every_steps steps."""
         phases = self.training.phases
         phases.enter("metrics")
         self.progress.after_step(done, result, phases.since - phases.part_since)
         print_line(self.profiling.after_step(done))
 
     def checks(self, done: int, result: StepResult) -> None:
-        """Count skipped updates, check the result of a background save, and check that each sample was used once."""
+        """Count skipped updates, and check the result of a background save and that each sample was used once."""
         line = self.skips.after_step(done, result.skip_reason)
         if self.training.group.is_first:
             print_line(line)
@@ -87,7 +87,7 @@ class Hooks:
         print_sample_proof(self.training, done)
 
     def validation(self, done: int) -> ValidationOutcome:
-        """Run the validation if it is due. An error is raised only after these weights are saved."""
+        """Run the validation if it is due. An error in the validation is raised only after these weights are saved."""
         training = self.training
         if not self.is_validation_due(done):
             return ValidationOutcome()
@@ -104,7 +104,7 @@ class Hooks:
         return ValidationOutcome(result, is_interrupted=result is None)
 
     def checkpoint(self, done: int, requests: Requests, validation: ValidationOutcome) -> None:
-        """Save at the configured interval, on request, and before exit. requests: requests of any rank, before the
+        """Save at the configured interval, on request, and before exit. requests: those of any rank, made before the
         step
         """
         is_end = done == self.training.total_steps or requests.stop or validation.ends_run
@@ -115,7 +115,7 @@ class Hooks:
             self.save(done, validation.result.loss if validation.result else None, wait=is_end or requests.save)
 
     def stop(self, done: int, requests: Requests, validation: ValidationOutcome) -> int | None:
-        """Return the exit code if the run ends before its last step, else None. Raises the validation's error."""
+        """Return the exit code if the run ends before its last step, else None. Raises an error from the validation."""
         if validation.error is not None:
             self.raise_validation_error(validation.error)
         is_last = done == self.training.total_steps
@@ -164,21 +164,23 @@ class Hooks:
         training, phases = self.training, self.training.phases
         phases.begin_part("metrics")
         self.progress.file.flush()  # a run resumed from this checkpoint finds the metrics of all earlier steps
-        phases.enter("save")  # the watchdog treats a rank whose disk hangs in that flush as behind
+        phases.enter("save")  # to the watchdog, a rank whose disk hangs in that flush is behind
         training.parts["data"] = training.proof.state(done)
         files = partial(contents, done, training.parallel, training.config, training.group, training.parts)
         self.is_saved = self.saver.save(done, files, val_loss, wait)
         self.progress.after_save(time.perf_counter() - phases.part_since)
 
     def fail_unsaved(self, done: int) -> NoReturn:
-        """Raise the error of the last save. Other ranks wait until rank 0 exits, so that rank 0's error comes first."""
+        """Raise the last save's error. Other ranks wait until rank 0 exits, so that rank 0's error is reported
+        first.
+        """
         if not self.training.group.is_first:
             with suppress(Exception):  # a lost peer: rank 0 has exited
                 self.training.group.start_sum([0.0])()
         raise self.saver.failure(done)
 
     def raise_validation_error(self, failed: Failed) -> NoReturn:
-        """Raise this rank's error, or wait until the rank with an error exits, so that its error comes first."""
+        """Raise this rank's error, or wait until the rank with an error exits, so that its error is reported first."""
         if failed.error is None:
             self.training.group.start_sum([0.0])()
         raise failed.error or failed

@@ -1,13 +1,13 @@
-"""The training loop: data, forward, backward, clip, step, schedule; hooks between steps.
+"""The training loop: data, forward, backward, clip, step, schedule; hooks run between steps.
 
-In   a Training: model, optimizer and data, ready to run (build/build.py)
-Out  an exit code; metrics, checkpoints and final weights in the run folder (hooks.py)
+In:  a Training: model, optimizer and data, ready to run (build/build.py).
+Out: an exit code; metrics, checkpoints and final weights in the run folder (hooks.py).
 
 Hooks run in this order: metrics, checks, validation, checkpoint, stop. All ranks make the same decisions, because each
 decision depends only on sums over all ranks.
 
-The loss of a step is the sum over all valid items of the global batch, divided by their number. A mean of the ranks'
-means would weight items differently, because ranks can have different numbers of items.
+A step's loss is the sum over all valid items in the global batch, divided by their number. A mean of the ranks' means
+would weight items differently, because ranks can have different numbers of items.
 """
 
 import math
@@ -30,13 +30,14 @@ from .step_sums import StepSums, loss_divisor
 
 
 def run(training: Training, signals: StopSignals, watch: HangWatchdog | None = None) -> int:
-    """Train; return the exit code: DONE, or PREEMPTED after a stop that is to be resumed. Both leave a checkpoint.
+    """Train; return the exit code: DONE, or PREEMPTED after a stop that will be resumed. In both cases, there is a
+    checkpoint.
 
-    watch: the watchdog that was started before the build; None = start one
+    watch: the watchdog that was started before the build; None = start one.
     """
     watch = watch or watch_ranks(training.group, training.config)
     training.phases.begin_part("metrics")
-    training.phases.take()  # discard the times of the build
+    training.phases.take()  # discard the times recorded during the build
     print_banner(training)
     hooks = Hooks(training, signals, watch)
     print_line(hooks.profiling.never(training.start.step, training.total_steps))
@@ -71,7 +72,7 @@ def train(training: Training, hooks: Hooks, watch: HangWatchdog) -> int:
 
 
 def train_step(training: Training, step: int, requests: Requests) -> StepResult:
-    """Run optimizer step `step`, counted from 0. requests: requests of this rank
+    """Run optimizer step `step`, counted from 0. requests: this rank's requests.
 
     Raises Diverged for a NaN or Inf loss or gradient when loop.on_nan=stop. A skipped step changes neither weights nor
     buffers.
@@ -80,7 +81,7 @@ def train_step(training: Training, step: int, requests: Requests) -> StepResult:
     phases, timer, optim = training.phases, GpuTimer(group.device), schedule_of(config.optim)
     may_skip = config.loop.on_nan == "skip" or config.loop.precision == "fp16"
 
-    # data: the micro-batches of this rank
+    # data: this rank's micro-batches
     micro_batches = loader.take()
     sums = StepSums(training, step, micro_batches, requests)
     buffers = SavedBuffers(parallel.module, is_active=may_skip)
@@ -126,7 +127,7 @@ def validate_save_stop(hooks: Hooks, done: int, requests: Requests) -> int | Non
 
 
 def use_step_timeout(training: Training, watch: HangWatchdog) -> None:
-    """Set the timeout of messages and phases to process_group.step_timeout_s."""
+    """Set the timeout for messages and phases to process_group.step_timeout_s."""
     timeout_s = training.config.process_group.step_timeout_s
     training.group.use_timeout(timeout_s)
     watch.use_timeout(timeout_s)

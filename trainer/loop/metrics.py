@@ -2,9 +2,9 @@
 
 Lines are buffered, and written every few seconds and before every checkpoint, so a killed rank loses only lines of
 steps after its newest checkpoint, which a resumed run repeats. A power failure may lose the last 30 s or so, which the
-kernel had not yet written to disk. A repeated step has a line per attempt; the last one counts. A killed process may
-leave a torn line; readers skip it. A full file is rotated to rank_NN.jsonl.1, .2, … (.1 is the oldest); read() reads
-all of them.
+kernel had not yet written to disk. A repeated step has a line per attempt, of which the last one counts. A killed
+process may leave a torn line, which readers skip. A full file is rotated to rank_NN.jsonl.1, .2, … (.1 is the oldest);
+read() reads all of them.
 """
 
 import json
@@ -21,14 +21,14 @@ from ...runtime.system.untrusted_files import Unreadable, open_regular, parsed
 
 LONGEST_LINE = 1 << 20  # bytes; the trainer writes fewer than 4,096
 MOST_BYTES = 4 << 30  # largest readable file; the trainer rotates at metrics.max_mib
-WRITES_PER_S = 2  # upper limit for all ranks of a node together
+WRITES_PER_S = 2  # upper limit for all of a node's ranks together
 
 
 class MetricsFile:
     """Buffer of metrics lines, which are appended in a single write so that writers do not interleave.
 
-    flush_s    seconds between writes; 0 = write every line immediately
-    max_bytes  file size at which the file is rotated
+    flush_s:   seconds between writes; 0 = write every line immediately.
+    max_bytes: file size at which the file is rotated.
     """
 
     def __init__(self, run_dir: Path, rank: int, flush_s: float, max_bytes: int) -> None:
@@ -61,7 +61,7 @@ class MetricsFile:
             self._put(text)
 
     def _put(self, text: bytes) -> None:
-        """Append `text`. A full disk causes one warning and loses these lines; training continues."""
+        """Append `text`. If the disk is full, these lines are lost with one warning, and training continues."""
         try:
             if self._descriptor is None:
                 self._descriptor = self._begin()
@@ -89,8 +89,8 @@ class MetricsFile:
         return descriptor
 
     def _put_aside(self, full: int) -> int:
-        """Rotate the file. If that fails, the full file keeps growing and the next write tries again. The descriptor in
-        use is closed only after a successful rotation, because another file could get its number.
+        """Rotate the file. If that fails, the full file keeps growing, and the next write tries again. The descriptor
+        in use is closed only after a successful rotation, because another file could be opened under its number.
         """
         new = self.path.with_name(f".{self.path.name}.new")
         try:
@@ -139,7 +139,9 @@ def _open(path: Path) -> int:
 
 
 def seconds_between_writes(flush_s: float, ranks_of_node: int) -> float:
-    """Return the seconds between one rank's writes that keep its node within WRITES_PER_S; 0 for 0."""
+    """Return how many seconds must pass between one rank's writes to keep its node within WRITES_PER_S; 0 if flush_s is
+    0.
+    """
     return max(flush_s, ranks_of_node / WRITES_PER_S) if flush_s else 0.0
 
 

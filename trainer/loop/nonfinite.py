@@ -46,7 +46,9 @@ def diverged(training: Training, step: int, local_loss: float) -> Diverged:
 
 
 def nonfinite_ranks(training: Training, local_loss: float) -> list[str]:
-    """Return a line for each rank whose loss is NaN or Inf, at most 20; if there is none, a line about the gradient."""
+    """Return a line for each rank whose loss is NaN or Inf, at most 20 lines; if there is none, a line about the
+    gradient.
+    """
     losses = training.group.gather(torch.tensor([local_loss], dtype=torch.float64))
     lines = [
         f"the loss of rank {rank} is {float(loss)}" for rank, loss in enumerate(losses) if not torch.isfinite(loss)
@@ -64,7 +66,7 @@ class SkipCounter:
     def after_step(self, done: int, reason: str) -> str:
         """Return a warning about step `done`, or "". Raises Diverged after too many skipped updates in a row.
 
-        reason: StepResult.skip_reason
+        reason: StepResult.skip_reason.
         """
         self._in_a_row = self._in_a_row + 1 if reason else 0
         if self._in_a_row > self._limit:

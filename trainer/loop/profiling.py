@@ -1,4 +1,4 @@
-"""Run torch.profiler on profile.steps of profile.ranks. Writes profile/rank_NN_steps_10-15.json.gz for Perfetto."""
+"""Run torch.profiler for profile.steps on profile.ranks. Writes profile/rank_NN_steps_10-15.json.gz for Perfetto."""
 
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,10 @@ NO_PROFILE = "warning: no profile"
 
 
 class Profiling:
-    """Profiler hooks before and after each step; they do nothing on other ranks and steps. Never raises.
+    """Profiler hooks before and after each step, which do nothing on other ranks and steps. Never raises.
 
-    A process has one profiler, and the recipe may use it too. torch 2.13 lets a second one start, but stopping either
-    stops both, and exporting the other one then crashes with a segmentation fault.
+    A process has only one profiler, which the recipe may also use. torch 2.13 lets a second one start, but stopping
+    either of them stops both, and exporting the other one then crashes with a segmentation fault.
     """
 
     def __init__(self, config: ProfileConfig, rank: int, run_dir: Path) -> None:
@@ -29,7 +29,7 @@ class Profiling:
     def never(self, done: int, total_steps: int) -> str:
         """Return a warning if no profile will be written and no earlier attempt wrote one, else "".
 
-        done: number of steps before this attempt
+        done: number of steps before this attempt.
         """
         if self._is_of_nobody:
             return f"{NO_PROFILE}: profile.ranks is empty"

@@ -1,7 +1,7 @@
-"""Report progress: metrics/rank_NN.jsonl of every rank, and the console and trackers of rank 0.
+"""Report progress: to metrics/rank_NN.jsonl on every rank, and to the console and trackers on rank 0.
 
-Each rank writes a line per step. Every metrics.every_steps steps the ranks exchange their timings in one small message.
-Rank 0 uses them for the console line, the trackers and straggler reports.
+Each rank writes a line per step. Every metrics.every_steps steps, the ranks exchange their timings in one small
+message. Rank 0 uses the timings for the console line, the trackers and straggler reports.
 """
 
 import resource
@@ -26,13 +26,13 @@ from .validation import Validation, readable_score
 STEPS_KEPT = 10_000  # most recent steps, for percentiles
 PERCENTILES_EVERY_LINES = 10
 GIB, MIB = 2**30, 2**20
-SLOW_SAVE_TIMES, SLOW_SAVE_S = 3.0, 2.0  # report a save that exceeds both: multiple of the median, seconds
+SLOW_SAVE_TIMES, SLOW_SAVE_S = 3.0, 2.0  # report a save that exceeds both: a multiple of the median, and seconds
 
 
 class Progress:
-    """Receiver of step and validation results. It keeps only what the next line needs.
+    """Receives step and validation results. Keeps only what the next line needs.
 
-    names: display name of each rank, by rank
+    names: display name of each rank, by rank.
     """
 
     def __init__(self, training: Training, names: Sequence[str]) -> None:
@@ -52,7 +52,7 @@ class Progress:
         self._peak = peak_flops(torch.cuda.get_device_name(group.device)) if is_gpu else None
 
     def after_step(self, done: int, result: StepResult, step_s: float) -> None:
-        """Record a step, after which `done` steps are finished. step_s: its duration in seconds"""
+        """Record a step, after which `done` steps are finished. step_s: the step's duration in seconds"""
         source = self._training.source
         spent = self._training.phases.take()
         rate = result.num_samples / step_s

@@ -1,4 +1,6 @@
-"""Requests to stop or save: each rank reads its own before a step, and they are summed over ranks with the loss."""
+"""Requests to stop or save. Each rank reads its own before a step, and they are summed over ranks together with the
+loss.
+"""
 
 from ...runtime import exit_codes
 from ...runtime.system.frozen_dataclass import dataclass
@@ -10,9 +12,9 @@ from ..lifecycle.stop_signals import StopSignals
 
 @dataclass(frozen=True)
 class Requests:
-    """Requests to act on after a step. Before the step they are those of this rank, after it those of any rank.
+    """Requests to act on after a step. Before the step, they are this rank's requests; after it, those of any rank.
 
-    give_up  saving failed too often: end the run
+    give_up: saving failed too often: end the run.
     """
 
     stop: bool = False
@@ -29,10 +31,10 @@ def requests_of_rank(training: Training, signals: StopSignals, saver: Saver) -> 
 
 
 def stop_exit_code(training: Training, signals: StopSignals, done: int) -> int:
-    """Return the exit code of a run that saved and stops early: DONE for control/STOP, else PREEMPTED.
+    """Return the exit code of a run that has saved and is stopping early: DONE for control/STOP, else PREEMPTED.
 
-    All ranks call it and get the same code. They count the nodes that see control/STOP, because nodes without a shared
-    run folder may see it at different times.
+    All ranks call this function and get the same code. The ranks count the nodes on which control/STOP exists, because
+    it may appear at different times on nodes without a shared run folder.
     """
     num_stop_files = training.group.start_sum([stop_file(training.run_dir).exists()])()[0]
     code = exit_codes.DONE if num_stop_files else exit_codes.PREEMPTED

@@ -1,7 +1,7 @@
-"""Sum the loss, items and requests of one step over all ranks, in one message that overlaps the last backward pass.
+"""Sum a step's loss, items and requests over all ranks, in one message that overlaps the last backward pass.
 
-In   the micro-batches of a step; loss and number of items of each forward pass
-Out  the factor for each micro-batch's loss before backward(), and the totals over all ranks
+In:  a step's micro-batches; the loss and number of items of each forward pass.
+Out: the factor for each micro-batch's loss before backward(), and the totals over all ranks.
 """
 
 import math
@@ -37,12 +37,12 @@ class Totals(NamedTuple):
 
 
 class StepSums:
-    """Loss and items of this rank while its forward passes run, then of all ranks.
+    """Loss and items: this rank's while its forward passes run, then those of all ranks.
 
-    num_samples     samples of the step on all ranks, without padding
-    expected_items  items of all ranks, by which the loss is divided. The exact number is known only after the last
+    num_samples:    samples of the step on all ranks, without padding.
+    expected_items: items of all ranks, by which the loss is divided. The exact number is known only after the last
                     forward pass, so update() scales gradients by expected_items / items. If they cannot be scaled
-                    (parallel.counts_ahead), a separate message counts the items during the first forward pass
+                    (parallel.counts_ahead), a separate message counts the items during the first forward pass.
     """
 
     def __init__(self, training: Training, step: int, micro_batches: Sequence[MicroBatch], requests: Requests) -> None:
@@ -81,13 +81,13 @@ class StepSums:
             self._exchange = self._training.group.start_sum_of(self._local)
 
     def loss_factor(self, number: int) -> float:
-        """Return the factor for the loss of micro-batch `number` before backward(). It contains the world size, because
-        the gradient exchange divides by it. Padding has factor 0.
+        """Return the factor for the loss of micro-batch `number` before backward(). The factor contains the world size,
+        because the gradient exchange divides by it. Padding has factor 0.
         """
         return 0.0 if self.is_padding(number) else self._training.group.world_size / self.expected_items
 
     def wait(self) -> None:
-        """Wait for the exchange. On a GPU the stream waits, not this process."""
+        """Wait for the exchange. On a GPU, the stream waits, not this process."""
         self._reduced = self._exchange()
 
     def totals(self) -> Totals:
@@ -105,5 +105,7 @@ class StepSums:
 
 
 def loss_divisor(num_items: float) -> float:
-    """Return the divisor of the loss: the item count, which can be < 1 with weights; 1 for a step without items."""
+    """Return the number by which the loss is divided: the item count, which can be < 1 with weights; 1 for a step
+    without items.
+    """
     return 1.0 if num_items <= 0 else num_items

@@ -1,7 +1,7 @@
 """Detect stragglers: ranks that make progress but are slower than the others.
 
 Only the time for data and the forward pass counts, because in the backward pass of DDP and FSDP all ranks wait for the
-slowest. With sharded weights they already wait in the forward pass, so only data loading reveals a straggler there. On
+slowest. With sharded weights, they already wait in the forward pass, so only data loading reveals a straggler. On
 a GPU, the forward pass is timed with CUDA events (gpu_timer.py).
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from statistics import median_low
 from typing import NamedTuple
 
-TIMES = 1.3  # minimum multiple of the median; torchtitan and MegaScale use 1.1 to 1.5
+TIMES = 1.3  # minimum multiple of the median to count as slow; torchtitan and MegaScale use 1.1 to 1.5
 SHARE = 0.05  # minimum delay as a fraction of the step
 LEAST_S = 0.005  # minimum delay per step; anything less is noise
 STEPS = 20  # averaged
@@ -18,7 +18,7 @@ QUIET_S = 300.0  # before the same rank and phase is reported again
 
 
 class OwnWork(NamedTuple):
-    """Seconds that one rank worked during a number of steps. step: duration of the whole steps, including waits"""
+    """Seconds for which one rank worked during a number of steps. step: duration of the whole steps, including waits"""
 
     data: float
     forward: float
@@ -56,7 +56,7 @@ class Stragglers:
 def slowest(work: Sequence[OwnWork], least_s: float) -> tuple[int, str, float, float] | None:
     """Return (rank, phase, its seconds, median seconds) of the slowest rank; None if it is not a straggler.
 
-    least_s: minimum delay in seconds
+    least_s: minimum delay in seconds.
     """
     median_s = median_low(times.data + times.forward for times in work)
     rank = max(range(len(work)), key=lambda rank: work[rank].data + work[rank].forward)

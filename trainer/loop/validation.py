@@ -1,6 +1,7 @@
 """Compute the exact loss on held-out data: every chosen sample counts once, with any number of ranks.
 
-About once a second, the ranks exchange stop requests, because a validation may take longer than the time left to save.
+About once a second, the ranks exchange stop requests, because a validation may take longer than the time left for
+saving.
 """
 
 import math
@@ -22,7 +23,9 @@ POLL_S = 1.0  # between polls for stop requests
 
 
 class Failed(Exception):
-    """Validation error, raised on all ranks together so that they can save first. error: this rank's error, or None"""
+    """Raised on all ranks together if a validation fails, so that they can save first. error: this rank's error, or
+    None
+    """
 
     def __init__(self, error: Exception | None) -> None:
         super().__init__("the validation failed" if error else "the validation failed on another rank")
@@ -40,7 +43,7 @@ class Validation:
 
 
 class Validator:
-    """Evaluate the current weights. Each rank takes a shard without padding; the results are summed over ranks."""
+    """Evaluates the current weights. Each rank takes a shard without padding; the results are summed over ranks."""
 
     def __init__(self, training: Training) -> None:
         self.num_samples = len(validation_indices(training))
@@ -60,7 +63,7 @@ class Validator:
         """Run the validation; all ranks call it. Return None on all ranks if one of them has a stop request.
 
         Raises Failed on all ranks if one of them fails. With equal_passes, a failed rank raises its error immediately,
-        because the others are waiting for it in the same pass and no further exchange is possible.
+        because the others are waiting for that rank in the same pass, so that no further exchange is possible.
         """
         started = time.perf_counter()
         training, model, phases = self._training, self._training.parallel.evaluated, self._training.phases
@@ -96,7 +99,7 @@ class Validator:
                     break
             phases.enter("validation")
             if error is None and not is_interrupted:
-                next(batches, None)  # exhaust it, so that workers are ready for the next validation
+                next(batches, None)  # exhaust the iterator, so that workers are ready for the next validation
         values = [0.0] * 3 if error else sums.tolist()
         phases.enter("exchange")
         loss, score, items, num_failed = training.group.start_sum([*values, error is not None])()
@@ -112,7 +115,9 @@ class Validator:
 
 
 class StopPoll:
-    """Poll all ranks for stop requests, after the same turns on every rank; the slowest rank sets the interval."""
+    """Polls all ranks for stop requests, after the same turns on every rank; the slowest rank determines the
+    interval.
+    """
 
     def __init__(self, group: Group, stop_requested: Callable[[], bool]) -> None:
         self._group, self._stop_requested = group, stop_requested
@@ -132,7 +137,7 @@ class StopPoll:
 
 
 def readable_score(kind: str, loss: float, mean: float) -> float:
-    """Return a readable score: a loss in bits per byte or token, the loss itself, or the mean of a score."""
+    """Return a readable score: the loss in bits per byte or token, the loss itself, or the mean of a score."""
     if kind in ("bits_per_byte", "bits_per_token"):
         return loss / math.log(2)
     return loss if kind == "loss" else mean
@@ -146,8 +151,8 @@ def validation_indices(training: Training) -> Tensor:
 
 
 def my_batches(training: Training) -> Sequence[tuple[Tensor, bool]]:
-    """Return this rank's batches of the training batch size (the last may be smaller), and whether each counts. With
-    equal_passes, ranks with fewer batches run extra passes that do not count.
+    """Return this rank's batches, which have the training batch size (the last may be smaller), and whether each
+    counts. With equal_passes, ranks with fewer batches run extra passes that do not count.
     """
     indices_N, micro = validation_indices(training), training.config.batch.micro
     local, first = (indices_N[rank :: training.group.world_size] for rank in (training.group.rank, 0))

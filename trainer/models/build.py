@@ -1,4 +1,4 @@
-"""Build the model that the config selects. The only module that lists the models."""
+"""Build the model that the config selects. This is the only module that lists the models."""
 
 from typing import Protocol
 

@@ -22,7 +22,9 @@ NOT_SENT = (torch.int16, torch.uint16, torch.uint32, torch.uint64)  # not suppor
 
 
 class Ddp(Stepped):
-    """See interface.Parallel for the methods. Compiled before it is wrapped, so that DDP's all-reduce is not traced."""
+    """See interface.Parallel for the methods. The model is compiled before it is wrapped, so that DDP's all-reduce is
+    not traced.
+    """
 
     equal_passes = False
     gathers = False
@@ -50,7 +52,7 @@ class Ddp(Stepped):
         self.names = names_of(self.stepper.optimizer, model)
 
     def warm_up(self, loss: Tensor, counted: bool) -> None:
-        """Raise BrokenInput if a parameter gets no gradient, because DDP would raise an error in the next step."""
+        """Raise BrokenInput if a parameter receives no gradient, because DDP would raise an error in the next step."""
         torch.autograd.backward(loss)
         unused = [name for name, p in self.model.named_parameters() if p.requires_grad and p.grad is None]
         if unused and self.waits_for_all:

@@ -1,4 +1,4 @@
-"""FSDP2: each rank holds a shard of every weight, gradient and moment, and gathers the weights of a block to run it.
+"""FSDP2: each rank holds a shard of every weight, gradient and moment, and gathers a block's weights to run the block.
 
 fsdp  all ranks share one copy of the model
 hsdp  a 2-D mesh: `shards` consecutive ranks share a copy, and the copies exchange gradients as in DDP. With one shard
@@ -6,8 +6,8 @@ hsdp  a 2-D mesh: `shards` consecutive ranks share a copy, and the copies exchan
 
 Checkpoints are unsharded, as with DDP, so a run can resume with a different number of ranks or kind of parallelism.
 The cost is CPU memory for all weights and moments (12 bytes per parameter): on rank 0 during a save, and on every rank
-during a resume, plus the bytes of the file. On the device, one tensor at a time is gathered.
-Source torch 2.13, torch.distributed.fsdp.fully_shard; tested on CPUs with gloo.
+during a resume, in addition to the file's bytes. On the device, one tensor at a time is gathered.
+Source: torch 2.13, torch.distributed.fsdp.fully_shard; tested on CPUs with gloo.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,10 +53,10 @@ class Fsdp(Stepped):
         copy_from_rank_0(model, group)
         prepare(model, config.loop, sharding.transformer_layer_cls_to_wrap)
         mesh = mesh_of(sharding, group)
-        group.use_timeout(config.process_group.init_timeout_s)  # for the mesh's process groups too
+        group.use_timeout(config.process_group.init_timeout_s)  # also for the mesh's process groups
         for part in modules_to_shard(model, sharding):
             _shard(part, sharding, mesh, config, sharding.reshard_after_forward)
-        # the rest, such as embeddings: used last in forward and first in backward, so it is not resharded between
+        # the rest, such as embeddings, is used last in forward and first in backward, so it is not resharded in between
         _shard(model, sharding, mesh, config, False, torch.float32)  # the loss needs float32 outputs
         self.sharded = cast(FSDPModule, model)
         # FSDP casts weights and inputs itself: no autocast
@@ -88,7 +88,7 @@ class Fsdp(Stepped):
             if name not in extra:
                 local = value.to_local() if isinstance(value, DTensor) else value
                 local.copy_(_shard_of(weights[name], value))
-        self.model.load_state_dict(extra, strict=False)  # calls set_extra_state() of each module
+        self.model.load_state_dict(extra, strict=False)  # calls each module's set_extra_state()
 
     def load_optimizer(self, state: Mapping[str, Any]) -> None:
         parameters = self._numbered()
@@ -106,8 +106,8 @@ class Fsdp(Stepped):
         return [parameter for group in self.stepper.optimizer.param_groups for parameter in group["params"]]
 
     def _on_first(self, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        """Yield unsharded copies on the CPU of rank 0; other ranks only contribute their shards. Values that are not
-        tensors, such as the step of some optimizers, are yielded unchanged.
+        """Yield unsharded copies on rank 0's CPU; other ranks only contribute their shards. Values that are not
+        tensors, such as some optimizers' step, are yielded unchanged.
         """
         for name, value in values.items():
             full = full_tensor(value)
@@ -228,7 +228,7 @@ def _shard(
 
 
 def _distributed(full: Tensor, like: DTensor) -> DTensor:
-    """Return this rank's shard of a tensor that all ranks have in full; sends nothing."""
+    """Return this rank's shard of a tensor that every rank has in full. Sends nothing."""
     on_device = full.to(like.to_local().device)
     return distribute_tensor(on_device, like.device_mesh, like.placements, src_data_rank=None)
 

@@ -25,15 +25,15 @@ from ..recipe.recipe import Recipe
 class Parallel(Protocol):
     """One model and its optimizer, distributed over all ranks. All ranks must call every method except passes().
 
-    module         the model with its loss (loss.WithLoss), for training steps
-    evaluated      the model with its loss, for validation
-    num_parameters of the whole model
-    equal_passes   all ranks must call `evaluated` the same number of times
-    names          of the optimizer's parameters, in the order of its state
-    counts_ahead   each step waits for the item count of all ranks before its first backward pass, for one of three
-                   reasons: gradients cannot be scaled afterwards; fp16 gradients could overflow; on a GPU the wait
-                   detects a lost peer, because a wait for the GPU itself raises no error
-    gathers        weights() and optimizer_state() return CPU copies, which the next step does not change
+    module:        the model with its loss (loss.WithLoss), for training steps.
+    evaluated:     the model with its loss, for validation.
+    num_parameters: number of parameters in the whole model.
+    equal_passes:  all ranks must call `evaluated` the same number of times.
+    names:         names of the optimizer's parameters, in the order of its state.
+    counts_ahead:  each step waits for the item count of all ranks before its first backward pass, for one of three
+                   reasons: gradients cannot be scaled afterwards; fp16 gradients could overflow; or, on a GPU, this
+                   wait detects a lost peer, because waiting for the GPU itself raises no error
+    gathers:       weights() and optimizer_state() return CPU copies, which the next step does not change.
     """
 
     module: nn.Module
@@ -55,7 +55,7 @@ class Parallel(Protocol):
         """
 
     def backward(self, loss: Tensor, last: bool) -> None:
-        """Run the backward pass. The gradient exchange computes the mean over ranks."""
+        """Run the backward pass. The gradient exchange averages over ranks."""
 
     def norm(self) -> Tensor | None:
         """Return the gradient norm on the device; None if only update() knows it."""
@@ -63,8 +63,8 @@ class Parallel(Protocol):
     def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> Update:
         """Run one optimizer step, unless gradients or loss are not finite on some rank (DeepSpeed steps anyway).
 
-        lr: largest learning rate of the groups; norm: value of norm(); loss: mean over all ranks
-        factor: multiplies the gradients before clipping
+        lr: largest learning rate of the groups; norm: value of norm(); loss: mean over all ranks.
+        factor: multiplies the gradients before clipping.
         """
 
     def weights(self) -> Mapping[str, Any]:
@@ -92,10 +92,10 @@ def copy_from_rank_0(model: nn.Module, group: Group) -> None:
 
 
 def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:
-    """Build the recipe's optimizer for the wrapped model. Rank 0 warns about parameters that are not in it.
+    """Build the recipe's optimizer for the wrapped model. Rank 0 warns about parameters that the optimizer lacks.
 
     Raises BrokenInput if the result is not an Optimizer, if a group has no learning rate or one that the trainer would
-    overwrite, and if an optimizer of torch.optim has none of the model's parameters (a custom one may train copies).
+    overwrite, or if an optimizer from torch.optim has none of the model's parameters (a custom one may train copies).
     """
     optimizer = run_user_code(lambda: recipe.build_optimizer(model), "recipe: build_optimizer()")
     if not isinstance(optimizer, Optimizer):
@@ -171,7 +171,7 @@ def shapes_of(weights: Mapping[str, Any]) -> Mapping[str, object]:
 
 
 def refuse_another_model(weights: Mapping[str, Any], shapes: Mapping[str, object]) -> None:
-    """Raise RuntimeError if names or shapes differ; its further lines are the names."""
+    """Raise RuntimeError if names or shapes differ; the lines after the first contain the names."""
     saved = shapes_of(weights)
     if wrong := sorted(name for name in saved.keys() | shapes if saved.get(name) != shapes.get(name)):
         raise RuntimeError("weights of a different model:\n" + "\n".join(wrong))

@@ -1,4 +1,4 @@
-"""Remove stale lock files of C++ extension builds: after a killed build, the next one would wait forever.
+"""Remove stale lock files of C++ extension builds, because after a killed build, the next one would wait forever.
 
 torch.utils.cpp_extension (torch 2.13, file_baton.py) marks a build with an empty file `lock`, which only the process
 that created it removes. jobc also holds a kernel lock (flock), which ends with its process.
@@ -22,7 +22,9 @@ def extensions_folder() -> Path:
 
 @contextlib.contextmanager
 def may_build(folder: Path) -> Iterator[None]:
-    """Context for code that may build extensions in `folder`. If no other process is in it, remove stale locks."""
+    """Context for code that may build extensions in `folder`. If no other process is in this context, remove stale
+    locks.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     kernel_lock = _open_lock(folder / f".jobc_lock.{os.geteuid()}")
     try:
@@ -53,7 +55,7 @@ def _open_lock(path: Path) -> int | None:
 
 
 def _share(lock: int) -> None:
-    """Take the lock shared with other builds. Give up after WAIT_S, because removing locks takes less time."""
+    """Acquire the lock in shared mode. Give up after WAIT_S, because removing locks takes less time than that."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError):

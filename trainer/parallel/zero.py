@@ -31,7 +31,7 @@ from .blocks import prepare
 from .interface import agreed_names, copy_from_rank_0, is_extra, optimizer_of, refuse_another_model, shapes_of
 from .stale_build_locks import extensions_folder, may_build
 
-MOMENTS = ("exp_avg", "exp_avg_sq")  # of AdamW
+MOMENTS = ("exp_avg", "exp_avg_sq")  # names of AdamW's moments
 
 
 def settings(config: TrainConfig, env: Env) -> dict[str, Any]:
@@ -86,7 +86,7 @@ class Zero:
             )
         self.shapes = shapes_of(weights)
         optimizer = optimizer_of(recipe, model, group)
-        if self.stage > 0 and type(optimizer) not in (Adam, AdamW):  # a subclass may keep more
+        if self.stage > 0 and type(optimizer) not in (Adam, AdamW):  # a subclass may keep more state
             name = type(optimizer).__name__
             raise BrokenInput(
                 f"recipe: build_optimizer() returned {name}, but ZeRO checkpoints only support Adam",
@@ -95,7 +95,7 @@ class Zero:
         if self.stage > 0 and any(group.get("amsgrad") for group in optimizer.param_groups):
             raise BrokenInput("recipe: ZeRO checkpoints do not support amsgrad", hint="amsgrad=False, or parallel=fsdp")
         self.names = agreed_names(optimizer, model, group)
-        # ZeRO replaces the parameters with flat tensors; keep the original order
+        # keep the original order, because ZeRO replaces the parameters with flat tensors
         self.order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         self.groups, self.rates = optimizer.state_dict()["param_groups"], Rates(optimizer)
         self.steps = 0
@@ -184,7 +184,7 @@ class Zero:
             flat = self.optimizer.fp32_partitioned_groups_flat
         else:
             flat = self.optimizer.single_partition_of_fp32_groups
-        for tensor in flat:  # as AdamW does in its first step
+        for tensor in flat:  # as AdamW itself does in its first step
             base.state[tensor] = {
                 "step": torch.tensor(float(self.steps)),
                 **{name: torch.zeros_like(tensor) for name in MOMENTS},
@@ -197,7 +197,7 @@ class Zero:
                 self._set(parameter, state["state"][number][name], name)
 
     def _set(self, parameter: Any, full: Tensor, *moment: str) -> None:
-        """Copy the unsharded values into the optimizer's copy of a parameter, or into its moment.
+        """Copy unsharded values into the optimizer's copy of a parameter, or into its moment.
 
         ZeRO 3 pads the last shard of a parameter that does not divide evenly, but safe_set_full_fp32_param of DeepSpeed
         0.19.8 splits the tensor without padding, so each rank sets its own shard here.
@@ -213,7 +213,9 @@ class Zero:
         (set_moment if moment else set_param)(parameter, full.to(self.group.device), *moment)
 
     def _gathered(self, modified: bool = False) -> AbstractContextManager[None]:
-        """Context in which parameters are unsharded on every rank. modified: broadcast rank 0's values at its end"""
+        """Context in which parameters are unsharded on every rank. modified: whether to broadcast rank 0's values at
+        the end
+        """
         if self.stage < 3:
             return nullcontext()
         gathered: AbstractContextManager[None] = self.deepspeed.zero.GatheredParameters(
@@ -222,7 +224,9 @@ class Zero:
         return gathered
 
     def _link_states(self) -> None:
-        """Link moments to parameters again: ZeRO 1 and 2 of DeepSpeed 0.19.8 do it before all groups have moments."""
+        """Link moments to parameters again, because ZeRO 1 and 2 of DeepSpeed 0.19.8 do so before all groups have
+        moments.
+        """
         if self.stage in (1, 2):
             self.optimizer._hp_optimizer_states_linked = False
             self.optimizer._lazy_init_hp_params_optimizer_state()

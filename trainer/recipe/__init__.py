@@ -1,4 +1,4 @@
-"""Recipe of a job: model, data, loss and optimizer. A custom recipe extends Recipe."""
+"""A job's recipe: model, data, loss and optimizer. A custom recipe extends Recipe."""
 
 from .recipe import Recipe
 

@@ -1,4 +1,4 @@
-"""Dynamic loss scaling for fp16: prevents underflow of gradients, and skips a step when they overflow."""
+"""Dynamic loss scaling for fp16: prevents gradients from underflowing, and skips a step when they overflow."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,10 +8,11 @@ FIRST, SMALLEST, GOOD_STEPS = 2.0**16, 1.0, 2000  # doubled after GOOD_STEPS, as
 
 
 class LossScale:
-    """Factor applied to the loss before the backward pass; always 1 without fp16. Its state is part of a checkpoint.
+    """Factor applied to the loss before the backward pass; always 1 without fp16. The factor's state is part of a
+    checkpoint.
 
-    torch.amp.GradScaler checks on each rank whether its gradients are finite. Here the global gradient norm decides, so
-    all ranks agree without another message.
+    torch.amp.GradScaler checks on each rank whether its gradients are finite. Here, the global gradient norm decides,
+    so that all ranks agree without another message.
     """
 
     def __init__(self, used: bool) -> None:
@@ -22,8 +23,8 @@ class LossScale:
     def skips(self, finite: bool) -> bool:
         """Update the factor after the backward passes of a step; return whether to skip the step because of overflow.
 
-        finite: whether all gradients are finite
-        Returns False if they are, and if the factor cannot be reduced further.
+        finite: whether all gradients are finite.
+        Returns False if they are finite, and also if the factor cannot be reduced further.
         """
         if not self.used:
             return False

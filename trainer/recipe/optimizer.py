@@ -1,4 +1,6 @@
-"""Build the optimizer, schedule its learning rates, and run its steps; a NaN or Inf gradient skips the update."""
+"""Build the optimizer, schedule its learning rates, and run its steps. A NaN or Inf gradient causes the update to be
+skipped.
+"""
 
 import inspect
 import itertools
@@ -26,10 +28,10 @@ NAMES = "parameter_names"  # key in a checkpoint, next to `state` and `param_gro
 class Update:
     """Result of one optimizer step.
 
-    grad_norm   norm of all gradients before clipping; NaN or Inf if the loss or a gradient was not finite, in which
+    grad_norm:  norm of all gradients before clipping; NaN or Inf if the loss or a gradient was not finite, in which
     case
-                nothing was updated
-    skipped     whether the update was skipped because fp16 overflowed; the next step uses a smaller loss_scale
+                nothing was updated.
+    skipped:    whether the update was skipped because fp16 overflowed; the next step uses a smaller loss_scale.
     """
 
     grad_norm: float
@@ -38,8 +40,9 @@ class Update:
 
 
 class Rates:
-    """Learning rates of an optimizer's groups. The group with the largest rate follows the schedule; the other
-    groups keep their initial ratio to it, so that layers can have different rates."""
+    """Learning rates of an optimizer's groups. The group with the largest rate follows the schedule; the rates of other
+    groups keep their initial ratio to it, so that layers can have different rates.
+    """
 
     def __init__(self, optimizer: Optimizer) -> None:
         rates = [float(group["lr"]) for group in optimizer.param_groups]
@@ -48,7 +51,9 @@ class Rates:
         self._last: list[float] = []  # rates of the previous step in this attempt
 
     def set(self, groups: list[dict[str, Any]], lr: float) -> None:
-        """Set the rates for a step. Raises BrokenInput if other code, such as a scheduler, changed one in between."""
+        """Set the rates for a step. Raises BrokenInput if other code, such as a scheduler, has changed a rate since the
+        last step.
+        """
         refuse_scheduler(groups)
         if self._last and (changed := [group["lr"] for group in groups if group["lr"] not in self._last]):
             raise BrokenInput(
@@ -64,7 +69,7 @@ class Rates:
 class Stepper:
     """Optimizer steps for one model, with plain gradients or DTensors.
 
-    precision: loop.precision; full_norm: converts a norm that is a DTensor to a plain tensor
+    precision: loop.precision; full_norm: converts a norm that is a DTensor to a plain tensor.
     Raises BrokenInput for an optimizer whose step() needs a closure.
     """
 
@@ -91,7 +96,7 @@ class Stepper:
         return self._full_norm(nn.utils.get_total_norm(gradients_of(self._parameters)))
 
     def update(self, lr: float, clip_norm: float | None, norm: float, factor: float, loss: float) -> Update:
-        """Run one optimizer step. norm: result of norm(); factor: for all gradients; loss: mean over all ranks
+        """Run one optimizer step. norm: result of norm(); factor: multiplies all gradients; loss: mean over all ranks.
 
         Loss scale, `factor` and clipping are combined, so that gradients are multiplied at most once. Clips like
         torch.nn.utils.clip_grad_norm_.
@@ -99,7 +104,7 @@ class Stepper:
         factor /= self.scale.factor
         norm = norm * factor if math.isfinite(loss) else math.nan
         is_finite = math.isfinite(norm)
-        # a NaN or Inf loss is not caused by the loss scale, which applies afterwards
+        # a NaN or Inf loss is not caused by the loss scale, which is applied afterwards
         skipped = (is_finite or math.isfinite(loss)) and self.scale.skips(is_finite)
         if is_finite:  # equal on all ranks
             if clip_norm is not None:
@@ -140,8 +145,8 @@ def names_of(optimizer: Optimizer, model: nn.Module) -> list[str]:
 def reorder_state(state: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     """Renumber the optimizer state of a checkpoint for the current parameter order, given by `names`.
 
-    The order may have changed since the save, for example if it comes from a set. Raises ValueError if the parameter
-    names differ.
+    The order may have changed since the save, for example if the parameters come from a set. Raises ValueError if the
+    parameter names differ.
     """
     saved = state.get(NAMES, names)  # older checkpoints have no names
     if difference := sorted(set(saved) ^ set(names)):
@@ -163,7 +168,7 @@ def refuse_scheduler(groups: Sequence[Mapping[str, Any]]) -> None:
 
 
 def refuse_closure(optimizer: Optimizer) -> None:
-    """Raise BrokenInput if step() needs a closure to compute gradients again, as LBFGS of torch 2.13 does."""
+    """Raise BrokenInput if step() needs a closure that recomputes gradients, as LBFGS in torch 2.13 does."""
     closure = inspect.signature(optimizer.step).parameters.get("closure")
     if closure is not None and closure.default is inspect.Parameter.empty:
         raise BrokenInput(

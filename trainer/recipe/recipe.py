@@ -1,8 +1,8 @@
-"""Recipe: data, model, optimizer, loss and validation of a training run in one class.
+"""Recipe: a training run's data, model, optimizer, loss and validation in one class.
 
 A custom recipe overrides what it needs: `recipe: my_pkg.MyRecipe`, with `from jobc_trainer.recipe import Recipe`.
-Sample order, sharding, gradient exchange, checkpoints and resume are outside the recipe, so their guarantees hold for
-every recipe.
+Sample order, sharding, gradient exchange, checkpoints and resume are outside the recipe, so what they guarantee holds
+for every recipe.
 
 Shapes: B samples per batch, K classes; `…` zero or more dimensions.
 """
@@ -34,8 +34,8 @@ Count: TypeAlias = Tensor | float | None  # a sum of weights is allowed; None: u
 class Recipe:
     """Default recipe: builds model, data, loss and optimizer from train.json.
 
-    score  name of the mean of measure()'s second value. None = the data source's name, or "loss" if you override
-           the loss but not measure()
+    score: name of the score, which is the mean of measure()'s second value. None = the data source's name, or "loss"
+           if you override the loss but not measure().
     """
 
     score: str | None = None
@@ -63,15 +63,16 @@ class Recipe:
         return build_optimizer(model, self.config.optim)
 
     def count(self, batch: Any) -> float | None:
-        """Return the number of items in a batch, by which the loss is divided. It overrides the count of loss(); both
-        must agree for the first batch. None: only loss() can count them, and gradients are scaled later.
+        """Return the number of items in a batch, by which the loss is divided. This number overrides the count from
+        loss(); both must agree for the first batch. None: only loss() can count the items, and gradients are scaled
+        later.
         """
         loss = type(self).loss is Recipe.loss and self.items_of is cross_entropy
         return int((inputs_and_targets(batch)[1] != IGNORE).sum()) if loss else None
 
     def loss(self, model: nn.Module, batch: Any) -> tuple[Sum, Count]:
-        """Return the sum of the loss over the items of a batch, and their number. Do not return a mean, because the
-        divisor is the number of items on all ranks.
+        """Return the sum of the loss over a batch's items, and the number of items. Do not return a mean, because the
+        sum is divided by the number of items on all ranks.
         """
         inputs, targets = inputs_and_targets(batch)
         if self.items_of is cross_entropy:
@@ -91,9 +92,9 @@ class Recipe:
         return loss, 0.0, num_items
 
     def flops_per_sample(self, num_parameters: int) -> float | None:
-        """Return the FLOPs of forward and backward for one sample, for the MFU; None if unknown.
+        """Return the FLOPs of the forward and backward pass for one sample, to compute the MFU; None if unknown.
 
-        num_parameters: number of parameters of the whole model
+        num_parameters: number of parameters of the whole model.
         """
         if type(self).build_model is not Recipe.build_model:  # in that case, config.model does not describe the model
             return None
@@ -128,7 +129,9 @@ def inputs_and_targets(batch: Any) -> Any:
 
 
 def outputs(model: nn.Module, inputs: Any) -> Any:
-    """Call the model with the inputs of a batch: a tensor, a list of positional or a mapping of keyword arguments."""
+    """Call the model with a batch's inputs: a tensor, a list of positional arguments, or a mapping of keyword
+    arguments.
+    """
     if isinstance(inputs, Mapping):
         return model(**inputs)
     return model(*inputs) if isinstance(inputs, list | tuple) else model(inputs)
@@ -160,9 +163,9 @@ def cross_entropy(logits: Any, targets: Tensor) -> Sum:
 def loss_sum_and_count(
     result: Any, targets: Any, items_of: Callable[..., Any], config: TrainConfig
 ) -> tuple[Sum, Count]:
-    """Return (sum, count) of a loss.
+    """Return a loss as (sum, count).
 
-    result: result of the loss function: (sum, count), or one loss per item (0 for ignored targets)
+    result: result of the loss function: (sum, count), or one loss per item (0 for ignored targets).
     Raises BrokenInput for any other result.
     """
     name = config.loss.name if isinstance(config.loss, Target) else "cross_entropy"

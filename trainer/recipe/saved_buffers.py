@@ -23,7 +23,7 @@ class SavedBuffers:
 
 @contextmanager
 def buffers_unchanged(module: nn.Module, is_active: bool = True) -> Iterator[None]:
-    """Restore the buffers at the end of the block. is_active: if false, do nothing"""
+    """Restore the buffers at the end of the block. is_active: if false, this does nothing"""
     buffers = SavedBuffers(module, is_active)
     yield
     buffers.restore()

@@ -2,10 +2,10 @@
 
     metrics.trackers: [tensorboard, mlflow, wandb, my.module:Tracker]
 
-Each tracker is one file here, or a user's class, called with a TrackedRun. A run has one entry in a tracker for
-all its attempts, found by the run's ID. All trackers run in one separate thread. A tracker that raises is disabled with
-one warning; the end of training waits at most CLOSE_S for one that blocks, for example without network. For offline
-use, set WANDB_MODE=offline, or MLFLOW_TRACKING_URI to a folder.
+Each tracker is one file here, or a user's class, called with a TrackedRun. In each tracker, a run has one entry for all
+its attempts, which is found by the run's ID. All trackers run in one separate thread. A tracker that raises is disabled
+with one warning; the end of training waits at most CLOSE_S for one that blocks, for example without network. For
+offline use, set WANDB_MODE=offline, or MLFLOW_TRACKING_URI to a folder.
 """
 
 import importlib
@@ -19,18 +19,18 @@ from typing import Any, Protocol
 from ...runtime.system.frozen_dataclass import dataclass
 
 CLOSE_S = 10.0  # the end of training waits this long for trackers to accept the last metrics
-MOST_WAITING = 1000  # queued calls while a tracker blocks; further ones are dropped
+MOST_WAITING = 1000  # most queued calls while a tracker blocks; further calls are dropped
 
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """Run description for trackers.
+    """A run's description, for trackers.
 
-    id      JOBC_RUN_ID: the same for all attempts
-    job     name of the job
-    folder  the run folder
-    step    steps done when this attempt starts; metrics of later steps from an earlier attempt are obsolete
-    config  train.json
+    id:     JOBC_RUN_ID: the same for all attempts.
+    job:    name of the job.
+    folder: the run folder.
+    step:   steps done when this attempt starts; metrics of later steps from an earlier attempt are obsolete.
+    config: train.json.
     """
 
     id: str
@@ -61,7 +61,7 @@ class Trackers:
             self._thread.start()
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Queue the values for Tracker.log."""
+        """Queue the values for each Tracker.log()."""
         if self._thread.is_alive() and not self._queue.full():
             self._queue.put(lambda tracker: tracker.log(step, dict(values)))  # a copy, which the tracker may change
 
@@ -97,7 +97,7 @@ def tracker_factory(name: str) -> Callable[[TrackedRun], Tracker]:
 
 
 def succeeds_or_warns(name: str, action: Callable[[], object]) -> bool:
-    """Call a function, turn an error into a warning, and return whether it succeeded."""
+    """Call a function, report an error as a warning, and return whether the call succeeded."""
     try:
         action()
     except (Exception, SystemExit) as error:  # any failure of a tracker, its network or its server

@@ -1,4 +1,5 @@
-"""Log to MLflow through its client: experiment = job, run = run. Needs `mlflow` or `mlflow-skinny` (tested with 3.17).
+"""Log to MLflow through its client. The experiment is the job, and MLflow's run is jobc's run. Needs `mlflow` or
+`mlflow-skinny` (tested with 3.17).
 
 Logs to MLFLOW_TRACKING_URI, by default mlruns/ in the run folder. If runs are in a bucket, each attempt creates a new
 mlruns/.
@@ -15,7 +16,7 @@ TAG = "jobc.run_id"
 
 
 class MlflowRun:
-    """One run; later attempts find it by its tag. client: mlflow.MlflowClient"""
+    """One run, which later attempts find by its tag. client: mlflow.MlflowClient"""
 
     def __init__(self, client: Any, run_id: str) -> None:
         self._client, self._run_id = client, run_id

@@ -1,4 +1,5 @@
-"""Log to Weights & Biases: project = job, run = run. Needs `wandb` (tested with 0.31), and WANDB_API_KEY or a login.
+"""Log to Weights & Biases. The project is the job, and W&B's run is jobc's run. Needs `wandb` (tested with 0.31), and
+WANDB_API_KEY or a login.
 
 WANDB_MODE=offline writes to wandb/ in the run folder; `wandb sync` uploads it later.
 """

@@ -1,4 +1,5 @@
-"""Rules for the backends with a list of hosts (hosts.py): ssh, pdsh and accelerate. Each is check(name, plan, here).
+"""Rules for the backends with a list of hosts (hosts.py): ssh, pdsh and accelerate. Each rule is a function check(name,
+plan, here).
 
 name: the backend's name; here: whether a single node without hosts means this machine.
 """

@@ -1,10 +1,10 @@
-"""Kubernetes, for the verbs of an artifact. Packed into jobctl; Python 3.8."""
+"""Run the artifact's verbs on Kubernetes. Packed into jobctl; Python 3.8."""
 
 from __future__ import annotations
 
 
 def __getattr__(name: str) -> object:
-    """Import the engine when a verb needs it. Programs on nodes import other modules of this package."""
+    """Import the engine when a verb needs it. Programs on nodes import only other modules of this package."""
     if name != "ENGINE":
         raise AttributeError(name)
     from .kubernetes_engine import KubernetesEngine

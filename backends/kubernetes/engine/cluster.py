@@ -1,7 +1,7 @@
-"""A job's object and its pods in a Kubernetes cluster, as kubectl reports them. Packed into jobctl; Python 3.8.
+"""Find and delete a job's object and pods in a Kubernetes cluster, using kubectl. Packed into jobctl; Python 3.8.
 
-In   Target: object, context and namespace, from the record of a run or from the settings of an artifact
-Out  uid, owner and conditions of the object; its pods; Failure if the cluster does not respond
+In:  Target: object, context and namespace, from a run's record or from an artifact's settings.
+Out: the object's uid, owner and conditions; its pods; Failure if the cluster does not respond.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ....runtime.system.failure import Failure
 from ....runtime.system.values import number, word
 from .pods import Pod, pods_of
 
-DELETE_S = 3600  # timeout of a deletion, which waits until the pods have ended
+DELETE_S = 3600  # timeout of a deletion that waits until the pods have ended
 DELETE_LOOK_S = 0.5
 RUNTIME = "TrainingRuntime"
 TRIES = 10  # to create a TrainJob, one per second
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
 
 class Target(NamedTuple):
-    """The Kubernetes object of a job, with its context and namespace. companions: kinds of the objects beside it"""
+    """A job's Kubernetes object, with its context and namespace. companions: kinds of the objects created along
+    with it
+    """
 
     object: str
     kind: str
@@ -53,7 +55,7 @@ class Target(NamedTuple):
 
 
 class UnknownContext(Failure):
-    """The kubeconfig does not have the context any more."""
+    """Raised if the kubeconfig no longer contains the context."""
 
 
 class Condition(NamedTuple):
@@ -63,9 +65,9 @@ class Condition(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """One object, which is not another one that has its name later.
+    """One object, identified by its uid, because a later object may have the same name.
 
-    resource_version: changes with every change of the object; "" if it is not needed
+    resource_version: changes with every change of the object; "" if it is not needed.
     """
 
     version: str
@@ -75,15 +77,15 @@ class Identity(NamedTuple):
     resource_version: str = ""
 
     def path(self, namespace: str) -> str:
-        """Return its path in the API."""
+        """Return the object's path in the API."""
         group = "api" if "/" not in self.version else "apis"
         return f"/{group}/{self.version}/namespaces/{namespace}/{self.kind.lower()}s/{self.name}"
 
 
 class Found(NamedTuple):
-    """The object as the cluster has it: its uid is "" if it does not exist; conditions: those whose status is True.
+    """The job's object in the cluster. uid: "" if it does not exist; conditions: those whose status is True.
 
-    owner: USER@HOST, run ID; "" of an object that jobctl did not create
+    owner: USER@HOST and run ID; "" if jobctl did not create the object.
     """
 
     identity: Identity
@@ -99,22 +101,22 @@ class Found(NamedTuple):
         return has_ended(self.conditions)
 
     def is_of(self, run_id: str, uid: str) -> bool:
-        """Return whether it is the object of that run. uid: "" if it was not recorded"""
+        """Return whether this object belongs to the run. uid: the recorded one, "" if none was recorded"""
         return bool(self.uid) and (self.uid == uid if uid else self.owner.endswith(f", run {run_id}"))
 
 
 class Cluster:
-    """kubectl in the context and namespace of a job. ask: runs a program, as Engine.ask does"""
+    """kubectl in a job's context and namespace. ask: runs a program, as Engine.ask does"""
 
     def __init__(self, ask: Ask, target: Target) -> None:
         self.ask, self.target = ask, target
 
     def k(self, *words: str, text: str = "", timeout_s: float = ASK_S) -> Answer:
-        """Run kubectl, with `text` as its input."""
+        """Run kubectl, with `text` as stdin."""
         return self.ask(self.command(*words), timeout_s=timeout_s, text=text)
 
     def command(self, *words: str) -> list[str]:
-        """Return the words of a kubectl command."""
+        """Return a kubectl command as words."""
         context = [f"--context={self.target.context}"] if self.target.context else []
         return ["kubectl", *context, f"--namespace={self.target.namespace}", *words]
 
@@ -135,7 +137,7 @@ class Cluster:
         return Found(Identity(version, kind, known_name, uid), owner, conditions)
 
     def pods(self) -> list[Pod]:
-        """Return the pods of the object, newest last. Raises Failure."""
+        """Return the object's pods, newest last. Raises Failure."""
         answer = self.k("get", "pods", f"--selector=jobc/job={self.target.object}", "--output=json")
         if answer.code:
             raise self._no_answer(answer)
@@ -153,7 +155,7 @@ class Cluster:
             self.remove(companion)
 
     def delete_found(self, found: Found) -> None:
-        """Delete this object, not another one that has its name by now, and wait until it is gone. Raises Failure."""
+        """Delete this object, but not a newer one with the same name, and wait until it is gone. Raises Failure."""
         if not found.uid:
             return
         self.remove(found.identity, "Foreground")
@@ -166,7 +168,7 @@ class Cluster:
             time.sleep(DELETE_LOOK_S)
 
     def companions(self, suffix: str = "") -> list[Identity]:
-        """Return the objects beside the job's object. Raises Failure."""
+        """Return the job's companion objects. Raises Failure."""
         return self.identities(self.target.companions, f"jobc/job={self.target.object}{suffix}")
 
     def identities(self, kinds: str, selector: str, condition: str = "*") -> list[Identity]:
@@ -178,7 +180,8 @@ class Cluster:
         return [Identity(*words) for words in lines if len(words) == len(Identity._fields)]
 
     def remove_leftovers(self, leftovers: list[Identity]) -> None:
-        """Delete what an ended or interrupted job has left. Raises Failure if another submit has started the job.
+        """Delete what an ended or interrupted job has left behind. Raises Failure if another submit has started the
+        job.
 
         A TrainingRuntime is created before its TrainJob, so it may be the first part of a job that is being started.
         After creating the TrainJob, that submit patches the runtime (Sender._own_runtime). The version that is deleted
@@ -200,7 +203,7 @@ class Cluster:
             self.remove(each, is_unchanged=True)
 
     def _no_answer(self, answer: Answer) -> Failure:
-        """Return the failure of a query."""
+        """Convert kubectl's failed answer to a Failure."""
         lines = answer.errors.strip().splitlines() or [f"kubectl exited with {answer.code}"]
         if lines[-1].startswith("error: context ") and lines[-1].endswith(" does not exist"):
             return UnknownContext(f"cannot query {self.target}: the kubeconfig has no such context")
@@ -230,25 +233,27 @@ class Cluster:
 
 
 def live_failure(found: Found, target: Target) -> Failure:
-    """Return the failure of a submit that found the job's object, which has not ended."""
+    """Return the Failure for a submit that found the job's object still running."""
     owner = f"started by {found.owner or 'someone'}"
     hint = "stop that job with jobctl stop; a job with another name= or spec gets its own object"
     return Failure(f"{target.kind} {target.object} is live in {target}, {owner}", hint)
 
 
 def is_gone(errors: str) -> bool:
-    """Return whether the server refused to delete or patch an object because there is none, or not this one."""
+    """Return whether the server refused to delete or patch an object because it no longer exists, or a newer one has
+    its name.
+    """
     return "(NotFound)" in errors or "(Conflict)" in errors
 
 
 def target_of_artifact(settings: Mapping[str, Any], nodes: int, context: str, namespace: str) -> Target:
-    """Return what an artifact creates."""
+    """Return the Target that an artifact creates."""
     created = settings["creates"]
     return Target(created["object"], created["kind"], created["companions"], nodes, context, namespace)
 
 
 def chosen_namespace(ask: Ask, settings: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the context and the namespace of an artifact: kubectl's own if the spec sets none. Raises Failure."""
+    """Return an artifact's context and namespace: kubectl's current ones if the spec sets none. Raises Failure."""
     if shutil.which("kubectl") is None:
         raise Failure("kubectl was not found", "put kubectl on PATH; https://kubernetes.io/docs/tasks/tools")
     context, namespace = str(settings.get("context") or ""), str(settings.get("namespace") or "")
@@ -262,7 +267,7 @@ def chosen_namespace(ask: Ask, settings: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def target_of_record(keys: Mapping[str, str], settings: Mapping[str, Any]) -> Target | None:
-    """Return what the record of a run names; None if it does not name an object, its kind and its companions."""
+    """Return the Target in a run's record; None if the record does not name an object, its kind and its companions."""
     name, kind, companions = (word(keys.get(key, "")) for key in ("object", "kind", "companions"))
     if not name or kind not in settings.get("kinds", ()) or companions not in settings.get("companions", ()):
         return None

@@ -1,13 +1,13 @@
-"""Run one pod of a job: find its attempt of the run, then become launch.sh. Packed into jobctl; Python 3.8.
+"""Run one pod of a job: join the run's current attempt, then become launch.sh. Packed into jobctl; Python 3.8.
 
-Usage  jobctl join [PAYLOAD]       in a pod; the default is JOBC_PAYLOAD
-         train                     become the supervisor of the node, which gets the kubelet's SIGTERM
-         smoke | preflight         run the check, print its exit code, exit with 0
+Usage: jobctl join [PAYLOAD]       in a pod; the default is JOBC_PAYLOAD
+         train                     become the node's supervisor, which receives SIGTERM from the kubelet
+         smoke | preflight         run the check, print its exit code, and exit with 0
          shell [COMMAND…]          open a shell, in the run if there is one
-         bucket VERB [ARGUMENT…]   look into a run in the bucket, for the verbs on the submitting machine
-In     the ConfigMap at /jobc/files, from which start.py has unpacked jobctl to /jobc/artifact; from jobctl submit
-       JOBC_PAYLOAD, JOBC_RUN_ID and JOBC_FORK_OF; from Kubernetes JOBC_JOB_UID and JOB_COMPLETION_INDEX
-Out    /jobc/artifact, unpacked; RUN/artifact/ATTEMPT, a copy of it
+         bucket VERB [ARGUMENT…]   access a run in the bucket, for verbs on the submitting machine
+In:    the ConfigMap at /jobc/files, from which start.py has unpacked jobctl to /jobc/artifact; from jobctl submit
+       JOBC_PAYLOAD, JOBC_RUN_ID and JOBC_FORK_OF; from Kubernetes JOBC_JOB_UID and JOB_COMPLETION_INDEX.
+Out:   /jobc/artifact, unpacked; RUN/artifact/ATTEMPT, a copy of it.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ from ....runtime.system.failure import Leave
 from ....runtime.system.text import printable
 from ....runtime.system.values import number, read_text
 
-CHECKS = ("smoke", "preflight")  # payloads that have a run folder of their own, removed when all nodes are good
-HEAD_S = 60  # how long the name of node 0 may be missing after all nodes have joined
-SAID_S = 10  # between two lines that this node waits
-GOOD_S = 30  # how long node 0 waits after a check until all nodes are good
+CHECKS = ("smoke", "preflight")  # payloads with their own run folder, which is removed if all nodes pass
+HEAD_S = 60  # how long node 0's name may be missing after all nodes have joined
+SAID_S = 10  # between two messages that this node is waiting
+GOOD_S = 30  # how long node 0 waits after a check for all nodes to pass
 LAST_WORDS_S = 5  # time for the other nodes to write their last files to the bucket
 
 
 def main(argv: list[str]) -> int:
     """Run the payload. Return its exit code."""
     payload = argv[0] if argv else os.environ.get("JOBC_PAYLOAD", "train")
-    signal.signal(signal.SIGTERM, _end)  # a signal does nothing to PID 1 by itself
+    signal.signal(signal.SIGTERM, _end)  # PID 1 ignores signals that it does not handle
     artifact = Path(sys.argv[0]).resolve().parent
     try:
         attempt_to(f"unpack the job to {artifact}", unpack, artifact.parent / "files", artifact)
@@ -72,7 +72,7 @@ def main(argv: list[str]) -> int:
 
 
 def unpack(files: Path, artifact: Path) -> None:
-    """Copy the files of a ConfigMap whose names are paths with two dashes for each slash. Raises OSError."""
+    """Copy a ConfigMap's files, whose names are paths with two dashes for each slash. Raises OSError."""
     for name in os.listdir(files):
         path = artifact / name.replace("--", "/")
         if name.startswith("..") or name in ("start.py", "jobctl.xz") or path.exists():  # `..`: links of the kubelet
@@ -85,13 +85,13 @@ def unpack(files: Path, artifact: Path) -> None:
 
 
 def _end(*_: object) -> NoReturn:
-    """Exit, at SIGTERM before the supervisor takes over."""
+    """Exit on SIGTERM before the supervisor takes over."""
     run = os.environ.get("JOBC_RUN_DIR", "")
     sys.exit(DONE if run and Run(Path(run)).is_stopped else PREEMPTED)
 
 
 class Pod:
-    """One node of the job. Sets the JOBC_ variables of the node in the environment."""
+    """One node of the job. Sets the node's JOBC_ variables in the environment."""
 
     def __init__(self, artifact: Path, payload: str) -> None:
         self.artifact, self.payload = artifact, payload
@@ -105,13 +105,13 @@ class Pod:
         run_id = environ.get("JOBC_RUN_ID") or f"kubernetes-{self.uid.partition('-')[0]}"
         self.root = Path(own_settings["storage_root"])
         if self.storage == "object":
-            self.root /= f"node_{self.rank:02}"  # this node's part of the runs, until it is in the bucket
+            self.root /= f"node_{self.rank:02}"  # this node's part of the runs, until it is uploaded to the bucket
         self.run_path = self.root / (".checks" if payload in CHECKS else self.job) / run_id
         self.fork_of = environ.get("JOBC_FORK_OF", "")
         if self.fork_of and self.storage != "object":
             self.fork_of = str(self.root / self.job / self.fork_of)
         if own_settings.get("has_user_id"):
-            environ["HOME"] = str(artifact)  # a user that the image does not know has / as its home
+            environ["HOME"] = str(artifact)  # a user without an entry in the image has / as home folder
         environ.update(
             JOBC_NODE_RANK=str(self.rank),
             JOBC_NODES=str(self.settings.nodes),
@@ -134,7 +134,7 @@ class Pod:
                 self._check_start()
         if self.storage == "object":
             self._use_bucket()
-        if self.payload == "bucket":  # the verbs on the submitting machine look into a run
+        if self.payload == "bucket":  # verbs on the submitting machine access a run
             from ....runtime.storage import depot  # only here: jobctl has it only for jobs with a bucket
 
             return depot.main([words[0], f"{self.job}/{self.run_path.name}", *words[1:]])
@@ -160,19 +160,21 @@ class Pod:
         attempt_to("write state/resume", write_small, self.run_path / "state/resume", keys=keys)
 
     def _launch_words(self, payload: str, *words: str) -> list[str]:
-        """Return the command of launch.sh in this pod. The run may have only the part of the submitting machine."""
+        """Return the launch.sh command for this pod. The run may consist only of what the submitting machine wrote."""
         return ["bash", str(self.artifact / "launch.sh"), str(self.rank), payload, *words]
 
     # ---- a pod that comes too late
 
     def _leave_if_stopped(self) -> None:
-        """Raise Leave if jobctl stop ended this job before this pod began: its mark has the uid of the job."""
+        """Raise Leave if jobctl stop ended this job before this pod started: the stop mark then contains the job's
+        uid.
+        """
         if self.storage == "shared" and read_text(self.run_path / "control/STOP").strip() == self.uid:
             raise Leave(DONE, "the run was stopped")
 
     @property
     def _node_0_has_ended(self) -> bool:
-        """Return whether node 0 has ended for good in this job's newest attempt: its name does not come back."""
+        """Return whether node 0 has ended for good in this job's newest attempt, so that its name will not reappear."""
         starts = started(self.run_path / "starts") if self.storage == "shared" else []
         if not starts or starts[-1].submission != self.uid:
             return False
@@ -182,7 +184,7 @@ class Pod:
     # ---- the name of node 0
 
     def _sees(self, name: str, timeout_s: float) -> bool:
-        """Wait for the name of a node: it appears in the cluster's DNS some tenths of a second after its pod."""
+        """Wait for a node's name, which appears in the cluster's DNS a few tenths of a second after its pod."""
         began = said = time.monotonic()
         while not _is_known(name):
             self._leave_if_stopped()
@@ -200,10 +202,10 @@ class Pod:
     # ---- checks before the start
 
     def _check_start(self) -> None:
-        """Check whether this pod can start. It waits for no pod but the log of node 0. Raises StartFailure, Leave."""
+        """Check whether this pod can start, without waiting for other pods. Raises StartFailure, Leave."""
         if not self._sees(self.head, self.start_timeout_s):
             if self._node_0_has_ended:
-                return  # joining finds out what that means
+                return  # joining the attempt finds the reason
             raise StartFailure(RENDEZVOUS_FAILED, *_lost(self.head))
         environ = {**os.environ, **({"JOBC_DATA_DIR": self.settings.data} if self.settings.data else {})}
         words = [sys.executable, "-B", str(self.artifact / "jobctl"), "node_checks", "--apart"]
@@ -223,7 +225,7 @@ class Pod:
     # ---- the bucket
 
     def _use_bucket(self) -> None:
-        """Set the variables of the bucket and of its credentials, which begin with AWS_."""
+        """Set the variables for the bucket and its credentials, which begin with AWS_."""
         node = self.settings.tree["node"]
         os.environ.update(self.settings.store or {})
         os.environ.update(node.get("env_aws") or {})
@@ -234,7 +236,7 @@ class Pod:
 
     def _become_shell(self, words: list[str]) -> NoReturn:
         if Run(self.run_path).attempt is None:
-            os.environ.update(JOBC_RUN_DIR="", JOBC_HEAD_ADDR="127.0.0.1")  # node 0 does not run
+            os.environ.update(JOBC_RUN_DIR="", JOBC_HEAD_ADDR="127.0.0.1")  # node 0 is not running
             if os.getcwd() == "/":
                 attempt_to(f"create the folder {self.root}", self.root.mkdir, parents=True, exist_ok=True)
                 os.chdir(self.root)
@@ -244,7 +246,7 @@ class Pod:
     # ---- this node's attempt
 
     def _join(self) -> int:
-        """Return the attempt of this node, when all nodes have joined it and its files are in the run folder."""
+        """Return this node's attempt, once all nodes have joined it and its files are in the run folder."""
         most = self.settings.max_requeues
         if self.storage == "object":
             attempt = join_bucket(self.run_path, self.uid, most, self.start_timeout_s, self.fork_of, self._prepare)
@@ -253,19 +255,21 @@ class Pod:
         if self.storage == "node":
             return self._start_alone()
         if self.rank == 0:
-            self._unpack_code()  # before the others begin
+            self._unpack_code()  # before the other nodes start
         return join_run(
             self.run_path, self.rank, self.settings.nodes, self.uid, most, self.start_timeout_s, self._prepare
         )
 
     def _start_alone(self) -> int:
-        """Prepare the run folder of this pod alone: there is one attempt, and the pods meet when the ranks do."""
+        """Prepare this pod's own run folder. There is only one attempt, and the pods first meet at the ranks'
+        rendezvous.
+        """
         if self.settings.nodes > 1:
             for other in range(self.settings.nodes):
                 if not self._sees(self.head.replace("-0.", f"-{other}.", 1), self.start_timeout_s):
                     hint = "check that the node's pod is running: jobctl status prints what the pod is waiting for"
                     raise StartFailure(RENDEZVOUS_FAILED, f"cannot resolve the host name of node {other}", hint)
-            if self.settings.rendezvous_port == 0:  # node 0 cannot publish one, because they share no folder
+            if self.settings.rendezvous_port == 0:  # node 0 cannot publish a port, because the nodes share no folder
                 os.environ["JOBC_HEAD_PORT"] = str(derived_port(self.uid))
         self._unpack_code()
         self._prepare(0)
@@ -292,9 +296,9 @@ class Pod:
     # ---- smoke and preflight
 
     def _check(self, launch: list[str]) -> int:
-        """Run a check; print its exit code and return 0, so that no pod is deleted with its output.
+        """Run a check, print its exit code, and return 0, because Kubernetes could delete a failed pod and its output.
 
-        The run folder is removed when all nodes are good.
+        The run folder is removed if all nodes pass.
         """
         sys.stdout.flush()
         code = run_program(launch, os.environ)
@@ -327,13 +331,13 @@ def _is_known(name: str) -> bool:
 
 
 def _lost(head: str) -> tuple[str, str]:
-    """Return title and hint of a failure."""
+    """Return a failure's title and hint."""
     hint = "check that node 0's pod is running, that the Service exists and that the cluster DNS works"
     return f"cannot resolve node 0's host name: {head}", hint
 
 
 def _extract(archive: Path, folder: Path) -> None:
-    """Unpack an archive of this job's submitter to a new folder. Raises OSError."""
+    """Unpack an archive from the machine that submitted this job into a new folder. Raises OSError."""
     if os.path.lexists(folder):
         remove_folder(folder)
     folder.mkdir()

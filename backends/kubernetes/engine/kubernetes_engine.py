@@ -1,6 +1,6 @@
-"""Kubernetes for the verbs of an artifact: starts and stops runs, and checks the nodes. Packed into jobctl.
+"""Run the artifact's verbs on Kubernetes: start and stop runs, and check the nodes. Packed into jobctl.
 
-On this machine a run is a record (engines/records.py); the run itself, with its logs, is on the storage of the pods.
+On this machine, a run is only a record (engines/records.py); the run itself, with its logs, is on the pods' storage.
 Python 3.8.
 """
 
@@ -31,7 +31,7 @@ from .sending import Purpose, Sender, pack_code, packed_code, shortened
 from .storage_pod import StoragePods
 from .trials import Trial, run_trial
 
-# for bash in a pod: the run folder is its argument. The uid ends pods of this job that start later (join.py)
+# for bash in a pod, with the run folder as argument. Pods of this job that start later see the uid and exit (join.py)
 MARK = 'mkdir -p -- "$1/control" && echo "$JOBC_JOB_UID" >"$1/control/STOP"'
 HOW = {
     "wait": "wait until the job ends, and exit with its exit code",
@@ -59,9 +59,10 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
         super().mark_stopped(run)
 
     def _mark_in_pods(self, record: Record) -> None:
-        """Write the stop mark where the pods look: in any of them, or in each if it has a folder of its own.
+        """Write the stop mark where the pods look for it: through any pod, or through each pod if they have separate
+        folders.
 
-        If that is refused, signal() deletes the object: pods without a mark would be replaced when they have ended.
+        If that is refused, signal() deletes the object, because pods without a mark would be replaced after they end.
         """
         cluster, why = self.cluster(record), ""
         for pod in running(self.pods(record)):
@@ -78,7 +79,7 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
             print(f"warning: cannot write the stop mark in a pod: {one_line(why)}; {what}", file=sys.stderr)
 
     def signal(self, run: Run, name: str) -> None:
-        """Signal PID 1 of each pod. Delete the object for KILL, if no pod has started yet, or if there is no mark."""
+        """Signal PID 1 of each pod. For KILL, or if no pod has started or there is no stop mark, delete the object."""
         record = newest_record(run)
         if record is None:
             return
@@ -89,7 +90,7 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
             cluster.k("exec", pod.name, "--container=node", "--", "bash", "-c", f"kill -{name} 1")
         if is_deleted or not any(pod.phase in ("Running", "Succeeded") for pod in pods):
             if engine.seen(run).state != LIVE:
-                return  # another object may have its name by now
+                return  # another object may have the name by now
             engine.keep_evidence(record)
             engine.delete_object(record)
 
@@ -106,7 +107,7 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
         parser.add_argument("--replace", action="store_true", help=text)
 
     def begin(self, options: argparse.Namespace) -> int | None:
-        """Raise Failure if a run is to be continued that was deleted with its pods."""
+        """Raise Failure if the run to be resumed was deleted with its pods."""
         if self.job.settings.get("storage") == "node" and (options.resume or options.fork):
             title = "this job's runs are deleted with their pods, so there is nothing to resume"
             hint = "to keep runs, put storage.root on a mounted claim, or set storage.run=object"
@@ -114,10 +115,10 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
         return None
 
     def sees_code(self, folder: Path, new: NewRun) -> bool:
-        return False  # a pod sees no folder of this machine
+        return False  # a pod cannot access this machine's folders
 
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
-        """Create the objects of the job, and record them."""
+        """Create the job's objects, and record them."""
         run, before, code = new.run, newest_record(new.run), None
         if self._sends_code:
             if new.attempt == 0:
@@ -128,7 +129,7 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
             print(run.path)
             return 0
         cluster = self._own_cluster()
-        leftovers = cluster.companions()  # listed first: without those of a job that starts after the next line
+        leftovers = cluster.companions()  # listed first, to exclude those of a job that starts after the next line
         found = _ended_object(cluster, before.keys.get("uid", "") if before is not None else "", options.replace)
         fork_of = Path(init_from).name if new.attempt == 0 else ""
         sender, purpose = Sender(cluster, self.job.artifact), Purpose("train", run.id, fork_of, code=code)
@@ -142,7 +143,7 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
         return self.wait(run) if options.how == "wait" else 0
 
     def _create(self, new: NewRun, sender: Sender, purpose: Purpose) -> None:
-        """Create the objects. The record is written before, so that no job is live without one."""
+        """Create the objects. The record is written first, so that no job runs without one."""
 
         def record(uid: str) -> None:
             write_record(new.run, new.attempt, {"uid": uid, **sender.cluster.target._asdict()})
@@ -197,7 +198,7 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
             return run_trial(sender, purpose._replace(code=packed_code(new.run.path)), self._start_timeout_s)
 
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
-        """Open it in a pod of the run if that is live, else in a pod of its own, without GPUs."""
+        """Open a shell in one of the run's pods if the run is live, else in a separate pod without GPUs."""
         run = place.choose_run(named) if named or place.has_runs() else None
         words = [*JOIN, "shell", *command]
         terminal = ["--stdin", "--tty"] if sys.stdin.isatty() and sys.stdout.isatty() else ["--stdin"]
@@ -218,9 +219,9 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
 
 
 def _ended_object(cluster: Cluster, uid: str, may_replace: bool) -> Found:
-    """Return the job's object, if there is one. Raises Failure, unless it has ended and may be replaced.
+    """Return the job's object, if there is one. Raises Failure if the object has not ended or may not be replaced.
 
-    uid: of the object that the run had before
+    uid: of the run's previous object, which may always be replaced.
     """
     found, target = cluster.look(), cluster.target
     if found.uid and not found.has_ended:

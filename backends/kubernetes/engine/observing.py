@@ -1,7 +1,7 @@
-"""How the run of a job on Kubernetes is doing, from its object and its pods. Packed into jobctl; Python 3.8.
+"""Determine a run's state on Kubernetes from its object and its pods. Packed into jobctl; Python 3.8.
 
-RUN/state/job_ATTEMPT records the created object: uid, object, kind, companions, nodes, context, namespace. Another
-compile of this job may have created it, so queries about a run use these recorded values.
+RUN/state/job_ATTEMPT records the created object: uid, object, kind, companions, nodes, context, namespace. The object
+may have been created by another compile of this job, so queries about a run use these recorded values.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from .cluster import Cluster, Condition, UnknownContext, target_of_record
 from .pods import Pod
 
 FIRST_FAILURE = "logs/first_failure.txt"
-MOST_LINES = 20  # of what a rank printed without a traceback
+MOST_LINES = 20  # of a rank's output without a traceback
 _END_OF_LOG = re.compile(r"(?:; the end of|, see the end of) logs/[\w.]+:?$")
-HAD_TO_BE_GONE_S = 60  # a pod that is still there this long after its deletion time is reported
+HAD_TO_BE_GONE_S = 60  # a pod that still exists this long after its deletion time is reported
 _EVENTS = '{range .items[*]}{.involvedObject.kind}|{.involvedObject.name}|{.reason}: {.message}{"\\n"}{end}'
 
 
 class ObservingEngine(RecordEngine):
-    """Queries the object of a run once, and its pods when they are first needed."""
+    """Queries a run's object once, and its pods when they are first needed."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         self._conditions: dict[Path, tuple[Condition, ...]] = {}  # keyed by the record's file
         self._pods: dict[Path, list[Pod]] = {}
         self._why_gone: dict[Path, str] = {}
-        self._unknown: set[Path] = set()  # records of a context that the kubeconfig does not have
+        self._unknown: set[Path] = set()  # records whose context the kubeconfig does not contain
 
     def cluster(self, record: Record) -> Cluster:
-        """Return the cluster of the run, as its record names it. Raises Failure."""
+        """Return the cluster named in the run's record. Raises Failure."""
         target = target_of_record(record.keys, self.job.settings)
         if target is None:
             raise Failure(
@@ -48,7 +48,7 @@ class ObservingEngine(RecordEngine):
         return Cluster(self.ask, target)
 
     def pods(self, record: Record) -> list[Pod]:
-        """Return the pods of the run, newest last; none if its object is gone or another one has its name."""
+        """Return the run's pods, newest last; none if its object is gone, even if a newer object has the same name."""
         if record.path not in self._pods:
             cluster = self.cluster(record)
             is_there = record.path in self._conditions or self._is_there(record)
@@ -62,7 +62,7 @@ class ObservingEngine(RecordEngine):
             return False
 
     def conditions(self, record: Record) -> tuple[Condition, ...]:
-        """Return the conditions of the run's object whose status is True."""
+        """Return those conditions of the run's object whose status is True."""
         return self._conditions.get(record.path, ())
 
     def ask_engine(self, record: Record) -> str:
@@ -82,12 +82,12 @@ class ObservingEngine(RecordEngine):
         return ENDED if found.has_ended else LIVE
 
     def _lost_its_pods(self, record: Record) -> bool:
-        """Return whether the exit code of a job that failed is only on the storage."""
+        """Return whether a failed job's exit code is only on the pods' storage."""
         is_shared = self.job.settings.get("storage") == "shared"
         return is_shared and self._known_code(record) is None and not self.pods(record)
 
     def delete_object(self, record: Record) -> None:
-        """Begin to delete the object of the run, and no other that has its name by now."""
+        """Start deleting the run's object, but not a newer object with the same name."""
         cluster = self.cluster(record)
         try:
             found = cluster.look()
@@ -100,14 +100,14 @@ class ObservingEngine(RecordEngine):
         return self._code(record), self._reason(record)
 
     def _code(self, record: Record) -> int:
-        """Return the job's exit code from the object's conditions, or else the worst exit code of its pods."""
+        """Return the job's exit code from the object's conditions, or else the worst exit code of the pods."""
         known = self._known_code(record)
         if known is not None:
             return known
         return worst_code([pod.exit for pod in self.pods(record) if pod.exit is not None]) or 1
 
     def _known_code(self, record: Record) -> int | None:
-        """Return the exit code that the object's conditions name."""
+        """Return the exit code in the object's conditions; None if there is none."""
         if any(condition.type in ("Complete", "Completed") for condition in self.conditions(record)):
             return 0
         if any("DeadlineExceeded" in condition for condition in self.conditions(record)):
@@ -133,12 +133,12 @@ class ObservingEngine(RecordEngine):
         return " ".join(next(final, ()))
 
     def failure_lines(self, run: Run) -> list[str]:
-        """Return the end of the log of the rank that failed first, with its traceback."""
+        """Return the end of the log, with the traceback, of the rank that failed first."""
         lines = read_text(run.path / FIRST_FAILURE).split("\n")
         at = next((i for i, line in enumerate(lines) if line.startswith("jobc: ") and _END_OF_LOG.search(line)), None)
         if at is None:
             return []
-        if ", see the end of " in lines[at]:  # the pod had printed it just before
+        if ", see the end of " in lines[at]:  # the pod has already printed it
             own = _last_traceback(lines[1:at])
         else:
             end = next((i for i in range(at + 1, len(lines)) if lines[i].startswith("jobc: ")), len(lines))
@@ -146,9 +146,9 @@ class ObservingEngine(RecordEngine):
         return [f"| {line}" for line in own if line]
 
     def keep_evidence(self, record: Record) -> None:
-        """Save the end of the log of the first pod that failed, or of its init containers if no rank has started.
+        """Save the end of the log of the pod that failed first, or of its init containers if no rank has started.
 
-        A pod that exited because of another one (69, 75) comes last. Kubernetes deletes the pods that were running.
+        Pods that exited because of another pod (69, 75) come last. Kubernetes deletes pods that were still running.
         """
         path, cluster = record.run.path / FIRST_FAILURE, self.cluster(record)
         if read_text(path):
@@ -211,7 +211,7 @@ class ObservingEngine(RecordEngine):
         return f"{target.kind} {target.object} is live in {target}"
 
     def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
-        """Yield the pods that still exist, with the last metrics of rank 0 while it runs."""
+        """Yield a line for each existing pod, with rank 0's last metrics while it is running."""
         reading = self.seen(run)
         if reading.record is None:
             return
@@ -256,18 +256,20 @@ class ObservingEngine(RecordEngine):
 
 
 def _last_traceback(lines: list[str]) -> list[str]:
-    """Return the lines from the last traceback on, or the last lines."""
+    """Return the lines starting at the last traceback, or else the last lines."""
     starts = [i for i, line in enumerate(lines) if line.startswith("Traceback ")]
     return lines[starts[-1] :] if starts else lines[-MOST_LINES:]
 
 
 def _uid(record: Record) -> str:
-    """Return the uid of the run's object; "" if jobctl submit was interrupted before it knew it."""
+    """Return the uid of the run's object; "" if jobctl submit was interrupted before it received the uid."""
     return word(record.keys.get("uid", ""))
 
 
 def _warning(cluster: Cluster) -> str:
-    """Return the newest warning of the object or its Job, such as why it has no pods. Events last one hour."""
+    """Return the newest warning about the object or its Job, such as why it has no pods. Events are kept for one
+    hour.
+    """
     answer = cluster.k(
         "get", "events", "--field-selector=type=Warning", "--sort-by=.metadata.creationTimestamp",
         f"--output=jsonpath={_EVENTS}",

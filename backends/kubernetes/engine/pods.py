@@ -1,4 +1,4 @@
-"""The pods of a run, as `kubectl get pods --output=json` lists them. Packed into jobctl; Python 3.8."""
+"""Parse a run's pods from the output of `kubectl get pods --output=json`. Packed into jobctl; Python 3.8."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ STUCK = ("ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateCon
 
 
 class Pod(NamedTuple):
-    """One pod of a run. exit: exit code of the ranks' container; waits: why it does not start; init: init containers
-    that failed; gone_at: its deletion time, when it must have ended.
+    """One pod of a run. exit: exit code of the ranks' container; waits: why it is not starting; init: init containers
+    that failed; gone_at: time by which a deleted pod must have ended.
     """
 
     node: int
@@ -28,14 +28,14 @@ class Pod(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """Why a pod does not start. is_stuck: whether somebody must change something first"""
+    """Why a pod is not starting. is_stuck: whether someone must change something first"""
 
     text: str = ""
     is_stuck: bool = False
 
 
 def pods_of(text: str) -> list[Pod]:
-    """Return the pods in a list of kubectl, newest last."""
+    """Return the pods in kubectl's output, newest last."""
     try:
         items = json.loads(text)["items"]
     except (ValueError, KeyError):
@@ -49,7 +49,9 @@ def running(pods: list[Pod]) -> list[Pod]:
 
 
 def why_waiting(item: Any) -> Waiting:
-    """Return why a pod of kubectl's JSON does not start: no node for it, an init container, or one of the others."""
+    """Return why a pod in kubectl's JSON is not starting: it has no node, or one of its (init) containers cannot
+    start.
+    """
     status = item.get("status", {})
     for condition in status.get("conditions", ()):
         if condition.get("reason") == "Unschedulable":

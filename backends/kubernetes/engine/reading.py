@@ -1,4 +1,4 @@
-"""Read the storage of the runs and the logs of their pods. Packed into jobctl; Python 3.8."""
+"""Read the runs' storage and their pods' logs. Packed into jobctl; Python 3.8."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from .pods import Pod
 from .storage_pod import StoragePods
 
 JOIN = ("python3", "-I", "-S", "/jobc/files/start.py")  # in a pod: becomes `jobctl join`
-NOT_THERE = 3  # in place of an exit code: the storage does not have the file
-NEWS_S = 60  # how soon a pod must start from which status reads how a run ended
-LOOK_S = 2  # interval between two checks for new pods while logs are followed
+NOT_THERE = 3  # exit code if the file is not on the storage
+NEWS_S = 60  # time limit for starting the pod through which status reads how a run ended
+LOOK_S = 2  # interval between checks for new pods while following logs
 _CODES = (  # for bash in a pod: the run folder is its argument
     'cd -- "$1/exit/$(ls -- "$1/artifact" | sort -n | tail -n 1)" && grep -hxE "[0-9]{1,3}" -- node_*'
 )
@@ -33,7 +33,7 @@ _PREFIX = re.compile(rb"^\[pod/[^]]*-([0-9]+)-[^-]*/node\] ")
 
 
 class ReadingEngine(ObservingEngine):
-    """Reads a run in its pods, or through a pod beside the job if none of them runs."""
+    """Reads a run in its pods or, if none of them is running, through an extra pod."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
@@ -45,7 +45,7 @@ class ReadingEngine(ObservingEngine):
         return seconds if isinstance(seconds, int) else 600
 
     def _own_cluster(self, record: Record | None = None) -> Cluster:
-        """Return the objects that this artifact creates, in the cluster of a run or in the one to submit to.
+        """Return the Cluster of the objects that this artifact creates, for an existing run or for a new one.
 
         Raises Failure.
         """
@@ -58,7 +58,7 @@ class ReadingEngine(ObservingEngine):
     # ---- the storage of the runs
 
     def remove_stored(self, run: Run) -> bool:
-        """Remove the run from the pods' storage, through a pod beside the job."""
+        """Remove the run from the pods' storage, through an extra pod."""
         record = newest_record(run)
         if record is not None and self.job.settings.get("storage") != "node":
             words = self._bucket_words(run, "remove") or ["rm", "-rf", "--", self.storage_of(run)]
@@ -77,8 +77,8 @@ class ReadingEngine(ObservingEngine):
         self._storage.close()
 
     def fetch(self, what: str, runs: Sequence[Run]) -> None:
-        """With `news`, read how a run ended whose object went before anybody looked: from its storage, if all nodes of
-        its last attempt have left their exit code there. Through a pod, if that starts soon.
+        """With `news`, read how a run ended if its object was deleted before anyone looked. The exit codes are read
+        through an extra pod, if one starts in time, and only if every node of the last attempt has recorded one.
         """
         super().fetch(what, runs)
         for run in runs if what == "news" and self.job.settings.get("storage") == "shared" else ():
@@ -95,7 +95,9 @@ class ReadingEngine(ObservingEngine):
                 self.record_codes(run, codes)
 
     def _bucket_words(self, run: Run, *words: str) -> list[str]:
-        """Return the command with which a pod uses the bucket, as this machine may not; [] without a bucket."""
+        """Return the command with which a pod accesses the bucket, because this machine may have no access; [] without
+        a bucket.
+        """
         if self.job.settings.get("storage") != "object":
             return []
         return ["env", f"JOBC_RUN_ID={run.id}", *JOIN, "bucket", *words]
@@ -103,7 +105,7 @@ class ReadingEngine(ObservingEngine):
     # ---- logs
 
     def print_logs(self, run: Run, request: LogRequest) -> int:
-        """Print the log of a node or a rank or, with follow and no rank, the output of the pods."""
+        """Print a node's or rank's log or, with follow and no rank, the pods' output."""
         record = newest_record(run)
         if record is None:
             raise Failure(f"run {run.id} was never submitted to a cluster", "start a run with jobctl submit")
@@ -116,7 +118,7 @@ class ReadingEngine(ObservingEngine):
         node = request.node or 0 if request.rank is None else request.rank // (procs if isinstance(procs, int) else 1)
         file = f"logs/{request.name or 'node_00.log'}"
         if request.follow and self.seen(run).state == LIVE:
-            self._print_file(record, file, node, request)  # fails when the pod it reads through ends
+            self._print_file(record, file, node, request)  # fails when the pod through which it reads ends
             print(self.state_now(run).text)
             return 0
         code = self._print_file(record, file, node, request._replace(follow=False))
@@ -130,7 +132,7 @@ class ReadingEngine(ObservingEngine):
         return code
 
     def _follow_pods(self, record: Record, request: LogRequest) -> None:
-        """Print the output of the pods until the run has ended, including new pods of a restarted Job."""
+        """Print the pods' output until the run has ended, including new pods after a restart."""
         cluster, run, followed = self.cluster(record), record.run, LineMerger()
         tail = -1 if request.tail is None else request.tail
         names: set[str] = set()
@@ -160,8 +162,8 @@ class ReadingEngine(ObservingEngine):
     def _print_file(self, record: Record, file: str, node: int, request: LogRequest) -> int:
         """Print a file of the run and return an exit code, NOT_THERE if the file does not exist.
 
-        Read it from a running pod (with follow, until the run ends); otherwise from the storage through a new pod, or,
-        where runs are deleted with their pods, print the pod's log.
+        The file is read from a running pod (with follow, until the run ends), otherwise from the storage through a new
+        pod. If runs are deleted with their pods, print the pod's log instead.
         """
         cluster, storage, pods = self.cluster(record), self.job.settings.get("storage"), self.pods(record)
         running = [pod for pod in pods if pod.phase == "Running" and (storage == "shared" or pod.node == node)]
@@ -188,7 +190,7 @@ class ReadingEngine(ObservingEngine):
         return NOT_THERE if stream(words, errors="dropped") else 0
 
     def _missing_or_refused(self, cluster: Cluster, pod: str, path: str) -> int:
-        """Return NOT_THERE if a pod's storage has no such file. Raises Failure if the server refuses the question."""
+        """Return NOT_THERE if a pod's storage has no such file. Raises Failure if the server refuses to check."""
         answer = cluster.k("exec", pod, "--container=node", "--", "test", "-f", path)
         if "forbidden" in answer.errors.lower():
             raise Failure(f"cannot read the storage through pod {pod}: {one_line(answer.errors.strip())}")
@@ -201,7 +203,7 @@ def _shorter_prefix(line: bytes) -> bytes:
 
 
 def _why_none_has_started(pods: list[Pod]) -> str:
-    """Return what the first pod waits for; "" if a pod has started, or if it is not known."""
+    """Return what the first pod is waiting for; "" if a pod has started, or if the reason is unknown."""
     if any(pod.phase != "Pending" for pod in pods):
         return ""
     return next((f"node {pod.node}: {pod.waits}" for pod in pods if pod.waits), "")

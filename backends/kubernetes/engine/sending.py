@@ -1,7 +1,7 @@
-"""Create the objects of an artifact in a cluster, or ask the cluster whether it accepts them. Packed into jobctl.
+"""Create an artifact's objects in a cluster, or ask the cluster whether it accepts them. Packed into jobctl.
 
-In   a Cluster; the artifact with job.yaml; a Purpose: what the pods are to do
-Out  the uid of the created object, to which its companions belong; or Failure. What existed before is never deleted.
+In:  a Cluster; the artifact with job.yaml; a Purpose: what the pods will do.
+Out: the uid of the created object, which owns its companions; or Failure. Existing objects are never deleted.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from ....runtime.system.command_line import print_failure
 from ....runtime.system.failure import Failure
 from .cluster import RUNTIME, TRIES, Cluster, Identity, is_gone, live_failure
 
-MOST_CODE_BYTES = 600 << 10  # packed: a ConfigMap holds 1 MiB, in base64
-MOST_REASON = 600  # characters of what the server answers
+MOST_CODE_BYTES = 600 << 10  # after packing: a ConfigMap may contain 1 MiB, in base64
+MOST_REASON = 600  # most characters of the server's reply
 TRAIN_JOB = "TrainJob"
 KINDS = {"job": "Job", "jobset": "JobSet", "trainjob": TRAIN_JOB}
 TRAINER_API = "trainer.kubeflow.org/v1alpha1"
@@ -36,10 +36,10 @@ UID = "--output=jsonpath={.metadata.uid}"
 
 
 class Purpose(NamedTuple):
-    """Task of the pods. payload: train, smoke, preflight or shell
+    """Task for the pods. payload: train, smoke, preflight or shell.
 
-    suffix: is appended to every name; fork_of: ID of the run with whose checkpoint the new one begins
-    code: packed copy of the user's code, which is sent along; None = none
+    suffix: appended to every name; fork_of: ID of the run from whose checkpoint the new run starts.
+    code: packed copy of the user's code, which is sent to the pods; None = no copy.
     """
 
     payload: str
@@ -50,16 +50,16 @@ class Purpose(NamedTuple):
 
 
 class Sender:
-    """Creates the objects of an artifact."""
+    """Creates an artifact's objects."""
 
     def __init__(self, cluster: Cluster, artifact: Path) -> None:
         self.cluster, self.artifact = cluster, artifact
         self._has_train_job = cluster.target.kind.startswith("trainjob.")
         self._kind = KINDS[cluster.target.kind.partition(".")[0]]
-        self.may_be_there = False  # after a failure: whether the cluster may have the job
+        self.may_be_there = False  # after a failure: whether the job may exist in the cluster
 
     def require_accepted(self, purpose: Purpose) -> None:
-        """Raise Failure if the cluster would refuse the objects: before anything is deleted for them or created."""
+        """Raise Failure if the cluster would refuse the objects. Called before anything is deleted or created."""
         if why := self.why_refused(purpose):
             title = f"the cluster rejects the job in {self.cluster.target}: {shortened(why)}"
             raise Failure(title, "jobctl preflight --queue-only tries again")
@@ -67,7 +67,7 @@ class Sender:
     def why_refused(self, purpose: Purpose) -> str:
         """Return why the cluster would refuse the objects; "" if it accepts them.
 
-        They have names of their own in this question: the existing ones would be in the way.
+        The dry run uses different names, so that existing objects do not conflict.
         """
         try:
             suffix = f"-dry{os.urandom(2).hex()}"
@@ -79,7 +79,7 @@ class Sender:
         train_job, others = documents(manifests, TRAIN_JOB)
         runtime, _ = documents(manifests, RUNTIME)
         try:
-            # no dry run of the runtime: the TrainJob would be refused without it
+            # the runtime is really created, because the TrainJob would be refused without it
             return (
                 self.create_all(others, "--dry-run=server")
                 or self.create_all(runtime)
@@ -91,7 +91,7 @@ class Sender:
 
     @contextlib.contextmanager
     def created(self, purpose: Purpose) -> Iterator[str]:
-        """Create the objects for a trial, and delete them if the block raises. Yields the uid. Raises Failure."""
+        """Create the objects for a trial and yield the uid. Deletes the objects if the block raises. Raises Failure."""
         uid = self.create(purpose)
         try:
             yield uid
@@ -101,10 +101,10 @@ class Sender:
             raise
 
     def create(self, purpose: Purpose, remember: Callable[[str], None] = lambda uid: None) -> str:
-        """Create the job's object, which fails if there is one of its name, then its companions. Return the uid.
+        """Create the job's object, which fails if its name is taken, then its companions. Return the uid.
 
-        remember: called with the uid as soon as it is known. Raises Failure, after removing what this call created;
-        may_be_there is True if the cluster may still have the job.
+        remember: called with the uid as soon as it is known. Raises Failure after removing what this call created;
+        may_be_there is True if the job may still exist in the cluster.
         """
         main, companions = documents(self.manifests(purpose), self._kind)
         runtimes: list[Identity] = []
@@ -159,9 +159,8 @@ class Sender:
         return Identity(TRAINER_API, RUNTIME, name, answer.text.strip())
 
     def _own_runtime(self, runtime: Identity, owner: Identity) -> None:
-        """Let the runtime be deleted with its TrainJob. Raises Failure if another submit has deleted it as a leftover.
-
-        The server refuses the uid of another runtime with its name.
+        """Make the TrainJob own its runtime, so that both are deleted together. Raises Failure if another submit has
+        deleted the runtime as a leftover. The server refuses another runtime's uid.
         """
         patch = json.dumps({"metadata": {"uid": runtime.uid, "ownerReferences": [_reference(owner)]}})
         words = ("patch", "trainingruntime.trainer.kubeflow.org", runtime.name, "--type=merge", f"--patch={patch}")
@@ -174,7 +173,7 @@ class Sender:
             print(f"warning: {warning}", file=sys.stderr)
 
     def _take_back(self, created: list[Identity]) -> None:
-        """Delete what this call has created."""
+        """Delete the objects that were just created."""
         try:
             for each in created:
                 self.cluster.remove(each)
@@ -183,7 +182,7 @@ class Sender:
             print_failure(failure)
 
     def manifests(self, purpose: Purpose) -> str:
-        """Return the manifests of this artifact for a purpose. Raises Failure."""
+        """Return this artifact's manifests for a purpose. Raises Failure."""
         file = self.artifact / "job.yaml"
         try:
             text = file.read_text(encoding="utf-8")
@@ -200,10 +199,11 @@ class Sender:
         return _code_map(name, purpose.code) + text
 
     def _create_train_job(self, manifest: str, *words: str) -> str:
-        """Create the TrainJob and return why it is refused.
+        """Create the TrainJob, and return why it was refused.
 
-        A webhook refuses it, also in a dry run, until it has seen its runtime, some moments after that was created.
-        Source Kubeflow Trainer 2, pkg/runtime/core/trainingruntime.go: ValidateObjects
+        A webhook refuses a TrainJob, even in a dry run, until the webhook has seen the new runtime, which takes a
+        moment.
+        Source: Kubeflow Trainer 2, pkg/runtime/core/trainingruntime.go: ValidateObjects.
         """
         for _ in range(TRIES):
             why = self.create_all(manifest, *words)
@@ -213,7 +213,7 @@ class Sender:
         return why
 
     def create_all(self, manifests: str, *words: str) -> str:
-        """Create the objects and return what kubectl reports against them."""
+        """Create the objects, and return kubectl's error."""
         answer = self.cluster.k("create", *words, "--filename=-", text=manifests)
         return (_reason(answer) or f"kubectl exited with {answer.code}") if answer.code else ""
 
@@ -229,12 +229,14 @@ def with_owner(manifests: str, owner: Identity) -> str:
 
 
 def shortened(why: str) -> str:
-    """Return the end of what the server answers, where the reason is."""
+    """Return the end of the server's reply, which contains the reason."""
     return why[-MOST_REASON:]
 
 
 def documents(manifests: str, kind: str) -> tuple[str, str]:
-    """Return the manifests of that kind, and all others. No line of a ConfigMap's text is ---: they are indented."""
+    """Return the manifests of that kind, and all others. No line of a ConfigMap's text is `---`, because text is
+    indented.
+    """
     chosen: list[str] = []
     others: list[str] = []
     for text in re.split(r"^---\n", manifests, flags=re.MULTILINE):
@@ -244,7 +246,7 @@ def documents(manifests: str, kind: str) -> tuple[str, str]:
 
 
 def pack_code(run: Path) -> None:
-    """Pack RUN/code into RUN/code.tar.gz: the same files give the same bytes. Raises Failure."""
+    """Pack RUN/code into RUN/code.tar.gz deterministically. Raises Failure."""
     packed = io.BytesIO()
     try:
         with gzip.GzipFile("", "wb", 9, packed, 0) as file:
@@ -263,7 +265,7 @@ def pack_code(run: Path) -> None:
 
 
 def packed_code(run: Path) -> bytes:
-    """Return what pack_code() wrote. Raises Failure."""
+    """Return the archive that pack_code() wrote. Raises Failure."""
     try:
         return (run / "code.tar.gz").read_bytes()
     except OSError as error:
@@ -290,13 +292,13 @@ def _code_map(name: str, code: bytes) -> str:
 
 
 def _variables(purpose: Purpose) -> str:
-    """Return the variables of a purpose, as the replacement of the line that they precede."""
+    """Return a purpose's variables, as a replacement for the line before which they are inserted."""
     values = {"PAYLOAD": purpose.payload, "RUN_ID": purpose.run_id, "FORK_OF": purpose.fork_of}
     return "".join(rf'\g<1>{{name: JOBC_{name}, value: "{value}"}}' for name, value in values.items() if value)
 
 
 def _owner() -> str:
-    """Return USER@HOST, without characters that YAML or the API would not take."""
+    """Return USER@HOST, without characters that YAML or the API would reject."""
     return re.sub("[^A-Za-z0-9@._-]", "", f"{os.environ.get('USER') or os.getuid()}@{os.uname().nodename}")
 
 

@@ -1,7 +1,7 @@
-"""Pods beside the job, through which this machine sees the storage of the runs. Packed into jobctl; Python 3.8.
+"""Start extra pods through which this machine accesses the runs' storage. Packed into jobctl; Python 3.8.
 
-In   a Cluster; the artifact, whose job.json has a pod with the image and the mounts of the job
-Out  a pod in each of the clusters, until close(); Failure if it does not start
+In:  a Cluster; the artifact, whose job.json contains a pod with the job's image and mounts.
+Out: a pod in each cluster, until close(); Failure if the pod does not start.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .pods import why_waiting
 from .sending import UID, Purpose, Sender, documents, with_owner
 
 QUIET_S = 5  # a pod that has not started after this time is reported
-LABEL = "jobc/shell"  # of the pods; its value is the job's object
-# after an hour, if the program that created the pod was killed, or when its node was lost
+LABEL = "jobc/shell"  # label of the pods; its value is the name of the job's object
+# a pod ends after an hour, if the program that created it was killed, or when its node is lost
 HAS_ENDED = tuple(f'?(@.status.phase=="{phase}")' for phase in ("Succeeded", "Failed"))
-MOST_NAME = 63  # characters of a pod's name, which is also a label of its ConfigMap
+MOST_NAME = 63  # most characters of a pod's name, which is also a label of its ConfigMap
 
 
 class StoragePods:
-    """One pod in each context and namespace, created when it is first needed. A context manager that deletes them."""
+    """One pod per context and namespace, created when it is first needed. As a context manager, deletes the pods."""
 
     def __init__(self, job: Job, start_timeout_s: int) -> None:
         self.job, self.start_timeout_s = job, start_timeout_s
@@ -46,18 +46,18 @@ class StoragePods:
         self.close()
 
     def close(self) -> None:
-        """Delete the pods, and do not wait until they are gone."""
+        """Delete the pods without waiting until they are gone."""
         created, self._created, self._names = self._created, [], {}
         for cluster, pod in created:
             with contextlib.suppress(Failure):
                 cluster.remove(pod)
 
     def command(self, cluster: Cluster, *words: str) -> list[str]:
-        """Return the words that run a command in the pod. Raises Failure if the pod does not start."""
+        """Return the kubectl command that runs a command in the pod. Raises Failure if the pod does not start."""
         return cluster.command("exec", self.pod(cluster), "--container=node", "--", *words)
 
     def pod(self, cluster: Cluster) -> str:
-        """Return the name of the pod, which runs. cluster: what the artifact creates, in the cluster of a run
+        """Return the name of the running pod. cluster: the artifact's objects, in a run's cluster.
 
         Raises Failure.
         """
@@ -73,7 +73,7 @@ class StoragePods:
         return name
 
     def _create(self, cluster: Cluster) -> str:
-        """Create the pod and the ConfigMap that it mounts, which is deleted with it. Both have a name of their own."""
+        """Create the pod, and the ConfigMap that it mounts and owns. Pod and ConfigMap have a new name."""
         target = cluster.target
         for condition in HAS_ENDED:
             for ended in cluster.identities("pods", f"{LABEL}={target.object}", condition):
@@ -101,7 +101,7 @@ class StoragePods:
         return json.dumps(pod)
 
     def _started(self, cluster: Cluster, name: str) -> str:
-        """Return the name when the pod runs, and print what it waits for. Raises Failure."""
+        """Wait until the pod is running, print what it is waiting for, and return its name. Raises Failure."""
         hint = f"kubectl --namespace={cluster.target.namespace} describe pod {name}"
         said = ""
         for tick in range(self.start_timeout_s + 1):

@@ -1,7 +1,7 @@
-"""Run the pods of a job for another purpose: smoke or preflight. Packed into jobctl; Python 3.8.
+"""Run a job's pods for a different purpose: smoke or preflight. Packed into jobctl; Python 3.8.
 
-The pods have other names than those of the job. They end well whatever they find, so that Kubernetes deletes none with
-its output, and print the exit code of what they ran.
+The pods have different names than the job's own. These pods print the exit code of what they ran, and exit with 0 in
+any case, because Kubernetes could delete a failed pod and its output.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ....runtime.system.text import printable
 from .cluster import Cluster
 from .sending import Purpose, Sender
 
-LONGER_S = 300  # after backend.start_timeout, all pods must have ended
+LONGER_S = 300  # all pods must have ended this long after backend.start_timeout
 _PREFIX = re.compile(r"\[pod/\S*-([0-9]+)-[^-\s]*/node\] (.*)")
 _EXIT = "jobc: payload exit code: "
 
 
 class Trial(NamedTuple):
-    """Output of the pods. lines: node and line, sorted by node; is_good: whether no pod found a fault"""
+    """Output of the pods. lines: (node, line), sorted by node; is_good: whether all pods passed"""
 
     lines: list[tuple[int, str]]
     is_good: bool
@@ -52,7 +52,7 @@ def _wait(cluster: Cluster, suffix: str, most_s: int) -> None:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield node and line for each line of `kubectl logs --prefix`; a line without prefix is kubectl's."""
+    """Yield node and line for each line of `kubectl logs --prefix`; a line without a prefix is kubectl's own."""
     for line in text.split("\n"):
         match = _PREFIX.fullmatch(printable(line))
         if match and len(match.group(1)) < 10:

@@ -1,6 +1,6 @@
 """Checks that Kubernetes object names are valid, shared by several rules.
 
-Source: Kubernetes "Object names and IDs"
+Source: Kubernetes "Object names and IDs".
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def check_gpus_of_no_node(plan: LaunchPlan, options: KubernetesOptions) -> Itera
 
 
 def check_unseen_network_devices(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """JC4510: network devices that the pods do not get, because no resource requests them."""
+    """JC4510: network devices that the pods do not receive, because no resource requests them."""
     resource, key = options.network_resource, "backend.network_resource"
     if resource is not None and not is_resource(resource):
         because = "the value must be the name of a device plugin's resource and a count per pod"

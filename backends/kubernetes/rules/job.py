@@ -65,7 +65,7 @@ def check_early_deadline(plan: LaunchPlan, options: KubernetesOptions) -> Iterat
 
 
 def check_long_name(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """JC4501: a name that is too long for its pods."""
+    """JC4501: a job name that is too long for the names of its pods."""
     name = object_name(plan, Whole(digest(plan, options)))
     longest = longest_pod(name, options.flavor, plan.topology.nodes)
     if len(longest) > LONGEST:
@@ -76,8 +76,8 @@ def check_long_name(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Di
 
 
 def check_large_job(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """JC4507: a job too large for its ConfigMap, which holds launch.sh, job.json and jobctl. The job's own text appears
-    in launch.sh and several times in job.json.
+    """JC4507: a job too large for its ConfigMap, which contains launch.sh, job.json and jobctl. The job's own text
+    appears in launch.sh and several times in job.json.
     """
     program_size = len(packed(program_on_nodes(contents_of(plan), Path(__file__).parents[1])).text)
     own_size = len(json.dumps(without_neutral_fields(plan), ensure_ascii=False).encode())

@@ -15,7 +15,7 @@ from ._names import is_name
 
 
 def check_unusable_mount(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """JC4503: a mount that a pod cannot have."""
+    """JC4503: a mount that is impossible in a pod."""
     for i, mount in enumerate(plan.mounts):
         yield from _mounted(i, mount, plan.mounts)
 
@@ -56,7 +56,7 @@ def _mounted(i: int, mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[Diagno
 
 
 def check_runs_on_no_volume(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """JC4502: runs that are not on a volume shared by all pods. An error with storage.run=shared, else a warning."""
+    """JC4502: runs that are not on a volume shared by all pods: an error with storage.run=shared, else a warning."""
     if plan.run.storage == "object":
         return
     root = plan.run.root

@@ -15,7 +15,7 @@ SKY_S = 300  # timeout of a sky command, which may start its API server and quer
 
 
 class SkypilotClient(RecordEngine):
-    """The engine's queries to sky and to the bucket."""
+    """The part of the engine that queries sky and the bucket."""
 
     @property
     def is_in_bucket(self) -> bool:
@@ -35,8 +35,8 @@ class SkypilotClient(RecordEngine):
             raise Failure("sky was not found", hint)
 
     def status_of(self, cluster: str) -> str:
-        """Return UP, STOPPED or INIT; "" if the cluster does not exist. Refreshes the status first, because a cluster
-        may stop by itself.
+        """Return a cluster's status: UP, STOPPED or INIT; "" if the cluster does not exist. Refreshes the status first,
+        because a cluster may stop by itself.
         """
         table = self.sky_json("status", "--refresh", "--output", "json", cluster)
         return next((str(row.get("status", "")) for row in rows(table)), "").rpartition(".")[2]
@@ -46,7 +46,9 @@ class SkypilotClient(RecordEngine):
         return last_json(self.sky(*words))
 
     def depot(self, run: Run, *words: str) -> str:
-        """Run a depot.py verb on the runs' bucket and return its output; "" if it fails, as without credentials."""
+        """Run a depot.py verb on the runs' bucket and return its output; "" if the verb fails, for example without
+        credentials.
+        """
         command, environment = self.depot_words(run, *words)
         answer = self.ask(command, environment=environment)
         return "" if answer.code else answer.text

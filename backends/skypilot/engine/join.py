@@ -1,14 +1,14 @@
 """Run one node of a job on SkyPilot: find its attempt, start launch.sh, and exit with the worst node's exit code.
 
-Usage  jobctl join [train|smoke|preflight]   from `run` of task.sky.yaml; the default is JOBC_PAYLOAD
+Usage: jobctl join [train|smoke|preflight]   from `run` of task.sky.yaml; the default is JOBC_PAYLOAD
        jobctl join secret RUN NAME           save a secret for a shell on this node; its value is read from stdin
        jobctl join forget RUN                remove a run's saved secrets
-In     SKYPILOT_NODE_IPS, SKYPILOT_NODE_RANK, SKYPILOT_NUM_GPUS_PER_NODE, SKYPILOT_TASK_ID (the same after a recovery);
-       JOBC_RUN_ID, JOBC_ATTEMPT, JOBC_FORK_OF from jobctl submit, empty if the task was launched by hand
-Out    the last line that it prints, `jobc: node 0 exits with 75: …`, which jobctl status reads
-Exit   this node's exit code. With shared storage or a bucket, node 0 exits with the worst code of all nodes and the
+In:    SKYPILOT_NODE_IPS, SKYPILOT_NODE_RANK, SKYPILOT_NUM_GPUS_PER_NODE, SKYPILOT_TASK_ID (the same after a recovery);
+       JOBC_RUN_ID, JOBC_ATTEMPT, JOBC_FORK_OF from jobctl submit, empty if the task was launched by hand.
+Out:   the last line that it prints, `jobc: node 0 exits with 75: …`, which jobctl status reads.
+Exit:  this node's exit code. With shared storage or a bucket, node 0 exits with the worst code of all nodes and the
        others exit with 0, because SkyPilot kills all nodes as soon as one fails, and recovers a managed job if any node
-       exits with 69 or 75
+       exits with 69 or 75.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ....runtime.system.failure import Failure, Leave
 from .node import SkypilotNode
 from .run_at_attempt import RunAtAttempt
 
-KILLED = 143  # exit code if SIGTERM arrives before the ranks run. Not 75, which would recover a managed job
+KILLED = 143  # exit code if SIGTERM arrives before the ranks are running. Not 75, which would recover a managed job
 LOOK_S = 0.5  # pause between checks of whether the other nodes have ended
 MARGIN_S = 20  # time, beyond the grace period, for the other nodes to record their exit codes
 SETTLE_S = 3  # time for SkyPilot's processes on the other nodes to end as well
@@ -100,13 +100,13 @@ def launch(node: SkypilotNode, attempt: int) -> int:
     is_lost = node.is_in_bucket and node.payload == "train" and code > 128
     if is_lost and not RunAtAttempt(node.run, attempt).has_ended(node.rank):
         lost = "work since the last checkpoint in the bucket is lost"
-        raise Leave(PEER_LOST, f"node {node.rank}'s depot.py was killed, {lost}")  # and with it everything it started
+        raise Leave(PEER_LOST, f"node {node.rank}'s depot.py was killed, {lost}")  # and everything that it started
     return code
 
 
 def run_passing_sigterm(words: list[str], node: SkypilotNode) -> int:
-    """Run a program until it ends, and forward SIGTERM from sky cancel or a preemption to it. Its stderr goes to
-    stdout. Return its exit code; 128 + N after signal N.
+    """Run a program until it ends, and forward SIGTERM from sky cancel or a preemption to it. The program's stderr goes
+    to stdout. Return its exit code; 128 + N after signal N.
     """
     process: subprocess.Popen[bytes] | None = None
     is_pending = False
@@ -116,7 +116,7 @@ def run_passing_sigterm(words: list[str], node: SkypilotNode) -> int:
         if process is None:
             is_pending = True
         else:
-            with contextlib.suppress(ProcessLookupError):  # it has already ended
+            with contextlib.suppress(ProcessLookupError):  # the program has already ended
                 process.terminate()
 
     signal.signal(signal.SIGTERM, pass_on)
@@ -134,11 +134,11 @@ def run_passing_sigterm(words: list[str], node: SkypilotNode) -> int:
 def agree_on_end(node: SkypilotNode, attempt: int, code: int) -> tuple[int, int]:
     """Wait for the other nodes. Return how this node (on node 0, the run) ended, and the exit code of this process.
 
-    code: exit code of launch.sh
+    code: exit code of launch.sh.
     """
     if node.storage == "node":
         if code != DONE and node.rank > 0:
-            time.sleep(node.settings.grace_s)  # node 0 is saving, which cannot be observed from here
+            time.sleep(node.settings.grace_s)  # node 0 may be saving, which cannot be observed from here
         return code, code
     if node.settings.nodes == 1:
         return code, code
@@ -159,7 +159,7 @@ def code_of_all(node: SkypilotNode, attempt: int, code: int) -> int:
     until = time.monotonic() + uploads * node.settings.grace_s + MARGIN_S
     while (node.rank == 0 if code == DONE else time.monotonic() < until) and node.lacking_nodes(attempt) > 0:
         time.sleep(LOOK_S)
-    if code == DONE and node.rank == 0 and node.storage == "shared":  # a node may be starting its supervisor only now
+    if code == DONE and node.rank == 0 and node.storage == "shared":  # a node may still be starting its supervisor
         while RunAtAttempt(node.run, attempt).has_unseen_nodes(nodes) and time.monotonic() < until:
             time.sleep(LOOK_S)
         while node.lacking_nodes(attempt) > 0:

@@ -17,7 +17,9 @@ from ....runtime.system.failure import Failure
 
 
 class Launch(NamedTuple):
-    """Payload (train, smoke or preflight) that the nodes run, and its attempt. fork_of: ID of another run, or "" """
+    """The payload that the nodes run (train, smoke or preflight), and its attempt. fork_of: ID of another run, or
+    ""
+    """
 
     payload: str
     run: Run
@@ -45,18 +47,18 @@ def require_sent(settings: Mapping[str, Any]) -> None:
 
 
 def stage(launch: Launch) -> Path:
-    """Return the folder to send, with the artifact and the code. SkyPilot never removes what it sent earlier, so both
-    are in a folder named after the run.
+    """Return the folder to send, with the artifact and the code. SkyPilot never removes files that it sent earlier, so
+    both are in a folder named after the run.
     """
     run, sent = launch.run.path, launch.run.path / "sent"
     to = sent / launch.run_id
     artifact = sent / launch.artifact
-    if artifact.is_dir():  # from an earlier launch, which may have been killed
+    if artifact.is_dir():  # left by an earlier launch, which may have been killed
         remove_folder(artifact)
     _link(f"link the artifact to {to}", run / "artifact" / artifact.name, artifact)
     if (run / "code").is_dir() and not (to / "code").is_dir():
         _link(f"link the code to {to}", run / "code", to / "code")
-    (sent / ".skyignore").write_bytes(b"")  # else SkyPilot skips the files that a .gitignore in the code lists
+    (sent / ".skyignore").write_bytes(b"")  # otherwise, SkyPilot skips the files that a .gitignore in the code lists
     return sent
 
 
@@ -82,7 +84,7 @@ def launch_words(settings: Mapping[str, Any], launch: Launch) -> list[str]:
 
 
 def secret_words(settings: Mapping[str, Any]) -> list[str]:
-    """Return the options that pass this shell's secrets, whose values SkyPilot keeps out of its output."""
+    """Return the options that pass this shell's secrets; SkyPilot keeps their values out of its output."""
     return [word for name in settings.get("secrets", ()) for word in ("--secret", name)]
 
 

@@ -33,7 +33,7 @@ class SkypilotNode:
     """One node of the job.
 
     artifact: the folder that was sent; payload: train, smoke or preflight; environ: os.environ, with SkyPilot's
-    variables; the node's JOBC_ variables are added
+    variables; the node's JOBC_ variables are added.
     Raises StartFailure if SkyPilot does not provide the number of nodes and GPUs that the job was compiled for.
     """
 
@@ -76,7 +76,7 @@ class SkypilotNode:
     # ---- the attempt
 
     def join(self) -> int:
-        """Return the attempt, when all nodes have joined it and its files are in the run folder. Raises StartFailure,
+        """Return the attempt once all nodes have joined it and its files are in the run folder. Raises StartFailure,
         JoinFailure, Leave.
         """
         attempt_to(f"create the folder {self.run}", self.run.mkdir, parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ class SkypilotNode:
         return join_run(self.run, self.rank, self.settings.nodes, self.task_id, most, timeout_s, self._prepare)
 
     def _join_bucket(self) -> int:
-        """Join with a run folder on this node's disk, in addition to the run in the bucket."""
+        """Join with a run folder on this node's disk as well as in the bucket."""
         settings, environ = self.settings, self.environ
         environ.update(settings.store or {})
         environ.update(settings.tree["node"].get("env_aws") or {})
@@ -109,7 +109,7 @@ class SkypilotNode:
     def _join_own_disks(self) -> int:
         """Join without shared storage: jobctl submit sets the attempt, and the checkpoints are on node 0."""
         attempt = number(self.environ.get("JOBC_ATTEMPT", "")) or 0
-        if self.settings.nodes > 1 and not self.settings.rendezvous_port:  # node 0 cannot publish one
+        if self.settings.nodes > 1 and not self.settings.rendezvous_port:  # node 0 cannot publish a port
             self.environ["JOBC_HEAD_PORT"] = str(derived_port(self.task_id))
         self._copy_code()
         if self.rank == 0 or copy_of(self.run, attempt) is None:
@@ -141,7 +141,7 @@ class SkypilotNode:
         try:
             copy.rename(code)
         except OSError as error:
-            if not code.is_dir():  # else another node that shares this storage was first
+            if not code.is_dir():  # otherwise, another node that shares this storage was first
                 title = f"cannot move the code to {code}: {error.strerror}"
                 raise StartFailure(CRASHED, title, SPACE_HINT) from error
             remove_folder(copy)
@@ -156,7 +156,7 @@ class SkypilotNode:
         """Return how many nodes have not recorded an exit code in the attempt but may still do so."""
         if not self.is_in_bucket:
             return RunAtAttempt(self.run, attempt).lacking_nodes(self.settings.nodes)
-        os.makedirs(self.run / f"exit/{attempt}", exist_ok=True)  # to which depot.py downloads them
+        os.makedirs(self.run / f"exit/{attempt}", exist_ok=True)  # folder to which depot.py downloads them
         words = self.depot_words("lacking")
         done = subprocess.run(words, env=self.environ, stdout=subprocess.PIPE, check=False)
         return 0 if done.returncode else number(done.stdout.decode().strip()) or 0

@@ -53,13 +53,13 @@ def plain(line: str) -> str:
 
 
 def plain_bytes(prefix: str | None, line: bytes) -> bytes | None:
-    """Return the plain() form of a line if it begins with the prefix, else None."""
+    """Return a line as plain() does if it begins with the prefix, else None."""
     text = plain(line.decode(errors="surrogateescape"))
     return text.encode(errors="surrogateescape") if text.startswith(prefix or "") else None
 
 
 def check_line(line: bytes) -> bytes | None:
-    """Return a line that a check printed on a node, in its plain() form; None for any other line."""
+    """Return a line that a check printed on a node, as plain() does; None for any other line."""
     text = plain_bytes(None, line) or b""
     return text if _OF_NODE.match(text) and not _LAST_WORD.match(text.decode(errors="replace")) else None
 
@@ -77,7 +77,7 @@ def estimate(text: str) -> list[str]:
 def worst_of_nodes(lines: list[str]) -> int | None:
     """Return the job's exit code, read from its nodes' last lines; None if no node reports a failure."""
     last = {match.group(1): int(match.group(2)) for match in map(_LAST_WORD.match, lines) if match}
-    return worst_code([code for code in last.values() if code in PRIORITY and code])  # not 143: killed by SkyPilot
+    return worst_code([code for code in last.values() if code in PRIORITY and code])  # except 143: killed by SkyPilot
 
 
 def first_failure(lines: list[str], code: int) -> str:

@@ -27,7 +27,7 @@ def cluster_of(record: Record) -> str:
 
 
 def name_of(record: Record) -> str:
-    """Return a description of the job."""
+    """Return the recorded job's name for messages."""
     job_id = number(record.keys.get("id", ""))
     shown = "" if job_id is None else str(job_id)
     return f"managed job {shown}" if is_managed(record) else f"job {shown} of cluster {cluster_of(record)}"

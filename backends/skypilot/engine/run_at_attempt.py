@@ -10,7 +10,7 @@ from ....runtime.run_folder.run import Run, machine
 
 
 class RunAtAttempt(Run):
-    """A run, pinned to one attempt, even if that attempt's copy of the artifact is not in this folder."""
+    """A run pinned to one attempt, even if this folder does not contain that attempt's copy of the artifact."""
 
     def __init__(self, path: Path, attempt: int) -> None:
         super().__init__(path)
@@ -39,8 +39,8 @@ class RunAtAttempt(Run):
     def worst_exit(self, code: int, nodes: int) -> int:
         """Return the recorded exit code with the highest priority; DONE if all nodes are done.
 
-        code: exit code of the process that ran this node. It counts only if a node has recorded none, because a
-        signal may have hit it as it exited
+        code: exit code of the process that ran this node. This code counts only if a node has recorded none, because a
+        signal may have hit the process as it exited.
         """
         codes = {*self.exit_codes().values()}
         worst = next((wanted for wanted in PRIORITY if wanted in codes and wanted != DONE), DONE)

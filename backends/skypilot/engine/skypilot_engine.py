@@ -1,4 +1,4 @@
-"""SkyPilot for the artifact's verbs: queries sky about a run's job and cluster. Packed into jobctl.
+"""Run the artifact's verbs on SkyPilot, which is queried about a run's job and cluster. Packed into jobctl.
 
 RUN/state/job_ATTEMPT records the SkyPilot job: kind (managed or empty), cluster, id. Python 3.8.
 """
@@ -111,7 +111,9 @@ class SkypilotEngine(StartingSkypilot):
         return "the job is still in SkyPilot"
 
     def remove_stored(self, run: Run) -> bool:
-        """Remove the run from the bucket. A run on the nodes is deleted with the nodes, or kept on their storage."""
+        """Remove the run from the bucket. A run on the nodes' disks is deleted with the nodes; one on their storage is
+        kept.
+        """
         path = self.storage_of(run)
         if not self.is_in_bucket:
             if path.startswith("/") and not _is_same(path, run.path):
@@ -209,7 +211,7 @@ class SkypilotEngine(StartingSkypilot):
     no_end_hint = "jobctl stop --down deletes its machines"
 
     def stop_steps(self) -> list[tuple[str, int]]:
-        """SkyPilot takes several seconds to answer, and has only one way to end a job."""
+        """Return the steps of a stop: SkyPilot takes several seconds to respond, and can end a job in only one way."""
         return [("TERM", self.grace_s + 40), ("KILL", 60)]
 
     def mark_stopped(self, run: Run) -> None:
@@ -219,7 +221,7 @@ class SkypilotEngine(StartingSkypilot):
         super().mark_stopped(run)
 
     def _mark_for_nodes(self, record: Record) -> None:
-        """Write the stop mark in the bucket, on storage that is mounted here, or on the nodes."""
+        """Write the stop mark to the bucket, to storage mounted on this machine, or to the nodes."""
         run, path, settings = record.run, Path(self.storage_of(record.run)), self.job.settings
         if self.is_in_bucket:
             command, environment = self.depot_words(run, "stop")

@@ -37,7 +37,7 @@ TRIAL_S = 1  # pause between queries about whether a check has ended
 
 
 class StartingSkypilot(SkypilotClient, CheckingEngine):
-    """The part of the engine that starts things on the nodes."""
+    """The part of the engine that starts programs on the nodes."""
 
     points_at_a_time = None
     default_shell = "the newest run, whose cluster must be up"
@@ -58,10 +58,10 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         require_sent(self.job.settings)
 
     def require_startable(self, run: Run | None) -> None:
-        """Do nothing: begin() has checked this machine, and SkyPilot checks the rest."""
+        """Do nothing, because begin() has checked this machine, and SkyPilot checks the rest."""
 
     def sees_code(self, folder: Path, new: NewRun) -> bool:
-        return False  # the nodes have only what is sent from this machine
+        return False  # the nodes have only files sent from this machine
 
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
         """Send the attempt, and print how to follow it; with --wait, print its output until it ends."""
@@ -139,7 +139,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         """Run a payload on the nodes of the job's cluster, which is then kept for the job. Return 0 if all nodes exit
         with 0.
 
-        change: returns the text to print for an output line; None = print nothing
+        change: returns the text to print for an output line; None = print nothing.
         """
         with temporary_run(place, self) as new:
             if payload == "preflight" or self.job.settings.get("has_setup"):  # it looks for the program; setup reads it
@@ -152,7 +152,9 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         return DONE if state.exit_code == DONE else CRASHED
 
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
-        """Run the command on a node of the run's cluster. This shell's secrets are there only while it is running."""
+        """Run the command on a node of the run's cluster. This shell's secrets are on the node only while the command
+        is running.
+        """
         self.require_client()
         if self.job.settings.get("managed"):
             title = "the machines of a managed job cannot be reached from here"
@@ -176,7 +178,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
                 self.ask(ssh_words(cluster, node, self._on_node(record, node, _FORGET_SECRETS)))
 
     def _save_secret(self, record: Record, node: int, name: str) -> None:
-        """Save a secret for launch.sh. It is sent on stdin, so that it appears on no command line."""
+        """Save a secret for launch.sh. The secret is sent on stdin, so that it appears on no command line."""
         words = self._on_node(record, node, _SAVE_SECRET, name)
         answer = self.ask(ssh_words(cluster_of(record), node, words), text=os.environ[name])
         if answer.code:

@@ -3,5 +3,6 @@
     ./       check(plan, options)  keys of the job
     task/    check(task)           on the finished task, after all keys are merged
     last/    check(task)           only if there are no other errors
-Each was verified with SkyPilot 0.14.1: `sky.Task.from_yaml`, `validate()`, `sky launch --dryrun` and a real launch.
+Each rule was verified with SkyPilot 0.14.1: `sky.Task.from_yaml`, `validate()`, `sky launch --dryrun` and a real
+launch.
 """

@@ -1,4 +1,4 @@
-"""The hint for removing a value, shared by rules on the finished task; a job key or `backend.extra` may have set it."""
+"""The hint to remove a value that a job key or `backend.extra` has set, shared by rules on the finished task."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The requested GPU types and their number per node: JC4703, JC4704, JC4705.
 
-For clouds, the requests are compared with what is on offer (_shared/gpus.py). On Slurm, Kubernetes and ssh pools, the
-site owns the machines: the site names their GPUs, and `site.gpus` sets the number per node (JC2060). If that is unset,
-more GPUs than nodes usually have get a warning."""
+For clouds, the requests are compared with the machines on offer (_shared/gpus.py). On Slurm, Kubernetes and ssh pools,
+the site owns the machines: the site names their GPUs, and `site.gpus` sets the number per node (JC2060). If site.gpus
+is unset, a request for more GPUs than nodes usually have gets a warning."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RequestedGpu(NamedTuple):
 
 
 def requested_gpus(plan: LaunchPlan, options: SkypilotOptions) -> list[RequestedGpu]:
-    """Return each requested type once per cloud, clouds before on-premises sites."""
+    """Return each requested type once per cloud, with clouds before on-premises sites."""
     return sorted(dict.fromkeys(_typed(plan, options)), key=lambda request: request.is_site)
 
 
@@ -133,7 +133,7 @@ def check_unusual_gpus(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[D
 def check_gpus_not_sold(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4705: a GPU count or type that none of the cloud's machines have.
 
-    A warning, because clouds' offers change.
+    The finding is a warning, because clouds change their offers.
     """
     count = plan.topology.gpus
     if not count or options.instance_type is not None:

@@ -27,7 +27,7 @@ def check_misnamed_image(plan: LaunchPlan, options: SkypilotOptions) -> Iterator
 
 
 def check_image_without_pyxis(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4711: an image on Slurm needs Pyxis; a note if backend.pyxis is unset."""
+    """JC4711: an image on Slurm without Pyxis; a note if backend.pyxis is unset."""
     if plan.container.image is None or cloud(plan, options) != "slurm" or options.pyxis:
         return
     without = "image=null container=none python=venv"
@@ -41,7 +41,7 @@ def check_image_without_pyxis(plan: LaunchPlan, options: SkypilotOptions) -> Ite
 
 
 def check_machine_image_beside_container(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4725: a machine image together with a container image, or on infrastructure that boots no machines."""
+    """JC4725: a machine image together with a container image, or on infrastructure that does not boot machines."""
     entries = [(f"backend.{n}", entry) for n in ("any_of", "ordered") for entry in getattr(options, n)]
     images = [("backend.image_id", options.image_id, options.cloud)]
     images += [(key, entry.image_id, cloud_of(entry.infra or options.infra)) for key, entry in entries]

@@ -1,4 +1,4 @@
-"""`backend.infra` and what a site has: JC4701, JC4702, JC4712, JC4717, JC4719, JC4721."""
+"""`backend.infra` and the site's facts: JC4701, JC4702, JC4712, JC4717, JC4719, JC4721."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Run a batch job's tasks, and decide at the end whether Slurm starts the job again. Called by job.sbatch; Python 3.8.
+"""Run a batch job's tasks and then decide whether Slurm should restart the job. Called by job.sbatch; Python 3.8.
 
-Usage  jobctl batch [RUN_DIR [ATTEMPT [here]]] -- srun OPTION… bash launch.sh
-       without RUN_DIR (sbatch by hand), it creates the run; here: in the user's allocation, which is never requeued
-Out    RUN/artifact/ATTEMPT, a link when Slurm restarts the job; RUN/state/job_ATTEMPT; the nodes' worst exit code
-Source Slurm manual pages sbatch, srun, scancel, scontrol; 22.05 to 25.11
+Usage: jobctl batch [RUN_DIR [ATTEMPT [here]]] -- srun OPTION… bash launch.sh
+       Without RUN_DIR (sbatch by hand), it creates the run. here: in the user's allocation, which is never requeued
+Out:   RUN/artifact/ATTEMPT, a link when Slurm restarts the job; RUN/state/job_ATTEMPT; the nodes' worst exit code.
+Source: Slurm manual pages sbatch, srun, scancel, scontrol; 22.05 to 25.11.
 """
 
 from __future__ import annotations
@@ -108,19 +108,21 @@ class Batch:
         return self._leave(code, MEANING[code])
 
     def _name_log(self) -> None:
-        """Link the log under the name in backend.output. With --here there is none: the output is on the terminal."""
+        """Link the log under the name in backend.output. With --here, there is no log, because the output is on the
+        terminal.
+        """
         pattern = self.place.settings.get("output")
         log = self.run.path / f"logs/slurm-{self.job_id}.log"
         if pattern and not self.is_here and (why := link_log(log, pattern, self.place.project, os.environ)):
             print(f"warning: {why}", file=sys.stderr)
 
     def _why_not(self) -> tuple[int, str] | None:
-        """Return exit code and reason if the job must not run. Slurm restarts a job after a preemption or a lost node
-        without checking any of these limits.
+        """Return the exit code and the reason if the job must not run. Slurm restarts a job after a preemption or a
+        lost node without checking any of these limits.
         """
         if self.run.is_stopped:
             return DONE, "stopped by jobctl stop before it started"
-        # since 24.05, Slurm also requeues a job that ends well in a preemption's GraceTime
+        # since 24.05, Slurm also requeues a job that exits with 0 during a preemption's GraceTime
         last = read_keys(self.run.path / f"state/job_{self.attempt - 1}")
         if self.restarts > 0 and number(last.get("exit", "")) == DONE:
             return DONE, "finished before Slurm started it again"
@@ -153,8 +155,8 @@ class Batch:
     # ---- the tasks
 
     def _blind_nodes(self, environ: Mapping[str, str]) -> dict[int, str]:
-        """Return number -> host for the nodes that cannot read the run folder. They could not report this there, and
-        the other nodes would wait for them.
+        """Return number -> host for the nodes that cannot read the run folder. Such nodes could not report this in the
+        run folder, and the other nodes would wait for them.
         """
         nodes = self.place.job.nodes
         layout = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1", "--mpi=none"]
@@ -173,8 +175,8 @@ class Batch:
     def _run_tasks(self, words: list[str], environ: Mapping[str, str]) -> int:
         """Run srun and return its exit status; forward signals to the tasks.
 
-        srun waits for every task, even on a lost node, until Slurm considers that node down. So srun is ended once a
-        node has failed long enough ago for all live nodes to have ended. (srun --wait counts from the end of any task,
+        srun waits for every task, even on a lost node, until Slurm considers that node down. So once a node has failed,
+        and the live nodes have had enough time to end, srun is ended. (srun --wait counts from the end of any task,
         even a successful one while rank 0 is still saving.)
         """
         try:
@@ -186,7 +188,7 @@ class Batch:
         failed_at: float | None = None
         while srun.poll() is None:
             self._receive_signals(LOOK_S)
-            if not first.exists():  # or no longer exists, because the ranks restart in place
+            if not first.exists():  # or the failure no longer exists, because the ranks restart in place
                 failed_at = None
                 continue
             failed_at = time.monotonic() if failed_at is None else failed_at
@@ -198,7 +200,7 @@ class Batch:
     def _receive_signals(self, timeout_s: float) -> None:
         """Wait for signals, and handle those that have arrived.
 
-        srun answers SIGTERM by killing the tasks; `scancel --signal` signals only the tasks, not this program.
+        On SIGTERM, srun would kill the tasks; `scancel --signal` signals only the tasks, not this program.
         """
         for arrived in self._signals.wait(timeout_s)[0]:
             if arrived == signal.SIGUSR2:
@@ -278,8 +280,8 @@ def blind_nodes(text: str) -> dict[int, str]:
 def worst_exit(run: Run, status: int, nodes: int) -> int:
     """Return the worst exit code that the nodes have recorded.
 
-    status: srun's exit status. It counts only if a node has recorded nothing, because a signal may have hit an exiting
-    node
+    status: srun's exit status. This status counts only if a node has recorded nothing, because a signal may have hit
+    srun as a node exited.
     """
     code = worst_code([code for code in run.exit_codes().values() if code in PRIORITY]) or DONE
     return CRASHED if code == DONE and status and run.ended_nodes() < nodes else code

@@ -1,7 +1,7 @@
-"""Start all points of a sweep as one job array. Each point is a run of its own. Packed into jobctl; Python 3.8.
+"""Start all points of a sweep as one job array. Each point is a separate run. Packed into jobctl; Python 3.8.
 
-In   a new run of the sweep, whose job.sbatch is the array's
-Out  RUN/points/N, a link to the artifact in point N's run; a job array; or Failure, with nothing created
+In:  a new run of the sweep, whose job.sbatch starts the array.
+Out: RUN/points/N, a link to the artifact in point N's run; a job array; or Failure, with nothing created.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _STEP_ID = re.compile(r"[0-9]{1,18}[.][0-9]{1,18}")
 
 
 def full_job_id(environ: Mapping[str, str]) -> str:
-    """Return the job ID; ARRAY_ELEMENT in a job array, because an element's own ID may stand for the whole array."""
+    """Return the job ID, or ARRAY_ELEMENT in a job array, because an element's own ID may stand for the whole array."""
     job_id = environ.get("SLURM_ARRAY_JOB_ID") or environ.get("SLURM_JOB_ID", "")
     element = environ.get("SLURM_ARRAY_TASK_ID", "")
     return f"{job_id}_{element}" if element else job_id
@@ -46,7 +46,7 @@ def record_step(run: Path, attempt: str, environ: Mapping[str, str]) -> None:
 
 
 def step_id(run: Path, attempt: int) -> str:
-    """Return the recorded step; "" before it runs."""
+    """Return the recorded step; "" before the step is running."""
     keys = read_keys(run / "state/step")
     step = keys.get("step", "")
     return step if keys.get("attempt") == str(attempt) and _STEP_ID.fullmatch(step) else ""

@@ -1,8 +1,8 @@
 """Translate a task's Slurm variables into jobc's. Called by `jobctl node` and `jobctl container`; Python 3.8.
 
-In   an srun task's environment, including the variables that batch.py or trial.py set in it (they override Slurm's)
-Out  the node's JOBC_ variables; LOCAL_RANK with launcher=srun; RUN/state/step, for jobctl stop
-Source Slurm manual page srun, OUTPUT ENVIRONMENT VARIABLES; 22.05 to 25.11
+In:  an srun task's environment, including the variables that batch.py or trial.py set in it (they override Slurm's).
+Out: the node's JOBC_ variables; LOCAL_RANK with launcher=srun; RUN/state/step, for jobctl stop.
+Source: Slurm manual page srun, OUTPUT ENVIRONMENT VARIABLES; 22.05 to 25.11.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HOST_LIST = re.compile(r"([^][,]*)\[([^][,-]+)[^]]*\](.*)", re.DOTALL)
 def job_variables(environ: Mapping[str, str], artifact: Path, rank: str) -> dict[str, str]:
     """Return this task's variables; {} outside a Slurm step.
 
-    rank: ignored, because one command starts launch.sh on all nodes
+    rank: ignored, because the same command starts launch.sh on all nodes.
     Raises NodeFailure if Slurm has not distributed the tasks as the job requires.
     """
     if not environ.get("SLURM_NODEID") or not environ.get("SLURM_STEP_ID"):
@@ -40,7 +40,7 @@ def job_variables(environ: Mapping[str, str], artifact: Path, rank: str) -> dict
         "JOBC_RUN_ID": os.path.basename(folder),
         "JOBC_ATTEMPT": str(attempt or 0),
         "JOBC_JOB_ID": full_job_id(environ),
-        "JOBC_TIME_LIMIT_S": "0",  # Slurm enforces it
+        "JOBC_TIME_LIMIT_S": "0",  # Slurm enforces the limit
         "JOBC_NODE_RANK": environ["SLURM_NODEID"],
         "JOBC_NODE_NAME": environ.get("SLURMD_NODENAME", ""),
         "JOBC_NODE_LIST": nodes,
@@ -61,14 +61,17 @@ def job_variables(environ: Mapping[str, str], artifact: Path, rank: str) -> dict
 
 
 def first_host(nodes: str) -> str:
-    """Return the first host of a node list such as n[07-09,12],x1. (Containers lack scontrol, which would print it.)"""
+    """Return the first host in a node list such as n[07-09,12],x1. (scontrol could expand the list, but containers lack
+    it.)
+    """
     while match := _HOST_LIST.fullmatch(nodes):
         nodes = "".join(match.groups())
     return nodes.partition(",")[0]
 
 
 def require_tasks(wanted: str, present: str) -> None:
-    """Raise NodeFailure if the step's tasks per node are not those wanted. Values: as in SLURM_STEP_TASKS_PER_NODE
+    """Raise NodeFailure if the step does not have the wanted tasks per node. Both values are as in
+    SLURM_STEP_TASKS_PER_NODE.
 
     In the user's allocation (--here), srun places tasks wherever they fit, regardless of --ntasks-per-node.
     """

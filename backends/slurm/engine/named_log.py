@@ -1,8 +1,8 @@
-"""Link a job's log under the name that `backend.output` asks for. Packed into jobctl; Python 3.8.
+"""Link a job's log under the name that `backend.output` requests. Packed into jobctl; Python 3.8.
 
-In   a file name pattern of sbatch; the job's environment
-Out  a symlink to RUN/logs/slurm-JOB.log, where jobctl reads the log
-Source sbatch manual, filename pattern, 25.11
+In:  a file name pattern in sbatch's syntax; the job's environment.
+Out: a symlink to RUN/logs/slurm-JOB.log, where jobctl reads the log.
+Source: sbatch manual, filename pattern, 25.11.
 """
 
 from __future__ import annotations

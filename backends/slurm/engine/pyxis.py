@@ -1,8 +1,8 @@
-"""The srun options for a container that Pyxis creates on each node. Packed into jobctl; Python 3.8.
+"""Build the srun options for a container that Pyxis creates on each node. Packed into jobctl; Python 3.8.
 
-In   the job's container, mounts and secrets (job.json); the folders of the run and of the project
-Out  srun options; or Failure if Pyxis cannot mount a folder
-Source github.com/NVIDIA/pyxis 0.24, README and args.c
+In:  the job's container, mounts and secrets (job.json); the folders of the run and of the project.
+Out: srun options; or Failure if Pyxis cannot mount a folder.
+Source: github.com/NVIDIA/pyxis 0.24, README and args.c.
 """
 
 from __future__ import annotations

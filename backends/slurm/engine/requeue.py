@@ -1,8 +1,8 @@
 """Decide whether Slurm should restart a job, and requeue it without the nodes that do not respond. Packed into jobctl.
 
-In   scontrol's output about the job, its nodes and the configuration
-Out  the requeued job
-Source Slurm manual page scontrol, 22.05 to 25.11; _slurm_rpc_requeue in src/slurmctld/proc_req.c
+In:  scontrol's output about the job, its nodes and the configuration.
+Out: the requeued job.
+Source: Slurm manual page scontrol, 22.05 to 25.11; _slurm_rpc_requeue in src/slurmctld/proc_req.c.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from pathlib import Path
 from ....runtime.engines.engine import Engine
 from ....runtime.exit_codes import PEER_LOST, PREEMPTED
 
-ANSWER_S, MOST_ASKED = 10.0, 64  # timeout for a slurmd to accept a connection; nodes asked simultaneously
+ANSWER_S, MOST_ASKED = 10.0, 64  # timeout for a slurmd to accept a connection; number of nodes contacted simultaneously
 _NODE = re.compile(r"^NodeName=(\S+) .*?\bNodeAddr=(\S+)", re.MULTILINE)
 
 
 def next_start(shown: str, code: int, asked: str, restarts: int, most_restarts: int, is_stopped: bool) -> str:
-    """Return "queued" if Slurm has already requeued the job, "ask" if the job should be requeued, else "".
+    """Return "queued" if Slurm has already requeued the job, "ask" if it should be requeued, else "".
 
     A job is requeued near its time limit, in a preemption's GraceTime, and after a lost node; not after a manual
     scancel or jobctl stop.
-    shown: output of `scontrol show job`; code: the job's exit code; asked: "time" after the time limit's signal
+    shown: output of `scontrol show job`; code: the job's exit code; asked: "time" after the time limit's signal.
     """
     match = re.search("Restarts=([0-9]{1,18})", shown)
     if match and int(match[1]) > restarts:
@@ -39,7 +39,7 @@ def next_start(shown: str, code: int, asked: str, restarts: int, most_restarts: 
 
 
 def lost_nodes(engine: Engine, nodes: str) -> list[str]:
-    """Return the names of the nodes whose slurmd accepts no connection. nodes: as in SLURM_JOB_NODELIST"""
+    """Return the names of the nodes whose slurmd accepts no connections. nodes: as in SLURM_JOB_NODELIST"""
     port = slurmd_port(engine.ask(["scontrol", "show", "config"]).text)
     if port is None:
         return []
@@ -58,7 +58,7 @@ def node_addresses(shown: str) -> dict[str, str]:
 
 
 def silent_nodes(addresses: Mapping[str, str], port: int) -> list[str]:
-    """Return the names of the nodes that accept no connection."""
+    """Return the names of the nodes that accept no connections."""
     with ThreadPoolExecutor(MOST_ASKED) as pool:
         answers = {name: pool.submit(_answers, address, port) for name, address in addresses.items()}
     return [name for name, answer in answers.items() if not answer.result()]
@@ -77,9 +77,10 @@ def requeue(engine: Engine, folder: Path, job_id: str, nodes: str, lost: Sequenc
 
     Slurm would restart the job on the lost nodes, or wait until it considers them down (SlurmdTimeout, 300 s). So the
     lost nodes are removed from the job first, and excluded from the next start. Slurm never removes the
-    node that runs this program from the job. If that node is lost, Slurm itself requeues the job after SlurmdTimeout.
-    folder: becomes the working directory, where scontrol writes a script for interactive shells, which is removed
-    nodes: as in SLURM_JOB_NODELIST
+    node that runs this program from the job. If that node is lost, however, Slurm itself requeues the job after
+    SlurmdTimeout.
+    folder: becomes the working directory, where scontrol writes a script for interactive shells, which is removed.
+    nodes: as in SLURM_JOB_NODELIST.
     """
     excluded = ""
     if lost:
@@ -93,7 +94,7 @@ def requeue(engine: Engine, folder: Path, job_id: str, nodes: str, lost: Sequenc
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a requeue ends this job, which then has KillWait (30 s) to finish
     if engine.ask(["scontrol", "requeue", job_id]).code:
         return False
-    if lost:  # only a pending job accepts this; a job that requires the node waits for it
+    if lost:  # only a pending job accepts this; a job that requires the node then waits for it
         without = ",".join(filter(None, [excluded, *lost]))
         engine.ask(["scontrol", "update", f"jobid={job_id}", f"excnodelist={without}"])
     return True

@@ -1,7 +1,7 @@
-"""Slurm for the artifact's verbs: queues jobs, and queries squeue. Packed into jobctl; Python 3.8.
+"""Run the artifact's verbs on Slurm: queue jobs, and query squeue. Packed into jobctl; Python 3.8.
 
 job_records.py describes the files in the run folder.
-Source Slurm manual page squeue, JOB STATE CODES and JOB REASON CODES; 22.05 to 25.11
+Source: Slurm manual page squeue, JOB STATE CODES and JOB REASON CODES; 22.05 to 25.11.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class SlurmEngine(CheckingEngine):
         self._silent = self._ask(sorted(ids)) if ids else ""
 
     def _ask(self, ids: list[str]) -> str:
-        """Fill _known. Return why Slurm does not respond, or "" if it does."""
+        """Query squeue and fill _known. Return why Slurm does not respond, or "" if it does."""
         words = ["squeue", "--noheader", "--states=all", "--array", "--format=%i %T %r"]
         answer = self.ask([*words, f"--jobs={','.join(ids)}"], environment=self._environment)
         if answer.code and len(ids) > 1 and _is_unknown(answer.errors):
@@ -153,8 +153,8 @@ class SlurmEngine(CheckingEngine):
         return why
 
     def why_it_stays(self, run: Run) -> str:
-        """Return why the run cannot be removed: its job may still have processes; "" if Slurm reports that they have
-        ended.
+        """Return why the run cannot be removed, because its job may still have processes; "" if Slurm reports that they
+        have ended.
         """
         path = _job_file(run)
         if path is None or path.name != f"job_{run.attempt}":
@@ -186,7 +186,7 @@ class SlurmEngine(CheckingEngine):
             answer = self.ask(["scancel", job_id], environment=self._environment)
             if answer.code:
                 print(printable(answer.errors.strip()), file=sys.stderr)
-            forget_secrets(run.path)  # batch.py may not have reached it
+            forget_secrets(run.path)  # batch.py may not have recorded the step yet
         else:
             self.ask(["scancel", f"--signal={name}", job_id], environment=self._environment)
 
@@ -207,7 +207,7 @@ class SlurmEngine(CheckingEngine):
         parser.add_argument("--after", metavar="ID", action="append", default=[], type=parse_after, help=text)
 
     def begin(self, options: argparse.Namespace) -> int | None:
-        """Print the run of a job that was started with `sbatch job.sbatch` and that Slurm has since restarted."""
+        """If the job was started with `sbatch job.sbatch` and Slurm has restarted it since, print its run."""
         if options.how == "here" and not os.environ.get("SLURM_JOB_ID"):
             raise Failure("this shell is not in an allocation", "run salloc first, or omit --here", 2)
         require_client()
@@ -265,7 +265,7 @@ class SlurmEngine(CheckingEngine):
         if words:
             raise Failure(f"{words[0]} needs --point", "jobctl submit --help", 2)
         require_client()
-        from .job_array import start_array  # only in a sweep's jobctl
+        from .job_array import start_array  # packed only into a sweep's jobctl
 
         return start_array(sweep, self._queue, options)
 
@@ -304,7 +304,7 @@ class SlurmEngine(CheckingEngine):
 
     @contextlib.contextmanager
     def _trial(self, place: Place) -> Iterator[NewRun]:
-        """Create a temporary run where the nodes can access it, with the job's secrets."""
+        """Create a temporary run with the job's secrets, in a folder that the nodes can access."""
         require_client("srun")
         with temporary_run(place, self, place.runs()) as new:
             try:
@@ -380,7 +380,9 @@ def _valid_id(keys: dict[str, str]) -> str:
 
 
 def _asked_id(path: Path | None) -> str:
-    """Return a record's job ID; "" for an ended run in an allocation, which outlives the run."""
+    """Return a record's job ID; "" for an ended run in the user's allocation, because the allocation outlives the
+    run.
+    """
     if path is None:
         return ""
     keys = read_keys(path)

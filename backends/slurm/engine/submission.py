@@ -1,9 +1,8 @@
-"""Put jobs into Slurm's queue: sbatch with a clean environment, and readable reasons for rejected jobs. Packed into
-jobctl.
+"""Queue jobs with sbatch in a clean environment, and explain rejected jobs. Packed into jobctl.
 
-In   sbatch options; the output of sbatch, squeue, scontrol and sinfo
-Out  a job ID; or Failure, with no job left in the queue
-Source Slurm manual pages sbatch, squeue, scontrol, sinfo; 22.05 to 25.11
+In:  sbatch options; the output of sbatch, squeue, scontrol and sinfo.
+Out: a job ID; or Failure, with no job left in the queue.
+Source: Slurm manual pages sbatch, squeue, scontrol, sinfo; 22.05 to 25.11.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ def require_client(name: str = "sbatch") -> None:
 
 
 def parse_after(text: str) -> str:
-    """Return a value of --after in sbatch's syntax. A plain ID means that job must succeed. Raises Failure."""
+    """Return a value of --after in sbatch's syntax. A plain ID means that the job must succeed. Raises Failure."""
     value = f"afterok:{text.replace(',', ':')}" if re.match("[0-9]", text) else text
     if not _DEPENDENCY.fullmatch(value):
         hint = "valid kinds are afterok, afterany, afternotok and aftercorr"
@@ -62,13 +61,13 @@ def parse_after(text: str) -> str:
 def dependency_option(after: Sequence[str], given: str) -> list[str]:
     """Return the sbatch option that replaces the line in job.sbatch; [] without --after.
 
-    after: values of parse_after(); given: the value from queue.after in job.sbatch, or ""
+    after: values of parse_after(); given: the value from queue.after in job.sbatch, or "".
     """
     return [f"--dependency={','.join(filter(None, [given, *after]))}"] if after else []
 
 
 def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that a job gets."""
+    """Return the environment variables that Slurm stores for a job."""
     return {name: environ[name] for name in _KEPT if environ.get(name)}
 
 
@@ -82,7 +81,7 @@ class Queue:
     def queued(self, words: Sequence[str]) -> Iterator[str]:
         """Queue a job and yield its ID. Remove the job if it can never start, or if the caller fails. Raises Failure.
 
-        words: sbatch options, the script and its arguments
+        words: sbatch options, the script and its arguments.
         """
         job_id = self._sbatch(words)
         try:
@@ -107,7 +106,7 @@ class Queue:
         answer = self._ask_sbatch("--parsable", *words)
         if answer.code:
             raise refusal(f"{answer.text}{answer.errors}")
-        ids = re.findall("^[0-9]{1,18}", answer.text, re.MULTILINE)  # possibly among a site's warnings
+        ids = re.findall("^[0-9]{1,18}", answer.text, re.MULTILINE)  # possibly among a site's own warnings
         if not ids:
             hint = "squeue --me shows whether the job is queued"
             raise Failure(f"sbatch printed no job ID: {one_line(answer.text)}", hint)
@@ -142,7 +141,7 @@ class Queue:
 
 
 def seconds(text: str) -> int:
-    """Return a time limit in seconds, from D-HH:MM:SS or its trailing parts; 0 for any other text."""
+    """Convert a time limit, D-HH:MM:SS or its trailing parts, to seconds; 0 for any other text."""
     parts = re.split("[-:]", text)
     if len(parts) > 4 or not all(re.fullmatch("[0-9]{1,9}", part) for part in parts):
         return 0
@@ -151,7 +150,7 @@ def seconds(text: str) -> int:
 
 
 def refusal(printed: str) -> Failure:
-    """Return the Failure for a job that Slurm rejects. printed: output of sbatch, or why it can never start"""
+    """Return the Failure for a job that Slurm rejects. printed: sbatch's output, or why the job can never start"""
     prefix = re.compile("^sbatch: (error: )?(Batch job submission failed: )?")
     why = "; ".join(prefix.sub("", line) for line in printed.splitlines())
     hint = next(hint for part, hint in _HINTS if part in why.lower())

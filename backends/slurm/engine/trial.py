@@ -1,8 +1,8 @@
-"""Run launch.sh on nodes like the job's, in a new allocation or beside a live run. Packed into jobctl.
+"""Run launch.sh on the same kind of nodes as the job, in a new allocation or beside a live run. Packed into jobctl.
 
-In   job.sbatch with the job's options; the artifact's settings (cpus, pyxis)
-Out  the words and the environment of an srun command
-Source Slurm manual page srun; 22.05 to 25.11
+In:  job.sbatch with the job's options; the artifact's settings (cpus, pyxis).
+Out: the words and the environment of an srun command.
+Source: Slurm manual page srun; 22.05 to 25.11.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ....runtime.run_folder.run import Run
 from ....runtime.system.failure import Failure
 from .pyxis import container_options, secrets_root
 
-MINUTES = 10  # time limit of the allocation
+MINUTES = 10  # time limit of the new allocation
 _OF_THE_JOB_ALONE = re.compile(
     "--(array|time|signal|requeue|no-requeue|open-mode|dependency|ntasks-per-node|cpus-per-task)"
 )  # options that srun does not have, or that apply to the job's tasks
@@ -28,7 +28,7 @@ def words_on_nodes(
 ) -> list[str]:
     """Return an srun command that waits for an allocation and runs one launch.sh on each of its nodes.
 
-    options: further srun options, which override the job's; payload: launch.sh's payload, and its command
+    options: further srun options, which override the job's; payload: launch.sh's payload, and its command.
     Raises Failure.
     """
     artifact, cores = engine.job.artifact, engine.job.settings.get("cpus")
@@ -43,7 +43,8 @@ def words_on_nodes(
 def words_beside(
     engine: Engine, run: Run, project: Path, allocation: tuple[str, str], node: int, pty: Sequence[str]
 ) -> list[str]:
-    """Return an srun command that runs launch.sh, payload shell, on one of a live run's nodes; a command may follow.
+    """Return an srun command that runs launch.sh with the payload `shell` on one of a live run's nodes; a command may
+    follow.
 
     allocation: job ID and list of nodes, as squeue prints them. Raises Failure.
     """
@@ -52,7 +53,7 @@ def words_beside(
     if node >= len(hosts):
         raise Failure(f"node {node} does not exist", f"the run has {len(hosts)} nodes", 2)
     where = [f"--jobid={job_id}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={hosts[node]}", "--mpi=none"]
-    environ = _env(  # the run's step's variables, not this step's
+    environ = _env(  # variables of the run's step, not of this step
         JOBC_RUN_DIR=run.path,
         JOBC_ATTEMPT=run.attempt,
         JOBC_PROJECT=project,

@@ -1,4 +1,4 @@
-"""Options of sbatch and srun, and the version that has them: JC4301, JC4303, JC4340."""
+"""Options of sbatch and srun, and the versions that support them: JC4301, JC4303, JC4340."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ STEP = Program(
 
 
 def check_option_of_another_version(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
-    """JC4340: an option that the site's sbatch or srun does not have, so that sbatch or the job fails."""
+    """JC4340: an option that the site's sbatch or srun does not support, so that sbatch or the job fails."""
     for program, extra in ((SBATCH, options.extra), (STEP, options.srun_extra)):
         yield from _check(program, extra, options.version)
 

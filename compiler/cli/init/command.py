@@ -1,7 +1,7 @@
 """`jobc init`: write a cluster profile from detected facts and the user's answers.
 
-In:  a name, KEY=VALUE words, the output of the machine's own commands (probe.py), and answers on a terminal
-Out: ~/.config/jobc/cluster/NAME.yaml, complete and tested by a compile; or nothing
+In:  a name, KEY=VALUE words, the output of the machine's own commands (probe.py), and answers on a terminal.
+Out: ~/.config/jobc/cluster/NAME.yaml, complete and tested by a compile; or nothing.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def _that_compiles(name: str, facts: Sequence[Fact], given: Sequence[Fact], fold
 
 
 def _of_init(diagnostic: Diagnostic, given: Sequence[Fact]) -> Diagnostic:
-    """Return a finding about the unwritten profile; if the user typed the value, its source is that word."""
+    """Return a finding about the unwritten profile. If the user typed the value, its position is that word."""
     word = next((f"{fact.key}={fact.value}" for fact in given if fact.key == diagnostic.key), "")
     return replace(diagnostic, origin=None, title=diagnostic.title + (f" (from {word})" if word else ""))
 
@@ -224,7 +224,7 @@ def _try(name: str, text: str, folders: Sequence[tuple[str, Path]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "cluster").mkdir()
         (Path(folder) / "cluster" / f"{name}.yaml").write_text(text, encoding="utf-8")
-        words = (f"cluster={name}", "site.requires=[]", "command=[true]")  # the profile lacks values that jobs must set
+        words = (f"cluster={name}", "site.requires=[]", "command=[true]")  # jobs must set some values
         compile_job(Request(words, None, (("input", Path(folder)), *folders)))
 
 

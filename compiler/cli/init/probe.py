@@ -1,9 +1,9 @@
 """Detect facts about a cluster for `jobc init`. No other compiler module inspects the machine.
 
-In:  `run`, which runs a command here or on a host
-Out: `Facts`, each with the command that reported it
+In:  `run`, which runs a command here or on a host.
+Out: `Facts`, each with the command that reported it.
 
-Sources: sinfo, sbatch, scontrol (Slurm 22.05 to 25.11), nvidia-smi, rocm-smi (ROCm 5 to 7), ip (iproute2 5 or newer)
+Sources: sinfo, sbatch, scontrol (Slurm 22.05 to 25.11), nvidia-smi, rocm-smi (ROCm 5 to 7), ip (iproute2 5 or newer).
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ PATIENCE_S = 10  # timeout of one lookup: a scheduler that does not respond coun
 
 @dataclass(frozen=True)
 class Fact:
-    """A detected or given fact. key: in the profile, "" = only printed; value: as in the profile; by: its source."""
+    """A detected or given fact. key: its key in the profile, "" if it is only printed; value: as in the profile; by:
+    its source.
+    """
 
     key: str
     value: str
@@ -32,7 +34,7 @@ class Fact:
 
 
 def run_here(*words: str) -> str | None:
-    """Run a command on this machine and return its stdout, None if it does not exist or fails."""
+    """Run a command on this machine and return its stdout, or None if the command is missing or fails."""
     if shutil.which(words[0]) is None:
         return None
     try:

@@ -1,7 +1,7 @@
 """Write a cluster profile: facts and answers as YAML that people can read and edit.
 
-In:  facts (key, value, source) in any order
-Out: text whose lines follow the order of the sections below
+In:  facts (key, value, source) in any order.
+Out: text whose lines follow the order of the sections below.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from ...plan.shell_quoting import comment
 from .probe import Fact
 
-_SECTIONS = {  # in the file's order, with the comment above; other keys come between
+_SECTIONS = {  # in file order, each with the comment above it; other keys come in between
     "backend": "Backend options for this site.",
     "queue": "",
     "storage": "",
@@ -77,7 +77,9 @@ def _line(text: str, by: str) -> str:
 
 
 def _scalar(text: str) -> str:
-    """Return text for YAML: lists and mappings in brackets unchanged, plain where that is safe, else in quotes."""
+    """Return text for YAML: unquoted where that is safe, else in quotes. Lists and mappings in brackets are
+    unchanged.
+    """
     if re.fullmatch(r"\[[^\[\]]*\]|\{.*\}", text) or re.fullmatch(r"[\w./][\w./+:@=-]*(?<!:)", text, re.ASCII):
         return text
     return json.dumps(text, ensure_ascii=False)

@@ -182,7 +182,9 @@ def about(job: Job, name: str, rank: int | None) -> Iterator[str]:
 
 
 def _alike(key: str, name: str) -> bool:
-    """Return whether a plan key is the given key or inside it. The record omits `groups.0` of a single group."""
+    """Return whether a plan key is the given key or inside it. If there is only one group, the record omits
+    `groups.0`.
+    """
     return any(
         candidate == name or candidate.startswith(f"{name}.")
         for candidate in (key, key.replace("topology.groups.0", "topology"))

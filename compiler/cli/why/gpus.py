@@ -15,7 +15,7 @@ def explain_visible_gpus(plan: Mapping[str, Any], path: str, is_shared: bool = F
     """Return a sentence that explains what sets the variable.
 
     plan: plan with values; path: file of the job that sets it, "" = none; is_shared: whether several nodes share a
-    machine
+    machine.
     """
     if path:
         return f"{path} sets it"

@@ -14,10 +14,10 @@ from ...emit.source_map import SourceMap
 class Job:
     """One compiled job.
 
-    written: path -> lines as jobc compiles them now
-    files:   path -> lines on disk; the same as written for a job that was compiled in memory only
-    folder:  prefix of printed paths
-    changes: inputs that have changed since the directory was written, one sentence each
+    written: path -> lines as jobc compiles them now.
+    files:   path -> lines on disk; the same as written for a job that was compiled in memory only.
+    folder:  prefix of printed paths.
+    changes: inputs that have changed since the directory was written, one sentence each.
     """
 
     source_map: SourceMap

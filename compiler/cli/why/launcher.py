@@ -1,7 +1,7 @@
 """Explain for `jobc why` how the launcher sets a rank's variables.
 
 Source: torch 2.13 (torchrun), torch/distributed/run.py, elastic/agent/server/local_elastic_agent.py and, in
-        elastic/rendezvous/, static_tcp_rendezvous.py and dynamic_rendezvous.py; accelerate 1.15: utils/launch.py
+        elastic/rendezvous/, static_tcp_rendezvous.py and dynamic_rendezvous.py; accelerate 1.15: utils/launch.py.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ LAUNCH, ACCELERATE = "launch.sh", "accelerate.yaml"
 class LauncherSetting:
     """How a launcher sets a variable.
 
-    how:   a sentence
-    words: (file, line pattern) for the launcher's options
-    reads: variables from which it is computed
-    files: files of runtime/ that set it
-    keys:  plan keys from which it is computed
+    how:   a sentence.
+    words: (file, line pattern) for the launcher's options.
+    reads: variables from which it is computed.
+    files: files of runtime/ that set it.
+    keys:  plan keys from which it is computed.
     """
 
     how: str

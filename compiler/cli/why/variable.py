@@ -94,7 +94,9 @@ def _library() -> dict[str, list[str]]:
 
 
 def _shares_machine(job: Job) -> bool:
-    """Return whether submit starts several nodes on one machine: hosts.txt has its addresses, and no client is set."""
+    """Return whether submit starts several nodes on one machine: hosts.txt lists their addresses, and no client
+    is set.
+    """
     text = "\n".join(job.written.get(JOB, ()))
     settings = json.loads(text) if text else {}
     return "hosts.txt" in job.files and settings.get("nodes", 1) > 1 and "hosts" not in settings
@@ -163,7 +165,7 @@ def _read_at(job: Job, key: str) -> list[str]:
 
 
 def _carrier(job: Job, path: str) -> str:
-    """Return the path, or the file that carries its text (CarryingBackend)."""
+    """Return the path, or that of the file in which its text is embedded (CarryingBackend)."""
     carriers = (file for file, lines in job.files.items() if f"  {path}: |" in lines)
     return path if path in job.files else next(carriers, path)
 
@@ -222,7 +224,7 @@ def _all(
     """Yield the lines that set `name` ("": lines with a launcher's options), and the lines that set the variables they
     read.
 
-    reads: the jobctl variables that these lines read, extended here
+    reads: the jobctl variables that these lines read, extended here.
     """
     for path, number in places:
         if (path, number) in told:
@@ -246,9 +248,7 @@ def _all(
 
 
 def _value_below(lines: Sequence[str], number: int) -> Iterator[int]:
-    """Yield the numbers of the lines with the value of a YAML list entry: `value: …`, or of the lines below
-    `valueFrom:`.
-    """
+    """Yield the line numbers of a YAML list entry's value: `value: …`, or the lines below `valueFrom:`."""
     if number >= len(lines) or not re.match(r"\s*value", lines[number]):
         return
     depth = len(lines[number]) - len(lines[number].lstrip())

@@ -1,6 +1,6 @@
 """JC2122: checkpoints are saved far too often or too rarely.
 
-Source: Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, 2006
+Source: Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, 2006.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ...spec.job_spec import JobSpec
 from ..figures import Figures
 from ..limits import Finding, warning
 
-_FAR = 3  # times as often, or as rarely
+_FAR = 3  # times too often, or too rarely
 
 
 def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
@@ -21,7 +21,7 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
     if not figures.goodput or not figures.goodput.interval_s or not figures.step_s or not configured:
         return
     best = max(round(figures.goodput.best_interval_s / figures.step_s), 1)
-    last = figures.schedule.steps or max(configured, best)  # the end of training, which is always saved
+    last = figures.schedule.steps or max(configured, best)  # a save at the end of training happens in any case
     every, best = min(configured, last), min(best, last)
     if every > _FAR * best or best > _FAR * every:
         key = "checkpoint.every_epochs" if spec.checkpoint.every_epochs else "checkpoint.every_steps"

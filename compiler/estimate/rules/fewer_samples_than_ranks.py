@@ -32,7 +32,9 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
 
 
 def _fewer_ranks(samples: int, figures: Figures, spec: JobSpec, plan: LaunchPlan) -> str:
-    """Return a hint with as many nodes, or else processes, as there are samples, if the batch follows from ranks."""
+    """Return a hint to use only as many nodes, or else processes, as there are samples, if the batch size depends on
+    the ranks.
+    """
     of_node = plan.topology.world_size // plan.topology.nodes
     nodes = max(samples // of_node, 1)
     is_enough = samples >= of_node

@@ -1,4 +1,4 @@
-"""JC2130: a user's own program without the keys that time or step estimates need."""
+"""JC2130: keys that time or step estimates need are not set for a user's own program."""
 
 from __future__ import annotations
 

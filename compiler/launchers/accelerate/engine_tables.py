@@ -1,10 +1,11 @@
 """Look up which keys accelerate.yaml and deepspeed.json may have, and which values the engine accepts.
 
-In:  engine_tables.json, which tools/engine_tables.py generates from the installed accelerate, DeepSpeed and torch
-Out: a section, a type as text, or None for an unknown key; accepts(), descriptions and examples for people
+In:  engine_tables.json, which tools/engine_tables.py generates from the installed accelerate, DeepSpeed and torch.
+Out: a section, a type as text, or None for an unknown key; accepts(), descriptions and examples for people.
 
-Never stricter than the engine: pydantic, which parses most of deepspeed.json, converts 1e9 to an integer and "yes" to
-true, and DeepSpeed drops values of "auto". Source: pydantic 2.14, Conversion Table, lax mode, JSON input
+These checks are never stricter than the engine: pydantic, which parses most of deepspeed.json, converts 1e9 to an
+integer and "yes" to true, and DeepSpeed drops the value "auto". Source: pydantic 2.14, Conversion Table, lax mode, JSON
+input
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def engine(file: str) -> str:
 def keys_below(path: KeyPath, section: Section, tree: Mapping[str, Any]) -> Section:
     """Return a section's keys. An optimizer's or scheduler's `params` depend on the type next to it.
 
-    path: the section's path in its file; tree: the user's values there
+    path: the section's path in its file; tree: the user's values there.
     """
     if path not in (("optimizer",), ("scheduler",)):
         return section

@@ -3,7 +3,7 @@
 accelerate.yaml  with launcher=accelerate: one file for all nodes. launch.sh adds what differs: --machine_rank,
                  --main_process_ip, --main_process_port
 deepspeed.json   with parallel=deepspeed: DeepSpeed's own config, with its three batch sizes as numbers
-Source: accelerate 1.15.0 (commands/config/config_args.py, commands/launch.py, utils/dataclasses.py), DeepSpeed 0.19.8
+Source: accelerate 1.15.0 (commands/config/config_args.py, commands/launch.py, utils/dataclasses.py), DeepSpeed 0.19.8.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ ON_CPUS: Mapping[tuple[str | int, ...], str] = {
     (0, "distributed_type"): "one process for each rank; MULTI_CPU would rely on mpirun to start them"
 }
 SHARDED = ("fsdp", "hsdp")
-# A job's keys that these files pass to the user's own program.
+# Keys that reach the user's own program through these files.
 READ = ("parallel", "batch", "optim.clip_norm", "loop.precision", "loop.activation_checkpointing")
 
 
 def read_keys(plan: LaunchPlan) -> tuple[str, ...]:
-    """Return the spec's sections and keys that have an effect even without the bundled trainer."""
+    """Return the spec's sections and keys that these files pass on even without the bundled trainer."""
     return READ if plan.launcher == "accelerate" or plan.parallel == "deepspeed" else ()
 
 
 def config_paths(plan: LaunchPlan) -> list[str]:
-    """Return the paths of the two files, as far as the job has them."""
+    """Return the paths of those of the two files that the job has."""
     conditions = {YAML: plan.launcher == "accelerate", JSON: plan.parallel == "deepspeed"}
     return [path for path, is_wanted in conditions.items() if is_wanted]
 
@@ -62,7 +62,7 @@ def accelerate_yaml(plan: LaunchPlan, render: Render, extra: Mapping[str, Any] |
 def deepspeed_json(plan: LaunchPlan, render: Render, extra: Mapping[str, Any] | None = None) -> Artifact:
     """Return deepspeed.json. extra: `options.deepspeed_extra`, merged last, after the plan's."""
     document = {key: _of_train(leaf) for key, leaf in DOCUMENT.items()}
-    if not plan.uses_trainer:  # as programs that use DeepSpeed expect: bf16 weights with fp32 master copies
+    if not plan.uses_trainer:  # bf16 weights with fp32 master copies, as programs that use DeepSpeed expect
         del document["torch_autocast"]
         for name in ("bf16", "fp16"):
             document[name] = _enabled_if_precision(name)
@@ -121,9 +121,10 @@ def _replicas(views: Any) -> int:
 
 
 def _distributed_type(views: Any) -> str:
-    """Return accelerate's distributed_type. A single process is NO, which accelerate starts without torchrun.
+    """Return accelerate's distributed_type. For a single process, the type is NO, which accelerate starts without
+    torchrun.
 
-    The trainer shards its model itself, and only uses accelerate to start processes.
+    The trainer shards its model itself and uses accelerate only to start processes.
     """
     parallel = views.plan.train["parallel"]["kind"]
     if parallel == "deepspeed":
@@ -134,7 +135,9 @@ def _distributed_type(views: Any) -> str:
 
 
 def _fsdp_config(plan: LaunchPlan) -> dict[str, Any]:
-    """Return version 2 keys: no sharding_strategy, backward_prefetch, sync_module_states, use_orig_params."""
+    """Return the keys of FSDP version 2, without sharding_strategy, backward_prefetch, sync_module_states and
+    use_orig_params.
+    """
 
     def said(name: str) -> Any:
         return lambda v: v.plan.train["parallel"][name]

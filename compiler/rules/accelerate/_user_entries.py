@@ -15,7 +15,7 @@ Tree = Mapping[str, Any]
 
 class UserEntry(NamedTuple):
     """One entry. path: starts with the spec section; file: `accelerate` or `deepspeed`; rule: its type, the keys of a
-    section, or None for an unknown key; known: the keys beside it.
+    section, or None for an unknown key; known: the valid keys in the same section.
     """
 
     path: Path
@@ -35,7 +35,7 @@ class UserEntry(NamedTuple):
 
 
 def user_entries(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[UserEntry]:
-    """Yield entries of both trees, without those that the plan sets (JC4600) and without sections with known keys."""
+    """Yield the entries of both trees, except those that the plan sets (JC4600) and sections whose keys are known."""
     yield from _entries_of_section(extra, "accelerate", tables()["accelerate"], of_accelerate(plan), (section, "extra"))
     path = (section, "deepspeed_extra")
     yield from _entries_of_section(deepspeed_extra, "deepspeed", tables()["deepspeed"], of_deepspeed(plan), path)

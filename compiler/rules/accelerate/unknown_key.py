@@ -1,4 +1,4 @@
-"""JC4602: a key that accelerate or DeepSpeed does not have, or no longer has."""
+"""JC4602: a key that accelerate or DeepSpeed does not support, or no longer supports."""
 
 from __future__ import annotations
 

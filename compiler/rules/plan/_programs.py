@@ -29,16 +29,16 @@ _HOLDERS = ("apptainer", "docker", "enroot", "podman", "singularity", "ssh", "st
 _KEYWORDS = ("if", "then", "elif", "else", "while", "until", "do", "!", "{", "(")
 _GIVEN = re.compile(r"\w+=.*", re.DOTALL)
 _BY_NAME = re.compile(r"(\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([\w./-]+)\s*[)`]")  # `$(which torchrun)`
-SEARCHED = 1000  # words to search for the program; the search is quadratic
+SEARCHED = 1000  # most words in which the program is searched for; the search is quadratic
 _SPLIT = re.compile(r"(-[iv0]*)S(.*)|--split-string(?:=(.*))?", re.DOTALL)  # env -S, its text in this word or the next
 
 
 @dataclass(frozen=True)
 class _Starter:
-    """A program that starts the program after its own options."""
+    """A program that starts another one, whose words follow its own options."""
 
     valued: str = ""  # options whose value is the next word
-    sub: str = ""  # subcommand with which it does so, "" for none
+    sub: str = ""  # subcommand that starts the other program, "" for none
     others: int = 0  # arguments before the program that are not options
 
 
@@ -99,14 +99,18 @@ _STARTERS: Mapping[str, _Starter] = {
 
 
 def program(command: Sequence[str]) -> str:
-    """Return the program's name without its folder, also for `$(which NAME)`; "" for no words."""
+    """Return the program's name without its folder, even if it is written as `$(which NAME)`; "" if there are
+    no words.
+    """
     first = command[0] if command else ""
     match = _BY_NAME.fullmatch(first)
     return (match[2] if match else first).rpartition("/")[2]
 
 
 def from_program_on(words: Sequence[str]) -> Sequence[str]:
-    """Return the words from the program on, without `then`, `X=1`, `env X=1`, `timeout -k 9 1h`, `uv run` and so on."""
+    """Return the program and its arguments, without a prefix such as `then`, `X=1`, `env X=1`, `timeout -k 9 1h` or `uv
+    run`.
+    """
     words, tail = words[:SEARCHED], words[SEARCHED:]
     while words:
         if words[0] in _KEYWORDS or _GIVEN.fullmatch(words[0]):
@@ -189,7 +193,7 @@ def _trains_itself(words: Sequence[str]) -> bool:
 
 
 def _is_python(words: Sequence[str]) -> bool:
-    """Return whether Python starts; a jobc command may begin with its option `-m`."""
+    """Return whether the words start Python; a job's command may begin with Python's option `-m`."""
     return bool(words) and bool(re.fullmatch(r"python[\d.]*", program(words)) or words[0].startswith("-m"))
 
 

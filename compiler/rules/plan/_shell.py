@@ -1,9 +1,9 @@
 """Parse the shell text in a user's command, shared by several rules.
 
 The standard library's shlex is not enough: it does not distinguish `;` from `';'`, and drops newlines and comments.
-This parser handles nested `bash -c` texts, operators, groups, loops, `case`, quotes and comments. It does not look into
-here-documents, `$(…)`, `<(…)`, the text of `eval` or script files. A function's body counts where the function is
-defined, and nothing is expanded.
+This parser handles nested `bash -c` texts, operators, groups, loops, `case`, quotes and comments. The parser does not
+look into here-documents, `$(…)`, `<(…)`, the text of `eval` or script files. A function's body counts where the
+function is defined, and nothing is expanded.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _HIDDEN = re.compile(r"""(?sx)
 _HERE = re.compile(r"""(?x)(?<!<)<<(?!<)(?P<tabs>-?)[ \t]*
     (?P<word>(?: '[^'\n]+' | "[^"\n]+" | \\. | [^\s;&|<>()'"\\] )+)""")  # the start of a here-document
 _OF_ANOTHER = re.compile(r"(?s)\$\(\(.*?\)\)|[$<>=]\([^()]*\)")  # $((1+2)), $(command), <(command), and a list in bash
-_BROKEN = re.compile(r"(?<!\S)\\[ \t\r]+(?:#[^\n]*)?\n")  # but not `cut -d\ `, where it is part of a word
+_BROKEN = re.compile(r"(?<!\S)\\[ \t\r]+(?:#[^\n]*)?\n")  # but not `cut -d\ `, where the blank is part of a word
 _IN_BRACES = re.compile(r"\$\{[^}]*['\"]")  # quotes within quotes: `"${x:-"it's"}"`
 _PATTERN = re.compile(r"(?:(?<=\sin)|(?<=;;))\s+\(?[^()\s;]+(?:\s*\|\s*[^()\s;]+)*\)")  # of `case`
 _JOIN = re.compile(r";;&?|;&?|\n|&&|\|\||\|&|(?<!>)\||(?<![&<>])&(?![&>])|\(\s*\)")
@@ -57,7 +57,9 @@ def commands(text: str) -> list[Command]:
 
 
 def simple_commands(command: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield the words from the program on, of each command in a shell's text (nested texts too), or of the command."""
+    """Yield the program and arguments of each command in a shell's text, including nested texts, or of the command
+    itself.
+    """
     if text := shell_text(command):
         for inner_command in commands(text):
             yield from simple_commands(inner_command.words)
@@ -66,14 +68,14 @@ def simple_commands(command: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def shell_text(command: Sequence[str] | None) -> str:
-    """Return the text after `bash -c`, below a line `set …` with the shell's own options; "" for other commands."""
+    """Return the text after `bash -c`, preceded by a line `set …` with the shell's options; "" for other commands."""
     words = from_program_on(command or ())
     text = _place_of_text(words)
     return f"set {' '.join(words[1:text])}\n{words[text]}" if text else ""
 
 
 def text_of_bash(command: Sequence[str] | None) -> str:
-    """Return the text after `-c` of bash, sh or dash alone; "" for other commands."""
+    """Return the text after `-c` of bash, sh or dash, without the shell's options; "" for other commands."""
     words = from_program_on(command or ())
     text = _place_of_text(words)
     return words[text] if text and program(words) in ("bash", "sh", "dash") else ""
@@ -101,8 +103,8 @@ def _place_of_text(words: Sequence[str]) -> int:
 
 
 def open_quote(text: str) -> int | None:
-    """Return the position of an unclosed quote. None if there is none, or if quotes nested in `$(…)` or `${…}`, or an
-    unfinished here-document, make it uncertain.
+    """Return the position of an unclosed quote; None if there is none, or if nested quotes in `$(…)` or `${…}`, or an
+    unfinished here-document, make it impossible to tell.
     """
     if "$(" in text or "`" in text or _IN_BRACES.search(text):
         return None
@@ -173,7 +175,7 @@ def _quotes_blanked(text: str) -> str:
 
 
 def _parts(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield a text's parts as (start, end, kind): an operator, quoted text, a comment, the start of a
+    """Yield a text's parts as (start, end, kind). kind: an operator, quoted text, a comment, the start of a
     here-document, or its body, which begins on the next line.
     """
     position, bodies = 0, list[re.Match[str]]()

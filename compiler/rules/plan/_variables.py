@@ -2,7 +2,7 @@
 
 In the command: `export NAME=value`, `NAME=value program` and `env NAME=value program`, before or at the last program
 that trains. Assignments in a condition, a group or a function are ignored, as are those that use the variable itself
-(`RANK=${RANK:-0}`), because they may be right.
+(`RANK=${RANK:-0}`), because they may be correct.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Variable:
         return not (self.is_of_command and re.search(r"[$`]", self.value))
 
     def without(self, instead: str = "") -> str:
-        """Return the hint to remove it. instead: assignment in env that replaces it"""
+        """Return the hint to remove the variable. instead: assignment in env that replaces it"""
         if not self.is_of_command:
             return f"~{self.key}" + f" {instead}" * bool(instead)
         return f"{instead.removeprefix('env.')} in its place" if instead else f"the command without {self.name}"

@@ -1,8 +1,9 @@
-"""JC3001: the command is a launcher, and jobc also starts one: ranks start ranks, or each node is its own world.
+"""JC3001: the command is a launcher, although jobc also starts one: ranks start ranks, or each node forms its own
+world.
 
 With one process per node, the launcher starts the ranks, but only on its own node unless its options name the others.
 Source: torchrun of PyTorch 2.13 (--nnodes is 1, --master-addr 127.0.0.1), accelerate 1.15 (--num_machines, or its
-        config_file), deepspeed 0.19 (without a hostfile it uses the GPUs of this machine)
+        config_file), deepspeed 0.19 (without a hostfile, it uses this machine's GPUs).
 """
 
 from __future__ import annotations

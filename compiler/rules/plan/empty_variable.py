@@ -6,7 +6,7 @@ Source: PyTorch 2.13, observed: a ValueError for TORCH_DISTRIBUTED_DEBUG, an Att
         gloo device` for GLOO_DEVICE_TRANSPORT
         NCCL 2.28: an empty number is its default (misc/param.cc), and an empty NCCL_NET names no network (init.cc)
         libgomp 12, observed: `Invalid value for environment variable OMP_NUM_THREADS`, and continues
-        UCX: ucs_config_parser_parse_field; libfabric: fi_param_get_int in src/var.c
+        UCX: ucs_config_parser_parse_field; libfabric: fi_param_get_int in src/var.c.
 """
 
 from __future__ import annotations

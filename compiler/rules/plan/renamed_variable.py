@@ -1,7 +1,7 @@
 """JC3005: a variable with an old name that its reader ignores or will ignore.
 
 Source: PyTorch 2.2 (c10d, Utils.hpp warns of the old NCCL names); pytorch/pytorch#183387 of PyTorch 2.9.1;
-        transformers 5 (reads HF_HOME and HF_HUB_CACHE); huggingface_hub 1.0 (constants.py: hf_transfer is not used)
+        transformers 5 (reads HF_HOME and HF_HUB_CACHE); huggingface_hub 1.0 (constants.py: hf_transfer is not used).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _OF_TORCH = {  # old name -> new name, since when
     f"NCCL_{name}": (f"TORCH_NCCL_{name}", "torch 2.2")
     for name in ("ASYNC_ERROR_HANDLING", "BLOCKING_WAIT", "DESYNC_DEBUG", "ENABLE_TIMING")
 }
-_OF_OTHERS = {  # packages whose version is not in the spec and does not follow from torch's
+_OF_OTHERS = {  # packages whose version the spec does not contain and torch's version does not imply
     "TRANSFORMERS_CACHE": (
         "HF_HUB_CACHE",
         "transformers 5",

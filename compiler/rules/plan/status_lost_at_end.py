@@ -16,7 +16,7 @@ from ._programs import TOOLS, program, starts_training
 from ._shell import Command, broken_continuations, commands, is_set, shell_text, unquoted, with_option
 
 _ENDS = (";", ";;", "\n", "&", "||", "")
-# Last commands that may check the result or do the work: a test, a script, a command that starts another.
+# Last commands that may check the result or do the work: a test, a script, or a command that starts another one.
 _JUDGES = (
     "[", "[[", "test", "((", "grep", "diff", "cmp", "false", "fi", "done", "esac", "}", ")", "eval", "source", ".",
     "sh", "bash", "zsh", "make",
@@ -44,7 +44,7 @@ class _Part:
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     text = shell_text(spec.command)
-    if broken_continuations(text):  # JC3014 reports it, and the commands below would be misread
+    if broken_continuations(text):  # JC3014 reports this, and the commands after it would be misread
         return
     parts = _parts(commands(text))
     while len(parts) > 1 and parts[-1].typed in ((), ("exit",), ("return",)):
@@ -74,7 +74,7 @@ def _parts(found: Sequence[Command]) -> list[_Part]:
 
 
 def _lost(parts: Sequence[_Part]) -> list[_Part]:
-    """Return the programs before the last command whose failure the text does not detect."""
+    """Return the programs, other than the last command, whose failure the text does not detect."""
     stops, lost, behind = False, list[_Part](), list[_Part]()
     for part in parts[:-1]:
         for command in part.commands:
@@ -92,7 +92,7 @@ def _lost(parts: Sequence[_Part]) -> list[_Part]:
 
 
 def _is_seen(part: _Part) -> bool:
-    """Return whether `set -e` detects a failure of its program."""
+    """Return whether `set -e` detects a failure of the part's program."""
     guarded = part.end in ("||", "&") or part.typed[0] in ("if", "elif", "while", "!")
     before = max((index for index, command in enumerate(part.commands, start=1) if command.join == "&&"), default=0)
     return not guarded and not any(starts_training(command.words) for command in part.commands[:before])

@@ -45,7 +45,7 @@ def _is_script(words: Sequence[str]) -> bool:
 
 
 def _hidden(found: Sequence[Command]) -> Iterator[Command]:
-    """Yield the commands whose exit code a pipe hides: all but the last one, alone or in a group."""
+    """Yield the commands whose exit code a pipe hides: all but the pipe's last one, even inside a group."""
     is_kept, pipefail_states = False, list[bool]()
     for command in found:
         is_kept = is_set("pipefail", command.words, is_kept)

@@ -1,6 +1,6 @@
-"""JC3007: PET_ variables in env such as PET_NNODES: torchrun reads from them every option that launch.sh does not set.
+"""JC3007: variables in env such as PET_NNODES, from which torchrun reads every option that launch.sh does not set.
 
-Source: torch/distributed/argparse_util.py of PyTorch 2.13
+Source: torch/distributed/argparse_util.py of PyTorch 2.13.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _FOUND = re.compile(
 _HOME = re.compile(r"(?:^|(?<=[=:]))(~/)")
 _OLD_COMMAND = re.compile(r"`([a-z][^`]*)`")
 _OLD_WORD = re.compile(r"^[^\s`]*(`[a-z][^`]*`)(?:[^\s`]|`[^`]*`)*$")  # with other words, it is prose about code
-_EXPANDED = re.compile(r"PS\d|PROMPT_COMMAND|BASH_ENV|ENV")  # expanded by bash 5.2 itself when it reads them
+_EXPANDED = re.compile(r"PS\d|PROMPT_COMMAND|BASH_ENV|ENV")  # bash 5.2 expands these itself when it reads them
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
@@ -50,7 +50,9 @@ def _found(text: str) -> str:
 
 
 def _in_shell(first: str, command: Sequence[str]) -> str:
-    """Return command-line words that run the command in a shell that expands it. first: shell text to run before it"""
+    """Return command-line words that run the command in a shell, which expands the text. first: shell text to run
+    before it
+    """
     return f"-- {on_a_line(['bash', '-c', f'{first}exec ' + ' '.join(map(_for_shell, command))])}"
 
 

@@ -1,6 +1,6 @@
 """JC3006: a variable set by hand that hides GPUs from ranks that need them.
 
-Source: CUDA Programming Guide 13 (CUDA_VISIBLE_DEVICES); torch 2.13, torch/cuda/__init__.py (_parse_visible_devices)
+Source: CUDA Programming Guide 13 (CUDA_VISIBLE_DEVICES); torch 2.13, torch/cuda/__init__.py (_parse_visible_devices).
 """
 
 from __future__ import annotations

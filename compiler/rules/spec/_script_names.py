@@ -1,9 +1,9 @@
 """Find names that a job's environment variables cannot have, because the artifact's scripts or bash itself use them.
 
-In:  nothing: the names are read from the scripts, so that none is missed. Scripts spell their own variables in lower
-     case, and environment variables in upper case
-Out: two sets of names, and whether bash has a variable with a name
-Source: bash 5.2, "Bash Variables" of its manual, and the effect of `export NAME=x`
+In:  the scripts themselves, so that no name is missed. The scripts spell their own variables in lower case, and
+     environment variables in upper case.
+Out: two sets of names, and whether bash uses a variable with a given name.
+Source: bash 5.2, "Bash Variables" of its manual, and the effect of `export NAME=x`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def node_script_variables() -> frozenset[str]:
 
 @cache
 def script_variables() -> frozenset[str]:
-    """Return every script's variables, including those in functions, because many functions read secrets by name."""
+    """Return the variables of all scripts, including those in functions, because many functions read secrets by
+    name.
+    """
     folders = [PACKAGE / "compiler/templates", *sorted((PACKAGE / "backends").glob("*/templates"))]
     templates = (file.read_text(encoding="utf-8") for folder in folders for file in sorted(folder.rglob("*.j2")))
     return frozenset(name for text in templates for name in _names(text))

@@ -1,4 +1,4 @@
-"""Shared by the rules on site limits: report a number in the job that exceeds the site's limit."""
+"""Shared by the rules on site limits: report a number that exceeds the site's limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JC4514: code=git without a repository or commit, or with a folder outside the repository."""
+"""JC4514: code=git without a repository or a commit, or with a folder outside the repository."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """JC2051: a network fabric that no rank uses.
 
-Source: PyTorch, docs/source/distributed.md: which backend to use
+Source: PyTorch, docs/source/distributed.md: which backend to use.
 """
 
 from __future__ import annotations

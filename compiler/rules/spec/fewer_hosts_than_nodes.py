@@ -1,6 +1,6 @@
 """JC2005: fewer hosts than nodes, although each node needs its own host.
 
-Source: DeepSpeed 0.19.5, launcher/runner.py: if `--num_nodes` exceeds the number of hosts, it uses the hosts it has
+Source: DeepSpeed 0.19.5, launcher/runner.py: if `--num_nodes` exceeds the number of hosts, DeepSpeed uses all hosts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """JC2077: the trainer's fp16 together with DeepSpeed.
 
-Source: DeepSpeed, getting started (deepspeed.ai/getting-started): it scales the loss itself
+Source: DeepSpeed, getting started (deepspeed.ai/getting-started): it scales the loss itself.
 """
 
 from __future__ import annotations

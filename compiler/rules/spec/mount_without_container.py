@@ -1,6 +1,6 @@
 """JC2031: a mount without a container to mount it into.
 
-Source: Pyxis 0.24, args.c: it ignores mounts without an image
+Source: Pyxis 0.24, args.c: it ignores mounts without an image.
 """
 
 from __future__ import annotations

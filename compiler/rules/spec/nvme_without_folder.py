@@ -1,6 +1,6 @@
 """JC2072: NVMe offload without parallel.nvme_path, or that folder without offload.
 
-Source: DeepSpeed 0.19.8: runtime/zero/config.py, and its JSON reference on offload (deepspeed.ai/docs/config-json)
+Source: DeepSpeed 0.19.8: runtime/zero/config.py, and its JSON reference on offload (deepspeed.ai/docs/config-json).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """JC2071: offload of something that this ZeRO stage does not partition, which DeepSpeed ignores.
 
-Source: DeepSpeed 0.19.8: runtime/zero/config.py, and its JSON reference on offload (deepspeed.ai/docs/config-json)
+Source: DeepSpeed 0.19.8: runtime/zero/config.py, and its JSON reference on offload (deepspeed.ai/docs/config-json).
 """
 
 from __future__ import annotations

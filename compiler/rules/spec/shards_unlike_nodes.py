@@ -1,5 +1,5 @@
-"""JC2074: shards that do not fit the nodes: a copy of the model must fill whole nodes, or several copies must fill one
-node exactly.
+"""JC2074: a number of shards that does not fit the nodes: one copy of the model must fill whole nodes, or several
+copies must fill one node exactly.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """JC2017: shared memory that is not smaller than the memory it counts toward. JC4508 checks pods.
 
-Source: the Linux kernel's documentation, Control Group v2
+Source: the Linux kernel's documentation, Control Group v2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """JC2078: activation checkpointing of every k-th block through accelerate, which supports all blocks or none.
 
-Source: accelerate 1.14, utils/dataclasses.py: `activation_checkpointing` is yes or no
+Source: accelerate 1.14, utils/dataclasses.py: `activation_checkpointing` is yes or no.
 """
 
 from __future__ import annotations

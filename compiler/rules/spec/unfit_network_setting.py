@@ -1,4 +1,4 @@
-"""JC2050: a network setting with an empty value, or for a derived variable."""
+"""JC2050: a network setting that is empty, or that sets a derived variable."""
 
 from __future__ import annotations
 

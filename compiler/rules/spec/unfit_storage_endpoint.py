@@ -1,4 +1,4 @@
-"""JC2081: an invalid storage.endpoint, or one without an object store."""
+"""JC2081: storage.endpoint is invalid, or is set although the job uses no object store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Same input, same bytes: whoever compiles, wherever, whenever. And nothing of the compiling machine in any file."""
+"""The same input gives the same bytes, for any user, place and time, and no file contains facts about this machine."""
 
 from __future__ import annotations
 

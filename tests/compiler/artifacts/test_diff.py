@@ -1,4 +1,4 @@
-"""`jobc diff`: what is a difference, what is none, and the exit status of each."""
+"""`jobc diff`: what counts as a difference, what does not, and the exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`jobc verify`: the inputs of an artifact directory have changed since, and what its digest covers."""
+"""`jobc verify`: inputs that have changed since an artifact was written, and what its digest covers."""
 
 from __future__ import annotations
 

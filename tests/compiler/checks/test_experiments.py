@@ -1,4 +1,4 @@
-"""The named experiments: each compiles for each backend, and says what is particular to its team and nothing else."""
+"""The named experiments: each compiles for each backend, and sets only what is specific to its team."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A first try compiles: own script or bundled trainer, one node or two, with only what the engine cannot do without."""
+"""A first try compiles: own script or bundled trainer, one node or two, with only what the engine requires."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who knows better than a rule says so where the value stands: `# jobc: allow NAME because …`, and --strict."""
+"""A user who knows better than a rule says so next to the value: `# jobc: allow NAME because …`, and --strict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line as a user meets it: whole processes, their output and exit status."""
+"""The command line as users see it: whole processes, their output and exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What bash offers behind `jobc`."""
+"""What bash completes after `jobc`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line whose output nobody reads: its exit status stays what it was."""
+"""Output that nobody reads does not change a command's exit code."""
 
 from __future__ import annotations
 

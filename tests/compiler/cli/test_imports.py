@@ -1,4 +1,4 @@
-"""Compiling imports nothing heavy: what a compile does not need, it must not wait for."""
+"""Compiling imports nothing heavy that it does not need."""
 
 from __future__ import annotations
 

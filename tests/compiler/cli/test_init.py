@@ -1,4 +1,4 @@
-"""jobc init: what it sees of Slurm and of machines, what it writes, and what it never does."""
+"""jobc init: what it detects about Slurm and machines, what it writes, and what it never does."""
 
 from __future__ import annotations
 

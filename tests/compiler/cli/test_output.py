@@ -1,4 +1,6 @@
-"""Diagnostics for machines: each format says what the text says, by its own rules, and always in the same order."""
+"""Diagnostics for machines: each format follows its own rules, contains what the text contains, and has a fixed
+order.
+"""
 
 from __future__ import annotations
 

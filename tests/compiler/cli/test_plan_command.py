@@ -1,4 +1,4 @@
-"""`jobc plan`: the figures of several sizes, and what they are held against."""
+"""`jobc plan`: the figures for several sizes, and the limits that they are checked against."""
 
 from __future__ import annotations
 

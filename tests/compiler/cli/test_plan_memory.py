@@ -1,4 +1,4 @@
-"""`jobc plan`: the memory of a GPU by its parts, and what is hinted where it is not enough (JC2120)."""
+"""`jobc plan`: a GPU's memory by parts, and the hint if it is not enough (JC2120)."""
 
 from __future__ import annotations
 

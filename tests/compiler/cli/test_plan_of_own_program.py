@@ -1,4 +1,4 @@
-"""`jobc plan` of a program of the user's own: the defaults of the bundled trainer say nothing of it."""
+"""`jobc plan` for a user's own program: the bundled trainer's defaults do not apply."""
 
 from __future__ import annotations
 

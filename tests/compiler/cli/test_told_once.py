@@ -1,4 +1,4 @@
-"""Over a sweep each problem is told once, with the points that it hits."""
+"""In a sweep, each problem is reported once, with the affected points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`jobc why` for a key or a variable: the whole chain down to the lines, and from a key to all that depends on it."""
+"""`jobc why` for a key or a variable: the whole chain down to the lines, and from a key to everything that depends on
+it.
+"""
 
 from __future__ import annotations
 

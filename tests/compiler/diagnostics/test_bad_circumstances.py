@@ -1,4 +1,4 @@
-"""Wrong circumstances (folders, disks, kills, plugins) give one clear message as well, and nothing is lost."""
+"""Bad circumstances (folders, disks, kills, plugins) also cause one clear message, and nothing is lost."""
 
 from __future__ import annotations
 

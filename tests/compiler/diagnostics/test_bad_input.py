@@ -1,4 +1,4 @@
-"""Wrong input of every kind gives one clear message: code, place, reason, remedy; no traceback."""
+"""Every kind of wrong input causes one clear message with code, position, reason and remedy, and no traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""backend.extra: how a tree is read, how it is merged, what is refused, and that `jobc why` finds it."""
+"""backend.extra: how a tree is read and merged, what is rejected, and that `jobc why` finds it."""
 
 from __future__ import annotations
 

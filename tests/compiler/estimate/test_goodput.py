@@ -1,4 +1,6 @@
-"""Daly's formulas of best interval and goodput against a simulation, and the interval that `jobc plan` hints."""
+"""Daly's formulas for the best interval and goodput, compared with a simulation, and the interval that `jobc plan`
+suggests.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""hosts=@FILE: what a file of hosts may look like, where it is looked for, and that it is an input of the compile."""
+"""hosts=@FILE: the format of a host file, where it is searched for, and that it is an input of the compile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Points of a sweep are composed from what they share, and are the configs that Hydra composes for each alone."""
+"""A sweep's points are composed from what they share, and equal the configs that Hydra composes for each point
+alone.
+"""
 
 from __future__ import annotations
 

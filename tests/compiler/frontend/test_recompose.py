@@ -1,4 +1,6 @@
-"""A compile that takes over the merged files of another gives what Hydra gives, and sees every change of them."""
+"""A compile that reuses another one's merged files has the same result as Hydra, and detects every change in the
+files.
+"""
 
 from __future__ import annotations
 

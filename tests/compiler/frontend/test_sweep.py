@@ -1,4 +1,4 @@
-"""The points of a sweep are called by what they are."""
+"""A sweep's points are named after their values."""
 
 from __future__ import annotations
 

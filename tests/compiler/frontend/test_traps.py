@@ -1,4 +1,4 @@
-"""Text that YAML 1.1, OmegaConf or Hydra read as something else: jobc keeps it or refuses it, the same way everywhere.
+"""Text that YAML 1.1, OmegaConf or Hydra would misread: jobc keeps or rejects it, in the same way everywhere.
 
 Each row is compiled twice: as a line of a user's config file and as a word of the command line. The first thirteen rows
 are the ones where Hydra 1.3 with OmegaConf 2.3 gives different values in the two places.

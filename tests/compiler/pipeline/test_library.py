@@ -1,4 +1,4 @@
-"""Which modules are packed into jobctl: what a job can need, with everything that it imports."""
+"""Which modules are packed into jobctl: those that a job can need, with everything that they import."""
 
 from __future__ import annotations
 

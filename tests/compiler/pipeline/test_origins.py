@@ -1,4 +1,4 @@
-"""The place of a value is where its text stands, also when the option of a group was chosen elsewhere."""
+"""A value's position is that of its text, even if the group's option was chosen elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The directory of a sweep: it expands to what each point compiles to alone."""
+"""A sweep's directory expands to the files to which each point compiles alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Garbage is collected by all ranks together, and all of it in the end."""
+"""All ranks collect garbage at the same time, and eventually all of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A checkpoint is complete or not there: killed at any line, on a full disk, with any file damaged."""
+"""A checkpoint is either complete or absent: after a kill at any line, on a full disk, or with any file damaged."""
 
 import errno
 import json

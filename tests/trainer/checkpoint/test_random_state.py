@@ -1,4 +1,4 @@
-"""A resumed rank draws what it would have drawn, from each generator that there is."""
+"""A resumed rank draws the same numbers as an uninterrupted one, from every generator."""
 
 from __future__ import annotations
 

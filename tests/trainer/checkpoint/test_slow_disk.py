@@ -1,4 +1,4 @@
-"""A disk that takes its time: what is told meanwhile, and that nobody ends because of it."""
+"""A slow disk: what is reported meanwhile, and that no rank exits because of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The package in examples/bring_your_own: the same guarantees for data, model, loss and optimizer of one's own."""
+"""The package in examples/bring_your_own: the same guarantees for a user's own data, model, loss and optimizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""train.json is read strictly, and every mistake is told at once."""
+"""train.json is read strictly, and all mistakes are reported together."""
 
 import dataclasses
 import json

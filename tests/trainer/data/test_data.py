@@ -1,4 +1,4 @@
-"""What belongs to a data set, and how samples become inputs and targets."""
+"""Which samples belong to a data set, and how they become inputs and targets."""
 
 from pathlib import Path
 

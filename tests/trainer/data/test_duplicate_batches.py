@@ -1,4 +1,4 @@
-"""Ranks that train on the same samples are named; where batches may well be equal, nobody is."""
+"""Ranks that train on the same samples are named; if batches may legitimately be equal, no rank is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of samples is a pure function, and the ranks' shares make up the whole."""
+"""The order of samples is a pure function, and the ranks' shares together cover all samples."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Worker processes that read data: what a rank sends them, and what is told of one that hangs."""
+"""Worker processes that read data: what a rank sends them, and what is reported about a hung worker."""
 
 from __future__ import annotations
 

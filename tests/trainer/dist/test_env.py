@@ -1,4 +1,4 @@
-"""The environment contract is read whole or refused whole."""
+"""The environment contract is read completely or rejected completely."""
 
 import dataclasses
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Real ranks: killed, stopped, frozen, and started by torchrun; the losses stay the same bit for bit."""
+"""Real ranks that are killed, stopped, frozen, and started by torchrun; the losses remain bit-identical."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each of the reasons why the head does not respond has its own words."""
+"""Each reason why the head node does not respond has its own message."""
 
 import socket
 import time

@@ -1,4 +1,4 @@
-"""Who is named when ranks hang, and which is slow: two ranks as threads of this process, with a store of torch's."""
+"""Which rank is named if ranks hang or are slow: two ranks as threads in this process, with torch's store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files by which people talk to a running job: control/STOP and control/SAVE."""
+"""The files with which people control a running job: control/STOP and control/SAVE."""
 
 from __future__ import annotations
 

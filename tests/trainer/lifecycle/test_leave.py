@@ -1,4 +1,6 @@
-"""Which errors are a lost peer, 69, which Slurm and others start again, and which are the program's own."""
+"""Which errors count as a lost peer (69), after which Slurm and others restart the job, and which are the program's
+own.
+"""
 
 from __future__ import annotations
 

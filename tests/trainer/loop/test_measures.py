@@ -1,4 +1,4 @@
-"""What a training tells: files of metrics, console, trackers, profile; and when it gives up."""
+"""What a training run reports: metrics files, console, trackers, profile; and when it gives up."""
 
 from __future__ import annotations
 

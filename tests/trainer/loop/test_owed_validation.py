@@ -1,4 +1,4 @@
-"""A validation that a stop breaks off is made up for: the next attempt begins with it."""
+"""A validation that a stop interrupted is repeated: the next attempt begins with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training in this process, as a world of one: loss, checkpoints, stopping, failing."""
+"""Training in this process, with world size 1: loss, checkpoints, stopping, failing."""
 
 from __future__ import annotations
 

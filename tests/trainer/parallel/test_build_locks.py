@@ -1,4 +1,4 @@
-"""What a killed build has left is removed, but not what somebody still uses."""
+"""Locks left by a killed build are removed, but not those still in use."""
 
 from __future__ import annotations
 

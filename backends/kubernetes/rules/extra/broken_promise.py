@@ -1,8 +1,8 @@
 """JC4522: Kubernetes fields that no job key sets, and that would break something the scripts rely on.
 
-This is only a warning if the job itself still works and something else suffers.
-Fields set by job keys are in extra.protected_fields (JC4600). Every field of the pod, the container, the Job, the
-Service, the JobSet and the TrainJob in kubernetes_fields.json was reviewed. Fields in neither list are the user's
+If the job itself still works and only something else suffers, the finding is a warning.
+Fields that job keys set are listed in extra.protected_fields (JC4600). Every field of the pod, the container, the Job,
+the Service, the JobSet and the TrainJob in kubernetes_fields.json was reviewed. Fields in neither list are the user's
 responsibility: the API server, an event or the ranks report errors in them.
 Source: Kubernetes 1.37 API reference, PodSpec, Container, JobSpec; "Share process namespace between containers in a
 Pod"; "Container Lifecycle Hooks"; "Sidecar Containers"; KEP-3521 (schedulingGates), KEP-4368 (managedBy).

@@ -20,7 +20,9 @@ _SPEC = f"{KEY}.{POD}.spec"
 
 
 def valid_extra(options: KubernetesOptions) -> Mapping[str, Any]:
-    """Return all additions; empty if a field is unknown to Kubernetes, which JC4540 reports."""
+    """Return everything that `backend.extra` adds; empty if Kubernetes does not know one of the fields, which JC4540
+    reports.
+    """
     return {} if [*fields.check(options.extra)] else options.extra
 
 
@@ -87,7 +89,7 @@ def check_secret_in_a_variable(plan: LaunchPlan, options: KubernetesOptions) -> 
 def check_head_without_a_name(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4522: DNS settings that prevent pods from resolving node 0, whose name is relative to a search domain.
 
-    Source: Kubernetes 1.37, "DNS for Services and Pods"
+    Source: Kubernetes 1.37, "DNS for Services and Pods".
     """
     spec = extra_pod_spec(options)
     if "dnsPolicy" not in spec:

@@ -20,7 +20,7 @@ SPEC = f"{KEY}.{POD}.spec"
 
 
 KEY = "backend.pod_security"
-CAUSES = {  # word of a violation -> the key to change
+CAUSES = {  # word in a violation -> the key to change
     "hostNetwork": "backend.host_network=false",
     "type hostPath": "mounts of kind claim, not host",
     "type nfs": "mounts of kind claim, not nfs",
@@ -71,7 +71,7 @@ def check_root_where_nobody_is(pod: Tree, options: KubernetesOptions) -> Iterato
 def check_two_mounts_at_a_path(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4550: two mounts at the same path in a container.
 
-    Source: Kubernetes 1.37, ValidateVolumeMounts ("must be unique") in pkg/apis/core/validation/validation.go
+    Source: Kubernetes 1.37, ValidateVolumeMounts ("must be unique") in pkg/apis/core/validation/validation.go.
     """
     for container, key in containers(pod):
         owners: dict[str, str] = {}
@@ -91,7 +91,7 @@ def check_two_mounts_at_a_path(pod: Tree, options: KubernetesOptions) -> Iterato
 def check_uncovered_request(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4550: a request that exceeds its limit, or for a device, one that differs from its limit.
 
-    Source: Kubernetes 1.37, validateContainerResourceRequirements in pkg/apis/core/validation/validation.go
+    Source: Kubernetes 1.37, validateContainerResourceRequirements in pkg/apis/core/validation/validation.go.
     """
     for container, key in containers(pod):
         yield from _resources(container, key)

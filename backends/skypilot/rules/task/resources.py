@@ -17,7 +17,9 @@ from .._undo import undo
 
 @dataclass(frozen=True)
 class Lack:
-    """A feature that some clouds lack. field: field of resources; asks: whether a value needs it; undo: hint."""
+    """A feature that some clouds lack. field: field of resources; asks: returns whether a value requires the feature;
+    undo: hint.
+    """
 
     clouds: tuple[str, ...]
     field: str

@@ -1,7 +1,7 @@
 """JC4716: sbatch options in a task, which SkyPilot passes on unchecked or ignores.
 
-In   the finished task; the options that config.py derives from job keys are valid
-Source SkyPilot 0.14.1, _build_custom_sbatch_directives in sky/provision/slurm/instance.py; Slurm 22.05 to 25.11
+In:  the finished task; the options that config.py derives from job keys are valid.
+Source: SkyPilot 0.14.1, _build_custom_sbatch_directives in sky/provision/slurm/instance.py; Slurm 22.05 to 25.11.
 """
 
 from __future__ import annotations

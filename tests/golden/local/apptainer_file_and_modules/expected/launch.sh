@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# launch.sh: what each node of job boxed does, from top to bottom. The same on every backend.
+# launch.sh: what each node of job boxed does, from top to bottom. It is the same on every backend.
 # usage: launch.sh [NODE_RANK] [train|smoke|check|preflight|shell] [COMMAND of shell…]
-#   The engine or jobctl runs it with the run folder in JOBC_RUN_DIR.
+#   The engine or jobctl runs this file with the run folder in JOBC_RUN_DIR.
 
 # shellcheck disable=SC1090,SC1091,SC2016 # files that only the nodes have; '$JOBC_…' in the launch line, which jobctl replaces
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # ignore the calling shell's options and functions
@@ -14,7 +14,7 @@ if [[ $rank == @(-h|--help) ]]; then sed -n '2,$ { /^#/!q; s/^# \{0,1\}//p }' "$
 failed() {
   trap - ERR EXIT
   type -P python3 >/dev/null || { printf 'error: python3 not found on %s\n  hint: install Python 3.10 or newer, or put it on PATH\n' "$(uname -n)" >&2 && exit 65; }
-  python3 -I -S "$here/jobctl" node_failure "$rank" "$payload" "$@" || exit $? # in a trap, exit alone returns the earlier status
+  python3 -I -S "$here/jobctl" node_failure "$rank" "$payload" "$@" || exit $? # in a trap, exit without a number returns the earlier status
   export JOBC_LACKS=1 # preflight continues with its other checks
 }
 
@@ -37,7 +37,7 @@ fi
 python=$(type -P -- python3) || failed 127 python3
 [[ $python == /* ]] || python=$PWD/$python
 
-# jobctl prints `export` lines: the JOBC_ variables of this node, the code folder.
+# jobctl prints `export` lines: this node's JOBC_ variables, the code folder.
 variables=$("$python" -I -S "$here/jobctl" node "$rank" "$payload") || exit
 eval "$variables"
 
@@ -45,9 +45,9 @@ eval "$variables"
 
 export PYTHONUNBUFFERED=1
 export OMP_NUM_THREADS=1
-export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH} # the module jobc_trainer
+export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH} # for the module jobc_trainer
 
-# ---- the ranks: jobctl runs this line, with the command after `--` once for each rank, and records the exit codes
+# ---- the ranks: jobctl runs this line, whose command after `--` runs once per rank, and records the exit codes
 
 cd -- "$JOBC_CODE_DIR"
 cd -- /workspace 2>/dev/null || failed 65 'cd /workspace'

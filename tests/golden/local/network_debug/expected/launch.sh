@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# launch.sh: what each node of job debug does, from top to bottom. The same on every backend.
+# launch.sh: what each node of job debug does, from top to bottom. It is the same on every backend.
 # usage: launch.sh [NODE_RANK] [train|smoke|check|preflight|shell] [COMMAND of shell…]
-#   The engine or jobctl runs it with the run folder in JOBC_RUN_DIR.
+#   The engine or jobctl runs this file with the run folder in JOBC_RUN_DIR.
 
 # shellcheck disable=SC1090,SC1091,SC2016 # files that only the nodes have; '$JOBC_…' in the launch line, which jobctl replaces
 if [[ $- != *p* || -v POSIXLY_CORRECT ]]; then POSIXLY_CORRECT=1 && exec env -u POSIXLY_CORRECT bash -p -- "$0" "$@"; fi # ignore the calling shell's options and functions
@@ -14,7 +14,7 @@ if [[ $rank == @(-h|--help) ]]; then sed -n '2,$ { /^#/!q; s/^# \{0,1\}//p }' "$
 failed() {
   trap - ERR EXIT
   type -P python3 >/dev/null || { printf 'error: python3 not found on %s\n  hint: install Python 3.10 or newer, or put it on PATH\n' "$(uname -n)" >&2 && exit 65; }
-  python3 -I -S "$here/jobctl" node_failure "$rank" "$payload" "$@" || exit $? # in a trap, exit alone returns the earlier status
+  python3 -I -S "$here/jobctl" node_failure "$rank" "$payload" "$@" || exit $? # in a trap, exit without a number returns the earlier status
   export JOBC_LACKS=1 # preflight continues with its other checks
 }
 
@@ -27,7 +27,7 @@ export JOBC_PROJECT=${project:-$PWD}
 python=$(type -P -- python3) || failed 127 python3
 [[ $python == /* ]] || python=$PWD/$python
 
-# jobctl prints `export` lines: the JOBC_ variables of this node, the code folder.
+# jobctl prints `export` lines: this node's JOBC_ variables, the code folder.
 variables=$("$python" -I -S "$here/jobctl" node "$rank" "$payload") || exit
 eval "$variables"
 
@@ -39,9 +39,9 @@ export NCCL_DEBUG=${NCCL_DEBUG:-INFO} # which interface, adapter and plugin NCCL
 export NCCL_DEBUG_SUBSYS=${NCCL_DEBUG_SUBSYS:-INIT,ENV,NET} # not COLL, which would log every collective
 export TORCH_CPP_LOG_LEVEL=${TORCH_CPP_LOG_LEVEL:-INFO} # torch's messages about the store, ranks and collectives
 export TORCH_DISTRIBUTED_DEBUG=${TORCH_DISTRIBUTED_DEBUG:-INFO} # parameters without gradients; DETAIL crashes torch 2.13
-export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH} # the module jobc_trainer
+export PYTHONPATH=$JOBC_LIB${PYTHONPATH:+:$PYTHONPATH} # for the module jobc_trainer
 
-# ---- the ranks: jobctl runs this line, with the command after `--` once for each rank, and records the exit codes
+# ---- the ranks: jobctl runs this line, whose command after `--` runs once per rank, and records the exit codes
 
 cd -- "$JOBC_CODE_DIR"
 launch=(
