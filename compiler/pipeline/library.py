@@ -55,6 +55,7 @@ OF_FEATURES = {
         "runtime/verbs/submit_sweep",
         "runtime/verbs/sweep_points",
     ),
+    "then": ("runtime/ranks/then",),
 }
 # Includes imports in functions. ast.parse() finds the same (tests/compiler/pipeline/test_library.py) in 100 ms.
 _IMPORT = re.compile(r"^( *)from (\.+|jobc_)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
@@ -91,8 +92,9 @@ def contents_of(plan: LaunchPlan, is_point: bool = False) -> Contents:
         "shared_code": plan.code.kind == "shared",
         "snapshot": plan.code.kind in ("snapshot", "rsync"),
         "srun": plan.launcher == "srun",
-        "steps": bool(plan.setup.before or plan.setup.per_node or plan.setup.after),
+        "steps": bool(plan.setup.before or plan.setup.per_node or plan.setup.then or plan.setup.after),
         "sweep": False,
+        "then": bool(plan.setup.then),
     }
     names = OF_FEATURES if is_point else (name for name in OF_FEATURES if is_used[name])  # all points have one jobctl
     return Contents(trainer=plan.uses_trainer, features=tuple(names))

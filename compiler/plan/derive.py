@@ -166,6 +166,11 @@ def per_node_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
     return _as_typed(spec.per_node)
 
 
+def then_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
+    """The entries of `then`, as typed."""
+    return tuple(ShellCode(lines) for lines in spec.then)
+
+
 def after_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
     """The lines of `after`, as typed; preceded by the command `module` if one of them calls it."""
     return _as_typed(spec.after)

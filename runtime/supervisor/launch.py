@@ -8,6 +8,7 @@ Out    the exit code of the node; of payload shell, this program becomes the com
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import subprocess
 import sys
@@ -59,7 +60,7 @@ class _Node:
     def run(self, line: Sequence[str], words: Sequence[str]) -> int:
         read, payload = self.read, self.payload
         launcher, command = launchers.split(line)
-        steps = _steps(payload, read.rendezvous_timeout_s)
+        steps, entries = _steps(payload, read.rendezvous_timeout_s)
         if payload == "smoke":
             launcher, command = ["spawn"], list(SMOKE)
         self._check_environment()
@@ -91,7 +92,7 @@ class _Node:
         start = launchers.launcher_words(launcher, command, read, environ)
         os.environ.clear()
         os.environ.update(environ)
-        options = [f"--max-restarts={read.max_restarts}", *(["--steps"] if steps else [])]
+        options = [f"--max-restarts={read.max_restarts}", *([f"--steps={entries}"] if steps else [])]
         return supervise.main([*options, "--", *steps, *start])
 
     def _check_environment(self) -> None:
@@ -148,16 +149,19 @@ class _Node:
         return 1 if self.lacks or done.returncode else 0
 
 
-def _steps(payload: str, timeout_s: int) -> list[str]:
-    """Return the words before the launcher if launch.sh has lines of `before` or `per_node`; [] without them.
+def _steps(payload: str, timeout_s: int) -> tuple[list[str], int]:
+    """Return the words before the launcher, [] without `before`, `per_node` and `then`; and the number of entries.
 
     Ranks do not see the variables. Those of `after` stay for the supervisor.
     """
     before, per_node = (os.environ.pop(name, "") for name in ("JOBC_BEFORE", "JOBC_PER_NODE"))
     if payload != "train":
         os.environ.pop("JOBC_AFTER", None)
-    has_steps = payload == "train" and (before or per_node)
-    return launchers.program("steps", before, per_node, str(timeout_s), "--") if has_steps else []
+    names = (f"JOBC_THEN_{number}" for number in itertools.count(1))
+    entries = [os.environ.pop(name) for name in itertools.takewhile(os.environ.__contains__, names)]
+    has_steps = payload == "train" and (before or per_node or entries)
+    words = launchers.program("steps", before, per_node, str(timeout_s), *entries, "--") if has_steps else []
+    return words, len(entries)
 
 
 def _become_shell(words: list[str]) -> NoReturn:

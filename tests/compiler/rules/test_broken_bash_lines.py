@@ -11,7 +11,7 @@ from jobc.compiler.bash_syntax import syntax_error
 from jobc.tests.compiler.diagnosed import found
 
 
-@pytest.mark.parametrize("key", ["setup", "before", "per_node", "after"])
+@pytest.mark.parametrize("key", ["setup", "before", "per_node", "then", "after"])
 def test_lines_that_bash_cannot_parse_are_reported_at_their_key(key: str) -> None:
     [diagnostic] = found("JC2024", "train.py", words=(f'{key}=["if true; then","echo a"]',))
     assert (diagnostic.key, diagnostic.judgment) == (key, True)
