@@ -47,7 +47,7 @@ OF_FEATURES = {
     "shared_code": ("runtime/preflight/code_digest",),
     "snapshot": ("runtime/code/snapshot",),
     "srun": ("runtime/ranks/tasks",),
-    "steps": ("runtime/ranks/steps", "runtime/supervisor/after"),
+    "steps": ("runtime/ranks/steps", "runtime/ranks/then", "runtime/supervisor/after"),
     "sweep": (
         "engine/job_array",
         "runtime/engines/sweep_engine",
@@ -55,7 +55,6 @@ OF_FEATURES = {
         "runtime/verbs/submit_sweep",
         "runtime/verbs/sweep_points",
     ),
-    "then": ("runtime/ranks/then",),
 }
 # Includes imports in functions. ast.parse() finds the same (tests/compiler/pipeline/test_library.py) in 100 ms.
 _IMPORT = re.compile(r"^( *)from (\.+|jobc_)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
@@ -94,7 +93,6 @@ def contents_of(plan: LaunchPlan, is_point: bool = False) -> Contents:
         "srun": plan.launcher == "srun",
         "steps": bool(plan.setup.before or plan.setup.per_node or plan.setup.then or plan.setup.after),
         "sweep": False,
-        "then": bool(plan.setup.then),
     }
     names = OF_FEATURES if is_point else (name for name in OF_FEATURES if is_used[name])  # all points have one jobctl
     return Contents(trainer=plan.uses_trainer, features=tuple(names))

@@ -49,7 +49,7 @@ def main(argv: list[str]) -> int:
     steps = Steps(run, node, nodes, float(timeout_s), SignalQueue(CAUGHT))
     try:
         if entries:
-            from .then import run_commands, skip_ended  # only jobs with `then` have the module
+            from .then import run_commands, skip_ended  # which imports this module
 
             skip_ended(run, steps, len(entries))
         with steps.announced():
