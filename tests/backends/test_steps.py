@@ -124,6 +124,14 @@ def test_a_resumed_run_continues_with_the_entry_of_then_that_failed(tmp_path: Pa
     assert said(tmp_path)[4:] == ["last", "last", "end", "end"]
 
 
+def test_a_restart_in_place_repeats_only_the_entry_of_then_that_failed(tmp_path: Path) -> None:
+    entry = "[ $RANK = 0 ] || [ -e ../again ] || { touch ../again; exit 1; }; echo then >>../said"
+    words = ("lifecycle.max_restarts=1", "before=echo before >>../said", f"then=['[ $RANK = 1 ]||sleep 2;{entry}']")
+    code, output = submitted(tmp_path, *words)
+    assert code == 0 and "restart 1 of 1" in output, output
+    assert sorted(said(tmp_path)) == ["before", "rank 0", "rank 1", "then", "then"]
+
+
 def test_a_command_that_was_stopped_runs_again_before_then(tmp_path: Path) -> None:
     """Its ranks save and exit with 0, which must not count as the end of the training."""
     trains = "echo train >>../said; trap 'exit 0' TERM; test -e ../trained || while :; do sleep 0.1; done"
