@@ -13,7 +13,7 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
         return
     because = "an srun task ends when its rank ends, and only Slurm can start it again"
     if spec.then:
-        hint = "launcher=torchrun, or spawn"
+        hint = "launcher=torchrun"
         yield Diagnostic("JC2010", "launcher=srun does not support then", because, hint, key="then")
     if spec.lifecycle.max_restarts:
         hint = "lifecycle.max_restarts=0, because Slurm requeues the job; or launcher=torchrun"
