@@ -1,4 +1,4 @@
-"""What a newcomer does first, each command as the README or the message before gives it; with times."""
+"""Do what a newcomer does first, with the commands that the README and jobc's messages give, and time each step."""
 
 from __future__ import annotations
 

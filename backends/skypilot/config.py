@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...compiler.plan.launch_plan import LaunchPlan, thaw
+from .._shared.kubernetes_fields import to_api_form
 from .._shared.sbatch_options import dependency_value
 from .options import SkypilotOptions
 
@@ -45,7 +46,11 @@ def config(v: Any) -> dict[str, Any] | None:
                 sections.setdefault(section, {})["pod_config"] = pod
     if v.plan.resources.shm_bytes and v.plan.container.image and cloud_name not in (*PODS, "slurm"):
         sections["docker"] = {"run_options": [f"--shm-size={-(-v.plan.resources.shm_bytes // MIB)}m"]}
-    return _over(sections, thaw(v.options.config)) or None
+    given = thaw(v.options.config)
+    for tree in (given[name] for name in PODS if isinstance(given.get(name), Mapping)):
+        if "pod_config" in tree:  # annotations of an integer, for example, are text in Kubernetes
+            tree["pod_config"] = to_api_form("Pod", tree["pod_config"])
+    return _over(sections, given) or None
 
 
 def sbatch_options(plan: LaunchPlan) -> dict[str, Any]:

@@ -53,7 +53,7 @@ OF_FEATURES = {
     "shared_code": ("runtime/preflight/code_digest",),
     "snapshot": ("runtime/code/snapshot",),
     "srun": ("runtime/ranks/tasks",),
-    "steps": ("runtime/ranks/steps", "runtime/supervisor/after"),
+    "steps": ("runtime/ranks/steps", "runtime/ranks/then", "runtime/supervisor/after"),
     "sweep": (
         "engine/job_array",
         "runtime/engines/sweep_engine",
@@ -98,7 +98,7 @@ def contents_of(plan: LaunchPlan, is_point: bool = False) -> Contents:
         "shared_code": plan.code.kind == "shared",
         "snapshot": plan.code.kind in ("snapshot", "rsync"),
         "srun": plan.launcher == "srun",
-        "steps": bool(plan.setup.before or plan.setup.per_node or plan.setup.after),
+        "steps": bool(plan.setup.before or plan.setup.per_node or plan.setup.then or plan.setup.after),
         "sweep": False,
     }
     names = OF_FEATURES if is_point else (name for name in OF_FEATURES if is_used[name])  # all points have one jobctl

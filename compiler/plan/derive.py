@@ -18,6 +18,7 @@ from .runtime_vars import Word, to_word
 from .shell_quoting import ShellCode, sh
 
 TRAINER_COMMAND = ("python3", "-m", "jobc_trainer")
+MODULE_COMMANDS = ("purge", "swap", "unload", "use")  # in `python.modules`
 # non-login shells do not define `module`
 _MODULE_COMMAND = 'command -v module >/dev/null || . "${MODULESHOME:-/usr/share/modules}/init/bash"'
 _NO_CODE = ("torch.", "jobc_trainer.")  # `_target_` packages that nodes have without the user's code
@@ -134,8 +135,14 @@ def run_folder(spec: JobSpec) -> str:
 
 def module_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
     """Return bash lines that load environment modules in a non-login shell, on the node, because images have none."""
-    lines = [f"module load {sh(name)}" for name in spec.python.modules]
+    lines = [f"module {' '.join(map(sh, _module_words(entry)))}" for entry in spec.python.modules]
     return tuple(ShellCode(line) for line in ([_MODULE_COMMAND, *lines] if lines else []))
+
+
+def _module_words(entry: str) -> list[str]:
+    """Return the words after `module` for an entry: NAME, or a subcommand that prepares loading."""
+    words = entry.split()
+    return words if words and words[0] in MODULE_COMMANDS else ["load", entry]
 
 
 def activation(spec: JobSpec) -> tuple[ShellCode, ...]:
@@ -164,6 +171,11 @@ def before_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
 def per_node_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
     """The lines of `per_node`, as typed; preceded by the command `module` if one of them calls it."""
     return _as_typed(spec.per_node)
+
+
+def then_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
+    """The entries of `then`, as typed."""
+    return tuple(ShellCode(lines) for lines in spec.then)
 
 
 def after_lines(spec: JobSpec) -> tuple[ShellCode, ...]:

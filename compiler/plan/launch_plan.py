@@ -116,6 +116,7 @@ class Setup:
     lines:      bash lines that activate the environment where the ranks start: in the container, if there is one.
     user_lines: the user's own lines, which run after `lines`.
     before, per_node, after: the user's own lines that jobctl runs: once per attempt, once per node, and at the end.
+    then:       the user's own lines that every rank runs after the command; one entry for each start of the ranks.
     python:     the interpreter.
     """
 
@@ -125,6 +126,7 @@ class Setup:
     user_lines: tuple[str, ...] = _given()
     before: tuple[str, ...] = _given()
     per_node: tuple[str, ...] = _given()
+    then: tuple[str, ...] = _given()
     after: tuple[str, ...] = _given()
     python: Word = _given()
 

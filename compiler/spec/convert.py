@@ -24,10 +24,10 @@ from . import aliases
 from .examples import accepted_examples, assignment, can_parse, example, sweep_hint
 from .runtime_references import NAMES, REFERENCE, may_refer, unknown_reference
 from .type_hints import field_names, hints, is_mapping, join, options_of, type_name, value_type
-from .value_types import Duration, Refused, ShellLine, StepLine, ValueType, part_of_seconds, read_untyped
+from .value_types import Duration, RankLines, Refused, ShellLine, StepLine, ValueType, part_of_seconds, read_untyped
 
 T = TypeVar("T")
-_SHELL_LINES = (ShellLine, StepLine)
+_SHELL_LINES = (ShellLine, StepLine, RankLines)
 Shown = Any  # str, None, or a list of them
 OriginOf = Callable[[str], "Origin | None"]
 
@@ -260,7 +260,8 @@ class _Conversion:
 
     def sequence(self, raw: Any, hint: Any, key: str) -> Any:
         if isinstance(raw, str) and get_args(hint)[0] in _SHELL_LINES:  # a block of text, as in files of other tools
-            raw = [line for line in raw.split("\n") if line.strip()]
+            lines = [line for line in raw.split("\n") if line.strip()]
+            raw = ["\n".join(lines)] if get_args(hint)[0] is RankLines else lines
         if not isinstance(raw, list):
             as_list = example((hint,), raw if isinstance(raw, str) else "")
             self.refuse("JC1202", key, f"{key} is a list", f"{_kind(raw)} was given", assignment(key, as_list))

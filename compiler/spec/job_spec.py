@@ -50,6 +50,7 @@ from .value_types import (
     Path,
     Port,
     ProcessCount,
+    RankLines,
     SecretRef,
     ShellLine,
     StepLine,
@@ -319,6 +320,7 @@ class JobSpec:
     setup: tuple[ShellLine, ...]
     before: tuple[StepLine, ...]
     per_node: tuple[StepLine, ...]
+    then: tuple[RankLines, ...]
     after: tuple[StepLine, ...]
     env: Mapping[EnvName, str]
     secrets: Mapping[EnvName, SecretRef]

@@ -424,6 +424,7 @@ Download = Annotated[str, ValueType("a download", _download)]
 Path = Annotated[str, ValueType("a path", _path)]
 ShellLine = Annotated[str, ValueType("a line of bash", _shell_line, example="ulimit -l unlimited")]
 StepLine = Annotated[str, ValueType("a line of bash", _step_line, example="rsync -a /data/ /scratch/data/")]
+RankLines = Annotated[str, ValueType("lines of bash", _step_line, example="python eval.py")]
 MountSource = Annotated[str, ValueType("text", str, example="/data")]
 MountTarget = Annotated[str, ValueType("a path", _path, example="/data")]
 

@@ -30,7 +30,7 @@ _COMPANIONS = {  # keys that reach a file only with another override
     "container.options": "image=x",
     "backend.image": "image=x",
 }
-CODE = ("setup", "before", "per_node", "after")  # keys whose text is meant to run
+CODE = ("setup", "before", "per_node", "then", "after")  # keys whose text is meant to run
 _BEYOND_TYPES = (  # overrides of keys whose type is a mapping or a section
     "env.{mark}={text}",
     "secrets.{mark}=file:{text}",

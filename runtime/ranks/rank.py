@@ -1,7 +1,8 @@
 """Wrap one rank: write its log, forward its signals, and record its exit code.
 
 Usage: jobctl rank [--local-rank=N] -- COMMAND…     (torch.distributed.launch adds the option)
-In:    RANK from the launcher, JOBC_RUN_DIR, JOBC_ATTEMPT and JOBC_NODE_RANK from node.py.
+In:    JOBC_THEN, lines of bash to run instead of COMMAND (then.py);
+       RANK from the launcher, JOBC_RUN_DIR, JOBC_ATTEMPT and JOBC_NODE_RANK from node.py.
 Out:   logs/rank_NN.log (global rank 0 also on stdout), state/rank_NN, exit/ATTEMPT/rank_NN, and the exit code.
 
 torchrun and accelerate return 1 for any failed rank, so the rank's exit code is read from the exit file.
@@ -32,7 +33,8 @@ DRAIN_S = 1.0  # for reading the output that is still in the pipe after the rank
 
 
 def main(argv: list[str]) -> int:
-    command = command_of(argv)
+    lines = os.environ.pop("JOBC_THEN", "")
+    command = ["bash", "-e", "-c", lines] if lines else command_of(argv)
     signals = SignalQueue([signal.SIGCHLD])
     signals.hold(FORWARDED)
     processes.die_with_parent()

@@ -1,6 +1,7 @@
 """Run the lines of `before` and `per_node`, wait until the other nodes have done so, and then become the launcher.
 
-Usage: jobctl steps BEFORE PER_NODE SECONDS -- COMMAND…     lines of bash, "" if the job has none
+Usage: jobctl steps BEFORE PER_NODE SECONDS [THEN…] -- COMMAND…     lines of bash, "" if the job has none
+         THEN: each entry of `then` (then.py).
          SECONDS: time for all nodes to begin; after that, the supervisors detect lost nodes (peers.py)
 Out:   exit/ATTEMPT/steps/: begun_N and ready_N from node N, `before` and `go` from node 0 (links.py copies them to
        nodes that do not share the run folder); 65 and one line on stderr if a line fails, 71 if a node does not begin.
@@ -43,12 +44,18 @@ class Ended(Exception):
 
 
 def main(argv: list[str]) -> int:
-    before, per_node, timeout_s, _, *command = argv
+    (before, per_node, timeout_s, *entries), command = argv[: argv.index("--")], argv[argv.index("--") + 1 :]
     run, node, nodes = RunFolder.from_environment(), int(os.environ["JOBC_NODE_RANK"]), int(os.environ["JOBC_NODES"])
     steps = Steps(run, node, nodes, float(timeout_s), SignalQueue(CAUGHT))
     try:
+        if entries:
+            from .then import run_commands, skip_ended  # which imports this module
+
+            skip_ended(run, steps, len(entries))
         with steps.announced():
             steps.run(before, per_node)
+        if entries:
+            return run_commands(run, steps, command, entries)
         os.execvp(command[0], command)
     except Ended as end:
         print(f"jobc: {end}", file=sys.stderr)
@@ -80,20 +87,20 @@ class Steps:
 
     def run(self, before: str, per_node: str) -> None:
         """Run the lines, and return when the ranks may start. Raises Ended, OSError."""
-        self._write(f"begun_{self.node}")
-        if before and self.node == 0 and not self._exists("before"):
+        self.write(f"begun_{self.node}")
+        if before and self.node == 0 and not self.exists("before"):
             self._run_lines("before", before)
-            self._write("before")
+            self.write("before")
         self._wait_for_begin()
         if before:
-            self._wait(lambda: [] if self._exists("before") else [0], "before")
-        if per_node and not self._exists("go"):
+            self.wait(lambda: [] if self.exists("before") else [0], "before")
+        if per_node and not self.exists("go"):
             self._run_lines("per_node", per_node)
-            self._write(f"ready_{self.node}")
+            self.write(f"ready_{self.node}")
             if self.node == 0:
-                self._wait(lambda: self._missing("ready", range(self.nodes)), "per_node")
-                self._write("go")
-            self._wait(lambda: [] if self._exists("go") else [0], "per_node")
+                self.wait(lambda: self.missing("ready", range(self.nodes)), "per_node")
+                self.write("go")
+            self.wait(lambda: [] if self.exists("go") else [0], "per_node")
 
     def _run_lines(self, key: str, lines: str) -> None:
         print(f"jobc: {key}", flush=True)
@@ -119,16 +126,16 @@ class Steps:
     def _wait_for_begin(self) -> None:
         """Wait until node 0 knows that all nodes have begun, and they know that node 0 has. Raises Ended."""
         needed = range(self.nodes if self.node == 0 else 1)
-        self._wait(lambda: self._missing("begun", needed), "", self.timeout_s)
+        self.wait(lambda: self.missing("begun", needed), "", self.timeout_s)
 
-    def _missing(self, word: str, nodes: Iterable[int]) -> list[int]:
+    def missing(self, word: str, nodes: Iterable[int]) -> list[int]:
         """Return which nodes have not written the file. A node without a shared folder only sees files from node 0 and
         itself.
         """
         names = set(os.listdir(self.folder))
         return [node for node in nodes if f"{word}_{node}" not in names]
 
-    def _wait(self, get_missing: Callable[[], list[int]], key: str, timeout_s: float = float("inf")) -> None:
+    def wait(self, get_missing: Callable[[], list[int]], key: str, timeout_s: float = float("inf")) -> None:
         """Wait until no node is missing, and print the missing ones. key: whose lines these nodes are running; "": they
         have not begun
         """
@@ -144,11 +151,11 @@ class Steps:
                 print(f"jobc: waiting for {_named(missing)} {action} ({waited_s:.0f} s)", flush=True)
                 silent_s += MORE_SILENT_S
 
-    def _exists(self, name: str) -> bool:
+    def exists(self, name: str) -> bool:
         os.listdir(self.folder)  # makes a network file system refresh its cache
         return Path(self.folder, name).exists()
 
-    def _write(self, name: str) -> None:
+    def write(self, name: str) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         Path(self.folder, name).touch()
 

@@ -21,6 +21,7 @@ LARGEST = MIB  # size limit of a small file
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 RESERVED_BYTES = 4096  # one block on most file systems
 PROGRESS = "state/progress"  # in which attempt_counter.py counts the starts that completed no new step
+COMMANDS = "state/commands"  # how many commands of a job with `then` have ended (then.py)
 REACHED = "state/reached"  # last step of earlier attempts whose metrics are not in this folder
 
 
@@ -67,6 +68,11 @@ class RunFolder:
     def steps_process(self, node: int) -> Path:
         """Return the file that describes the process that runs a node's steps."""
         return self.steps / f"process_{node}"
+
+    @property
+    def ended_commands(self) -> Path:
+        """Return the file with the number of commands that have ended, in a job with `then` (then.py)."""
+        return self.path / COMMANDS
 
     @property
     def first_stop(self) -> Path:

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..run_folder.run_folder import PROGRESS, REACHED, RunFolder, keep_earliest, last_step, write_small
+from ..run_folder.run_folder import COMMANDS, PROGRESS, REACHED, RunFolder, keep_earliest, last_step, write_small
 from ..system.untrusted_files import Unreadable, is_below, read_json
 from .bucket_manifest import LARGEST_NOTE, MANIFEST, equal_files, read_entries, read_manifest, sha256_of
 from .bucket_run import GRAIN_S, SAVE, SILENT_S, STOP, BucketRun, small
@@ -83,10 +83,11 @@ class Mirror:
 
     def bring_progress(self) -> None:
         """Download the state that attempt_counter.py counts and the metrics' last step, on node 0 before restore()."""
-        if (content := self.run.get(PROGRESS)) is not None:
-            path = self.folder.path / PROGRESS
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
+        for name in (PROGRESS, COMMANDS):
+            if (content := self.run.get(name)) is not None:
+                path = self.folder.path / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
         tail = b""
         for part in sorted(self.run.ages(f"{METRICS}/"), reverse=True):
             tail = (self.run.get(part) or b"") + tail  # a line may have begun in the previous part
@@ -350,7 +351,9 @@ class Mirror:
         if name.startswith("artifact/"):
             return self.node == 0
         if name.startswith("state/") and name != "state/":
-            return name == f"state/node_{self.node:02}" or (self.node == 0 and name in ("state/resume", PROGRESS))
+            return name == f"state/node_{self.node:02}" or (
+                self.node == 0 and name in ("state/resume", PROGRESS, COMMANDS)
+            )
         if name.startswith("exit/") and "/node_" in name:
             return name.endswith(f"_{self.node:02}")
         return name != SAVE

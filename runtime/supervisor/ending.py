@@ -20,7 +20,7 @@ from .verdict import LATE, MOST_LINES, RankEnd, Verdict, judge, log_tail, said_i
 
 STOPPED = "the run was stopped immediately"
 WATCHFUL_S = 0.1  # pause between checks while an event is expected soon
-CAN_GO_ON = (exit_codes.PREEMPTED, exit_codes.PEER_LOST)  # these can be resumed, as can a crash with a checkpoint
+CAN_GO_ON = (exit_codes.PREEMPTED, exit_codes.PEER_LOST)  # these can be resumed, as can a crash with progress
 # A word as printed by bash's printf %q. Nothing else is printed, because people paste the command.
 _WORD = r"(?:(?:[\w@%+=:,./~-]|\\[^\n])+|\$'(?:[^'\\]|\\[^\n])*')"
 RESUME_COMMAND = re.compile(rf"(?=.*jobctl'? submit --resume ){_WORD} submit --resume {_WORD}")
@@ -232,7 +232,8 @@ class Ending:
         """Return the resume command; "" if nothing can be resumed, and on nodes other than 0, so that it is printed
         only once.
         """
-        saved = code == exit_codes.CRASHED and any(self.run_folder.checkpoints.glob("step_*"))
+        has_progress = self.run_folder.ended_commands.exists() or any(self.run_folder.checkpoints.glob("step_*"))
+        saved = code == exit_codes.CRASHED and has_progress
         content = read_small(self.run_folder.resume_command)
         command = content[1].get("command", "") if content else ""
         is_wanted = self.node == 0 and (saved or code in CAN_GO_ON)

@@ -7,6 +7,7 @@ Out:   the node's exit code; for payload shell, this program becomes the command
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -58,7 +59,7 @@ class _Node:
     def run(self, line: Sequence[str], words: Sequence[str]) -> int:
         read, payload = self.read, self.payload
         launcher, command = launchers.split(line)
-        steps = _steps(payload, read.rendezvous_timeout_s)
+        steps, entries = _steps(payload, read.rendezvous_timeout_s)
         if payload == "smoke":
             launcher, command = ["spawn"], list(SMOKE)
         self._check_environment()
@@ -90,7 +91,7 @@ class _Node:
         start = launchers.launcher_words(launcher, command, read, environ)
         os.environ.clear()
         os.environ.update(environ)
-        options = [f"--max-restarts={read.max_restarts}", *(["--steps"] if steps else [])]
+        options = [f"--max-restarts={read.max_restarts}", *([f"--steps={entries}"] if steps else [])]
         return supervise.main([*options, "--", *steps, *start])
 
     def _check_environment(self) -> None:
@@ -146,17 +147,20 @@ class _Node:
         return 1 if self.lacks or done.returncode else 0
 
 
-def _steps(payload: str, timeout_s: int) -> list[str]:
-    """Return the words that precede the launcher if launch.sh has lines of `before` or `per_node`; [] without such
-    lines.
+def _steps(payload: str, timeout_s: int) -> tuple[list[str], int]:
+    """Return the words that precede the launcher, [] without `before`, `per_node` and `then`; and the number of
+    entries of `then`.
 
     The variables are removed from the ranks' environment. The variables for `after` stay, for the supervisor.
     """
     before, per_node = (os.environ.pop(name, "") for name in ("JOBC_BEFORE", "JOBC_PER_NODE"))
     if payload != "train":
         os.environ.pop("JOBC_AFTER", None)
-    has_steps = payload == "train" and (before or per_node)
-    return launchers.program("steps", before, per_node, str(timeout_s), "--") if has_steps else []
+    names = (f"JOBC_THEN_{number}" for number in itertools.count(1))
+    entries = [os.environ.pop(name) for name in itertools.takewhile(os.environ.__contains__, names)]
+    has_steps = payload == "train" and (before or per_node or entries)
+    words = launchers.program("steps", before, per_node, str(timeout_s), *entries, "--") if has_steps else []
+    return words, len(entries)
 
 
 def _become_shell(words: list[str]) -> NoReturn:

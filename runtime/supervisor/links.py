@@ -43,7 +43,8 @@ class Links(threading.Thread):
     """The part common to both sides: a thread, which may block and uses only its links and marks."""
 
     lost_s = LOST_S
-    has_steps = False  # the job has before or per_node, so the files of steps.py are passed on as well
+    has_steps = False  # the job has before, per_node or then, so the files of steps.py are passed on as well
+    then = 0  # entries of `then`
 
     def __init__(self, run: RunFolder, node: int) -> None:
         super().__init__(daemon=True, name="links")
@@ -131,16 +132,21 @@ class Links(threading.Thread):
 
     def _tell_steps(self) -> None:
         """Send the names of steps.py's existing files to the peers, which may be unable to access this folder."""
-        for name in step_files(self.node):
-            untold = [link for link in self._links if link.node >= 0 and name not in link.told]
-            if untold and (self.run_folder.steps / name).exists():
-                for link in untold:
-                    link.told.add(name)
-                    link.send(step=name)
+        untold: list[tuple[str, list[Link]]] = []
+        for name in reversed(
+            step_files(self.node, self.then)
+        ):  # so that no file is missed that is older than one found
+            links = [link for link in self._links if link.node >= 0 and name not in link.told]
+            if links and (self.run_folder.steps / name).exists():
+                untold.append((name, links))
+        for name, links in reversed(untold):
+            for link in links:
+                link.told.add(name)
+                link.send(step=name)
 
     def _on_step(self, link: Link, name: str) -> None:
         """Create a file of steps.py that exists in the peer's folder."""
-        if self.has_steps and name in step_files(link.node) and self.run_folder.path.is_dir():
+        if self.has_steps and name in step_files(link.node, self.then) and self.run_folder.path.is_dir():
             with contextlib.suppress(OSError):
                 self.run_folder.steps.mkdir(parents=True, exist_ok=True)
                 (self.run_folder.steps / name).touch()
@@ -148,7 +154,8 @@ class Links(threading.Thread):
     def _learn(self, kind: str, mark: Message) -> bool:
         """Store a mark, to be sent to all peers; return whether it is new. An earlier first failure counts as new."""
         current = self._marks.get(kind)
-        if current is not None and not (kind == "first" and _is_earlier(mark, current)):
+        replaces = kind == "mpi" and mark != current  # the next mpirun of a job with `then`
+        if current is not None and not replaces and not (kind == "first" and _is_earlier(mark, current)):
             return False
         self._marks[kind] = mark
         for link in self._links:
@@ -175,7 +182,7 @@ class Links(threading.Thread):
             self._learn("stop", {})
         if "told" not in self._marks and (stop := read_small(self.run_folder.first_stop)):
             self._learn("told", stop[1])
-        if "mpi" not in self._marks and (daemon := read_small(self.run_folder.mpi_daemon)):
+        if daemon := read_small(self.run_folder.mpi_daemon):
             self._learn("mpi", daemon[1])
         if first := read_small(self.run_folder.first_failure):
             self._learn("first", {"code": first[0], "keys": first[1]})
@@ -235,9 +242,14 @@ class Links(threading.Thread):
         raise NotImplementedError
 
 
-def step_files(node: int) -> tuple[str, ...]:
-    """Return the names of the files that steps.py writes on a node and that other nodes wait for."""
-    return ("begun_0", "before", "go") if node == 0 else (f"begun_{node}", f"ready_{node}")
+def step_files(node: int, then: int) -> tuple[str, ...]:
+    """Return the names of the files that steps.py writes on a node and that other nodes wait for. then: its entries.
+
+    A resumed run skips the commands whose files exist before begun_0.
+    """
+    own = ("begun_0", "before", "go") if node == 0 else (f"begun_{node}", f"ready_{node}")
+    word = "then_{}" if node == 0 else f"ended_{{}}_{node}"
+    return (*(word.format(number) for number in range(1, then + 1)), *own)
 
 
 def _is_earlier(mark: Message, current: Message) -> bool:

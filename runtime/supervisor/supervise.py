@@ -1,6 +1,6 @@
 """Supervise one node: start the launcher, forward stop signals to the ranks, end all processes, report why they ended.
 
-Usage: jobctl supervise [--max-restarts=N] -- LAUNCHER ARGUMENTS…
+Usage: jobctl supervise [--max-restarts=N [--steps=M]] -- LAUNCHER ARGUMENTS…     M: entries of `then`
 In:    the JOBC_ variables from node.py; JOBC_TIME_LIMIT_S if no scheduler enforces the time limit;
        JOBC_STARTER, `PID START_TICKS`: in a container, the process outside that started it (container.py).
 Out:   state/node_NN, logs/node_NN.log, exit/ATTEMPT/node_NN, and the node's exit code (exit_codes.py).
@@ -53,8 +53,8 @@ LAUNCHER_GRACE_S = 5.0  # time for the launcher to exit after all its ranks have
 def main(argv: list[str]) -> int:
     """Supervise the node until its ranks have ended for good, and return the exit code."""
     options, launcher = argv[: argv.index("--")], argv[argv.index("--") + 1 :]
-    most = int(options[0].partition("=")[2]) if options else 0
-    steps = UserSteps("--steps" in options, os.environ.pop("JOBC_AFTER", ""))
+    most, *entries = (int(option.partition("=")[2]) for option in options or ["--max-restarts=0"])
+    steps = UserSteps(bool(entries), sum(entries), os.environ.pop("JOBC_AFTER", ""))
     began = time.monotonic()
     hangup_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN  # nohup
     caught = {*STOP_SIGNALS, *NOTICES, signal.SIGQUIT, signal.SIGCHLD}
@@ -76,9 +76,12 @@ def main(argv: list[str]) -> int:
 
 
 class UserSteps(NamedTuple):
-    """The job's own lines of bash. start: whether the launcher begins with steps.py; after: lines of `after`, or ""."""
+    """The job's own lines of bash. start: whether the launcher begins with steps.py; then: number of entries of `then`;
+    after: lines of `after`, or "".
+    """
 
     start: bool
+    then: int
     after: str
 
 
@@ -109,7 +112,7 @@ class Supervisor:
         self.lock = claim(run_folder, self.node, self.ranks)  # held until this process and the keeper have ended
         self.peers = Peers(run_folder, self.node, int(os.environ["JOBC_NODES"]), os.environ.get("JOBC_HEAD_ADDR", ""))
         if self.peers.links:
-            self.peers.links.has_steps = steps.start
+            self.peers.links.has_steps, self.peers.links.then = steps.start, steps.then
         log = NodeLog(run_folder, self.node, timed=int(os.environ["JOBC_NODES"]) > 1)
         self.output = NodeOutput(log, Console(sys.stdout.fileno()))
         self.state: dict[str, object] = {

@@ -125,3 +125,18 @@ def done(job: Job, rank: int = 0) -> list[tuple[int, int]]:
     """(attempt, step) of every step of a rank, in order."""
     lines = read(job.run / f"steps_{rank}").splitlines()
     return [(int(line.split()[0]), int(line.split()[1])) for line in lines]
+
+
+# Each step adds a line to the run folder; `then` also to the logs of the ranks.
+_SAY = ">>$JOBC_RUN_DIR/steps"
+STEPS = (
+    f"before='echo before {_SAY}'",
+    f"per_node='echo per_node {_SAY}'",
+    "then=['echo then | tee -a $JOBC_RUN_DIR/steps']",
+    f"after='echo after $JOBC_EXIT_CODE {_SAY}'",
+)
+
+
+def said_by_steps(run: Path, ranks: int, nodes: int) -> bool:
+    """Return whether all steps of a job that ended well have run, in order."""
+    return read(run / "steps").splitlines() == ["before", *["per_node"] * nodes, *["then"] * ranks, "after 0"]

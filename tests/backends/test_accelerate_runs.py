@@ -14,7 +14,7 @@ import pytest
 
 from jobc.compiler.pipeline.compile import compile_job, write_job
 from jobc.compiler.pipeline.types import Request
-from jobc.tests.backends.jobs import AS_ROOT
+from jobc.tests.backends.jobs import AS_ROOT, STEPS, said_by_steps
 from jobc.tests.testbed import Cluster
 
 pytest.importorskip("accelerate", reason="accelerate is an extra: pip install 'jobc[accelerate]'")
@@ -107,9 +107,11 @@ def test_one_process_and_other_backends_start_it_as_well(tmp_path: Path) -> None
     (tmp_path / "train.py").write_text(PROGRAM)
     code, said = submitted(artifact(tmp_path, "backend=accelerate", "procs=1", command=("train.py",)))
     assert code == 0 and "sum 1.0 no 1 cpu" in said, said
-    job = artifact(tmp_path, "backend=local", "launcher=accelerate", command=("train.py",))
+    job = artifact(tmp_path, "backend=local", "launcher=accelerate", *STEPS, command=("train.py",))
     code, said = submitted(job)
     assert code == 0 and "sum 2.0 no 2 cpu" in said, said
+    *_, run = sorted(tmp_path.glob("runs/job/*"))
+    assert said_by_steps(run, 2, 1)
 
 
 def test_deepspeed_trains_below_accelerate_as_below_torchrun(tmp_path: Path) -> None:

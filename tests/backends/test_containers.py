@@ -57,6 +57,7 @@ WAYS = {
     "slurm apptainer": ("backend=slurm", "nodes=2", "container=apptainer"),
     "slurm pyxis": ("backend=slurm", "nodes=2", "container=pyxis"),
 }
+STEPS = ("before", "per_node", "then", "after")
 GREETING = 'a, b\'s "$(id)" ${HOME} `x`\\'
 
 
@@ -161,8 +162,8 @@ def start(job: Job, way: str, **env: str) -> None:
     job.wait_until_up(2 if "local" in way else 4)
 
 
-def test_ranks_run_in_the_image_and_see_what_they_should(make: Make, way: str) -> None:
-    job = make(way)
+def test_ranks_and_steps_run_in_the_image_and_see_what_they_should(make: Make, way: str) -> None:
+    job = make(way, *(f"{key}='test -e /in/the/image && echo {key} >>../steps'" for key in STEPS))
     code, said = submit(job, way)
     assert code == 0, said
     assert "done (exit 0)" in job("status")[1]
@@ -174,7 +175,10 @@ def test_ranks_run_in_the_image_and_see_what_they_should(make: Make, way: str) -
             "writes data": False, "folder": str(job.run / "code"), "home": True, "uid": 0,
         }  # fmt: skip
         assert {name: rank[name] for name in expected} == expected
-    assert len({rank["host"] for rank in ranks}) == (1 if "local" in way else 2)
+    nodes = 1 if "local" in way else 2
+    assert len({rank["host"] for rank in ranks}) == nodes
+    steps = ["before", *["per_node"] * nodes, *["then"] * len(ranks), "after"]
+    assert (job.run / "steps").read_text().splitlines() == steps
 
 
 def test_an_export_by_hand_loses_to_the_image(cluster: Cluster, root: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.tests.backends.jobs import AS_ROOT, make, read
+from jobc.tests.backends.jobs import AS_ROOT, STEPS, make, read, said_by_steps
 from jobc.tests.backends.pods import Rack
 from jobc.tests.podrunner import PodRunner
 from jobc.tests.testbed import Cluster, wait_for
@@ -31,12 +31,13 @@ def test_a_stop_of_slurm_reaches_the_ranks_and_not_mpirun(cluster: Cluster, tmp_
 def test_one_mpirun_spans_pods_which_have_no_sshd(cluster: Cluster, tmp_path: Path) -> None:
     with PodRunner(cluster) as runner:
         rack = Rack(runner, tmp_path)
-        job = rack.make("launcher=mpirun", *AS_ROOT, program="0 0")
+        job = rack.make("launcher=mpirun", *AS_ROOT, *STEPS, program="0 0")
         code, said = job("submit", "--wait")
         told = [read(job.run / f"logs/rank_{rank:02}.log").splitlines()[-1] for rank in range(4)]
         ended = [read(job.run / f"exit/0/rank_{rank:02}").splitlines()[0] for rank in range(4)]
         rack.clear()
-    assert (code, told, ended) == (0, ["up 0"] * 4, ["0"] * 4), said
+    assert (code, told, ended) == (0, ["then"] * 4, ["0"] * 4), said
+    assert said_by_steps(job.run, 4, 2)
 
 
 def test_root_is_told_what_mpirun_asks_of_root(cluster: Cluster, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 from collections.abc import Iterator
@@ -137,7 +138,8 @@ def test_stop_reaches_every_node_and_a_rank_that_fails_ends_all(rack: Cluster, c
 def test_the_ranks_wait_for_the_steps_of_nodes_whose_folders_they_do_not_see(rack: Cluster) -> None:
     words = ("before=sleep 2; date +%s.%N >../before", "per_node=sleep $((2 * JOBC_NODE_RANK)); date +%s.%N >../staged")
     command = ("bash", "-c", "date +%s.%N >../began")
-    job = make(rack, "steps", "ssh", "launcher=spawn", *words, "after=date +%s.%N >../after", command=command)
+    words += ("then=['date +%s.%N >../then','date +%s.%N >../end']", "after=date +%s.%N >../after")
+    job = make(rack, "steps", "ssh", "launcher=spawn", *words, command=command)
     code, said = job("submit")
     assert code == 0 and "done (exit 0)" in said, said
 
@@ -145,8 +147,10 @@ def test_the_ranks_wait_for_the_steps_of_nodes_whose_folders_they_do_not_see(rac
         return [float(text) for node in rack.nodes if (text := job.read(node, name))]
 
     (before,), (after,) = times("before"), times("after")
-    assert [len(times(name)) for name in ("staged", "began")] == [3, 3]
-    assert before < min(times("staged")) < max(times("staged")) < min(times("began")) <= max(times("began")) < after
+    on_all = [times(name) for name in ("staged", "began", "then", "end")]
+    assert [len(moments) for moments in on_all] == [3] * 4
+    assert all(max(one) < min(next_one) for one, next_one in itertools.pairwise(on_all))
+    assert before < min(on_all[0]) and max(on_all[-1]) < after
 
 
 TRAINING = ("task=digits", "loop.epochs=null", "loop.steps=60", "checkpoint.every_steps=10")

@@ -43,9 +43,11 @@ class TestSkypilot(BackendSuite):
 def test_pods_get_shared_memory_and_folders_of_their_nodes_beside_what_the_user_configures() -> None:
     mounts = "mounts=[{kind: host, source: /nvme, target: /data, read_only: true}]"
     image = (*PLAIN, "container=pod", "python=image", "image=x", "shm=3GiB")
-    own = "backend.config={kubernetes: {pod_config: {spec: {volumes: [{name: own}], hostIPC: true}}}}"
+    spec, metadata = "{volumes: [{name: own}], hostIPC: true}", "{annotations: {limit: 3600}}"
+    own = f"backend.config={{kubernetes: {{pod_config: {{spec: {spec}, metadata: {metadata}}}}}}}"
     made = task(*image, mounts, own)
     assert made["resources"]["infra"] == "k8s", "no machine of a cloud has the folder"
+    assert made["config"]["kubernetes"]["pod_config"]["metadata"] == {"annotations": {"limit": "3600"}}  # text
     pod = made["config"]["kubernetes"]["pod_config"]["spec"]
     folder = {"name": "mount-0", "mountPath": "/data", "readOnly": True}
     assert pod["containers"] == [{"volumeMounts": [folder]}] and pod["hostIPC"] is True

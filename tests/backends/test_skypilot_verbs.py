@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from jobc.tests.backends.jobs import STEPS, said_by_steps
 from jobc.tests.backends.sky_jobs import Job
 from jobc.tests.testbed import wait_for
 
@@ -34,7 +35,7 @@ def talks(folder: Path) -> Callable[..., Job]:
 
 
 def test_logs_are_of_all_nodes_or_of_one_or_of_a_rank(talks: Callable[..., Job]) -> None:
-    job = talks()
+    job = talks(*STEPS)
     assert job("logs")[0] == 1 and job("status")[0] == 1, "there is no run"
     code, said = job("submit", "--run-id", "a", "--wait")
     assert code == 0 and "run a: job 1 of cluster " in said and "\n0: said by 0\n" in said, said
@@ -42,6 +43,7 @@ def test_logs_are_of_all_nodes_or_of_one_or_of_a_rank(talks: Callable[..., Job])
         said = job("logs", *words)[1]
         assert "0: said by 0\n" in said and "\n1: jobc: node 1 exits with 0: done\n" in said, said
     lines = job("logs", "--node", "01")[1].splitlines()
+    assert said_by_steps(job.run, 2, 2)
     assert "1: jobc: exit 0: done" in lines and all(line.startswith("1: ") for line in lines), lines
     assert job("logs", "--rank", "01") == (0, (job.run / "logs/rank_01.log").read_text())
     assert job("logs", "--node", "7") == (0, "")

@@ -92,7 +92,66 @@ def test_a_stop_ends_before_and_the_wait_for_it(tmp_path: Path) -> None:
     assert said(tmp_path)[0] == "begun" and "rank" not in " ".join(said(tmp_path))
 
 
-@pytest.mark.parametrize("key", ["before", "per_node", "after"])
+LINE = 'echo "then $JOBC_NODE_RANK" >>../said'
+
+
+AS_ROOT = "env.OMPI_ALLOW_RUN_AS_ROOT=1 env.OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
+
+
+@pytest.mark.parametrize("launcher", ["spawn", "mpirun"])
+def test_all_ranks_run_each_entry_of_then_when_those_before_have_ended(tmp_path: Path, launcher: str) -> None:
+    entries = f"then=['sleep $RANK; {LINE}',\"echo last >>../said\n! env | grep JOBC_THEN\"]"
+    code, output = submitted(
+        tmp_path, f"launcher={launcher}", *AS_ROOT.split(), entries, "after=echo after $JOBC_EXIT_CODE >>../said"
+    )
+    assert code == 0 and "jobc: then 2 of 2: echo last" in output, output
+    ranks, then, (*last, after) = (lines := said(tmp_path))[:2], lines[2:4], lines[4:]
+    assert (sorted(ranks), sorted(then)) == (["rank 0", "rank 1"], ["then 0", "then 1"])
+    assert (last, after) == (["last"] * 2, "after 0")
+
+
+def test_a_resumed_run_continues_with_the_entry_of_then_that_failed(tmp_path: Path) -> None:
+    entries = f"then=['{LINE}','test -e ../mended || exit $((3 * RANK)); echo last >>../said','echo end >>../said']"
+    program = compiled(tmp_path, entries)
+    done = subprocess.run([program, "submit"], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 1 and "rank 1 failed first (exit 1: exit status 3)" in done.stdout, done.stdout
+    assert "jobc: resume with: " in done.stdout
+    assert sorted(said(tmp_path)) == ["rank 0", "rank 1", "then 0", "then 1"]
+    (run,) = tmp_path.glob("runs/*/*")
+    (run / "mended").touch()
+    words = [program, "submit", "--resume", run.name]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert said(tmp_path)[4:] == ["last", "last", "end", "end"]
+
+
+def test_a_restart_in_place_repeats_only_the_entry_of_then_that_failed(tmp_path: Path) -> None:
+    entry = "[ $RANK = 0 ] || [ -e ../again ] || { touch ../again; exit 1; }; echo then >>../said"
+    words = ("lifecycle.max_restarts=1", "before=echo before >>../said", f"then=['[ $RANK = 1 ]||sleep 2;{entry}']")
+    code, output = submitted(tmp_path, *words)
+    assert code == 0 and "restart 1 of 1" in output, output
+    assert sorted(said(tmp_path)) == ["before", "rank 0", "rank 1", "then", "then"]
+
+
+def test_a_command_that_was_stopped_runs_again_before_then(tmp_path: Path) -> None:
+    """Its ranks save and exit with 0, which must not count as the end of the training."""
+    trains = "echo train >>../said; trap 'exit 0' TERM; test -e ../trained || while :; do sleep 0.1; done"
+    program = compiled(tmp_path, f"then=['{LINE}']", command=("bash", "-c", trains))
+    with subprocess.Popen([program, "submit"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as job:
+        while len([line for file in tmp_path.glob("runs/*/*/said") for line in file.read_text().split()]) < 2:
+            time.sleep(0.1)
+        subprocess.run([program, "stop"], cwd=tmp_path, capture_output=True, check=True)
+        output, _ = job.communicate(timeout=60)
+    assert said(tmp_path) == ["train", "train"] and job.returncode == 0, output
+    (run,) = tmp_path.glob("runs/*/*")
+    (run / "trained").touch()
+    words = [program, "submit", "--resume", run.name]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(said(tmp_path)) == ["then 0", "then 1", *["train"] * 4]
+
+
+@pytest.mark.parametrize("key", ["before", "per_node", "then", "after"])
 @pytest.mark.parametrize("value", ["null", "[a,[b]]", '["a\x07b"]', "['']", "[END_OF_LINES]", '["a\nEND_OF_LINES\nb"]'])
 def test_a_value_that_is_not_a_list_of_lines_is_refused(key: str, value: str) -> None:
     with pytest.raises(CompileError) as error:

@@ -41,6 +41,7 @@ ENGINE_FILES = {
     "kubernetes": "job.yaml",
     "skypilot": "task.sky.yaml",
     "accelerate": "accelerate.yaml",
+    "local": "launch.sh",
 }
 OF_THE_ENGINE = ("backend=", "backend.flavor=")  # words that the job without the others keeps
 

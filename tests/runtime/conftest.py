@@ -68,6 +68,7 @@ def plan(**changes: Any) -> SimpleNamespace:
             "user_lines": (),
             "before": (),
             "per_node": (),
+            "then": (),
             "after": (),
             "python": sys.executable,
         },

@@ -32,6 +32,8 @@ def main(folder: Path) -> int:
     subprocess.run([*pip, "install", *hashed, "/dev/stdin"], input=builders.encode(), check=True)
     subprocess.run([*pip, "install", *hashed, str(PINS)], check=True)
     subprocess.run([*pip, "download", *hashed, str(PINS), "--dest", str(folder / "wheels")], check=True)
+    wheels = f"[global]\nno-index = true\nfind-links = {folder / 'wheels'}\n"  # SkyPilot builds its own wheel on a host
+    (folder / "pip.conf").write_text(wheels)
     stamp.write_text(wanted)
     return 0
 

@@ -13,6 +13,7 @@ import pytest
 
 from jobc.compiler.pipeline.compile import compile_job, write_job
 from jobc.compiler.pipeline.types import Request
+from jobc.tests.backends.jobs import STEPS, said_by_steps
 from jobc.tests.skypilot.bed import ON_BED, SKY, SkyBed
 from jobc.tests.testbed import Cluster
 from jobc.tests.testbed.fixtures import start
@@ -92,9 +93,11 @@ def test_a_cluster_of_slurm_ends_by_itself(cluster: Cluster, bed: SkyBed) -> Non
     """backend.autostop: its allocation goes a minute after its last job, and nobody has asked."""
     bed.seed("idle")
     (cluster.shared / "project" / "hello.py").write_text("print('hello')\n")
-    words = ("name=idle", "nodes=1", "procs=1", "launcher=spawn", "backend.autostop=1m")
+    words = ("name=idle", "nodes=1", "procs=1", "launcher=spawn", "backend.autostop=1m", *STEPS)
     artifact = write(cluster, *words, command=("hello.py",))
     done = bed.run(f"{artifact}/jobctl submit --wait")
     assert done.returncode == 0 and cluster.jobs(), done.stdout + done.stderr
+    (run,) = (cluster.shared / "storage" / "idle").glob("*/")
+    assert said_by_steps(run, 1, 1)
     wait_for(lambda: cluster.jobs() == [], "the end of the cluster", 300)
     assert "cluster idle is deleted and costs nothing" in bed.run(f"{artifact}/jobctl status", check=True).stdout

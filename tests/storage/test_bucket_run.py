@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from jobc.runtime.run_folder.run_folder import RunFolder
+from jobc.runtime.run_folder.run_folder import RunFolder, read_small, write_small
 from jobc.runtime.storage import bucket_run
 from jobc.runtime.storage.bucket import Bucket, BucketError, Listed
 from jobc.runtime.storage.bucket_run import STOP, BucketRun, Leave, Submission
@@ -371,6 +371,14 @@ def test_a_good_end_is_one_in_the_bucket_too(run: BucketRun, folder: RunFolder, 
     assert sent == ["- state/progress", "+ exit/0/node_00"]
     for attempt in range(3, 5):
         begin(run, folder, attempt, most=2).push(logs=True, last=True)
+
+
+def test_the_next_attempt_knows_which_commands_have_ended(run: BucketRun, folder: RunFolder) -> None:
+    mirror = begin(run, folder, 0, most=2)
+    write_small(folder.ended_commands, keys={"count": 1})
+    mirror.push(logs=True, last=True)
+    begin(run, folder, 1, most=2)
+    assert read_small(folder.ended_commands) == ("", {"count": "1"})
 
 
 def test_logs_go_up_in_parts_that_read_as_one(run: BucketRun, folder: RunFolder) -> None:

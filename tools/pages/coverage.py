@@ -28,6 +28,10 @@ files and configs of other projects). The facts were written down before anyone 
 - **awkward**: the effect is the same, but through another mechanism, or with more typing.
 - **not**: jobc cannot express the fact.
 
+{first_files} of these files were drawn last, from other projects, after the keys for the others had been added. Of
+their {first_facts} facts, before anything was changed for them:
+
+{first}
 [A test](../tests/public_files/test_public_files.py) compiles a job for each file and looks for every exact fact in the
 emitted files. The same check must fail for a job without these settings, except for the {defaults} facts that are
 defaults. The facts, with the keys that express them, are in [tests/public_files](../tests/public_files/README.md).
@@ -56,11 +60,14 @@ def page() -> str:
         for verdict in VERDICTS[1:]
         if verdict in fact
     ]
-    percent = {verdict: f"{100 * total[verdict] / total.total():.1f} %" for verdict in VERDICTS}
-    totals = table(VERDICTS, tuple(f"{total[verdict]} ({percent[verdict]})" for verdict in VERDICTS))
+    drawn = [Counter[str](file["first"]) for file in files.values() if "first" in file]
+    first = sum(drawn, Counter[str]())
     defaults = sum("default" in fact for file in files.values() for fact in file["facts"])
     return "".join([
-        INTRO.format(files=len(files), facts=total.total(), totals=totals, defaults=defaults),
+        INTRO.format(
+            files=len(files), facts=total.total(), totals=_percentages(total), defaults=defaults,
+            first_files=len(drawn), first_facts=first.total(), first=_percentages(first),
+        ),
         table(("name", "source", "facts", *VERDICTS), *rows),
         REST,
         table(("name", "fact", "verdict", "instead"), *others),
@@ -69,6 +76,10 @@ def page() -> str:
 
 def _counts(facts: list[Mapping[str, Any]]) -> Counter[str]:
     return Counter(verdict for fact in facts for verdict in VERDICTS if verdict in fact)
+
+
+def _percentages(counts: Counter[str]) -> str:
+    return table(VERDICTS, tuple(f"{counts[v]} ({100 * counts[v] / counts.total():.1f} %)" for v in VERDICTS))
 
 
 def _row(counts: Counter[str]) -> tuple[str, ...]:

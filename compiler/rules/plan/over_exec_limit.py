@@ -28,6 +28,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     words |= {f"caches.prefetch.{i}": _size(word) for i, word in enumerate(spec.caches.prefetch)}
     for key in ("before", "per_node", "after"):  # each is one variable; before and per_node are also one argument
         words[key] = _size(f"JOBC_{key.upper()}=" + "\n".join(getattr(plan.setup, key)))
+    words |= {f"then.{i}": _size(f"JOBC_THEN_{i + 1}={text}") for i, text in enumerate(plan.setup.then)}
     too_long = [key for key, size in words.items() if size > MOST_OF_ONE]
     for key in too_long:
         because = f"Linux limits one argument or variable to {MOST_OF_ONE:,} bytes, so no rank would start"

@@ -1,4 +1,4 @@
-"""JC2024: lines of setup, before, per_node or after that bash cannot parse."""
+"""JC2024: lines of setup, before, per_node, then or after that bash cannot parse."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...diagnostics.diagnostic import Diagnostic, Severity
 from ...frontend.observed_files import ask_program, record_no_answer
 from ...spec.job_spec import JobSpec
 
-KEYS = ("setup", "before", "per_node", "after")
+KEYS = ("setup", "before", "per_node", "then", "after")
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
@@ -17,14 +17,15 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
         ask_program("bash")
     for key in KEYS:
         lines = getattr(spec, key)
-        error = bash_syntax.syntax_error("\n".join(lines) + "\n") if lines else ""
-        if error is None:
+        scripts = lines if key == "then" else ["\n".join(lines)]
+        errors = [bash_syntax.syntax_error(f"{script}\n") for script in scripts if script]
+        if None in errors:
             record_no_answer("bash")
             title = f"{key}: not checked, because bash did not respond within {bash_syntax.TIMEOUT_S} s"
             because = "bash parses such lines in milliseconds, unless this machine is overloaded"
             hint = "run the command again"
             yield Diagnostic("JC2024", title, because, hint, key=key, severity=Severity.WARNING)
-        elif error:
+        for error in filter(None, errors):
             because = f"bash reports {error}"
             hint = "close the quote, the block or the here-document that the message names"
             yield Diagnostic("JC2024", f"{key}: bash cannot parse these lines", because, hint, key=key, judgment=True)

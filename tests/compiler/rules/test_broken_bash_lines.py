@@ -15,11 +15,12 @@ from jobc.compiler.frontend.observed_files import recorded, unchanged
 from jobc.tests.compiler.diagnosed import found
 
 
-@pytest.mark.parametrize("key", ["setup", "before", "per_node", "after"])
+@pytest.mark.parametrize("key", ["setup", "before", "per_node", "then", "after"])
 def test_lines_that_bash_cannot_parse_are_reported_at_their_key(key: str) -> None:
     [diagnostic] = found("JC2024", "train.py", words=(f'{key}=["if true; then","echo a"]',))
     assert (diagnostic.key, diagnostic.judgment) == (key, True)
-    assert diagnostic.because.startswith("bash reports line 3: syntax error: unexpected end of file")
+    line = 2 if key == "then" else 3  # each entry is a script of its own
+    assert diagnostic.because.startswith(f"bash reports line {line}: syntax error: unexpected end of file")
 
 
 @pytest.mark.parametrize("lines", ["echo $(date", "fi", "cat <<END\na", "x=(1", 'echo "a'])

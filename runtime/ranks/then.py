@@ -1,0 +1,99 @@
+"""Run the job's command and then each entry of `then`, with all ranks, one after the other in one attempt.
+
+In     JOBC_THEN, the lines that rank.py runs with bash instead of the job's command; unset for the command itself
+Out    exit/ATTEMPT/steps/: ended_K_N when all ranks of node N have exited with 0 from command K (1, 2, …); then_K of
+       node 0 when those of all nodes have
+       state/commands: the number of commands that have ended, which a resumed run skips
+
+The launcher is started anew for each entry, as for a restart in place. A command that fails or is stopped ends the job.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .. import exit_codes
+from ..run_folder.run_folder import RunFolder, count_of, read_small, write_small
+from ..system import processes
+from .steps import Ended, Steps
+
+ENDING = ("SIGTERM", "SIGINT", "SIGHUP")
+
+
+def skip_ended(run: RunFolder, steps: Steps, entries: int) -> None:
+    """On node 0, let all nodes skip the commands that ended in earlier attempts. The last one always runs."""
+    content = read_small(run.ended_commands) if steps.node == 0 else None
+    for number in range(1, min(count_of(content[1].get("count")) if content else 0, entries) + 1):
+        steps.write(f"then_{number}")
+
+
+def run_commands(run: RunFolder, steps: Steps, launcher: list[str], entries: list[str]) -> int:
+    """Return the exit code of a launcher that failed; the last one replaces this process. Raises Ended, OSError."""
+    for number in range(len(entries) + 1):
+        if number < len(entries) and steps.exists(f"then_{number + 1}"):
+            continue
+        if number:
+            os.environ["JOBC_THEN"] = entries[number - 1]
+            if steps.node == 0:
+                print(f"jobc: then {number} of {len(entries)}: {' '.join(entries[number - 1].split())}", flush=True)
+        if number == len(entries):
+            os.execvp(launcher[0], launcher)
+        status = _launch(launcher, steps)
+        if status or not _all_done(run, _ranks(steps.node)):
+            return status if status >= 0 else exit_codes.CRASHED
+        with steps.announced():
+            _forget_ranks(run, steps.node)
+            _wait_for_nodes(run, steps, number + 1)
+    raise AssertionError
+
+
+def _launch(launcher: list[str], steps: Steps) -> int:
+    """Run a launcher to its end. Signals are the supervisor's concern, which sends them to the ranks."""
+    child = processes.start(launcher)
+    while True:
+        steps.signals.wait(3600)
+        for pid, status in processes.reap():
+            if pid == child:
+                return status
+
+
+def _all_done(run: RunFolder, ranks: range) -> bool:
+    """Return whether all ranks exited with 0 by themselves. A rank that saves when stopped may exit with 0 too."""
+    ends = [read_small(run.rank_exit(rank)) for rank in ranks]
+    if not all(end and end[0] == str(exit_codes.DONE) for end in ends):
+        return False
+    states = [read_small(run.rank_state(rank)) for rank in ranks]
+    if any(set(ENDING) & set(state[1].get("signalled", "").split()) for state in states if state):
+        for rank in ranks:  # so that the node has not ended well
+            _forget(run, rank)
+        raise Ended(exit_codes.PREEMPTED, "then was not started, because the ranks were stopped")
+    return True
+
+
+def _wait_for_nodes(run: RunFolder, steps: Steps, number: int) -> None:
+    """Wait until the command with this number has ended on all nodes; on node 0, record that."""
+    name = "the command" if number == 1 else f"then {number - 1}"
+    steps.wait(lambda: [steps.node] if run.stop_mark.exists() else [], name)  # until the supervisor sends a signal
+    steps.write(f"ended_{number}_{steps.node}")
+    if steps.node == 0:
+        steps.wait(lambda: steps.missing(f"ended_{number}", range(steps.nodes)), name)
+        write_small(run.ended_commands, keys={"count": number})
+        steps.write(f"then_{number}")
+    steps.wait(lambda: [] if steps.exists(f"then_{number}") else [0], name)
+
+
+def _ranks(node: int) -> range:
+    procs = int(os.environ["JOBC_PROCS"])
+    return range(node * procs, (node + 1) * procs)
+
+
+def _forget_ranks(run: RunFolder, node: int) -> None:
+    """Remove how the ranks of this node ended, so that nobody takes it for the end of the next command."""
+    for rank in _ranks(node):
+        _forget(run, rank)
+    run.mpi_daemon.unlink(missing_ok=True)
+
+
+def _forget(run: RunFolder, rank: int) -> None:
+    run.rank_state(rank).unlink(missing_ok=True)
+    run.rank_exit(rank).unlink(missing_ok=True)
