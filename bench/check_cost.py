@@ -45,7 +45,7 @@ def unchecked() -> Iterator[None]:
     rules: list[tuple[Any, str, Any]] = [
         (driver.rules, "findings", nothing),
         *((place, "check", nothing) for place in (driver.trainer_config, driver.site_policy, driver.accelerate_checks)),
-        (driver.capabilities, "check_scopes", nothing),
+        (driver.capabilities, "check_runtime_variable_scopes", nothing),
         (driver.capabilities, "check_honours", nothing),
         (compiling, "_of_sizes", nothing),
         (type(plugin("slurm").load()), "check", nothing),

@@ -15,7 +15,7 @@ TIMEOUT_S = 10
 _ENVIRONMENT = {"LC_ALL": "C", "PATH": "/dev/null"}
 
 
-def parses(script: str) -> bool | None:
+def is_valid_bash(script: str) -> bool | None:
     """Return whether bash parses the whole script without an error or a warning; None if it does not respond."""
     done = _run(["-pn"], script)
     return None if done is None else not (done.returncode or done.stderr)
@@ -34,13 +34,13 @@ def syntax_error(script: str) -> str | None:
     return next((f"line {message}" for _, found, message in (line.partition(": line ") for line in lines) if found), "")
 
 
-def statements(script: str) -> list[str] | None:
+def normalized_statements(script: str) -> list[str] | None:
     """Return a script's commands as `declare -f` prints them, without comments; None if bash cannot parse it.
 
     The script becomes the body of a function that is printed and never called. The script must be syntactically
     complete, so that no `}` in it can end that body.
     """
-    if not parses(script):
+    if not is_valid_bash(script):
         return None
     done = _run(["-pr"], f"script() {{\n{script}\n}}\ndeclare -f script\n")
     if done is None or done.returncode or done.stderr:

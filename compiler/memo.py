@@ -27,7 +27,7 @@ class Memo(Generic[T]):
         return result
 
 
-class MemoOfObject(Generic[T]):
+class MemoByIdentity(Generic[T]):
     """Cached results of one pure function of immutable objects, by object identity. Keeps the objects alive.
 
     For values that are slow to compare, or that are equal but printed differently, such as 1 and True.

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.tests.testbed import Cluster, Process, Seen, Shape, wait_for
-from jobc.trainer.loop.metrics import read, training_steps
+from jobc.trainer.loop.metrics import last_line_of_each_step, read_metrics
 
 TIMEOUT_S = 180.0
 
@@ -74,8 +74,8 @@ class BedJob:
             source = Path(__file__).with_name(command[0])
             (project / source.name).write_text(source.read_text())
         base = (*ALL_WAYS[way], "name=proof", f"python.interpreter={sys.executable}", *overrides)
-        compiled = compile_job(Request(base, tuple(command) if command else None))
-        return cls(cluster, project, way, write_job(compiled, project / "artifacts"))
+        compiled = compile_job(CompileRequest(base, tuple(command) if command else None))
+        return cls(cluster, project, way, write_compiled_job(compiled, project / "artifacts"))
 
     def __call__(
         self,
@@ -136,7 +136,7 @@ class BedJob:
     def steps(self) -> list[tuple[int, int]]:
         """Return (attempt, step) for each training step that rank 0 has completed, in chronological order."""
         file = self.run / "metrics" / "rank_00.jsonl"
-        lines = [line for line in read(file) if "loss" in line] if file.exists() else []
+        lines = [line for line in read_metrics(file) if "loss" in line] if file.exists() else []
         return [(int(str(line["attempt"])), int(str(line["step"]))) for line in lines]
 
     def losses(self) -> list[object]:
@@ -177,7 +177,7 @@ class BedJob:
 
 def losses(run: Path) -> list[object]:
     """Return the exact losses of every training step of a run, in order."""
-    return [line["loss_hex"] for _, line in sorted(training_steps(run / "metrics" / "rank_00.jsonl").items())]
+    return [line["loss_hex"] for _, line in sorted(last_line_of_each_step(run / "metrics" / "rank_00.jsonl").items())]
 
 
 def weights(run: Path) -> str:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 
 # A classifier of 700 parameters; every save follows a validation, so that the link to the best checkpoint changes as
 # well.
@@ -24,7 +24,7 @@ TIMEOUT_S = 600
 def disturb(folder: Path, *words: str, within: Sequence[str] = ()) -> dict[str, Any]:
     """Return the result of saving_program.py. within: a command that runs it, such as unshare"""
     folder.mkdir(parents=True, exist_ok=True)
-    artifact = write_job(compile_job(Request(OVERRIDES)), folder / "artifacts")
+    artifact = write_compiled_job(compile_job(CompileRequest(OVERRIDES)), folder / "artifacts")
     program = [sys.executable, "-m", "jobc.prove.saving_program", str(artifact / "train.json"), str(folder), *words]
     done = subprocess.run([*within, *program], capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
     if done.returncode:

@@ -49,8 +49,8 @@ def stop_trainer(chance: random.Random, folder: Path) -> dict[str, Any]:
         gap_ms = two_sigterms(job, chance)
         code = job.code()
         done = job.steps()[-1]
-        checkpoints = store.newest_first(job.run_folder / "checkpoints")
-        saved = [store.step_of(path) for path in checkpoints if store.problem(path) is None]
+        checkpoints = store.checkpoints_newest_first(job.run_folder / "checkpoints")
+        saved = [store.step_of_folder(path) for path in checkpoints if store.find_problem(path) is None]
         measured = {"gap_ms": gap_ms, "code": code, "stopped_after_step": done, "saved_steps": saved}
         expect(code == 75, f"jobctl submit ended with {code} instead of 75", **measured)
         expect(saved == [done], f"step {done} was the last, checkpoints are of {saved}", **measured)

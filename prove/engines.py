@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.tests.backends.pods import Rack
 from jobc.tests.podrunner import PodRunner
 from jobc.tests.skypilot.bed import ON_BED, SKY, SkyBed
@@ -35,8 +35,8 @@ def on_skypilot(bed: Cluster, folder: Path, *words: str) -> Path:
     """Run `sky launch`, and then `sky down`."""
     folder.mkdir()
     storage = folder / "storage"
-    compiled = compile_job(Request((*ON_BED, f"storage.root={storage}", "name=proof", *words)))
-    artifact = write_job(compiled, folder / "artifacts")
+    compiled = compile_job(CompileRequest((*ON_BED, f"storage.root={storage}", "name=proof", *words)))
+    artifact = write_compiled_job(compiled, folder / "artifacts")
     with SkyBed(bed) as sky:
         sky.seed("proof")
         try:

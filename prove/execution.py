@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.testing.golden import read_case
+from jobc.compiler.testing.golden import read_golden_case
 
 from .reach import REPO, Reach, checkout, reach, run_tests
 
@@ -39,8 +39,8 @@ MUCH, QUICK, MOST_S = 5, 3, 30.0  # tests for one mutant of either kind, and sec
 TIMEOUT_S = 120  # timeout for a test that hangs
 COMPILE = (
     "import sys; from pathlib import Path; from jobc.compiler.pipeline.compile import compile_job;"
-    "from jobc.compiler.testing.golden import read_case; case, path = sys.argv[1:];"
-    "made = compile_job(read_case(Path(case))).artifacts;"
+    "from jobc.compiler.testing.golden import read_golden_case; case, path = sys.argv[1:];"
+    "made = compile_job(read_golden_case(Path(case))).artifacts;"
     "sys.stdout.buffer.write(next(a.text for a in made if a.path == path).encode())"
 )
 
@@ -53,7 +53,7 @@ def executed(
     tests: Callable[[], Sequence[Reach]] | None = None,
 ) -> str:
     """before, after: the file's lines. tests: tests to choose from, else all of TESTS."""
-    rows = compile_job(read_case(case)).source_map.files[path]
+    rows = compile_job(read_golden_case(case)).source_map.files[path]
     index = next(i for i, (a, b) in enumerate(zip(before, [*after, ""], strict=False)) if a != b)
     match = re.fullmatch(r"jobc:(.*\.j2):(\d+)", rows[index][1])
     if not match:

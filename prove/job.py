@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from jobc.runtime.system.untrusted_files import Unreadable
-from jobc.trainer.loop.metrics import read, training_steps
+from jobc.trainer.loop.metrics import last_line_of_each_step, read_metrics
 
 TIMEOUT_S = 600  # a generous timeout, not a claim, because the machine may be busy
 STAND_IN = Path(__file__).resolve().with_name("stand_in.py")
@@ -134,14 +134,14 @@ class Job:
     def steps(self, attempt: int | None = None) -> list[int]:
         """Return the steps that rank 0 has completed, in chronological order, in all attempts or in one."""
         with contextlib.suppress(FileNotFoundError, Unreadable, ValueError):  # ValueError: there is no run folder yet
-            lines = [line for line in read(self.metrics()) if "loss" in line]
+            lines = [line for line in read_metrics(self.metrics()) if "loss" in line]
             return [int(str(line["step"])) for line in lines if attempt in (None, line["attempt"])]
         return []
 
     def result(self) -> dict[str, Any]:
         """Return every rank's exact losses in a finished training, and the hash of the weights."""
         losses = [
-            [line["loss_hex"] for _, line in sorted(training_steps(self.metrics(rank)).items())]
+            [line["loss_hex"] for _, line in sorted(last_line_of_each_step(self.metrics(rank)).items())]
             for rank in range(self.procs)
         ]
         weights = (self.run_folder / "final" / "weights.pt").read_bytes()

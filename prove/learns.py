@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jobc.trainer.loop.metrics import read
+from jobc.trainer.loop.metrics import read_metrics
 
 from .campaign import Campaign, Line, expect
 from .job import Job
@@ -28,7 +28,7 @@ def train(folder: Path, *overrides: str) -> dict[str, Any]:
     """
     with Job(folder, overrides) as job:
         job.trained()
-        lines = list(read(job.metrics()))
+        lines = list(read_metrics(job.metrics()))
     held_out = {str(line["step"]): line["val_bits_per_byte"] for line in lines if "val_loss" in line}
     return {"untrained": lines[0]["bits_per_byte"], "held_out": held_out}
 

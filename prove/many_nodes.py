@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 
 from .campaign import Campaign, Line, expect
 
@@ -44,7 +44,7 @@ def compiled(backend: str, folder: Path, pairs: int, most_ratio: float = MOST_RA
             hosts = [] if backend == "slurm" else [f"hosts=node[00001-{nodes:05}]"]
             words = ("name=big", f"backend={backend}", f"nodes={nodes}", *hosts)
             started = time.process_time()
-            artifact = write_job(compile_job(Request(words, ("train.py",))), folder / f"{nodes}.{pair}")
+            artifact = write_compiled_job(compile_job(CompileRequest(words, ("train.py",))), folder / f"{nodes}.{pair}")
             if pair:  # the first one includes the imports
                 cpu_seconds.append(time.process_time() - started)
     files = {
@@ -66,7 +66,7 @@ def fan_out(folder: Path) -> dict[str, Any]:
     fails.
     """
     words = ("name=big", "backend=ssh", f"nodes={HOSTS}", f"hosts=node[0001-{HOSTS:04}]", f"backend.fanout={FANOUT}")
-    artifact = write_job(compile_job(Request(words, ("train.py",))), folder)
+    artifact = write_compiled_job(compile_job(CompileRequest(words, ("train.py",))), folder)
     (folder / "bin").mkdir()
     (folder / "bin" / "ssh").write_text(STAND_IN)
     (folder / "bin" / "ssh").chmod(0o755)

@@ -29,15 +29,15 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from jobc.compiler.bash_syntax import parses
+from jobc.compiler.bash_syntax import is_valid_bash
 from jobc.compiler.cli import main
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.emit.artifact import PROGRAM
-from jobc.compiler.frontend.overrides import spell
-from jobc.compiler.pipeline.compile import compile_job, known_keys
+from jobc.compiler.frontend.overrides import to_hydra
+from jobc.compiler.pipeline.compile import all_config_keys, compile_job
 from jobc.compiler.pipeline.sweeps import compile_sweep
-from jobc.compiler.pipeline.types import Compiled, Request
-from jobc.compiler.testing.golden import read_case
+from jobc.compiler.pipeline.types import CompiledJob, CompileRequest
+from jobc.compiler.testing.golden import read_golden_case
 
 from .campaign import Campaign, Line, expect
 from .mutations import cases, refused_by_schema
@@ -96,8 +96,8 @@ names = st.one_of(
 def keys() -> tuple[str, ...]:
     """Return the keys of the spec, of each backend, and the groups."""
     of_each = {case.parent.name: case for case in cases()}.values()
-    options = sorted({key for case in of_each for key in compile_job(read_case(case)).source_map.spec})
-    return tuple(dict.fromkeys([*known_keys(), *options, "task", "+experiment", "+task", "hydra.run.dir"]))
+    options = sorted({key for case in of_each for key in compile_job(read_golden_case(case)).source_map.spec})
+    return tuple(dict.fromkeys([*all_config_keys(), *options, "task", "+experiment", "+task", "hydra.run.dir"]))
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class Config:
 
 @st.composite
 def mutated(draw: st.DrawFn) -> Config:
-    base = read_case(draw(st.sampled_from(cases())))
+    base = read_golden_case(draw(st.sampled_from(cases())))
     words, file, command, sweeps = list(base.words), None, base.command, False
     for _ in range(draw(st.sampled_from((1, 1, 1, 2, 2, 3, 4)))):
         kind = draw(st.sampled_from(KINDS))
@@ -144,15 +144,15 @@ def typed(draw: st.DrawFn, kind: str) -> str:
     """Draw a word of the command line."""
     key = draw(st.sampled_from(keys()))
     if kind == "mix":  # of another job, where it made sense
-        words = [word for word in read_case(draw(st.sampled_from(cases()))).words if "=" in word]
+        words = [word for word in read_golden_case(draw(st.sampled_from(cases()))).words if "=" in word]
         return draw(st.sampled_from(words)) if words else "nodes=3"
     if kind == "number":
         return f"{key}={draw(numbers)}"
     if kind == "free":
-        return f"{draw(st.sampled_from(FREE)).format(draw(names))}={spell(draw(texts))}"
+        return f"{draw(st.sampled_from(FREE)).format(draw(names))}={to_hydra(draw(texts))}"
     if kind == "raw":  # as typed by someone who does not know Hydra's quoting
         return f"{draw(st.sampled_from(('', '+', '++', '~')))}{key}={draw(texts)}"
-    return f"{key}={spell(draw(texts))}"
+    return f"{key}={to_hydra(draw(texts))}"
 
 
 @st.composite
@@ -225,7 +225,7 @@ def _lacking(diagnostic: Mapping[str, Any]) -> Iterator[str]:
 def _expanded(config: Config) -> list[str]:
     """Yield differences between the plan and what the ranks of the compiled artifact would get."""
     try:
-        request = Request(config.words, config.command, (("project", Path("jobc").resolve()),))
+        request = CompileRequest(config.words, config.command, (("project", Path("jobc").resolve()),))
         points = compile_sweep(request) if config.sweeps else [compile_job(request)]
     except CompileError as error:
         return [f"jobc check took it, and the compile did not: {error}"]
@@ -236,17 +236,17 @@ def _expanded(config: Config) -> list[str]:
     return [text[:300] for text in mistakes[:3]]
 
 
-def _invalid_files(compiled: Compiled) -> Iterator[str]:
+def _invalid_files(compiled: CompiledJob) -> Iterator[str]:
     for artifact in compiled.artifacts:
         if artifact.path == PROGRAM:
             continue
-        if artifact.path.endswith(SCRIPTS) and not parses(artifact.text):
+        if artifact.path.endswith(SCRIPTS) and not is_valid_bash(artifact.text):
             yield f"bash cannot parse {artifact.path}"
         if artifact.path.endswith(".yaml") and refused_by_schema(artifact.text, artifact.path):
             yield f"{artifact.path} is not valid for its engine"
 
 
-def _changed_values(compiled: Compiled) -> Iterator[str]:
+def _changed_values(compiled: CompiledJob) -> Iterator[str]:
     """Yield each word of the command and each variable that bash reads in launch.sh otherwise than the plan has it."""
     plan, lines = compiled.plan, _value_lines(compiled)
     command = plan.command or ("python3", "-m", "jobc_trainer")
@@ -255,7 +255,7 @@ def _changed_values(compiled: Compiled) -> Iterator[str]:
         yield from _difference(f"env.{name}", lines.get(f"env.{name}", ""), f"${{{name}}}", (value,))
 
 
-def _value_lines(compiled: Compiled) -> dict[str, str]:
+def _value_lines(compiled: CompiledJob) -> dict[str, str]:
     """Return plan key -> the lines of launch.sh that contain its value."""
     template = (TEMPLATES / "launch.sh.j2").read_text(encoding="utf-8").split("\n")
     numbers = [n for n, line in enumerate(template, 1) if re.match(r"export {{ name \||  {{ word \|", line)]

@@ -28,10 +28,10 @@ from typing import Any
 
 import yaml
 
-from jobc.backends.skypilot.schema import problems
+from jobc.backends.skypilot.schema import find_schema_errors
 from jobc.compiler.emit.artifact import PROGRAM
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.testing.golden import is_sweep, read_case
+from jobc.compiler.testing.golden import is_sweep_case, read_golden_case
 
 from .campaign import Campaign, Line
 from .execution import MUCH, QUICK, executed
@@ -122,14 +122,14 @@ def _comment(line: str) -> bool:
 @cache
 def cases() -> tuple[Path, ...]:
     """Return the cases in random order, so that the first trials are representative."""
-    folders = sorted(path for path in GOLDEN.glob("*/*") if (path / "expected").is_dir() and not is_sweep(path))
+    folders = sorted(path for path in GOLDEN.glob("*/*") if (path / "expected").is_dir() and not is_sweep_case(path))
     random.Random("cases").shuffle(folders)
     return tuple(folders)
 
 
 @cache
 def files_of(case: Path) -> dict[str, str]:
-    return {artifact.path: artifact.text for artifact in compile_job(read_case(case)).artifacts}
+    return {artifact.path: artifact.text for artifact in compile_job(read_golden_case(case)).artifacts}
 
 
 def mutants(text: str, operator: Callable[[Sequence[str]], Sites]) -> Sites:
@@ -167,7 +167,7 @@ def refused_by_schema(text: str, path: str) -> bool:
     except yaml.YAMLError:
         return True
     if path == "task.sky.yaml":
-        return any(problems(document) for document in documents)
+        return any(find_schema_errors(document) for document in documents)
     if path == "job.yaml":
         kinds = all({"apiVersion", "kind"} <= {*document} for document in documents)
         return not kinds or any(problem(document, KUBERNETES) or invalid(document) for document in documents)

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from jobc.compiler.cli import main
-from jobc.compiler.cli.repeat import remember, repeated
+from jobc.compiler.cli.skip_unchanged import compile_and_record, reprint_if_unchanged
 
 from .campaign import Campaign, Line, expect, k_of_n
 
@@ -88,13 +88,13 @@ def _change(random: Random, project: Path) -> str:
 def _recognized(project: Path) -> Result | None:
     """Return the result of a compile that is recognized as a repeat, None if it is not."""
     with _captured() as (out, err):
-        known = repeated(WORDS)
+        known = reprint_if_unchanged(WORDS)
     return (0, out.getvalue(), err.getvalue(), _artifact(project)) if known else None
 
 
 def _compiled(project: Path) -> Result:
     with _captured() as (out, err):
-        status = remember(WORDS, lambda: main(WORDS))
+        status = compile_and_record(WORDS, lambda: main(WORDS))
     return status, out.getvalue(), err.getvalue(), _artifact(project)
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import yaml
 
-from jobc.compiler.bash_syntax import statements
+from jobc.compiler.bash_syntax import normalized_statements
 
 SCRIPTS = (".sh", ".sbatch")
 
@@ -48,7 +48,7 @@ def _commute(path: str, one: str, other: str) -> bool:
 
 def _prints_alike(before: str, after: str) -> bool:
     """Return whether bash runs the same script, with a different comment. Lines of #SBATCH are Slurm's."""
-    parsed = [(statements(text), re.findall(r"^#SBATCH.*", text, re.MULTILINE)) for text in (before, after)]
+    parsed = [(normalized_statements(text), re.findall(r"^#SBATCH.*", text, re.MULTILINE)) for text in (before, after)]
     return parsed[0][0] is not None and parsed[0] == parsed[1]
 
 

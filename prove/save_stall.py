@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 
 from .campaign import Campaign, Line, expect
 
@@ -38,7 +38,7 @@ def run(number: int, folder: Path, pairs: int = PAIRS) -> dict[str, Any]:
 def measured(folder: Path, pairs: int) -> dict[str, Any]:
     """Return the result of measure(), run in its own process."""
     folder.mkdir(parents=True, exist_ok=True)
-    artifact = write_job(compile_job(Request(OVERRIDES)), folder / "artifacts")
+    artifact = write_compiled_job(compile_job(CompileRequest(OVERRIDES)), folder / "artifacts")
     words = [sys.executable, "-m", "jobc.prove.save_stall", str(artifact / "train.json"), str(folder), str(pairs)]
     path = str(Path(__file__).resolve().parents[1] / ".dev")  # the jobc of this checkout, whichever is installed
     environment = {**os.environ, "PYTHONPATH": path}
@@ -51,27 +51,31 @@ def measure(train_json: str, folder: str, pairs: int) -> dict[str, Any]:
     import torch
 
     from jobc.trainer.build.build import build
-    from jobc.trainer.checkpoint import contents as checkpoint
-    from jobc.trainer.checkpoint.background_save import Saver
-    from jobc.trainer.config.train_json import load
+    from jobc.trainer.checkpoint import save_and_resume as checkpoint
+    from jobc.trainer.checkpoint.background_save import BackgroundSaver
+    from jobc.trainer.config.train_json import load_train_json
     from jobc.trainer.dist import env as environment
-    from jobc.trainer.dist.process_group import Group
+    from jobc.trainer.dist.process_group import RankGroup
     from jobc.trainer.loop.loop import train_step
-    from jobc.trainer.loop.rank_requests import Requests
+    from jobc.trainer.loop.rank_requests import StopAndSaveRequests
 
-    config, root = load(train_json), Path(folder)
-    training = build(config, environment.read({"JOBC_RUN_DIR": folder}), Group(0, 1, torch.device("cpu")))
+    config, root = load_train_json(train_json), Path(folder)
+    training = build(
+        config, environment.parse_environment({"JOBC_RUN_DIR": folder}), RankGroup(0, 1, torch.device("cpu"))
+    )
     savers = {}
     for background in (False, True):
         saves = dataclasses.replace(config.checkpoint, background=background)
-        savers[background] = Saver(root / str(background), saves, training.group)
+        savers[background] = BackgroundSaver(root / str(background), saves, training.group)
     held: dict[bool, list[float]] = {False: [], True: []}
     for number in range(pairs + 1):
-        train_step(training, number, Requests())
+        train_step(training, number, StopAndSaveRequests())
         for background in (False, True) if number % 2 else (True, False):
             started = time.perf_counter()
             parts = {"data": training.proof.state(number + 1)}
-            contents = partial(checkpoint.contents, number + 1, training.parallel, config, training.group, parts)
+            contents = partial(
+                checkpoint.files_of_checkpoint, number + 1, training.parallel, config, training.group, parts
+            )
             savers[background].save(number + 1, contents, None, wait=False)
             seconds = time.perf_counter() - started
             savers[background].wait()

@@ -34,12 +34,12 @@ import torch
 from jobc.trainer.build.build import Training, build
 from jobc.trainer.checkpoint import store
 from jobc.trainer.config.schema import TrainConfig
-from jobc.trainer.config.train_json import load
+from jobc.trainer.config.train_json import load_train_json
 from jobc.trainer.dist import env as environment
-from jobc.trainer.dist.process_group import Group
+from jobc.trainer.dist.process_group import RankGroup
 from jobc.trainer.lifecycle.errors import TrainerError
-from jobc.trainer.loop.loop import run
-from jobc.trainer.loop.metrics import training_steps
+from jobc.trainer.loop.loop import run_training
+from jobc.trainer.loop.metrics import last_line_of_each_step
 
 MOST_POINTS = 2000
 FILES = ("weights.pt", "optimizer.pt", "rng.pt", "state.json", store.MANIFEST)  # of a checkpoint
@@ -66,11 +66,13 @@ def training(config: TrainConfig, folder: Path, **changes: Any) -> Training:
     steps = dataclasses.replace(config.loop, epochs=None, steps=changes.pop("steps"))
     saves = dataclasses.replace(config.checkpoint, **changes)
     config = dataclasses.replace(config, loop=steps, checkpoint=saves)
-    return build(config, environment.read({"JOBC_RUN_DIR": str(folder)}), Group(0, 1, torch.device("cpu")))
+    return build(
+        config, environment.parse_environment({"JOBC_RUN_DIR": str(folder)}), RankGroup(0, 1, torch.device("cpu"))
+    )
 
 
 def train(made: Training, requests: Requests | None = None) -> int:
-    return run(made, requests or Requests())  # type: ignore[arg-type]
+    return run_training(made, requests or Requests())  # type: ignore[arg-type]
 
 
 def resume(config: TrainConfig, place: Path) -> int:
@@ -78,7 +80,7 @@ def resume(config: TrainConfig, place: Path) -> int:
 
 
 def steps_of(folder: Path) -> list[int]:
-    return [store.step_of(path) for path in store.newest_first(folder / "checkpoints")]
+    return [store.step_of_folder(path) for path in store.checkpoints_newest_first(folder / "checkpoints")]
 
 
 class Child:
@@ -159,7 +161,7 @@ def paths_of(checkpoints: Path) -> list[Path]:
     """Return all paths that saves of four steps touch. strace counts calls per thread, and only these belong to the
     saver.
     """
-    names = [store.folder_name(step) for step in range(1, 5)]
+    names = [store.name_of_step_folder(step) for step in range(1, 5)]
     folders = [checkpoints / name for step_name in names for name in (step_name, f".{step_name}", f".{step_name}.old")]
     files = [folder / name for folder in folders for name in FILES]
     return [checkpoints, checkpoints / store.BEST, checkpoints / f"{store.TEMPORARY}{store.BEST}", *folders, *files]
@@ -169,14 +171,16 @@ def what_is_wrong(config: TrainConfig, place: Path, said: str) -> list[str]:
     """Yield what is wrong with the checkpoints of a killed training, and with its resume."""
     saved_steps = [int(line.rpartition("_")[2]) for line in said.splitlines() if line.startswith(SAVED)]
     newest, damaged = store.newest_verified(place / "checkpoints")
-    step = -1 if newest is None else store.step_of(newest)
+    step = -1 if newest is None else store.step_of_folder(newest)
     if damaged or step < max((2, *saved_steps)):
         return [f"the newest is {step}, {saved_steps} were saved, damaged are {damaged}"]
     again = Child(lambda: train(training(config, place, steps=5, every_steps=1)), place.parent / "log")
     code, said = again.wait()
     leftovers = sorted(path.name for path in (place / "checkpoints").glob(".*"))
     remaining = {path.name for path in (place / "checkpoints").glob("step_*")}
-    if code or leftovers or store.folder_name(5) not in remaining or len(remaining) > 3:  # the newest two, and the best
+    if (
+        code or leftovers or store.name_of_step_folder(5) not in remaining or len(remaining) > 3
+    ):  # the newest two, and the best
         return [f"the resume ended with {code}, left {leftovers}, kept {sorted(remaining)}: {said[-300:]}"]
     return []
 
@@ -193,12 +197,12 @@ def damage(config: TrainConfig, folder: Path, seed: int, count: int) -> dict[str
     for number in range(count):
         trial_folder = folder / str(number)
         shutil.copytree(base, trial_folder, symlinks=True)
-        files = sorted(path for path in (trial_folder / "checkpoints" / store.folder_name(2)).iterdir())
+        files = sorted(path for path in (trial_folder / "checkpoints" / store.name_of_step_folder(2)).iterdir())
         path = chance.choice(files)
         how = spoil(path, chance)
         with contextlib.redirect_stdout(io.StringIO()):
             start = training(config, trial_folder, steps=2).start
-        named = f"skipped {store.folder_name(2)}: {path.name}" in start.words
+        named = f"skipped {store.name_of_step_folder(2)}: {path.name}" in start.words
         corruptions.append({"file": path.name, "how": how, "ok": start.step == 1 and named, "told": start.words})
         shutil.rmtree(trial_folder)
     return {"corruptions": corruptions}
@@ -247,7 +251,7 @@ def clear(disk: Path) -> None:
 
 def settle(disk: Path) -> None:
     """Wait for a background save, because the files that it removes at its end would free space."""
-    while not (disk / store.folder_name(FAULT - 1)).exists():
+    while not (disk / store.name_of_step_folder(FAULT - 1)).exists():
         time.sleep(0.01)
     time.sleep(0.3)
 
@@ -283,7 +287,7 @@ def disk(config: TrainConfig, folder: Path, kind: str, seed: int) -> dict[str, A
         results[name] = {
             "code": status,
             "failed": output.count(NOT_SAVED),
-            "newest": -1 if newest is None else store.step_of(newest),
+            "newest": -1 if newest is None else store.step_of_folder(newest),
             "damaged": damaged,
             "last_words": output.splitlines()[-2:] if status else [],
         }
@@ -315,7 +319,7 @@ def disturbed(config: TrainConfig, place: Path, kind: str, lasts: bool, saves: d
     session = training(config, place, steps=STEPS, **saves)
     child = Child(lambda: train(session), log)
     bad_steps = range(FAULT + FAULT % EVERY, STEPS if lasts else WELL, EVERY)
-    files = [checkpoints / f".{store.folder_name(step)}" / name for step in bad_steps for name in (*FILES, "")]
+    files = [checkpoints / f".{store.name_of_step_folder(step)}" / name for step in bad_steps for name in (*FILES, "")]
     with traced(child.pid, ERRORS[kind], files):
         return child.wait()
 
@@ -323,7 +327,7 @@ def disturbed(config: TrainConfig, place: Path, kind: str, lasts: bool, saves: d
 def same(place: Path, quiet: Path) -> bool:
     """Return whether all losses and the weights equal those of an undisturbed training."""
     losses = [
-        [line["loss_hex"] for _, line in sorted(training_steps(root / "metrics" / "rank_00.jsonl").items())]
+        [line["loss_hex"] for _, line in sorted(last_line_of_each_step(root / "metrics" / "rank_00.jsonl").items())]
         for root in (place, quiet)
     ]
     weights = [(root / "final" / "weights.pt").read_bytes() for root in (place, quiet)]
@@ -331,7 +335,7 @@ def same(place: Path, quiet: Path) -> bool:
 
 
 def main(train_json: str, folder: str, what: str, *words: str) -> None:
-    config, work_folder = load(train_json), Path(folder)
+    config, work_folder = load_train_json(train_json), Path(folder)
     if what == "kill":
         result = kill(config, work_folder, words[0])
     elif what == "damage":

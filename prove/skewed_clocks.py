@@ -15,7 +15,7 @@ from typing import Any
 
 from jobc.tests.testbed import Host, Shape
 from jobc.trainer.checkpoint import store
-from jobc.trainer.loop.metrics import read
+from jobc.trainer.loop.metrics import read_metrics
 
 from .bed import BedJob, cluster, keys, losses
 from .campaign import Campaign, expect, k_of_n_by
@@ -56,13 +56,13 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     host.run(["pkill", "-KILL", "-P", keys(job.run / f"state/rank_{rank:02}")["pid"]], check=True)
     job.wait(lambda: all((job.run / f"exit/0/node_{node:02}").exists() for node in (0, 1)), "the end", PATIENCE_S)
     job.wait(job.is_over, "the end of the job", PATIENCE_S)
-    checkpoints = store.newest_first(job.run / "checkpoints")
-    saved = max(map(store.step_of, checkpoints))
-    for age, checkpoint in enumerate(sorted(checkpoints, key=store.step_of)):
+    checkpoints = store.checkpoints_newest_first(job.run / "checkpoints")
+    saved = max(map(store.step_of_folder, checkpoints))
+    for age, checkpoint in enumerate(sorted(checkpoints, key=store.step_of_folder)):
         make_older(checkpoint, HOUR_S * (age + 1))  # the newest has the oldest files
     set_skews(folder, bed.nodes, -first_skew)
     job("submit", *waits(way), "--resume", job.run.name, check=True, timeout_s=PATIENCE_S)
-    lines = [line for line in read(job.run / "metrics" / "rank_00.jsonl") if "loss" in line]
+    lines = [line for line in read_metrics(job.run / "metrics" / "rank_00.jsonl") if "loss" in line]
     times = {attempt: [float(str(line["time"])) for line in lines if line["attempt"] == attempt] for attempt in (0, 1)}
     resumed = next(step for attempt, step in job.steps() if attempt == 1)
     measured: dict[str, Any] = {"kind": way, "skew_s": first_skew, "saved": saved, "resumed_with": resumed}

@@ -19,9 +19,9 @@ from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.emit.artifact import Artifact
 from jobc.compiler.emit.source_map import DIGEST, PACKED, SEAL
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Compiled, Request
+from jobc.compiler.pipeline.types import CompiledJob, CompileRequest
 from jobc.compiler.spec.job_spec import JobSpec
-from jobc.compiler.spec.type_hints import choices, type_at, value_type
+from jobc.compiler.spec.type_hints import accepted_words, type_of_key, value_type_of_hint
 
 from .campaign import Campaign, Line, expect
 
@@ -64,24 +64,24 @@ def other_values(key: str, now: Any) -> list[str]:
     """Return override values that differ from `now`, as text: all of a key's words if it has any, else one value if
     possible.
     """
-    words = [word for word in choices(type_at(JobSpec, key)) if word != str(now).lower()]
+    words = [word for word in accepted_words(type_of_key(JobSpec, key)) if word != str(now).lower()]
     value = other_value(key, now)
     return words or ([] if value is None else [value])
 
 
 def other_value(key: str, now: Any) -> str | None:
     """Return an override value that differs from `now`, as text; None if the type has only one value."""
-    hint = type_at(JobSpec, key)
+    hint = type_of_key(JobSpec, key)
     if key.startswith(("env.", "labels.")):
         return "other"
     if key.startswith("secrets."):
         return "env:OTHER"
     if key == "backend.detach":
         return "true"
-    words = [word for word in choices(hint) if word != str(now).lower()]
+    words = [word for word in accepted_words(hint) if word != str(now).lower()]
     if words:
         return words[0]
-    if choices(hint):
+    if accepted_words(hint):
         return None
     if isinstance(now, list):
         return (
@@ -89,7 +89,7 @@ def other_value(key: str, now: Any) -> str | None:
             + ",".join(str(float(item) / 2) if item.replace(".", "").isdigit() else f"{item}x" for item in now or ["x"])
             + "]"
         )
-    scalar = value_type(hint)
+    scalar = value_type_of_hint(hint)
     if scalar is None:
         return "[x]" if get_origin(hint) is tuple or any(get_origin(a) is tuple for a in get_args(hint)) else None
     examples = {
@@ -109,7 +109,7 @@ def other_value(key: str, now: Any) -> str | None:
     return str(int(now or 0) + 2)
 
 
-def lines_of(compiled: Compiled) -> dict[str, list[str]]:
+def lines_of(compiled: CompiledJob) -> dict[str, list[str]]:
     """Return path -> lines, without jobctl and the seal at the end of job.json. A digest is replaced by a word in the
     lines that contain one according to `why`. A comma at the end of a JSON line is omitted, because it depends on the
     next line.
@@ -129,23 +129,23 @@ def _undigested(line: str) -> str:
     return re.sub(r'"?\b[0-9a-f]{8}\b"?', DIGEST, line)
 
 
-def attributed(compiled: Compiled, path: str, line: int, key: str) -> bool:
+def attributed(compiled: CompiledJob, path: str, line: int, key: str) -> bool:
     spec_keys = compiled.source_map.spec_keys(compiled.source_map.files[path][line][0])
     return key in compiled.source_map.sources(spec_keys)
 
 
-def chosen(compiled: Compiled, path: str, key: str) -> bool:
+def chosen(compiled: CompiledJob, path: str, key: str) -> bool:
     """Return whether this key changes the file as a whole, so that `why` names the key at every line."""
     return key in compiled.source_map.spec_keys(compiled.source_map.chosen.get(path, ()))
 
 
-def variants(base: tuple[str, ...], key: str, value: Any) -> list[Compiled]:
+def variants(base: tuple[str, ...], key: str, value: Any) -> list[CompiledJob]:
     """Return the job with `key` changed to other values, and to null if that is allowed; only jobs that compile."""
     words = [*other_values(key, value), *([] if value is None else ["null"])]
     compiled_jobs = []
     for word in words:
         try:
-            compiled_jobs.append(compile_job(Request((*base, f"{key}={word}"))))
+            compiled_jobs.append(compile_job(CompileRequest((*base, f"{key}={word}"))))
         except CompileError:
             continue  # refused: there is no artifact to explain
     return compiled_jobs
@@ -153,7 +153,7 @@ def variants(base: tuple[str, ...], key: str, value: Any) -> list[Compiled]:
 
 def measure(base: tuple[str, ...], taken: Callable[[str], bool] = lambda key: True) -> Measured:
     """Change each selected leaf of the job `base`, and compare the changes with what `why` attributes."""
-    before = compile_job(Request(base))
+    before = compile_job(CompileRequest(base))
     measured = Measured()
     for key, value in before.source_map.spec.items():
         if not taken(key):
@@ -167,7 +167,7 @@ def measure(base: tuple[str, ...], taken: Callable[[str], bool] = lambda key: Tr
 
 
 def compare(
-    measured: Measured, key: str, path: str, old: list[str], before: Compiled, afters: Sequence[Compiled]
+    measured: Measured, key: str, path: str, old: list[str], before: CompiledJob, afters: Sequence[CompiledJob]
 ) -> None:
     """Add one file's result for one leaf to `measured`. A changed line counts on both sides of the change."""
     changed: set[int] = set()

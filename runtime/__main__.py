@@ -35,7 +35,7 @@ def main(words: "list[str]") -> int:
     words.remove(name)
     main = _module(name).main
     if name in VERBS:
-        main = partial(import_module(f"{PACKAGE}.system.command_line").call_until_ended, main)
+        main = partial(import_module(f"{PACKAGE}.system.command_line").run_verb_until_ended, main)
     code: int = main(words)
     return code
 

@@ -48,7 +48,7 @@ USUAL_STATUS = {
 }
 
 
-def with_usual_cause(status: int) -> str:
+def describe_exit_status(status: int) -> str:
     """Describe how a rank ended, with the usual cause. status: exit status, or -N if signal N killed it."""
     if status < 0:
         words, cause = f"killed by {_name(-status)}", USUAL_CAUSES.get(-status, "")
@@ -66,7 +66,7 @@ def _name(number: int) -> str:
         return f"signal {number}"
 
 
-def worst(codes: Iterable[int]) -> int:
+def worst_exit_code(codes: Iterable[int]) -> int:
     """Return a node's exit code: the one of its ranks' codes that comes first in PRIORITY, which must contain them
     all.
     """

@@ -13,7 +13,7 @@ import marshal
 from collections.abc import Callable, Mapping
 from functools import cache
 
-from jobc.compiler.pipeline import library
+from jobc.compiler.pipeline import jobctl_program
 
 Pack = Callable[[Mapping[str, bytes], int], bytes]
 CHECKED_HASH = (0b11).to_bytes(4, "little")  # PEP 552
@@ -21,12 +21,12 @@ CHECKED_HASH = (0b11).to_bytes(4, "little")  # PEP 552
 
 def add_bytecode() -> None:
     """In this process, from now on."""
-    library._pack = _with_bytecode(library._pack)
+    jobctl_program._pack = _with_bytecode(jobctl_program._pack)
 
 
 def _with_bytecode(pack: Pack) -> Pack:
     def packed(files: Mapping[str, bytes], method: int) -> bytes:
-        if method == library.zipfile.ZIP_STORED:  # for an engine's file
+        if method == jobctl_program.zipfile.ZIP_STORED:  # for an engine's file
             return pack(files, method)
         compiled = {f"{path}c": _bytecode(path, text) for path, text in files.items() if path.endswith(".py")}
         return pack({**files, **compiled}, method)

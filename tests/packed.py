@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from jobc.compiler.cli import main
-from jobc.compiler.pipeline.library import EVERYTHING
-from jobc.compiler.pipeline.library import program as packed_program
+from jobc.compiler.pipeline.jobctl_program import EVERYTHING
+from jobc.compiler.pipeline.jobctl_program import pack_program as packed_program
 from jobc.compiler.plugins.registry import find_plugins
 
 

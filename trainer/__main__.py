@@ -5,9 +5,9 @@ import os
 import signal
 from functools import partial
 
-from .build.gc_schedule import garbage_collection_paused
+from .build.garbage_collection import garbage_collection_paused
 from .config.schema import TrainConfig
-from .config.train_json import load
+from .config.train_json import load_train_json
 from .dist import env as environment
 from .lifecycle.errors import BrokenInput, StoppedEarly
 from .lifecycle.exit_rank import exit_with_error, exit_without_teardown
@@ -23,29 +23,29 @@ def main() -> int:
     faulthandler.register(signal.SIGQUIT, file=2)  # faulthandler works without the GIL
     signals = StopSignals()
     try:
-        env = environment.read(os.environ, NEEDED)
+        env = environment.parse_environment(os.environ, NEEDED)
         assert env.train_json is not None
-        config = load(env.train_json)
-        refuse_other_world(config, env)
-        refuse_other_settings(config, env)
+        config = load_train_json(env.train_json)
+        require_same_world_size(config, env)
+        require_same_accelerate_settings(config, env)
         assert env.run_dir is not None
         if env.rank == 0:
-            attempt_counter.note_start(env.run_dir, config.loop.max_fruitless)
+            attempt_counter.record_start(env.run_dir, config.loop.max_fruitless)
         if signals.received is not None:
             raise StoppedEarly("stopped before the rendezvous was complete")
         code = train(config, env, signals)
         if env.rank == 0:
-            attempt_counter.note_good_end(env.run_dir)
+            attempt_counter.record_normal_end(env.run_dir)
         return code
     except StoppedEarly as error:
         if env.rank == 0 and env.run_dir is not None:
-            attempt_counter.note_good_end(env.run_dir)
+            attempt_counter.record_normal_end(env.run_dir)
         exit_with_error(error)
     except BaseException as error:
         exit_with_error(error)
 
 
-def refuse_other_world(config: TrainConfig, env: environment.Env) -> None:
+def require_same_world_size(config: TrainConfig, env: environment.RankEnvironment) -> None:
     """Raise BrokenInput if WORLD_SIZE differs from train.json, whose batch is split for one world size."""
     if config.world_size != env.world_size:
         by = f"accelerate, by {YAML}," if env.accelerate_mixed_precision is not None else "the launcher"
@@ -55,7 +55,7 @@ def refuse_other_world(config: TrainConfig, env: environment.Env) -> None:
         )
 
 
-def refuse_other_settings(config: TrainConfig, env: environment.Env) -> None:
+def require_same_accelerate_settings(config: TrainConfig, env: environment.RankEnvironment) -> None:
     """Raise BrokenInput if accelerate's YAML contradicts train.json, for example after an edit by hand."""
     if env.accelerate_mixed_precision is None:
         return
@@ -74,28 +74,30 @@ def refuse_other_settings(config: TrainConfig, env: environment.Env) -> None:
         raise BrokenInput(f"{YAML} contradicts {env.train_json}", wrong, hint=hint)
 
 
-def train(config: TrainConfig, env: environment.Env, signals: StopSignals) -> int:
+def train(config: TrainConfig, env: environment.RankEnvironment, signals: StopSignals) -> int:
     """Join the process group, build everything and run the training loop; return the exit code."""
     if config.loop.deterministic:
         # must be set before CUDA starts; PyTorch 2.13 documentation, torch.use_deterministic_algorithms
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     with garbage_collection_paused():  # imported here so that the errors above appear before torch is loaded
         from .build.build import build
-        from .dist.process_group import join
-        from .loop.loop import run
-        from .loop.startup import watch_ranks
+        from .dist.process_group import join_process_group
+        from .loop.before_first_step import watch_ranks
+        from .loop.loop import run_training
 
     even_alone = config.parallel.kind != "ddp"
-    with join(env, config.process_group.init_timeout_s, lambda: signals.received is not None, even_alone) as group:
+    with join_process_group(
+        env, config.process_group.init_timeout_s, lambda: signals.received is not None, even_alone
+    ) as group:
         assert env.run_dir is not None
         # any rank may record this, because rank 0, which counts starts, may notice only a lost peer
-        signals.ends_with = partial(attempt_counter.note_good_end, env.run_dir)
+        signals.ends_with = partial(attempt_counter.record_normal_end, env.run_dir)
         if signals.received is not None:
             raise StoppedEarly("stopped before the first step")
         with watch_ranks(group, config) as watch:
             training = build(config, env, group)
             signals.ends_with = None
-            return run(training, signals, watch)
+            return run_training(training, signals, watch)
 
 
 if __name__ == "__main__":

@@ -15,16 +15,16 @@ import torch
 from torch import Tensor, nn
 
 from ..runtime.system.frozen_dataclass import dataclass
-from ..runtime.system.untrusted_files import Unreadable, is_count, open_regular, read_json
+from ..runtime.system.untrusted_files import Unreadable, is_nonnegative_integer, open_regular, read_json
 from .checkpoint import safe_pickle
 from .checkpoint.snapshot import copy_to_cpu
-from .checkpoint.verified import torch_file
+from .checkpoint.verified_checkpoint import writer_of_torch_file
 from .config import parse as strict
 from .config.schema import TrainConfig
 from .config.target import Target
 from .files.durable_files import replace_durably, sha256_of
 from .lifecycle.errors import BrokenInput
-from .models.build import DataSizes, build_model
+from .models.build import ModelDataSizes, build_model
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,17 @@ class ExportedSizes:
     num_classes: int
 
 
-def write(folder: Path, weights: Mapping[str, Tensor], config: TrainConfig, sizes: DataSizes, step: int) -> str:
+def write_export(
+    folder: Path, weights: Mapping[str, Tensor], config: TrainConfig, sizes: ModelDataSizes, step: int
+) -> str:
     """Write both files; return the SHA-256 of weights.pt in hex. Raises OSError."""
-    sha256 = replace_durably(folder / "weights.pt", torch_file(copy_to_cpu(weights))).sha256
+    sha256 = replace_durably(folder / "weights.pt", writer_of_torch_file(copy_to_cpu(weights))).sha256
     sidecar = {
         "format": 1,
         "job": config.job,
         "step": step,
         "recipe": config.recipe,
-        "model": strict.plain(config.model),
+        "model": strict.to_json_types(config.model),
         "num_inputs": sizes.num_inputs,
         "num_classes": sizes.num_classes,
         "torch": torch.__version__,
@@ -67,7 +69,7 @@ def load(folder: str | Path, trusted: bool = False) -> nn.Module:
     except Unreadable as error:
         raise (error.error or BrokenInput(str(error))) from error
     counts = ("num_inputs", "num_classes")
-    if not isinstance(sidecar, dict) or not all(is_count(sidecar.get(key)) for key in counts):
+    if not isinstance(sidecar, dict) or not all(is_nonnegative_integer(sidecar.get(key)) for key in counts):
         raise BrokenInput(f"{folder}/model.json was not written by the trainer")
     with open_regular(folder / "weights.pt") as file:
         if sha256_of(file) != sidecar.get("weights_sha256"):
@@ -76,7 +78,7 @@ def load(folder: str | Path, trusted: bool = False) -> nn.Module:
             hint = f"load weights.pt into the model returned by build_model() in {sidecar['recipe']}"
             reason = "the model was built by a recipe, so model.json is not enough to load it"
             raise BrokenInput(f"{folder}: {reason}", hint=hint)
-        model, problems = strict.parse(sidecar.get("model"), get_type_hints(TrainConfig)["model"])
+        model, problems = strict.parse_dataclass(sidecar.get("model"), get_type_hints(TrainConfig)["model"])
         if model is None:
             raise BrokenInput(f"{folder}/model.json: this version of the trainer does not support the model", problems)
         if isinstance(model, Target) and not trusted:
@@ -84,7 +86,7 @@ def load(folder: str | Path, trusted: bool = False) -> nn.Module:
             raise BrokenInput(f"{folder}/model.json: loading would run the code {model.name}", hint=hint)
         module = build_model(model, ExportedSizes(*(sidecar[key] for key in counts)))
         file.seek(0)
-        weights = safe_pickle.load(folder / "weights.pt", file)
+        weights = safe_pickle.load_without_running_code(folder / "weights.pt", file)
     try:
         module.load_state_dict(weights)
     except (RuntimeError, TypeError, AttributeError) as error:

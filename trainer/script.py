@@ -30,15 +30,15 @@ from typing import Any, NoReturn
 import torch
 
 from ..runtime import exit_codes
-from .checkpoint.background_save import Keep, Saver
+from .checkpoint.background_save import BackgroundSaver, Keep
 from .checkpoint.random_state import RandomState
-from .checkpoint.safe_pickle import refuse_what_cannot_be_read
-from .checkpoint.store import newest_first, step_of
-from .checkpoint.verified import newest_verified, torch_file
+from .checkpoint.safe_pickle import require_loadable_state
+from .checkpoint.store import checkpoints_newest_first, step_of_folder
+from .checkpoint.verified_checkpoint import newest_verified, writer_of_torch_file
 from .config.checkpoint import CheckpointConfig
 from .dist import env as environment
-from .dist.process_group import Group, join
-from .dist.process_group_end import keep_groups, wait_for_threads
+from .dist.process_group import RankGroup, join_process_group
+from .dist.process_group_end import keep_groups_alive, wait_for_gloo_threads
 from .files.durable_files import Content
 from .lifecycle.control_files import stop_file
 from .lifecycle.errors import BrokenInput, PeerLost
@@ -66,7 +66,7 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
     sys.excepthook = _end_this_rank
     if keep < 1:
         raise BrokenInput(f"init(): keep={keep} would remove every checkpoint immediately", hint="keep=2")
-    env = environment.read(os.environ)
+    env = environment.parse_environment(os.environ)
     runtime = Runtime(env, signals, env.run_dir or Path(folder), init_timeout_s, step_timeout_s, keep)
 
     def end_this_rank(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -125,7 +125,7 @@ class Runtime:
 
     def __init__(
         self,
-        env: environment.Env,
+        env: environment.RankEnvironment,
         signals: StopSignals,
         run_dir: Path,
         init_timeout_s: int,
@@ -133,8 +133,8 @@ class Runtime:
         keep: int,
     ) -> None:
         self._env, self._signals = env, signals
-        self._joined = join(env, init_timeout_s, lambda: signals.received is not None, even_alone=True)
-        self.group: Group = self._joined.__enter__()
+        self._joined = join_process_group(env, init_timeout_s, lambda: signals.received is not None, even_alone=True)
+        self.group: RankGroup = self._joined.__enter__()
         self.group.use_timeout(step_timeout_s)
         self.rank, self.local_rank, self.world_size = env.rank, env.local_rank, env.world_size
         self.device, self.is_first = self.group.device, self.group.is_first
@@ -153,7 +153,7 @@ class Runtime:
             background=True,
             max_failures=NEVER,
         )
-        self._saver = Saver(self._checkpoints, saves, self.group, replaces=True)
+        self._saver = BackgroundSaver(self._checkpoints, saves, self.group, replaces=True)
         self._metrics = MetricsFile(
             run_dir, self.rank, seconds_between_writes(FLUSH_S, env.local_world_size), FILE_BYTES
         )
@@ -194,9 +194,13 @@ class Runtime:
         def contents(keep: Keep) -> Mapping[str, Content]:
             if not self.is_first:
                 return {}
-            refuse_what_cannot_be_read("save()", dict(state))
+            require_loadable_state("save()", dict(state))
             snapshot = keep(dict(state))
-            return {STATE: torch_file(snapshot), RANDOM: torch_file(random_states), ABOUT: json.dumps(about).encode()}
+            return {
+                STATE: writer_of_torch_file(snapshot),
+                RANDOM: writer_of_torch_file(random_states),
+                ABOUT: json.dumps(about).encode(),
+            }
 
         measured = None if val_loss is None else float(val_loss)
         is_saved = self._saver.save(step, contents, measured, wait or self.save_asked)
@@ -205,8 +209,8 @@ class Runtime:
 
     def _refuse_an_older(self, step: int) -> None:
         if self._newest is None:
-            folders = newest_first(self._checkpoints) if self.is_first else []
-            self._newest = self.group.from_first(step_of(folders[0]) if folders else -1)
+            folders = checkpoints_newest_first(self._checkpoints) if self.is_first else []
+            self._newest = self.group.number_of_rank_0(step_of_folder(folders[0]) if folders else -1)
             if self._newest >= 0:
                 reason = f"{self._checkpoints} contains step {self._newest} from an earlier start; it was not loaded"
                 raise BrokenInput(reason, hint="call load() before the first save(), or begin with an empty run folder")
@@ -224,7 +228,7 @@ class Runtime:
         self._refuse_when_over("load()")
         newest = newest_verified(self._checkpoints, self.group)
         forked = newest is None and self._env.init_from is not None
-        self._newest = -1 if newest is None else step_of(newest.folder)
+        self._newest = -1 if newest is None else step_of_folder(newest.folder)
         if newest is None and self._env.init_from is not None:
             newest = newest_verified(self._env.init_from / "checkpoints", self.group)
         if newest is None:
@@ -237,7 +241,7 @@ class Runtime:
         if not isinstance(state, dict):
             raise BrokenInput(f"{newest.folder / STATE} was not written by save()")
         if not forked:
-            self._saver.damaged = newest.passed_over
+            self._saver.damaged = newest.names_of_damaged_checkpoints
             self.step = about["step"]
             if about["world_size"] == self.world_size:
                 newest.set_random_state(random_states)
@@ -300,8 +304,8 @@ class Runtime:
         self._write_local()
         if self._saver.has_failed and not self._is_checked and self._exit_status in (None, 0):
             exit_with_error(self._saver.failure(self._newest or 0))
-        keep_groups()  # for a script that did not call finish()
-        wait_for_threads()
+        keep_groups_alive()  # for a script that did not call finish()
+        wait_for_gloo_threads()
 
     @property
     def _checkpoints(self) -> Path:

@@ -8,7 +8,7 @@ import os
 import socket
 import time
 
-from .build.gc_schedule import garbage_collection_paused
+from .build.garbage_collection import garbage_collection_paused
 from .dist import env as environment
 from .lifecycle.exit_rank import exit_with_error, exit_without_teardown
 from .lifecycle.stop_signals import StopSignals
@@ -21,22 +21,22 @@ MESSAGE_FLOATS = 1_000_000
 def main() -> int:
     """Run the checks; return the exit code."""
     try:
-        return check(environment.read(os.environ), StopSignals())
+        return check(environment.parse_environment(os.environ), StopSignals())
     except BaseException as error:
         exit_with_error(error)
 
 
-def check(env: environment.Env, signals: StopSignals) -> int:
+def check(env: environment.RankEnvironment, signals: StopSignals) -> int:
     """Check the rendezvous, an all-reduce and the sharding of samples. Raises if one of them fails."""
     with garbage_collection_paused():
         import torch  # imported here, so that errors in the environment are reported immediately
         import torch.distributed as dist
 
-        from .data.order import Order, shard
-        from .dist.process_group import join
+        from .data.order import SampleOrder, shard_of_rank
+        from .dist.process_group import join_process_group
 
     start = time.monotonic()
-    with join(env, TIMEOUT_S, lambda: signals.received is not None) as group:
+    with join_process_group(env, TIMEOUT_S, lambda: signals.received is not None) as group:
         name = torch.tensor(list(socket.gethostname().encode()[:64].ljust(64)), dtype=torch.uint8)
         hosts = {bytes(row.tolist()).decode().strip() for row in group.gather(name)}
         scope = f"{env.world_size} ranks on {len(hosts)} host{'s' * (len(hosts) > 1)}"
@@ -52,10 +52,10 @@ def check(env: environment.Env, signals: StopSignals) -> int:
         milliseconds = (time.monotonic() - start) * 1000
         results.append(f"all-reduce: {4 * MESSAGE_FLOATS / 1e6:.0f} MB on {group.device.type} in {milliseconds:.0f} ms")
 
-        order = Order(seed=0, num_samples=NUM_SAMPLES, batch=BATCH_PER_RANK * group.world_size, drop_last=False)
+        order = SampleOrder(seed=0, num_samples=NUM_SAMPLES, batch=BATCH_PER_RANK * group.world_size, drop_last=False)
         seen_N = torch.zeros(NUM_SAMPLES, dtype=torch.int64)
         for step in range(order.steps_per_epoch):
-            indices_R, num_real = shard(*order.global_batch(step), group.rank, group.world_size)
+            indices_R, num_real = shard_of_rank(*order.global_batch(step), group.rank, group.world_size)
             seen_N[indices_R[:num_real]] += 1
         times_N = torch.stack(group.gather(seen_N)).sum(0)
         missing, repeated = int((times_N == 0).sum()), int((times_N > 1).sum())

@@ -13,7 +13,7 @@ from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plugins.backend import ANY
 
 
-def honours(*runtimes: str) -> Mapping[str, tuple[str, ...]]:
+def honoured_container_kinds(*runtimes: str) -> Mapping[str, tuple[str, ...]]:
     """Return the container part of `honours`. runtimes: supported values of container.kind"""
     return {
         "container.kind": runtimes,

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...runtime.system.gpu_names import is_of_type
+from ...runtime.system.gpu_names import is_gpu_of_type
 
 # GPU -> maximum number in one cloud machine.
 GPUS: Mapping[str, int] = {
@@ -77,7 +77,7 @@ _BOARDS: Mapping[str, int] = {
 }
 
 
-def spread_over_nodes(gpus: int, nodes: int, usual: int) -> str:
+def overrides_to_spread_gpus(gpus: int, nodes: int, usual: int) -> str:
     """Return overrides that spread the same number of GPUs over nodes with at most the usual number each."""
     per_node = next((n for n in (8, 6, 5, 4, 2) if n <= usual and gpus * nodes % n == 0), usual)
     return f"nodes={-(-gpus * nodes // per_node)} gpus={per_node}"
@@ -94,7 +94,7 @@ def max_gpus_at_site(gpu_type: str) -> int | None:
     return _BOARDS.get(name, MOST_GPUS) if name else None
 
 
-def max_gpus_in(cloud: str, gpu_type: str) -> int | None:
+def max_gpus_per_machine(cloud: str, gpu_type: str) -> int | None:
     """Return the maximum per machine in a cloud. cloud: "" for any; a cloud that allows any number counts as a site."""
     return max_gpus_at_site(gpu_type) if cloud in _ANY_NUMBER else max_gpus_in_cloud(gpu_type)
 
@@ -118,4 +118,4 @@ def clouds_offering(gpu_type: str) -> list[str]:
 
 def _known(gpu_type: str) -> str:
     """Return the longest matching name in GPUS, such as A100-80GB rather than A100; "" if none matches."""
-    return max((name for name in GPUS if is_of_type(gpu_type, name)), key=len, default="")
+    return max((name for name in GPUS if is_gpu_of_type(gpu_type, name)), key=len, default="")

@@ -29,7 +29,7 @@ SPELLINGS: Mapping[RuntimeVar, Spelling] = {
 }
 HONOURS: Mapping[str, tuple[str, ...]] = {
     "launcher": NODE_LAUNCHERS,
-    **containers.honours("docker", "apptainer"),
+    **containers.honoured_container_kinds("docker", "apptainer"),
     "code.kind": ("snapshot", "shared", "rsync", "none"),
     "run.storage": ("shared", "node"),
     "secret_kinds": ("env", "file"),
@@ -53,12 +53,12 @@ def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnosti
     )
 
 
-def used_hosts(plan: LaunchPlan) -> tuple[str, ...]:
+def hosts_in_rank_order(plan: LaunchPlan) -> tuple[str, ...]:
     """Return the hosts in rank order: `hosts`, or else queue.nodelist."""
     return plan.resources.hosts or plan.queue.nodelist
 
 
-def own_addresses(nodes: int) -> tuple[str, ...]:
+def loopback_addresses(nodes: int) -> tuple[str, ...]:
     """Return this machine's loopback addresses, one per node, for hosts.txt.
 
     nodes: at most 100,000 (the type NodeCount); all of 127.0.0.0/8 is loopback (RFC 1122).
@@ -75,20 +75,20 @@ def engine_settings(client: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what jobctl needs to start the nodes. client: client_settings(); None if the nodes are on this machine"""
     return {
         **({} if client is None else {"hosts": client}),
-        "saved_secrets": saved_secrets,
+        "saved_secrets": variables_to_save,
         "procs": of.plan.topology.procs,
     }
 
 
-def saved_secrets(v: Any) -> list[str]:
+def variables_to_save(v: Any) -> list[str]:
     """Return the variables that jobctl submit saves for the nodes; used as a leaf of job.json."""
     return [secret.ref for secret in v.plan.secrets.values() if secret.kind == "env"]
 
 
-def emit(render: Render, plan: LaunchPlan, is_here: bool = False) -> Iterator[Artifact]:
+def emit_hosts_file(render: Render, plan: LaunchPlan, is_here: bool = False) -> Iterator[Artifact]:
     """Yield hosts.txt. is_here: whether all nodes are on this machine"""
     key = "resources.hosts" if plan.resources.hosts else "queue.nodelist"
     if is_here:
-        yield render.table("hosts.txt", own_addresses(plan.topology.nodes), "topology.groups.0.nodes")
+        yield render.table("hosts.txt", loopback_addresses(plan.topology.nodes), "topology.groups.0.nodes")
     else:
-        yield render.table("hosts.txt", used_hosts(plan), key)
+        yield render.table("hosts.txt", hosts_in_rank_order(plan), key)

@@ -1,4 +1,4 @@
-"""JC4540, and JC4550 with kubernetes_forms.py: fields added by the user that the API server would reject.
+"""JC4540, and JC4550 with kubernetes_formats.py: fields added by the user that the API server would reject.
 
 In:  backend.extra of kubernetes, or a pod_config of skypilot; kubernetes_fields.json, which tools/kubernetes_fields.py
      generates from the schemas of Kubernetes 1.37 and the models of JobSet and TrainJob.
@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from ...compiler.diagnostics.diagnostic import Diagnostic, nearest
-from ...compiler.emit.overlay import name_of
+from ...compiler.emit.extra_entries import extra_name_leaf
 from ...compiler.emit.render import Omit
-from . import kubernetes_forms as forms
+from . import kubernetes_formats as forms
 
 At = tuple[str, ...]
 
@@ -57,15 +57,19 @@ def check_pod(tree: Any, at: At) -> Iterator[Diagnostic]:
 
 
 @cache
-def fields() -> Mapping[str, Any]:
+def known_kubernetes_fields() -> Mapping[str, Any]:
     read: Mapping[str, Any] = json.loads(Path(__file__).with_name("kubernetes_fields.json").read_text(encoding="utf-8"))
     return read
 
 
 def _check(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
     definition = shape if isinstance(shape, str) else ""
-    if isinstance(shape, str) and shape in fields():
-        shape = {**CLOSED, **defined_shape} if isinstance(defined_shape := fields()[shape], dict) else defined_shape
+    if isinstance(shape, str) and shape in known_kubernetes_fields():
+        shape = (
+            {**CLOSED, **defined_shape}
+            if isinstance(defined_shape := known_kubernetes_fields()[shape], dict)
+            else defined_shape
+        )
     if value is None or shape == "any":  # null removes the field
         return
     if isinstance(shape, list):
@@ -102,17 +106,17 @@ def _items(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
 
 
 def _is_named(shape: Any) -> bool:
-    definition = fields().get(shape) if isinstance(shape, str) else None
+    definition = known_kubernetes_fields().get(shape) if isinstance(shape, str) else None
     return isinstance(definition, dict) and "name" in definition
 
 
-def is_list(at: At) -> bool:
+def is_list_of_named_items(at: At) -> bool:
     """Return whether a mapping at that path stands for a list of named items. at: path below `extra`, with the kind"""
     shape: Any = KINDS
     for part in at:
         shape = shape[0] if isinstance(shape, list) else shape.get(part, shape.get("*"))
-        while isinstance(shape, str) and shape in fields():
-            shape = fields()[shape]
+        while isinstance(shape, str) and shape in known_kubernetes_fields():
+            shape = known_kubernetes_fields()[shape]
         if not isinstance(shape, (list, dict)):
             return False
     return isinstance(shape, list)
@@ -129,8 +133,8 @@ def to_api_form(kind: str, tree: Any) -> Any:
 def _to_api_form(tree: Any, shape: Any) -> Any:
     if callable(tree):
         return lambda views: _to_api_form(tree(views), shape)
-    if isinstance(shape, str) and shape in fields():
-        shape = fields()[shape]
+    if isinstance(shape, str) and shape in known_kubernetes_fields():
+        shape = known_kubernetes_fields()[shape]
     if isinstance(shape, list):
         if isinstance(tree, Mapping):
             tree = [_named(name, item) for name, item in tree.items() if item not in (None, Omit)]
@@ -143,12 +147,12 @@ def _to_api_form(tree: Any, shape: Any) -> Any:
 def _named(name: str, item: Any) -> Any:
     if callable(item):
         return lambda views: {"name": name, **item(views)}
-    return {"name": name_of(name, item), **item}
+    return {"name": extra_name_leaf(name, item), **item}
 
 
 def _formed(definition: str, field: str, value: Any, at: At) -> Iterator[Diagnostic]:
     """Yield JC4550 if a field's value has an invalid form."""
-    if why := forms.problem(definition, field, value):
+    if why := forms.reason_for_rejection(definition, field, value):
         key = ".".join(at)
         yield Diagnostic("JC4550", f"{key}: {why}", _REFUSED, f"remove {key}", key=key)
 

@@ -78,7 +78,7 @@ def dependency_value(after: Sequence[str]) -> str:
     return ",".join([*([":".join(["afterok", *ids])] if ids else []), *others])
 
 
-def is_known(option: str) -> bool:
+def is_known_option(option: str) -> bool:
     """Return whether sbatch or a widely used plugin has the option. option: long name without dashes"""
     return option in OPTIONS or option in PYXIS or option in PLUGINS
 

@@ -14,7 +14,7 @@ from ...compiler.checks import accelerate as accelerate_checks
 from ...compiler.diagnostics.diagnostic import Diagnostic
 from ...compiler.emit.artifact import Artifact
 from ...compiler.emit.render import Omit, Render
-from ...compiler.launchers.accelerate.files import accelerate_yaml, deepspeed_json
+from ...compiler.launchers.accelerate.config_files import accelerate_yaml, deepspeed_json
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.rules import findings, run_all
 from .._shared import hosts
@@ -41,11 +41,11 @@ class AccelerateBackend:
         yield accelerate_yaml(plan, render, options.extra)
         if plan.parallel == "deepspeed":
             yield deepspeed_json(plan, render, options.deepspeed_extra)
-        yield from hosts.emit(render, plan, is_here=not hosts.used_hosts(plan))
+        yield from hosts.emit_hosts_file(render, plan, is_here=not hosts.hosts_in_rank_order(plan))
 
     def engine_settings(self, plan: LaunchPlan, options: AccelerateOptions) -> Mapping[str, Any]:
         settings = ssh_settings(options)
-        return {**settings, "hosts": lambda v: settings["hosts"] if hosts.used_hosts(v.plan) else Omit}
+        return {**settings, "hosts": lambda v: settings["hosts"] if hosts.hosts_in_rank_order(v.plan) else Omit}
 
 
 BACKEND = AccelerateBackend()

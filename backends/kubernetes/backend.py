@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from ...compiler.diagnostics.diagnostic import Diagnostic, Severity, has_errors
 from ...compiler.emit.artifact import Artifact
-from ...compiler.emit.render import Digested, JsonText, Render, of, plain
+from ...compiler.emit.render import DigestLeaf, JsonTextLeaf, Render, evaluate_document, of
 from ...compiler.emit.source_map import SpecValue
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
@@ -22,13 +22,13 @@ from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, Filled
 from ...compiler.rules import findings, run_all
 from ...compiler.spec.job_spec import JobSpec
 from .._shared import kubernetes_fields as fields
-from . import extra, objects, pod
+from . import extra_fields, objects, pod
 from .config_map import with_config_map
 from .devices import RDMA_PROFILES
-from .lone_pod import LONE_POD, lone_pod
-from .names import digest, own_name, pod_host
-from .notes import notes
+from .names import digest_of_plan, object_name_leaf, pod_host
 from .options import KubernetesOptions
+from .pod_beside_job import LONE_POD, pod_beside_job
+from .yaml_comments import comments_for_job_yaml
 
 STAYS = ("spec.yaml",)  # files that are not sent to the pods
 
@@ -41,7 +41,7 @@ class KubernetesBackend:
         RuntimeVar.JOB_ID: Spelling(Scope.NODE, "the object's name"),
         RuntimeVar.RUN_ID: Spelling(Scope.NODE, "$JOBC_RUN_ID, or from the object's uid"),
         RuntimeVar.RUN_DIR: Spelling(Scope.NODE, "$JOBC_RUN_ROOT/plan.run.folder/$JOBC_RUN_ID"),
-        RuntimeVar.ATTEMPT: Spelling(Scope.NODE, "the pods agree on the attempt in the run folder (joining.py)"),
+        RuntimeVar.ATTEMPT: Spelling(Scope.NODE, "the pods agree on the attempt in the run folder (join_attempt.py)"),
         RuntimeVar.NODE_RANK: Spelling(Scope.NODE, pod.INDEX),
         RuntimeVar.HEAD_ADDR: Spelling(Scope.NODE, "pod 0's own name below the Service"),
         RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses a port and shares it"),
@@ -89,9 +89,9 @@ class KubernetesBackend:
         return run_all(of_job, partial(_check_extra, plan, options))
 
     def emit(self, plan: LaunchPlan, options: KubernetesOptions, render: Render) -> Iterator[Artifact]:
-        render = render.digested(digest(plan, options))
-        documents = objects.documents(plan, options)
-        yield render.yaml(documents, "job.yaml", notes(documents, plan, options))
+        render = render.with_digest(digest_of_plan(plan, options))
+        documents = objects.documents_of_job_yaml(plan, options)
+        yield render.yaml(documents, "job.yaml", comments_for_job_yaml(documents, plan, options))
 
     def carry(self, files: Sequence[Artifact], settings: Artifact, program: bytes) -> Iterator[Artifact]:
         """Yield job.yaml, with a ConfigMap that contains the files for the pods, then the files that only people
@@ -107,40 +107,42 @@ class KubernetesBackend:
         return spec.storage.root.startswith("/")
 
     def engine_settings(self, plan: LaunchPlan, options: KubernetesOptions) -> Mapping[str, Any]:
-        name = digest(plan, options)
+        name = digest_of_plan(plan, options)
         return {
             "runs": lambda v: str(v.options.records),
             "context": of.options.context,
             "namespace": of.options.namespace,
             "creates": {
-                "object": Digested(name, own_name),
+                "object": DigestLeaf(name, object_name_leaf),
                 "kind": lambda v: objects.KIND[v.options.flavor],
                 "companions": lambda v: objects.COMPANIONS[v.options.flavor],
             },
-            "head": Digested(name, pod.head_address),
+            "head": DigestLeaf(name, pod.dns_name_of_node_0),
             "start_timeout_s": of.options.start_timeout,
-            "node_list": Digested(name, lambda v: host_list(own_name(v), v.options.flavor, v.plan.topology.nodes)),
+            "node_list": DigestLeaf(
+                name, lambda v: host_list(object_name_leaf(v), v.options.flavor, v.plan.topology.nodes)
+            ),
             "has_user_id": lambda v: v.options.run_as_user is not None,
             "storage_root": lambda v: pod.run_root(v.plan),
             "kinds": list(objects.KIND.values()),
             "companions": list(objects.COMPANIONS.values()),
             "procs": of.plan.topology.procs,
             "preflight": lambda v: v.options.preflight and v.plan.topology.nodes > 1,
-            LONE_POD: Digested(name, JsonText(lone_pod(plan, options), of.plan.run.storage)),
+            LONE_POD: DigestLeaf(name, JsonTextLeaf(pod_beside_job(plan, options), of.plan.run.storage)),
         }
 
     def keeps_order(self, at: tuple[str, ...]) -> bool:
-        return at[:1] == ("extra",) and fields.is_list(at[1:])
+        return at[:1] == ("extra",) and fields.is_list_of_named_items(at[1:])
 
 
 def _check_extra(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    if not extra.KINDS[options.flavor]:  # JC4509 rejects the flavor, so there are no documents to merge into
+    if not extra_fields.KINDS[options.flavor]:  # JC4509 rejects the flavor, so there are no documents to merge into
         return
-    diagnostics = [*extra.check(plan, options)]
+    diagnostics = [*extra_fields.check(plan, options)]
     yield from diagnostics
-    is_checked = extra.POD in options.extra or options.pod_security is not None
+    is_checked = extra_fields.POD in options.extra or options.pod_security is not None
     if is_checked and not has_errors(diagnostics):  # only then can its fields be read
-        template = plain(pod.pod_template(plan, options), plan, options, digest(plan, options))
+        template = evaluate_document(pod.pod_template(plan, options), plan, options, digest_of_plan(plan, options))
         yield from findings(f"{__package__}.rules.finished", template["spec"], options)
 
 

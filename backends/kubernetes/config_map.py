@@ -21,8 +21,8 @@ import yaml
 from ...compiler.emit.artifact import PROGRAM, Artifact, LineRange
 from ...compiler.emit.job_json import JOB
 from ...compiler.emit.source_map import DIGEST, PACKED
-from .lone_pod import LONE_POD
 from .pod import JOB_LABEL
+from .pod_beside_job import LONE_POD
 
 START = "start.py"  # engine/join.py unpacks all files but this one and jobctl
 NOT_FOR_NODES = (LONE_POD, "ignored")  # keys of job.json
@@ -53,8 +53,8 @@ def with_config_map(
     head = HEAD.format(name=name, label=JOB_LABEL)
     pieces = [
         Artifact("", head, lines=(_range(head, SOURCE, ("name", DIGEST)),)),
-        *(_entry(file) for file in (*files, start_py(), one_line)),
-        packed(program),
+        *(_entry(file) for file in (*files, start_script(), one_line)),
+        compressed_jobctl_lines(program),
     ]
     text, lines = manifest.text, list(manifest.lines)
     for piece in pieces:
@@ -66,7 +66,7 @@ def with_config_map(
 
 def _entry(file: Artifact) -> Artifact:
     """Return a file's entry: its text as a block, or as one quoted line if YAML cannot write it as a block."""
-    key, text = key_of(file.path), file.text
+    key, text = config_map_key(file.path), file.text
     is_shown = text[:1].strip() and not text.endswith("\n\n") and all(c.isprintable() or c in "\n\t" for c in text)
     if not is_shown:
         quoted = str(yaml.safe_dump(text, default_style='"', width=10**9)).rstrip("\n")
@@ -87,20 +87,20 @@ def _range(text: str, template: str, keys: tuple[str, ...] = ()) -> LineRange:
     return LineRange(1, text.count("\n"), keys, template)
 
 
-def key_of(path: str) -> str:
+def config_map_key(path: str) -> str:
     """Return a file's key in the ConfigMap, with two dashes for each slash."""
     assert "--" not in path
     return path.replace("/", "--")
 
 
 @cache
-def start_py() -> Artifact:
+def start_script() -> Artifact:
     text = (Path(__file__).parent / "templates" / START).read_text(encoding="utf-8")
     return Artifact(START, text, lines=(_range(text, f"{SOURCE}/templates/{START}"),))
 
 
 @cache
-def packed(program: bytes) -> Artifact:
+def compressed_jobctl_lines(program: bytes) -> Artifact:
     """Return jobctl, compressed, as lines that end with a backslash, so that YAML joins them without spaces."""
     encoded = base64.b64encode(lzma.compress(program, preset=2)).decode("ascii")
     pieces = [encoded[start : start + WIDTH] for start in range(0, len(encoded), WIDTH)]

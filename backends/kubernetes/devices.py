@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 
 from ...compiler.plan.launch_plan import LaunchPlan
-from ...runtime.system.gpu_names import is_of_type
+from ...runtime.system.gpu_names import is_gpu_of_type
 from .options import KubernetesOptions
 
 RDMA_PROFILES = ("infiniband", "roce", "efa")
@@ -25,11 +25,11 @@ def network_resource(plan: LaunchPlan, options: KubernetesOptions) -> str | None
     gpu_type = plan.resources.gpu_type
     if options.network_resource is not None or plan.network.profile != "efa" or gpu_type is None:
         return options.network_resource
-    cards = [count for kind, count in EFA_CARDS.items() if is_of_type(gpu_type, kind)]
+    cards = [count for kind, count in EFA_CARDS.items() if is_gpu_of_type(gpu_type, kind)]
     is_whole_node = plan.topology.gpus == EFA_GPUS and not options.host_network
     return f"{EFA}:{cards[0]}" if cards and is_whole_node else None
 
 
-def is_resource(text: str) -> bool:
+def is_resource_with_count(text: str) -> bool:
     """Return whether the text is `vendor.example/name:COUNT`."""
     return bool(re.fullmatch(r"[a-z0-9.-]+/[A-Za-z0-9]([-\w.]*[A-Za-z0-9])?:[1-9][0-9]*", text))

@@ -20,7 +20,7 @@ import re
 from collections.abc import Mapping
 
 from ...compiler.plan.launch_plan import LaunchPlan
-from ...runtime.system.gpu_names import is_of_type
+from ...runtime.system.gpu_names import is_gpu_of_type
 from .options import KubernetesOptions
 
 DISCOVERED = {"nvidia.com/gpu": "nvidia.com/gpu.product", "amd.com/gpu": "amd.com/gpu.product-name"}  # by resource
@@ -62,20 +62,20 @@ WHOLE = {
 }
 
 
-def label(options: KubernetesOptions) -> str:
+def gpu_label_name(options: KubernetesOptions) -> str:
     return options.gpu_label or DISCOVERED[options.gpu_resource]
 
 
-def values(plan: LaunchPlan, options: KubernetesOptions) -> tuple[str, ...]:
+def gpu_label_values(plan: LaunchPlan, options: KubernetesOptions) -> tuple[str, ...]:
     """Return the label values for `gpu_type`; empty if it is unset or unknown (JC4521). For a site's own label, the
     value is the type itself.
     """
-    gpu_type, key = plan.resources.gpu_type, label(options)
+    gpu_type, key = plan.resources.gpu_type, gpu_label_name(options)
     if gpu_type is None:
         return ()
     if gpu_type in options.gpu_labels:
         return tuple(options.gpu_labels[gpu_type])
     if key not in PRODUCTS or gpu_type in PRODUCTS[key].split():
         return (gpu_type,)
-    products = tuple(product for product in PRODUCTS[key].split() if is_of_type(product, gpu_type))
+    products = tuple(product for product in PRODUCTS[key].split() if is_gpu_of_type(product, gpu_type))
     return products or ((gpu_type,) if re.fullmatch(WHOLE[key], gpu_type) else ())

@@ -13,21 +13,21 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ...compiler.emit.render import Whole
+from ...compiler.emit.render import WholePlanView
 from ...compiler.plan.launch_plan import LaunchPlan
 
 LONGEST = 63
 PAYLOAD_SUFFIX = "-preflight"  # the longest suffix that jobctl preflight, jobctl smoke and jobctl shell append
 
 
-def object_name(plan: LaunchPlan, whole: Whole) -> str:
+def object_name(plan: LaunchPlan, whole: WholePlanView) -> str:
     """Return NAME-DIGEST; a different plan or different options give a different name."""
     slug = re.sub(r"[^a-z0-9]+", "-", plan.name.lower()).strip("-")
     slug = slug if slug[:1].isalpha() else f"j-{slug}".rstrip("-")
     return f"{slug}-{whole.digest}"
 
 
-def own_name(v: Any) -> str:
+def object_name_leaf(v: Any) -> str:
     """Return the object name; used as a leaf of a document."""
     return object_name(v.plan, v.whole)
 
@@ -37,12 +37,12 @@ def pod_host(name: str, flavor: str, index: int) -> str:
     return f"{name}-{index}" if flavor == "job" else f"{name}-node-0-{index}"
 
 
-def longest_pod(name: str, flavor: str, nodes: int) -> str:
+def longest_pod_name(name: str, flavor: str, nodes: int) -> str:
     """Return the longest pod name that Kubernetes or jobctl derives from an object's name."""
     return pod_host(name + PAYLOAD_SUFFIX, flavor, nodes - 1) + ("" if flavor == "job" else "-xxxxx")
 
 
-def digest(plan: LaunchPlan, options: Any) -> str:
+def digest_of_plan(plan: LaunchPlan, options: Any) -> str:
     """Return eight hex digits for plan and options. Neutral fields are omitted, so that new fields do not change any
     name.
     """

@@ -13,13 +13,13 @@ from typing import Any
 from ...compiler.emit.render import Given, Omit, of
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...runtime import exit_codes
-from . import extra
-from .names import own_name
+from . import extra_fields
+from .names import object_name_leaf
 from .options import KubernetesOptions
-from .pod import CONTAINER, JOB_LABEL, labels, pod_template
+from .pod import CONTAINER, JOB_LABEL, pod_labels, pod_template
 
 AGAIN = sorted((exit_codes.PEER_LOST, exit_codes.PREEMPTED))
-KUEUE = extra.KUEUE
+KUEUE = extra_fields.KUEUE
 OWNER = "jobc/owner"
 VOLCANO_GANG = "scheduling.volcano.sh/group-min-member"
 KIND = {"job": "job.batch", "jobset": "jobset.jobset.x-k8s.io", "trainjob": "trainjob.trainer.kubeflow.org"}
@@ -33,50 +33,54 @@ COMPANIONS = {
 deadline = Given(of.options.deadline)
 
 
-def documents(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
+def documents_of_job_yaml(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
     """Return the documents of job.yaml, in the order in which kubectl creates them."""
     if options.flavor == "jobset":
         manifests = [job_set(plan, options)]
     elif options.flavor == "trainjob":
         manifests = [training_runtime(plan, options), train_job(plan)]
     else:
-        manifests = [service(plan), job(plan, options)]
-    return list(extra.merge_extra_fields({document["kind"]: document for document in manifests}, options).values())
+        manifests = [headless_service(plan), indexed_job(plan, options)]
+    return list(
+        extra_fields.merge_extra_into_documents(
+            {document["kind"]: document for document in manifests}, options
+        ).values()
+    )
 
 
-def metadata(plan: LaunchPlan, queued: bool = True) -> dict[str, Any]:
+def object_metadata(plan: LaunchPlan, queued: bool = True) -> dict[str, Any]:
     """Return the metadata of an object. queued: whether it is the object that Kueue queues"""
     queue = {KUEUE: of.plan.queue.name} if queued and plan.queue.name else {}
-    return {"name": own_name, "labels": {**labels(plan), **queue}, "annotations": {OWNER: ""}}
+    return {"name": object_name_leaf, "labels": {**pod_labels(plan), **queue}, "annotations": {OWNER: ""}}
 
 
-def service(plan: LaunchPlan) -> dict[str, Any]:
+def headless_service(plan: LaunchPlan) -> dict[str, Any]:
     """Return the Service that gives each pod a DNS name from its start, before it is ready."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": own_name, "labels": labels(plan)},
-        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {JOB_LABEL: own_name}},
+        "metadata": {"name": object_name_leaf, "labels": pod_labels(plan)},
+        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {JOB_LABEL: object_name_leaf}},
     }
 
 
-def job(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
+def indexed_job(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     spec = {
         **job_spec(plan, options),
         "activeDeadlineSeconds": deadline,
         "ttlSecondsAfterFinished": Given(of.plan.lifecycle.keep_s),
     }
-    about = metadata(plan)
-    about["annotations"] = {**about["annotations"], **gang(options)}
+    about = object_metadata(plan)
+    about["annotations"] = {**about["annotations"], **volcano_gang_annotation(options)}
     return {"apiVersion": "batch/v1", "kind": "Job", "metadata": about, "spec": spec}
 
 
-def gang(options: KubernetesOptions) -> dict[str, Any]:
+def volcano_gang_annotation(options: KubernetesOptions) -> dict[str, Any]:
     """Return the Job annotation that makes Volcano start all pods or none; without it, Volcano starts single pods.
 
     Source: Volcano 1.12 and later, pkg/controllers/podgroup/pg_controller_handler.go, reads it from the pods' owner.
     """
-    pod = options.extra.get(extra.POD, {})
+    pod = options.extra.get(extra_fields.POD, {})
     scheduler = pod.get("spec", {}).get("schedulerName") if isinstance(pod, Mapping) else None
     return {VOLCANO_GANG: lambda v: str(v.plan.topology.nodes)} if scheduler == "volcano" else {}
 
@@ -94,13 +98,13 @@ def job_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "completionMode": "Indexed",
         "completions": of.plan.topology.nodes,
         "parallelism": of.plan.topology.nodes,
-        "backoffLimit": (lambda v: requeues(v) * v.plan.topology.nodes) if alone else 0,
-        "podFailurePolicy": lambda v: Omit if v.plan.run.storage == "node" else {"rules": failure_rules()},
+        "backoffLimit": (lambda v: max_restarts_of_all_pods(v) * v.plan.topology.nodes) if alone else 0,
+        "podFailurePolicy": lambda v: Omit if v.plan.run.storage == "node" else {"rules": pod_failure_rules()},
         "template": pod_template(plan, options),
     }
 
 
-def requeues(v: Any) -> int:
+def max_restarts_of_all_pods(v: Any) -> int:
     """Return how many times all pods may restart: 0 if the runs, and thus the checkpoints, are deleted with the
     pods.
     """
@@ -108,7 +112,7 @@ def requeues(v: Any) -> int:
     return 0 if v.plan.run.storage == "node" else most
 
 
-def failure_rules() -> list[Any]:
+def pod_failure_rules() -> list[Any]:
     """Return the pod failure rules (first match wins): evictions do not count, and a permanent error ends the job.
 
     With storage.run=node, there are no rules, because with backoffLimit 0 any failure or eviction already ends the job:
@@ -126,7 +130,7 @@ def job_set(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
-        "metadata": metadata(plan),
+        "metadata": object_metadata(plan),
         "spec": {
             **job_set_spec(plan, options),
             "ttlSecondsAfterFinished": Given(of.plan.lifecycle.keep_s),
@@ -151,7 +155,7 @@ def job_set_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]
                     if options.flavor == "trainjob"
                     else {}
                 ),
-                **({"annotations": gang(options)} if gang(options) else {}),
+                **({"annotations": volcano_gang_annotation(options)} if volcano_gang_annotation(options) else {}),
             }
             or Omit,
             "spec": {
@@ -165,7 +169,7 @@ def job_set_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]
         "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
         "successPolicy": {"operator": "All"},
         "failurePolicy": {
-            "maxRestarts": requeues,
+            "maxRestarts": max_restarts_of_all_pods,
             "rules": [{"name": "final", "action": "FailJobSet", "onJobFailureReasons": final}],
         },
         "replicatedJobs": [replicated],
@@ -177,7 +181,7 @@ def training_runtime(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, 
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainingRuntime",
-        "metadata": {"name": own_name, "labels": labels(plan)},
+        "metadata": {"name": object_name_leaf, "labels": pod_labels(plan)},
         "spec": {
             "mlPolicy": {"numNodes": of.plan.topology.nodes},
             "template": {"spec": job_set_spec(plan, options)},
@@ -189,9 +193,9 @@ def train_job(plan: LaunchPlan) -> dict[str, Any]:
     return {
         "apiVersion": "trainer.kubeflow.org/v1alpha1",
         "kind": "TrainJob",
-        "metadata": metadata(plan),
+        "metadata": object_metadata(plan),
         "spec": {
-            "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": "TrainingRuntime", "name": own_name},
+            "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": "TrainingRuntime", "name": object_name_leaf},
             "trainer": {"numNodes": of.plan.topology.nodes},
             "activeDeadlineSeconds": deadline,
         },

@@ -19,7 +19,7 @@ class KubernetesOptions:
     start_timeout, deadline: seconds; the deadline covers all attempts together, or each attempt with flavor jobset.
     preflight: whether each pod runs checks first. gpu_labels: gpu_type -> values of gpu_label.
     requests, limits: a pod's resources by their Kubernetes names, in addition to `cpus`, `mem` and `gpus`.
-    extra: trees merged last into the documents of job.yaml (extra.py).
+    extra: trees merged last into the documents of job.yaml (extra_fields.py).
     """
 
     flavor: Literal["job", "jobset", "trainjob", "pytorchjob"]

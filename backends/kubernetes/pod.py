@@ -11,9 +11,9 @@ from typing import Any
 
 from ...compiler.emit.render import Given, Leaf, Omit, of
 from ...compiler.plan.launch_plan import LaunchPlan, Mount
-from . import extra, gpu_types, pod_security, tcpx
+from . import extra_fields, gpu_types, pod_security, tcpx
 from .devices import RDMA_PROFILES, network_resource
-from .names import own_name, pod_host
+from .names import object_name_leaf, pod_host
 from .options import KubernetesOptions
 from .reserved_paths import OWN
 
@@ -37,19 +37,21 @@ UID_FIELD = {
 
 def pod_template(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     """Return the pod template, with metadata and spec."""
-    tcpx_metadata = {"annotations": tcpx.networks_and_devices()} if plan.network.profile == "tcpx" else {}
-    bare_template = {"metadata": {"labels": labels(plan), **tcpx_metadata}, "spec": pod_spec(plan, options)}
-    template: dict[str, Any] = extra.merge_extra_fields({extra.POD: bare_template}, options)[extra.POD]
-    return {**template, "spec": pod_security.with_contexts(template["spec"], options)}
+    tcpx_metadata = {"annotations": tcpx.tcpx_annotations()} if plan.network.profile == "tcpx" else {}
+    bare_template = {"metadata": {"labels": pod_labels(plan), **tcpx_metadata}, "spec": pod_spec(plan, options)}
+    template: dict[str, Any] = extra_fields.merge_extra_into_documents({extra_fields.POD: bare_template}, options)[
+        extra_fields.POD
+    ]
+    return {**template, "spec": pod_security.add_security_contexts(template["spec"], options)}
 
 
-def labels(plan: LaunchPlan) -> dict[str, Any]:
-    return {JOB_LABEL: own_name, **{key: _of(lambda v, key: v.plan.labels[key], key) for key in plan.labels}}
+def pod_labels(plan: LaunchPlan) -> dict[str, Any]:
+    return {JOB_LABEL: object_name_leaf, **{key: _of(lambda v, key: v.plan.labels[key], key) for key in plan.labels}}
 
 
 def pod_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     return {
-        "subdomain": own_name if options.flavor == "job" else Omit,
+        "subdomain": object_name_leaf if options.flavor == "job" else Omit,
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": grace_period,
         "enableServiceLinks": False,
@@ -63,15 +65,15 @@ def pod_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "nodeSelector": Given(node_selector),
         "tolerations": Given(lambda v: [toleration(text) for text in v.options.tolerations] or None),
         "affinity": Given(lambda v: affinity(v.plan, v.options) or None),
-        "topologySpreadConstraints": Given(lambda v: spread(v.options.topology_spread)),
+        "topologySpreadConstraints": Given(lambda v: topology_spread_constraints(v.options.topology_spread)),
         "securityContext": Given(security_context),
-        "initContainers": [tcpx.daemon()] if plan.network.profile == "tcpx" else Omit,
-        "containers": [container(plan, options)],
-        "volumes": volumes(plan),
+        "initContainers": [tcpx.tcpx_daemon_container()] if plan.network.profile == "tcpx" else Omit,
+        "containers": [ranks_container(plan, options)],
+        "volumes": pod_volumes(plan),
     }
 
 
-def container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
+def ranks_container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     return {
         "name": CONTAINER,
         "image": of.plan.container.image,
@@ -79,8 +81,8 @@ def container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "workingDir": Given(of.plan.container.workdir),
         # An argument list, so that PID 1 becomes the supervisor, which receives SIGTERM from the kubelet.
         "command": START,
-        "env": environment(plan, options),
-        "resources": {"requests": Given(requests), "limits": Given(limits)},
+        "env": container_environment(plan, options),
+        "resources": {"requests": Given(resource_requests), "limits": Given(resource_limits)},
         "securityContext": Given(container_security),
         # jobctl status shows the end of the log even if the log itself is gone.
         "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -88,15 +90,15 @@ def container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
             {"name": "files", "mountPath": FILES},
             {"name": "artifact", "mountPath": ARTIFACT},
             *([_with_code({"name": "code", "mountPath": CODE})] if _sends_code(plan) else ()),
-            *([_with_own_runs({"name": "runs", "mountPath": RUNS})] if keeps_own_runs(plan) else ()),
+            *([_with_own_runs({"name": "runs", "mountPath": RUNS})] if has_volume_of_its_own(plan) else ()),
             {"name": "shm", "mountPath": "/dev/shm"},
-            *(tcpx.volume_mounts() if plan.network.profile == "tcpx" else ()),
+            *(tcpx.tcpx_volume_mounts() if plan.network.profile == "tcpx" else ()),
             *(_volume_mount(plan, i) for i in range(len(plan.mounts))),
         ],
     }
 
 
-def environment(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
+def container_environment(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
     """Return the environment of `jobctl join`. jobctl submit adds JOBC_PAYLOAD, JOBC_RUN_ID and JOBC_FORK_OF above it;
     launch.sh sets the variables in the key `env`.
     """
@@ -107,28 +109,28 @@ def environment(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, 
     ]
 
 
-def head_address(v: Any) -> str:
+def dns_name_of_node_0(v: Any) -> str:
     """Return the DNS name of pod 0 in the Service or JobSet."""
-    name = own_name(v)
+    name = object_name_leaf(v)
     return f"{pod_host(name, v.options.flavor, 0)}.{name}"
 
 
 def run_root(plan: Any) -> str:
     """Return the folder that holds all runs, as a path in the pod."""
-    if keeps_own_runs(plan):
+    if has_volume_of_its_own(plan):
         return RUNS
     root: str = plan.run.scratch if plan.run.storage == "object" else plan.run.root
     return root
 
 
-def keeps_own_runs(plan: Any) -> bool:
+def has_volume_of_its_own(plan: Any) -> bool:
     """Return whether each pod has its own volume for the runs, which is deleted with the pod."""
     return bool(plan.run.storage == "node")
 
 
 def _with_own_runs(value: Any) -> Leaf:
     """Return a leaf whose constant is present only with storage.run=node."""
-    return lambda v: value if keeps_own_runs(v.plan) else Omit
+    return lambda v: value if has_volume_of_its_own(v.plan) else Omit
 
 
 def grace_period(v: Any) -> int:
@@ -137,7 +139,7 @@ def grace_period(v: Any) -> int:
     return save_s + v.plan.lifecycle.grace_s if v.plan.run.storage == "object" else save_s
 
 
-def quantity(size: int) -> str:
+def to_kubernetes_quantity(size: int) -> str:
     """Return bytes as a Kubernetes quantity, without rounding; Gi and Mi are powers of 1024."""
     for unit, factor in (("Gi", 1024**3), ("Mi", 1024**2), ("Ki", 1024)):
         if size % factor == 0:
@@ -145,18 +147,18 @@ def quantity(size: int) -> str:
     return str(size)
 
 
-def requests(v: Any) -> dict[str, Any] | None:
+def resource_requests(v: Any) -> dict[str, Any] | None:
     """Return the requests: the limits, plus `cpus` (never a limit, which would throttle the pod), overridden by
     `backend.requests`.
     """
     cpus = v.plan.resources.cpus
-    of_job = {**(limits(v) or {}), **({"cpu": str(cpus)} if cpus else {})}
+    of_job = {**(resource_limits(v) or {}), **({"cpu": str(cpus)} if cpus else {})}
     return dict(sorted({**of_job, **v.options.requests}.items(), key=lambda item: item[0] != "cpu")) or None
 
 
-def limits(v: Any) -> dict[str, Any] | None:
+def resource_limits(v: Any) -> dict[str, Any] | None:
     memory, gpus, network = v.plan.resources.mem_bytes, v.plan.topology.gpus, network_resource(v.plan, v.options)
-    quantities = {"memory": quantity(memory)} if memory else {}
+    quantities = {"memory": to_kubernetes_quantity(memory)} if memory else {}
     if gpus:
         quantities[v.options.gpu_resource] = str(gpus)
     if network:
@@ -167,9 +169,9 @@ def limits(v: Any) -> dict[str, Any] | None:
 
 def node_selector(v: Any) -> dict[str, str] | None:
     selector = dict(text.split("=", 1) for text in v.options.node_selector)
-    gpus = gpu_types.values(v.plan, v.options)
+    gpus = gpu_types.gpu_label_values(v.plan, v.options)
     if len(gpus) == 1:  # if there are several values, any node will do: see _node_affinity
-        selector[gpu_types.label(v.options)] = gpus[0]
+        selector[gpu_types.gpu_label_name(v.options)] = gpus[0]
     return selector or None
 
 
@@ -184,7 +186,12 @@ def toleration(text: str) -> dict[str, str]:
 def affinity(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     """Return the affinity: node labels select hosts and GPUs, and this job's pods are placed together or apart."""
     rules: dict[str, Any] = {}
-    if plan.resources.hosts or plan.queue.exclude or plan.queue.nodelist or len(gpu_types.values(plan, options)) > 1:
+    if (
+        plan.resources.hosts
+        or plan.queue.exclude
+        or plan.queue.nodelist
+        or len(gpu_types.gpu_label_values(plan, options)) > 1
+    ):
         rules["nodeAffinity"] = Given(_node_affinity)
     if options.affinity:
         rules["podAffinity"] = _all_pods(of.options.affinity)
@@ -194,35 +201,37 @@ def affinity(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 
 
 def _node_affinity(v: Any) -> dict[str, Any]:
-    gpus = gpu_types.values(v.plan, v.options)
-    must = [hostname("In", v.plan.resources.hosts)] if v.plan.resources.hosts else []
-    must += [hostname("NotIn", v.plan.queue.exclude)] if v.plan.queue.exclude else []
-    must += [{"key": gpu_types.label(v.options), "operator": "In", "values": list(gpus)}] if len(gpus) > 1 else []
-    rules = required(must) if must else {}
+    gpus = gpu_types.gpu_label_values(v.plan, v.options)
+    must = [hostname_expression("In", v.plan.resources.hosts)] if v.plan.resources.hosts else []
+    must += [hostname_expression("NotIn", v.plan.queue.exclude)] if v.plan.queue.exclude else []
+    must += (
+        [{"key": gpu_types.gpu_label_name(v.options), "operator": "In", "values": list(gpus)}] if len(gpus) > 1 else []
+    )
+    rules = required_node_affinity(must) if must else {}
     if v.plan.queue.nodelist:
-        wish = {"weight": 100, "preference": {"matchExpressions": [hostname("In", v.plan.queue.nodelist)]}}
+        wish = {"weight": 100, "preference": {"matchExpressions": [hostname_expression("In", v.plan.queue.nodelist)]}}
         rules["preferredDuringSchedulingIgnoredDuringExecution"] = [wish]
     return rules
 
 
-def hostname(operator: str, hosts: Any) -> dict[str, Any]:
+def hostname_expression(operator: str, hosts: Any) -> dict[str, Any]:
     return {"key": "kubernetes.io/hostname", "operator": operator, "values": list(hosts)}
 
 
-def required(must: list[dict[str, Any]]) -> dict[str, Any]:
+def required_node_affinity(must: list[dict[str, Any]]) -> dict[str, Any]:
     """Return a node affinity that requires a node to match all expressions."""
     return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": must}]}}
 
 
 def _all_pods(topology_key: Leaf) -> dict[str, Any]:
-    term = {"labelSelector": {"matchLabels": {JOB_LABEL: own_name}}, "topologyKey": topology_key}
+    term = {"labelSelector": {"matchLabels": {JOB_LABEL: object_name_leaf}}, "topologyKey": topology_key}
     return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
 
 
-def spread(topology_key: str | None) -> list[dict[str, Any]] | None:
+def topology_spread_constraints(topology_key: str | None) -> list[dict[str, Any]] | None:
     if topology_key is None:
         return None
-    selector = {"matchLabels": {JOB_LABEL: own_name}}
+    selector = {"matchLabels": {JOB_LABEL: object_name_leaf}}
     rule = {"maxSkew": 1, "topologyKey": topology_key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
     return [rule]
 
@@ -242,14 +251,14 @@ def security_context(v: Any) -> dict[str, Any] | None:
     return {**context, **({} if group is None else {"runAsGroup": group, "fsGroup": group})} or None
 
 
-def volumes(plan: LaunchPlan) -> list[dict[str, Any]]:
+def pod_volumes(plan: LaunchPlan) -> list[dict[str, Any]]:
     return [
-        {"name": "files", "configMap": {"name": own_name}},
+        {"name": "files", "configMap": {"name": object_name_leaf}},
         *([_with_code(_code_volume())] if _sends_code(plan) else ()),
-        *([_with_own_runs({"name": "runs", "emptyDir": {}})] if keeps_own_runs(plan) else ()),
+        *([_with_own_runs({"name": "runs", "emptyDir": {}})] if has_volume_of_its_own(plan) else ()),
         {"name": "artifact", "emptyDir": {}},
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shm_limit}},
-        *(tcpx.volumes() if plan.network.profile == "tcpx" else ()),
+        *(tcpx.tcpx_volumes() if plan.network.profile == "tcpx" else ()),
         *({"name": f"mount-{i}", **_volume(plan.mounts[i], i)} for i in range(len(plan.mounts))),
     ]
 
@@ -267,7 +276,7 @@ def _code_volume() -> dict[str, Any]:
     """Return the volume with the code that jobctl submit sends. The volume is optional, so that a pod can start and
     report missing code.
     """
-    return {"name": "code", "configMap": {"name": lambda v: f"{own_name(v)}-code", "optional": True}}
+    return {"name": "code", "configMap": {"name": lambda v: f"{object_name_leaf(v)}-code", "optional": True}}
 
 
 def shm_limit(v: Any) -> str:
@@ -275,27 +284,27 @@ def shm_limit(v: Any) -> str:
     ENOSPC. It counts toward the pod's memory. Without a limit, it could fill the node's memory and evict other pods.
     """
     size, memory = v.plan.resources.shm_bytes, v.plan.resources.mem_bytes
-    return quantity(size or (memory // 2 if memory else v.options.shm_limit))
+    return to_kubernetes_quantity(size or (memory // 2 if memory else v.options.shm_limit))
 
 
 def _volume(mount: Mount, i: int) -> dict[str, Any]:
-    def source(v: Any) -> str:
+    def volume_source(v: Any) -> str:
         mount_source: str = v.plan.mounts[i].source
         return mount_source
 
     if mount.kind == "claim":
-        return {"persistentVolumeClaim": {"claimName": source, "readOnly": Given(_read_only(i))}}
+        return {"persistentVolumeClaim": {"claimName": volume_source, "readOnly": Given(_read_only(i))}}
     if mount.kind == "nfs":
         return {
             "nfs": {
-                "server": lambda v: source(v).partition(":")[0],
-                "path": lambda v: source(v).partition(":")[2],
+                "server": lambda v: volume_source(v).partition(":")[0],
+                "path": lambda v: volume_source(v).partition(":")[2],
                 "readOnly": Given(_read_only(i)),
             }
         }
     if mount.kind == "empty":
-        return {"emptyDir": {"sizeLimit": Given(lambda v: source(v) or None)}}
-    return {"hostPath": {"path": source, "type": "Directory"}}
+        return {"emptyDir": {"sizeLimit": Given(lambda v: volume_source(v) or None)}}
+    return {"hostPath": {"path": volume_source, "type": "Directory"}}
 
 
 def _volume_mount(plan: LaunchPlan, i: int) -> dict[str, Any]:
@@ -311,11 +320,11 @@ def _read_only(i: int) -> Leaf:
 
 
 def _secret(name: str, ref: str) -> dict[str, Any]:
-    def reference(v: Any) -> dict[str, str]:
+    def secret_reference(v: Any) -> dict[str, str]:
         secret, _, key = v.plan.secrets[name].ref.partition("/")
         return {"name": secret, "key": key}
 
-    return {"name": name, "valueFrom": {"secretKeyRef": reference}}
+    return {"name": name, "valueFrom": {"secretKeyRef": secret_reference}}
 
 
 def _of(leaf: Callable[[Any, str], Any], key: str) -> Leaf:

@@ -31,7 +31,7 @@ def is_restricted(options: KubernetesOptions) -> bool:
     return options.pod_security == "restricted"
 
 
-def with_contexts(spec: dict[str, Any], options: KubernetesOptions) -> dict[str, Any]:
+def add_security_contexts(spec: dict[str, Any], options: KubernetesOptions) -> dict[str, Any]:
     """Return the pod with a security context in each container that `backend.extra` added."""
     if not is_restricted(options):
         return spec
@@ -48,7 +48,7 @@ def _with_context(container: Any) -> Any:
     return {**container, "securityContext": {**CONTAINER, **own}} if isinstance(own, Mapping) else container
 
 
-def violations(spec: Mapping[str, Any]) -> Iterator[str]:
+def find_pod_security_violations(spec: Mapping[str, Any]) -> Iterator[str]:
     """Yield the field name of each setting in the finished pod that the profile forbids."""
     for field in ("hostNetwork", "hostPID", "hostIPC"):
         if spec.get(field):

@@ -16,16 +16,16 @@ FREE = ("/usr/local", "/usr/share", "/usr/src")  # everything below them
 ALONE = ("/", "/etc", *FREE, *(f"/usr/local/{name}" for name in ("bin", "sbin", "lib", "lib64")))
 
 
-def normalize(path: str) -> str:
+def normalize_path(path: str) -> str:
     return f"/{normpath(path).lstrip('/')}"  # normpath keeps two leading slashes, as POSIX requires; Linux does not
 
 
 def is_jobc_path(path: str) -> bool:
-    return _is_below(normalize(path), (OWN,))
+    return _is_below(normalize_path(path), (OWN,))
 
 
 def is_reserved(path: str) -> bool:
-    normalized = normalize(path)
+    normalized = normalize_path(path)
     return normalized in ALONE or (_is_below(normalized, WHOLE) and not _is_below(normalized, FREE))
 
 

@@ -25,21 +25,21 @@ _FOLDERS = {"libraries": "/home/kubernetes/bin/nvidia/lib64", "sys": "/sys", "pr
 Leaf = Callable[[Any], Any]
 
 
-def networks_and_devices() -> dict[str, Any]:
+def tcpx_annotations() -> dict[str, Any]:
     """Return the pod's TCPX annotations: the daemon's devices, and one cluster network per card."""
 
-    def interfaces(v: Any) -> str:
+    def interface_list(v: Any) -> str:
         names = ("default", *v.options.gke_networks)
         return json.dumps([{"interfaceName": f"eth{i}", "network": name} for i, name in enumerate(names)])
 
     return {
         f"devices.gke.io/container.{DAEMON}": "".join(f"- path: /dev/{name}\n" for name in DEVICES),
         "networking.gke.io/default-interface": "eth0",
-        "networking.gke.io/interfaces": interfaces,
+        "networking.gke.io/interfaces": interface_list,
     }
 
 
-def daemon() -> dict[str, Any]:
+def tcpx_daemon_container() -> dict[str, Any]:
     program = "/tcpgpudmarxd/build/app/tcpgpudmarxd"
     preset = ["--gpu_nic_preset", "a3vm", "--gpu_shmem_type", "fd", "--uds_path", "/run/tcpx"]
     return {
@@ -50,19 +50,19 @@ def daemon() -> dict[str, Any]:
         "env": [{"name": "LD_LIBRARY_PATH", "value": LIBRARIES}],
         "securityContext": {"capabilities": {"add": ["NET_ADMIN"]}},
         "volumeMounts": [
-            *volume_mounts(),
+            *tcpx_volume_mounts(),
             {"name": "sys", "mountPath": "/hostsysfs"},
             {"name": "proc-sys", "mountPath": "/hostprocsysfs"},
         ],
     }
 
 
-def volumes() -> list[dict[str, Any]]:
+def tcpx_volumes() -> list[dict[str, Any]]:
     folders = [{"name": name, "hostPath": {"path": path}} for name, path in _FOLDERS.items()]
     return [{"name": "tcpx-socket", "emptyDir": {}}, *folders]
 
 
-def volume_mounts() -> list[dict[str, Any]]:
+def tcpx_volume_mounts() -> list[dict[str, Any]]:
     """Return the volume mounts that the daemon and the ranks share."""
     return [
         {"name": "libraries", "mountPath": LIBRARIES},

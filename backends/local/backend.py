@@ -49,7 +49,7 @@ class LocalBackend:
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "launcher": NODE_LAUNCHERS,
-        **containers.honours("docker", "apptainer"),
+        **containers.honoured_container_kinds("docker", "apptainer"),
         "code.kind": ("snapshot", "shared", "none"),
         "run.storage": ("shared",),
         "secret_kinds": ("env", "file"),
@@ -83,7 +83,7 @@ class LocalBackend:
 
     def emit(self, plan: LaunchPlan, options: LocalOptions, render: Render) -> Iterator[Artifact]:
         if plan.topology.nodes > 1:
-            for artifact in hosts.emit(render, plan, is_here=True):
+            for artifact in hosts.emit_hosts_file(render, plan, is_here=True):
                 yield render.chosen(artifact, of.plan.topology.nodes)
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import argparse
 
-from ...runtime.engines.checking import CheckingEngine
+from ...runtime.engines.checking_engine import CheckingEngine
 from ...runtime.engines.engine import Job
 from ...runtime.engines.new_run import NewRun
 from ...runtime.engines.one_machine import OneMachineEngine
-from ...runtime.node.node_start import become_node, start_in_background
-from ...runtime.run_folder.run import shell_word, verb_words
+from ...runtime.node.node_start import exec_node, start_in_background
+from ...runtime.run_folder.run import jobctl_command, quote_shell_word
 
 
 class LocalEngine(OneMachineEngine):
@@ -27,13 +27,13 @@ class LocalEngine(OneMachineEngine):
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
         """Become the node's launch.sh, or start it in the background and wait until it is running."""
         copy, run = new.artifact, new.run
-        print(f"run {run.id} in {shell_word(str(run.path))}")
-        print(f"  follow: {verb_words(copy, 'logs')} --follow")
-        print(f"  stop:   {verb_words(copy, 'stop')}", flush=True)
+        print(f"run {run.id} in {quote_shell_word(str(run.path))}")
+        print(f"  follow: {jobctl_command(copy, 'logs')} --follow")
+        print(f"  stop:   {jobctl_command(copy, 'stop')}", flush=True)
         environ = self.node_environ(new, init_from)
         new.keep()
         if not options.detach:
-            become_node(copy, environ)
+            exec_node(copy, environ)
         return start_in_background(copy, run.path, new.attempt, environ)
 
 

@@ -42,7 +42,7 @@ class PdshBackend:
         yield from hosts.check(self.name, plan)
 
     def emit(self, plan: LaunchPlan, options: PdshOptions, render: Render) -> Iterator[Artifact]:
-        yield from hosts.emit(render, plan)
+        yield from hosts.emit_hosts_file(render, plan)
 
     def engine_settings(self, plan: LaunchPlan, options: PdshOptions) -> Mapping[str, Any]:
         return hosts.engine_settings(hosts.client_settings(of.options.client, ssh_command()))

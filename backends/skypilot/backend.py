@@ -14,17 +14,17 @@ from typing import Any, ClassVar
 
 from ...compiler.diagnostics.diagnostic import Diagnostic, has_errors
 from ...compiler.emit.artifact import Artifact
-from ...compiler.emit.render import Digested, Render, of
+from ...compiler.emit.render import DigestLeaf, Render, of
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
 from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS
 from ...compiler.rules import findings, run_all
 from ...compiler.spec.job_spec import JobSpec
-from . import pod_config, protected, task
-from .config import cloud
-from .finished import FinishedTask
-from .notes import NOTES
+from . import pod_config, protected_fields, task
+from .config import requested_cloud
+from .finished_task import FinishedTask
 from .options import SkypilotOptions
+from .yaml_comments import NOTES
 
 
 class SkypilotBackend:
@@ -67,7 +67,7 @@ class SkypilotBackend:
         checks = run_all(
             lambda: findings(rules, plan, options),
             lambda: findings(f"{rules}.task", FinishedTask.of(plan, options)),
-            lambda: protected.check(plan, options),
+            lambda: protected_fields.check(plan, options),
             lambda: pod_config.check(options),
         )
         diagnostics = []
@@ -78,26 +78,26 @@ class SkypilotBackend:
             yield from findings(f"{rules}.last", FinishedTask.of(plan, options))
 
     def emit(self, plan: LaunchPlan, options: SkypilotOptions, render: Render) -> Iterator[Artifact]:
-        render = render.digested(task.digest(plan))
-        yield render.yaml([task.document(plan, options)], "task.sky.yaml", NOTES)
+        render = render.with_digest(task.artifact_digest(plan))
+        yield render.yaml([task.task_document(plan, options)], "task.sky.yaml", NOTES)
 
     def engine_settings(self, plan: LaunchPlan, options: SkypilotOptions) -> Mapping[str, Any]:
         sent = [*self.sends(plan, options).values()]
         return {
             "runs": lambda v: str(v.options.records),
             "storage_root": lambda v: task.run_root(v.plan),
-            task.DIGEST: Digested(task.digest(plan), of.whole.digest),
+            task.DIGEST: DigestLeaf(task.artifact_digest(plan), of.whole.digest),
             "start_timeout_s": of.options.start_timeout,
-            "cluster": lambda v: v.options.cluster or task.cluster_name(v.plan.run.folder),
+            "cluster": lambda v: v.options.cluster or task.to_cluster_name(v.plan.run.folder),
             "managed": of.options.managed,
-            "ends_with_last_job": lambda v: cloud(v.plan, v.options) == "slurm" and not v.options.managed,
+            "ends_with_last_job": lambda v: requested_cloud(v.plan, v.options) == "slurm" and not v.options.managed,
             "procs": of.plan.topology.procs,
             "secrets": lambda v: task.secret_variables(v.plan),
             "local_files": lambda v: sent if len(v.options.file_mounts) + len(v.options.extra) else [],
             "has_setup": lambda v: bool(v.options.setup),
             "check_words": lambda v: _autostop_words(v.options) if v.options.managed else [],
             "idle": lambda v: _at_idle(v.options),
-            "end_is": lambda v: task.result_location(v.plan),
+            "end_is": lambda v: task.where_to_find_result(v.plan),
             "usage_collection": of.options.usage_collection,
             "store": lambda v: _STORE if v.plan.run.storage == "object" else None,
         }

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ...compiler.plan.launch_plan import LaunchPlan, thaw
+from ...compiler.plan.launch_plan import LaunchPlan, to_mutable_tree
 from .._shared.kubernetes_fields import to_api_form
 from .._shared.sbatch_options import dependency_value
 from .options import SkypilotOptions
@@ -22,7 +22,7 @@ SITES = ("slurm", *PODS)  # infrastructures on a site's own machines, not in a c
 MIB = 1024**2
 
 
-def cloud(plan: LaunchPlan, options: SkypilotOptions) -> str:
+def requested_cloud(plan: LaunchPlan, options: SkypilotOptions) -> str:
     """Return the first word of the requested infra; "" if SkyPilot chooses it."""
     return "kubernetes" if needs_pods(plan, options) else options.cloud
 
@@ -33,8 +33,8 @@ def needs_pods(plan: LaunchPlan, options: SkypilotOptions) -> bool:
     return not infra and any(mount.kind == "host" for mount in plan.mounts)
 
 
-def config(v: Any) -> dict[str, Any] | None:
-    cloud_name = cloud(v.plan, v.options)
+def task_config_section(v: Any) -> dict[str, Any] | None:
+    cloud_name = requested_cloud(v.plan, v.options)
     sections: dict[str, Any] = {}
     if cloud_name == "slurm" and (options := sbatch_options(v.plan)):
         sections["slurm"] = {"sbatch_options": options}
@@ -46,7 +46,7 @@ def config(v: Any) -> dict[str, Any] | None:
                 sections.setdefault(section, {})["pod_config"] = pod
     if v.plan.resources.shm_bytes and v.plan.container.image and cloud_name not in (*PODS, "slurm"):
         sections["docker"] = {"run_options": [f"--shm-size={-(-v.plan.resources.shm_bytes // MIB)}m"]}
-    given = thaw(v.options.config)
+    given = to_mutable_tree(v.options.config)
     for tree in (given[name] for name in PODS if isinstance(given.get(name), Mapping)):
         if "pod_config" in tree:  # annotations of an integer, for example, are text in Kubernetes
             tree["pod_config"] = to_api_form("Pod", tree["pod_config"])

@@ -10,7 +10,7 @@ from ...runtime.system.frozen_dataclass import dataclass
 
 
 @dataclass(frozen=True)
-class Alternative:
+class AlternativeMachine:
     """One entry of `any_of` or `ordered`: an acceptable machine. A null field inherits the job's own value."""
 
     infra: str | None
@@ -34,8 +34,8 @@ class SkypilotOptions:
     """
 
     infra: str | None
-    any_of: tuple[Alternative, ...]
-    ordered: tuple[Alternative, ...]
+    any_of: tuple[AlternativeMachine, ...]
+    ordered: tuple[AlternativeMachine, ...]
     gpu_types: tuple[str, ...]
     use_spot: bool
     instance_type: str | None
@@ -69,13 +69,13 @@ class SkypilotOptions:
         """Return the cloud that all alternatives share, in SkyPilot's spelling; "" if they differ or SkyPilot
         chooses.
         """
-        clouds = {cloud_of(alternative.infra or self.infra) for alternative in (*self.any_of, *self.ordered)} or {
-            cloud_of(self.infra)
+        clouds = {cloud_of_infra(alternative.infra or self.infra) for alternative in (*self.any_of, *self.ordered)} or {
+            cloud_of_infra(self.infra)
         }
         return clouds.pop() if len(clouds) == 1 else ""
 
 
-def cloud_of(infra: str | None) -> str:
+def cloud_of_infra(infra: str | None) -> str:
     """Return the cloud in an infra (its first word), in SkyPilot's spelling; "" for any cloud."""
     word = (infra or "").partition("/")[0].lower()
     return {"k8s": "kubernetes", "*": ""}.get(word, word)

@@ -31,20 +31,20 @@ TYPES: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
-def problems(task: Mapping[str, Any]) -> list[Problem]:
+def find_schema_errors(task: Mapping[str, Any]) -> list[Problem]:
     """Return SkyPilot's schema errors in a task given as plain data, as (place, reason)."""
-    issues = list(_check(task, schemas()["task"], ()))
+    issues = list(_check(task, load_schemas()["task"], ()))
     if isinstance(task.get("resources"), Mapping):
-        issues += _check(task["resources"], schemas()["resources"], ("resources",))
+        issues += _check(task["resources"], load_schemas()["resources"], ("resources",))
     mounts = task.get("file_mounts")
     for target, mount in mounts.items() if isinstance(mounts, Mapping) else ():
         if isinstance(mount, Mapping) and mount.get("store") != "volume":  # sky/task.py: else of resources.volumes
-            issues += _check(mount, schemas()["storage"], ("file_mounts", target))
+            issues += _check(mount, load_schemas()["storage"], ("file_mounts", target))
     return issues
 
 
 @cache
-def schemas() -> Mapping[str, Any]:
+def load_schemas() -> Mapping[str, Any]:
     read: Mapping[str, Any] = json.loads(Path(__file__).with_name("schema.json").read_text(encoding="utf-8"))
     return read
 

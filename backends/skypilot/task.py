@@ -11,51 +11,51 @@ import math
 import re
 from typing import Any
 
-from ...compiler.emit.overlay import merge_extra
+from ...compiler.emit.extra_entries import merge_extra_entries
 from ...compiler.emit.render import Given, of
-from ...compiler.plan.launch_plan import LaunchPlan, thaw
+from ...compiler.plan.launch_plan import LaunchPlan, to_mutable_tree
 from ...compiler.plan.shell_quoting import sh
 from .._shared.gpus import offered_gpu_counts
-from .config import config, needs_pods
-from .options import Alternative, SkypilotOptions, cloud_of
+from .config import needs_pods, task_config_section
+from .options import AlternativeMachine, SkypilotOptions, cloud_of_infra
 
 GIB = 1024**3
 FABRICS = ("infiniband", "roce", "efa", "tcpx", "slingshot")
 AGAIN = [69, 75]  # lost peer, preempted. SkyPilot recovers if any node exits with one; join.py makes nodes agree (D13)
 
 
-def document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
+def task_document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
     """Return the whole task, for Render.yaml."""
     tree = {
-        "name": lambda v: cluster_name(v.plan.name),
+        "name": lambda v: to_cluster_name(v.plan.name),
         "num_nodes": of.plan.topology.nodes,
         "workdir": Given(workdir),
-        "resources": resources(options),
+        "resources": resources_section(options),
         "volumes": Given(lambda v: {m.target: m.source for m in v.plan.mounts if m.kind == "volume"} or None),
         "file_mounts": Given(file_mounts),
         "envs": {"JOBC_PAYLOAD": "train", "JOBC_PLAN": of.whole.digest, **dict.fromkeys(FROM_SUBMIT, "")},
         "secrets": Given(lambda v: dict.fromkeys(secret_variables(v.plan)) or None),
-        "config": Given(config),
-        "setup": Given(setup),
-        "run": run,
+        "config": Given(task_config_section),
+        "setup": Given(setup_script),
+        "run": run_script,
     }
-    return merge_extra(tree, options.extra)
+    return merge_extra_entries(tree, options.extra)
 
 
 DIGEST = "task_digest"  # key of job.json, by which `run` recognizes this artifact
 FROM_SUBMIT = ("JOBC_ARTIFACT", "JOBC_RUN_ID", "JOBC_ATTEMPT", "JOBC_FORK_OF")  # empty if launched by hand
 
 
-def digest(plan: LaunchPlan) -> str:
+def artifact_digest(plan: LaunchPlan) -> str:
     """Return a digest that distinguishes this artifact from older ones on the nodes, which SkyPilot never removes."""
-    parts = [plan.name, plan.topology.world_size, plan.command, dict(plan.env), thaw(plan.train)]
-    parts += [thaw(extra) for extra in (plan.accelerate_extra, plan.deepspeed_extra) if extra]
+    parts = [plan.name, plan.topology.world_size, plan.command, dict(plan.env), to_mutable_tree(plan.train)]
+    parts += [to_mutable_tree(extra) for extra in (plan.accelerate_extra, plan.deepspeed_extra) if extra]
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
 
-def resources(options: SkypilotOptions) -> dict[str, Any]:
+def resources_section(options: SkypilotOptions) -> dict[str, Any]:
     return {
-        "infra": Given(infra),
+        "infra": Given(infra_with_partition),
         "instance_type": Given(of.options.instance_type),
         "accelerators": Given(lambda v: accelerators(v.plan, v.plan.resources.gpu_type)),
         "cpus": Given(lambda v: f"{v.plan.resources.cpus}+" if v.plan.resources.cpus else None),
@@ -77,17 +77,19 @@ def resources(options: SkypilotOptions) -> dict[str, Any]:
         ),
         "autostop": Given(autostop),
         "job_recovery": Given(job_recovery),
-        "any_of": Given(lambda v: [alternative(v.plan, entry) for entry in any_of(v.plan, v.options)] or None),
-        "ordered": Given(lambda v: [alternative(v.plan, entry) for entry in v.options.ordered] or None),
+        "any_of": Given(
+            lambda v: [any_of_entry(v.plan, entry) for entry in acceptable_machines(v.plan, v.options)] or None
+        ),
+        "ordered": Given(lambda v: [any_of_entry(v.plan, entry) for entry in v.options.ordered] or None),
     }
 
 
-def verb(options: SkypilotOptions) -> str:
+def sky_verb(options: SkypilotOptions) -> str:
     """Return the sky command that launches this task."""
     return "sky jobs launch" if options.managed else "sky launch"
 
 
-def cluster_name(text: str) -> str:
+def to_cluster_name(text: str) -> str:
     """Return text as a valid SkyPilot cluster name, which starts with a letter and ends with a letter or digit."""
     name = re.sub(r"[^A-Za-z0-9._-]", "-", text)
     return (name if name[:1].isalpha() else f"j-{name}").rstrip("._-")
@@ -97,13 +99,13 @@ def accelerators(plan: LaunchPlan, gpu_type: str | None) -> str | None:
     return f"{gpu_type}:{plan.topology.gpus}" if plan.topology.gpus and gpu_type else None
 
 
-def any_of(plan: LaunchPlan, options: SkypilotOptions) -> tuple[Alternative, ...]:
+def acceptable_machines(plan: LaunchPlan, options: SkypilotOptions) -> tuple[AlternativeMachine, ...]:
     """Return the acceptable machines: backend.any_of, or one for each of `gpu_types` if the job names no type."""
-    types = open_types(plan, options)
-    return options.any_of or tuple(Alternative(None, gpu_type, None, None) for gpu_type in types)
+    types = gpu_types_sold_in_number(plan, options)
+    return options.any_of or tuple(AlternativeMachine(None, gpu_type, None, None) for gpu_type in types)
 
 
-def open_types(plan: LaunchPlan, options: SkypilotOptions) -> list[str]:
+def gpu_types_sold_in_number(plan: LaunchPlan, options: SkypilotOptions) -> list[str]:
     """Return those `gpu_types` that are sold with this number of GPUs; empty if the job names a type or a machine."""
     count = plan.topology.gpus
     is_open = plan.resources.gpu_type is None and options.instance_type is None
@@ -113,9 +115,9 @@ def open_types(plan: LaunchPlan, options: SkypilotOptions) -> list[str]:
     return [gpu_type for gpu_type, counts in offers.items() if counts is None or count in counts]
 
 
-def alternative(plan: LaunchPlan, each: Alternative) -> dict[str, Any]:
+def any_of_entry(plan: LaunchPlan, each: AlternativeMachine) -> dict[str, Any]:
     fields = {
-        "infra": with_partition(each.infra, plan),
+        "infra": add_partition_to_infra(each.infra, plan),
         "accelerators": accelerators(plan, each.gpu_type),
         "use_spot": each.use_spot,
         "image_id": each.image_id,
@@ -123,17 +125,17 @@ def alternative(plan: LaunchPlan, each: Alternative) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not None}
 
 
-def infra(v: Any) -> str | None:
+def infra_with_partition(v: Any) -> str | None:
     """Return the infra, with `queue.name` as the partition on Slurm; Kubernetes if host folders are mounted."""
     if needs_pods(v.plan, v.options):
         return "k8s"
-    return with_partition(v.options.infra, v.plan)
+    return add_partition_to_infra(v.options.infra, v.plan)
 
 
-def with_partition(asked: str | None, plan: LaunchPlan) -> str | None:
+def add_partition_to_infra(asked: str | None, plan: LaunchPlan) -> str | None:
     """Return slurm/CLUSTER with `queue.name` as its partition; other infras are unchanged."""
     queue = plan.queue.name
-    is_whole = asked is None or cloud_of(asked) != "slurm" or asked.count("/") != 1
+    is_whole = asked is None or cloud_of_infra(asked) != "slurm" or asked.count("/") != 1
     return asked if is_whole or queue is None else f"{asked}/{queue}"
 
 
@@ -172,7 +174,7 @@ def file_mounts(v: Any) -> dict[str, Any] | None:
 
 def artifact_path_on_node(plan: LaunchPlan) -> str:
     """Return the artifact's path on a node if the working directory is a repository."""
-    return f"~/.jobc/{cluster_name(plan.name)}"
+    return f"~/.jobc/{to_cluster_name(plan.name)}"
 
 
 def secret_variables(plan: LaunchPlan) -> list[str]:
@@ -186,7 +188,7 @@ def run_root(plan: Any) -> str:
     return root
 
 
-def result_location(plan: Any) -> str:
+def where_to_find_result(plan: Any) -> str:
     """Return where to find the result of a run that SkyPilot has forgotten."""
     if plan.run.storage == "object":
         return "see the run's exit/ and logs/ in the bucket; jobctl logs --rank 0 reads them"
@@ -196,7 +198,7 @@ def result_location(plan: Any) -> str:
     return "see the run's exit/ and logs/ on its storage"
 
 
-def setup(v: Any) -> str | None:
+def setup_script(v: Any) -> str | None:
     """Return the setup script. SkyPilot runs it at every launch, but a marker file skips the lines if they and the code
     are unchanged.
 
@@ -233,11 +235,11 @@ def _alike(kind: str) -> str:
     return "with this code on this cluster" if kind in ("snapshot", "git") else "on this cluster"
 
 
-def run(v: Any) -> str:
+def run_script(v: Any) -> str:
     """Return each node's `run` script, which finds the artifact among the sent files and runs `jobctl join`."""
     enter = f"cd -- {artifact_path_on_node(v.plan)}\n" if v.plan.code.kind == "git" else ""
     places = f'"$JOBC_ARTIFACT" {sh(f"artifacts/{v.plan.run.folder}/skypilot")} .'
-    launch = verb(v.options)
+    launch = sky_verb(v.options)
     hint = f"run {launch} in the folder of task.sky.yaml or of artifacts/, and do not list that in .gitignore"
     return (
         f"{enter}# The artifact: where jobctl submit put it, or in the folder where `{launch}` was called by hand.\n"

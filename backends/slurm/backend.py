@@ -15,17 +15,16 @@ from ...compiler.emit.artifact import Artifact
 from ...compiler.emit.render import Render, of
 from ...compiler.emit.source_map import SpecValue
 from ...compiler.plan.launch_plan import LaunchPlan
-from ...compiler.plan.read_tracking import watch
+from ...compiler.plan.read_tracking import track_reads
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
 from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, Filled, Point
 from ...compiler.rules import findings, run_all
 from ...compiler.spec.job_spec import JobSpec
-from ...compiler.spec.site_facts import share_of_cores
+from ...compiler.spec.site_facts import cores_in_proportion_to_gpus
 from .._shared import containers
-from .._shared.hosts import saved_secrets
-from . import notice, own_options, sweep
-from .options import SlurmOptions
-from .spelling import (
+from .._shared.hosts import variables_to_save
+from . import protected_options, signal_before_limit, sweep_job_array
+from .option_values import (
     cpus_per_task,
     dependency,
     duration,
@@ -36,6 +35,7 @@ from .spelling import (
     step_tasks_per_node,
     tasks_per_node,
 )
+from .options import SlurmOptions
 
 
 class SlurmBackend:
@@ -53,7 +53,7 @@ class SlurmBackend:
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "launcher": (*NODE_LAUNCHERS, "srun"),
-        **containers.honours("apptainer", "pyxis"),
+        **containers.honoured_container_kinds("apptainer", "pyxis"),
         "code.kind": ("snapshot", "shared", "none"),
         "run.storage": ("shared",),
         "secret_kinds": ("env", "file"),
@@ -73,7 +73,7 @@ class SlurmBackend:
     def check(self, plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
         return run_all(
             lambda: findings(f"{__package__}.rules", plan, options),
-            lambda: own_options.check(plan, options),
+            lambda: protected_options.check(plan, options),
             lambda: containers.check(self.name, plan),
         )
 
@@ -96,14 +96,14 @@ class SlurmBackend:
     def filled(self, spec: JobSpec, options: SlurmOptions, values: Mapping[str, SpecValue]) -> Iterator[Filled]:
         """Yield `cpus` in proportion to the GPUs from the site's cores; Slurm's default is one core per task."""
         keys: list[str] = []
-        cores = share_of_cores(watch(spec, "", keys.append)) if spec.cpus is None else None
+        cores = cores_in_proportion_to_gpus(track_reads(spec, "", keys.append)) if spec.cpus is None else None
         if cores is not None:
             yield Filled("cpus", cores, tuple(dict.fromkeys(keys)))
 
     def engine_settings(self, plan: LaunchPlan, options: SlurmOptions) -> Mapping[str, Any]:
         return {
             "cluster": of.options.cluster,
-            "saved_secrets": saved_secrets,
+            "saved_secrets": variables_to_save,
             "after": lambda v: dependency(v.plan),
             "output": of.options.output,
             "array_limit": of.options.array_limit,
@@ -115,16 +115,16 @@ class SlurmBackend:
         }
 
     def notice_s(self, plan: LaunchPlan) -> int:
-        return notice.notice_s(plan)
+        return signal_before_limit.seconds_before_limit(plan)
 
     def sweep_shape(self, point: Point) -> object:
-        return sweep.directives(point)
+        return sweep_job_array.sbatch_options_of_point(point)
 
     def check_sweep(self, groups: Sequence[Sequence[Point]]) -> Iterator[Diagnostic]:
-        yield from sweep.check(groups)
+        yield from sweep_job_array.check(groups)
 
     def emit_sweep(self, points: Sequence[Point], render: Render) -> Iterator[Artifact]:
-        yield from sweep.emit(points, render)
+        yield from sweep_job_array.emit_job_array(points, render)
 
 
 BACKEND = SlurmBackend()

@@ -32,12 +32,12 @@ import report  # noqa: E402
 import torch  # noqa: E402
 
 from jobc.compiler.pipeline.compile import compile_job  # noqa: E402
-from jobc.compiler.pipeline.types import Request  # noqa: E402
+from jobc.compiler.pipeline.types import CompileRequest  # noqa: E402
 from jobc.trainer.config import train_json  # noqa: E402
 from jobc.trainer.config.schema import TrainConfig  # noqa: E402
 from jobc.trainer.data.open import open_source  # noqa: E402
 from jobc.trainer.dist import env as environment  # noqa: E402
-from jobc.trainer.dist.process_group import Group, choose_device  # noqa: E402
+from jobc.trainer.dist.process_group import RankGroup, choose_device  # noqa: E402
 from jobc.trainer.loop.console import device_name  # noqa: E402
 
 WARM_BLOCKS = 2  # of each loop, not counted: caches, and the first shapes that an allocator sees
@@ -59,7 +59,7 @@ def main() -> int:
     num_blocks = arguments.blocks + WARM_BLOCKS
     steps = num_blocks * arguments.steps + 2  # one more than is done: no loop ends
     config = train_config([*words, "loop.epochs=null", f"loop.steps={steps}", f"metrics.every_steps={steps}"])
-    device = choose_device(environment.read({"JOBC_GPUS": str(gpus)}))
+    device = choose_device(environment.parse_environment({"JOBC_GPUS": str(gpus)}))
     arguments.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         found = measure(config, device, arguments.loops, num_blocks, arguments.steps, Path(scratch))
@@ -68,18 +68,18 @@ def main() -> int:
 
 def train_config(words: Sequence[str]) -> TrainConfig:
     """What jobc compiles `words` to."""
-    job = compile_job(Request(tuple(words)))
+    job = compile_job(CompileRequest(tuple(words)))
     text = next(artifact.text for artifact in job.artifacts if artifact.path == "train.json")
-    return train_json.parse(json.loads(text))
+    return train_json.parse_train_config(json.loads(text))
 
 
 def measure(
     config: TrainConfig, device: torch.device, names: Sequence[str], num_blocks: int, num_steps: int, scratch: Path
 ) -> dict[str, report.Measured]:
     """Every loop does the same global steps; block after block they take turns."""
-    group, made, first_s = Group(0, 1, device), {}, {}
+    group, made, first_s = RankGroup(0, 1, device), {}, {}
     for name in names:
-        env = environment.read({"JOBC_RUN_DIR": str(scratch / name.replace(" ", "_"))})
+        env = environment.parse_environment({"JOBC_RUN_DIR": str(scratch / name.replace(" ", "_"))})
         started = time.perf_counter()
         made[name] = loops.LOOPS[name](config, env, group)
         losses = [made[name](0)]

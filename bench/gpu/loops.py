@@ -17,23 +17,23 @@ from torch import Tensor, nn
 from jobc.trainer.build.build import build
 from jobc.trainer.checkpoint.random_state import seed_model
 from jobc.trainer.config.schema import TrainConfig
-from jobc.trainer.data.order import Order
+from jobc.trainer.data.order import SampleOrder
 from jobc.trainer.data.source import DataSource
-from jobc.trainer.dist.env import Env
+from jobc.trainer.dist.env import RankEnvironment
 from jobc.trainer.dist.hang_watch import HangWatchdog
-from jobc.trainer.dist.process_group import Group
+from jobc.trainer.dist.process_group import RankGroup
 from jobc.trainer.lifecycle.stop_signals import StopSignals
 from jobc.trainer.loop.hooks import Hooks
 from jobc.trainer.loop.loop import train_step
 from jobc.trainer.models.build import build_model
 from jobc.trainer.recipe import recipe
-from jobc.trainer.recipe.loss import WithLoss
-from jobc.trainer.recipe.optimizer import lr_at
+from jobc.trainer.recipe.loss import ModelWithLoss
+from jobc.trainer.recipe.optimizer import learning_rate_at_step
 
 Loop = Callable[[int], float]  # does global step n; its loss, in nats per token
 
 
-def ours(config: TrainConfig, env: Env, group: Group) -> Loop:
+def ours(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Loop:
     """Run the steps of trainer/loop/loop.py without validation and checkpoints.
 
     The watch for hangs is not started: it would take the turns of other loops for one.
@@ -51,18 +51,18 @@ def ours(config: TrainConfig, env: Env, group: Group) -> Loop:
     return step
 
 
-def ours_eager(config: TrainConfig, env: Env, group: Group) -> Loop:
+def ours_eager(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Loop:
     """The same without torch.compile."""
     return ours(dataclasses.replace(config, loop=dataclasses.replace(config.loop, compile="none")), env, group)
 
 
-def bare(config: TrainConfig, env: Env, group: Group) -> Loop:
+def bare(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Loop:
     """What one writes who wants nothing but speed: nanoGPT's train.py, without its logging and saving."""
     made = parts(config, group)
     module, optimizer, total = made.module, made.optimizer, config.batch.accumulation
 
     def step(number: int) -> float:
-        _set_lr(optimizer, lr_at(number, config.loop.steps or 1, config.optim))
+        _set_lr(optimizer, learning_rate_at_step(number, config.loop.steps or 1, config.optim))
         loss_sum = torch.zeros((), device=group.device)
         for batch in made.batches(number):
             loss = module(batch)[0] / (batch[1].numel() * total)
@@ -76,7 +76,7 @@ def bare(config: TrainConfig, env: Env, group: Group) -> Loop:
     return step
 
 
-def accelerate(config: TrainConfig, env: Env, group: Group) -> Loop:
+def accelerate(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Loop:
     """accelerate's loop around the same compiled module: prepare(), accumulate(), backward(), clip_grad_norm_()."""
     from accelerate import Accelerator  # an extra
 
@@ -86,7 +86,7 @@ def accelerate(config: TrainConfig, env: Env, group: Group) -> Loop:
     module, optimizer = theirs.prepare(made.module, made.optimizer)
 
     def step(number: int) -> float:
-        _set_lr(optimizer, lr_at(number, config.loop.steps or 1, config.optim))
+        _set_lr(optimizer, learning_rate_at_step(number, config.loop.steps or 1, config.optim))
         loss_sum = torch.zeros((), device=group.device)
         for batch in made.batches(number):
             with theirs.accumulate(module):
@@ -102,7 +102,7 @@ def accelerate(config: TrainConfig, env: Env, group: Group) -> Loop:
     return step
 
 
-LOOPS: dict[str, Callable[[TrainConfig, Env, Group], Loop]] = {
+LOOPS: dict[str, Callable[[TrainConfig, RankEnvironment, RankGroup], Loop]] = {
     "jobc": ours,
     "bare loop": bare,
     "accelerate": accelerate,
@@ -127,14 +127,14 @@ class Parts:
     batches: Callable[[int], Iterator[tuple[Tensor, Tensor]]]
 
 
-def parts(config: TrainConfig, group: Group) -> Parts:
+def parts(config: TrainConfig, group: RankGroup) -> Parts:
     """With the weights, the compilation, the optimizer and the order of samples that ours has."""
     made = recipe.build_recipe(config)
     source = made.build_data()
-    order = Order(config.seed, len(source.train), config.batch.global_, config.loop.drop_last)
+    order = SampleOrder(config.seed, len(source.train), config.batch.global_, config.loop.drop_last)
     seed_model(config.seed)
     model = made.build_model(source).to(group.device)
-    module: Any = WithLoss(model, made, config.loop.precision)
+    module: Any = ModelWithLoss(model, made, config.loop.precision)
     if config.loop.compile == "model":
         module = torch.compile(module, dynamic=False)
 

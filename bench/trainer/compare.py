@@ -40,7 +40,7 @@ from goals import Goal, at_least, at_most, figure, not_below  # noqa: E402
 from goals import table as goals_table  # noqa: E402
 
 from jobc.compiler.pipeline.compile import compile_job  # noqa: E402
-from jobc.compiler.pipeline.types import Request  # noqa: E402
+from jobc.compiler.pipeline.types import CompileRequest  # noqa: E402
 
 RANKS = 2
 PEERS = ("accelerate", "fabric", "hf_trainer")
@@ -87,7 +87,7 @@ def measure(given: argparse.Namespace, folder: Path) -> list[dict[str, object]]:
     """All blocks, as rank 0 wrote them."""
     steps = 10 * (given.rounds + 2) * given.steps  # more than are done: the schedule must not end
     words = (f"task={given.task}", f"procs={RANKS}", "loop.epochs=null", f"loop.steps={steps}", *given.words)
-    job = compile_job(Request(words))
+    job = compile_job(CompileRequest(words))
     (folder / "train.json").write_text(next(file.text for file in job.artifacts if file.path == "train.json"))
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -27,7 +27,7 @@ from goals import at_most, table  # noqa: E402
 from jobc.prove import frozen_rank  # noqa: E402
 from jobc.prove.campaign import Failed  # noqa: E402
 from jobc.prove.job import MICRO, Job, descendants, is_running, kill, state_pid  # noqa: E402
-from jobc.trainer.loop.metrics import read  # noqa: E402
+from jobc.trainer.loop.metrics import read_metrics  # noqa: E402
 
 EVERY = 10  # steps between two saves
 OVERRIDES = [
@@ -78,7 +78,7 @@ def kill_one(number: int, folder: Path) -> Recovery:
         job.wait_for(lambda: len(job.steps()) >= done + MORE_STEPS, "the steps after the restart")
         (job.run_folder / "control" / "STOP").touch()
         code, said = job.code(), job.output()
-        lines = [line for line in read(job.metrics()) if "loss" in line]
+        lines = [line for line in read_metrics(job.metrics()) if "loss" in line]
     if code or f"rank {victim} failed first" not in said or "restart 1 of 1" not in said:
         raise SystemExit(f"jobctl submit ended with {code}, rank {victim} was killed: {said[-1500:]}")
     times, steps = ([float(str(line[key])) for line in lines] for key in ("time", "step"))

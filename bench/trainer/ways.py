@@ -26,16 +26,16 @@ from torch.nn import functional as F  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 from jobc.trainer.build.build import Training, build  # noqa: E402
-from jobc.trainer.build.gc_schedule import collect_garbage  # noqa: E402
-from jobc.trainer.config.train_json import load  # noqa: E402
+from jobc.trainer.build.garbage_collection import collect_garbage  # noqa: E402
+from jobc.trainer.config.train_json import load_train_json  # noqa: E402
 from jobc.trainer.dist import env as environment  # noqa: E402
 from jobc.trainer.dist.hang_watch import HangWatchdog  # noqa: E402
-from jobc.trainer.dist.process_group import join  # noqa: E402
+from jobc.trainer.dist.process_group import join_process_group  # noqa: E402
 from jobc.trainer.lifecycle.stop_signals import StopSignals  # noqa: E402
 from jobc.trainer.loop.hooks import Hooks  # noqa: E402
 from jobc.trainer.loop.loop import train_step  # noqa: E402
 from jobc.trainer.models.build import build_model  # noqa: E402
-from jobc.trainer.recipe.optimizer import build_optimizer, lr_at  # noqa: E402
+from jobc.trainer.recipe.optimizer import build_optimizer, learning_rate_at_step  # noqa: E402
 
 Way = Callable[[Training], Iterator[None]]
 NEEDS = {"accelerate": "accelerate", "fabric": "lightning_fabric", "hf_trainer": "transformers"}
@@ -70,7 +70,7 @@ def by_hand(training: Training, module: nn.Module, num_ranks: int) -> Iterator[N
         yield
         inputs, targets = batches.next()
         for group in optimizer.param_groups:
-            group["lr"] = lr_at(step, training.total_steps, config)
+            group["lr"] = learning_rate_at_step(step, training.total_steps, config)
         loss = F.cross_entropy(module(inputs).flatten(0, -2), targets.flatten())
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(module.parameters(), config.clip_norm or float("inf"))
@@ -209,10 +209,10 @@ def hf_trainer(training: Training) -> Iterator[None]:
 
 def main() -> None:
     names, num_rounds, num_steps = sys.argv[1].split(","), int(sys.argv[2]), int(sys.argv[3])
-    env = environment.read(os.environ)
+    env = environment.parse_environment(os.environ)
     assert env.train_json is not None
-    with join(env, 300) as group:
-        training = build(load(env.train_json), env, group)
+    with join_process_group(env, 300) as group:
+        training = build(load_train_json(env.train_json), env, group)
         torch.use_deterministic_algorithms(True)
         missing = [name for name in names if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None]
         ways = {name: globals()[name](training) for name in names if name not in missing}

@@ -14,20 +14,20 @@ from enum import Enum
 from typing import Any
 
 from ...runtime.system.frozen_dataclass import dataclass
-from ..emit.job_json import JOB, are_lines
-from ..emit.line_diff import opcodes
-from ..plan import flat_text
-from ..untrusted_files import Unreadable, parsed
+from ..emit.job_json import JOB, is_list_of_lines
+from ..emit.line_diff import diff_opcodes
+from ..plan import flat_lines
+from ..untrusted_files import Unreadable, parse_json
 from .normalize import normalized_lines
 
 
-class Absent(Enum):
+class AbsentKey(Enum):
     """Marker for a key that only the other side has. The marker is not null, because null is a value."""
 
     ABSENT = "(not there)"
 
 
-ABSENT = Absent.ABSENT
+ABSENT = AbsentKey.ABSENT
 
 
 class DamagedRecord(ValueError):
@@ -35,7 +35,7 @@ class DamagedRecord(ValueError):
 
 
 @dataclass(frozen=True)
-class Change:
+class KeyChange:
     """A key whose value differs. Each value is either JSON-serializable or ABSENT."""
 
     key: str
@@ -53,7 +53,7 @@ class FileChange:
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedArtifact:
     """One side of a comparison. name: shown to people; files: path -> text of each file; executable, links: paths."""
 
     name: str
@@ -64,12 +64,12 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Result of compare(). meaning: the plan's leaves; spec: the job's keys; breaks_resume: changed keys that
+    """Result of compare_artifacts(). meaning: the plan's leaves; spec: the job's keys; breaks_resume: changed keys that
     prevent one run from resuming the other (D10).
     """
 
-    meaning: tuple[Change, ...]
-    spec: tuple[Change, ...]
+    meaning: tuple[KeyChange, ...]
+    spec: tuple[KeyChange, ...]
     breaks_resume: tuple[str, ...]
     files: tuple[FileChange, ...]
 
@@ -78,36 +78,36 @@ class Comparison:
         return bool(self.meaning or self.spec or self.files)
 
 
-def compare(left: Side, right: Side) -> Comparison:
+def compare_artifacts(left: ComparedArtifact, right: ComparedArtifact) -> Comparison:
     """Compare two artifacts. Raises DamagedRecord."""
     a, b = _job(left.files), _job(right.files)
-    identity = _changes(read_record(a, "identity"), read_record(b, "identity"))
+    identity = _changes(read_job_record(a, "identity"), read_job_record(b, "identity"))
     return Comparison(
-        meaning=tuple(_changes(read_record(a, "plan"), read_record(b, "plan"))),
+        meaning=tuple(_changes(read_job_record(a, "plan"), read_job_record(b, "plan"))),
         spec=tuple(_changes(_spec(a), _spec(b))),
         breaks_resume=tuple(change.key for change in identity),
         files=tuple(_files(left, right)),
     )
 
 
-def _changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[Change]:
+def _changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[KeyChange]:
     pairs_of = ((key, a.get(key, ABSENT), b.get(key, ABSENT)) for key in sorted(a.keys() | b.keys()))
-    changes = [Change(key, before, after) for key, before, after in pairs_of if before != after]
+    changes = [KeyChange(key, before, after) for key, before, after in pairs_of if before != after]
     return [change for change in changes if not (_is_empty_mapping(change) and _has_below(change.key, changes))]
 
 
-def _is_empty_mapping(change: Change) -> bool:
+def _is_empty_mapping(change: KeyChange) -> bool:
     return {} in (change.before, change.after) and ABSENT in (change.before, change.after)
 
 
-def _has_below(key: str, changes: list[Change]) -> bool:
+def _has_below(key: str, changes: list[KeyChange]) -> bool:
     return any(change.key.startswith(f"{key}.") for change in changes)
 
 
 def _spec(job: Mapping[str, Any]) -> dict[str, Any]:
     """Return the job's keys; derived values are null."""
-    backend = read_record(job, "plan").get("backend.name")
-    return {**read_record(job, "identity"), **read_record(job, "spec"), "backend": backend}
+    backend = read_job_record(job, "plan").get("backend.name")
+    return {**read_job_record(job, "identity"), **read_job_record(job, "spec"), "backend": backend}
 
 
 def _job(files: Mapping[str, str]) -> dict[str, Any]:
@@ -115,30 +115,30 @@ def _job(files: Mapping[str, str]) -> dict[str, Any]:
     if JOB not in files:
         raise DamagedRecord(f"{JOB} is missing")
     try:
-        return dict(parsed(JOB, files[JOB]))
+        return dict(parse_json(JOB, files[JOB]))
     except (Unreadable, ValueError, TypeError):
         raise DamagedRecord(f"{JOB} is not a JSON object") from None
 
 
-def read_record(job: Mapping[str, Any], name: str) -> dict[str, Any]:
+def read_job_record(job: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return one of job.json's records as key -> value. name: identity, spec or plan. Raises DamagedRecord."""
     if name not in job:
         raise DamagedRecord(f"{JOB} has no {name}")
     try:
-        if are_lines(job[name]):
-            return flat_text.read(job[name])
+        if is_list_of_lines(job[name]):
+            return flat_lines.parse_flat_lines(job[name])
     except Unreadable:
         pass
     raise DamagedRecord(f"{name} in {JOB} is not a list of `key = JSON value` lines")
 
 
-def without_records(files: Mapping[str, str]) -> dict[str, str]:
+def without_record_files(files: Mapping[str, str]) -> dict[str, str]:
     """Return the files outside .jobc/. The files inside it only describe the other files."""
     return {path: text for path, text in files.items() if not path.startswith(".jobc/")}
 
 
-def _files(left: Side, right: Side) -> Iterator[FileChange]:
-    a, b = without_records(left.files), without_records(right.files)
+def _files(left: ComparedArtifact, right: ComparedArtifact) -> Iterator[FileChange]:
+    a, b = without_record_files(left.files), without_record_files(right.files)
     for path in sorted(a.keys() | b.keys()):
         if path not in b or path not in a:
             yield FileChange(path, "only in a" if path in a else "only in b", 0)
@@ -156,5 +156,5 @@ def _different_lines(path: str, a: str, b: str) -> int:
     lines_a, lines_b = normalized_lines(path, a), normalized_lines(path, b)
     if lines_a is None or lines_b is None:
         lines_a, lines_b = a.split("\n"), b.split("\n")
-    equal_count = sum(end - begin for kind, begin, end, _, _ in opcodes(lines_a, lines_b) if kind == "equal")
+    equal_count = sum(end - begin for kind, begin, end, _, _ in diff_opcodes(lines_a, lines_b) if kind == "equal")
     return max(len(lines_a), len(lines_b)) - equal_count

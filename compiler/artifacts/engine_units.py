@@ -18,13 +18,13 @@ _UNITS = {
 }
 
 
-def slurm_bytes(text: str) -> int:
+def parse_slurm_size(text: str) -> int:
     """Return a `--mem` value in bytes. A number without a unit is in MiB."""
     power = "KMGT".index(text[-1]) + 1 if text[-1:] in (*"KMGT",) else 2
     return int(text.rstrip("KMGT")) << 10 * power
 
 
-def slurm_seconds(text: str) -> int:
+def parse_slurm_duration(text: str) -> int:
     """Return a `--time` value in seconds: D-HH:MM:SS, HH:MM:SS, MM:SS, or a number of minutes."""
     days, _, clock = text.rpartition("-")
     numbers = [int(part) for part in clock.split(":")]
@@ -36,7 +36,7 @@ def slurm_seconds(text: str) -> int:
     return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
-def quantity(text: object) -> Fraction:
+def parse_kubernetes_quantity(text: object) -> Fraction:
     """Return a Kubernetes quantity, such as `64.5Gi`, `500m` or 8, as a number."""
     match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)([a-zA-Z]{0,2})", str(text))
     if match is None or match[2] not in _UNITS:

@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from ..bash_syntax import parses, statements
-from ..untrusted_files import Unreadable, parsed, require_shallow_yaml
-from .engine_units import quantity, slurm_bytes, slurm_seconds
+from ..bash_syntax import is_valid_bash, normalized_statements
+from ..untrusted_files import Unreadable, parse_json, require_shallow_yaml
+from .engine_units import parse_kubernetes_quantity, parse_slurm_duration, parse_slurm_size
 
 MOST_LEAVES = 200_000
 _HEAD = re.compile(r"(?:(?:#.*|[^\S\n]*)\n)*")  # a script's lines before its first command
@@ -30,7 +30,7 @@ def normalized_lines(path: str, text: str) -> list[str] | None:
 
     try:
         if path.endswith(".json"):
-            return sorted(_leaves(parsed(path, text), ""))
+            return sorted(_leaves(parse_json(path, text), ""))
         if path.endswith((".yaml", ".yml")):
             require_shallow_yaml(path, text)
             documents = enumerate(yaml.load_all(text, yaml.CSafeLoader))
@@ -40,7 +40,7 @@ def normalized_lines(path: str, text: str) -> list[str] | None:
     except (Unreadable, ValueError, SyntaxError, RecursionError, MemoryError, yaml.YAMLError):
         return None
     if path.endswith((".sh", ".sbatch")):
-        body = statements(text)
+        body = normalized_statements(text)
         return None if body is None else [*_directives(text), *_plain_values(body)]
     return text.split("\n")
 
@@ -66,7 +66,7 @@ def _directive(line: str) -> str:
     if match is None:
         return line
     try:
-        return f"{match[1]}{(slurm_seconds if match[2] == 'time' else slurm_bytes)(match[3])}"
+        return f"{match[1]}{(parse_slurm_duration if match[2] == 'time' else parse_slurm_size)(match[3])}"
     except ValueError:  # such as UNLIMITED
         return line
 
@@ -94,7 +94,7 @@ _VALUE = re.compile(
 
 def _is_code(lines: list[str], number: int) -> bool:
     """Return whether a line is code, not part of a multi-line string: in code, adding a `)` is a syntax error."""
-    return parses("\n".join([*lines[:number], ")", *lines[number + 1 :]])) is False
+    return is_valid_bash("\n".join([*lines[:number], ")", *lines[number + 1 :]])) is False
 
 
 def _leaves(tree: Any, key: str) -> Iterator[str]:
@@ -114,6 +114,6 @@ def _amount(key: str, leaf: Any) -> Any:
     if not re.search(r"\.resources\.(?:limits|requests)\.[^\[\]]+$|\.sizeLimit$", key) or isinstance(leaf, bool):
         return leaf
     try:
-        return str(quantity(leaf))
+        return str(parse_kubernetes_quantity(leaf))
     except ValueError:
         return leaf

@@ -17,14 +17,21 @@ from typing import Any
 from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..emit.artifact import PROGRAM
-from ..emit.artifact_dir import LARGEST, checksum_of_job, digest_of, file_digest, read_job, text_of
+from ..emit.artifact_dir import (
+    LARGEST,
+    artifact_digest,
+    file_checksum,
+    job_json_checksum,
+    read_job,
+    read_text_with_line_endings,
+)
 from ..emit.job_json import JOB
 from ..emit.source_map import SourceMap
 from ..pipeline.compile import compile_job
-from ..pipeline.sweeps import compile_sweep, sweep_folders
-from ..pipeline.types import Request
+from ..pipeline.sweeps import compile_sweep, group_points_into_folders
+from ..pipeline.types import CompileRequest
 from ..untrusted_files import Unreadable, read_bytes
-from .diff import Comparison, DamagedRecord, Side, compare
+from .diff import ComparedArtifact, Comparison, DamagedRecord, compare_artifacts
 
 
 @dataclass(frozen=True)
@@ -71,13 +78,13 @@ def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recomp
     if not is_sweep(written):
         compiled = compile_job(request)
         return Recompiled(compiled.source_map, {file.path: file.text for file in compiled.artifacts})
-    for sweep in sweep_folders(compile_sweep(request))[0]:
+    for sweep in group_points_into_folders(compile_sweep(request))[0]:
         if sweep.place == written["place"]:
             return Recompiled(sweep.source_map, {file.path: file.text for file in sweep.artifacts})
     raise InputsMissing(f"the sweep no longer has a directory {written['place']}")
 
 
-def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[Drift | None, Recompiled | None]:
+def find_drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[Drift | None, Recompiled | None]:
     """Return a directory's drift (None if nothing differs) and the result of recompiling it (None if that fails).
 
     Raises InputsMissing, and CompileError as in read_job().
@@ -94,7 +101,7 @@ def drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[Drif
     except CompileError as error:
         return Drift(_causes(written, {}, folders), tuple(error.diagnostics)), None
     now = again.job
-    if now["digest"] == digest_of(written["checksums"]):
+    if now["digest"] == artifact_digest(written["checksums"]):
         return None, again
     paths = sorted(written["checksums"].keys() | now["checksums"].keys())
     changed_paths = [path for path in paths if written["checksums"].get(path) != now["checksums"].get(path)]
@@ -109,7 +116,7 @@ def is_sweep(job: Mapping[str, Any]) -> bool:
     return bool(job["sweep"])
 
 
-def read_recorded_request(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Request:
+def read_recorded_request(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> CompileRequest:
     """Return the compile request recorded in job.json. Raises InputsMissing, and CompileError as in read_job()."""
     written = read_job(folder)
     if "request" not in written:
@@ -118,7 +125,7 @@ def read_recorded_request(folder: Path, config_dirs: tuple[tuple[str, Path], ...
         )
     asked = written["request"]
     command = None if asked["command"] is None else tuple(asked["command"])
-    return Request(tuple(asked["words"]), command, config_dirs, asked["config_name"], asked["strict"], True)
+    return CompileRequest(tuple(asked["words"]), command, config_dirs, asked["config_name"], asked["strict"], True)
 
 
 def _compared(folder: Path, written: Mapping[str, Any], now: Mapping[str, str]) -> Comparison | None:
@@ -126,10 +133,12 @@ def _compared(folder: Path, written: Mapping[str, Any], now: Mapping[str, str]) 
     before: dict[str, str] = {}
     for path, entry in written["checksums"].items():
         file = folder / path
-        if file.is_file() and (checksum_of_job(file) if path == JOB else file_digest(file)) == entry["sha256"]:
-            before[path] = text_of(file)
+        if file.is_file() and (job_json_checksum(file) if path == JOB else file_checksum(file)) == entry["sha256"]:
+            before[path] = read_text_with_line_endings(file)
     try:
-        comparison = compare(Side("", before, frozenset()), Side("", now, frozenset()))
+        comparison = compare_artifacts(
+            ComparedArtifact("", before, frozenset()), ComparedArtifact("", now, frozenset())
+        )
     except DamagedRecord:
         return None
     return replace(
@@ -147,7 +156,7 @@ def _causes(written: Mapping[str, Any], now: Mapping[str, Any], folders: Mapping
         if source not in written["inputs"]
     ]
     causes += [f"{source} is no longer read" for source in written["inputs"] if now and source not in now["inputs"]]
-    if written["digest"] != digest_of(written["checksums"]):
+    if written["digest"] != artifact_digest(written["checksums"]):
         causes.append("the checksums in job.json were changed after the compile")
     versions = written["versions"]
     if versions["jobc"] != __version__:

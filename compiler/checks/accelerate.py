@@ -12,12 +12,12 @@ from typing import Any
 
 from .. import rules
 from ..diagnostics.diagnostic import Diagnostic
-from ..emit.overlay import refuse_extra
-from ..launchers.accelerate.protected_keys import of_accelerate, of_deepspeed
+from ..emit.extra_entries import check_extra_entries
+from ..launchers.accelerate.protected_keys import protected_keys_of_accelerate, protected_keys_of_deepspeed
 from ..plan.launch_plan import LaunchPlan
 from ..rules import findings
 from ..spec.job_spec import JobSpec
-from ..spec.site_facts import site_description, site_limit
+from ..spec.site_facts import describe_partitions, site_limit
 
 Tree = Mapping[str, Any]
 
@@ -25,8 +25,8 @@ Tree = Mapping[str, Any]
 def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
     """Yield all findings in both trees. section: section of the keys, `accelerate` or `backend`"""
     if extra or deepspeed_extra:  # most jobs have neither, and do not need to load the tables
-        yield from refuse_extra(extra, of_accelerate(plan), (section, "extra"))
-        yield from refuse_extra(deepspeed_extra, of_deepspeed(plan), (section, "deepspeed_extra"))
+        yield from check_extra_entries(extra, protected_keys_of_accelerate(plan), (section, "extra"))
+        yield from check_extra_entries(deepspeed_extra, protected_keys_of_deepspeed(plan), (section, "deepspeed_extra"))
         yield from findings(f"{rules.__name__}.accelerate", plan, extra, deepspeed_extra, section)
 
 
@@ -36,5 +36,5 @@ def check_gpu_ids(spec: JobSpec, extra: Tree, section: str) -> Iterator[Diagnost
     beyond = [name for name in str(ids).split(",") if re.fullmatch(r"\d+", name) and limit and int(name) >= limit]
     if beyond:
         key = f"{section}.extra.gpu_ids"
-        because = f"{site_description(spec)} has {limit} GPUs on each node, numbered from 0"
+        because = f"{describe_partitions(spec)} has {limit} GPUs on each node, numbered from 0"
         yield Diagnostic("JC2060", f"{key} names GPU {', '.join(beyond)}", because, f"{key}=all", key=key)

@@ -16,14 +16,14 @@ from ..diagnostics.diagnostic import Diagnostic, Severity
 from ..emit.source_map import SpecValue
 from ..plan.launch_plan import BackendRequirement, LaunchPlan, backend_requirements
 from ..plan.lower import KeyTable
-from ..plan.read_tracking import watch
-from ..plan.runtime_vars import RuntimeVar, Scope, runtime_vars
+from ..plan.read_tracking import track_reads
+from ..plan.runtime_vars import RuntimeVar, Scope, runtime_vars_in
 from ..plugins.backend import ANY, Backend, Filled, FillingBackend, SeparateNodesBackend
 from ..spec.job_spec import JobSpec
-from ..spec.type_hints import choices, type_at
+from ..spec.type_hints import accepted_words, type_of_key
 
 
-def container_of_engine(spec: JobSpec, backend: Backend, is_chosen: bool) -> tuple[JobSpec, list[Diagnostic]]:
+def replace_container_by_pod(spec: JobSpec, backend: Backend, is_chosen: bool) -> tuple[JobSpec, list[Diagnostic]]:
     """Return the spec with container=pod if the backend runs images itself; JC4517 notes a replaced runtime.
 
     Thus a job that uses `container=apptainer` on machines, or only sets an image, runs the same image in pods. The
@@ -31,8 +31,8 @@ def container_of_engine(spec: JobSpec, backend: Backend, is_chosen: bool) -> tup
     is_chosen: the job sets `container` itself, even to `none`.
     """
     named = spec.container.kind
-    is_open = is_container_open(spec, backend, is_chosen)
-    if named == "pod" or not runs_pods(backend) or (named == "none" and not (is_open and spec.image)):
+    is_open = is_pod_implied_by_image(spec, backend, is_chosen)
+    if named == "pod" or not supports_only_pods(backend) or (named == "none" and not (is_open and spec.image)):
         return spec, []
     title, because = (
         f"the image runs in a pod, not in {named}",
@@ -43,17 +43,17 @@ def container_of_engine(spec: JobSpec, backend: Backend, is_chosen: bool) -> tup
     return in_pod, [] if is_open else [note]
 
 
-def runs_pods(backend: Backend) -> bool:
+def supports_only_pods(backend: Backend) -> bool:
     """Return whether the engine runs the image itself and supports no other kind of container."""
     return backend.honours.get("container.kind") == ("pod",)
 
 
-def is_container_open(spec: JobSpec, backend: Backend, is_chosen: bool) -> bool:
-    """Return whether the job runs in a pod only because `image` is set. is_chosen: as in container_of_engine()"""
-    return runs_pods(backend) and spec.container.kind == "none" and not is_chosen
+def is_pod_implied_by_image(spec: JobSpec, backend: Backend, is_chosen: bool) -> bool:
+    """Return whether the job runs in a pod only because `image` is set. is_chosen: as in replace_container_by_pod()"""
+    return supports_only_pods(backend) and spec.container.kind == "none" and not is_chosen
 
 
-def fill_from_backend(
+def apply_backend_values(
     spec: JobSpec, backend: Backend, options: Any, values: Mapping[str, SpecValue]
 ) -> tuple[JobSpec, Mapping[str, SpecValue], list[Filled]]:
     """Apply the values that a FillingBackend sets: return the new spec, its leaves, and those values."""
@@ -65,7 +65,7 @@ def fill_from_backend(
     return spec, values, filled
 
 
-def with_deciders(table: KeyTable, deciders: Mapping[str, tuple[str, ...]]) -> KeyTable:
+def add_deciding_keys(table: KeyTable, deciders: Mapping[str, tuple[str, ...]]) -> KeyTable:
     """Return the table with the deciding keys added to each spec key. deciders: spec key -> keys that decided it"""
     in_spec = {f"spec.{key}": (key,) for key in deciders}
     return MappingProxyType(
@@ -76,24 +76,26 @@ def with_deciders(table: KeyTable, deciders: Mapping[str, tuple[str, ...]]) -> K
     )
 
 
-def run_storage_of_engine(spec: JobSpec, backend: Backend, options: Any) -> tuple[JobSpec, tuple[str, ...]]:
+def resolve_run_storage(spec: JobSpec, backend: Backend, options: Any) -> tuple[JobSpec, tuple[str, ...]]:
     """Return the spec with storage.run=auto replaced by `shared` or `node`, and the keys that decided it."""
     if spec.storage.run != "auto":
         return spec, ()
     keys: list[str] = []
-    shares = not isinstance(backend, SeparateNodesBackend) or backend.shares_runs(watch(spec, "", keys.append), options)
+    shares = not isinstance(backend, SeparateNodesBackend) or backend.shares_runs(
+        track_reads(spec, "", keys.append), options
+    )
     storage = dataclasses.replace(spec.storage, run="shared" if shares else "node")
     return dataclasses.replace(spec, storage=storage), tuple(dict.fromkeys(keys))
 
 
-def honoured(backend: Backend, key: str) -> tuple[str, ...]:
+def honoured_values(backend: Backend, key: str) -> tuple[str, ...]:
     """Return a plan key's supported values, or those of its family `section.*`: ANY for all, () for none."""
     return backend.honours.get(key) or backend.honours.get(f"{key.split('.')[0]}.*", ())
 
 
 def unsupported_values(backend: Backend, demand: BackendRequirement) -> tuple[Any, ...]:
     """Return those of a demand's values that a backend does not honour."""
-    supported = honoured(backend, demand.key)
+    supported = honoured_values(backend, demand.key)
     values = demand.value if isinstance(demand.value, tuple) else (demand.value,)
     return () if supported == ANY else tuple(value for value in values if value not in supported)
 
@@ -127,12 +129,12 @@ def ignored_settings(
         below = {k: value for spec_key in keys for k, value in values.items() if is_in_section(k, spec_key)}
         for key in _saying(wrong, keys, below):
             leaves = tuple(sorted(k for k in below if is_in_section(k, key)))
-            if demand.must or any(below[leaf].is_wanted for leaf in leaves):
+            if demand.must or any(below[leaf].is_set_by_job_or_experiment for leaf in leaves):
                 ignored.append(IgnoredSetting(demand, key, f"{_group(key)}={_text(key, below)}", leaves))
     return ignored
 
 
-def settings_ignored_with_note(
+def wishes_ignored_with_note(
     found: Iterable[Diagnostic], plan: LaunchPlan, table: KeyTable, values: Mapping[str, SpecValue]
 ) -> list[IgnoredSetting]:
     """Return the optional settings that the backend's own check() reports as ignored, in a note."""
@@ -160,7 +162,7 @@ def check_honours(
     backends that honour a setting
     """
     for item in missing:
-        others, supported = able(item.demand), honoured(backend, item.demand.key)
+        others, supported = able(item.demand), honoured_values(backend, item.demand.key)
         lack = (
             f"the backend supports {', '.join(supported)}"
             if supported
@@ -187,7 +189,7 @@ def check_honours(
             )
 
 
-def check_scopes(plan: LaunchPlan, backend: Backend) -> Iterable[Diagnostic]:
+def check_runtime_variable_scopes(plan: LaunchPlan, backend: Backend) -> Iterable[Diagnostic]:
     """Yield JC4005 for a runtime variable that the backend does not define, JC4006 for one used before its value is
     known.
     """
@@ -200,7 +202,7 @@ def check_scopes(plan: LaunchPlan, backend: Backend) -> Iterable[Diagnostic]:
         )
     slots = [("command", plan.command, Scope.RANK), *((f"env.{k}", w, Scope.RANK) for k, w in plan.env.items())]
     for slot, word, scope in [*slots, ("setup.python", plan.setup.python, Scope.NODE)]:
-        for variable in sorted(runtime_vars(word), key=lambda v: v.name):
+        for variable in sorted(runtime_vars_in(word), key=lambda v: v.name):
             spelling = backend.spellings.get(variable)
             if spelling and spelling.scope > scope:
                 because = (
@@ -210,11 +212,11 @@ def check_scopes(plan: LaunchPlan, backend: Backend) -> Iterable[Diagnostic]:
 
 
 def _undo(key: str, leaves: tuple[str, ...]) -> str:
-    hint = type_at(JobSpec, key) if key else None
+    hint = type_of_key(JobSpec, key) if key else None
     if type(None) in get_args(hint):
         return f"{key}=null"
     for word in ("none", "false"):
-        if word in choices(hint):
+        if word in accepted_words(hint):
             return f"{_group(key)}={word}"
     if get_origin(hint) is tuple:
         return f"{key}=[]"

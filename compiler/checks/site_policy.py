@@ -18,7 +18,7 @@ from ..diagnostics.diagnostic import Diagnostic, Severity
 from ..plan.launch_plan import LaunchPlan
 from ..plugins.registry import find_policies
 from ..spec.job_spec import JobSpec
-from ..spec.value_types import show_duration
+from ..spec.value_types import format_duration
 
 _DOCKER = "docker://"  # prefix that Apptainer and Pyxis use for Docker image names
 
@@ -69,11 +69,11 @@ class Policy:
 
     def _time(self, spec: JobSpec) -> Iterator[Diagnostic]:
         if self.most_time_s is not None and (spec.time is None or spec.time > self.most_time_s):
-            most = show_duration(self.most_time_s)
+            most = format_duration(self.most_time_s)
             title = (
                 "jobs need a time limit at this site"
                 if spec.time is None
-                else f"time={show_duration(spec.time)} is too long"
+                else f"time={format_duration(spec.time)} is too long"
             )
             because = f"policy {self.name} limits each job to {most}"
             hint = (

@@ -21,7 +21,7 @@ import yaml
 
 from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.code_heading import NAME
-from ..diagnostics.diagnostic import CompileError, Diagnostic, Severity, alternatives, has_errors
+from ..diagnostics.diagnostic import CompileError, Diagnostic, Severity, has_errors, join_with_or
 from ..diagnostics.origin import Origin
 from ..frontend.yaml_positions import value_lines
 from ..frontend.yaml_reader import Loader
@@ -36,7 +36,7 @@ _EXAMPLE = "# jobc: allow ignored-by-backend because the queue sets its own limi
 
 
 @dataclass(frozen=True)
-class Allowance:
+class AllowComment:
     """One `# jobc: allow` comment.
 
     word: the code or name as written.
@@ -51,7 +51,7 @@ class Allowance:
     lines: frozenset[int]
     origin: Origin
 
-    def covers(self, found: Diagnostic) -> bool:
+    def allows_finding(self, found: Diagnostic) -> bool:
         position = found.origin
         if position is None or (position.root, position.path) != (self.origin.root, self.origin.path):
             return False
@@ -59,10 +59,10 @@ class Allowance:
 
 
 @dataclass(frozen=True)
-class Levels:
+class SeverityFilter:
     """Sets the severity of findings. strict: warnings and notes become errors unless a comment allows them."""
 
-    allowances: tuple[Allowance, ...] = ()
+    allowances: tuple[AllowComment, ...] = ()
     strict: bool = False
 
     def judge(self, found: Iterable[Diagnostic]) -> list[Diagnostic]:
@@ -94,7 +94,7 @@ class Levels:
         return judged
 
     def _judge(self, found: Diagnostic) -> Iterator[Diagnostic]:
-        allowance = next((candidate for candidate in self.allowances if candidate.covers(found)), None)
+        allowance = next((candidate for candidate in self.allowances if candidate.allows_finding(found)), None)
         if allowance and (found.severity is not Severity.ERROR or found.judgment):
             yield replace(found, allowed=allowance.because)
             return
@@ -113,17 +113,17 @@ class Levels:
         """
         found = list(found)
         allowances = [a for a in self.allowances if a.code.startswith(OF_SIZES) is of_sizes]
-        return [_idle(a) for a in allowances if not any(a.covers(d) for d in found if d.allowed)]
+        return [_idle(a) for a in allowances if not any(a.allows_finding(d) for d in found if d.allowed)]
 
 
-def _idle(allowance: Allowance) -> Diagnostic:
+def _idle(allowance: AllowComment) -> Diagnostic:
     title = f"the comment allows {allowance.word}, which is not reported here"
     because = f"no rule reports this diagnostic for line {allowance.line}, so the comment could hide a later mistake"
     hint = "remove the comment, or keep it if another backend reports the diagnostic"
     pages, names = code_pages(), codes_by_name()
     if len(codes := names.get(allowance.word, ())) > 1:
         because = f"{' and '.join(codes)} share this name, which selects {codes[0]}"
-        hint = f"allow {alternatives(codes[1:])} by code, or remove the comment"
+        hint = f"allow {join_with_or(codes[1:])} by code, or remove the comment"
     elif allowance.code not in pages:
         title, because = (
             f"no diagnostic has the code or name {allowance.word}",
@@ -134,9 +134,9 @@ def _idle(allowance: Allowance) -> Diagnostic:
     return Diagnostic("JC3081", title, because, hint, allowance.origin, severity=Severity.NOTE)
 
 
-def read_allowances(files: Mapping[str, str]) -> tuple[Allowance, ...]:
+def read_allow_comments(files: Mapping[str, str]) -> tuple[AllowComment, ...]:
     """Return the comments in all files. files: `ROOT:PATH` -> text. CompileError JC3080 for invalid comments."""
-    allowances: list[Allowance] = []
+    allowances: list[AllowComment] = []
     refused: list[Diagnostic] = []
     for location, text in files.items():
         if not _COMMENT.search(text):
@@ -148,7 +148,7 @@ def read_allowances(files: Mapping[str, str]) -> tuple[Allowance, ...]:
             if form := _FORM.fullmatch(comment):
                 line = _value_line(lines, number)
                 covered_lines = frozenset([line]).union(*({*value, above} for value, above in values if line in value))
-                allowances.append(Allowance(form[1], _code(form[1]), form[2], line, covered_lines, origin))
+                allowances.append(AllowComment(form[1], _code(form[1]), form[2], line, covered_lines, origin))
             elif _MEANT.search(comment):  # otherwise an ordinary comment
                 because = "the form is `allow CODE because REASON`, with a code or a name"
                 refused.append(Diagnostic("JC3080", "cannot read this `jobc:` comment", because, _EXAMPLE, origin))

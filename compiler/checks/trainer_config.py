@@ -9,7 +9,7 @@ from typing import Any
 from ...trainer.config import train_json
 from ...trainer.lifecycle.errors import BrokenInput
 from ..diagnostics.diagnostic import Diagnostic
-from ..plan.launch_plan import LaunchPlan, thaw
+from ..plan.launch_plan import LaunchPlan, to_mutable_tree
 
 
 def check(plan: LaunchPlan, is_set: Callable[[str], bool]) -> Iterator[Diagnostic]:
@@ -33,7 +33,7 @@ def check(plan: LaunchPlan, is_set: Callable[[str], bool]) -> Iterator[Diagnosti
 
 def _refused(train: Any) -> tuple[str, ...]:
     try:
-        train_json.parse(thaw(train))
+        train_json.parse_train_config(to_mutable_tree(train))
     except BrokenInput as error:
         return tuple(error.details)
     return ()
@@ -41,7 +41,7 @@ def _refused(train: Any) -> tuple[str, ...]:
 
 def _mended(train: Any, key: str) -> str:
     """Return `key=value` with a nearby number, null or list of two that fixes an error; "" if none is found."""
-    tree = thaw(train)
+    tree = to_mutable_tree(train)
     section, _, name = key.partition(".")
     value = (tree.get(section) or {}).get(name) if name else None
     near: list[Any] = [0.1, 1, 0.0]

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..diagnostics.diagnostic import Diagnostic, Severity
 from ..emit.source_map import SpecValue
-from ..frontend.compose import Composed
-from ..frontend.overrides import command_word
+from ..frontend.compose import ComposedConfig
+from ..frontend.overrides import command_as_override
 from ..plan.lower import KeyTable
 from .capabilities import is_in_section
 
 
-def check_unused(
-    composed: Composed,
+def check_unused_keys(
+    composed: ComposedConfig,
     command: Sequence[str],
     table: KeyTable,
     values: Mapping[str, SpecValue],
@@ -29,7 +29,7 @@ def check_unused(
     read: keys and sections that reach the program through another file.
     """
     lost = _lost(composed, table, values, read)
-    names = [key for key in values if key in lost and not values[key].is_default]
+    names = [key for key in values if key in lost and not values[key].is_set_only_by_jobc]
     groups = [
         group for group in _chosen(composed) if _is_lost(f"/{group}/{composed.choices[group]}.yaml", values, lost)
     ]
@@ -45,16 +45,16 @@ def check_unused(
     yield Diagnostic("JC2014", title, because, hint, composed.origin_of_choice(names[0]), names[0], Severity.NOTE)
 
 
-def unset_unused(
-    composed: Composed, table: KeyTable, values: Mapping[str, SpecValue], read: Sequence[str] = ()
+def unused_keys_not_set_by_user(
+    composed: ComposedConfig, table: KeyTable, values: Mapping[str, SpecValue], read: Sequence[str] = ()
 ) -> frozenset[str]:
-    """Return the unused keys that the user did not set. read: as in check_unused()"""
-    return frozenset(key for key in _lost(composed, table, values, read) if values[key].is_default)
+    """Return the unused keys that the user did not set. read: as in check_unused_keys()"""
+    return frozenset(key for key in _lost(composed, table, values, read) if values[key].is_set_only_by_jobc)
 
 
-def _lost(composed: Composed, table: KeyTable, values: Mapping[str, SpecValue], read: Sequence[str]) -> set[str]:
+def _lost(composed: ComposedConfig, table: KeyTable, values: Mapping[str, SpecValue], read: Sequence[str]) -> set[str]:
     only_trainer = _read_by_trainer_alone(table)
-    used = {*composed.interpolated(), *read}
+    used = {*composed.interpolated_keys(), *read}
     return {key for key in values if key in only_trainer and not any(is_in_section(key, used_key) for used_key in used)}
 
 
@@ -67,7 +67,7 @@ def _read_by_trainer_alone(table: KeyTable) -> set[str]:
     return {key for key, sections in readers.items() if sections == {"train"}}
 
 
-def _chosen(composed: Composed) -> list[str]:
+def _chosen(composed: ComposedConfig) -> list[str]:
     """Return the groups whose option was chosen on the command line."""
     return list(dict.fromkeys(o.key for o in composed.overrides if o.key in composed.choices))
 
@@ -81,4 +81,4 @@ def _is_lost(file: str, values: Mapping[str, SpecValue], lost: set[str]) -> bool
 
 def _passing(command: Sequence[str], key: str) -> str:
     """Return the command as an override that passes the key's value to the program."""
-    return shlex.quote(command_word([*command, f"--{key.rpartition('.')[2]}", f"${{{key}}}"]))
+    return shlex.quote(command_as_override([*command, f"--{key.rpartition('.')[2]}", f"${{{key}}}"]))

@@ -16,20 +16,23 @@ from .streams import ignore_broken_pipes
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Never raises; errors are printed to stderr as diagnostics.
 
-    argv: None for this process's own arguments; only a compile of those is recognized when it is repeated (repeat.py).
+    argv: None for this process's own arguments; only a compile of those is recognized when it is repeated
+    (skip_unchanged.py).
     """
     with ignore_broken_pipes():
         if argv is None:
-            from .repeat import repeated
+            from .skip_unchanged import reprint_if_unchanged
 
             try:
-                if repeated(sys.argv[1:]):
+                if reprint_if_unchanged(sys.argv[1:]):
                     return 0
             except OSError as error:
-                from .reporting import DIAGNOSTICS, of_system, report
+                from .reporting import DIAGNOSTICS, report_diagnostics, system_error_diagnostic
 
-                report([of_system(error)])
+                report_diagnostics([system_error_diagnostic(error)])
                 return DIAGNOSTICS
-        from .command_line import run  # imported here, because this import takes longer than a repeated compile
+        from .command_line import (
+            run_command_line,  # imported here, because this import takes longer than a repeated compile
+        )
 
-        return run(list(sys.argv[1:] if argv is None else argv), of_process=argv is None)
+        return run_command_line(list(sys.argv[1:] if argv is None else argv), of_process=argv is None)

@@ -13,7 +13,7 @@ from typing import NoReturn
 from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest
 from ..diagnostics.origin import COMMAND_LINE, Origin
-from ..frontend.observed_files import ask
+from ..frontend.observed_files import ask_file_system
 
 COMMANDS = {
     "compile": "write the artifact directory (the default command)",
@@ -89,26 +89,26 @@ class Arguments:
     version: bool = False
 
     @property
-    def for_machines(self) -> bool:
+    def prints_machine_format(self) -> bool:
         """Return whether diagnostics are printed as one document on stdout."""
         return self.command in ("compile", "check") and self.format not in (None, "text")
 
     @property
     def config_dirs(self) -> tuple[tuple[str, Path], ...]:
         """Return the user's config folders; earlier ones win: --config-dir, ./jobc, ~/.config/jobc."""
-        home = user_config()
+        home = user_config_folder()
         project = Path("jobc")
         folders = [("input", self.config_dir)] if self.config_dir else []
-        if ask("folder", project) and not ask(
+        if ask_file_system("folder", project) and not ask_file_system(
             "exists", project / "__init__.py"
         ):  # a checkout of jobc is not a config folder
             folders.append(("project", project))
-        if ask("folder", home):
+        if ask_file_system("folder", home):
             folders.append(("user", home))
         return tuple((root, path.absolute()) for root, path in folders)
 
 
-def user_config() -> Path:
+def user_config_folder() -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "jobc"
 
 
@@ -276,9 +276,9 @@ class _Parser(argparse.ArgumentParser):
 
 def _verb_with(name: str) -> str:
     """Return `jobc logs DIR --rank N` for --rank; "" if no verb has that option."""
-    from .verb_options import options_of
+    from .verb_options import options_of_verb
 
-    matches = ((verb, option) for verb in VERBS for option in options_of(verb) if option.split()[0] == name)
+    matches = ((verb, option) for verb in VERBS for option in options_of_verb(verb) if option.split()[0] == name)
     return next((f"jobc {verb} DIR {option}" for verb, option in matches), "")
 
 

@@ -8,14 +8,24 @@ import sys
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..untrusted_files import Unreadable
 from .arguments import VERBS, Arguments, parse, parse_leniently
-from .reporting import DIAGNOSTICS, INTERRUPTED, OK, OUR_BUG, TROUBLE, of_system, report, too_large
-from .terminal import put
+from .reporting import (
+    DIAGNOSTICS,
+    INTERRUPTED,
+    OK,
+    OUR_BUG,
+    TROUBLE,
+    input_too_large_diagnostic,
+    report_diagnostics,
+    system_error_diagnostic,
+)
+from .terminal import print_lines
 
 
-def run(words: list[str], of_process: bool) -> int:
+def run_command_line(words: list[str], of_process: bool) -> int:
     """Run one command and return its exit code. Never raises; errors are printed to stderr as diagnostics.
 
-    of_process: whether the words are this process's own arguments, so that the compile may be recorded (repeat.py).
+    of_process: whether the words are this process's own arguments, so that the compile may be recorded
+    (skip_unchanged.py).
     """
     arguments = parse_leniently(words)
     try:
@@ -24,22 +34,22 @@ def run(words: list[str], of_process: bool) -> int:
         sys.stdout.flush()  # flush here, where a full disk is reported
         return status
     except CompileError as error:
-        report(error.diagnostics, arguments)
+        report_diagnostics(error.diagnostics, arguments)
         return _refused(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
     except (OSError, Unreadable) as error:
-        report([of_system(error)], arguments)
+        report_diagnostics([system_error_diagnostic(error)], arguments)
         return _refused(arguments)
     except (MemoryError, RecursionError) as error:
-        report([too_large(error)], arguments)
+        report_diagnostics([input_too_large_diagnostic(error)], arguments)
         return _refused(arguments)
     except (Exception, SystemExit) as error:  # SystemExit from a plugin would exit without a message
         if os.environ.get("JOBC_DEBUG"):
             raise
         because = f"{type(error).__name__}: {error}"
         hint = "set JOBC_DEBUG=1 to get the traceback, and report the bug with the traceback and the command line"
-        report([Diagnostic("JC9001", "internal error in jobc", because, hint)], arguments)
+        report_diagnostics([Diagnostic("JC9001", "internal error in jobc", because, hint)], arguments)
         return OUR_BUG
 
 
@@ -56,7 +66,7 @@ def _dispatch(arguments: Arguments, typed: list[str] | None) -> int:
     if arguments.version:
         from ... import __version__
 
-        put(f"jobc {__version__}")
+        print_lines(f"jobc {__version__}")
         return OK
     if command == "why":
         from .why import command as why
@@ -67,9 +77,9 @@ def _dispatch(arguments: Arguments, typed: list[str] | None) -> int:
 
         return verify.COMMANDS[command](arguments)
     if command in ("explain", "backends"):
-        from . import inspect
+        from . import explain_and_backends
 
-        return inspect.COMMANDS[command](arguments)
+        return explain_and_backends.COMMANDS[command](arguments)
     if command in ("run", "watch", *VERBS):
         from . import runs
 
@@ -97,7 +107,7 @@ def _dispatch(arguments: Arguments, typed: list[str] | None) -> int:
     from . import compiling
 
     if typed is not None and command == "compile" and not (arguments.multirun or arguments.cfg or arguments.info):
-        from .repeat import remember
+        from .skip_unchanged import compile_and_record
 
-        return remember(typed, lambda: compiling.compile_command(arguments))
+        return compile_and_record(typed, lambda: compiling.compile_command(arguments))
     return compiling.COMMANDS[command](arguments)

@@ -11,114 +11,116 @@ from typing import Any
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic, Severity, has_errors
 from ..emit.artifact import PROGRAM
-from ..frontend.compose import compose_config, hydra_ready
-from ..frontend.observed_files import ask
+from ..frontend.compose import compose_hydra_config, hydra_started
+from ..frontend.observed_files import ask_file_system
 from ..frontend.overrides import read_overrides
-from ..pipeline.compile import compile_job, known_keys, search_path, write_job
-from ..pipeline.sweeps import compile_sweep, sweep_folders
-from ..pipeline.types import Compiled, Request, SweepFolder
+from ..pipeline.compile import all_config_keys, compile_job, config_search_path, write_compiled_job
+from ..pipeline.sweeps import compile_sweep, group_points_into_folders
+from ..pipeline.types import CompiledJob, CompileRequest, SweepFolder
 from ..plugins.backend import SendingBackend
 from ..spec.job_spec import open_keys
 from .arguments import Arguments
-from .repeat import record_written
-from .reporting import DIAGNOSTICS, OK, report, tell_progress
-from .request import request
-from .terminal import put, put_text
+from .reporting import DIAGNOSTICS, OK, progress_printer, report_diagnostics
+from .request import build_request
+from .skip_unchanged import record_written_files
+from .terminal import print_lines, print_text
 
 
 def compile_command(arguments: Arguments) -> int:
-    requested = request(arguments)
+    requested = build_request(arguments)
     if arguments.cfg or arguments.info:
         return _show_config(arguments, requested)
     gc.disable()  # a compile creates almost no reference cycles, but looking for them takes a tenth of the time
-    compiled = compile_sweep(requested, tell_progress()) if arguments.multirun else [compile_job(requested)]
+    compiled = compile_sweep(requested, progress_printer()) if arguments.multirun else [compile_job(requested)]
     _refuse_collisions(compiled)
-    folders, of_sweep = sweep_folders(compiled)
+    folders, of_sweep = group_points_into_folders(compiled)
     diagnostics = [*_found(compiled, arguments.out), *of_sweep]
-    if not arguments.for_machines:  # print text before a write can fail; a document is printed only once
-        report(diagnostics)
-    written = [(folder, write_job(folder, arguments.out, arguments.force)) for folder in folders]
+    if not arguments.prints_machine_format:  # print text before a write can fail; a document is printed only once
+        report_diagnostics(diagnostics)
+    written = [(folder, write_compiled_job(folder, arguments.out, arguments.force)) for folder in folders]
     for folder, target in written:
-        record_written(folder.artifacts, target)
-    if arguments.for_machines:
-        report(diagnostics, arguments)
+        record_written_files(folder.artifacts, target)
+    if arguments.prints_machine_format:
+        report_diagnostics(diagnostics, arguments)
     else:  # printed last, because the reader of a pipe may exit early
-        put(*(_summary(folder, target) for folder, target in written))
+        print_lines(*(_summary(folder, target) for folder, target in written))
     return OK
 
 
-def _summary(folder: Compiled | SweepFolder, target: Path) -> str:
+def _summary(folder: CompiledJob | SweepFolder, target: Path) -> str:
     points = f"{folder.points} points in " if isinstance(folder, SweepFolder) else ""
     submit = f"{display_path(target / PROGRAM)} submit"
     return f"{display_path(target)}  {points}{len(folder.artifacts)} files, start with {submit}"
 
 
-def _found(compiled: list[Compiled], out: Path) -> list[Diagnostic]:
+def _found(compiled: list[CompiledJob], out: Path) -> list[Diagnostic]:
     checks = (check_output_folder, missing_inputs)
     return [d for job in compiled for d in (*job.diagnostics, *(d for check in checks for d in check(job, out)))]
 
 
 def check_command(arguments: Arguments) -> int:
-    requested = request(arguments)
+    requested = build_request(arguments)
     try:
-        compiled = compile_sweep(requested, tell_progress()) if arguments.multirun else [compile_job(requested)]
+        compiled = compile_sweep(requested, progress_printer()) if arguments.multirun else [compile_job(requested)]
         _refuse_collisions(compiled)
-        diagnostics = [*_found(compiled, arguments.out), *sweep_folders(compiled)[1], *_of_sizes(compiled)]
+        diagnostics = [*_found(compiled, arguments.out), *group_points_into_folders(compiled)[1], *_of_sizes(compiled)]
     except CompileError as error:
         diagnostics = list(error.diagnostics)
-    report(diagnostics, arguments)
-    if not has_errors(diagnostics) and not arguments.for_machines:
-        put("no errors")
+    report_diagnostics(diagnostics, arguments)
+    if not has_errors(diagnostics) and not arguments.prints_machine_format:
+        print_lines("no errors")
     return DIAGNOSTICS if has_errors(diagnostics) else OK
 
 
-def _of_sizes(compiled: Sequence[Compiled]) -> list[Diagnostic]:
+def _of_sizes(compiled: Sequence[CompiledJob]) -> list[Diagnostic]:
     """Return the findings JC2120 to JC2130. These findings need estimates, so a compile does not report them."""
-    from .plan import estimate
+    from .plan import estimate_points
 
-    return estimate(compiled)[1]
+    return estimate_points(compiled)[1]
 
 
-def check_output_folder(compiled: Compiled, out: Path) -> list[Diagnostic]:
+def check_output_folder(compiled: CompiledJob, out: Path) -> list[Diagnostic]:
     """Return JC5008, a note about the run folders, if the output folder is not in the current directory.
 
     Raises CompileError if a default, unlike a value that the user set, refers to a file in the current directory.
     """
-    out, current = Path(ask("real path", out)), Path.cwd()
+    out, current = Path(ask_file_system("real path", out)), Path.cwd()
     project = out.parent
     if project == current:
         return []
     kinds = {"code.root": compiled.plan.code.kind, "python.path": compiled.spec.python.kind}
     needed = [key for key, kind in kinds.items() if kind in ("snapshot", "shared", "venv", "uv")]
     values = compiled.source_map.spec
-    ours = [key for key in needed if values[key].is_default]
+    ours = [key for key in needed if values[key].is_set_only_by_jobc]
     because = f"relative paths are resolved from the parent of {out.name}/, which is not the current directory"
     back = os.path.relpath(current, project)
 
-    def found(keys: list[str], title: str, severity: Severity) -> Diagnostic:
+    def note_about_folder(keys: list[str], title: str, severity: Severity) -> Diagnostic:
         from_there = {key: os.path.normpath(os.path.join(back, values[key].value)) for key in keys}
         hint = shlex.join(f"{key}={path}" for key, path in from_there.items())
         return Diagnostic("JC5008", title, because, f"{hint}, or no --out", key=keys[0], severity=severity)
 
     if ours:
-        raise CompileError([found(ours, f"{' and '.join(ours)} would be in {project}", Severity.ERROR)])
-    if values["storage.root"].is_default:
-        return [found(["storage.root"], f"runs go to {project / values['storage.root'].value}", Severity.NOTE)]
+        raise CompileError([note_about_folder(ours, f"{' and '.join(ours)} would be in {project}", Severity.ERROR)])
+    if values["storage.root"].is_set_only_by_jobc:
+        return [
+            note_about_folder(["storage.root"], f"runs go to {project / values['storage.root'].value}", Severity.NOTE)
+        ]
     return []
 
 
-def missing_inputs(compiled: Compiled, out: Path) -> list[Diagnostic]:
+def missing_inputs(compiled: CompiledJob, out: Path) -> list[Diagnostic]:
     """Return JC5010 for missing files that jobctl submit sends: a warning, because you may submit from another
     machine.
     """
     plan, backend, values = compiled.plan, compiled.backend, compiled.source_map.spec
     sent = dict(backend.sends(plan, compiled.options)) if isinstance(backend, SendingBackend) else {}
     if plan.code.kind in ("snapshot", "rsync"):
-        root = Path(ask("real path", out)).parent / Path(plan.code.root).expanduser()
+        root = Path(ask_file_system("real path", out)).parent / Path(plan.code.root).expanduser()
         sent["code.root"] = os.path.normpath(root)  # the folder of `out` may not exist yet
     diagnostics = []
     for key, path in sent.items():
-        if not ask("exists", Path(path).expanduser()):
+        if not ask_file_system("exists", Path(path).expanduser()):
             because = (
                 "jobctl submit sends this path from the machine on which you call it, and fails if the path is missing"
             )
@@ -135,8 +137,8 @@ def display_path(path: Path) -> str:
     return str(path) if relative.startswith("..") else relative
 
 
-def _refuse_collisions(compiled: list[Compiled]) -> None:
-    jobs_by_folder: dict[str, Compiled] = {}
+def _refuse_collisions(compiled: list[CompiledJob]) -> None:
+    jobs_by_folder: dict[str, CompiledJob] = {}
     for job in compiled:
         existing = jobs_by_folder.setdefault(job.place, job)
         if existing is job:
@@ -151,15 +153,15 @@ def _refuse_collisions(compiled: list[Compiled]) -> None:
         raise CompileError([Diagnostic("JC5005", f"two artifacts would be written to {job.place}", because, hint)])
 
 
-def _show_config(arguments: Arguments, wanted: Request) -> int:
+def _show_config(arguments: Arguments, wanted: CompileRequest) -> int:
     """Print --cfg or --info as Hydra's own applications do (hydra-core 1.3)."""
     from omegaconf import OmegaConf, open_dict
 
     overrides = read_overrides(wanted.words, open_keys(wanted.words))
-    with hydra_ready(search_path(wanted)) as loader:
-        config, applied = compose_config(loader, wanted.config_name, overrides, known_keys)
+    with hydra_started(config_search_path(wanted)) as loader:
+        config, applied = compose_hydra_config(loader, wanted.config_name, overrides, all_config_keys)
         if arguments.info:
-            put_text(_info(arguments.info, wanted.config_name, [o.canonical for o in applied], config))
+            print_text(_info(arguments.info, wanted.config_name, [o.canonical for o in applied], config))
             return OK
         if arguments.cfg == "job":
             with open_dict(config):
@@ -173,7 +175,7 @@ def _show_config(arguments: Arguments, wanted: Request) -> int:
                 raise CompileError(
                     [Diagnostic("JC1102", f"unknown section {arguments.package}", because, "-p optim, or omit -p")]
                 )
-        put_text(_yaml(OmegaConf.to_container(config, resolve=False)))
+        print_text(_yaml(OmegaConf.to_container(config, resolve=False)))
     return OK
 
 
@@ -207,12 +209,12 @@ def _yaml(tree: object) -> str:
     """Return the tree as YAML, with every string unquoted if it was read from a file, as the user wrote it."""
     import yaml
 
-    from ..diagnostics.origin import Text, is_null
+    from ..diagnostics.origin import TextWithOrigin, is_null
 
     class Dumper(yaml.SafeDumper):
         pass
 
-    def text(dumper: Any, value: Text) -> yaml.Node:
+    def text(dumper: Any, value: TextWithOrigin) -> yaml.Node:
         tag = "null" if is_null(value) else "str"
         implicit = dumper.resolve(yaml.ScalarNode, str(value), (True, False))
         style = None if is_null(value) or implicit != "tag:yaml.org,2002:timestamp" else "'"
@@ -220,7 +222,7 @@ def _yaml(tree: object) -> str:
             style = '"'  # the only style with escapes
         return yaml.ScalarNode(implicit if style is None else f"tag:yaml.org,2002:{tag}", str(value), style=style)
 
-    Dumper.add_representer(Text, text)
+    Dumper.add_representer(TextWithOrigin, text)
     Dumper.add_multi_representer(str, lambda d, v: d.represent_str(str(v)))
     Dumper.add_multi_representer(object, lambda d, v: d.represent_str(str(v)))
     return yaml.dump(tree, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10**9)

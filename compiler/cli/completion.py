@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..plugins.registry import PACKAGE, find_plugins
 from ..spec.job_spec import JobSpec
-from ..spec.type_hints import choices, hints, type_at
+from ..spec.type_hints import accepted_words, type_of_key, types_of_fields
 from .arguments import COMMANDS as ALL_COMMANDS
 from .arguments import Arguments, option_names, parse
 from .reporting import OK
-from .terminal import put, put_text
+from .terminal import print_lines, print_text
 
 _BASH = r"""# bash completion of jobc: eval "$(jobc completion bash)"
 _jobc() {
@@ -35,19 +35,19 @@ def completion_command(arguments: Arguments) -> int:
     if arguments.words != ("bash",):
         because = f"shell {arguments.words[0]} is not supported" if arguments.words else "missing shell name"
         raise CompileError([Diagnostic("JC1110", "jobc completion prints a script", because, "jobc completion bash")])
-    put_text(_BASH)
+    print_text(_BASH)
     return OK
 
 
 def complete_command(arguments: Arguments) -> int:
     line = arguments.words[0] if arguments.words else ""
     if arguments.rest is None:
-        for candidate in candidates(line):
-            put(candidate)
+        for candidate in complete_last_word(line):
+            print_lines(candidate)
     return OK
 
 
-def candidates(line: str) -> list[str]:
+def complete_last_word(line: str) -> list[str]:
     """Return the completions of a command line's last word."""
     words = line.split(" ")
     word = words[-1]
@@ -75,7 +75,7 @@ def _keys(typed: str) -> Iterable[str]:
     section, _, _ = typed.rpartition(".")
     prefix = f"{section}." if section else ""
     if not section:
-        yield from (f"{group}=" for group in groups())
+        yield from (f"{group}=" for group in find_group_options())
     for name, hint in _fields(section).items():
         below = _fields(f"{prefix}{name}")
         if below:
@@ -89,16 +89,16 @@ def _fields(section: str) -> dict[str, object]:
     fields: dict[str, object] = {"backend": None} if not section else {}
     for variant in (variant for hint in _types_at(section) for variant in _members(hint)):
         if isinstance(variant, type) and dataclasses.is_dataclass(variant):
-            fields.update(hints(variant))
+            fields.update(types_of_fields(variant))
     return fields
 
 
 def _types_at(key: str) -> list[object]:
     """Return a key's possible types; below `backend`, the types from every backend with such an option."""
     if key.split(".")[0] != "backend":
-        return [type_at(JobSpec, key) if key else JobSpec]
+        return [type_of_key(JobSpec, key) if key else JobSpec]
     below = key.partition(".")[2]
-    return [type_at(options, below) if below else options for options in map(_options, find_plugins()) if options]
+    return [type_of_key(options, below) if below else options for options in map(_options, find_plugins()) if options]
 
 
 def _members(hint: object) -> tuple[object, ...]:
@@ -114,12 +114,12 @@ def _options(name: str) -> type | None:
 
 
 def _values(key: str) -> Iterable[str]:
-    yield from groups().get(key, ())
+    yield from find_group_options().get(key, ())
     for hint in _types_at(key):
-        yield from choices(hint)
+        yield from accepted_words(hint)
 
 
-def groups() -> dict[str, list[str]]:
+def find_group_options() -> dict[str, list[str]]:
     """Return group -> options over all config folders, including the user's."""
     roots = [path for _, path in parse(()).config_dirs]
     roots += [plugin.conf for plugin in find_plugins().values()] + [PACKAGE / "conf"]

@@ -21,24 +21,32 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...runtime.run_folder.points import POINTS, read_points, write_point
+from ...runtime.run_folder.points_file import POINTS, read_points, write_artifact_of_point
 from ...runtime.system.failure import Failure
-from ..artifacts.diff import ABSENT, Change, Comparison, DamagedRecord, Side, compare, without_records
+from ..artifacts.diff import (
+    ABSENT,
+    ComparedArtifact,
+    Comparison,
+    DamagedRecord,
+    KeyChange,
+    compare_artifacts,
+    without_record_files,
+)
 from ..artifacts.recompile import is_sweep, read_recorded_request
 from ..diagnostics.diagnostic import CompileError, Diagnostic
-from ..emit.artifact_dir import UNSUMMED, find_edits, is_executable, read_job, text_of
+from ..emit.artifact_dir import UNSUMMED, find_edited_files, is_executable, read_job, read_text_with_line_endings
 from ..emit.job_json import JOB
-from ..frontend.overrides import command_word
+from ..frontend.overrides import command_as_override
 from ..pipeline.compile import compile_job
-from ..pipeline.sweeps import compile_unlabelled
-from ..pipeline.types import Compiled
-from ..spec.secret_scan import redacted
+from ..pipeline.sweeps import compile_sweep_without_labels
+from ..pipeline.types import CompiledJob
+from ..spec.secret_scan import redact_override
 from ..untrusted_files import Unreadable
 from .arguments import Arguments, is_override
-from .reporting import OK, tell_progress
-from .request import request
-from .targets import no_artifact
-from .terminal import put, put_json
+from .find_artifacts import no_artifact_error
+from .reporting import OK, progress_printer
+from .request import build_request
+from .terminal import print_json, print_lines
 
 DIFFERS = 1
 VERSUS = "vs"
@@ -47,18 +55,18 @@ VERSUS = "vs"
 def diff_command(arguments: Arguments) -> int:
     try:
         a, b = _sides(arguments)
-        comparison = compare(a, b)
+        comparison = compare_artifacts(a, b)
     except (DamagedRecord, Unreadable) as error:
         hint = "compile the job again with --force"
         raise CompileError([Diagnostic("JC5009", "cannot compare these artifacts", str(error), hint)]) from None
     if arguments.format == "json":
-        put_json({"a": a.name, "b": b.name, **document(comparison)})
+        print_json({"a": a.name, "b": b.name, **diff_as_json(comparison)})
     else:
-        put(*_text(a, b, comparison))
+        print_lines(*_text(a, b, comparison))
     return DIFFERS if comparison.differs else OK
 
 
-def _sides(arguments: Arguments) -> tuple[Side, Side]:
+def _sides(arguments: Arguments) -> tuple[ComparedArtifact, ComparedArtifact]:
     words = arguments.words
     if VERSUS in words:
         index = words.index(VERSUS)
@@ -71,7 +79,7 @@ def _sides(arguments: Arguments) -> tuple[Side, Side]:
         elif len(folders) == 1:
             sides.append(_now(arguments, folders[0]))
     else:
-        points = compile_unlabelled(request(arguments), tell_progress())
+        points = compile_sweep_without_labels(build_request(arguments), progress_printer())
         sides = [_side(point.where or point.place, point) for point in points]
     if len(sides) != 2:
         because = f"these arguments give {len(sides)}"
@@ -90,7 +98,7 @@ def _of_versus(*sides: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     for side in sides:
         folders = [word for word in side if not is_override(word)]
         if not side or (folders and len(side) > 1):
-            title = f"{' '.join(map(redacted, side)) or 'nothing'} is not a valid side of {VERSUS}"
+            title = f"{' '.join(map(redact_override, side)) or 'nothing'} is not a valid side of {VERSUS}"
             because = "a side must be one artifact directory, or the overrides of one job"
             hint = "jobc diff DIR vs nodes=4, or jobc diff DIR nodes=4, or jobc diff nodes=2 vs nodes=4"
             raise CompileError([Diagnostic("JC1110", title, because, hint)])
@@ -102,29 +110,29 @@ def _of_two_commands(words: Sequence[str], rest: Sequence[str]) -> str:
     index = rest.index(VERSUS)
     others, command = rest[index + 1 :], []
     if "--" in others:
-        others, command = others[: others.index("--")], [command_word(others[others.index("--") + 1 :])]
-    return shlex.join(["jobc", "diff", *words, command_word(rest[:index]), VERSUS, *others, *command])
+        others, command = others[: others.index("--")], [command_as_override(others[others.index("--") + 1 :])]
+    return shlex.join(["jobc", "diff", *words, command_as_override(rest[:index]), VERSUS, *others, *command])
 
 
-def _compiled_or_written(arguments: Arguments, words: tuple[str, ...]) -> Side:
+def _compiled_or_written(arguments: Arguments, words: tuple[str, ...]) -> ComparedArtifact:
     is_folder = len(words) == 1 and not is_override(words[0])
     return _written(words[0]) if is_folder else _compiled(arguments, words)
 
 
-def _compiled(arguments: Arguments, words: tuple[str, ...]) -> Side:
-    job = compile_job(request(dataclasses.replace(arguments, words=words)))
+def _compiled(arguments: Arguments, words: tuple[str, ...]) -> ComparedArtifact:
+    job = compile_job(build_request(dataclasses.replace(arguments, words=words)))
     return _side(" ".join(words), job)
 
 
-def _now(arguments: Arguments, word: str) -> Side:
+def _now(arguments: Arguments, word: str) -> ComparedArtifact:
     with _opened(word) as folder:
         recorded = read_recorded_request(folder, arguments.config_dirs)
     return _side("the same overrides, compiled now", compile_job(recorded))
 
 
-def _side(name: str, compiled: Compiled) -> Side:
+def _side(name: str, compiled: CompiledJob) -> ComparedArtifact:
     files = {file.path: file.text for file in compiled.artifacts}
-    return Side(name, files, frozenset(file.path for file in compiled.artifacts if file.executable))
+    return ComparedArtifact(name, files, frozenset(file.path for file in compiled.artifacts if file.executable))
 
 
 @contextlib.contextmanager
@@ -141,7 +149,7 @@ def _opened(word: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as scratch:
         try:
             points = read_points(sweep)
-            write_point(sweep, points, points.find(match[2]), Path(scratch, "point"))
+            write_artifact_of_point(sweep, points, points.find(match[2]), Path(scratch, "point"))
         except Failure as failure:
             raise DamagedRecord(failure.title) from None
         yield Path(scratch, "point")
@@ -155,17 +163,17 @@ def _folder(word: str) -> Path:
     if not (folder / JOB).is_file() and (attempts := _attempts(folder)):
         folder = attempts[-1]
     if not (folder / JOB).is_file():
-        raise no_artifact(folder, "jobc diff")
+        raise no_artifact_error(folder, "jobc diff")
     return folder
 
 
-def _written(word: str) -> Side:
+def _written(word: str) -> ComparedArtifact:
     """Return a directory's job. Raises CompileError: JC5009 if its job.json was edited, JC1110 for a sweep."""
     with _opened(word) as folder:
         return _read(word, folder)
 
 
-def _read(word: str, folder: Path) -> Side:
+def _read(word: str, folder: Path) -> ComparedArtifact:
     if is_sweep(read_job(folder)):
         title, because = (
             f"{word} is not a single job",
@@ -173,7 +181,7 @@ def _read(word: str, folder: Path) -> Side:
         )
         hint = shlex.join(["jobc", "diff", f"{word}:0", f"{word}:1"])
         raise CompileError([Diagnostic("JC1110", title, because, hint)])
-    edits = find_edits(folder)
+    edits = find_edited_files(folder)
     if any(edit.path == JOB and edit.kind != UNSUMMED for edit in edits):
         title = f"{word} was edited and no longer describes its job"
         raise CompileError(
@@ -181,8 +189,8 @@ def _read(word: str, folder: Path) -> Side:
         )
     paths = {*read_job(folder)["checksums"], *(edit.path for edit in edits)}
     existing = {path: folder / path for path in paths if (folder / path).is_file()}
-    files = {path: text_of(file) for path, file in existing.items()}
-    return Side(
+    files = {path: read_text_with_line_endings(file) for path, file in existing.items()}
+    return ComparedArtifact(
         word,
         files,
         frozenset(path for path, file in existing.items() if is_executable(file)),
@@ -195,24 +203,24 @@ def _attempts(run: Path) -> list[Path]:
     return sorted(attempts, key=lambda path: int(path.name))
 
 
-def _text(a: Side, b: Side, found: Comparison) -> list[str]:
+def _text(a: ComparedArtifact, b: ComparedArtifact, found: Comparison) -> list[str]:
     lines = [f"a  {a.name}", f"b  {b.name}"]
     if not found.differs:
-        is_equal = without_records(a.files) == without_records(b.files)
+        is_equal = without_record_files(a.files) == without_record_files(b.files)
         remark = "in the same files" if is_equal else "in files that differ in comments, order or whitespace"
         return [*lines, f"the same job, {remark}"]
-    return [*lines, *describe(found)]
+    return [*lines, *format_diff(found)]
 
 
-def document(found: Comparison) -> dict[str, Any]:
+def diff_as_json(found: Comparison) -> dict[str, Any]:
     """Return the diff as JSON; a side that lacks the key has no value."""
     return dataclasses.asdict(found, dict_factory=_without_absent)
 
 
-def describe(found: Comparison) -> list[str]:
+def format_diff(found: Comparison) -> list[str]:
     """Return the printed lines in blocks: meaning, keys, whether one run can resume the other, and files."""
     lines: list[str] = []
-    sections: Sequence[tuple[str, Sequence[Change]]] = (("what the job is", found.meaning), ("keys", found.spec))
+    sections: Sequence[tuple[str, Sequence[KeyChange]]] = (("what the job is", found.meaning), ("keys", found.spec))
     for title, changes in sections:
         if changes:
             lines += ["", title, *_aligned([(change.key, _shown(change)) for change in changes])]
@@ -240,13 +248,13 @@ def _without_absent(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return {name: value for name, value in fields if value is not ABSENT}
 
 
-def _shown(change: Change) -> str:
-    def word(value: Any) -> str:
+def _shown(change: KeyChange) -> str:
+    def format_value(value: Any) -> str:
         if value is ABSENT:
             return str(ABSENT.value)
         return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
 
-    return f"{word(change.before)} → {word(change.after)}"
+    return f"{format_value(change.before)} → {format_value(change.after)}"
 
 
 COMMANDS: dict[str, Callable[[Arguments], int]] = {"diff": diff_command}

@@ -6,9 +6,9 @@ import re
 
 from ..plugins.registry import PACKAGE
 from .arguments import COMMANDS, USAGE, VERBS, Arguments, option_lines
-from .completion import groups
-from .terminal import put_text
-from .verb_options import options_of
+from .completion import find_group_options
+from .terminal import print_text
+from .verb_options import options_of_verb
 
 _INTRO = """\
 jobc compiles one job spec into launch files for a backend. The job then runs without jobc.
@@ -32,62 +32,62 @@ INIT_OPTIONS = """
 def show_help(arguments: Arguments) -> int:
     if arguments.command not in ("compile", "help"):
         return _show_command(arguments.command)
-    put_text(f"{_INTRO}\n")
-    put_text("commands (the first word without `=`):")
+    print_text(f"{_INTRO}\n")
+    print_text("commands (the first word without `=`):")
     for name, text in COMMANDS.items():
         if text:
-            put_text(f"  {name:<12} {text}")
-    put_text("\noptions:")
+            print_text(f"  {name:<12} {text}")
+    print_text("\noptions:")
     _show_options()
-    put_text("\ngroups (group=option):")
-    for group, options in sorted(groups().items()):
-        put_text(f"  {group:<12} {', '.join(sorted(set(options)))}")
-    put_text("\neveryday keys (key=value; `jobc --cfg job` prints all):")
+    print_text("\ngroups (group=option):")
+    for group, options in sorted(find_group_options().items()):
+        print_text(f"  {group:<12} {', '.join(sorted(set(options)))}")
+    print_text("\neveryday keys (key=value; `jobc --cfg job` prints all):")
     for key, text in _everyday_keys():
-        put_text(f"  {key:<12} {text}")
-    put_text("\nvalues: 12h, 64GiB, 1e-3, node[1-4]; null unsets a key")
-    put_text("put your own config files into ./jobc or ~/.config/jobc; config.yaml there applies to every job")
+        print_text(f"  {key:<12} {text}")
+    print_text("\nvalues: 12h, 64GiB, 1e-3, node[1-4]; null unsets a key")
+    print_text("put your own config files into ./jobc or ~/.config/jobc; config.yaml there applies to every job")
     return 0
 
 
 def _show_command(command: str) -> int:
-    put_text(f"usage: jobc {command} {USAGE.get(command, '')}".rstrip())
+    print_text(f"usage: jobc {command} {USAGE.get(command, '')}".rstrip())
     if command in VERBS:
-        put_text(f"\nruns DIR/jobctl {command}")
+        print_text(f"\nruns DIR/jobctl {command}")
         _show_verb_options(command)
     else:
-        put_text(f"\n{COMMANDS[command].partition(': jobc')[0]}")
+        print_text(f"\n{COMMANDS[command].partition(': jobc')[0]}")
     if command == "init":
-        put_text(INIT_OPTIONS)
+        print_text(INIT_OPTIONS)
     if command == "ls":
         _show_ls_options()
     if command == "watch":
         _show_verb_options("logs")
     if command in ("check", "run"):
-        put_text("\noptions:")
+        print_text("\noptions:")
         _show_options()
-        put_text("\njobc --help lists groups and keys")
+        print_text("\njobc --help lists groups and keys")
     return 0
 
 
 def _show_verb_options(verb: str) -> None:
     """Print a verb's options on every backend, because no artifact was given."""
-    if options := options_of(verb):
-        put_text(f"\noptions, if the backend supports them; `jobc {verb} DIR --help` shows those of one artifact:")
+    if options := options_of_verb(verb):
+        print_text(f"\noptions, if the backend supports them; `jobc {verb} DIR --help` shows those of one artifact:")
     for option, text in options.items():
-        put_text(f"  {option:<18} {text}")
+        print_text(f"  {option:<18} {text}")
 
 
 def _show_ls_options() -> None:
     from ...runtime.verbs.ls import OPTIONS
 
     for option, text in OPTIONS.items():
-        put_text(f"  {option:<18} {text}")
+        print_text(f"  {option:<18} {text}")
 
 
 def _show_options() -> None:
     for names, text in option_lines():
-        put_text(f"  {names:<22} {text}")
+        print_text(f"  {names:<22} {text}")
 
 
 def _everyday_keys() -> list[tuple[str, str]]:

@@ -13,15 +13,15 @@ from pathlib import Path
 
 from ...runtime.run_folder.artifact_copies import JOB_FILE
 from ...runtime.system.failure import Failure
-from ...runtime.system.values import settings
-from ...runtime.verbs.ls import OPTIONS, ls
+from ...runtime.system.values import read_settings
+from ...runtime.verbs.ls import OPTIONS, list_runs_of_all_jobs
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from .arguments import Arguments
 
 
 def ls_command(arguments: Arguments) -> int:
     try:
-        return ls(arguments.words, [*dict.fromkeys(run_roots())])
+        return list_runs_of_all_jobs(arguments.words, [*dict.fromkeys(run_roots())])
     except Failure as failure:
         because = f"jobc ls takes folders and the options {', '.join(name for name in OPTIONS if name != 'FOLDER')}"
         raise CompileError([Diagnostic("JC1110", failure.title, because, failure.hint or "jobc ls --help")]) from None
@@ -34,7 +34,7 @@ def run_roots() -> Iterator[Path]:
         return
     yield Path("runs")
     for job_file in sorted(Path("artifacts").glob(f"*/*/{JOB_FILE}")):
-        root = settings(job_file).get("runs")
+        root = read_settings(job_file).get("runs")
         if isinstance(root, str) and "\0" not in root:
             yield Path(root)
 

@@ -7,24 +7,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..checks.capabilities import honoured
-from ..checks.suppressions import Levels
+from ..checks.capabilities import honoured_values
+from ..checks.suppressions import SeverityFilter
 from ..diagnostics.diagnostic import CompileError, Diagnostic, has_errors
-from ..estimate.figures import Figures, figures
-from ..estimate.limits import Finding, warnings, worst_per_code
-from ..estimate.measured import read_step_time
-from ..estimate.pace import Pace, samples_of_rank
-from ..estimate.plot import ENDINGS, plot
+from ..estimate.figures import Figures, estimate_figures
+from ..estimate.limits import SizeFinding, find_exceeded_limits, worst_per_code
+from ..estimate.measured_step import read_step_time
+from ..estimate.plot import ENDINGS, plot_figures
 from ..estimate.report import FORMATS
-from ..frontend.sweep import at_point
+from ..estimate.step_time import StepTimeEstimate, samples_per_rank_and_step
+from ..frontend.sweep import with_sweep_point
 from ..pipeline.sweeps import plan_sweep
-from ..pipeline.types import Compiled, Planned
+from ..pipeline.types import CompiledJob, PlannedJob
 from ..plugins.backend import Backend, NotifyingBackend, RecoveringBackend
 from ..untrusted_files import Unreadable
 from .arguments import Arguments
-from .reporting import DIAGNOSTICS, OK, report, tell_progress
-from .request import request
-from .terminal import put_text
+from .reporting import DIAGNOSTICS, OK, progress_printer, report_diagnostics
+from .request import build_request
+from .terminal import print_text
 
 
 def plan_command(arguments: Arguments) -> int:
@@ -37,39 +37,43 @@ def plan_command(arguments: Arguments) -> int:
     if arguments.plot and not arguments.plot.parent.is_dir():
         because, hint = f"folder {arguments.plot.parent} does not exist", f"--plot {arguments.plot.name}"
         raise CompileError([Diagnostic("JC1110", f"cannot draw {arguments.plot}", because, hint)])
-    points = plan_sweep(request(arguments), tell_progress())
-    sizes, of_sizes = estimate(points)
+    points = plan_sweep(build_request(arguments), progress_printer())
+    sizes, of_sizes = estimate_points(points)
     diagnostics = [d for point in points for d in point.diagnostics] + of_sizes
-    report(diagnostics)
-    put_text(FORMATS[arguments.format or "table"](sizes))
+    report_diagnostics(diagnostics)
+    print_text(FORMATS[arguments.format or "table"](sizes))
     if arguments.plot:
         gpu_mem = [point.spec.estimate.gpu_mem for point in points]
-        _draw(lambda file: plot(sizes, gpu_mem, file), arguments.plot)
+        _draw(lambda file: plot_figures(sizes, gpu_mem, file), arguments.plot)
     return DIAGNOSTICS if has_errors(diagnostics) else OK
 
 
-def estimate(points: Sequence[Planned | Compiled]) -> tuple[list[Figures], list[Diagnostic]]:
+def estimate_points(points: Sequence[PlannedJob | CompiledJob]) -> tuple[list[Figures], list[Diagnostic]]:
     """Return every point's figures, and the findings of the rules on sizes. Raises CompileError JC2124.
 
     If several points set the same step time or run, it applies to the first of them and is scaled for the others.
     """
     labels = _apart([point.spec.point or point.spec.name for point in points])
-    paces: dict[tuple[float | None, str | None], Pace | None] = {}
+    paces: dict[tuple[float | None, str | None], StepTimeEstimate | None] = {}
     sizes: list[Figures] = []
-    findings: list[Finding] = []
+    findings: list[SizeFinding] = []
     for label, point in zip(labels, points, strict=True):
         pace_key = point.spec.estimate.step_s, point.spec.estimate.run
         if pace_key not in paces:
-            paces[pace_key] = _pace(*pace_key, samples_of_rank(point.plan.train))
-        size = figures(label, point.spec, point.plan, paces[pace_key], _attempts(point), _notice_s(point), point.unsaid)
+            paces[pace_key] = _pace(*pace_key, samples_per_rank_and_step(point.plan.train))
+        size = estimate_figures(
+            label, point.spec, point.plan, paces[pace_key], _attempts(point), _notice_s(point), point.unsaid
+        )
         sizes.append(size)
-        for finding in warnings(size, point.spec, point.plan):
+        for finding in find_exceeded_limits(size, point.spec, point.plan):
             placed = replace(finding.diagnostic, origin=point.origin_of(finding.diagnostic.key))
-            findings += [replace(finding, diagnostic=d) for d in at_point(point.levels.judge([placed]), point.where)]
+            findings += [
+                replace(finding, diagnostic=d) for d in with_sweep_point(point.levels.judge([placed]), point.where)
+            ]
     comments = dict.fromkeys(comment for point in points for comment in point.levels.allowances)
     return sizes, [
         *worst_per_code(findings),
-        *Levels(tuple(comments)).unused((finding.diagnostic for finding in findings), of_sizes=True),
+        *SeverityFilter(tuple(comments)).unused((finding.diagnostic for finding in findings), of_sizes=True),
     ]
 
 
@@ -82,32 +86,32 @@ def _apart(labels: Sequence[str]) -> list[str]:
     return list(apart)
 
 
-def _attempts(one: Planned | Compiled) -> int:
+def _attempts(one: PlannedJob | CompiledJob) -> int:
     """Return the maximum number of times the engine starts the job; 1 if it cannot requeue."""
-    backend, options = _backend(one), one.options if isinstance(one, Compiled) else one.typed.options
-    starts_again = bool(honoured(backend, "lifecycle.max_requeues"))
+    backend, options = _backend(one), one.options if isinstance(one, CompiledJob) else one.typed.options
+    starts_again = bool(honoured_values(backend, "lifecycle.max_requeues"))
     if isinstance(backend, RecoveringBackend):
         starts_again = backend.starts_again(one.plan, options)
     return 1 + one.plan.lifecycle.max_requeues if starts_again else 1
 
 
-def _notice_s(one: Planned | Compiled) -> int:
+def _notice_s(one: PlannedJob | CompiledJob) -> int:
     """Return how many seconds before the time limit the engine asks an attempt to save; 0 for most engines."""
     backend = _backend(one)
     return backend.notice_s(one.plan) if isinstance(backend, NotifyingBackend) else 0
 
 
-def _backend(one: Planned | Compiled) -> Backend:
-    return one.backend if isinstance(one, Compiled) else one.typed.backend
+def _backend(one: PlannedJob | CompiledJob) -> Backend:
+    return one.backend if isinstance(one, CompiledJob) else one.typed.backend
 
 
-def _pace(step_s: float | None, run: str | None, samples: int) -> Pace | None:
+def _pace(step_s: float | None, run: str | None, samples: int) -> StepTimeEstimate | None:
     """Return the pace; None if no step time is set. Raises CompileError JC2124 for a run without a measured step.
 
     samples: samples per rank and step, for step_s or for a run that does not record its own.
     """
     if step_s is not None or run is None:
-        return None if step_s is None else Pace(step_s, samples)
+        return None if step_s is None else StepTimeEstimate(step_s, samples)
     try:
         measurement, because = read_step_time(Path(run)), "the run's metrics contain no step"
     except Unreadable as error:
@@ -116,7 +120,7 @@ def _pace(step_s: float | None, run: str | None, samples: int) -> Pace | None:
         hint = "estimate.run=null, or the folder of a run of the trainer: estimate.run=runs/NAME/RUN_ID"
         title = f"cannot read the step time from {run}"
         raise CompileError([Diagnostic("JC2124", title, because, hint, key="estimate.run")])
-    return Pace(measurement.step_s, measurement.samples_of_rank or samples)
+    return StepTimeEstimate(measurement.step_s, measurement.samples_of_rank or samples)
 
 
 def _draw(draw: Callable[[Path], None], file: Path) -> None:

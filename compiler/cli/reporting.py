@@ -8,10 +8,10 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from ..diagnostics.diagnostic import Diagnostic, format_text
+from ..diagnostics.diagnostic import Diagnostic, format_for_terminal
 from ..untrusted_files import Unreadable
 from .arguments import Arguments
-from .terminal import put_progress, put_styled, put_text
+from .terminal import print_progress_line, print_styled_text, print_text
 
 OK, DIAGNOSTICS, OUR_BUG, INTERRUPTED = 0, 1, 2, 130
 NO_READER = 141  # for run and watch: 128 + SIGPIPE; the run's exit code is unknown
@@ -23,7 +23,7 @@ _NAMELESS = {  # hints for operating system errors without a file name
 }
 
 
-def too_large(error: MemoryError | RecursionError) -> Diagnostic:
+def input_too_large_diagnostic(error: MemoryError | RecursionError) -> Diagnostic:
     """Return JC1001 for input that exceeds memory or the stack."""
     is_deep = isinstance(error, RecursionError)
     because = "the input's values are nested too deeply" if is_deep else "this process cannot allocate more memory"
@@ -31,7 +31,7 @@ def too_large(error: MemoryError | RecursionError) -> Diagnostic:
     return Diagnostic("JC1001", "the input is too large", because, hint)
 
 
-def of_system(error: OSError | Unreadable) -> Diagnostic:
+def system_error_diagnostic(error: OSError | Unreadable) -> Diagnostic:
     """Return JC1001 for an operating system error or an unusable file."""
     if isinstance(error, Unreadable):
         hint = "remove it, or replace it with a regular file" if not error.missing else "check the name"
@@ -45,36 +45,36 @@ def of_system(error: OSError | Unreadable) -> Diagnostic:
     return Diagnostic("JC1001", title, error.strerror or str(error), hint)
 
 
-def report(diagnostics: Sequence[Diagnostic], arguments: Arguments | None = None) -> None:
+def report_diagnostics(diagnostics: Sequence[Diagnostic], arguments: Arguments | None = None) -> None:
     """Print diagnostics to stderr, in color on a terminal unless NO_COLOR is set (no-color.org).
 
     With a machine-readable --format, print one document to stdout, even if there are no diagnostics.
     """
-    if arguments is not None and arguments.for_machines:
-        from .output import FORMATS
+    if arguments is not None and arguments.prints_machine_format:
+        from .diagnostic_formats import FORMATS
 
-        put_text(FORMATS[arguments.format or ""](diagnostics, dict(arguments.config_dirs)))
+        print_text(FORMATS[arguments.format or ""](diagnostics, dict(arguments.config_dirs)))
         return
     if not diagnostics:
         return
     from ..plugins.registry import code_name  # it imports every backend's base classes, which most commands never need
 
     colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    if shown := format_text(diagnostics, colour, _texts(diagnostics), code_name):
-        put_styled(shown, sys.stderr)
+    if shown := format_for_terminal(diagnostics, colour, _texts(diagnostics), code_name):
+        print_styled_text(shown, sys.stderr)
 
 
-def tell_progress(every_s: float = 5) -> Callable[[int, int], None]:
+def progress_printer(every_s: float = 5) -> Callable[[int, int], None]:
     """Return a progress callback that prints a line to stderr at most every `every_s` seconds."""
     said_at = time.monotonic()
 
-    def tell(done: int, count: int) -> None:
+    def print_count(done: int, count: int) -> None:
         nonlocal said_at
         if time.monotonic() - said_at >= every_s:
             said_at = time.monotonic()
-            put_progress(f"jobc: {done:,} of {count:,} points")
+            print_progress_line(f"jobc: {done:,} of {count:,} points")
 
-    return tell
+    return print_count
 
 
 def _texts(diagnostics: Sequence[Diagnostic]) -> Mapping[str, str]:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
-from ..frontend.observed_files import ask
-from ..pipeline.types import Request
+from ..frontend.observed_files import ask_file_system
+from ..pipeline.types import CompileRequest
 from .arguments import Arguments
 
 
-def request(arguments: Arguments) -> Request:
+def build_request(arguments: Arguments) -> CompileRequest:
     """Return the compile request. Raises CompileError: JC1108 if --config-dir is not a directory, JC1101 for
     non-UTF-8.
     """
-    if arguments.config_dir is not None and not ask("folder", arguments.config_dir):
+    if arguments.config_dir is not None and not ask_file_system("folder", arguments.config_dir):
         because = "the path is not a directory" if arguments.config_dir.exists() else "no such folder"
         raise CompileError(
             [Diagnostic("JC1108", f"--config-dir {arguments.config_dir}", because, "give a folder of YAML files")]
@@ -27,4 +27,6 @@ def request(arguments: Arguments) -> Request:
                 "use UTF-8, or pass the name of a file that contains the text",
             )
             raise CompileError([Diagnostic("JC1101", title, because, hint)]) from None
-    return Request(arguments.words, arguments.rest, arguments.config_dirs, arguments.config_name, arguments.strict)
+    return CompileRequest(
+        arguments.words, arguments.rest, arguments.config_dirs, arguments.config_name, arguments.strict
+    )

@@ -19,49 +19,54 @@ from typing import Any
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..emit.artifact import PROGRAM
-from ..untrusted_files import parsed
+from ..untrusted_files import parse_json
 from .arguments import VERBS, Arguments
-from .reporting import NO_READER, report
+from .find_artifacts import find_named_artifacts
+from .reporting import NO_READER, report_diagnostics
 from .streams import has_reader
-from .targets import artifacts_of
-from .terminal import put, put_json
+from .terminal import print_json, print_lines
 
 STEP = re.compile(r"^step (?P<step>[0-9]{1,15})/(?P<total>[0-9]{1,15})  (?P<rest>.*?)(?:  eta (?P<eta>\S+))?$")
 
 
 def run_command(arguments: Arguments) -> int:
     """Compile, submit and follow. Returns the run's exit code (D13)."""
-    from ..pipeline.compile import compile_job, write_job  # imported here, because the other commands do not compile
+    from ..pipeline.compile import (  # imported here, because the other commands do not compile
+        compile_job,
+        write_compiled_job,
+    )
     from ..plugins.registry import plugin
     from .compiling import check_output_folder, display_path
-    from .request import request
-    from .verb_options import options_with
+    from .request import build_request
+    from .verb_options import options_of_backend_verb
 
     if arguments.multirun:
         because = "jobc run starts and follows a single run"
         hint = "jobc -m … compiles all points; jobctl submit in the sweep's directory then starts them"
         raise CompileError([Diagnostic("JC1110", "jobc run does not accept -m", because, hint)])
-    compiled = compile_job(request(arguments))
-    report([*compiled.diagnostics, *check_output_folder(compiled, arguments.out)])
-    target = write_job(compiled, arguments.out, arguments.force)
-    put(f"compiled {display_path(target)}", flush=True)
-    options = options_with(plugin(compiled.backend.name), "submit")  # some backends always wait; others never do
+    compiled = compile_job(build_request(arguments))
+    report_diagnostics([*compiled.diagnostics, *check_output_folder(compiled, arguments.out)])
+    target = write_compiled_job(compiled, arguments.out, arguments.force)
+    print_lines(f"compiled {display_path(target)}", flush=True)
+    options = options_of_backend_verb(
+        plugin(compiled.backend.name), "submit"
+    )  # some backends always wait; others never do
     wait = "--detach" if arguments.detach else "--wait"
     words = [str(target.absolute() / PROGRAM), "submit", *([wait] if wait in options else [])]
-    return subprocess.run(words, check=False).returncode if arguments.detach else follow(words)
+    return subprocess.run(words, check=False).returncode if arguments.detach else follow_program(words)
 
 
 def watch_command(arguments: Arguments) -> int:
     """Run jobc watch DIR [--run ID]: print a run's log from its beginning, with a live line."""
-    directories, words = artifacts_of("watch", arguments.words)
+    directories, words = find_named_artifacts("watch", arguments.words)
     if len(directories) > 1:
         raise _only_one("jobc watch follows", "watch", directories[0])
-    return follow([str(directories[0] / PROGRAM), "logs", *words, "--follow"])
+    return follow_program([str(directories[0] / PROGRAM), "logs", *words, "--follow"])
 
 
 def verb_command(arguments: Arguments) -> int:
     """Run jobc VERB DIR …, that is DIR/jobctl VERB with the other words. Replaces this process if there is one DIR."""
-    directories, words = artifacts_of(arguments.command, arguments.words)
+    directories, words = find_named_artifacts(arguments.command, arguments.words)
     words += ("--", *arguments.rest) if arguments.rest is not None else ()
     commands = [[str(directory / PROGRAM), arguments.command, *words] for directory in directories]
     if len(commands) == 1:
@@ -72,7 +77,7 @@ def verb_command(arguments: Arguments) -> int:
         return _print_one_document(commands)
     code = 0
     for word, command in zip(arguments.words, commands, strict=False):
-        put(f"==> {word} <==", flush=True)
+        print_lines(f"==> {word} <==", flush=True)
         code = max(code, subprocess.run(command, check=False).returncode)
     return code
 
@@ -83,10 +88,10 @@ def _print_one_document(commands: Sequence[Sequence[str]]) -> int:
     for command in commands:
         done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
         code = max(code, done.returncode)
-        document = parsed(Path(command[0]), done.stdout) if done.stdout else {"runs": []}
+        document = parse_json(Path(command[0]), done.stdout) if done.stdout else {"runs": []}
         schema = document.pop("schema", schema)
         runs += document.get("runs", [document])
-    put_json({"schema": schema, "runs": runs})
+    print_json({"schema": schema, "runs": runs})
     return code
 
 
@@ -95,18 +100,18 @@ def _only_one(what: str, command: str, directory: Path) -> CompileError:
     return CompileError([Diagnostic("JC1110", f"{what} a single run", "several were named", hint)])
 
 
-def follow(words: list[str]) -> int:
+def follow_program(words: list[str]) -> int:
     """Run a program, show its step lines as one live line on a terminal, forward signals, and return its exit code.
 
     Returns NO_READER if the reader of stdout has exited.
     """
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
-    def forward(number: int, frame: FrameType | None) -> None:
+    def forward_signal(number: int, frame: FrameType | None) -> None:
         process.send_signal(number)  # the supervisor counts signals repeated within 5 s as one
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, forward)
+        signal.signal(number, forward_signal)
     assert process.stdout is not None
     lines = (line.decode("utf-8", "replace").rstrip("\n") for line in process.stdout)
     if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":

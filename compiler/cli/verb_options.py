@@ -13,16 +13,16 @@ from ...runtime.engines.engine import Engine, Job
 from ..plugins.registry import Plugin, find_plugins
 
 
-def options_of(verb: str) -> dict[str, str]:
+def options_of_verb(verb: str) -> dict[str, str]:
     """Return option -> description over all installed backends, such as `--run ID`."""
     options: dict[str, str] = {}
     for plugin in find_plugins().values():
-        for option, text in options_with(plugin, verb).items():
+        for option, text in options_of_backend_verb(plugin, verb).items():
             options.setdefault(option, text)
     return options
 
 
-def options_with(plugin: Plugin, verb: str) -> dict[str, str]:
+def options_of_backend_verb(plugin: Plugin, verb: str) -> dict[str, str]:
     """Return option -> description for a verb on one backend."""
     module: Any = import_module(f"...runtime.verbs.{verb}", __package__)
     return dict(_described(module.parser(_engine(plugin))))

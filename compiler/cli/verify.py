@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import CompileError, Diagnostic, Severity
-from ..emit.artifact_dir import Edit, describe, read_job, verify
+from ..emit.artifact_dir import ManualEdit, describe_edit, find_edited_lines, read_job
 from ..emit.job_json import JOB
 from ..untrusted_files import Unreadable
 from .arguments import Arguments
-from .inspect import no_option, take_option, usage
-from .reporting import DIAGNOSTICS, OK, of_system, report
-from .targets import no_artifact
-from .terminal import put, put_json
+from .explain_and_backends import pop_option, unknown_option_error, usage_error
+from .find_artifacts import no_artifact_error
+from .reporting import DIAGNOSTICS, OK, report_diagnostics, system_error_diagnostic
+from .terminal import print_json, print_lines
 
 if TYPE_CHECKING:
     from ..artifacts.recompile import Drift
@@ -33,26 +33,28 @@ T = TypeVar("T")
 
 def verify_command(arguments: Arguments) -> int:
     words = list(arguments.words)
-    form, folder = take_option(words, "--format"), take_option(words, "--config-dir")
+    form, folder = pop_option(words, "--format"), pop_option(words, "--config-dir")
     if form not in (None, "json"):
-        raise usage("verify", "--format must be json", EXAMPLE)
+        raise usage_error("verify", "--format must be json", EXAMPLE)
     if folder == "":
-        raise usage("verify", "--config-dir needs a folder", EXAMPLE)
+        raise usage_error("verify", "--config-dir needs a folder", EXAMPLE)
     for_machines = form is not None
     if "--equivalence" in words:
         raise _removed()
     if option := next((word for word in words if word.startswith("-")), None):
-        raise no_option("verify", option, "the options of jobc verify are --config-dir FOLDER and --format json")
+        raise unknown_option_error(
+            "verify", option, "the options of jobc verify are --config-dir FOLDER and --format json"
+        )
     if not words:
-        raise usage("verify", "DIR", EXAMPLE)
+        raise usage_error("verify", "DIR", EXAMPLE)
     if folder:
         arguments = replace(arguments, config_dir=Path(folder))
-    results = [result_or_refusal(word, lambda folder: _verified(folder, arguments)) for word in words]
+    results = [result_or_unreadable(word, lambda folder: _verified(folder, arguments)) for word in words]
     if for_machines:
-        put_json([result.document() for result in results])
+        print_json([result.document() for result in results])
     else:
         for result in results:
-            report(result.diagnostics) if isinstance(result, Refused) else _tell(result)
+            report_diagnostics(result.diagnostics) if isinstance(result, UnreadableArtifact) else _tell(result)
     return DIAGNOSTICS if any(result.differs for result in results) else OK
 
 
@@ -63,7 +65,7 @@ def _removed() -> CompileError:
 
 
 @dataclass(frozen=True)
-class Verified:
+class VerifyResult:
     """Result for one directory. digest: of its `files` original files; drift: None if its inputs are unchanged.
 
     unknown: why the inputs were not compared; "" if they were.
@@ -73,7 +75,7 @@ class Verified:
     folder: str
     files: int
     digest: str
-    edits: tuple[Edit, ...]
+    edits: tuple[ManualEdit, ...]
     drift: Drift | None
     unknown: str
     again: str
@@ -99,13 +101,13 @@ class Verified:
             "directory": self.folder,
             "files": self.files,
             "digest": self.digest,
-            "edits": [describe(edit) for edit in self.edits],
+            "edits": [describe_edit(edit) for edit in self.edits],
             "inputs": inputs,
         }
 
 
 @dataclass(frozen=True)
-class Refused:
+class UnreadableArtifact:
     """A directory that cannot be read, and why."""
 
     folder: str
@@ -119,35 +121,35 @@ class Refused:
 
 
 def _meaning(found: Drift) -> dict[str, Any]:
-    from .diff import document
+    from .diff import diff_as_json
 
-    tree = document(found.found) if found.found is not None else {}
+    tree = diff_as_json(found.found) if found.found is not None else {}
     return {key: tree.get(key) for key in ("meaning", "spec", "breaks_resume")}
 
 
-def result_or_refusal(word: str, look: Callable[[str], T]) -> T | Refused:
+def result_or_unreadable(word: str, look: Callable[[str], T]) -> T | UnreadableArtifact:
     """Return the result for one directory, or Refused, so that an unreadable one does not hide the others."""
     try:
         return look(word)
     except CompileError as error:
-        return Refused(word, error.diagnostics)
+        return UnreadableArtifact(word, error.diagnostics)
     except (OSError, Unreadable) as error:
-        return Refused(word, (of_system(error),))
+        return UnreadableArtifact(word, (system_error_diagnostic(error),))
 
 
-def _verified(word: str, arguments: Arguments) -> Verified:
-    from ..artifacts.recompile import InputsMissing, drift
+def _verified(word: str, arguments: Arguments) -> VerifyResult:
+    from ..artifacts.recompile import InputsMissing, find_drift
 
     if not (Path(word) / JOB).is_file():
-        raise no_artifact(Path(word), "jobc verify")
+        raise no_artifact_error(Path(word), "jobc verify")
     job, input_drift, again, unknown = read_job(Path(word)), None, None, ""
     try:
-        input_drift, again = drift(Path(word), arguments.config_dirs)
+        input_drift, again = find_drift(Path(word), arguments.config_dirs)
     except InputsMissing as error:
         unknown = str(error)
-    edits = tuple(verify(Path(word), again.texts if again else {}))
+    edits = tuple(find_edited_lines(Path(word), again.texts if again else {}))
     command = _again(Path(word), arguments.config_dir)
-    return Verified(word, len(job["checksums"]), job["digest"], edits, input_drift, unknown, command)
+    return VerifyResult(word, len(job["checksums"]), job["digest"], edits, input_drift, unknown, command)
 
 
 def _again(folder: Path, config_dir: Path | None) -> str:
@@ -168,29 +170,29 @@ def _again(folder: Path, config_dir: Path | None) -> str:
     return shlex.join(["jobc", "--force", *options, *was.words, *(() if was.command is None else ("--", *was.command))])
 
 
-def _tell(one: Verified) -> None:
+def _tell(one: VerifyResult) -> None:
     because = "the file was changed after jobc wrote it"
     undo = f"{one.again}, to undo the edits; without --force nothing is overwritten"
     hints = [
         f"rm -- {shlex.quote(f'{one.folder}/{edit.path}')}" if edit.kind == "added" else undo for edit in one.edits
     ]
-    titles = [f"{one.folder}/{describe(edit)}" for edit in one.edits]
-    report([Diagnostic("JC5007", title, because, hint) for title, hint in zip(titles, hints, strict=True)])
+    titles = [f"{one.folder}/{describe_edit(edit)}" for edit in one.edits]
+    report_diagnostics([Diagnostic("JC5007", title, because, hint) for title, hint in zip(titles, hints, strict=True)])
     if one.edits:
-        put(f"{one.folder}: {len(one.edits)} edit{'s' * (len(one.edits) > 1)}")
-        put(f"  digest   {one.digest} (of the original files)")
+        print_lines(f"{one.folder}: {len(one.edits)} edit{'s' * (len(one.edits) > 1)}")
+        print_lines(f"  digest   {one.digest} (of the original files)")
     else:
-        put(f"{one.folder}: {one.files} files, none edited", f"  digest   {one.digest}")
+        print_lines(f"{one.folder}: {one.files} files, none edited", f"  digest   {one.digest}")
     if one.unknown:
-        put(f"  inputs   not compared: {one.unknown}")
+        print_lines(f"  inputs   not compared: {one.unknown}")
     elif one.drift is None:
-        put("  inputs   unchanged: compiling them again gives the same files")
+        print_lines("  inputs   unchanged: compiling them again gives the same files")
     else:
         _tell_drift(one, one.drift)
 
 
-def _tell_drift(one: Verified, found: Drift) -> None:
-    from .diff import describe as difference
+def _tell_drift(one: VerifyResult, found: Drift) -> None:
+    from .diff import format_diff as difference
 
     unexplained = "no recorded input explains the difference: jobc's own code was changed"
     hint = f"{one.again}, to apply the change; existing runs keep their files"
@@ -201,15 +203,15 @@ def _tell_drift(one: Verified, found: Drift) -> None:
         unexplained = "the errors are printed here"
     if found.elsewhere:
         title = f"{one.folder}: its inputs were changed"
-        put(f"  inputs   not compiled again, because these files are missing: {', '.join(found.elsewhere)}")
+        print_lines(f"  inputs   not compiled again, because these files are missing: {', '.join(found.elsewhere)}")
     because = "; ".join(found.causes) or unexplained
-    report([Diagnostic("JC5032", title, because, hint, severity=Severity.ERROR), *found.refused])
+    report_diagnostics([Diagnostic("JC5032", title, because, hint, severity=Severity.ERROR), *found.refused])
     if found.found is not None and found.found.differs:
-        put(*difference(found.found))
+        print_lines(*difference(found.found))
     elif found.files:
-        put("", "files", *(f"  {path}" for path in found.files))
+        print_lines("", "files", *(f"  {path}" for path in found.files))
     if found.library:
-        put("", "  jobctl would differ")
+        print_lines("", "  jobctl would differ")
 
 
 COMMANDS: dict[str, Callable[[Arguments], int]] = {"verify": verify_command}

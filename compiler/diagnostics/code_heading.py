@@ -17,16 +17,16 @@ _HEADING = re.compile(rf"# [A-Z]+\d+(?: ({NAME}))?: (.+)")
 
 
 @dataclass(frozen=True)
-class Heading:
+class CodePageHeading:
     """Heading of a code's page. name: "" if the page has none."""
 
     name: str
     title: str
 
 
-def read_heading(page: Path) -> Heading:
+def read_code_page_heading(page: Path) -> CodePageHeading:
     """Return the name and title of the code whose page this is."""
     with page.open(encoding="utf-8", errors="replace") as file:
         line = file.readline().rstrip()
     heading = _HEADING.fullmatch(line)
-    return Heading(heading[1] or "", heading[2]) if heading else Heading("", line.lstrip("# "))
+    return CodePageHeading(heading[1] or "", heading[2]) if heading else CodePageHeading("", line.lstrip("# "))

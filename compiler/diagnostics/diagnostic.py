@@ -18,8 +18,8 @@ from enum import Enum
 from types import MappingProxyType
 
 from ...runtime.system.frozen_dataclass import dataclass
-from .origin import Origin, one_line
-from .snippet import caret_lines
+from .origin import Origin, escape_to_one_line
+from .snippet import source_line_with_caret
 
 
 class Severity(str, Enum):
@@ -76,7 +76,7 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
     return any(d.severity is Severity.ERROR and not d.allowed for d in diagnostics)
 
 
-def merged(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+def merge_equal_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
     """Merge equal diagnostics, sorted by position, and list each one's sweep points. The first point's text is kept."""
     by_content: dict[Diagnostic, Diagnostic] = {}
     for d in diagnostics:
@@ -112,7 +112,7 @@ def _without_numbers(d: Diagnostic) -> Diagnostic:
     return replace(d, title=title, because=because, hint=hint, points=(), otherwise=())
 
 
-def points_of(d: Diagnostic) -> str:
+def describe_sweep_points(d: Diagnostic) -> str:
     """Return `nodes=2, with different numbers at nodes=3, nodes=4`; "" without a sweep."""
     alike = ", ".join(point for point in d.points if point not in d.otherwise)
     return f"{alike}, with different numbers at {', '.join(d.otherwise)}" if d.otherwise else alike
@@ -122,7 +122,7 @@ def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
     """Return the known words most similar to `word`, best first; empty if none is close."""
     import difflib  # imported here, because most compiles need no suggestion
 
-    def likeness(key: str) -> float:
+    def similarity(key: str) -> float:
         """Return how similar two keys are without common sections, or, weighted slightly less, how similar their last
         parts are. `step` is more similar to loop.steps than to site.
         """
@@ -133,11 +133,11 @@ def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
         ratio = difflib.SequenceMatcher(None, key_tail, word_tail).ratio()
         return max(ratio + 0.1 if ratio >= 0.6 else 0, ends if ends >= 0.8 else 0)
 
-    scores = {key: likeness(key) for key in known}
+    scores = {key: similarity(key) for key in known}
     return sorted((key for key in scores if scores[key]), key=lambda key: (-scores[key], key))[:limit]
 
 
-def alternatives(values: Iterable[str]) -> str:
+def join_with_or(values: Iterable[str]) -> str:
     """Return `a`, `a or b` or `a, b or c`."""
     *first, last = values
     return f"{', '.join(first)} or {last}" if first else last
@@ -147,7 +147,7 @@ _LONGEST = 500
 _COLOURS = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.NOTE: "36"}
 
 
-def format_text(
+def format_for_terminal(
     diagnostics: Iterable[Diagnostic],
     colour: bool = False,
     texts: Mapping[str, str] = MappingProxyType({}),
@@ -159,20 +159,20 @@ def format_text(
     name_of: returns the name to print next to a code, "" for the code alone.
     """
 
-    def paint(text: str, style: str) -> str:
+    def colorize(text: str, style: str) -> str:
         return f"\x1b[{style}m{text}\x1b[0m" if colour else text
 
     blocks = []
-    shown = merged(d for d in diagnostics if not d.allowed)
+    shown = merge_equal_diagnostics(d for d in diagnostics if not d.allowed)
     secret = {(d.origin.root, d.origin.path, d.origin.line) for d in shown if d.private and d.origin}
     for d in shown:
-        head = paint(f"{d.severity.value}[{f'{d.code} {name_of(d.code)}'.strip()}]", f"1;{_COLOURS[d.severity]}")
-        lines = [f"{head}: {paint(_one_line(d.title), '1')}"]
+        head = colorize(f"{d.severity.value}[{f'{d.code} {name_of(d.code)}'.strip()}]", f"1;{_COLOURS[d.severity]}")
+        lines = [f"{head}: {colorize(_one_line(d.title), '1')}"]
         key = f"   ({_one_line(d.key)})" if d.key else ""
         if d.origin:
             lines.append(f"  --> {_one_line(str(d.origin))}{key}")
             if not d.private and (d.origin.root, d.origin.path, d.origin.line) not in secret:
-                lines += caret_lines(d.origin, f"  --> {d.origin.root}: ", texts)
+                lines += source_line_with_caret(d.origin, f"  --> {d.origin.root}: ", texts)
         elif d.key:
             lines.append(f"  --> {_one_line(d.key)}")
         if d.because:
@@ -180,12 +180,12 @@ def format_text(
         if d.hint:
             lines.append(f"  = hint: {_one_line(d.hint)}")
         if d.points:
-            lines.append(f"  = points: {_one_line(points_of(d))}")
+            lines.append(f"  = points: {_one_line(describe_sweep_points(d))}")
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
 
 
 def _one_line(text: str) -> str:
     """Return user text in a form that cannot break the line, flood the screen or control the terminal."""
-    shown = one_line(text)
+    shown = escape_to_one_line(text)
     return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 40]} … {shown[-30:]}"

@@ -37,7 +37,7 @@ class Origin:
         """Return the position of the whole file, or of the override on the command line."""
         return replace(self, line=0, column=0)
 
-    def of_key(self, key: str) -> Origin:
+    def position_of_key(self, key: str) -> Origin:
         """Return the position of the key instead of its value; unchanged if the override does not name the key."""
         named = self.path.partition("=")[0].lstrip("+~")
         return replace(self, column=1) if self.root == COMMAND_LINE and f"{named}.".startswith(f"{key}.") else self
@@ -46,7 +46,7 @@ class Origin:
 COMMAND_LINE = "command line"
 
 
-def one_line(text: str, keep: str = "") -> str:
+def escape_to_one_line(text: str, keep: str = "") -> str:
     """Return the text on one line, with newlines and other unprintable characters as Python escapes.
 
     keep: characters that are not escaped.
@@ -54,7 +54,7 @@ def one_line(text: str, keep: str = "") -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() or c in keep else repr(c)[1:-1] for c in text)
 
 
-class Text(str):
+class TextWithOrigin(str):
     """The text of one YAML scalar exactly as written, with its origin.
 
     A Text is a `str`, so that OmegaConf resolves interpolations in it, and is never copied, so that merges keep the
@@ -68,23 +68,23 @@ class Text(str):
     null: bool
     quoted: bool
 
-    def __new__(cls, text: str, origin: Origin, null: bool = False, quoted: bool = False) -> Text:
+    def __new__(cls, text: str, origin: Origin, null: bool = False, quoted: bool = False) -> TextWithOrigin:
         instance = super().__new__(cls, text)
         instance.origin = origin
         instance.null = null
         instance.quoted = quoted
         return instance
 
-    def __copy__(self) -> Text:
+    def __copy__(self) -> TextWithOrigin:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Text:
+    def __deepcopy__(self, memo: dict[int, Any]) -> TextWithOrigin:
         return self
 
-    def __reduce__(self) -> tuple[type[Text], tuple[str, Origin, bool, bool]]:
-        return (Text, (str(self), self.origin, self.null, self.quoted))
+    def __reduce__(self) -> tuple[type[TextWithOrigin], tuple[str, Origin, bool, bool]]:
+        return (TextWithOrigin, (str(self), self.origin, self.null, self.quoted))
 
 
 def is_null(value: Any) -> bool:
     """Return whether a value is null: None from the command line, or a Text with its position from a file."""
-    return value is None or (isinstance(value, Text) and value.null)
+    return value is None or (isinstance(value, TextWithOrigin) and value.null)

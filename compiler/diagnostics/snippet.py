@@ -17,7 +17,7 @@ INDENT = "      "
 _SCALAR = re.compile(r"""\"(?:\\.|[^"\\])*"|'(?:[^']|'')*'|[^\s,\[\]{}#](?:(?!:(?:\s|$))[^,\[\]{}#])*(?<!\s)|.""")
 
 
-def caret_lines(origin: Origin, prefix: str, texts: Mapping[str, str]) -> list[str]:
+def source_line_with_caret(origin: Origin, prefix: str, texts: Mapping[str, str]) -> list[str]:
     """Return the source line and its caret. prefix: text before the position; texts: `ROOT:PATH` -> text."""
     if origin.root == COMMAND_LINE:
         key, equals, value = origin.path.partition("=")

@@ -19,10 +19,10 @@ from typing import Any
 from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.number_ranges import format_ranges
-from ..untrusted_files import MIB, Unreadable, parsed, read_bytes
+from ..untrusted_files import MIB, Unreadable, parse_json, read_bytes
 from . import job_json
 from .artifact import Artifact
-from .folder_lock import locked
+from .folder_lock import lock_folder
 from .job_json import EARLIER, JOB
 
 MOST_LINES = 100_000  # lines in a file that is shown or compared line by line
@@ -42,7 +42,7 @@ IGNORED = ("__pycache__",)  # created by running the artifact, not by editing it
 
 
 @dataclass(frozen=True)
-class Edit:
+class ManualEdit:
     """One difference from a directory's checksums. lines: 1-based, in the current file; () = the whole file."""
 
     path: str
@@ -50,18 +50,18 @@ class Edit:
     lines: tuple[int, ...] = ()
 
 
-def checksums(artifacts: Iterable[Artifact]) -> dict[str, dict[str, Any]]:
+def file_checksums(artifacts: Iterable[Artifact]) -> dict[str, dict[str, Any]]:
     """Return path -> each file's SHA-256 and executable bit."""
     return {a.path: {"sha256": hashlib.sha256(a.content).hexdigest(), "executable": a.executable} for a in artifacts}
 
 
-def digest_of(entries: Mapping[str, Mapping[str, Any]]) -> str:
+def artifact_digest(entries: Mapping[str, Mapping[str, Any]]) -> str:
     """Return an artifact's digest, computed from its files' checksums."""
     covered = sorted(entries.items())
     return _sha256("".join(f"{path} {entry['sha256']} {entry['executable']}\n" for path, entry in covered))
 
 
-def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> None:
+def write_artifact_dir(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> None:
     """Write these files to `target` and keep files that the user added there.
 
     Raises CompileError and leaves `target` unchanged: JC5001 if jobc cannot replace the directory or something in it;
@@ -73,7 +73,7 @@ def write(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> N
     try:
         _make_root(target.parent.parent)
         target.parent.mkdir(parents=True, exist_ok=True)
-        with locked(target):
+        with lock_folder(target):
             _write_alone(target, artifacts, force)
     except OSError as error:
         path = error.filename or str(target)
@@ -91,7 +91,7 @@ def _make_root(root: Path) -> None:
 
 
 def _write_alone(target: Path, artifacts: Sequence[Artifact], force: bool) -> None:
-    """Do the work of write() while the caller holds the lock. Also raises OSError."""
+    """Do the work of write_artifact_dir() while the caller holds the lock. Also raises OSError."""
     emitted = {artifact.path: artifact.text for artifact in artifacts}
     foreign_paths = [path for path in _refuse_foreign(target, emitted, force) if path not in emitted]
     _refuse_in_the_way(target, emitted, foreign_paths)
@@ -125,7 +125,7 @@ def read_job(directory: Path) -> dict[str, Any]:
         raise CompileError([Diagnostic("JC5004", f"{directory} is not an artifact directory", because, hint)]) from None
     because = "jobc did not write this folder"
     try:
-        tree = parsed(directory / JOB, content)
+        tree = parse_json(directory / JOB, content)
     except Unreadable as error:
         tree, because = None, f"it {error.reason}"
     if isinstance(tree, dict) and "checksums" not in tree and (directory / EARLIER).is_file():
@@ -133,14 +133,14 @@ def read_job(directory: Path) -> dict[str, Any]:
         raise CompileError(
             [Diagnostic("JC5004", title, because, ("move the folder elsewhere and compile the job again"))]
         )
-    if not job_json.is_valid(tree):
+    if not job_json.is_valid_job_json(tree):
         title = f"{directory / JOB} is damaged"
         hint = "compile the job again with --force, which rewrites jobc's own files and keeps all others"
         raise CompileError([Diagnostic(DAMAGED, title, because, hint)])
     return dict(tree)
 
 
-def text_of(file: Path) -> str:
+def read_text_with_line_endings(file: Path) -> str:
     """Return a file's text with its line endings. Invalid UTF-8 becomes U+FFFD. Raises Unreadable."""
     text = read_bytes(file, LARGEST).decode("utf-8", "replace")
     if text.count("\n") > MOST_LINES:
@@ -148,14 +148,14 @@ def text_of(file: Path) -> str:
     return text
 
 
-def verify(directory: Path, texts: Mapping[str, str]) -> list[Edit]:
+def find_edited_lines(directory: Path, texts: Mapping[str, str]) -> list[ManualEdit]:
     """Return every edit made by hand, with the edited lines where they are known. Raises as read_job() does.
 
     texts: path -> what jobc writes there now; if jobc wrote something else at the time, the lines are unknown.
     """
     entries = read_job(directory)["checksums"]
 
-    def lines(path: str) -> tuple[int, ...]:
+    def edited_lines(path: str) -> tuple[int, ...]:
         file = directory / path
         if path == JOB:
             return _changed_settings(file, texts.get(path, ""), entries[path]["sha256"])
@@ -163,41 +163,44 @@ def verify(directory: Path, texts: Mapping[str, str]) -> list[Edit]:
             return ()
         return _changed_lines(read_bytes(file, LARGEST), texts[path])
 
-    return [replace(edit, lines=lines(edit.path)) if edit.kind == "changed" else edit for edit in find_edits(directory)]
+    return [
+        replace(edit, lines=edited_lines(edit.path)) if edit.kind == "changed" else edit
+        for edit in find_edited_files(directory)
+    ]
 
 
-def find_edits(directory: Path) -> list[Edit]:
+def find_edited_files(directory: Path) -> list[ManualEdit]:
     """Return every edit made by hand, without lines. Raises as read_job() does."""
     tree = read_job(directory)
     entries = tree["checksums"]
-    edits = [Edit(JOB, UNSUMMED)] if tree["digest"] != digest_of(entries) else []
-    edits += [Edit(path, "added") for path in _files(directory) - set(entries) - {JOB}]
+    edits = [ManualEdit(JOB, UNSUMMED)] if tree["digest"] != artifact_digest(entries) else []
+    edits += [ManualEdit(path, "added") for path in _files(directory) - set(entries) - {JOB}]
     for path, entry in entries.items():
         file = directory / path
         if not file.is_file():
-            edits.append(Edit(path, "missing"))
+            edits.append(ManualEdit(path, "missing"))
         elif _is_linked(directory, path):
-            edits.append(Edit(path, "link"))
-        elif (checksum_of_job(file) if path == JOB else file_digest(file)) != entry["sha256"]:
-            edits.append(Edit(path, "changed"))
+            edits.append(ManualEdit(path, "link"))
+        elif (job_json_checksum(file) if path == JOB else file_checksum(file)) != entry["sha256"]:
+            edits.append(ManualEdit(path, "changed"))
         elif is_executable(file) != entry["executable"]:
-            edits.append(Edit(path, "mode"))
+            edits.append(ManualEdit(path, "mode"))
     return sorted(edits, key=lambda edit: (edit.path, edit.kind))
 
 
-def file_digest(file: Path) -> str:
+def file_checksum(file: Path) -> str:
     """Return a file's SHA-256, or "" if it is larger than LARGEST. Raises Unreadable."""
     if file.stat().st_size > LARGEST:
         return ""
     return hashlib.sha256(read_bytes(file, LARGEST)).hexdigest()
 
 
-def checksum_of_job(file: Path) -> str:
+def job_json_checksum(file: Path) -> str:
     """Return a job.json's checksum, "" for text that jobc does not write. Raises Unreadable."""
     content = read_bytes(file, LARGEST)
-    tree = parsed(file, content)
-    is_original = isinstance(tree, dict) and job_json.to_text(tree).encode() == content
-    return job_json.checksum(tree) if is_original else ""
+    tree = parse_json(file, content)
+    is_original = isinstance(tree, dict) and job_json.to_canonical_text(tree).encode() == content
+    return job_json.checksum_without_seal(tree) if is_original else ""
 
 
 def _changed_settings(file: Path, text: str, checksum: str) -> tuple[int, ...]:
@@ -206,7 +209,7 @@ def _changed_settings(file: Path, text: str, checksum: str) -> tuple[int, ...]:
     text: what jobc writes there now; checksum: the original's checksum; if `text` has a different one, the edited lines
     are unknown.
     """
-    if not text or job_json.checksum(parsed(JOB, text)) != checksum:
+    if not text or job_json.checksum_without_seal(parse_json(JOB, text)) != checksum:
         return ()
     start_of_seal = f'\n  "{job_json.SEAL[0]}": '
     content = read_bytes(file, LARGEST).partition(start_of_seal.encode())[0]
@@ -224,7 +227,7 @@ def is_executable(file: Path) -> bool:
 
 
 def _changed_lines(content: bytes, text: str) -> tuple[int, ...]:
-    from .line_diff import opcodes
+    from .line_diff import diff_opcodes
 
     if content.count(b"\n") > MOST_LINES:
         return ()
@@ -233,7 +236,7 @@ def _changed_lines(content: bytes, text: str) -> tuple[int, ...]:
         if lines and not lines[-1]:
             lines.pop()
     numbers: set[int] = set()
-    for kind, _, _, first, last in opcodes(before, now):
+    for kind, _, _, first, last in diff_opcodes(before, now):
         if kind in ("replace", "insert"):
             numbers.update(range(first + 1, last + 1))
         elif kind == "delete":
@@ -244,7 +247,7 @@ def _changed_lines(content: bytes, text: str) -> tuple[int, ...]:
 def _refuse_foreign(target: Path, texts: Mapping[str, str], force: bool) -> list[str]:
     """Return the files in `target` that jobc did not write, or all files if job.json is damaged.
 
-    Raises CompileError JC5001, JC5002, JC5004, JC5011 as in write().
+    Raises CompileError JC5001, JC5002, JC5004, JC5011 as in write_artifact_dir().
     """
     if not target.is_symlink() and (not target.exists() or (target.is_dir() and not any(target.iterdir()))):
         return []
@@ -253,7 +256,7 @@ def _refuse_foreign(target: Path, texts: Mapping[str, str], force: bool) -> list
         hint = "move it elsewhere, or choose another folder with --out DIR"
         raise CompileError([Diagnostic("JC5001", f"{target} was not made by jobc", because, hint)])
     try:
-        edits = verify(target, texts)
+        edits = find_edited_lines(target, texts)
     except CompileError as error:
         if force and [diagnostic.code for diagnostic in error.diagnostics] == [DAMAGED]:
             return sorted(_files(target))
@@ -261,7 +264,7 @@ def _refuse_foreign(target: Path, texts: Mapping[str, str], force: bool) -> list
     added = [edit.path for edit in edits if edit.kind == "added"]
     edits = [edit for edit in edits if edit.kind != "added" or edit.path in texts]
     if edits and not force:
-        shown = ", ".join(describe(edit) for edit in edits[:5]) + (", …" if len(edits) > 5 else "")
+        shown = ", ".join(describe_edit(edit) for edit in edits[:5]) + (", …" if len(edits) > 5 else "")
         hint = "put the change into the spec, or discard it with --force"
         raise CompileError([Diagnostic("JC5002", f"{target} was edited by hand", f"{shown}", hint)])
     return added
@@ -292,7 +295,7 @@ def _above(path: str) -> list[str]:
     return ["/".join(parts[:n]) for n in range(1, len(parts))]
 
 
-def describe(edit: Edit) -> str:
+def describe_edit(edit: ManualEdit) -> str:
     """Return `launch.sh lines 4, 7-9` or `notes.txt (added)`."""
     if edit.kind != "changed" or not edit.lines:
         return f"{edit.path} ({edit.kind})"

@@ -16,7 +16,7 @@ LOCK_WAIT_S = 60.0
 
 
 @contextmanager
-def locked(target: Path) -> Iterator[None]:
+def lock_folder(target: Path) -> Iterator[None]:
     """Lock `target`, so that only one compile writes it. The lock file is next to `target` and is removed afterwards.
 
     The lock file is a regular file, because NFS cannot lock directories. Raises CompileError JC5003 if another compile

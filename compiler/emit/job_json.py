@@ -20,18 +20,18 @@ EARLIER = ".jobc/manifest.json"  # contained the checksums when jobc still wrote
 _REQUEST = {"words", "command", "config_name", "strict"}
 
 
-def to_text(tree: Mapping[str, Any]) -> str:
+def to_canonical_text(tree: Mapping[str, Any]) -> str:
     """Return the file's only valid text: different whitespace or order counts as an edit."""
     return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
 
 
-def checksum(tree: Mapping[str, Any]) -> str:
+def checksum_without_seal(tree: Mapping[str, Any]) -> str:
     """Return the file's SHA-256 without the seal, so that the checksum depends only on what a run can read."""
     covered = {key: value for key, value in tree.items() if key not in SEAL}
-    return hashlib.sha256(to_text(covered).encode("utf-8")).hexdigest()
+    return hashlib.sha256(to_canonical_text(covered).encode("utf-8")).hexdigest()
 
 
-def is_valid(tree: Any) -> bool:
+def is_valid_job_json(tree: Any) -> bool:
     return (
         isinstance(tree, dict)
         and isinstance(tree.get("place"), str)
@@ -42,11 +42,11 @@ def is_valid(tree: Any) -> bool:
         and ("request" not in tree or _is_request(tree["request"]))
         and _is_text_by_name(tree.get("inputs"))
         and isinstance(tree.get("checksums"), dict)
-        and all(is_path(path) and _is_entry(entry) for path, entry in tree["checksums"].items())
+        and all(is_valid_relative_path(path) and _is_entry(entry) for path, entry in tree["checksums"].items())
     )
 
 
-def is_path(path: str) -> bool:
+def is_valid_relative_path(path: str) -> bool:
     """Return whether a text is a valid relative path in the directory."""
     return "\0" not in path and all(part != ".." and 0 < len(part.encode()) <= 255 for part in path.split("/"))
 
@@ -61,14 +61,14 @@ def _is_request(tree: Any) -> bool:
     return (
         isinstance(tree, dict)
         and tree.keys() >= _REQUEST
-        and are_lines(tree["words"])
-        and (tree["command"] is None or are_lines(tree["command"]))
+        and is_list_of_lines(tree["words"])
+        and (tree["command"] is None or is_list_of_lines(tree["command"]))
         and isinstance(tree["config_name"], str)
         and isinstance(tree["strict"], bool)
     )
 
 
-def are_lines(value: Any) -> bool:
+def is_list_of_lines(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(word, str) for word in value)
 
 

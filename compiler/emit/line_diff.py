@@ -11,7 +11,7 @@ MOST_PAIRS = 300_000  # most pairs of equal lines that difflib compares in one p
 Opcode = tuple[str, int, int, int, int]
 
 
-def opcodes(a: Sequence[str], b: Sequence[str]) -> list[Opcode]:
+def diff_opcodes(a: Sequence[str], b: Sequence[str]) -> list[Opcode]:
     """Return difflib's opcodes. If too many lines repeat, everything between the common beginning and the common end
     counts as replaced.
     """

@@ -10,7 +10,7 @@ from .artifact import LineRange
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedText:
     """Text that cannot be expressed in its context. keys: plan keys that the text came from; place: its context, such
     as `#SBATCH line`.
     """
@@ -21,16 +21,16 @@ class Refused:
     because: str
 
 
-class TextRefused(Exception):
+class TextRefusedError(Exception):
     """Raised if texts of the job cannot be written into a file unchanged."""
 
-    def __init__(self, refused: Iterable[Refused]) -> None:
+    def __init__(self, refused: Iterable[RefusedText]) -> None:
         self.refused = tuple(refused)
         super().__init__("; ".join(f"{refusal.text!r} is not valid in its {refusal.place}" for refusal in self.refused))
 
 
 @dataclass
-class Trace:
+class PlanKeyTrace:
     """Keys read during one rendering. pending: keys read since the last piece; guards: one set of keys per open `if` or
     `for`; line: line of the next piece in the template; ended: keys of blocks that ended since the last piece;
     refused: texts that cannot be expressed in their context.
@@ -40,12 +40,12 @@ class Trace:
     guards: list[list[str]] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     line: int = 1
-    refused: list[Refused] = field(default_factory=list)
+    refused: list[RefusedText] = field(default_factory=list)
 
     def refuse(self, text: str, line: str, because: str) -> None:
         """Record text that cannot be expressed in a line that begins with `line`."""
         read = self.pending or next((guard for guard in reversed(self.guards) if guard), [])
-        self.refused.append(Refused(tuple(read), text, f"{line} line", because))
+        self.refused.append(RefusedText(tuple(read), text, f"{line} line", because))
 
     def at(self, line: int) -> str:
         self.line = line
@@ -95,14 +95,14 @@ class Trace:
         return tuple(keys)
 
 
-class Lines:
+class LineCollector:
     """Collects (text, keys, source) pieces into lines. A line's keys are those of all its pieces."""
 
     def __init__(self) -> None:
         self.text: list[str] = []
         self.rows: list[tuple[dict[str, None], str]] = [({}, "")]
 
-    def within(self, keys: Iterable[str]) -> None:
+    def add_keys_to_current_line(self, keys: Iterable[str]) -> None:
         """Add a piece's keys to the current line, if that line has begun. The piece may be empty."""
         row_keys, source = self.rows[-1]
         if source:
@@ -112,7 +112,7 @@ class Lines:
         """Add a piece. line: line in `file`, 0 for none; constant: template text, which advances the source line."""
         self.text.append(text)
         if not text:
-            self.within(keys)
+            self.add_keys_to_current_line(keys)
         for i, part in enumerate(text.split("\n")):
             if i:
                 self.rows.append(({}, ""))

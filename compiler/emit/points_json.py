@@ -1,4 +1,4 @@
-"""Write points.json, the differences between the points of a sweep. runtime/run_folder/points.py reads it.
+"""Write points.json, the differences between the points of a sweep. runtime/run_folder/points_file.py reads it.
 
 In:  the files of the sweep's directory, and those of every point.
 Out: points.json: one line for each file that differs.
@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...runtime.system.frozen_dataclass import dataclass
-from .line_diff import opcodes
+from .line_diff import diff_opcodes
 
-POINTS = "points.json"  # copied from runtime/run_folder/points.py, whose imports no compile needs
+POINTS = "points.json"  # copied from runtime/run_folder/points_file.py, whose imports no compile needs
 MOST_REPLACED = 50  # with more differing lines, inserted and removed ones are searched for
 
 Changes = dict[str, dict[str, list[str]]]
@@ -20,7 +20,7 @@ Changes = dict[str, dict[str, list[str]]]
 
 @dataclass(frozen=True)
 class PointFiles:
-    """One point. label, job, overrides: as in runtime/run_folder/points.py; files: path -> text of each file"""
+    """One point. label, job, overrides: as in runtime/run_folder/points_file.py; files: path -> text of each file"""
 
     label: str
     job: str
@@ -28,7 +28,7 @@ class PointFiles:
     files: Mapping[str, str]
 
 
-def points_json(directory: Mapping[str, str], points: Sequence[PointFiles]) -> str:
+def points_json_text(directory: Mapping[str, str], points: Sequence[PointFiles]) -> str:
     """Return the text of points.json. directory: path -> text of the sweep's files; every point has the same paths"""
     first = points[0].files
     every_point = _changes(directory, first)
@@ -63,7 +63,7 @@ def _hunks(before: str, after: str) -> Iterator[tuple[str, list[str]]]:
         if len(replaced) <= MOST_REPLACED:
             yield from ((str(index + 1), [b[index]]) for index in replaced)
             return
-    for kind, first, last, start, end in opcodes(a, b):
+    for kind, first, last, start, end in diff_opcodes(a, b):
         if kind == "insert":
             yield f"{first}+", b[start:end]
         elif kind != "equal":

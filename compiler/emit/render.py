@@ -16,15 +16,15 @@ from types import SimpleNamespace
 from typing import Any
 
 from ...runtime.system.frozen_dataclass import dataclass
-from ..plan.read_tracking import watch
+from ..plan.read_tracking import track_reads
 from ..plan.shell_quoting import Inexpressible, comment, table_row
 from .artifact import Artifact, LineRange
-from .line_trace import Lines, Refused, TextRefused, Trace
-from .templating import environment
-from .yaml_json import json_lines, yaml_lines
+from .line_trace import LineCollector, PlanKeyTrace, RefusedText, TextRefusedError
+from .templating import template_environment
+from .yaml_json import json_lines_with_paths, yaml_lines_with_paths
 
 
-class TemplateFailed(Exception):
+class TemplateError(Exception):
     """Raised for a template that cannot be rendered. The message names the template, the line and the reason."""
 
 
@@ -35,22 +35,22 @@ HEAD = ""  # data path suffix for a mapping's own line, without its entries' lin
 Leaf = Callable[[Any], Any]  # leaf of a document: a function of the views
 
 
-class KeyPath:
+class PlanPathLeaf:
     """A leaf that reads the value at a path, such as `of.plan.queue.priority`."""
 
     def __init__(self, *names: str) -> None:
         self._names = names
 
-    def __getattr__(self, name: str) -> KeyPath:
+    def __getattr__(self, name: str) -> PlanPathLeaf:
         if name.startswith("_"):
             raise AttributeError(name)
-        return KeyPath(*self._names, name)
+        return PlanPathLeaf(*self._names, name)
 
     def __call__(self, views: Any) -> Any:
         return functools.reduce(getattr, self._names, views)
 
 
-of = KeyPath()
+of = PlanPathLeaf()
 
 
 @dataclass(frozen=True)
@@ -67,22 +67,22 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Whole:
-    """View `whole`: values computed from the whole plan, see Render.digested()."""
+class WholePlanView:
+    """View `whole`: values computed from the whole plan, see Render.with_digest()."""
 
     digest: str
 
 
 @dataclass(frozen=True)
-class Digested:
-    """Leaf with the view `whole`, for documents that are rendered without Render.digested()."""
+class DigestLeaf:
+    """Leaf with the view `whole`, for documents that are rendered without Render.with_digest()."""
 
     digest: str
-    leaf: Leaf | JsonText
+    leaf: Leaf | JsonTextLeaf
 
 
 @dataclass(frozen=True)
-class JsonText:
+class JsonTextLeaf:
     """Leaf: a tree as JSON text on one line, for documents that only programs read.
 
     by: reads the values that determine which entries the tree has.
@@ -92,9 +92,9 @@ class JsonText:
     by: Leaf
 
 
-def plain(tree: Any, plan: object, options: object, digest: str) -> Any:
+def evaluate_document(tree: Any, plan: object, options: object, digest: str) -> Any:
     """Return a document with its functions evaluated, as the engine will read it. digest: Whole.digest"""
-    return _plain(tree, SimpleNamespace(plan=plan, options=options, whole=Whole(digest)))
+    return _plain(tree, SimpleNamespace(plan=plan, options=options, whole=WholePlanView(digest)))
 
 
 def _plain(tree: Any, views: SimpleNamespace) -> Any:
@@ -117,11 +117,11 @@ class Render:
     labels: tuple[str, ...]
     views: Mapping[str, Any]
 
-    def digested(self, digest: str) -> Render:
+    def with_digest(self, digest: str) -> Render:
         """Return a renderer that provides `whole.digest` to templates and leaves. `jobc why` prints it as the key
         `digest`.
         """
-        return replace(self, views={**self.views, "whole": Whole(digest)})
+        return replace(self, views={**self.views, "whole": WholePlanView(digest)})
 
     def template(self, name: str, path: str, executable: bool = False, **extra: Any) -> Artifact:
         """Render one template. Raises TextRefused, or TemplateFailed for a bug in jobc or a plugin (JC9002).
@@ -129,28 +129,28 @@ class Render:
         extra: additional names for the template. A plain value depends on no key. For `jobc why` to find the keys, pass
         a function and call it on traced values: `{{ memory(plan.resources.mem_bytes) | directive }}` with memory=…
         """
-        trace, lines = Trace(), Lines()
+        trace, lines = PlanKeyTrace(), LineCollector()
         label = next((lb for f, lb in zip(self.folders, self.labels, strict=True) if Path(f, name).exists()), "?")
         try:
-            template = environment(self.folders).get_template(name)
+            template = template_environment(self.folders).get_template(name)
             views = _watched({**self.views, **extra}, trace)
             pieces: Iterator[str] = template.root_render_func(template.new_context({**views, "_trace": trace}))
             for piece in pieces:
                 constant = not trace.pending
-                lines.within(trace.blocks())
+                lines.add_keys_to_current_line(trace.blocks())
                 keys = trace.keys()
                 lines.add(piece, keys, f"{label}/{name}", trace.line, constant)
         except (Exception, SystemExit) as error:  # a template may raise anything; the position is added
             line = getattr(error, "lineno", None) or trace.line  # a TemplateSyntaxError has its own line
             reason = f"{type(error).__name__}: {getattr(error, 'message', None) or error}"
-            raise TemplateFailed(f"{label}/{name}:{line}: {reason}") from error
+            raise TemplateError(f"{label}/{name}:{line}: {reason}") from error
         if trace.refused:
-            raise TextRefused(trace.refused)
+            raise TextRefusedError(trace.refused)
         return Artifact(path, "".join(lines.text), executable, lines.line_ranges())
 
     def chosen(self, artifact: Artifact, by: Callable[[Any], Any]) -> Artifact:
         """Record the plan keys that decide whether this file is emitted: those that `by` reads (`of.plan.name`)."""
-        trace = Trace()
+        trace = PlanKeyTrace()
         by(_Views(_watched(self.views, trace)))
         return replace(artifact, chosen=tuple(dict.fromkeys(trace.take())))
 
@@ -163,12 +163,12 @@ class Render:
         """
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         plain = [self._evaluate(document, (i,), keys) for i, document in enumerate(documents)]
-        lines = Lines()
+        lines = LineCollector()
         for i, document in enumerate(plain):
             if i:
                 lines.add("---\n", (), path, 1, constant=False)
             above = None
-            for text, owner in yaml_lines(document):
+            for text, owner in yaml_lines_with_paths(document):
                 data_path = (i, *owner)
                 if comments and data_path in comments and owner != above:
                     indent = text[: len(text) - len(text.lstrip(" "))]
@@ -186,8 +186,8 @@ class Render:
         """
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         plain = self._evaluate(document, (), keys)
-        lines = Lines()
-        for text, data_path in json_lines(plain, expand_lists):
+        lines = LineCollector()
+        for text, data_path in json_lines_with_paths(plain, expand_lists):
             lines.add(text, _keys_of(data_path, keys), _data_path(data_path), 0, constant=False)
         return Artifact(path, "".join(lines.text), False, lines.line_ranges())
 
@@ -198,9 +198,9 @@ class Render:
             try:
                 table_row(row)
             except Inexpressible as error:
-                refused.append(Refused((key,), row, f"line of {path}", str(error)))
+                refused.append(RefusedText((key,), row, f"line of {path}", str(error)))
         if refused:
-            raise TextRefused(refused)
+            raise TextRefusedError(refused)
         text = "".join(f"{row}\n" for row in rows)
         return Artifact(path, text, False, (LineRange(1, len(rows), (key,), "table"),) if rows else ())
 
@@ -234,9 +234,9 @@ class Render:
                 value = self._evaluate(inner, item_path, keys)
                 items += [] if value is Omit else [value]
             return items
-        if isinstance(node, Digested):
-            return self.digested(node.digest)._evaluate(node.leaf, data_path, keys)
-        if isinstance(node, JsonText):
+        if isinstance(node, DigestLeaf):
+            return self.with_digest(node.digest)._evaluate(node.leaf, data_path, keys)
+        if isinstance(node, JsonTextLeaf):
             of_tree: dict[tuple[str | int, ...], tuple[str, ...]] = {}
             tree = self._evaluate(node.tree, (), of_tree)
             self._evaluate(node.by, (HEAD,), of_tree)
@@ -245,17 +245,17 @@ class Render:
         return node
 
     @functools.cached_property
-    def _traced(self) -> tuple[Trace, _Views]:
-        trace = Trace()
+    def _traced(self) -> tuple[PlanKeyTrace, _Views]:
+        trace = PlanKeyTrace()
         return trace, _Views(_watched(self.views, trace))
 
 
-def _watched(views: Mapping[str, Any], trace: Trace) -> dict[str, Any]:
+def _watched(views: Mapping[str, Any], trace: PlanKeyTrace) -> dict[str, Any]:
     """Return the views, with dataclasses and mappings wrapped to record reads. Plain values depend on no key."""
     watched_views = {
         name: view for name, view in views.items() if dataclasses.is_dataclass(view) or isinstance(view, Mapping)
     }
-    return {**views, **{name: watch(view, _root(name), trace.note) for name, view in watched_views.items()}}
+    return {**views, **{name: track_reads(view, _root(name), trace.note) for name, view in watched_views.items()}}
 
 
 class _Views:

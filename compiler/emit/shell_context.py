@@ -17,7 +17,7 @@ _REST_OF_LINE = re.compile(r"[^\n]+")
 _WORD_BREAK = " \t\n;&|()`"
 
 
-class ShellPlaces:
+class ShellContextScanner:
     """The state of a scan through a script.
 
     stack: open constructs, outermost first: code (`$(` or `(`), code` (backtick), braces (`${`), double, single,
@@ -30,8 +30,8 @@ class ShellPlaces:
         self.heredocs: list[str] = []  # end words of here-documents that begin after this line
         self.ends: list[str] = []  # end words of open here-documents
 
-    def copy(self) -> ShellPlaces:
-        duplicate = ShellPlaces()
+    def copy(self) -> ShellContextScanner:
+        duplicate = ShellContextScanner()
         duplicate.stack, duplicate.line = [*self.stack], self.line
         duplicate.heredocs, duplicate.ends = [*self.heredocs], [*self.ends]
         return duplicate

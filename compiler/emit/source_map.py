@@ -14,7 +14,7 @@ from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.origin import Origin
 from .artifact import Artifact
 
-DIGEST = "digest"  # plan key of Render.digested(); it has no spec keys, or every key would list its lines
+DIGEST = "digest"  # plan key of Render.with_digest(); it has no spec keys, or every key would list its lines
 SEAL = "seal"  # template of the job.json lines that record the whole job
 PACKED = "packed"  # template of the lines that are jobctl, compressed
 DIGEST_RULE = "computed from the whole plan: changing almost any key changes this value"
@@ -28,14 +28,16 @@ class SpecValue(NamedTuple):
     via: str = ""
 
     @property
-    def is_default(self) -> bool:
+    def is_set_only_by_jobc(self) -> bool:
         """Return whether only jobc's own files set the value."""
         return self.origin is None or self.origin.root == "jobc"
 
     @property
-    def is_wanted(self) -> bool:
+    def is_set_by_job_or_experiment(self) -> bool:
         """Return whether the job set the value, or an experiment that it names, including jobc's own experiments."""
-        return not self.is_default or (self.origin is not None and self.origin.path.startswith("conf/experiment/"))
+        return not self.is_set_only_by_jobc or (
+            self.origin is not None and self.origin.path.startswith("conf/experiment/")
+        )
 
 
 @dataclass(frozen=True)

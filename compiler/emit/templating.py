@@ -14,7 +14,7 @@ from jinja2 import nodes
 from jinja2.visitor import NodeTransformer
 
 from ..plan.shell_quoting import PLACES, Inexpressible, comment, directive, raw, sh
-from .filter_places import check_places
+from .check_filters import check_filters_fit_places
 
 COMPILED = "__compiled__"  # folder next to templates, created by the wheel build; see precompile()
 
@@ -60,12 +60,12 @@ class TracedEnvironment(jinja2.Environment):
     def _generate(
         self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False
     ) -> str:
-        check_places(source, self, name or filename or "")
+        check_filters_fit_places(source, self, name or filename or "")
         return super()._generate(_Guards().visit(source).set_environment(self), name, filename, defer_init)
 
 
 @cache
-def environment(folders: tuple[str, ...], precompiled: bool = True) -> TracedEnvironment:
+def template_environment(folders: tuple[str, ...], precompiled: bool = True) -> TracedEnvironment:
     loaders: list[jinja2.BaseLoader] = []
     for folder in folders:
         compiled = Path(folder, COMPILED)
@@ -89,7 +89,7 @@ def _directive(context: jinja2.runtime.Context, value: object, line: str) -> str
     """Filter text for a directive. Text that cannot be expressed is recorded, so that one compile reports every such
     text.
 
-    line: start of the line, such as `#SBATCH`; added by filter_places.py.
+    line: start of the line, such as `#SBATCH`; added by check_filters.py.
     """
     try:
         return directive(value)
@@ -109,7 +109,7 @@ def precompile(root: Path) -> list[Path]:
     targets = []
     for folder in sorted(p for p in root.glob("**/templates") if any(p.glob("*.j2"))):
         target = folder / COMPILED
-        environment((str(folder),), precompiled=False).compile_templates(
+        template_environment((str(folder),), precompiled=False).compile_templates(
             str(target), extensions=["j2"], zip=None, ignore_errors=False
         )
         (target / "jinja2_version").write_text(jinja2.__version__)

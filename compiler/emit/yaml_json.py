@@ -16,7 +16,7 @@ _END = "...\n"
 _entries: Memo[list[tuple[str, DataPath]]] = Memo(1_000)  # lines of a top-level entry by its repr()
 
 
-def dump_yaml(document: Any) -> str:
+def to_block_yaml(document: Any) -> str:
     """Return block-style YAML in the given order. YAML 1.1 and 1.2 readers parse every string as the same string."""
     return str(yaml.dump(document, Dumper=_dumper(), sort_keys=False, width=10**9, allow_unicode=True))
 
@@ -39,8 +39,8 @@ def _dumper() -> Any:
     return Dumper
 
 
-def yaml_lines(document: Any) -> list[tuple[str, DataPath]]:
-    """Return each line of dump_yaml() with the data path of the innermost entry that begins on that line or
+def yaml_lines_with_paths(document: Any) -> list[tuple[str, DataPath]]:
+    """Return each line of to_block_yaml() with the data path of the innermost entry that begins on that line or
     covers it.
     """
     if not isinstance(document, dict) or not document:
@@ -52,7 +52,7 @@ def yaml_lines(document: Any) -> list[tuple[str, DataPath]]:
 
 
 def _lines_of(document: Any) -> list[tuple[str, DataPath]]:
-    text = dump_yaml(document)
+    text = to_block_yaml(document)
     owners = _line_owners(text)
     return [(f"{line}\n", owners.get(number, ())) for number, line in enumerate(text.split("\n")[:-1], 1)]
 
@@ -60,30 +60,30 @@ def _lines_of(document: Any) -> list[tuple[str, DataPath]]:
 def _line_owners(text: str) -> dict[int, DataPath]:
     owners: dict[int, DataPath] = {}
 
-    def walk(node: yaml.Node, path: DataPath, first: int) -> None:
+    def visit_node(node: yaml.Node, path: DataPath, first: int) -> None:
         last = node.end_mark.line + (1 if node.end_mark.column else 0)
         for line in range(first, max(last, first) + 1):
             owners[line] = path
         if isinstance(node, yaml.MappingNode):
             for key, value in node.value:
-                walk(value, (*path, key.value), key.start_mark.line + 1)
+                visit_node(value, (*path, key.value), key.start_mark.line + 1)
         elif isinstance(node, yaml.SequenceNode):
             for i, value in enumerate(node.value):
-                walk(value, (*path, i), value.start_mark.line + 1)
+                visit_node(value, (*path, i), value.start_mark.line + 1)
 
     root = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     if root is not None:
-        walk(root, (), 1)
+        visit_node(root, (), 1)
     return owners
 
 
 to_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps() with this option creates an encoder in each call
 
 
-def json_lines(node: Any, expand_lists: bool = False) -> Iterator[tuple[str, tuple[str | int, ...]]]:
+def json_lines_with_paths(node: Any, expand_lists: bool = False) -> Iterator[tuple[str, tuple[str | int, ...]]]:
     """Yield each line and its entry's data path. expand_lists: one item per line, as json.dumps(indent=2) does"""
 
-    def walk(value: Any, path: tuple[str | int, ...], head: str, tail: str, depth: int) -> Iterator[Any]:
+    def lines_of_value(value: Any, path: tuple[str | int, ...], head: str, tail: str, depth: int) -> Iterator[Any]:
         pad = "  " * depth
         if value and (isinstance(value, dict) or (expand_lists and isinstance(value, list))):
             brackets = "{}" if isinstance(value, dict) else "[]"
@@ -92,9 +92,9 @@ def json_lines(node: Any, expand_lists: bool = False) -> Iterator[tuple[str, tup
             for i, (key, inner) in enumerate(entries):
                 comma = "," if i < len(value) - 1 else ""
                 name = f"{to_json(key)}: " if isinstance(value, dict) else ""
-                yield from walk(inner, (*path, key), name, comma, depth + 1)
+                yield from lines_of_value(inner, (*path, key), name, comma, depth + 1)
             yield f"{pad}{brackets[1]}{tail}\n", path
         else:
             yield f"{pad}{head}{to_json(value)}{tail}\n", path
 
-    yield from walk(node, (), "", "", 0)
+    yield from lines_of_value(node, (), "", "", 0)

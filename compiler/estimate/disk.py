@@ -8,10 +8,10 @@ from dataclasses import replace
 from functools import partial
 
 from ...trainer.config.checkpoint import CheckpointConfig
-from .schedule import Schedule
+from .training_length import TrainingLength
 
 
-def max_checkpoints(how: CheckpointConfig, length: Schedule) -> int:
+def max_checkpoints(how: CheckpointConfig, length: TrainingLength) -> int:
     """Return how many newest, current, best and permanent checkpoints there are. length: the training length"""
     most, every = how.keep + 1 + 1, how.interval(length.steps_of_epoch)
     if length.steps is None or not every:
@@ -21,7 +21,7 @@ def max_checkpoints(how: CheckpointConfig, length: Schedule) -> int:
     return min(most, -(-length.steps // every))
 
 
-def fewer_checkpoints_hint(how: CheckpointConfig, length: Schedule, most: int) -> str:
+def fewer_checkpoints_hint(how: CheckpointConfig, length: TrainingLength, most: int) -> str:
     """Return a hint to keep fewer checkpoints. most: number of checkpoints that fit on disk"""
     for lasting in dict.fromkeys((how.keep_every_steps, None)):
         changed = replace(how, keep_every_steps=lasting)
@@ -33,5 +33,5 @@ def fewer_checkpoints_hint(how: CheckpointConfig, length: Schedule, most: int) -
     return "a larger disk at storage.root: the number of checkpoints is already the minimum"
 
 
-def _with_keep(how: CheckpointConfig, length: Schedule, keep: int) -> int:
+def _with_keep(how: CheckpointConfig, length: TrainingLength, keep: int) -> int:
     return max_checkpoints(replace(how, keep=keep), length)

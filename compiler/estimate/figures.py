@@ -12,13 +12,13 @@ from ...runtime.system.frozen_dataclass import dataclass
 from ..plan.launch_plan import LaunchPlan
 from ..spec.job_spec import JobSpec
 from .disk import max_checkpoints
-from .goodput import Goodput, goodput
+from .goodput import Goodput, estimate_goodput
 from .host_memory import host_memory
-from .memory import Memory, memory
-from .pace import Pace
-from .parameters import size_of
-from .schedule import SAVES, Schedule, schedule
-from .shared_memory import most_shared
+from .memory import Memory, estimate_rank_memory
+from .parameters import model_size_of_job
+from .shared_memory import max_shared_memory
+from .step_time import StepTimeEstimate
+from .training_length import SAVES, TrainingLength, training_length
 
 ANY_GPU = "any"  # price key for GPU types without their own price
 
@@ -40,7 +40,7 @@ class Figures:
     label: str
     nodes: int
     gpus: int
-    schedule: Schedule
+    schedule: TrainingLength
     parameters: int | None
     memory: Memory | None
     mem: int | None
@@ -60,20 +60,20 @@ class Figures:
     write_s: float | None
 
 
-def figures(
+def estimate_figures(
     label: str,
     spec: JobSpec,
     plan: LaunchPlan,
-    pace: Pace | None,
+    pace: StepTimeEstimate | None,
     attempts: int,
     notice_s: int = 0,
     unsaid: Set[str] = frozenset(),
 ) -> Figures:
     """Return the figures. unsaid: keys whose values do not apply to the user's own program"""
     estimate, topology = spec.estimate, plan.topology
-    size = size_of(spec, plan)
-    steps = schedule(plan.train, topology.world_size, estimate, size, unsaid)
-    needs = memory(plan.train, size, topology.world_size, plan.uses_trainer) if size else None
+    size = model_size_of_job(spec, plan)
+    steps = training_length(plan.train, topology.world_size, estimate, size, unsaid)
+    needs = estimate_rank_memory(plan.train, size, topology.world_size, plan.uses_trainer) if size else None
     resuming = host_memory(plan.train, needs, topology.procs, plan.uses_trainer) if needs else None
     step_s = pace.at(plan.train) if pace else None
     epoch_s = steps.steps_of_epoch * step_s if steps.steps_of_epoch and step_s else None
@@ -84,7 +84,7 @@ def figures(
     if estimate.mtbf and write_s is not None and estimate.restart is not None:
         every = spec.checkpoint.interval(steps.steps_of_epoch)
         interval_s = min(every, steps.steps or every) * step_s if every and step_s and knows_saves else None
-        chance = goodput(estimate.mtbf, topology.nodes, write_s, estimate.restart, interval_s)
+        chance = estimate_goodput(estimate.mtbf, topology.nodes, write_s, estimate.restart, interval_s)
     wall_s = total_s / chance.fraction if total_s and chance and chance.fraction else None
     hours = None
     is_ending = not chance or chance.fraction != 0
@@ -100,7 +100,7 @@ def figures(
         memory=needs,
         mem=plan.resources.mem_bytes,
         shm=plan.resources.shm_bytes,
-        batches=most_shared(spec, plan),
+        batches=max_shared_memory(spec, plan),
         resuming=resuming,
         checkpoints=max_checkpoints(spec.checkpoint, steps) if knows_saves else None,
         step_s=step_s,
@@ -116,13 +116,13 @@ def figures(
     )
 
 
-def on_disk(one: Figures) -> int | None:
+def bytes_of_checkpoints(one: Figures) -> int | None:
     """Return the size of a run's checkpoints in bytes."""
     one_save = one.memory.checkpoint if one.memory else None
     return None if one_save is None or one.checkpoints is None else one_save * one.checkpoints
 
 
-def readable_bytes(size: float) -> str:
+def size_text(size: float) -> str:
     """Return a size for people, such as 1.5 GiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(size) < 1024:

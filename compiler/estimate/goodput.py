@@ -28,7 +28,9 @@ class Goodput:
     best_fraction: float
 
 
-def goodput(node_mtbf_s: float, nodes: int, save_s: float, restart_s: float, interval_s: float | None) -> Goodput:
+def estimate_goodput(
+    node_mtbf_s: float, nodes: int, save_s: float, restart_s: float, interval_s: float | None
+) -> Goodput:
     """Return the goodput. save_s: seconds that training stops for a save; restart_s: from a failure to the next new
     step
     """

@@ -17,23 +17,23 @@ from .figures import Figures
 
 
 @dataclass(frozen=True)
-class Finding:
+class SizeFinding:
     """A diagnostic and its severity. by: factor by which a limit is exceeded."""
 
     diagnostic: Diagnostic
     by: float
 
 
-def worst_per_code(found: Iterable[Finding]) -> list[Diagnostic]:
+def worst_per_code(found: Iterable[SizeFinding]) -> list[Diagnostic]:
     """Return one diagnostic per code and place, with the text of the worst point and a list of all points."""
-    groups: dict[tuple[str, object, str], list[Finding]] = {}
+    groups: dict[tuple[str, object, str], list[SizeFinding]] = {}
     for finding in found:
         d = finding.diagnostic
         groups.setdefault((d.code, d.origin, d.allowed), []).append(finding)
     return [_worst(group) for group in groups.values()]
 
 
-def _worst(group: list[Finding]) -> Diagnostic:
+def _worst(group: list[SizeFinding]) -> Diagnostic:
     worst = max(group, key=lambda finding: finding.by).diagnostic
     points = tuple(dict.fromkeys(point for finding in group for point in finding.diagnostic.points))
     differs = len({finding.diagnostic.because for finding in group}) > 1
@@ -41,9 +41,9 @@ def _worst(group: list[Finding]) -> Diagnostic:
     return replace(worst, because=because, points=points)
 
 
-def warning(code: str, title: str, because: str, hint: str, key: str, by: float) -> Finding:
-    return Finding(Diagnostic(code, title, because, hint, key=key, severity=Severity.WARNING), by)
+def make_warning(code: str, title: str, because: str, hint: str, key: str, by: float) -> SizeFinding:
+    return SizeFinding(Diagnostic(code, title, because, hint, key=key, severity=Severity.WARNING), by)
 
 
-def warnings(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
+def find_exceeded_limits(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
     return findings(f"{__package__}.rules", figures, spec, plan)

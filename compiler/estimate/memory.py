@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ...runtime.system.frozen_dataclass import dataclass
-from .gathered import gathered_parameters
-from .moments import ADAM, moments
+from .gathered_parameters import gathered_parameters
+from .model_states import FP32, ModelStates
+from .optimizer_state import ADAM, optimizer_bytes_per_parameter
 from .parameters import ModelSize
-from .states import FP32, States
-from .zero import zero
+from .zero_memory import zero_model_states
 
 STATES_ERROR = 0.01
 MAY_BE_UNKNOWN = ("optimizer", "activations", "gathered")
@@ -25,7 +25,7 @@ ACTIVATION_ERROR = 0.10  # relative error, measured against what autograd keeps 
 
 
 @dataclass(frozen=True)
-class Memory(States):
+class Memory(ModelStates):
     """Bytes by part. activations: None if the model is not built in; checkpoint: None if optimizer is None."""
 
     activations: int | None
@@ -63,14 +63,16 @@ class Memory(States):
         return round(STATES_ERROR * self.states + ACTIVATION_ERROR * (self.activations or 0))
 
 
-def memory(train: Mapping[str, Any], size: ModelSize, world_size: int, uses_trainer: bool = True) -> Memory:
+def estimate_rank_memory(
+    train: Mapping[str, Any], size: ModelSize, world_size: int, uses_trainer: bool = True
+) -> Memory:
     """Return one rank's memory. train: train.json; uses_trainer: False for a user's own program (with DeepSpeed,
     its config decides)
     """
     is_zero = train["parallel"]["kind"] == "deepspeed"
-    per_parameter = moments(train["optim"]) if uses_trainer else ADAM
+    per_parameter = optimizer_bytes_per_parameter(train["optim"]) if uses_trainer else ADAM
     states = (
-        zero(train, size, world_size, uses_trainer, per_parameter)
+        zero_model_states(train, size, world_size, uses_trainer, per_parameter)
         if is_zero
         else _of_torch(train, size, world_size, per_parameter)
     )
@@ -81,7 +83,7 @@ def memory(train: Mapping[str, Any], size: ModelSize, world_size: int, uses_trai
     return Memory(**vars(states), activations=activations, checkpoint=checkpoint)
 
 
-def _of_torch(train: Mapping[str, Any], size: ModelSize, world_size: int, moments: int | None) -> States:
+def _of_torch(train: Mapping[str, Any], size: ModelSize, world_size: int, moments: int | None) -> ModelStates:
     """Return the states with DDP or FSDP. moments: bytes of optimizer state per parameter"""
     n, parallel = size.parameters, train["parallel"]
     kind = parallel["kind"]
@@ -98,6 +100,6 @@ def _of_torch(train: Mapping[str, Any], size: ModelSize, world_size: int, moment
     if kind != "ddp" and parallel["offload_params"]:
         host, weights, gradients, optimizer = weights + gradients + (optimizer or 0), 0, 0, 0
     buffers = low * n if low < FP32 and kind == "ddp" else 0  # autocast caches its copies during a pass
-    return States(
+    return ModelStates(
         weights, gradients, optimizer, buffers, None if gathered_count is None else low * gathered_count, host
     )

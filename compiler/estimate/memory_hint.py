@@ -14,8 +14,8 @@ from ...runtime.system.frozen_dataclass import dataclass
 from ..plan.derive import divisors
 from ..plan.launch_plan import LaunchPlan
 from ..spec.job_spec import JobSpec
-from .memory import Memory, memory
-from .parameters import size_of
+from .memory import Memory, estimate_rank_memory
+from .parameters import model_size_of_job
 
 MORE_NODES = "more nodes with {}, or a GPU with more memory: the model does not fit even when sharded over these GPUs"
 LARGER_GPU = "a GPU with more memory, or CPU offload: each GPU holds one part in full, however many share the model"
@@ -30,14 +30,14 @@ FSDP: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Change:
+class SuggestedChange:
     """A change. words: for the command line; train: sections of train.json that it changes."""
 
     words: tuple[str, ...]
     train: Mapping[str, Any]
 
 
-def memory_hint(spec: JobSpec, plan: LaunchPlan, most: int) -> str:
+def hint_to_fit_on_gpu(spec: JobSpec, plan: LaunchPlan, most: int) -> str:
     """Return the hint. most: a GPU's memory in bytes"""
     for changes in _tries(spec, plan, most):
         needs = _needs(spec, plan, changes)
@@ -50,7 +50,7 @@ def memory_hint(spec: JobSpec, plan: LaunchPlan, most: int) -> str:
     return LARGER_GPU
 
 
-def _tries(spec: JobSpec, plan: LaunchPlan, most: int) -> Iterator[tuple[Change, ...]]:
+def _tries(spec: JobSpec, plan: LaunchPlan, most: int) -> Iterator[tuple[SuggestedChange, ...]]:
     """Yield single changes, then combinations, starting with changes that reduce the largest part."""
     smaller, again, shared = _smaller_batches(spec, plan), _computed_again(plan), _shared(plan)
     now = _needs(spec, plan)
@@ -61,17 +61,19 @@ def _tries(spec: JobSpec, plan: LaunchPlan, most: int) -> Iterator[tuple[Change,
     yield from (tuple(last[:count]) for count in range(2, len(last) + 1))
 
 
-def _needs(spec: JobSpec, plan: LaunchPlan, changes: Sequence[Change] = (), ranks: int | None = None) -> Memory:
+def _needs(
+    spec: JobSpec, plan: LaunchPlan, changes: Sequence[SuggestedChange] = (), ranks: int | None = None
+) -> Memory:
     train = dict(plan.train)
     for change in changes:
         for section, values in change.train.items():
             train[section] = {**train[section], **values}
-    size = size_of(spec, replace(plan, train=train))
+    size = model_size_of_job(spec, replace(plan, train=train))
     assert size
-    return memory(train, size, ranks or plan.topology.world_size, plan.uses_trainer)
+    return estimate_rank_memory(train, size, ranks or plan.topology.world_size, plan.uses_trainer)
 
 
-def _smaller_batches(spec: JobSpec, plan: LaunchPlan) -> list[Change]:
+def _smaller_batches(spec: JobSpec, plan: LaunchPlan) -> list[SuggestedChange]:
     """Return a change for each divisor of the micro-batch, largest first; none for a user's own program."""
     batch, batch_spec = plan.train["batch"], spec.batch
     changes = []
@@ -79,28 +81,28 @@ def _smaller_batches(spec: JobSpec, plan: LaunchPlan) -> list[Change]:
         new = {"micro": batch["micro"] // parts, "accumulation": batch["accumulation"] * parts}
         computed = batch_spec.accumulation is None and batch_spec.global_ is not None
         words = [f"batch.{key}={value}" for key, value in new.items() if key == "micro" or not computed]
-        changes.append(Change(tuple(words), {"batch": new}))
+        changes.append(SuggestedChange(tuple(words), {"batch": new}))
     return changes
 
 
-def _computed_again(plan: LaunchPlan) -> list[Change]:
+def _computed_again(plan: LaunchPlan) -> list[SuggestedChange]:
     has_blocks = plan.uses_trainer and plan.train["model"].get("kind") == "gpt"
     if not has_blocks or plan.train["loop"]["activation_checkpointing"] == 1:
         return []
-    return [Change(("loop.activation_checkpointing=1",), {"loop": {"activation_checkpointing": 1}})]
+    return [SuggestedChange(("loop.activation_checkpointing=1",), {"loop": {"activation_checkpointing": 1}})]
 
 
-def _shared(plan: LaunchPlan) -> list[Change]:
+def _shared(plan: LaunchPlan) -> list[SuggestedChange]:
     """Return the change that shards over all ranks. JC2073 and JC2076 check loop.compile with it."""
     if plan.topology.world_size == 1 or plan.train["parallel"]["kind"] == "fsdp":
         return []
     return [_widest(plan)]
 
 
-def _widest(plan: LaunchPlan) -> Change:
+def _widest(plan: LaunchPlan) -> SuggestedChange:
     if plan.train["parallel"]["kind"] == "deepspeed":
-        return Change(("parallel.zero_stage=3",), {"parallel": {"zero_stage": 3}})
+        return SuggestedChange(("parallel.zero_stage=3",), {"parallel": {"zero_stage": 3}})
     compiles = plan.uses_trainer and plan.train["loop"]["compile"] == "model"
     words = ("parallel=fsdp", *(("loop.compile=blocks",) if compiles else ()))
     fsdp_options = {key: value for key, value in plan.train["parallel"].items() if key in FSDP}
-    return Change(words, {"parallel": {**FSDP, **fsdp_options, "kind": "fsdp", "offload_params": False}})
+    return SuggestedChange(words, {"parallel": {**FSDP, **fsdp_options, "kind": "fsdp", "offload_params": False}})

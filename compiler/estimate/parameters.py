@@ -21,7 +21,7 @@ Tree = int | tuple[tuple[int, "Tree"], ...]  # see Modules
 
 
 @dataclass(frozen=True)
-class Modules:
+class ParametersByModule:
     """A built-in model's parameter counts by module, as FSDP wraps them.
 
     block: the largest block's parameters; kind: the blocks' class; rest: parameters outside all blocks.
@@ -47,10 +47,10 @@ class ModelSize:
     largest_unit: int | None
     saved_per_sample: int | None
     tokens_per_sample: int
-    modules: Modules | None = None
+    modules: ParametersByModule | None = None
 
 
-def size_of(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
+def model_size_of_job(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
     """Return the built-in model's size, unless `estimate` sets it. None for a user's own program, or for a recipe,
     which may build a different model.
     """
@@ -58,10 +58,10 @@ def size_of(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
     if estimate.parameters is not None:
         n = round(estimate.parameters)
         return ModelSize(n, estimate.largest_unit, None, estimate.tokens_per_sample or 1)
-    return model_size(plan.train) if plan.uses_trainer and spec.recipe is None else None
+    return model_size_from_train_json(plan.train) if plan.uses_trainer and spec.recipe is None else None
 
 
-def model_size(train: Mapping[str, Any]) -> ModelSize | None:
+def model_size_from_train_json(train: Mapping[str, Any]) -> ModelSize | None:
     """Return the size of the model in a train.json; None if the model is not built in."""
     model = train["model"]
     kind = model.get("kind")  # a `_target_` has no kind
@@ -96,7 +96,7 @@ def _gpt(model: Mapping[str, Any], vocabulary: int, loop: Mapping[str, Any]) -> 
         in_blocks = (layers - again) * in_block + again * 4 * width + in_block
     matrices = tuple(((1, width), (1, tuple((1, times * width * width) for times in of))) for of in ((3, 1), (4, 4)))
     in_tree = (1, vocabulary * width), (1, context * width), (1, ((layers, matrices[0] + matrices[1]),)), (1, width)
-    modules = Modules(block, "Block", ends, in_tree)
+    modules = ParametersByModule(block, "Block", ends, in_tree)
     return ModelSize(block * layers + ends, max(block, ends), context * (in_blocks + at_ends), context, modules)
 
 
@@ -104,5 +104,5 @@ def _mlp(model: Mapping[str, Any]) -> ModelSize:
     """Return the size of trainer/models/mlp.py: a ReLU keeps its output, which is the next layer's input."""
     widths = [PIXELS, *[model["hidden"]] * model["layers"], DIGITS]
     layers = [i * o + o for i, o in pairwise(widths)]
-    modules = Modules(max(layers), "Linear", 0, ((1, tuple((1, layer) for layer in layers)),))
+    modules = ParametersByModule(max(layers), "Linear", 0, ((1, tuple((1, layer) for layer in layers)),))
     return ModelSize(sum(layers), max(layers), 4 * sum(widths), 1, modules)

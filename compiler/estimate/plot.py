@@ -23,7 +23,7 @@ COLUMNS = 3  # of the legend, per panel
 FAR = 10  # limit lines above this multiple of the highest bar would flatten the bars
 
 
-def plot(sizes: Sequence[Figures], gpu_mem: Sequence[int | None], file: Path) -> None:
+def plot_figures(sizes: Sequence[Figures], gpu_mem: Sequence[int | None], file: Path) -> None:
     """Write the plot. gpu_mem: bytes per GPU for each size. ImportError without Matplotlib, OSError for the file."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure

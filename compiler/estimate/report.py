@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import Any, get_args, get_type_hints
 
-from ..spec.value_types import show_duration
-from .figures import Figures, on_disk, readable_bytes
+from ..spec.value_types import format_duration
+from .figures import Figures, bytes_of_checkpoints, size_text
 from .memory import MAY_BE_UNKNOWN, Memory
 
 Cell = Callable[[Figures], str]
@@ -23,22 +23,22 @@ def _count(value: float | None) -> str:
 
 
 def _memory(name: str) -> Cell:
-    def show(one: Figures) -> str:
+    def format_part(one: Figures) -> str:
         value = getattr(one.memory, name) if one.memory else None
-        return "–" if value is None else readable_bytes(value)
+        return "–" if value is None else size_text(value)
 
-    return show
+    return format_part
 
 
 def _bytes(value: int | None) -> str:
-    return "–" if value is None else readable_bytes(value)
+    return "–" if value is None else size_text(value)
 
 
 def _total(unknown: tuple[str, ...]) -> Cell:
-    def show(one: Figures) -> str:
-        return readable_bytes(one.memory.total) if one.memory and one.memory.unknown == unknown else "–"
+    def format_total(one: Figures) -> str:
+        return size_text(one.memory.total) if one.memory and one.memory.unknown == unknown else "–"
 
-    return show
+    return format_total
 
 
 def _sums() -> Iterator[tuple[str, Cell]]:
@@ -51,7 +51,7 @@ def _sums() -> Iterator[tuple[str, Cell]]:
 def _time(value: float | None) -> str:
     if value is None:
         return "–"
-    return f"{value:,.3g} s" if value < 60 else show_duration(round(value))
+    return f"{value:,.3g} s" if value < 60 else format_duration(round(value))
 
 
 def _share(value: float | None) -> str:
@@ -87,13 +87,13 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, Cell], ...]], ...] = (
             ("gradients", _memory("gradients")),
             ("optimizer", _memory("optimizer")),
             ("cast, in messages", _memory("buffers")),
-            ("gathered", lambda f: readable_bytes(f.memory.gathered) if f.memory and f.memory.gathered else "–"),
+            ("gathered", lambda f: size_text(f.memory.gathered) if f.memory and f.memory.gathered else "–"),
             ("activations", _memory("activations")),
             *_sums(),
             ("  give or take", _memory("error")),
-            ("in CPU memory", lambda f: readable_bytes(f.memory.host) if f.memory and f.memory.host else "–"),
+            ("in CPU memory", lambda f: size_text(f.memory.host) if f.memory and f.memory.host else "–"),
             ("a checkpoint", _memory("checkpoint")),
-            ("  a run's checkpoints on disk", lambda f: _bytes(on_disk(f))),
+            ("  a run's checkpoints on disk", lambda f: _bytes(bytes_of_checkpoints(f))),
         ),
     ),
     (
@@ -125,7 +125,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, Cell], ...]], ...] = (
 )
 
 
-def table(sizes: Sequence[Figures]) -> str:
+def figures_table(sizes: Sequence[Figures]) -> str:
     """Return a table with one column per size, without a trailing newline."""
     lines = [["", *(figures.label for figures in sizes)]]
     for heading, rows in SECTIONS:
@@ -143,12 +143,12 @@ def table(sizes: Sequence[Figures]) -> str:
     return "\n".join(line.rstrip() for line in padded)
 
 
-def as_json(sizes: Sequence[Figures]) -> str:
+def figures_as_json(sizes: Sequence[Figures]) -> str:
     """Return a list of objects with the fields of Figures, in bytes and seconds; null means unknown."""
     return json.dumps([_tree(figures) for figures in sizes], indent=2)
 
 
-def as_csv(sizes: Sequence[Figures]) -> str:
+def figures_as_csv(sizes: Sequence[Figures]) -> str:
     """Return one line per size, with the fields of Figures as dotted columns, which are always the same."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(_columns(Figures)), lineterminator="\n", restval="", extrasaction="ignore")
@@ -186,4 +186,8 @@ def _flat(tree: dict[str, Any], prefix: str) -> dict[str, Any]:
     return flat
 
 
-FORMATS: dict[str, Callable[[Sequence[Figures]], str]] = {"table": table, "json": as_json, "csv": as_csv}
+FORMATS: dict[str, Callable[[Sequence[Figures]], str]] = {
+    "table": figures_table,
+    "json": figures_as_json,
+    "csv": figures_as_csv,
+}

@@ -16,7 +16,7 @@ from .parameters import PIXELS
 TOKEN, NUMBER = 8, 4  # bytes per int64 and float32
 
 
-def most_shared(spec: JobSpec, plan: LaunchPlan) -> int | None:
+def max_shared_memory(spec: JobSpec, plan: LaunchPlan) -> int | None:
     """Return the maximum per node: each worker holds `prefetch` micro-batches, for training and for validation."""
     if not plan.uses_trainer:
         return None

@@ -26,13 +26,13 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest
-from ..diagnostics.origin import Origin, Text
-from ..spec.type_hints import join
-from .compose_cache import COMPOSE_ERRORS, is_repeated, recompose
-from .interpolation import MachineRead, limit_interpolation, reset_budget
+from ..diagnostics.origin import Origin, TextWithOrigin
+from ..spec.type_hints import join_key
+from .compose_cache import COMPOSE_ERRORS, compose_from_cache, have_same_files_been_composed
+from .interpolation import ReadsMachineError, limit_interpolation, reset_budget
 from .overrides import Override
-from .plain_values import Base, NeedsHydra, Trees, split
-from .yaml_positions import key_above
+from .plain_values import ConfigTrees, ConfigWithoutPlainValues, NeedsHydra, split_off_plain_values
+from .yaml_positions import position_of_enclosing_key
 from .yaml_source import EmptyHydraJobSource, JobcSource, config_folders, read_files, used_files
 
 _MOST_REFUSED = 30  # most rejected overrides that are reported; each requires another compose
@@ -40,7 +40,7 @@ KnownKeys = Callable[[], Sequence[str]]
 
 
 @dataclass(frozen=True)
-class Folder:
+class ConfigFolder:
     """One folder on the search path. provider: the root's name, see JobcSource; path: absolute path."""
 
     provider: str
@@ -48,7 +48,7 @@ class Folder:
 
 
 @dataclass(frozen=True)
-class Composed:
+class ComposedConfig:
     """One composed config. tree: resolved, with text leaves; written: as in the files, with interpolations;
     choices: group -> chosen option.
     """
@@ -63,7 +63,7 @@ class Composed:
         unknown.
         """
         node = _at(self.written, key)
-        if isinstance(node, Text):
+        if isinstance(node, TextWithOrigin):
             return node.origin
         for override in reversed(self.overrides):
             if override.key in self.choices and override.operator != "++":
@@ -74,7 +74,9 @@ class Composed:
                 return override.origin
         if first := _first_text(node):
             leaf, depth = first
-            return key_above(read_files.get(f"{leaf.origin.root}:{leaf.origin.path}", ""), leaf.origin, depth)
+            return position_of_enclosing_key(
+                read_files.get(f"{leaf.origin.root}:{leaf.origin.path}", ""), leaf.origin, depth
+            )
         return next((o.origin for o in self.overrides if o.key.startswith(f"{key}.") and o.operator != "~"), None)
 
     def origin_of_choice(self, group: str) -> Origin | None:
@@ -90,7 +92,7 @@ class Composed:
             if not group.startswith("hydra/")
         }
 
-    def interpolated(self) -> set[str]:
+    def interpolated_keys(self) -> set[str]:
         """Return every key that some value refers to, such as `optim.lr` for `${optim.lr}`."""
         texts = (leaf for _, leaf in _leaves(self.written, "") if isinstance(leaf, str) and "${" in leaf)
         return {key for text in texts for key in re.findall(r"\$\{([\w.]+)\}", text)}
@@ -103,13 +105,15 @@ class Composed:
 
 @dataclass
 class _Session:
-    """State between hydra_ready() and its end. folders: the search path; has_points: many configs will be composed;
+    """State between hydra_started() and its end. folders: the search path; has_points: many configs will be composed;
     bases: configs without their plain values, their choices and their files, by the overrides that are left
     """
 
-    folders: tuple[Folder, ...] = ()
+    folders: tuple[ConfigFolder, ...] = ()
     has_points: bool = False
-    bases: dict[tuple[str, ...], tuple[Base, dict[str, str], frozenset[str]]] = field(default_factory=dict)
+    bases: dict[tuple[str, ...], tuple[ConfigWithoutPlainValues, dict[str, str], frozenset[str]]] = field(
+        default_factory=dict
+    )
 
 
 _sessions: list[_Session] = []  # the last one is current; global because Hydra instantiates _SearchPath
@@ -131,7 +135,7 @@ def _register_plugins() -> None:
 
 
 @contextmanager
-def hydra_ready(folders: Sequence[Folder], has_points: bool = False) -> Iterator[Any]:
+def hydra_started(folders: Sequence[ConfigFolder], has_points: bool = False) -> Iterator[Any]:
     """Initialize Hydra on our folders (earlier ones win) and yield its config loader. Restores the earlier state.
 
     has_points: several configs will be composed that differ in few overrides.
@@ -151,17 +155,17 @@ def hydra_ready(folders: Sequence[Folder], has_points: bool = False) -> Iterator
         GlobalHydra.instance().hydra = before
 
 
-def read_inputs(of_all: bool = False) -> dict[str, str]:
+def config_files_read(of_all: bool = False) -> dict[str, str]:
     """Return `root:path` -> text of the config files that the last composed config uses, except jobc's own and plugins'
     files.
 
-    of_all: those of all configs since hydra_ready()
+    of_all: those of all configs since hydra_started()
     """
     files = read_files if of_all else {path: text for path, text in read_files.items() if path in used_files}
     return {path: text for path, text in files.items() if not path.startswith(("jobc:", "plugin:"))}
 
 
-def groups_with_default() -> set[str]:
+def groups_in_defaults_list() -> set[str]:
     """Return the groups in the defaults list of jobc's config.yaml."""
     return set(re.findall(r"(?m)^  - (\w+): ", read_files.get("jobc:conf/config.yaml", "")))
 
@@ -169,37 +173,37 @@ def groups_with_default() -> set[str]:
 class OverridesRefused(CompileError):
     """Raised when some overrides cannot be composed. rest: config from the remaining ones, for more diagnostics."""
 
-    def __init__(self, diagnostics: Iterable[Diagnostic], rest: Composed) -> None:
+    def __init__(self, diagnostics: Iterable[Diagnostic], rest: ComposedConfig) -> None:
         super().__init__(diagnostics)
         self.rest = rest
 
 
-def compose(loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys) -> Composed:
+def compose_job(loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys) -> ComposedConfig:
     """Compose one job. Raises CompileError, or OverridesRefused if the remaining overrides can be composed.
 
     known: returns the spec's dotted keys, for did-you-mean hints.
     """
     used_files.clear()
-    again = is_repeated(_folders(), config_name, overrides) or _sessions[-1].has_points
+    again = have_same_files_been_composed(_folders(), config_name, overrides) or _sessions[-1].has_points
     if again and (composed := _from_base(loader, config_name, overrides, known)):
         return composed
-    config, _ = compose_config(loader, config_name, overrides, known, again)
+    config, _ = compose_hydra_config(loader, config_name, overrides, known, again)
     return _read(config, tuple(overrides))
 
 
-def _from_base(loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys) -> Composed | None:
+def _from_base(loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys) -> ComposedConfig | None:
     """Return the config, derived from one that differs only in plain values; None if Hydra must compose or
     reject it.
     """
-    bases, (others, plain) = _sessions[-1].bases, split(_folders(), overrides)
+    bases, (others, plain) = _sessions[-1].bases, split_off_plain_values(_folders(), overrides)
     key = (config_name, *(o.canonical for o in others))
     try:
         if key not in bases:
-            config, accepted = compose_config(loader, config_name, others, known, again=True)
+            config, accepted = compose_hydra_config(loader, config_name, others, known, again=True)
             if accepted != others:
                 return None
             composed = _read(config, tuple(others))
-            base = Base(config, Trees(composed.written, composed.tree))
+            base = ConfigWithoutPlainValues(config, ConfigTrees(composed.written, composed.tree))
             bases[key] = base, composed.choices, frozenset(used_files)
         base, choices, files = bases[key]
         used_files.update(files)
@@ -207,40 +211,43 @@ def _from_base(loader: Any, config_name: str, overrides: Sequence[Override], kno
         written, tree = base.with_values(plain)
     except (CompileError, NeedsHydra):
         return None
-    return Composed(tree, written, choices, tuple(overrides))
+    return ComposedConfig(tree, written, choices, tuple(overrides))
 
 
-def compose_config(
+def compose_hydra_config(
     loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys, again: bool = False
 ) -> tuple[DictConfig, list[Override]]:
     """Return Hydra's composed config, with unresolved interpolations and its section `hydra`, and the overrides as
-    Hydra accepted them (see fix_group_prefix). Raises as compose() does.
+    Hydra accepted them (see respell_group_prefix). Raises as compose_job() does.
 
     again: use the cached merge of the files, whose section `hydra` does not list the other overrides.
     """
     config, refused = None, []
-    accepted = [o for o in overrides if not o.is_of_hydra]
+    accepted = [o for o in overrides if not o.concerns_hydra_itself]
     if len(accepted) < len(overrides):
-        from .hydra_errors import hydra_setting
+        from .hydra_errors import hydra_key_diagnostic
 
-        refused = [hydra_setting(o) for o in overrides if o not in accepted]
+        refused = [hydra_key_diagnostic(o) for o in overrides if o not in accepted]
     fixed_groups: set[str] = set()
     while config is None:
         reset_budget()
         try:
             if again or refused:
-                config = recompose(_folders(), config_name, accepted)
+                config = compose_from_cache(_folders(), config_name, accepted)
             else:
                 config = hydra_compose(config_name, [o.canonical for o in accepted], return_hydra_config=True)
         except COMPOSE_ERRORS as error:
-            from .hydra_errors import explain, fix_group_prefix  # imported here, because most compiles have no error
+            from .hydra_errors import (  # imported here, because most compiles have no error
+                diagnose_hydra_error,
+                respell_group_prefix,
+            )
 
-            if (changed := fix_group_prefix(error, accepted, loader)) and changed[0] not in fixed_groups:
+            if (changed := respell_group_prefix(error, accepted, loader)) and changed[0] not in fixed_groups:
                 fixed_groups.add(changed[0])
                 accepted = changed[1]
                 continue
             keys = partial(_keys, known, config_name, accepted, loader)
-            diagnostic, culprit = explain(error, accepted, loader, config_name, keys)
+            diagnostic, culprit = diagnose_hydra_error(error, accepted, loader, config_name, keys)
             if not _follows(diagnostic, refused):
                 refused.append(diagnostic)
             if culprit is None or len(refused) >= _MOST_REFUSED:
@@ -265,7 +272,7 @@ def _keys(spec_keys: KnownKeys, config_name: str, overrides: Sequence[Override],
     """Return the spec's keys, and the keys in the files that the command line selects, such as a backend's options."""
     choices = [o for o in overrides if loader.get_group_options(o.key)]
     try:
-        tree: Any = OmegaConf.to_container(recompose(_folders(), config_name, choices))
+        tree: Any = OmegaConf.to_container(compose_from_cache(_folders(), config_name, choices))
     except COMPOSE_ERRORS:
         return [*spec_keys()]
     del tree["hydra"]
@@ -276,7 +283,7 @@ def _folders() -> tuple[str, ...]:
     return tuple(folder.path for folder in _sessions[-1].folders)
 
 
-def _read(config: DictConfig, overrides: tuple[Override, ...]) -> Composed:
+def _read(config: DictConfig, overrides: tuple[Override, ...]) -> ComposedConfig:
     chosen = {group: str(option) for group, option in config.hydra.runtime.choices.items() if option is not None}
     with open_dict(config):
         del config["hydra"]
@@ -284,8 +291,8 @@ def _read(config: DictConfig, overrides: tuple[Override, ...]) -> Composed:
     try:
         tree: Any = OmegaConf.to_container(config, resolve=True)
     except (OmegaConfBaseException, RecursionError):
-        raise CompileError(_unresolved(config, Composed({}, written, chosen, overrides))) from None
-    return Composed(tree, written, chosen, overrides)
+        raise CompileError(_unresolved(config, ComposedConfig({}, written, chosen, overrides))) from None
+    return ComposedConfig(tree, written, chosen, overrides)
 
 
 def _machine_read(title: str, origin: Origin | None, key: str) -> Diagnostic:
@@ -294,7 +301,7 @@ def _machine_read(title: str, origin: Origin | None, key: str) -> Diagnostic:
     return Diagnostic("JC1107", title, because, hint, origin, key)
 
 
-def _unresolved(config: DictConfig, composed: Composed) -> list[Diagnostic]:
+def _unresolved(config: DictConfig, composed: ComposedConfig) -> list[Diagnostic]:
     direct: list[Diagnostic] = []
     indirect: list[Diagnostic] = []
     keys = [key for key, _ in _leaves(composed.written, "")]
@@ -304,7 +311,7 @@ def _unresolved(config: DictConfig, composed: Composed) -> list[Diagnostic]:
         origin = composed.origin_of(key)
         try:
             OmegaConf.select(config, key, throw_on_missing=True)
-        except MachineRead as error:
+        except ReadsMachineError as error:
             title, reader, *_ = str(error).split("\n")
             diagnostics = direct if re.sub(r"\[(\d+)\]", r".\1", reader) == key else indirect
             diagnostics.append(_machine_read(title, origin, key))
@@ -355,9 +362,9 @@ def _at(tree: Any, key: str) -> Any:
     return None
 
 
-def _first_text(tree: Any, depth: int = 0) -> tuple[Text, int] | None:
+def _first_text(tree: Any, depth: int = 0) -> tuple[TextWithOrigin, int] | None:
     """Return the first leaf with a position, and how many mappings and lists of mappings enclose it."""
-    if isinstance(tree, Text):
+    if isinstance(tree, TextWithOrigin):
         return tree, depth
     inner = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
     counted = isinstance(tree, dict) or any(isinstance(item, dict) for item in inner)
@@ -367,7 +374,7 @@ def _first_text(tree: Any, depth: int = 0) -> tuple[Text, int] | None:
 def _leaves(tree: Any, key: str) -> Iterator[tuple[str, Any]]:
     if isinstance(tree, dict):
         for name, inner in tree.items():
-            yield from _leaves(inner, join(key, str(name)))
+            yield from _leaves(inner, join_key(key, str(name)))
     elif isinstance(tree, list):
         for i, inner in enumerate(tree):
             yield from _leaves(inner, f"{key}.{i}")

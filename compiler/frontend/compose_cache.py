@@ -23,7 +23,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from ...runtime.system.frozen_dataclass import dataclass
-from .observed_files import Answers, record, recorded, unchanged
+from .observed_files import Answers, add_to_recordings, are_answers_unchanged, record_answers
 from .overrides import Override
 from .yaml_source import read_files, used_files
 
@@ -44,21 +44,21 @@ _kept: dict[tuple[object, ...], _Merged] = {}
 _once: set[tuple[object, ...]] = set()  # composed once and not cached, because most commands compile only once
 
 
-def is_repeated(folders: tuple[str, ...], config_name: str, overrides: Sequence[Override]) -> bool:
+def have_same_files_been_composed(folders: tuple[str, ...], config_name: str, overrides: Sequence[Override]) -> bool:
     """Return whether earlier overrides chose the same files, and remember this choice for the next call."""
-    choice = _choice(folders, config_name, choosing_files(folders, overrides))
+    choice = _choice(folders, config_name, overrides_that_choose_files(folders, overrides))
     is_known = choice in _once
     _once.add(choice)
     return is_known
 
 
-def recompose(folders: tuple[str, ...], config_name: str, overrides: Sequence[Override]) -> DictConfig:
+def compose_from_cache(folders: tuple[str, ...], config_name: str, overrides: Sequence[Override]) -> DictConfig:
     """Return the config, including its section `hydra`, built from the cached merge of the files that overrides choose.
 
     folders: absolute search path with which Hydra was initialized. Raises the same errors as Hydra for these overrides,
     and CompileError for unreadable files.
     """
-    chosen = choosing_files(folders, overrides)
+    chosen = overrides_that_choose_files(folders, overrides)
     if any(
         o.canonical.partition("=")[2].startswith("{") for o in chosen
     ):  # the override replaces a whole group with a mapping
@@ -66,13 +66,13 @@ def recompose(folders: tuple[str, ...], config_name: str, overrides: Sequence[Ov
     values = OverridesParser.create().parse_overrides([o.canonical for o in overrides if o not in chosen])
     choice = _choice(folders, config_name, chosen)
     merged = _kept.pop(choice, None)
-    if merged is None or not unchanged(merged.answers):
+    if merged is None or not are_answers_unchanged(merged.answers):
         used_files.clear()
-        with recorded() as answers:
+        with record_answers() as answers:
             tree = compose(config_name, [o.canonical for o in chosen], return_hydra_config=True)
         files = {path: text for path, text in read_files.items() if path in used_files}
         merged = _Merged(pickle.dumps(tree), files, answers)
-    record(merged.answers)
+    add_to_recordings(merged.answers)
     read_files.update(merged.files)
     used_files.update(merged.files)
     _kept[choice] = merged
@@ -83,7 +83,7 @@ def recompose(folders: tuple[str, ...], config_name: str, overrides: Sequence[Ov
     return config
 
 
-def choosing_files(folders: tuple[str, ...], overrides: Sequence[Override]) -> list[Override]:
+def overrides_that_choose_files(folders: tuple[str, ...], overrides: Sequence[Override]) -> list[Override]:
     return [o for o in overrides if o.package or any(os.path.isdir(f"{folder}/{o.key}") for folder in folders)]
 
 

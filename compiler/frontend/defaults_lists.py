@@ -15,7 +15,7 @@ _LINE = "- override /model: mlp"
 MOST_ENTRIES = 500  # counts each option in a group; Hydra takes 0.5 ms for each, and again per override
 
 
-def faults(entries: Any, node: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]]:
+def find_defaults_list_errors(entries: Any, node: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]]:
     if not isinstance(entries, list):
         yield node, "this is not a list", "defaults: [{override /model: mlp}]"
         return

@@ -24,11 +24,11 @@ from typing import Any
 from ..diagnostics.diagnostic import Diagnostic, nearest
 from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..spec.job_spec import JobSpec
-from ..spec.type_hints import spec_keys, type_at
-from ..spec.value_types import Refused, expand_hostlist, fold_hostlist, machine_of
+from ..spec.type_hints import spec_keys, type_of_key
+from ..spec.value_types import InvalidValue, expand_hostlist, fold_hostlist, host_without_user
 from ..untrusted_files import MIB, Unreadable
 from .observed_files import read_text
-from .project_files import OutsideProject, require_inside, working_folder
+from .project_files import OutsideProject, project_folders, require_inside
 
 Folders = Mapping[str, Path]  # an origin's root -> its folder
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@%-]*", re.ASCII)
@@ -40,7 +40,7 @@ MOST_BYTES = 4 * MIB  # 100,000 names of 40 characters
 
 
 @dataclass(frozen=True)
-class Host:
+class HostFileEntry:
     """One host in a file. slots: number of processes, or None if the file does not set it."""
 
     name: str
@@ -57,7 +57,7 @@ class HostFiles:
     """
 
     typed: dict[str, str] = field(default_factory=dict)
-    hosts: dict[str, list[Host]] = field(default_factory=dict)
+    hosts: dict[str, list[HostFileEntry]] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict)
     diagnostics: list[Diagnostic] = field(default_factory=list)
 
@@ -106,17 +106,17 @@ def too_few_slots(files: HostFiles, nodes: int, procs: int) -> Iterator[Diagnost
 
 @cache
 def _host_keys() -> list[str]:
-    listed = {key: type_at(JobSpec, key) for key in spec_keys(JobSpec)}
-    return [key for key, hint in listed.items() if hint == type_at(JobSpec, "hosts")]
+    listed = {key: type_of_key(JobSpec, key) for key in spec_keys(JobSpec)}
+    return [key for key, hint in listed.items() if hint == type_of_key(JobSpec, "hosts")]
 
 
 def _allowed(folders: Folders) -> tuple[Path, ...]:
-    return (*folders.values(), *working_folder())
+    return (*folders.values(), *project_folders())
 
 
 def _read(
     typed: str, by: Origin | None, allowed: Sequence[Path] | None, folders: Folders, files: HostFiles, key: str
-) -> list[Host]:
+) -> list[HostFileEntry]:
     """Return the hosts in one file; adds errors to files.diagnostics.
 
     by: position of `@FILE`; allowed: folders, one of which must contain the file, None for any file.
@@ -169,7 +169,7 @@ def _place(typed: str, by: Origin | None, folders: Folders) -> tuple[Path, Origi
     return folders[by.root] / relative, Origin(by.root, relative)
 
 
-def _lines(text: str, file_origin: Origin, key: str, refused: list[Diagnostic]) -> Iterator[Host]:
+def _lines(text: str, file_origin: Origin, key: str, refused: list[Diagnostic]) -> Iterator[HostFileEntry]:
     """Yield the hosts in the file. Messages do not quote the file's lines, because a user may name the wrong file.
 
     refused: receives JC1131 for each invalid line, or one for the whole file if too many lines, or all, are invalid.
@@ -182,8 +182,8 @@ def _lines(text: str, file_origin: Origin, key: str, refused: list[Diagnostic]) 
         try:
             for name, slots in _entry(entry) if entry else ():
                 host_count += 1
-                yield Host(name, slots, position)
-        except Refused as error:
+                yield HostFileEntry(name, slots, position)
+        except InvalidValue as error:
             because, hint = error.because, f"{error.values[0]}, for example"
             faults.append(Diagnostic("JC1131", f"cannot read line {number}", because, hint, position, key))
             if len(faults) > _MOST_FAULTS:
@@ -206,25 +206,25 @@ def _entry(entry: str) -> list[tuple[str, int | None]]:
     counts = [match for word in words if (match := _SLOTS.fullmatch(word))]
     names = [word for word in words if not _SLOTS.fullmatch(word)]
     if any("=" in word for word in names):
-        raise Refused("the line has a setting, but only slots=N is supported", "node1 slots=8")
+        raise InvalidValue("the line has a setting, but only slots=N is supported", "node1 slots=8")
     if len(names) > 1 and not any(word.endswith(",") or word.startswith(",") for word in names):
-        raise Refused("a line must contain one host, or several separated by commas", "node1,node2")
+        raise InvalidValue("a line must contain one host, or several separated by commas", "node1,node2")
     if re.fullmatch(r"[^:]+:[0-9]+", names[0] if names else ""):
-        raise Refused("HOST:N is MPICH's syntax for the number of processes", "node1 slots=8")
+        raise InvalidValue("HOST:N is MPICH's syntax for the number of processes", "node1 slots=8")
     slots = min((int(count[1]) for count in counts), default=None)
     if foreign := _FOREIGN.search(" ".join(names)):
-        raise Refused(f"character {foreign[0]!r} cannot be part of a host name", "node1", "node[1-4]")
+        raise InvalidValue(f"character {foreign[0]!r} cannot be part of a host name", "node1", "node[1-4]")
     try:
         return [(name, slots) for name in expand_hostlist(" ".join(names))]
-    except Refused:
-        raise Refused("the line is not a host name, a list or a range", "node[1-4]") from None
+    except InvalidValue:
+        raise InvalidValue("the line is not a host name, a list or a range", "node[1-4]") from None
 
 
-def _refuse_twice(hosts: list[Host], key: str, refused: list[Diagnostic]) -> None:
+def _refuse_twice(hosts: list[HostFileEntry], key: str, refused: list[Diagnostic]) -> None:
     """Add JC1132 for each host that is listed twice."""
-    first: dict[str, Host] = {}
+    first: dict[str, HostFileEntry] = {}
     for host in hosts:
-        before = first.setdefault(machine_of(host.name), host)
+        before = first.setdefault(host_without_user(host.name), host)
         if before is not host:
             because = f"the host is already on line {before.origin.line}, so two nodes would share a host"
             hint = "remove one of the two lines"

@@ -11,14 +11,14 @@ from hydra.core.object_type import ObjectType
 from hydra.errors import MissingConfigException
 
 from ...runtime.system.frozen_dataclass import dataclass
-from ..diagnostics.diagnostic import Diagnostic, alternatives, nearest
+from ..diagnostics.diagnostic import Diagnostic, join_with_or, nearest
 from ..diagnostics.origin import Origin
 from ..spec import aliases
-from ..spec.examples import assignment, example
+from ..spec.examples import example_value, override_for_shell
 from ..spec.job_spec import OPEN_KEYS, JobSpec
-from ..spec.type_hints import choices, is_list, is_mapping, options_of, type_at, value_type
-from ..spec.value_types import Refused
-from .interpolation import MachineRead
+from ..spec.type_hints import accepted_words, is_list, is_mapping, type_of_key, union_members, value_type_of_hint
+from ..spec.value_types import InvalidValue
+from .interpolation import ReadsMachineError
 from .overrides import Override
 from .yaml_source import USER_ROOTS, read_files
 
@@ -31,14 +31,16 @@ _BELOW_LIST = re.compile(
 )
 
 
-def hydra_setting(override: Override) -> Diagnostic:
+def hydra_key_diagnostic(override: Override) -> Diagnostic:
     because = "jobc only composes with Hydra and does not start a Hydra job, so this setting has no effect"
     hint = "--out DIR sets where artifacts go, --config-dir DIR where config files are"
     title = f"{override.key} is a setting of Hydra itself"
-    return Diagnostic("JC1102", title, because, hint, override.origin.of_key(override.key), override.key)
+    return Diagnostic("JC1102", title, because, hint, override.origin.position_of_key(override.key), override.key)
 
 
-def fix_group_prefix(error: Exception, overrides: Sequence[Override], loader: Any) -> tuple[str, list[Override]] | None:
+def respell_group_prefix(
+    error: Exception, overrides: Sequence[Override], loader: Any
+) -> tuple[str, list[Override]] | None:
     """If Hydra rejects a group's spelling, return the group, and the overrides with the other spelling; otherwise None.
 
     Hydra requires `+group=option` for a group without a default and `group=option` for a group with a default. Users do
@@ -59,7 +61,7 @@ def fix_group_prefix(error: Exception, overrides: Sequence[Override], loader: An
     ]
 
 
-def explain(
+def diagnose_hydra_error(
     error: Exception, overrides: Sequence[Override], loader: Any, config_name: str, known: Callable[[], list[str]]
 ) -> tuple[Diagnostic, Override | None]:
     """Return the diagnostic for Hydra's exception, and the override to blame (None if a file is to blame).
@@ -111,9 +113,9 @@ def explain(
         return Diagnostic("JC1105", title, "++ only works for keys", hint, origin, key), culprit
     if culprit and "Cannot merge DictConfig with ListConfig" in message:
         title, because = f"cannot compose: {key} is a list", "a mapping was given"
-        key_type = type_at(JobSpec, key)
-        as_list = example(options_of(key_type), "TEXT") if key_type else "[TEXT], with one text per item"
-        hint = assignment(key, as_list)
+        key_type = type_of_key(JobSpec, key)
+        as_list = example_value(union_members(key_type), "TEXT") if key_type else "[TEXT], with one text per item"
+        hint = override_for_shell(key, as_list)
         if culprit.canonical.partition("=")[2].startswith("["):
             title, because = f"cannot compose: {key} is a mapping", "a list was given"
             hint = f"{key}.NAME=VALUE for each entry"
@@ -128,7 +130,7 @@ def _machine_read(
 ) -> tuple[Diagnostic, Override | None] | None:
     """Return JC1107 for a defaults list or group choice whose interpolation would read the compiling machine."""
     cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, MachineRead):
+    while cause is not None and not isinstance(cause, ReadsMachineError):
         cause = cause.__cause__ or cause.__context__
     if cause is None:
         return None
@@ -143,19 +145,19 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[
     """Return JC1102. message: Hydra's message, which names the key below a mapping, or the group's package."""
     below = re.search(r"full_key: (\S+)", message)
     key = below[1] if below and not culprit.key.startswith(f"{below[1]}.") else culprit.key
-    position = culprit.origin.of_key(key)
+    position = culprit.origin.position_of_key(key)
     value = culprit.shown.partition("=")[2]
     because = f"no config file defines {key}"
     if group := re.search(r"Did you mean to override ([^\s?]+)\?", message):
         close, because = [group[1]], f"the group's package is not {culprit.package}"
     elif key == "cluster":
         close, because = [], "no config folder contains a cluster profile, cluster/NAME.yaml"
-    elif lacks := aliases.not_supported(value):
+    elif lacks := aliases.hint_for_unsupported_feature(value):
         hint = f"remove {culprit.shown}; {lacks}"
         return Diagnostic("JC1102", f"unknown key or group {key}", because, hint, position, culprit.key)
-    elif advice := aliases.in_words(key):
+    elif advice := aliases.hint_for_foreign_option(key):
         return Diagnostic("JC1102", f"unknown key or group {key}", because, advice, position, culprit.key)
-    elif meant := aliases.key_of(key) or _below_mapping(key, known_keys):
+    elif meant := aliases.key_from_alias(key) or _below_mapping(key, known_keys):
         close = [meant]
     else:
         candidates = [k for k in [*known_keys, *loader.list_groups("")] if not f"{key}.".startswith(f"{k}.")]
@@ -187,7 +189,7 @@ def _below_mapping(key: str, known_keys: Sequence[str]) -> str:
     parts = key.split(".")
     for count in range(1, len(parts)):
         above = ".".join(parts[:count])
-        mappings = [k for k in OPEN_KEYS if is_mapping(type_at(JobSpec, k)) and k.count(".") == count - 1]
+        mappings = [k for k in OPEN_KEYS if is_mapping(type_of_key(JobSpec, k)) and k.count(".") == count - 1]
         if above not in known_keys and (close := nearest(above, mappings)):
             return ".".join([close[0], *parts[count:]])
     return ""
@@ -207,23 +209,27 @@ def _fits(key: str, typed: str, value: str, loader: Any) -> bool:
     """Return whether a similarly spelled key accepts the typed value. value: "" if none was typed"""
     if key.startswith("backend."):
         return True  # the plugin defines its type
-    key_type = type_at(JobSpec, key)
+    key_type = type_of_key(JobSpec, key)
     if value[:1] == "[":
-        return key_type is not None and not is_mapping(key_type) and (is_list(key_type) or bool(value_type(key_type)))
+        return (
+            key_type is not None
+            and not is_mapping(key_type)
+            and (is_list(key_type) or bool(value_type_of_hint(key_type)))
+        )
     if not value or value[:1] in ("{", "@", "$", "'", '"') or "," in value:
         return True
     if options := loader.get_group_options(key):
         return bool(value in options or aliases.option_from_alias(key, value) or nearest(value, options))
     if value == "null" or key_type is None or is_list(key_type) or is_mapping(key_type):
         return key_type is not None
-    if words := choices(key_type):
+    if words := accepted_words(key_type):
         return bool(value.lower() in words or aliases.value_from_alias(key, value) or nearest(value, words))
-    scalar = value_type(key_type)
+    scalar = value_type_of_hint(key_type)
     if scalar is None or value.lower() in ("true", "false"):
         return False  # a section or a boolean, to which the typed value does not apply
     try:
         scalar.read(value)
-    except Refused:
+    except InvalidValue:
         is_typo = _likeness(key, typed) >= TYPO
         return is_typo or (scalar.units and value[:1].isdigit())  # the hint shows a valid value or unit
     return True
@@ -242,22 +248,22 @@ def _with_value(key: str, named: Sequence[str], value: str, loader: Any) -> str:
 
     named: what was typed below the key, such as an item's name.
     """
-    key_type = type_at(JobSpec, key)
+    key_type = type_of_key(JobSpec, key)
     if is_mapping(key_type) and value == "null":
         return f"{key}={{}}"
     if not value or key_type is None or value[:1] in ("{", "[", "@", "$") or value in loader.get_group_options(key):
         return f"{key}={value}" if value else key
     if is_list(key_type):
-        return assignment(key, example(options_of(key_type), " ".join([*named, value])))
+        return override_for_shell(key, example_value(union_members(key_type), " ".join([*named, value])))
     if is_mapping(key_type):
         name = value.partition(":")[2] if key == "secrets" and value.startswith("env:") else "NAME"
         key, key_type = f"{key}.{name}", get_args(key_type)[1]
     if meant := aliases.option_from_alias(key, value) or aliases.value_from_alias(key, value):
         return f"{key}={meant}"
-    is_judged = (value_type(key_type) or choices(key_type)) and re.fullmatch(
+    is_judged = (value_type_of_hint(key_type) or accepted_words(key_type)) and re.fullmatch(
         r"[\w.:/%+…-]+", value
     )  # neither a sweep nor quoted text
-    return f"{key}={example(options_of(key_type), value) if is_judged else value}"
+    return f"{key}={example_value(union_members(key_type), value) if is_judged else value}"
 
 
 def _null_group(
@@ -272,7 +278,7 @@ def _null_group(
         of_list = below.key.partition(f".{word[1] or word[2]}")[0]
         title, hint = f"unknown key or group {below.key}", f"{of_list}=[…] sets the whole list; [] empties it"
         because = f"{of_list} is a list, whose items have no names"
-        return Diagnostic("JC1102", title, because, hint, below.origin.of_key(below.key), below.key), below
+        return Diagnostic("JC1102", title, because, hint, below.origin.position_of_key(below.key), below.key), below
     culprit = next((o for o in overrides if o.canonical.endswith("=null") and loader.get_group_options(o.key)), None)
     if culprit is None:
         raise error
@@ -394,14 +400,14 @@ def _missing_config(
     plus = "+" if culprit and culprit.shown.startswith("+") else ""
     if culprit is None:
         hint = _item(group, option, loader) or f"remove {group}"
-    elif lacks := aliases.not_supported(option):
+    elif lacks := aliases.hint_for_unsupported_feature(option):
         hint = f"remove {culprit.shown}; {lacks}"
     elif "," in option:
         hint = f"for a sweep: jobc -m {group}={option}"
     elif close:
         hint = f"{plus}{group}={close[0]}"
     else:
-        hint = alternatives([f"{plus}{group}={name}" for name in sorted(options)[:3]] or [f"remove {group}"])
+        hint = join_with_or([f"{plus}{group}={name}" for name in sorted(options)[:3]] or [f"remove {group}"])
     position = culprit.origin if culprit else next((c.origin for c in _in_defaults(group) if c.option == option), None)
     because = f"group {group} has: {', '.join(sorted(options)) or 'no options'}"
     if position is None and parent:

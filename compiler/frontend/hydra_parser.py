@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 
-def parse(word: str, sweep: bool) -> Any:
+def parse_override_with_hydra(word: str, sweep: bool) -> Any:
     """Return Hydra's Override for the word, with every primitive as text, or None if Hydra cannot parse it."""
     from hydra.errors import HydraException, OverrideParseException
 
@@ -57,7 +57,7 @@ def _parser(sweep: bool) -> Callable[[str], Any]:
 
     functions = create_functions()
 
-    def parse(word: str) -> Any:
+    def parse_word(word: str) -> Any:
         listener = HydraErrorListener()
         lexer = OverrideLexer(InputStream(word))
         lexer.removeErrorListeners()
@@ -69,4 +69,4 @@ def _parser(sweep: bool) -> Callable[[str], Any]:
         override.input_line = word
         return override
 
-    return parse
+    return parse_word

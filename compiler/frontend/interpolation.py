@@ -22,7 +22,7 @@ from omegaconf.errors import InterpolationResolutionError
 from omegaconf.grammar_parser import parse
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
-from ..diagnostics.origin import Origin, Text
+from ..diagnostics.origin import Origin, TextWithOrigin
 from ..untrusted_files import MIB
 
 MOST_INTERPOLATIONS = 2_000  # 0.05 to 0.3 ms each
@@ -35,13 +35,13 @@ _PURE = ("oc.deprecated", "oc.dict.keys", "oc.dict.values", "oc.select")
 _READING = ("oc.env", "now", "hydra", "python_version")
 
 
-class MachineRead(InterpolationResolutionError):
+class ReadsMachineError(InterpolationResolutionError):
     """Raised for an interpolation that would read this machine. The message has two lines: what would be read, and the
     key.
     """
 
 
-class TooMuch(BaseException):
+class ExpansionLimitExceeded(BaseException):
     """Raised if a config expands too far. Not an Exception, because OmegaConf and Hydra rewrite or swallow those."""
 
     def __init__(self, because: str, origin: Origin | None = None, key: str = "") -> None:
@@ -66,31 +66,33 @@ class _Budget:
         origin = _any_origin(config)
         self.loads -= 1
         if self.loads < 0:
-            raise TooMuch(
+            raise ExpansionLimitExceeded(
                 f"the config's defaults lists load more than {MOST_LOADS:,} files, counting repeated ones", origin
             )
         if path not in self.values_of:
             self.values_of[path] = sum(1 for _ in _sizes(config))
         self.values -= self.values_of[path]
         if self.values < 0:
-            raise TooMuch(
+            raise ExpansionLimitExceeded(
                 f"the config's files contain more than {MOST_VALUES:,} values, counting repeated ones", origin
             )
 
     def spend_text(self, count: int, origin: Origin | None) -> None:
         self.text -= count
         if self.text < 0:
-            raise TooMuch(f"the config's files have more than {MOST_TEXT // MIB} MiB of text", origin)
+            raise ExpansionLimitExceeded(f"the config's files have more than {MOST_TEXT // MIB} MiB of text", origin)
 
     def spend_interpolations(self, count: int, origin: Origin | None, key: str = "") -> None:
         self.interpolations -= count
         if self.interpolations < 0:
-            raise TooMuch(f"the config needs more than {MOST_INTERPOLATIONS:,} interpolations", origin, key)
+            raise ExpansionLimitExceeded(
+                f"the config needs more than {MOST_INTERPOLATIONS:,} interpolations", origin, key
+            )
 
     def spend_characters(self, count: int, origin: Origin | None, key: str = "") -> None:
         self.characters -= count
         if self.characters < 0:
-            raise TooMuch(
+            raise ExpansionLimitExceeded(
                 f"the config's interpolations expand to more than {MOST_CHARACTERS:,} characters", origin, key
             )
 
@@ -114,13 +116,13 @@ def limit_interpolation() -> Iterator[None]:
 
     def bounded_decode(root: Any, parent: Any, node: Any, args: tuple[Any, ...], texts: tuple[str, ...]) -> Any:
         if any(len(arg) > MOST_DECODED for arg in args if isinstance(arg, str)):
-            raise TooMuch(f"oc.decode is given more than {MOST_DECODED:,} characters", _origin(node))
+            raise ExpansionLimitExceeded(f"oc.decode is given more than {MOST_DECODED:,} characters", _origin(node))
         return decode(root, parent, node, args, texts)
 
     def bounded_resolve(self: Any, parse_tree: Any, node: Any, memo: Any = None, key: Any = None) -> Any:
         origin, full_key = _origin(node), str(key or "")
         text = node._value() if isinstance(node, Node) else ""
-        _budget.spend_interpolations(cost(text) if isinstance(text, str) else 1, origin, full_key)
+        _budget.spend_interpolations(count_interpolations(text) if isinstance(text, str) else 1, origin, full_key)
         value = resolve(self, parse_tree, node, memo, key)
         for size in _sizes(value):
             _budget.spend_characters(size, origin, full_key)
@@ -143,7 +145,7 @@ def limit_interpolation() -> Iterator[None]:
     _budget.reset()
     try:
         yield
-    except TooMuch as error:
+    except ExpansionLimitExceeded as error:
         raise CompileError([error.diagnostic]) from None
     finally:
         BaseContainer._resolvers = resolvers
@@ -151,13 +153,13 @@ def limit_interpolation() -> Iterator[None]:
         setattr(CachingConfigRepository, "load_config", load)  # noqa: B010
 
 
-def check_syntax(text: str, origin: Origin | None = None) -> None:
+def check_interpolation_syntax(text: str, origin: Origin | None = None) -> None:
     """Raise GrammarParseError for text whose interpolations cannot be parsed."""
-    _budget.spend_interpolations(cost(text), origin)
+    _budget.spend_interpolations(count_interpolations(text), origin)
     parse(text)
 
 
-def cost(text: str) -> int:
+def count_interpolations(text: str) -> int:
     """Return the number of interpolations in a text, at least 1. Long ones count more, because parsing is slow."""
     start = text.find("${")
     inside = len(text[start : text.rfind("}") + 1]) if start >= 0 else 0
@@ -170,21 +172,21 @@ def _reference(_root: Any, _parent: Any, _node: Any, args: tuple[Any, ...], _tex
 
 
 def _refusal(name: str) -> Any:
-    def refuse(_root: Any, _parent: Any, node: Any, *_: Any) -> NoReturn:
-        raise MachineRead(f"${{{name}…}} reads the compiling machine\n{node._get_full_key(None)}")
+    def raise_reads_machine(_root: Any, _parent: Any, node: Any, *_: Any) -> NoReturn:
+        raise ReadsMachineError(f"${{{name}…}} reads the compiling machine\n{node._get_full_key(None)}")
 
-    return refuse
+    return raise_reads_machine
 
 
 def _origin(node: Any) -> Origin | None:
     text = node._value() if isinstance(node, Node) else None
-    return text.origin if isinstance(text, Text) else None
+    return text.origin if isinstance(text, TextWithOrigin) else None
 
 
 def _any_origin(config: Any) -> Origin | None:
     """Return the file from which a tree was read, taken from any of its leaves; None for an empty tree."""
     content = config._value() if isinstance(config, Node) else config
-    if isinstance(content, Text):
+    if isinstance(content, TextWithOrigin):
         return content.origin.whole
     inner = content.values() if isinstance(content, dict) else content if isinstance(content, list) else ()
     return next(filter(None, map(_any_origin, inner)), None)

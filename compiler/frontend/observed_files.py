@@ -1,7 +1,7 @@
 """Ask the file system for what a compile depends on, and record the answers.
 
 A compile depends only on its command line and on these answers, so it can be skipped while both are unchanged:
-compose_cache.py uses this within a process, cli/repeat.py between processes. Answers are JSON values. Files of jobc
+compose_cache.py uses this in a process, skip_unchanged.py between them. Answers are JSON values. Files of jobc
 itself and of its Python environment are not recorded here.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ..untrusted_files import Unreadable, decoded, read_bytes
+from ..untrusted_files import Unreadable, decode_utf8, read_bytes
 
 FILE, FOLDER = "a file", "a folder"
 Answers = dict[tuple[str, str], Any]  # (question, path) -> answer
@@ -23,7 +23,7 @@ _recorders: list[Answers] = []  # global because Hydra instantiates the config s
 
 
 @contextmanager
-def recorded() -> Iterator[Answers]:
+def record_answers() -> Iterator[Answers]:
     """Yield a dict that receives every answer until the block ends. Blocks may be nested."""
     answers: Answers = {}
     _recorders.append(answers)
@@ -33,7 +33,7 @@ def recorded() -> Iterator[Answers]:
         _recorders[:] = [recorder for recorder in _recorders if recorder is not answers]
 
 
-def record(answers: Mapping[tuple[str, str], Any]) -> None:
+def add_to_recordings(answers: Mapping[tuple[str, str], Any]) -> None:
     """Record answers. If one question got two answers during a compile, a file changed, and the record never matches
     later.
     """
@@ -42,11 +42,11 @@ def record(answers: Mapping[tuple[str, str], Any]) -> None:
             recorder[key] = answer if recorder.get(key, answer) == answer else _TWO_ANSWERS
 
 
-def ask(question: str, path: str | os.PathLike[str]) -> Any:
+def ask_file_system(question: str, path: str | os.PathLike[str]) -> Any:
     """Return the answer to one of QUESTIONS. Raises OSError for the names in a folder that cannot be read."""
     path = os.fspath(path)
     answer = QUESTIONS[question](path)
-    record({(question, path): answer})
+    add_to_recordings({(question, path): answer})
     return answer
 
 
@@ -56,28 +56,28 @@ def read_text(path: str | os.PathLike[str], limit: int) -> str:
     try:
         content = read_bytes(path, limit)
     except Unreadable:
-        record({("content", path): ""})
+        add_to_recordings({("content", path): ""})
         raise
-    record({("content", path): _digest(content)})
-    return decoded(path, content).removeprefix("\ufeff")
+    add_to_recordings({("content", path): _digest(content)})
+    return decode_utf8(path, content).removeprefix("\ufeff")
 
 
-def ask_program(name: str) -> None:
+def record_program_lookup(name: str) -> None:
     """Record which program PATH finds by this name, because a compile's result depends on it."""
     for folder in os.get_exec_path():
         file = os.path.join(folder, name)
-        if ask("kind", file) == FILE:
+        if ask_file_system("kind", file) == FILE:
             with suppress(Unreadable):
-                record({("content", file): _digest(read_bytes(file, _LARGEST))})
+                add_to_recordings({("content", file): _digest(read_bytes(file, _LARGEST))})
             return
 
 
 def record_no_answer(program: str) -> None:
     """Record that a program did not respond. The compile is not recognized as unchanged, so it asks again."""
-    record({("response", program): ""})
+    add_to_recordings({("response", program): ""})
 
 
-def unchanged(answers: Mapping[tuple[str, str], Any]) -> bool:
+def are_answers_unchanged(answers: Mapping[tuple[str, str], Any]) -> bool:
     """Return whether the file system still gives these answers."""
     try:
         return all(QUESTIONS[question](path) == answer for (question, path), answer in answers.items())
@@ -85,7 +85,7 @@ def unchanged(answers: Mapping[tuple[str, str], Any]) -> bool:
         return False
 
 
-def kind(path: str) -> str:
+def kind_of_path(path: str) -> str:
     """Return what exists at a path, "" for nothing."""
     if not os.path.lexists(path):
         return ""
@@ -96,7 +96,7 @@ def kind(path: str) -> str:
     return "not a regular file" if os.path.exists(path) else "a broken symlink"
 
 
-def written(content: bytes, executable: bool) -> list[Any]:
+def answer_for_written_file(content: bytes, executable: bool) -> list[Any]:
     """Return the answer to "our file" for a file that jobc has just written."""
     return [0o755 if executable else 0o644, _digest(content)]
 
@@ -116,7 +116,7 @@ def _digest(content: bytes) -> str:
 QUESTIONS: dict[str, Callable[[str], Any]] = {
     "exists": os.path.exists,
     "folder": os.path.isdir,
-    "kind": kind,
+    "kind": kind_of_path,
     "link": os.path.islink,
     "names": lambda path: sorted(os.listdir(path)),
     "content": lambda path: _digest(read_bytes(path, _LARGEST)),

@@ -23,8 +23,8 @@ from typing import Any
 from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import COMMAND_LINE, Origin
-from ..spec.secret_scan import redacted
-from .hydra_parser import parse
+from ..spec.secret_scan import redact_override
+from .hydra_parser import parse_override_with_hydra
 
 MOST_POINTS = 2_000  # most points in a sweep; Slurm's MaxArraySize is 1,001 unless a site raises it
 MOST_WORDS = 2_000  # most words in one command line; each takes about a millisecond
@@ -52,14 +52,14 @@ class Override:
     @property
     def shown(self) -> str:
         """Return the override in the form that messages quote, with secrets redacted."""
-        return redacted(self.typed)
+        return redact_override(self.typed)
 
     @property
     def origin(self) -> Origin:
         return Origin(COMMAND_LINE, self.shown)
 
     @property
-    def is_of_hydra(self) -> bool:
+    def concerns_hydra_itself(self) -> bool:
         """Return whether the override sets one of Hydra's own keys or chooses one of Hydra's own options."""
         return re.match(r"hydra([./@]|$)", self.key) is not None
 
@@ -67,7 +67,7 @@ class Override:
     def keys(self) -> set[str]:
         """Return the keys that the override sets or removes; if the value is a mapping, the keys inside it."""
         head, _, value = self.canonical.partition("=")
-        mapping = parse(self.canonical, sweep=False)._value if value.startswith("{") else None
+        mapping = parse_override_with_hydra(self.canonical, sweep=False)._value if value.startswith("{") else None
         return set(_leaf_keys(head.lstrip("+~"), mapping))
 
 
@@ -91,29 +91,29 @@ def read_sweep(words: Iterable[str], open_keys: Sequence[str] = (), loader: Any 
     return [list(point) for point in itertools.product(*choices)]
 
 
-def set_key(key: str, value: str) -> Override:
+def override_for_key(key: str, value: str) -> Override:
     """Return an override that jobc sets itself."""
-    return Override(f"{key}={value}", "", key, "", f"{key}={spell(value)}")
+    return Override(f"{key}={value}", "", key, "", f"{key}={to_hydra(value)}")
 
 
-def spell(value: Any) -> str:
+def to_hydra(value: Any) -> str:
     """Return a value in Hydra's grammar, with text in single quotes, so that Hydra parses it back unchanged."""
     if value is None:
         return "null"
     if isinstance(value, list):
-        return "[" + ",".join(spell(v) for v in value) + "]"
+        return "[" + ",".join(to_hydra(v) for v in value) + "]"
     if isinstance(value, dict):
-        return "{" + ",".join(f"{k}:{spell(v)}" for k, v in value.items()) + "}"
-    return quote(_plain(value))
+        return "{" + ",".join(f"{k}:{to_hydra(v)}" for k, v in value.items()) + "}"
+    return quote_for_hydra(_plain(value))
 
 
-def command_word(words: Iterable[str]) -> str:
+def command_as_override(words: Iterable[str]) -> str:
     """Return `command=[train.py,--lr,0.1]` for people to type."""
-    typed = (word if re.fullmatch(r"[\w./${}-]+", word) else quote(word, double=True) for word in words)
+    typed = (word if re.fullmatch(r"[\w./${}-]+", word) else quote_for_hydra(word, double=True) for word in words)
     return f"command=[{','.join(typed)}]"
 
 
-def quote(text: str, double: bool = False) -> str:
+def quote_for_hydra(text: str, double: bool = False) -> str:
     """Return the text in quotes, escaped for Hydra's grammar."""
     from hydra.core.override_parser.types import Quote, QuotedString
 
@@ -129,7 +129,7 @@ def _read(words: Iterable[str], open_keys: Sequence[str], sweep: bool, loader: A
         except _Unreadable as error:
             because, hint, *code_and_title = error.args
             code, title = code_and_title or ("JC1101", f"cannot read the override {word!r}")
-            if (text := redacted(word)) != word:
+            if (text := redact_override(word)) != word:
                 title, hint = f"cannot read the override {text}", "secrets.NAME=env:NAME"
             refused.append(Diagnostic(code, title, because, hint, Origin(COMMAND_LINE, text)))
     if refused:
@@ -150,7 +150,7 @@ def _check_size(words: Sequence[str], sweep: bool) -> None:
             remaining -= len(_MARK.findall(_outside_quotes(value)))
         if remaining < 0:
             because = f"the overrides have more than {MOST_MARKS:,} commas, brackets and colons outside quotes"
-            origin = Origin(COMMAND_LINE, redacted(word))
+            origin = Origin(COMMAND_LINE, redact_override(word))
             raise CompileError([Diagnostic("JC1116", "this override is too long", because, hint, origin)])
 
 
@@ -170,15 +170,15 @@ def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> 
     if not operator and (sets_mapping or any(key.startswith(f"{prefix}.") for prefix in open_keys)):
         operator = "++"
 
-    def made(value: str | None) -> Override:
+    def make_override(value: str | None) -> Override:
         target = key if not package else f"{key}@{package}"
         return Override(word, operator, key, package, f"{operator}{target}" + ("" if value is None else f"={value}"))
 
     if operator == "~" and not equals:
-        return [made(None)]
+        return [make_override(None)]
     if not equals:
         raise _Unreadable("the override has no `=`", f"{word}=VALUE")
-    return [made(value) for value in _values(f"{operator}{head}={right}", right, sweep, loader)]
+    return [make_override(value) for value in _values(f"{operator}{head}={right}", right, sweep, loader)]
 
 
 def _head(text: str) -> tuple[str, str]:
@@ -187,7 +187,7 @@ def _head(text: str) -> tuple[str, str]:
         raise _Unreadable(f"the key has more than {MOST_KEY} characters", "nodes=2")
     if _PLAIN_KEY.fullmatch(text):
         return text, ""
-    head = parse(f"{text}=x", sweep=False) if text else None
+    head = parse_override_with_hydra(f"{text}=x", sweep=False) if text else None
     if head is None:
         raise _Unreadable(
             "an override must be key=value, +key=value, ++key=value, ~key or group=option",
@@ -206,10 +206,10 @@ def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
     if not sweep and opens not in _OPENING and right.lower() != "null":
         return [_text(right)]
     has_spaces = right != right.strip(" \t") and opens not in _OPENING
-    parsed = None if has_spaces else parse(word, sweep)
+    parsed = None if has_spaces else parse_override_with_hydra(word, sweep)
     if parsed is None:
         key = word.partition("=")[0].removeprefix("++")
-        as_text = shlex.quote(f"{key}={quote(right, double=True)}")
+        as_text = shlex.quote(f"{key}={quote_for_hydra(right, double=True)}")
         if sweep and opens not in ("[", "{") and _BARE_COMMA.search(_outside_quotes(right)):
             because = "in a sweep, commas separate values unless they are in quotes"
             raise _Unreadable(because, " or ".join([*_each_quoted(key, right), f"{as_text}, if it is a single string"]))
@@ -225,7 +225,7 @@ def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
         return [_text(right)]  # keep the text: Hydra would reduce \\ and \, to one character
     for leaf in _texts(parsed._value):
         _text(leaf)
-    return [spell(parsed._value)]
+    return [to_hydra(parsed._value)]
 
 
 def _outside_quotes(right: str) -> str:
@@ -238,7 +238,7 @@ def _quoted_items(key: str, right: str) -> list[str]:
     if not re.fullmatch(r"""\[[^\[\]{}"']+\]""", right):
         return []
     items = (item.strip(" \t") for item in right[1:-1].split(","))
-    return [shlex.quote(f"{key}=[{','.join(quote(item, double=True) for item in items)}]")]
+    return [shlex.quote(f"{key}=[{','.join(quote_for_hydra(item, double=True) for item in items)}]")]
 
 
 def _each_quoted(key: str, right: str) -> list[str]:
@@ -255,7 +255,7 @@ def _each_quoted(key: str, right: str) -> list[str]:
             start = index + 1
     if len(values) == 1 or not all(values):
         return []
-    quoted = (value if _QUOTED.fullmatch(value) else quote(value, double=True) for value in values)
+    quoted = (value if _QUOTED.fullmatch(value) else quote_for_hydra(value, double=True) for value in values)
     return [shlex.quote(f"{key}={','.join(quoted)}")]
 
 
@@ -345,4 +345,4 @@ def _text(text: str) -> str:
             title = f"cannot read the interpolation in {text!r}"
             because = "`${` starts an interpolation such as ${name}"
             raise _Unreadable(because, "write shell text as \\${HOME}", "JC1007", title) from None
-    return quote(text)
+    return quote_for_hydra(text)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from .compose_cache import choosing_files
+from .compose_cache import overrides_that_choose_files
 from .overrides import Override
 
 _KEY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
@@ -23,7 +23,7 @@ _VALUE = re.compile(r"'([^'\\]*)'")  # quoted text without escapes, which Hydra 
 Path = tuple["str | int", ...]
 
 
-class Trees(NamedTuple):
+class ConfigTrees(NamedTuple):
     """One config in two forms, as in Composed: as written, with interpolations, and resolved."""
 
     written: dict[str, Any]
@@ -34,12 +34,14 @@ class NeedsHydra(Exception):
     """Raised for an override that is not just another value of a leaf, or an entry of an open mapping."""
 
 
-def split(folders: tuple[str, ...], overrides: Sequence[Override]) -> tuple[list[Override], list[Override]]:
+def split_off_plain_values(
+    folders: tuple[str, ...], overrides: Sequence[Override]
+) -> tuple[list[Override], list[Override]]:
     """Return the overrides that Hydra must apply, and those that set plain text and can be applied afterwards.
 
     folders: the search path.
     """
-    chosen = choosing_files(folders, overrides)
+    chosen = overrides_that_choose_files(folders, overrides)
     others = [o for o in overrides if o in chosen or not _is_plain(o)]
     plain = [o for o in overrides if o not in others and not any(_overlap(_changed(o), other.key) for other in others)]
     return [o for o in overrides if o not in plain], plain
@@ -49,7 +51,7 @@ def _is_plain(override: Override) -> bool:
     value = override.canonical.partition("=")[2]
     return (
         override.operator in ("", "++")
-        and not override.is_of_hydra
+        and not override.concerns_hydra_itself
         and _KEY.fullmatch(override.key) is not None
         and _VALUE.fullmatch(value) is not None
     )
@@ -70,16 +72,16 @@ def _overlap(key: str, other: str) -> bool:
     return not key or f"{key}.".startswith(f"{other}.") or f"{other}.".startswith(f"{key}.")
 
 
-class Base:
+class ConfigWithoutPlainValues:
     """A config without its plain values."""
 
-    def __init__(self, config: DictConfig, trees: Trees) -> None:
+    def __init__(self, config: DictConfig, trees: ConfigTrees) -> None:
         """config: the trees in OmegaConf. The config's plain values are overwritten for each point."""
         self._config, self._trees = config, trees
         self._interpolated = list(_interpolated(trees.written, ()))
         self._keys: set[str] | None = None  # paths of the plain values set in the config
 
-    def with_values(self, overrides: Sequence[Override]) -> Trees:
+    def with_values(self, overrides: Sequence[Override]) -> ConfigTrees:
         """Return the trees with the values. Raises NeedsHydra."""
         (written, tree), paths = self._trees, list(self._interpolated)
         for override in overrides:
@@ -94,7 +96,7 @@ class Base:
             self._set_in_config(overrides)
             for interpolated in paths:
                 tree = self._resolved(tree, interpolated)
-        return Trees(written, tree)
+        return ConfigTrees(written, tree)
 
     def _set_in_config(self, overrides: Sequence[Override]) -> None:
         keys = {override.key for override in overrides}

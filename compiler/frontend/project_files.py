@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from .observed_files import ask
+from .observed_files import ask_file_system
 
 
 class OutsideProject(Exception):
@@ -22,19 +22,23 @@ class OutsideProject(Exception):
 
 def require_inside(path: str | Path, folders: Iterable[str | Path]) -> None:
     """Raise OutsideProject unless the file (symlinks resolved) is in one of the folders and is not hidden."""
-    real: str = ask("real path", path)
-    below = [os.path.relpath(real, root) for folder in folders if is_inside(real, root := ask("real path", folder))]
+    real: str = ask_file_system("real path", path)
+    below = [
+        os.path.relpath(real, root)
+        for folder in folders
+        if is_inside(real, root := ask_file_system("real path", folder))
+    ]
     if not below:
         raise OutsideProject("the file is outside the project and its config folders")
     if not any(all(not part.startswith(".") or part == "." for part in relative.split(os.sep)) for relative in below):
         raise OutsideProject("the file is hidden, or is in a hidden folder")
 
 
-def working_folder() -> list[Path]:
+def project_folders() -> list[Path]:
     """Return [current directory] as the project; [] for / and for parents of the home directory, which contain other
     people's files.
     """
-    current, home = (str(ask("real path", path)) for path in (os.getcwd(), Path.home()))
+    current, home = (str(ask_file_system("real path", path)) for path in (os.getcwd(), Path.home()))
     return [] if current == os.sep or (current != home and is_inside(home, current)) else [Path(current)]
 
 

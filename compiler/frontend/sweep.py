@@ -17,7 +17,7 @@ from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..spec import secret_scan
-from .overrides import Override, read_sweep, set_key
+from .overrides import Override, override_for_key, read_sweep
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def sweep_points(
         raise CompileError(refused)
     for point in points:
         label = "" if aside is None else "+".join(_label(point[i]) for i in varied if point[i].key not in aside)
-        overrides = (*point, *([set_key("point", label)] if label else []))
+        overrides = (*point, *([override_for_key("point", label)] if label else []))
         alone = tuple(o.canonical if i in varied else o.typed for i, o in enumerate(overrides))
         yield SweepPoint(overrides, alone, tuple(point[i] for i in varied))
 
@@ -83,16 +83,16 @@ def _set_again(points: Sequence[Sequence[Override]], varied: Sequence[int]) -> I
             yield Diagnostic("JC1112", title, because, hint, Origin(COMMAND_LINE, later), key)
 
 
-def at_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic]:
+def with_sweep_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic]:
     """Return the diagnostics with this sweep point added."""
     return [replace(d, points=(where,)) if where else d for d in found]
 
 
-def at_points(told: Sequence[tuple[SweepPoint, Sequence[Diagnostic]]]) -> list[Diagnostic]:
+def diagnostics_of_all_points(told: Sequence[tuple[SweepPoint, Sequence[Diagnostic]]]) -> list[Diagnostic]:
     """Return all points' diagnostics. If one point must redact a value, all points redact it."""
     private_keys = {d.key for _, diagnostics in told for d in diagnostics if d.private}
     placed = ((_with_all_hosts(diagnostics, point), point) for point, diagnostics in told)
-    return [d for diagnostics, point in placed for d in at_point(diagnostics, point.shown(private_keys))]
+    return [d for diagnostics, point in placed for d in with_sweep_point(diagnostics, point.shown(private_keys))]
 
 
 def _with_all_hosts(diagnostics: Iterable[Diagnostic], point: SweepPoint) -> list[Diagnostic]:
@@ -117,7 +117,11 @@ def _shown(override: Override, private_keys: Collection[str]) -> str:
 def _masked(word: str) -> str:
     """Return the word, or `NAME=…` if it may contain a secret."""
     words = re.split(r"[\s\[\]{},]+", re.sub("[\"']", "", word))
-    return f"{word.partition('=')[0]}=…" if secret_scan.secret_in_words(words) else secret_scan.redacted(word)
+    return (
+        f"{word.partition('=')[0]}=…"
+        if secret_scan.describe_secret_in_command(words)
+        else secret_scan.redact_override(word)
+    )
 
 
 def _is_within(key: str, section: str) -> bool:

@@ -15,25 +15,25 @@ from ..diagnostics.origin import Origin
 from .yaml_reader import Loader
 
 
-def key_above(text: str, value: Origin, levels: int) -> Origin:
+def position_of_enclosing_key(text: str, value: Origin, levels: int) -> Origin:
     """Return the position of the mapping key (or list item) that is `levels` mappings and lists of mappings above a
     value. Returns the value's own position if the text has none, as for the values of an alias.
     """
 
-    def keys(node: yaml.Node, above: tuple[yaml.Mark, ...]) -> Iterator[tuple[yaml.Mark, ...]]:
+    def enclosing_keys(node: yaml.Node, above: tuple[yaml.Mark, ...]) -> Iterator[tuple[yaml.Mark, ...]]:
         mark = node.start_mark
         if isinstance(node, yaml.MappingNode):
             for key, inner in node.value:
-                yield from keys(inner, (*above, key.start_mark))
+                yield from enclosing_keys(inner, (*above, key.start_mark))
         elif isinstance(node, yaml.SequenceNode):
             of_mappings = _holds_mappings(node)
             for item in node.value:
-                yield from keys(item, (*above, item.start_mark) if of_mappings else above)
+                yield from enclosing_keys(item, (*above, item.start_mark) if of_mappings else above)
         elif (mark.line + 1, mark.column + 1) == (value.line, value.column):
             yield above
 
     document = yaml.compose(text, Loader=Loader) if levels else None
-    marks = next(keys(document, ()), ()) if document else ()
+    marks = next(enclosing_keys(document, ()), ()) if document else ()
     if len(marks) <= levels:
         return value
     mark = marks[-1 - levels]
@@ -45,26 +45,26 @@ def value_lines(text: str) -> Iterator[tuple[range, int]]:
     mapping's key, which is 0 at the top level.
     """
 
-    def end(node: yaml.Node) -> int:
+    def last_line_of_node(node: yaml.Node) -> int:
         if isinstance(node, yaml.SequenceNode) and node.value and not node.flow_style:
-            return end(node.value[-1])  # a list's end mark is at the beginning of the next key
+            return last_line_of_node(node.value[-1])  # a list's end mark is at the beginning of the next key
         return int(node.end_mark.line + (node.end_mark.column > 0))
 
-    def values(node: yaml.Node, first: int, above: int, is_item: bool = False) -> Iterator[tuple[range, int]]:
+    def visit_values(node: yaml.Node, first: int, above: int, is_item: bool = False) -> Iterator[tuple[range, int]]:
         if node.start_mark.line + 1 < first:
             yield range(first, first + 1), above  # an alias: the node has the anchor's position
         elif isinstance(node, yaml.MappingNode):
             for key, value in node.value:
-                yield from values(value, key.start_mark.line + 1, 0 if is_item else first)
+                yield from visit_values(value, key.start_mark.line + 1, 0 if is_item else first)
         elif isinstance(node, yaml.SequenceNode) and _holds_mappings(node):
             for item in node.value:
                 if item.start_mark.line >= node.start_mark.line:  # not an alias
-                    yield from values(item, item.start_mark.line + 1, first, is_item=True)
+                    yield from visit_values(item, item.start_mark.line + 1, first, is_item=True)
         else:
-            yield range(first, end(node) + 1), above
+            yield range(first, last_line_of_node(node) + 1), above
 
     if document := yaml.compose(text, Loader=Loader):
-        yield from values(document, 0, 0)
+        yield from visit_values(document, 0, 0)
 
 
 def _holds_mappings(node: yaml.SequenceNode) -> bool:

@@ -8,10 +8,10 @@ import yaml
 from omegaconf.errors import GrammarParseError
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
-from ..diagnostics.origin import Origin, Text
+from ..diagnostics.origin import Origin, TextWithOrigin
 from ..untrusted_files import MIB
-from .defaults_lists import faults
-from .interpolation import check_syntax
+from .defaults_lists import find_defaults_list_errors
+from .interpolation import check_interpolation_syntax
 
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is 6 times faster, and PyYAML wheels include it
 
@@ -22,7 +22,7 @@ _CORE_TAGS = {f"tag:yaml.org,2002:{t}" for t in ("str", "int", "float", "bool", 
 MOST_BYTES = MIB  # most values in one config file
 
 
-def read_tree(text: str, root: str, path: str) -> dict[str, Any]:
+def read_yaml_tree(text: str, root: str, path: str) -> dict[str, Any]:
     """Return the mapping in one YAML document.
 
     Raises CompileError with every duplicate key (JC1003), unknown tag (JC1004), cyclic alias (JC1005), non-text key
@@ -150,21 +150,21 @@ class _Reader:
         finally:
             self.open.discard(id(node))
 
-    def scalar(self, node: yaml.ScalarNode) -> Text | None:
+    def scalar(self, node: yaml.ScalarNode) -> TextWithOrigin | None:
         if node.tag not in _CORE_TAGS:
             because = "a config can only contain plain values"
             self.refuse("JC1004", node, f"unknown YAML tag {_tag(node.tag)}", because, "remove the tag")
             return None
         quoted = node.style in ("'", '"', "|", ">")
         if node.tag.endswith(":null") and not quoted:
-            return Text("null", self.origin(node), null=True)
+            return TextWithOrigin("null", self.origin(node), null=True)
         if node.value == "???":
             because = "??? marks a value to be set later, and is ignored if the key already has a value"
             self.refuse("JC1008", node, "??? is not a value", because, "null, or remove the key")
             return None
         if "${" in node.value:
             try:
-                check_syntax(node.value, self.origin(node))
+                check_interpolation_syntax(node.value, self.origin(node))
             except GrammarParseError:
                 self.refuse(
                     "JC1007",
@@ -174,7 +174,7 @@ class _Reader:
                     "write shell text as \\${HOME}",
                 )
                 return None
-        return Text(node.value, self.origin(node), quoted=quoted)
+        return TextWithOrigin(node.value, self.origin(node), quoted=quoted)
 
     def mapping(self, node: yaml.MappingNode, top: bool = False) -> dict[str, Any]:
         out: dict[str, Any] = {}
@@ -222,7 +222,7 @@ class _Reader:
             because = getattr(error, "problem", None) or str(error)
             self.refuse("JC1002", node, "this section is not valid", because, "see the defaults list on hydra.cc")
             return None
-        for fault_node, fault, hint in faults(entries, node):
+        for fault_node, fault, hint in find_defaults_list_errors(entries, node):
             because = (
                 f"the file's `defaults` section must be a list of `- group: option` lines, one group each, but {fault}"
             )

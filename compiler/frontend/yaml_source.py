@@ -21,16 +21,16 @@ from ..diagnostics.origin import Origin
 from ..untrusted_files import Unreadable
 from . import observed_files
 from .interpolation import spend_text
-from .observed_files import ask
-from .project_files import OutsideProject, require_inside, working_folder
-from .yaml_reader import MOST_BYTES, read_tree
+from .observed_files import ask_file_system
+from .project_files import OutsideProject, project_folders, require_inside
+from .yaml_reader import MOST_BYTES, read_yaml_tree
 
 USER_ROOTS = ("input", "project", "user")
 FOREIGN_ROOTS = ("input", "project")  # roots whose symlinks someone else may have created
 _OURS = "jobc_config"  # name of jobc's conf/config.yaml that a user's config.yaml does not hide
 
 # Hydra instantiates the sources, so they can report only through globals.
-read_files: dict[str, str] = {}  # `root:path` -> text, of every config since hydra_ready()
+read_files: dict[str, str] = {}  # `root:path` -> text, of every config since hydra_started()
 used_files: set[str] = set()  # `root:path` of those that the last composed config uses
 config_folders: list[str] = []  # for the current compose, absolute paths
 
@@ -50,10 +50,10 @@ class JobcSource(ConfigSource):
         """Return the absolute path. Raises CompileError JC1115 for a path that leads out of the folder."""
         _require_relative(config_path)
         file = os.path.join(self.path, config_path)
-        if self.provider in FOREIGN_ROOTS and ask("kind", file):
+        if self.provider in FOREIGN_ROOTS and ask_file_system("kind", file):
             try:
-                folders = [folder for folder in (self.path, *config_folders) if not ask("link", folder)]
-                require_inside(file, (*folders, *working_folder()))
+                folders = [folder for folder in (self.path, *config_folders) if not ask_file_system("link", folder)]
+                require_inside(file, (*folders, *project_folders()))
             except OutsideProject as error:
                 raise _outside(f"{self.provider}:{config_path}", str(error)) from None
         return file
@@ -63,31 +63,31 @@ class JobcSource(ConfigSource):
         return str(self._normalize_file_name("config" if ours else config_path))
 
     def available(self) -> bool:
-        return bool(ask("folder", self.path))
+        return bool(ask_file_system("folder", self.path))
 
     def is_group(self, config_path: str) -> bool:
-        return bool(ask("folder", self._file(config_path)))
+        return bool(ask_file_system("folder", self._file(config_path)))
 
     def is_config(self, config_path: str) -> bool:
-        return bool(ask("kind", self._file(self._name(config_path))))
+        return bool(ask_file_system("kind", self._file(self._name(config_path))))
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         names: list[str] = []
-        for name in ask("names", self._file(config_path)):
+        for name in ask_file_system("names", self._file(config_path)):
             if not name.startswith("."):
                 self._list_add_result(names, os.path.join(config_path, name), name, results_filter)
         return sorted(set(names))
 
     def load_config(self, config_path: str) -> ConfigResult:
         file = self._name(config_path)
-        if not ask("kind", self._file(file)):
+        if not ask_file_system("kind", self._file(file)):
             raise ConfigLoadError(f"Config not found : {file}")
         root, path = origin_root(self.provider, file)
-        text = read_text(self._file(file), Origin(root, path))
+        text = read_config_text(self._file(file), Origin(root, path))
         spend_text(len(text), Origin(root, path))
         read_files[f"{root}:{path}"] = text
         used_files.add(f"{root}:{path}")
-        tree = read_tree(text, root, path)
+        tree = read_yaml_tree(text, root, path)
         if file == "config.yaml" and self.provider in USER_ROOTS:
             _lay_over_ours(tree)
         return ConfigResult(
@@ -177,9 +177,9 @@ def origin_root(provider: str, file: str) -> tuple[str, str]:
     return provider, file
 
 
-def read_text(file: str, origin: Origin) -> str:
+def read_config_text(file: str, origin: Origin) -> str:
     """Return the file's text. Raises CompileError JC1001 if it cannot be read as UTF-8."""
-    kind, hint = ask("kind", file), "save the file as UTF-8 and make it readable"
+    kind, hint = ask_file_system("kind", file), "save the file as UTF-8 and make it readable"
     try:
         if kind in (observed_files.FILE, ""):  # "": deleted in the meantime
             return observed_files.read_text(file, MOST_BYTES)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...trainer.config import target
 from ..frontend.overrides import Override
-from ..memo import MemoOfObject
+from ..memo import MemoByIdentity
 from ..plugins.backend import Backend, OrderedBackend
 from ..spec.job_spec import TARGETS
 
@@ -30,13 +30,13 @@ def sort_mappings(tree: Any, keeps: KeepsOrder, at: At = ()) -> Any:
     return tree
 
 
-_sorted_sections: MemoOfObject[Any] = MemoOfObject(2_000)
+_sorted_sections: MemoByIdentity[Any] = MemoByIdentity(2_000)
 
 
 def sort_sections(tree: Mapping[str, Any], keeps: KeepsOrder, backend: Backend) -> dict[str, Any]:
     """Return the composed tree with sorted mappings. Points of a sweep share equal sections.
 
-    keeps: result of order_keeper() for the tree and the backend.
+    keeps: result of make_order_predicate() for the tree and the backend.
     """
     return {
         name: _sorted_sections.get(
@@ -46,18 +46,18 @@ def sort_sections(tree: Mapping[str, Any], keeps: KeepsOrder, backend: Backend) 
     }
 
 
-def order_keeper(tree: Mapping[str, Any], backend: Backend) -> KeepsOrder:
+def make_order_predicate(tree: Mapping[str, Any], backend: Backend) -> KeepsOrder:
     """Return `keeps` for sort_mappings(): True for arguments of a user's own class, which Python passes in order, and
     where the backend requires it.
     """
     sections = {name for name in TARGETS if isinstance(section := tree.get(name), dict) and target.KEY in section}
 
-    def keeps(path: At) -> bool:
+    def keeps_order(path: At) -> bool:
         if path[:1] == ("backend",):
             return isinstance(backend, OrderedBackend) and backend.keeps_order(path[1:])
         return path[:1] != () and path[0] in sections
 
-    return keeps
+    return keeps_order
 
 
 def sort_overrides(
@@ -71,14 +71,14 @@ def sort_overrides(
     """
     set_keys = {o.key for o in overrides if not _is_option(o, groups)}
 
-    def place(override: Override) -> tuple[int, str]:
+    def sort_key(override: Override) -> tuple[int, str]:
         if _is_option(override, groups):
             return (1, override.key) if groups[_group(override)] else (0, "")
         parts = override.key.split(".")
         above = ((".".join(parts[:n]), tuple(parts[:n])) for n in range(1, len(parts)))
         return 2, next((key for key, path in above if key in set_keys or keeps(path)), override.key)
 
-    placed = zip(map(place, overrides), words, strict=True)
+    placed = zip(map(sort_key, overrides), words, strict=True)
     return [word for _, word in sorted(placed, key=lambda pair: pair[0])]
 
 

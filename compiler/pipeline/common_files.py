@@ -13,24 +13,24 @@ from functools import lru_cache, partial
 from typing import Any
 
 from ...trainer.config import train_json
-from ...trainer.config.identity import identity as identity_of
+from ...trainer.config.identity import identity_keys as identity_of
 from ..emit import job_json
 from ..emit.artifact import Artifact, LineRange
 from ..emit.render import Omit, Render, of
-from ..launchers.accelerate.files import config_files
-from ..memo import MemoOfObject
-from ..plan import flat_text
-from ..plan.launch_plan import PATH_VARIABLES, LaunchPlan, thaw
+from ..launchers.accelerate.config_files import config_files
+from ..memo import MemoByIdentity
+from ..plan import flat_lines
+from ..plan.launch_plan import PATH_VARIABLES, LaunchPlan, to_mutable_tree
 from ..plan.plan_lines import plan_lines
-from ..plan.read_tracking import WatchedFields
+from ..plan.read_tracking import TrackedFields
 from ..plugins.backend import Backend, EngineBackend
 from ..spec.job_spec import JobSpec
-from ..spec.type_hints import type_at, value_type
+from ..spec.type_hints import type_of_key, value_type_of_hint
 
 JOB = job_json.JOB
 
 
-def neutral_files(plan: LaunchPlan, emitted: Sequence[Artifact], render: Render) -> Iterator[Artifact]:
+def emit_common_files(plan: LaunchPlan, emitted: Sequence[Artifact], render: Render) -> Iterator[Artifact]:
     """Yield launch.sh and spec.yaml; train.json and the launcher's files if the job needs them.
 
     emitted: the backend's files; render: has the views plan, spec and options.
@@ -50,7 +50,7 @@ def _leaves_of(path: str, tree: Mapping[str, Any]) -> dict[str, Any]:
             value = getattr(views.plan, path)
             for key in keys:
                 value = value[key]
-            return thaw(value)
+            return to_mutable_tree(value)
 
         return read
 
@@ -82,18 +82,18 @@ def _spec_yaml(render: Render) -> Artifact:
     return Artifact("spec.yaml", "".join([_SPEC_HEADER, *(e.text for e in entries)]), False, tuple(lines))
 
 
-_rendered_fields: MemoOfObject[Artifact] = MemoOfObject(2_000)  # lines of spec.yaml, by field
+_rendered_fields: MemoByIdentity[Artifact] = MemoByIdentity(2_000)  # lines of spec.yaml, by field
 
 
 def _spec_entries(render: Render, spec: JobSpec) -> Iterator[Artifact]:
     """Yield the lines of each field of the spec, rendered once for all points of a sweep that share it."""
 
-    def lines(name: str, value: Any) -> Artifact:
+    def render_lines(name: str, value: Any) -> Artifact:
         return render.yaml([{name.rstrip("_"): _spec_part(value, "spec", (name,))}], "spec.yaml")
 
     for field in dataclasses.fields(spec):
         value = getattr(spec, field.name)
-        yield _rendered_fields.get(value, field.name, partial(lines, field.name, value))
+        yield _rendered_fields.get(value, field.name, partial(render_lines, field.name, value))
 
 
 def _spec_section(section: Any, view: str, keys: tuple[str | int, ...]) -> dict[str, Any]:
@@ -117,19 +117,19 @@ def _spec_part(value: Any, view: str, path: tuple[str | int, ...]) -> Any:
 def _spec_leaf(view: str, keys: tuple[str | int, ...]) -> Any:
     show = _unit_text(".".join(str(key).rstrip("_") for key in keys)) if view == "spec" else None
 
-    def read(views: Any) -> Any:
+    def read_leaf(views: Any) -> Any:
         value = getattr(views, view)
         for key in keys:
             value = value[key] if isinstance(value, Mapping) or isinstance(key, int) else getattr(value, key)
         return _readable(value) if value is None or show is None else show(value)
 
-    return read
+    return read_leaf
 
 
 @lru_cache(maxsize=10_000)
 def _unit_text(key: str) -> Callable[[Any], str] | None:
     """Return the function that formats a key's value as text with its unit; None for a key without a unit."""
-    scalar = value_type(type_at(JobSpec, key))
+    scalar = value_type_of_hint(type_of_key(JobSpec, key))
     return scalar.show if scalar is not None and scalar.units else None
 
 
@@ -140,7 +140,7 @@ def _readable(value: Any) -> Any:
         return [_readable(item) for item in value]
     if isinstance(value, Mapping):
         return {key: _readable(inner) for key, inner in value.items()}
-    if isinstance(value, WatchedFields):  # an item of a list, such as a mount
+    if isinstance(value, TrackedFields):  # an item of a list, such as a mount
         return {name.rstrip("_"): _readable(inner) for name, inner in value}
     return value
 
@@ -148,7 +148,7 @@ def _readable(value: Any) -> Any:
 # ---- .jobc/ -----------------------------------------------------------------------------------------------------
 
 
-def job_file(render: Render, plan: LaunchPlan, backend: Backend, ignored: Mapping[str, str]) -> Artifact:
+def emit_job_json(render: Render, plan: LaunchPlan, backend: Backend, ignored: Mapping[str, str]) -> Artifact:
     """Return job.json, which jobctl reads: the job's name, its run root, and the settings of its nodes and its engine.
 
     render: has the views plan and options; ignored: plan key -> `key=value` of each setting that the backend ignores.
@@ -251,35 +251,35 @@ def _fields(value: Any, *names: str) -> dict[str, Any]:
     return {name: getattr(value, name) for name in names}
 
 
-def records(spec: JobSpec, plan: LaunchPlan, backend: str, options: Any) -> dict[str, list[str]]:
+def comparable_records(spec: JobSpec, plan: LaunchPlan, backend: str, options: Any) -> dict[str, list[str]]:
     """Return what a resume and `jobc diff` compare, as `key = json` lines: the identity keys, the spec (null: derived)
     and the plan.
     """
-    identity = identity_of(train_json.parse(thaw(plan.train))) if plan.uses_trainer else {}
+    identity = identity_of(train_json.parse_train_config(to_mutable_tree(plan.train))) if plan.uses_trainer else {}
     return {
-        "identity": flat_text.to_lines(identity),
+        "identity": flat_lines.to_flat_lines(identity),
         "spec": _spec_lines(spec),
         "plan": plan_lines(plan, backend, options),
     }
 
 
-_line_of_key: MemoOfObject[list[tuple[str, str]]] = MemoOfObject(2_000)
+_line_of_key: MemoByIdentity[list[tuple[str, str]]] = MemoByIdentity(2_000)
 
 
 def _spec_lines(spec: JobSpec) -> list[str]:
-    """Return flat_text.to_lines() of the spec; the points of a sweep share the lines of most fields."""
+    """Return flat_text.to_flat_lines() of the spec; the points of a sweep share the lines of most fields."""
 
-    def lines(value: Any, key: str) -> list[tuple[str, str]]:
-        leaves = dict(flat_text.leaves(value, key, _with_unit))
-        return list(zip(sorted(leaves), flat_text.to_lines(leaves), strict=True))
+    def value_lines(value: Any, key: str) -> list[tuple[str, str]]:
+        leaves = dict(flat_lines.flatten_to_leaves(value, key, _with_unit))
+        return list(zip(sorted(leaves), flat_lines.to_flat_lines(leaves), strict=True))
 
     pairs: list[tuple[str, str]] = []
     for field in dataclasses.fields(spec):
         value, key = getattr(spec, field.name), field.name.rstrip("_")
-        pairs += _line_of_key.get(value, key, partial(lines, value, key))
+        pairs += _line_of_key.get(value, key, partial(value_lines, value, key))
     return [line for _, line in sorted(pairs)]
 
 
 def _with_unit(key: str, value: Any) -> Any:
     show = _unit_text(key)
-    return flat_text.plain(value) if value is None or show is None else show(value)
+    return flat_lines.to_json_types(value) if value is None or show is None else show(value)

@@ -15,26 +15,26 @@ from typing import Any
 
 from .. import rules
 from ..checks import accelerate as accelerate_checks
-from ..checks import capabilities, site_policy, trainer_config, typed_hosts
-from ..checks.suppressions import Levels, read_allowances
-from ..checks.unused_keys import check_unused, unset_unused
+from ..checks import capabilities, site_policy, trainer_config, unused_command_line_hosts
+from ..checks.suppressions import SeverityFilter, read_allow_comments
+from ..checks.unused_keys import check_unused_keys, unused_keys_not_set_by_user
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..emit import artifact_dir
 from ..emit.artifact import PROGRAM
-from ..emit.line_trace import TextRefused
+from ..emit.line_trace import TextRefusedError
 from ..emit.source_map import build_source_map
 from ..frontend.compose import (
-    Composed,
-    Folder,
+    ComposedConfig,
+    ConfigFolder,
     OverridesRefused,
-    compose,
-    groups_with_default,
-    hydra_ready,
-    read_inputs,
+    compose_job,
+    config_files_read,
+    groups_in_defaults_list,
+    hydra_started,
 )
 from ..frontend.host_file import too_few_slots
 from ..frontend.overrides import Override, read_overrides
-from ..launchers.accelerate.files import read_keys
+from ..launchers.accelerate.config_files import keys_read_by_launcher
 from ..plan.derive import procs
 from ..plan.lower import lower
 from ..plugins.backend import CarryingBackend
@@ -43,92 +43,96 @@ from ..spec.job_spec import JobSpec, open_keys
 from ..spec.type_hints import spec_keys
 from . import common_files, unwritable_text
 from .canonical_order import sort_overrides
-from .library import contents_of, program, program_on_nodes
-from .origins import with_origins
-from .plugin_calls import backends_supporting, emit_files, plugin_failure, plugin_step, render_for
-from .resolve import is_set_by_user, origins, to_typed_config
-from .seal import input_digests, recorded_request, seal
-from .types import Compiled, Planned, Request, SweepFolder
+from .jobctl_program import pack_program, pack_program_for_nodes, program_contents_of_job
+from .origins import add_origins
+from .plugin_calls import backends_supporting, diagnose_plugin_errors, emit_files, plugin_error, render_for
+from .resolve import is_set_by_user, origin_lookup, to_typed_config
+from .seal import digests_of_inputs, request_to_record, seal_artifact
+from .types import CompiledJob, CompileRequest, PlannedJob, SweepFolder
 
 
-def compile_job(request: Request) -> Compiled:
+def compile_job(request: CompileRequest) -> CompiledJob:
     """Compile one job. Raises CompileError with every diagnostic of the first stage that has errors."""
-    with hydra_ready(search_path(request)) as loader:
+    with hydra_started(config_search_path(request)) as loader:
         compiled = compile_point(request, read_overrides(request.words, open_keys(request.words)), loader)
-    return with_unused_suppressions([compiled])[0]
+    return add_notes_on_unused_suppressions([compiled])[0]
 
 
-def with_unused_suppressions(made: list[Compiled]) -> list[Compiled]:
+def add_notes_on_unused_suppressions(made: list[CompiledJob]) -> list[CompiledJob]:
     """Add a note to the first job for every `# jobc: allow` comment that no point needed."""
     found = [diagnostic for compiled in made for diagnostic in compiled.diagnostics]
-    idle = Levels(read_allowances(read_inputs(of_all=True))).unused(found)
+    idle = SeverityFilter(read_allow_comments(config_files_read(of_all=True))).unused(found)
     return [replace(made[0], diagnostics=(*made[0].diagnostics, *idle)), *made[1:]]
 
 
-def write_job(compiled: Compiled | SweepFolder, out: Path, force: bool = False) -> Path:
+def write_compiled_job(compiled: CompiledJob | SweepFolder, out: Path, force: bool = False) -> Path:
     """Write the artifact directory below `out` and return its path. Raises as artifact_dir.write() does."""
     target = out / compiled.place
-    artifact_dir.write(target, compiled.artifacts, force)
+    artifact_dir.write_artifact_dir(target, compiled.artifacts, force)
     return target
 
 
-def search_path(request: Request) -> list[Folder]:
+def config_search_path(request: CompileRequest) -> list[ConfigFolder]:
     """Return the config folders, earlier ones win: the user's, then those of plugins, then jobc's."""
-    folders = [Folder(root, str(path)) for root, path in request.config_dirs]
+    folders = [ConfigFolder(root, str(path)) for root, path in request.config_dirs]
     for backend_plugin in find_plugins().values():
         if backend_plugin.conf.is_dir():
             provider = (
                 f"jobc:backends/{backend_plugin.name}/conf" if backend_plugin.root == "jobc" else backend_plugin.root
             )
-            folders.append(Folder(provider, str(backend_plugin.conf)))
-    return [*folders, Folder("jobc:conf", str(PACKAGE / "conf"))]
+            folders.append(ConfigFolder(provider, str(backend_plugin.conf)))
+    return [*folders, ConfigFolder("jobc:conf", str(PACKAGE / "conf"))]
 
 
-def plan_point(request: Request, overrides: Sequence[Override], loader: Any, last: bool = True) -> Planned:
+def plan_point(request: CompileRequest, overrides: Sequence[Override], loader: Any, last: bool = True) -> PlannedJob:
     check_defaults(o.canonical.partition("=")[2].strip("'") for o in overrides if o.key == "backend")
     try:
-        composed = compose(loader, request.config_name, overrides, known_keys)
+        composed = compose_job(loader, request.config_name, overrides, all_config_keys)
     except OverridesRefused as error:
         raise CompileError([*error.diagnostics, *_mistyped(error.rest, request)]) from None
     if "backend" not in composed.choices and request.config_name != "config":
         title, hint = f"{request.config_name}.yaml does not set a backend", "defaults: [config, _self_]"
         because = "--config-name replaces config.yaml, and this file does not include it"
         raise CompileError([Diagnostic("JC1105", title, because, hint)])
-    levels = Levels(read_allowances(read_inputs()), request.strict)
+    levels = SeverityFilter(read_allow_comments(config_files_read()), request.strict)
     try:
         read = to_typed_config(composed, request.command, dict(request.config_dirs), request.recorded)
     except CompileError as error:
         raise CompileError(levels.judge(error.diagnostics)) from None
-    origin_of = origins(composed, request.command)
-    spec, values, filled = capabilities.fill_from_backend(read.spec, read.backend, read.options, read.values)
+    origin_of = origin_lookup(composed, request.command)
+    spec, values, filled = capabilities.apply_backend_values(read.spec, read.backend, read.options, read.values)
     read = read._replace(values=dict(values))
     is_chosen = is_set_by_user(composed, values, "container.kind")
     deciders = {item.key: item.by for item in filled}
-    if capabilities.is_container_open(spec, read.backend, is_chosen):
+    if capabilities.is_pod_implied_by_image(spec, read.backend, is_chosen):
         deciders["container.kind"] = ("image",)
-    spec, own_container = capabilities.container_of_engine(spec, read.backend, is_chosen)
-    spec, deciders["storage.run"] = capabilities.run_storage_of_engine(spec, read.backend, read.options)
+    spec, own_container = capabilities.replace_container_by_pod(spec, read.backend, is_chosen)
+    spec, deciders["storage.run"] = capabilities.resolve_run_storage(spec, read.backend, read.options)
     checked, failure = rules.collect_findings(
         lambda: [*own_container, *(item.note for item in filled if item.note)],
         lambda: rules.check_spec(spec),
         lambda: too_few_slots(read.host_files, spec.nodes, procs(spec)),
-        lambda: typed_hosts.check(spec, read.values),
+        lambda: unused_command_line_hosts.check(spec, read.values),
     )
-    notes = levels.settle(with_origins(checked, origin_of), last=False, failure=failure)
+    notes = levels.settle(add_origins(checked, origin_of), last=False, failure=failure)
     plan, table, made_by = lower(spec)
-    table = capabilities.with_deciders(table, deciders)
+    table = capabilities.add_deciding_keys(table, deciders)
     diagnostics, failure = rules.collect_findings(
         lambda: trainer_config.check(plan, partial(is_set_by_user, composed, read.values)),
         lambda: rules.check_values(read.values),
         lambda: rules.check_plan(spec, plan),
         lambda: site_policy.check(spec, plan),
     )
-    notes = levels.settle(with_origins(diagnostics, origin_of), notes, last, failure)
-    idle = frozenset[str]() if plan.uses_trainer else unset_unused(composed, table, read.values, read_keys(plan))
-    return Planned(spec, plan, table, made_by, read, composed, tuple(notes), origin_of, levels, idle)
+    notes = levels.settle(add_origins(diagnostics, origin_of), notes, last, failure)
+    idle = (
+        frozenset[str]()
+        if plan.uses_trainer
+        else unused_keys_not_set_by_user(composed, table, read.values, keys_read_by_launcher(plan))
+    )
+    return PlannedJob(spec, plan, table, made_by, read, composed, tuple(notes), origin_of, levels, idle)
 
 
-def _mistyped(composed: Composed, request: Request) -> list[Diagnostic]:
+def _mistyped(composed: ComposedConfig, request: CompileRequest) -> list[Diagnostic]:
     """Return type errors in addition to the rejected overrides. Missing keys are omitted, because a rejected override
     may set them.
     """
@@ -139,7 +143,7 @@ def _mistyped(composed: Composed, request: Request) -> list[Diagnostic]:
     return []
 
 
-def compile_point(request: Request, overrides: Sequence[Override], loader: Any) -> Compiled:
+def compile_point(request: CompileRequest, overrides: Sequence[Override], loader: Any) -> CompiledJob:
     planned = plan_point(request, overrides, loader, last=False)
     spec, plan, table, composed = planned.spec, planned.plan, planned.table, planned.composed
     chosen, backend, _, options, values, host_files, keeps = planned.typed
@@ -148,50 +152,54 @@ def compile_point(request: Request, overrides: Sequence[Override], loader: Any) 
     chosen_values = {key: value for key, value in values.items() if key not in required}
     reported = capabilities.ignored_settings(plan, backend, table, chosen_values)
     core_diagnostics, failure = rules.collect_findings(
-        lambda: check_unused(composed, spec.command, table, values, read_keys(plan)) if spec.command else (),
+        lambda: (
+            check_unused_keys(composed, spec.command, table, values, keys_read_by_launcher(plan))
+            if spec.command
+            else ()
+        ),
         lambda: accelerate_checks.check(plan, plan.accelerate_extra, plan.deepspeed_extra, "accelerate"),
         lambda: accelerate_checks.check_gpu_ids(spec, plan.accelerate_extra, "accelerate"),
         lambda: accelerate_checks.check_gpu_ids(spec, getattr(options, "extra", {}), "backend"),  # backend accelerate
-        lambda: capabilities.check_scopes(plan, backend),
+        lambda: capabilities.check_runtime_variable_scopes(plan, backend),
         lambda: capabilities.check_honours(reported, backend, backends_supporting(backend)),
     )
     backend_diagnostics, failure_of_plugin = rules.collect_findings(lambda: backend.check(plan, options))
     if failure is None and failure_of_plugin is not None:
-        failure = plugin_failure(chosen, "check", failure_of_plugin)
+        failure = plugin_error(chosen, "check", failure_of_plugin)
     diagnostics = planned.levels.settle(
-        with_origins([*core_diagnostics, *backend_diagnostics], planned.origin_of), planned.diagnostics, failure=failure
+        add_origins([*core_diagnostics, *backend_diagnostics], planned.origin_of), planned.diagnostics, failure=failure
     )
     render = render_for(chosen, plan, options, spec)
     try:
         files = emit_files(backend, chosen, plan, options, render)
-    except TextRefused as error:
+    except TextRefusedError as error:
         keys = build_source_map((), table, values, planned.made_by, {})
-        refused = list(unwritable_text.diagnostics(error.refused, keys, backend.name))
-        planned.levels.settle(with_origins(refused, planned.origin_of), diagnostics)
+        refused = list(unwritable_text.diagnose_unwritable_text(error.refused, keys, backend.name))
+        planned.levels.settle(add_origins(refused, planned.origin_of), diagnostics)
         raise
-    missing += capabilities.settings_ignored_with_note(backend_diagnostics, plan, table, values)
-    files += common_files.neutral_files(plan, tuple(files), render)
+    missing += capabilities.wishes_ignored_with_note(backend_diagnostics, plan, table, values)
+    files += common_files.emit_common_files(plan, tuple(files), render)
     path = f"{plan.run.folder}/{backend.name}"
     ignored = {item.demand.key: item.typed for item in missing}
-    settings = common_files.job_file(render, plan, backend, ignored)
-    contents = contents_of(plan, spec.point is not None)
+    settings = common_files.emit_job_json(render, plan, backend, ignored)
+    contents = program_contents_of_job(plan, spec.point is not None)
     if isinstance(backend, CarryingBackend):
-        with plugin_step(chosen, "carry"):
-            files = list(backend.carry(files, settings, program_on_nodes(contents, chosen.folder)))
+        with diagnose_plugin_errors(chosen, "carry"):
+            files = list(backend.carry(files, settings, pack_program_for_nodes(contents, chosen.folder)))
         contents = contents._replace(nodes=False)
-    artifacts = [*files, program(contents, chosen.folder), settings]
-    records = common_files.records(spec, plan, backend.name, options)
+    artifacts = [*files, pack_program(contents, chosen.folder), settings]
+    records = common_files.comparable_records(spec, plan, backend.name, options)
     version = chosen.version if chosen.root != "jobc" else None
-    placed = groups_with_default()
+    placed = groups_in_defaults_list()
     groups = {group: group in placed for group in composed.choices}
     words = sort_overrides(request.words, overrides, groups, keeps)
-    inputs = {**input_digests(), **host_files.digests}
-    sealed = seal(artifacts, path, records, inputs, recorded_request(request, words), version)
+    inputs = {**digests_of_inputs(), **host_files.digests}
+    sealed = seal_artifact(artifacts, path, records, inputs, request_to_record(request, words), version)
     with_lines = [file for file in sealed if file.path != PROGRAM]
     source_map = build_source_map(with_lines, table, values, planned.made_by, composed.options())
     fields = (spec, plan, backend, options, sealed, tuple(diagnostics), source_map, path)
-    return Compiled(*fields, planned.origin_of, planned.levels, planned.unsaid)
+    return CompiledJob(*fields, planned.origin_of, planned.levels, planned.unsaid)
 
 
-def known_keys() -> list[str]:
+def all_config_keys() -> list[str]:
     return [*spec_keys(JobSpec), "backend"]

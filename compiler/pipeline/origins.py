@@ -9,7 +9,7 @@ from ..diagnostics.diagnostic import Diagnostic
 from ..diagnostics.origin import COMMAND_LINE, Origin
 
 
-def with_origins(diagnostics: Sequence[Diagnostic], origin_of: Callable[[str], Origin | None]) -> list[Diagnostic]:
+def add_origins(diagnostics: Sequence[Diagnostic], origin_of: Callable[[str], Origin | None]) -> list[Diagnostic]:
     return [d if d.origin or not d.key else replace(d, origin=_place(d, origin_of)) for d in diagnostics]
 
 

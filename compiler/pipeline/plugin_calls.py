@@ -9,7 +9,7 @@ from typing import Any
 from ..checks import capabilities
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..emit.artifact import PROGRAM, Artifact
-from ..emit.line_trace import TextRefused
+from ..emit.line_trace import TextRefusedError
 from ..emit.render import Render
 from ..plan.launch_plan import BackendRequirement, LaunchPlan
 from ..plugins.backend import Backend
@@ -19,7 +19,7 @@ from ..spec.job_spec import JobSpec
 
 def emit_files(backend: Backend, chosen: Plugin, plan: LaunchPlan, options: Any, render: Render) -> list[Artifact]:
     """Return the backend's files. Raises CompileError JC9003 if a file is not allowed, and TextRefused."""
-    with plugin_step(chosen, "emit", TextRefused):
+    with diagnose_plugin_errors(chosen, "emit", TextRefusedError):
         files = list(backend.emit(plan, options, render))
     paths = [file.path for file in files]
     wrong = [path for path in paths if _is_outside(path) or path == PROGRAM or paths.count(path) > 1]
@@ -34,7 +34,7 @@ def _is_outside(path: str) -> bool:
 
 
 @contextmanager
-def plugin_step(chosen: Plugin, step: str, passed: type[Exception] | tuple[()] = ()) -> Iterator[None]:
+def diagnose_plugin_errors(chosen: Plugin, step: str, passed: type[Exception] | tuple[()] = ()) -> Iterator[None]:
     """Convert an error in a backend's own code or template to a diagnostic that names the backend (JC9002).
 
     passed: error types that the caller handles.
@@ -44,10 +44,10 @@ def plugin_step(chosen: Plugin, step: str, passed: type[Exception] | tuple[()] =
     except passed:
         raise
     except (Exception, SystemExit) as error:
-        raise plugin_failure(chosen, step, error) from error
+        raise plugin_error(chosen, step, error) from error
 
 
-def plugin_failure(chosen: Plugin, step: str, error: BaseException) -> CompileError:
+def plugin_error(chosen: Plugin, step: str, error: BaseException) -> CompileError:
     because = f"{type(error).__name__}: {error}"
     hint = "this is a bug in the backend: fix it there, or report it with the command line"
     failure = CompileError([Diagnostic("JC9002", f"backend {chosen.name} failed to {step}", because, hint)])
@@ -68,7 +68,7 @@ def backends_supporting(backend: Backend) -> Callable[[BackendRequirement], list
     Plugins that cannot be imported are skipped.
     """
 
-    def able(demand: BackendRequirement) -> list[str]:
+    def names_of_backends(demand: BackendRequirement) -> list[str]:
         ranked = []
         for candidate in find_plugins().values():
             try:
@@ -78,4 +78,4 @@ def backends_supporting(backend: Backend) -> Callable[[BackendRequirement], list
                 continue
         return [name for _, name in sorted(ranked)]
 
-    return able
+    return names_of_backends

@@ -13,18 +13,18 @@ from typing import Any, NamedTuple
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..emit.source_map import SpecValue
-from ..frontend.compose import Composed, groups_with_default
+from ..frontend.compose import ComposedConfig, groups_in_defaults_list
 from ..frontend.host_file import Folders, HostFiles, read_host_files
 from ..plugins.backend import Backend
 from ..plugins.registry import Plugin, plugin
 from ..spec.convert import Converted, convert
 from ..spec.job_spec import JobSpec
-from .canonical_order import KeepsOrder, order_keeper, sort_sections
+from .canonical_order import KeepsOrder, make_order_predicate, sort_sections
 
 Command = tuple[str, ...] | None
 
 
-class Typed(NamedTuple):
+class TypedConfig(NamedTuple):
     """The job's typed values. values: spec key -> value as typed, with its position; options: instance of the backend's
     own type.
 
@@ -40,7 +40,9 @@ class Typed(NamedTuple):
     keeps: KeepsOrder
 
 
-def to_typed_config(composed: Composed, command: Command, folders: Folders, recorded: bool = False) -> Typed:
+def to_typed_config(
+    composed: ComposedConfig, command: Command, folders: Folders, recorded: bool = False
+) -> TypedConfig:
     """Return the composed tree as typed values. Raises CompileError with the type errors of spec, options and hosts.
 
     command: the words after ` -- `, None without ` -- `; folders: the user's config folders, by root name.
@@ -48,7 +50,7 @@ def to_typed_config(composed: Composed, command: Command, folders: Folders, reco
     """
     chosen = plugin(composed.choices.get("backend", ""))
     backend = chosen.load()
-    keeps = order_keeper(composed.tree, backend)
+    keeps = make_order_predicate(composed.tree, backend)
     tree = sort_sections(composed.tree, keeps, backend)
     options_tree = tree.pop("backend", None) or {}
     if command is not None:
@@ -58,13 +60,13 @@ def to_typed_config(composed: Composed, command: Command, folders: Folders, reco
             title = "the command is given twice"
             raise CompileError([Diagnostic("JC2015", title, because, hint, twice.origin, "command")])
 
-    origin_of = origins(composed, command)
+    origin_of = origin_lookup(composed, command)
 
-    def is_typed(key: str) -> bool:
+    def is_on_command_line(key: str) -> bool:
         origin = origin_of(key)
         return not recorded and origin is not None and origin.root == COMMAND_LINE and not composed.via(key)
 
-    tree, host_files = read_host_files(tree, origin_of, is_typed, folders)
+    tree, host_files = read_host_files(tree, origin_of, is_on_command_line, folders)
     spec: Converted[JobSpec] = convert(tree, JobSpec, origin_of)
     options: Converted[Any] = convert(options_tree, backend.Options, origin_of, "backend")
     diagnostics = [_misplaced(d, composed) for d in (*spec.diagnostics, *options.diagnostics)]
@@ -76,18 +78,18 @@ def to_typed_config(composed: Composed, command: Command, folders: Folders, reco
         for key, (_, shown) in {**spec.leaves, **options.leaves}.items()
     }
     values["backend"] = SpecValue(backend.name, composed.origin_of_choice("backend"))
-    return Typed(chosen, backend, spec.value, options.value, values, host_files, keeps)
+    return TypedConfig(chosen, backend, spec.value, options.value, values, host_files, keeps)
 
 
-def is_set_by_user(composed: Composed, values: Mapping[str, SpecValue], key: str) -> bool:
+def is_set_by_user(composed: ComposedConfig, values: Mapping[str, SpecValue], key: str) -> bool:
     """Return whether the user set the key, directly or through a group (`model.kind` through `model=mlp`), and so
     caused a contradiction.
     """
     chosen = key.endswith(".kind") and composed.origin_of_choice(key.removesuffix(".kind")) is not None
-    return chosen or (key in values and not values[key].is_default)
+    return chosen or (key in values and not values[key].is_set_only_by_jobc)
 
 
-def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
+def _misplaced(diagnostic: Diagnostic, composed: ComposedConfig) -> Diagnostic:
     """Improve the diagnostic for a misplaced key: in a section that was removed with its group, below a preset's own
     group, or among the options of a different backend.
     """
@@ -110,11 +112,11 @@ def _misplaced(diagnostic: Diagnostic, composed: Composed) -> Diagnostic:
     return replace(diagnostic, because=because, hint="make `# @package _global_` the first line of that file")
 
 
-def _removed_group(composed: Composed) -> Origin | None:
+def _removed_group(composed: ComposedConfig) -> Origin | None:
     """Return the override, such as `~env`, that removed a section with a different name, although a key with that name
     exists.
     """
-    gone = (o.origin for o in composed.overrides if o.operator == "~" and o.key in groups_with_default())
+    gone = (o.origin for o in composed.overrides if o.operator == "~" and o.key in groups_in_defaults_list())
     return next((origin for origin in gone if origin.path.lstrip("~") in composed.tree), None)
 
 
@@ -122,12 +124,12 @@ def _in_preset(origin: Origin | None) -> bool:
     return origin is not None and origin.path.startswith(("cluster/", "experiment/"))
 
 
-def origins(composed: Composed, command: Command) -> Callable[[str], Origin | None]:
+def origin_lookup(composed: ComposedConfig, command: Command) -> Callable[[str], Origin | None]:
     """Return a function key -> position where it was written; the words after ` -- ` override every config file."""
 
-    def origin_of(key: str) -> Origin | None:
+    def find_origin(key: str) -> Origin | None:
         if command is not None and (key == "command" or key.startswith("command.")):
             return Origin(COMMAND_LINE, "-- …")
         return composed.origin_of(key)
 
-    return origin_of
+    return find_origin

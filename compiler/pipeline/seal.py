@@ -10,13 +10,13 @@ from typing import Any
 from ... import __version__
 from ..emit import job_json
 from ..emit.artifact import Artifact, LineRange
-from ..emit.artifact_dir import checksums, digest_of
+from ..emit.artifact_dir import artifact_digest, file_checksums
 from ..emit.source_map import SEAL
-from ..frontend.compose import read_inputs
-from .types import Request
+from ..frontend.compose import config_files_read
+from .types import CompileRequest
 
 
-def recorded_request(request: Request, words: list[str]) -> dict[str, Any]:
+def request_to_record(request: CompileRequest, words: list[str]) -> dict[str, Any]:
     """Return arguments that repeat this compile, without the user's own config folders."""
     return {
         "words": words,
@@ -26,7 +26,7 @@ def recorded_request(request: Request, words: list[str]) -> dict[str, Any]:
     }
 
 
-def seal(
+def seal_artifact(
     files: Sequence[Artifact],
     place: str,
     records: Mapping[str, Sequence[str]],
@@ -40,7 +40,7 @@ def seal(
     place:   NAME/BACKEND
     records: see common_files.records()
     inputs:  digests of the config files, and of files named by the spec, such as hosts=@FILE
-    request: see recorded_request()
+    request: see request_to_record()
     plugin:  version of the package that contains the backend, None for jobc's own
     The digest, which people can quote, is SHA-256 over `PATH SHA256 EXECUTABLE` of every file, sorted by path. The
     digest depends only on what a run can read: the same job has the same digest whether its values are typed or come
@@ -49,20 +49,26 @@ def seal(
     others = [file for file in files if file.path != job_json.JOB]
     (job,) = (file for file in files if file.path == job_json.JOB)
     settings = {**json.loads(job.text), "place": place, **{key: list(lines) for key, lines in records.items()}}
-    entries = {**checksums(others), job_json.JOB: {"sha256": job_json.checksum(settings), "executable": False}}
+    entries = {
+        **file_checksums(others),
+        job_json.JOB: {"sha256": job_json.checksum_without_seal(settings), "executable": False},
+    }
     tree = {
         **settings,
-        "digest": digest_of(entries),
+        "digest": artifact_digest(entries),
         "versions": {"jobc": __version__, **({} if plugin is None else {"plugin": plugin})},
         **({} if request is None else {"request": request}),
         "inputs": dict(sorted(inputs.items())),
         "checksums": dict(sorted(entries.items())),
     }
-    text, kept = job_json.to_text(tree), job.text.count("\n") - 1  # all lines of the settings but the last `}`
+    text, kept = (
+        job_json.to_canonical_text(tree),
+        job.text.count("\n") - 1,
+    )  # all lines of the settings but the last `}`
     lines = [span for span in job.lines if span.last <= kept]
     return (*others, Artifact(job_json.JOB, text, lines=(*lines, LineRange(kept + 1, text.count("\n"), (), SEAL))))
 
 
-def input_digests() -> dict[str, str]:
+def digests_of_inputs() -> dict[str, str]:
     """Return the digests of the config files that the last composed config uses."""
-    return {source: hashlib.sha256(text.encode()).hexdigest() for source, text in read_inputs().items()}
+    return {source: hashlib.sha256(text.encode()).hexdigest() for source, text in config_files_read().items()}

@@ -8,26 +8,26 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from ..diagnostics.diagnostic import CompileError, Diagnostic, merged
+from ..diagnostics.diagnostic import CompileError, Diagnostic, merge_equal_diagnostics
 from ..emit.artifact import PROGRAM, Artifact, LineRange
-from ..emit.job_json import JOB, to_text
-from ..emit.points_json import POINTS, PointFiles, points_json
+from ..emit.job_json import JOB, to_canonical_text
+from ..emit.points_json import POINTS, PointFiles, points_json_text
 from ..emit.source_map import SEAL, build_source_map
 from ..frontend.compose import (
-    hydra_ready,
+    hydra_started,
 )
-from ..frontend.sweep import SweepPoint, at_point, at_points, common_label, sweep_points
+from ..frontend.sweep import SweepPoint, common_label, diagnostics_of_all_points, sweep_points, with_sweep_point
 from ..plugins.backend import Point, SweepingBackend
 from ..plugins.registry import plugin
 from ..spec.job_spec import open_keys
-from .compile import compile_point, plan_point, search_path, with_unused_suppressions
-from .origins import with_origins
-from .plugin_calls import plugin_step, render_for
-from .seal import recorded_request, seal
-from .types import Compiled, Planned, Request, SweepFolder
+from .compile import add_notes_on_unused_suppressions, compile_point, config_search_path, plan_point
+from .origins import add_origins
+from .plugin_calls import diagnose_plugin_errors, render_for
+from .seal import request_to_record, seal_artifact
+from .types import CompiledJob, CompileRequest, PlannedJob, SweepFolder
 
 ASIDE = ("backend", "name")  # keys that a point's label omits, because the path of its directory contains them
-T = TypeVar("T", Compiled, Planned)
+T = TypeVar("T", CompiledJob, PlannedJob)
 
 Tell = Callable[[int, int], None]
 
@@ -36,54 +36,58 @@ def _nobody(done: int, count: int) -> None:
     pass
 
 
-def compile_sweep(request: Request, tell: Tell = _nobody) -> list[Compiled]:
+def compile_sweep(request: CompileRequest, tell: Tell = _nobody) -> list[CompiledJob]:
     """Compile every point of a -m command line. Raises CompileError with the errors of all points.
 
     tell: called before each point with the number of finished points and the total.
     """
     compiled = _every_point(request, compile_point, tell, aside=ASIDE)
-    return with_unused_suppressions([replace(point, sweep=request) for point in compiled])
+    return add_notes_on_unused_suppressions([replace(point, sweep=request) for point in compiled])
 
 
-def compile_unlabelled(request: Request, tell: Tell = _nobody) -> list[Compiled]:
+def compile_sweep_without_labels(request: CompileRequest, tell: Tell = _nobody) -> list[CompiledJob]:
     """Compile every point without the point suffix in names, so that points can be compared."""
-    return with_unused_suppressions(_every_point(request, compile_point, tell, aside=None))
+    return add_notes_on_unused_suppressions(_every_point(request, compile_point, tell, aside=None))
 
 
-def plan_sweep(request: Request, tell: Tell = _nobody) -> list[Planned]:
+def plan_sweep(request: CompileRequest, tell: Tell = _nobody) -> list[PlannedJob]:
     """Return the plan of every point of a sweep, whether or not its backend could start it."""
     return _every_point(request, plan_point, tell)
 
 
-def _every_point(request: Request, make: Callable[..., T], tell: Tell, aside: Sequence[str] | None = ()) -> list[T]:
+def _every_point(
+    request: CompileRequest, make: Callable[..., T], tell: Tell, aside: Sequence[str] | None = ()
+) -> list[T]:
     """Apply `make` to every point. Raises CompileError with the diagnostics of all points, each naming its point.
 
     aside: see sweep_points.
     """
     results: list[T] = []
     diagnosed: list[tuple[SweepPoint, Sequence[Diagnostic]]] = []
-    with hydra_ready(search_path(request), has_points=True) as loader:
+    with hydra_started(config_search_path(request), has_points=True) as loader:
         points = list(sweep_points(request.words, open_keys(request.words), loader, aside))
         for done, point in enumerate(points):
             tell(done, len(points))
             try:
                 result, label = make(replace(request, words=point.words), point.overrides, loader), point.shown()
-                at_label = tuple(at_point(result.diagnostics, label))
+                at_label = tuple(with_sweep_point(result.diagnostics, label))
                 results.append(replace(result, diagnostics=at_label, where=label, point=point))
                 diagnosed.append((point, result.diagnostics))
             except CompileError as error:
                 diagnosed.append((point, error.diagnostics))
     if len(results) < len(diagnosed):
-        raise CompileError(merged(at_points(diagnosed)))
+        raise CompileError(merge_equal_diagnostics(diagnostics_of_all_points(diagnosed)))
     return results
 
 
-def sweep_folders(compiled: Sequence[Compiled]) -> tuple[list[Compiled | SweepFolder], list[Diagnostic]]:
+def group_points_into_folders(
+    compiled: Sequence[CompiledJob],
+) -> tuple[list[CompiledJob | SweepFolder], list[Diagnostic]]:
     """Return the directories to write, and diagnostics about points that need several of them.
 
     Points with the same name and backend that differ only in their files' text share one directory.
     """
-    folders: list[Compiled | SweepFolder] = []
+    folders: list[CompiledJob | SweepFolder] = []
     diagnostics: list[Diagnostic] = []
     for jobs in _grouped(compiled, lambda job: (job.plan.name, job.backend.name)):
         groups = _grouped(jobs, _shape)
@@ -99,54 +103,54 @@ def sweep_folders(compiled: Sequence[Compiled]) -> tuple[list[Compiled | SweepFo
     return folders, diagnostics
 
 
-def _grouped(compiled: Iterable[Compiled], key: Callable[[Compiled], Hashable]) -> list[list[Compiled]]:
-    groups: dict[Hashable, list[Compiled]] = {}
+def _grouped(compiled: Iterable[CompiledJob], key: Callable[[CompiledJob], Hashable]) -> list[list[CompiledJob]]:
+    groups: dict[Hashable, list[CompiledJob]] = {}
     for job in compiled:
         groups.setdefault(key(job), []).append(job)
     return list(groups.values())
 
 
-def _shape(compiled: Compiled) -> Hashable:
+def _shape(compiled: CompiledJob) -> Hashable:
     files = sorted((file.path, file.executable, file.binary or b"") for file in compiled.artifacts)
     plan, backend = compiled.plan, compiled.backend
     shape = backend.sweep_shape(_point(compiled)) if isinstance(backend, SweepingBackend) else None
     return (tuple(files), plan.run.root, plan.run.storage, plan.topology.nodes, shape)
 
 
-def _point(compiled: Compiled) -> Point:
+def _point(compiled: CompiledJob) -> Point:
     return Point(compiled.options, {file.path: file.text for file in compiled.artifacts})
 
 
-def _check(groups: Sequence[Sequence[Compiled]]) -> Iterable[Diagnostic]:
+def _check(groups: Sequence[Sequence[CompiledJob]]) -> Iterable[Diagnostic]:
     first = groups[0][0]
     if len(groups) == 1 or not isinstance(first.backend, SweepingBackend):
         return ()
-    with plugin_step(plugin(first.backend.name), "check a sweep"):
+    with diagnose_plugin_errors(plugin(first.backend.name), "check a sweep"):
         diagnostics = list(first.backend.check_sweep([[_point(job) for job in group] for group in groups]))
-    return first.levels.settle(with_origins(diagnostics, first.origin_of))
+    return first.levels.settle(add_origins(diagnostics, first.origin_of))
 
 
-def _sweep_folder(compiled: Sequence[Compiled], name: str) -> SweepFolder:
+def _sweep_folder(compiled: Sequence[CompiledJob], name: str) -> SweepFolder:
     """Return the directory for these points: the files of the first one, and points.json."""
     first, backend = compiled[0], compiled[0].backend
     files = {file.path: file for file in first.artifacts}
     if isinstance(backend, SweepingBackend):
         chosen = plugin(backend.name)
-        with plugin_step(chosen, "emit a sweep"):
+        with diagnose_plugin_errors(chosen, "emit a sweep"):
             render = render_for(chosen, first.plan, first.options, first.spec)
             emitted = backend.emit_sweep([_point(job) for job in compiled], render)
             files |= {file.path: file for file in emitted}
     place = f"{name}/{backend.name}"
     unfinished = _sealed(files, "", name, place, compiled)
     texts = {file.path: file.text for file in unfinished}
-    text = points_json(texts, [_point_files(job) for job in compiled])
+    text = points_json_text(texts, [_point_files(job) for job in compiled])
     artifacts = _sealed(files, text, name, place, compiled)
     with_lines, of_first = [file for file in artifacts if file.path != PROGRAM], first.source_map
     source_map = build_source_map(with_lines, of_first.table, of_first.spec, of_first.rules, of_first.options)
     return SweepFolder(artifacts, place, source_map, len(compiled))
 
 
-def _point_files(compiled: Compiled) -> PointFiles:
+def _point_files(compiled: CompiledJob) -> PointFiles:
     point = compiled.point
     assert point is not None, "the artifact was compiled as a point of a sweep"
     files = {file.path: file.text for file in compiled.artifacts}
@@ -154,24 +158,24 @@ def _point_files(compiled: Compiled) -> PointFiles:
 
 
 def _sealed(
-    files: Mapping[str, Artifact], points: str, name: str, place: str, compiled: Sequence[Compiled]
+    files: Mapping[str, Artifact], points: str, name: str, place: str, compiled: Sequence[CompiledJob]
 ) -> tuple[Artifact, ...]:
     """Return all files of a sweep's directory. points: text of points.json; name: name of the sweep's own runs"""
     job, request = files[JOB], compiled[0].sweep
     tree = json.loads(job.text)
     settings = dict(itertools.takewhile(lambda item: item[0] != "place", tree.items()))
-    job = replace(job, text=to_text({**settings, "job": name, "sweep": True}))
+    job = replace(job, text=to_canonical_text({**settings, "job": name, "sweep": True}))
     lines = (LineRange(1, points.count("\n"), (), SEAL),)
     others = [file for path, file in files.items() if path != JOB]
     inputs: dict[str, str] = {}
     for point in compiled:
         (point_job,) = (file for file in point.artifacts if file.path == JOB)
         inputs |= json.loads(point_job.text)["inputs"]
-    return seal(
+    return seal_artifact(
         [*others, job, Artifact(POINTS, points, lines=lines)],
         place,
         {record: tree[record] for record in ("identity", "spec", "plan")},
         inputs,
-        recorded_request(request, list(request.words)) if request else None,
+        request_to_record(request, list(request.words)) if request else None,
         tree["versions"].get("plugin"),
     )

@@ -7,23 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from ...runtime.system.frozen_dataclass import dataclass
-from ..checks.suppressions import Levels
+from ..checks.suppressions import SeverityFilter
 from ..diagnostics.diagnostic import Diagnostic
 from ..diagnostics.origin import Origin
 from ..emit.artifact import Artifact
 from ..emit.source_map import SourceMap
 from ..frontend.compose import (
-    Composed,
+    ComposedConfig,
 )
 from ..frontend.sweep import SweepPoint
 from ..plan.launch_plan import LaunchPlan
 from ..plugins.backend import Backend
 from ..spec.job_spec import JobSpec
-from .resolve import Typed
+from .resolve import TypedConfig
 
 
 @dataclass(frozen=True)
-class Request:
+class CompileRequest:
     """One compile request.
 
     words:       overrides as typed.
@@ -42,7 +42,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledJob:
     """One job compiled for one backend. artifacts: every file in the directory; place: NAME/BACKEND below the output
     folder; origin_of, levels, unsaid, where, point: as in Planned; sweep: the request of the sweep that it belongs to.
     """
@@ -56,11 +56,11 @@ class Compiled:
     source_map: SourceMap
     place: str
     origin_of: Callable[[str], Origin | None]
-    levels: Levels
+    levels: SeverityFilter
     unsaid: frozenset[str]
     where: str = ""
     point: SweepPoint | None = None
-    sweep: Request | None = None
+    sweep: CompileRequest | None = None
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class SweepFolder:
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedJob:
     """A job's launch plan, before any backend is involved. made_by: plan key -> rule; origin_of: position where a key
     was written; levels: suppressions; unsaid: unset keys that the user's own program does not read;
     where: the sweep point, as typed, "" without a sweep; point: its overrides.
@@ -86,11 +86,11 @@ class Planned:
     plan: LaunchPlan
     table: Mapping[str, tuple[str, ...]]
     made_by: Mapping[str, str]
-    typed: Typed
-    composed: Composed
+    typed: TypedConfig
+    composed: ComposedConfig
     diagnostics: tuple[Diagnostic, ...]
     origin_of: Callable[[str], Origin | None]
-    levels: Levels
+    levels: SeverityFilter
     unsaid: frozenset[str]
     where: str = ""
     point: SweepPoint | None = None

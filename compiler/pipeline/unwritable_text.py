@@ -10,12 +10,14 @@ import re
 from collections.abc import Iterable, Iterator
 
 from ..diagnostics.diagnostic import Diagnostic
-from ..emit.line_trace import Refused
+from ..emit.line_trace import RefusedText
 from ..emit.source_map import SourceMap
 from ..plan.shell_quoting import DIRECTIVE
 
 
-def diagnostics(refused: Iterable[Refused], source_map: SourceMap, backend: str) -> Iterator[Diagnostic]:
+def diagnose_unwritable_text(
+    refused: Iterable[RefusedText], source_map: SourceMap, backend: str
+) -> Iterator[Diagnostic]:
     reported = set()
     for refusal in refused:
         key = _key(refusal, source_map)
@@ -35,7 +37,7 @@ def _writable(text: str) -> str:
     return re.sub(r"[^\w.:@%+,/-]+", "_", text) or "NAME"
 
 
-def _key(refusal: Refused, source_map: SourceMap) -> str:
+def _key(refusal: RefusedText, source_map: SourceMap) -> str:
     """Return the spec key whose value contains the rejected text or a piece of it; otherwise the first key that was
     read for the text.
     """

@@ -11,10 +11,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, cast
 
-from ...trainer.config.target import names
+from ...trainer.config.target import names_of_targets
 from ..spec.job_spec import JobSpec
 from .launch_plan import Download, Secret
-from .runtime_vars import Word, to_word
+from .runtime_vars import Word, parse_runtime_references
 from .shell_quoting import ShellCode, sh
 
 TRAINER_COMMAND = ("python3", "-m", "jobc_trainer")
@@ -34,7 +34,7 @@ def world_size(spec: JobSpec) -> int:
     return spec.nodes * procs(spec)
 
 
-def inventory(spec: JobSpec, hosts: Sequence[str]) -> tuple[str, ...]:
+def usable_hosts(spec: JobSpec, hosts: Sequence[str]) -> tuple[str, ...]:
     """Return the listed hosts that the job may use, in order; it uses the first `nodes` of them."""
     avoided = set(spec.queue.exclude or ())
     return tuple(host for host in hosts if host not in avoided)
@@ -42,12 +42,12 @@ def inventory(spec: JobSpec, hosts: Sequence[str]) -> tuple[str, ...]:
 
 def used_hosts(spec: JobSpec) -> tuple[str, ...]:
     """The first of `hosts`, one per node, without those of queue.exclude."""
-    return inventory(spec, spec.hosts)[: spec.nodes] if spec.hosts else ()
+    return usable_hosts(spec, spec.hosts)[: spec.nodes] if spec.hosts else ()
 
 
 def preferred_hosts(spec: JobSpec) -> tuple[str, ...]:
     """Hosts without those in queue.exclude, one per node, because Slurm rejects a list longer than the job."""
-    return inventory(spec, spec.queue.nodelist)[: spec.nodes] if spec.queue.nodelist else ()
+    return usable_hosts(spec, spec.queue.nodelist)[: spec.nodes] if spec.queue.nodelist else ()
 
 
 def threads(spec: JobSpec) -> int:
@@ -96,7 +96,7 @@ def command(spec: JobSpec) -> tuple[str, ...]:
 
 def command_words(spec: JobSpec) -> tuple[Word, ...]:
     """The program of one rank: the trainer, or the user's words; a .py file or `-m` first is run by Python."""
-    return tuple(map(to_word, command(spec)))
+    return tuple(map(parse_runtime_references, command(spec)))
 
 
 def script(spec: JobSpec) -> str:
@@ -120,7 +120,7 @@ def brings_code(spec: JobSpec) -> bool:
     if spec.command is not None or spec.recipe is not None:
         return True
     targets = [section for section in (spec.model, spec.data, spec.loss, spec.optim) if isinstance(section, Mapping)]
-    return not all(name.startswith(_NO_CODE) for name in names(targets))
+    return not all(name.startswith(_NO_CODE) for name in names_of_targets(targets))
 
 
 def code_kind(spec: JobSpec) -> str:
@@ -208,16 +208,16 @@ def image(spec: JobSpec) -> str | None:
 
 def secret_kinds(spec: JobSpec) -> tuple[str, ...]:
     """The distinct kinds: not every engine can deliver each."""
-    return tuple(sorted({secret(spec.secrets[name]).kind for name in spec.secrets}))
+    return tuple(sorted({secret_from_reference(spec.secrets[name]).kind for name in spec.secrets}))
 
 
-def secret(reference: str) -> Secret:
+def secret_from_reference(reference: str) -> Secret:
     """Return `env:HF_TOKEN` as a Secret. value_types.py has validated the format."""
     kind, _, ref = reference.partition(":")
     return Secret(cast(Literal["env", "file", "k8s"], kind), ref)
 
 
-def parse_download(text: str) -> Download:
+def download_from_text(text: str) -> Download:
     """Return `model:ORG/NAME@REVISION` as a Download. value_types.py has validated the format."""
     kind, _, reference = text.partition(":")
     name, _, revision = (reference, "", "") if kind == "run" else reference.partition("@")

@@ -350,8 +350,8 @@ def _honourable(section: Any, prefix: str) -> Iterator[tuple[str, Any, dataclass
             yield from _honourable(value, f"{key}.")
 
 
-def thaw(tree: Any) -> Any:
+def to_mutable_tree(tree: Any) -> Any:
     """Return read-only mappings as dicts and tuples as lists, like json.loads."""
     if isinstance(tree, Mapping):
-        return {key: thaw(value) for key, value in tree.items()}
-    return [thaw(item) for item in tree] if isinstance(tree, tuple) else tree
+        return {key: to_mutable_tree(value) for key, value in tree.items()}
+    return [to_mutable_tree(item) for item in tree] if isinstance(tree, tuple) else tree

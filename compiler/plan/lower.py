@@ -13,7 +13,7 @@ from functools import partial, reduce
 from types import FunctionType, MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from ...trainer.config.parse import plain
+from ...trainer.config.parse import to_json_types
 from ...trainer.config.schema import SCHEMA
 from ...trainer.config.target import Target
 from ..spec.job_spec import JobSpec
@@ -24,17 +24,17 @@ from .derive import (
     before_lines,
     code_kind,
     command_words,
+    download_from_text,
     global_batch,
     image,
     init_timeout,
     module_lines,
-    parse_download,
     per_node_lines,
     preferred_hosts,
     procs,
     run_folder,
     script,
-    secret,
+    secret_from_reference,
     secret_kinds,
     shards,
     then_lines,
@@ -60,8 +60,8 @@ from .launch_plan import (
     Setup,
     Topology,
 )
-from .read_tracking import SCALARS, watch
-from .runtime_vars import to_word
+from .read_tracking import SCALARS, track_reads
+from .runtime_vars import parse_runtime_references
 
 KeyTable = Mapping[str, tuple[str, ...]]
 T = TypeVar("T")
@@ -109,8 +109,8 @@ def lower(spec: JobSpec) -> Lowered:
         command=command_words,
         uses_trainer=lambda s: s.command is None,
         threads_per_rank=threads,
-        env=low.mapping("env", spec.env, lambda s, name: to_word(s.env[name])),
-        secrets=low.mapping("secrets", spec.secrets, lambda s, name: secret(s.secrets[name])),
+        env=low.mapping("env", spec.env, lambda s, name: parse_runtime_references(s.env[name])),
+        secrets=low.mapping("secrets", spec.secrets, lambda s, name: secret_from_reference(s.secrets[name])),
         secret_kinds=secret_kinds,
         parallel=lambda s: s.parallel.kind,
         labels=low.mapping("labels", spec.labels, lambda s, name: s.labels[name]),
@@ -180,10 +180,10 @@ def lower(spec: JobSpec) -> Lowered:
             "caches",
             Caches,
             section="caches",
-            prefetch=lambda s: tuple(parse_download(text) for text in s.caches.prefetch),
+            prefetch=lambda s: tuple(download_from_text(text) for text in s.caches.prefetch),
         ),
-        accelerate_extra=low.mapping_of_trees("accelerate_extra", ("accelerate", "extra")),
-        deepspeed_extra=low.mapping_of_trees("deepspeed_extra", ("accelerate", "deepspeed_extra")),
+        accelerate_extra=low.copy_mapping("accelerate_extra", ("accelerate", "extra")),
+        deepspeed_extra=low.copy_mapping("deepspeed_extra", ("accelerate", "deepspeed_extra")),
         train=low.tree("train", _train_document(spec)),
     )
     low.rule("topology.world_size", world_size)  # not a field but a property of the plan
@@ -208,7 +208,7 @@ class _PlainCopy(_Copy):
     """Leaf that copies a value as JSON types."""
 
     def __call__(self, spec: JobSpec) -> Any:
-        return plain(super().__call__(spec))
+        return to_json_types(super().__call__(spec))
 
 
 def _train_document(spec: JobSpec) -> dict[str, Any]:
@@ -243,11 +243,11 @@ def _train_document(spec: JobSpec) -> dict[str, Any]:
 def _target_leaves(tree: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
     """Return a `_target_` tree with each argument as a leaf, so that each line of train.json has an origin."""
 
-    def leaf(path: tuple[str, ...]) -> Leaf:
+    def make_leaf(path: tuple[str, ...]) -> Leaf:
         return lambda s: reduce(lambda node, key: node[key], path[1:], getattr(s, path[0]))
 
     return {
-        key: _target_leaves(value, (*keys, key)) if isinstance(value, Mapping) and value else leaf((*keys, key))
+        key: _target_leaves(value, (*keys, key)) if isinstance(value, Mapping) and value else make_leaf((*keys, key))
         for key, value in tree.items()
     }
 
@@ -283,7 +283,7 @@ class _Lowering:
             self.table[key] = (function.key,)
             return value
         read: list[str] = []
-        value = function(watch(self.spec, "", read.append))
+        value = function(track_reads(self.spec, "", read.append))
         self.table[key] = tuple(dict.fromkeys(_whole_list(part) for part in read))
         self.rule(key, function)
         return value
@@ -311,7 +311,7 @@ class _Lowering:
         self.table[key] = (key,)
         return MappingProxyType({name: self.leaf(f"{key}.{name}", partial(_entry, entry, name)) for name in source})
 
-    def mapping_of_trees(self, key: str, at: tuple[str, str]) -> Mapping[str, Any]:
+    def copy_mapping(self, key: str, at: tuple[str, str]) -> Mapping[str, Any]:
         """Return one of the spec's mappings, of any depth, unchanged. at: section and name"""
         self.table[key] = (".".join(at),)
 

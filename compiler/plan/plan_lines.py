@@ -8,19 +8,23 @@ from __future__ import annotations
 from typing import Any
 
 from ..spec.value_types import fold_hostlist
-from . import flat_text
+from . import flat_lines
 from .launch_plan import LaunchPlan
 
 
 def plan_lines(plan: LaunchPlan, backend: str, options: Any) -> list[str]:
     """Return the plan as sorted lines. options: the backend's options, written below `backend`."""
-    leaves = {**dict(flat_text.leaves(plan, "")), **dict(flat_text.leaves(options, "backend")), "backend.name": backend}
+    leaves = {
+        **dict(flat_lines.flatten_to_leaves(plan, "")),
+        **dict(flat_lines.flatten_to_leaves(options, "backend")),
+        "backend.name": backend,
+    }
     del leaves["topology.groups"]
     for number, group in enumerate(plan.topology.groups):
         key = "topology" if len(plan.topology.groups) == 1 else f"topology.groups.{number}"
-        leaves |= dict(flat_text.leaves(group, key))
+        leaves |= dict(flat_lines.flatten_to_leaves(group, key))
     leaves |= {
         "topology.world_size": plan.topology.world_size,
         "resources.hosts": fold_hostlist(plan.resources.hosts),
     }
-    return flat_text.to_lines(leaves)
+    return flat_lines.to_flat_lines(leaves)

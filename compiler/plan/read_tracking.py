@@ -16,17 +16,17 @@ Note = Callable[[str], None]
 SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
-def watch(value: Any, key: str, note: Note) -> Any:
+def track_reads(value: Any, key: str, note: Note) -> Any:
     """Return a view of a dataclass, a mapping or a tuple of dataclasses. Any other value is recorded and returned."""
     if type(value) in SCALARS:  # most values
         note(key)
         return value
     if dataclasses.is_dataclass(value):
-        return WatchedFields(value, key, note)
+        return TrackedFields(value, key, note)
     if isinstance(value, Mapping):
-        return WatchedMapping(value, key, note)
+        return TrackedMapping(value, key, note)
     if isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
-        return tuple(watch(item, f"{key}.{i}", note) for i, item in enumerate(value))
+        return tuple(track_reads(item, f"{key}.{i}", note) for i, item in enumerate(value))
     note(key)
     return value
 
@@ -37,7 +37,7 @@ def _properties(cls: type) -> dict[str, Callable[[Any], Any]]:
     return {name: member.fget for name, member in members if isinstance(member, property) and member.fget is not None}
 
 
-class WatchedFields:
+class TrackedFields:
     """A view of a dataclass that records attribute reads."""
 
     def __init__(self, target: Any, key: str, note: Note) -> None:
@@ -56,10 +56,10 @@ class WatchedFields:
             return derive(self)  # a property: evaluate it on the view, so that its reads are recorded
         value = getattr(target, name)
         part = name.rstrip("_")
-        return watch(value, f"{self._key}.{part}" if self._key else part, self._note)
+        return track_reads(value, f"{self._key}.{part}" if self._key else part, self._note)
 
 
-class WatchedMapping(Mapping[str, Any]):
+class TrackedMapping(Mapping[str, Any]):
     """A view of a mapping that records each entry read, and its own key for truth and length."""
 
     def __init__(self, target: Mapping[str, Any], key: str, note: Note) -> None:
@@ -67,7 +67,7 @@ class WatchedMapping(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         value = self._target[name]
-        return watch(value, f"{self._key}.{name}" if self._key else name, self._note)
+        return track_reads(value, f"{self._key}.{name}" if self._key else name, self._note)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._target)

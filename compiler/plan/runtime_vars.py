@@ -66,7 +66,7 @@ class Spelling:
     form: Literal["shell", "field", "expand"] = "shell"
 
 
-def to_word(text: str) -> Word:
+def parse_runtime_references(text: str) -> Word:
     """Return the text with each reference replaced by a runtime variable. The names were checked earlier (JC1205)."""
     pieces = REFERENCE.split(text)  # text, name, text, name, text
     if len(pieces) == 1:
@@ -74,10 +74,10 @@ def to_word(text: str) -> Word:
     return Concat(RuntimeVar[piece.upper()] if i % 2 else piece for i, piece in enumerate(pieces) if piece)
 
 
-def runtime_vars(word: Word | tuple[Word, ...]) -> set[RuntimeVar]:
+def runtime_vars_in(word: Word | tuple[Word, ...]) -> set[RuntimeVar]:
     """Return every runtime variable in a word or a sequence of words."""
     if isinstance(word, RuntimeVar):
         return {word}
     if isinstance(word, tuple):
-        return {variable for part in word for variable in runtime_vars(part)}
+        return {variable for part in word for variable in runtime_vars_in(part)}
     return set()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...runtime.system.frozen_dataclass import dataclass
-from ..diagnostics.code_heading import read_heading
+from ..diagnostics.code_heading import read_code_page_heading
 from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest
 from .backend import Backend
 
@@ -130,7 +130,7 @@ def codes_by_name() -> dict[str, tuple[str, ...]]:
     """Return name -> codes with that name: one code, unless a plugin reuses a name; jobc's own codes come first."""
     names: dict[str, tuple[str, ...]] = {}
     for code, page in sorted(code_pages().items(), key=lambda item: not item[1].is_relative_to(PACKAGE)):
-        if name := read_heading(page).name:
+        if name := read_code_page_heading(page).name:
             names[name] = (*names.get(name, ()), code)
     return names
 
@@ -138,7 +138,7 @@ def codes_by_name() -> dict[str, tuple[str, ...]]:
 def code_name(code: str) -> str:
     """Return a diagnostic code's name, "" if it has no name or no page."""
     page = code_pages().get(code)
-    return read_heading(page).name if page else ""
+    return read_code_page_heading(page).name if page else ""
 
 
 def _entry_points(group: str) -> list[EntryPoint]:

@@ -202,7 +202,7 @@ VALUES: Mapping[tuple[str, str], str] = {  # (key, value in other tools) -> the 
 RENAMED_GROUPS: Mapping[str, str] = {"env": "python"}  # config groups in earlier versions of jobc
 
 
-def key_of(typed: str) -> str:
+def key_from_alias(typed: str) -> str:
     """Return jobc's key for a name in another tool, with or without a section, followed by any subkey; "" if
     unknown.
     """
@@ -213,14 +213,16 @@ def key_of(typed: str) -> str:
     return keys.get(_plain(typed.rpartition(".")[2]), "")
 
 
-def in_words(typed: str) -> str:
+def hint_for_foreign_option(typed: str) -> str:
     """Return the hint for an option without a direct equivalent, or for an unsupported feature; "" if unknown."""
     known, names = _same(IN_WORDS), (typed.removeprefix("backend."), typed.rpartition(".")[2])
     said = next((known[_plain(name)] for name in names if _plain(name) in known), "")
-    return said or next((f"remove {typed}; {text}" for name in names if (text := not_supported(name))), "")
+    return said or next(
+        (f"remove {typed}; {text}" for name in names if (text := hint_for_unsupported_feature(name))), ""
+    )
 
 
-def not_supported(word: str) -> str:
+def hint_for_unsupported_feature(word: str) -> str:
     """Return what the bundled trainer lacks and the alternative; "" for any other word."""
     lacks = next((what for what, names in NOT_SUPPORTED.items() if _plain(word) in map(_plain, names)), "")
     return f"the bundled trainer has no {lacks}; your own program may: -- train.py" if lacks else ""

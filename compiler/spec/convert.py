@@ -17,14 +17,31 @@ from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_orig
 from ...runtime.system.frozen_dataclass import dataclass
 from ...trainer.config import target
 from ...trainer.config.target import Target
-from ..diagnostics.diagnostic import Diagnostic, alternatives, nearest
-from ..diagnostics.origin import Origin, Text, is_null
-from ..memo import MemoOfObject
+from ..diagnostics.diagnostic import Diagnostic, join_with_or, nearest
+from ..diagnostics.origin import Origin, TextWithOrigin, is_null
+from ..memo import MemoByIdentity
 from . import aliases
-from .examples import accepted_examples, assignment, can_parse, example, sweep_hint
-from .runtime_references import NAMES, REFERENCE, may_refer, unknown_reference
-from .type_hints import field_names, hints, is_mapping, join, options_of, type_name, value_type
-from .value_types import Duration, RankLines, Refused, ShellLine, StepLine, ValueType, part_of_seconds, read_untyped
+from .examples import accepted_examples, example_value, is_readable_as, override_for_shell, sweep_hint
+from .runtime_references import NAMES, REFERENCE, first_unknown_reference, may_contain_references
+from .type_hints import (
+    field_names_by_key,
+    is_mapping,
+    join_key,
+    type_name,
+    types_of_fields,
+    union_members,
+    value_type_of_hint,
+)
+from .value_types import (
+    Duration,
+    InvalidValue,
+    RankLines,
+    ShellLine,
+    StepLine,
+    ValueType,
+    fractional_duration_in_seconds,
+    read_untyped,
+)
 
 T = TypeVar("T")
 _SHELL_LINES = (ShellLine, StepLine, RankLines)
@@ -62,7 +79,7 @@ _OPTION_OF_KIND = {"gpt": "gpt_tiny"}  # kind -> option of its group, where they
 MOST_DIAGNOSTICS = 100  # per tree: finding similar keys takes 5 ms for each
 
 
-_sections: MemoOfObject[tuple[Any, dict[str, tuple[Any, Shown]]] | None] = MemoOfObject(2_000)
+_sections: MemoByIdentity[tuple[Any, dict[str, tuple[Any, Shown]]] | None] = MemoByIdentity(2_000)
 
 
 class _TooMany(Exception): ...
@@ -85,22 +102,22 @@ class _Conversion:
 
     def dataclass(self, tree: Any, into: type, key: str) -> Any:
         if not isinstance(tree, Mapping):
-            first = next(iter(hints(into)))
+            first = next(iter(types_of_fields(into)))
             hint = f"set a key under {key}, such as {key}.{first}"
             self.refuse("JC1202", key, f"{key} is a mapping", f"{_kind(tree)} was given", hint)
             return None
-        field_types = hints(into)
+        field_types = types_of_fields(into)
         for name in tree:
             if name not in field_types:
-                self.unknown(join(key, name), field_types, key)
+                self.unknown(join_key(key, name), field_types, key)
         values: dict[str, Any] = {}
         for name, hint in field_types.items():
             if name in tree:
-                nested = join(key, name)
+                nested = join_key(key, name)
                 value = self.value(tree[name], hint, nested) if key else self.shared(tree[name], into, name)
-                values[field_names(into)[name]] = value
+                values[field_names_by_key(into)[name]] = value
             else:
-                field_key = join(key, name)
+                field_key = join_key(key, name)
                 because = f"{key or 'a job'} requires this key, and nothing sets it"
                 beside = self.origin_of(key) if key else None
                 origin = self.origin_of(field_key) or (beside and beside.whole)
@@ -111,7 +128,7 @@ class _Conversion:
 
     def shared(self, raw: Any, into: type, key: str) -> Any:
         """Return value() of a top-level field, converted once for all points of a sweep that share it."""
-        hint = hints(into)[key]
+        hint = types_of_fields(into)[key]
         found = _sections.get(raw, (into, key), lambda: self._section(raw, hint, key))
         if found is None:  # the diagnostics need the positions in this point
             return self.value(raw, hint, key)
@@ -130,9 +147,11 @@ class _Conversion:
     def unknown(self, key: str, known: Mapping[str, Any], parent: str) -> None:
         name = key.rsplit(".", 1)[-1]
         close = nearest(name, known)
-        engine = "" if parent else aliases.in_words(key) or aliases.key_of(key)
+        engine = "" if parent else aliases.hint_for_foreign_option(key) or aliases.key_from_alias(key)
         outer, _, inner = key.removeprefix(f"{parent}.").partition(".")
-        hint = f"did you mean {join(parent, close[0])}?" if close else f"known keys here: {', '.join(sorted(known))}"
+        hint = (
+            f"did you mean {join_key(parent, close[0])}?" if close else f"known keys here: {', '.join(sorted(known))}"
+        )
         if inner:  # in a file, the dot is part of the key
             hint = f"{outer}: {{{inner}: VALUE}}, because dots only nest on the command line"
         elif engine:
@@ -140,18 +159,18 @@ class _Conversion:
         elif not close and not parent:
             hint = "jobc --help lists the keys"
         origin = self.origin_of(key)
-        position, because = origin and origin.of_key(key), "nothing reads this key, so it would have no effect"
+        position, because = origin and origin.position_of_key(key), "nothing reads this key, so it would have no effect"
         self.report(Diagnostic("JC1201", f"unknown key {key}", because, hint, position, key))
 
     def value(self, raw: Any, hint: Any, key: str) -> Any:
         if hint is Any:
             return self.untyped(raw, key)
-        options = options_of(hint)
+        options = union_members(hint)
         if is_null(raw):
             if type(None) in options:
                 self.leaves[key] = (None, None)
                 return None
-            hint_text = f"{key}={example(options)}"
+            hint_text = f"{key}={example_value(options)}"
             if options == (str,):
                 hint_text = f"{key}='\"null\"' for the text null, or {key}= for an empty string"
             self.refuse("JC1204", key, f"{key} cannot be null", f"it needs {type_name(options)}", hint_text)
@@ -176,7 +195,7 @@ class _Conversion:
     def variant(self, raw: Any, options: tuple[Any, ...], key: str) -> Any:
         if len(options) == 1:
             return self.dataclass(raw, options[0], key)
-        kinds = {kind: option for option in options for kind in get_args(hints(option)["kind"])}
+        kinds = {kind: option for option in options for kind in get_args(types_of_fields(option)["kind"])}
         if not isinstance(raw, Mapping):
             hint = f"set a key under {key}, such as {key}.kind={sorted(kinds)[0]}"
             self.refuse("JC1202", key, f"{key} is a mapping", f"{_kind(raw)} was given", hint)
@@ -187,14 +206,14 @@ class _Conversion:
             value = self.dataclass(raw, kinds[kind], key)
             self.blame_kind(key, str(kind), before)
             return value
-        fits = [name for name in sorted(kinds) if not {*raw} - {*hints(kinds[name])}] or sorted(kinds)
+        fits = [name for name in sorted(kinds) if not {*raw} - {*types_of_fields(kinds[name])}] or sorted(kinds)
         close, one_of = nearest(str(kind), fits) or fits, ", ".join(sorted(kinds))
         self.refuse(
             "JC1202",
-            join(key, "kind"),
+            join_key(key, "kind"),
             f"{key}.kind: {kind!r} is invalid: must be one of {one_of}",
             f"the kind determines which other keys exist; {key}=OPTION selects another kind with its keys",
-            sweep_hint(str(kind), join(key, "kind"), kinds.__contains__) or f"{key}.kind={close[0]}",
+            sweep_hint(str(kind), join_key(key, "kind"), kinds.__contains__) or f"{key}.kind={close[0]}",
         )
         return None
 
@@ -202,7 +221,7 @@ class _Conversion:
         """Replace a section's missing and unknown keys with one diagnostic if `KEY.kind=` on the command line is the
         cause. before: number of diagnostics that are not about the section
         """
-        kind_key = join(key, "kind")
+        kind_key = join_key(key, "kind")
         origin = self.origin_of(kind_key)
         wrong = [d.key for d in self.diagnostics[before:] if d.code in ("JC1201", "JC1203")]
         if not wrong or origin is None or not origin.path.lstrip("+").startswith(f"{kind_key}="):
@@ -215,7 +234,7 @@ class _Conversion:
 
     def target(self, raw: Mapping[str, Any], key: str) -> Any:
         """Return `_target_` and its arguments, whose types are defined by the user's code."""
-        target_key = join(key, target.KEY)
+        target_key = join_key(key, target.KEY)
         if "kind" in raw:
             because = f"kind selects a built-in, {target.KEY} your own class or function"
             hint = f"{key}=target {target_key}={_flow(raw[target.KEY])}, to replace the section"
@@ -225,8 +244,8 @@ class _Conversion:
             because = f"{key}=target uses your own class or function, which {key}._target_ must name"
             self.refuse("JC2091", target_key, f"{target_key} is not set", because, f"{target_key}=my_pkg.NAME")
             return None
-        tree = {str(name): self.untyped(inner, join(key, str(name))) for name, inner in raw.items()}
-        for problem in target.problems(tree, key):
+        tree = {str(name): self.untyped(inner, join_key(key, str(name))) for name, inner in raw.items()}
+        for problem in target.find_target_errors(tree, key):
             problem_key, _, reason = problem.partition(": ")
             hint = f"{problem_key}=my_pkg.NAME" if problem_key.endswith(target.KEY) else f"remove {problem_key}"
             self.refuse("JC2092", problem_key, f"{problem_key} cannot be passed to the target", reason, hint)
@@ -243,7 +262,7 @@ class _Conversion:
             return None
         out = {}
         for name, inner in raw.items():
-            entry_key = join(key, str(name))
+            entry_key = join_key(key, str(name))
             self.read(str(name), key_type, entry_key, leaf=False)
             out[str(name)] = self.value(_filled(inner, value_type), value_type, entry_key)
         return types.MappingProxyType(out)
@@ -251,7 +270,7 @@ class _Conversion:
     def untyped(self, raw: Any, key: str) -> Any:
         """Return a tree with another program's keys and types as mappings, tuples and values of read_untyped()."""
         if isinstance(raw, Mapping):
-            return types.MappingProxyType({str(k): self.untyped(v, join(key, str(k))) for k, v in raw.items()})
+            return types.MappingProxyType({str(k): self.untyped(v, join_key(key, str(k))) for k, v in raw.items()})
         if isinstance(raw, str) and self.refuse_reference(raw, key):
             return None
         value = _untyped(raw)
@@ -263,15 +282,15 @@ class _Conversion:
             lines = [line for line in raw.split("\n") if line.strip()]
             raw = ["\n".join(lines)] if get_args(hint)[0] is RankLines else lines
         if not isinstance(raw, list):
-            as_list = example((hint,), raw if isinstance(raw, str) else "")
-            self.refuse("JC1202", key, f"{key} is a list", f"{_kind(raw)} was given", assignment(key, as_list))
+            as_list = example_value((hint,), raw if isinstance(raw, str) else "")
+            self.refuse("JC1202", key, f"{key} is a list", f"{_kind(raw)} was given", override_for_shell(key, as_list))
             return None
         types_of_items = get_args(hint)
         if types_of_items[-1] is Ellipsis:
             types_of_items = (types_of_items[0],) * len(raw)
         if len(raw) != len(types_of_items):
-            title, as_many = f"{key} has {len(types_of_items)} values", example((hint,), " ".join(map(str, raw)))
-            self.refuse("JC1202", key, title, f"{len(raw)} were given", assignment(key, as_many))
+            title, as_many = f"{key} has {len(types_of_items)} values", example_value((hint,), " ".join(map(str, raw)))
+            self.refuse("JC1202", key, title, f"{len(raw)} were given", override_for_shell(key, as_many))
             return None
         inner = _Conversion(self.origin_of, self.diagnostics)
         values = tuple(
@@ -286,10 +305,10 @@ class _Conversion:
         if isinstance(raw, list) and as_list and all(isinstance(item, str) for item in raw):
             raw = ",".join(raw)
         if isinstance(raw, (list, Mapping)):
-            typed = f"""{key}='"{_flow(raw)}"' if it is text""" if hint is str else f"{key}={example((hint,))}"
+            typed = f"""{key}='"{_flow(raw)}"' if it is text""" if hint is str else f"{key}={example_value((hint,))}"
             above, _, last = key.rpartition(".")
             if last.isdigit():
-                typed = f"{above}=[{example((hint,))}], with one text per item"
+                typed = f"{above}=[{example_value((hint,))}], with one text per item"
             self.refuse("JC1202", key, f"{key} is {type_name((hint,))}", f"{_kind(raw)} was given", typed)
             return None
         return self.read(str(raw), hint, key, nullable)
@@ -300,13 +319,13 @@ class _Conversion:
         if match is None:
             return False
         name = match[1]
-        if unknown := unknown_reference(text):
+        if unknown := first_unknown_reference(text):
             because, close = f"known names: {', '.join(NAMES)}", nearest(unknown, NAMES) or NAMES
             self.refuse("JC1205", key, f"${{jobc:{unknown}}} does not exist", because, f"write ${{jobc:{close[0]}}}")
         elif is_shell:
             because = "launch.sh has these lines as typed, and bash reads variables"
             self.refuse("JC1205", key, f"{key} contains {match[0]}", because, f"write $JOBC_{name.upper()}")
-        elif not may_refer(key):
+        elif not may_contain_references(key):
             because = "the value is known only when the job runs, but jobc needs this key earlier"
             self.refuse(
                 "JC1205", key, f"{key} contains {match[0]}", because, "use this variable in the command or in env"
@@ -334,16 +353,16 @@ class _Conversion:
             value: Any = get_args(hint)[words.index(text)]
             shown = text
         else:
-            scalar = value_type(hint)
+            scalar = value_type_of_hint(hint)
             assert scalar is not None, f"no reader for {hint}"
             try:
                 value = scalar.read(text)
-            except Refused as error:
+            except InvalidValue as error:
                 takes_commas = get_origin(get_args(hint)[0] if get_args(hint) else hint) is tuple
-                sweep = "" if takes_commas else sweep_hint(text, key, partial(can_parse, scalar))
+                sweep = "" if takes_commas else sweep_hint(text, key, partial(is_readable_as, scalar))
                 values = _in_seconds(text, scalar) if key.endswith("_s") else ()
                 values = values or accepted_examples(error.values, nullable)
-                hint_text = sweep or alternatives(f"{key}={value}" for value in values)
+                hint_text = sweep or join_with_or(f"{key}={value}" for value in values)
                 if not leaf:  # the text is the name of an entry
                     hint_text = f"{key.removesuffix(text)}{error.values[0]}=VALUE"
                 is_private = key.startswith("secrets.") and leaf  # it may be a secret
@@ -359,18 +378,18 @@ class _Conversion:
 
 def _word_hint(key: str, text: str, nearest_word: str) -> str:
     """Return the hint for an invalid word. Words of other tools are mapped to jobc's."""
-    word, lacks = aliases.value_from_alias(key, text) or nearest_word, aliases.not_supported(text)
+    word, lacks = aliases.value_from_alias(key, text) or nearest_word, aliases.hint_for_unsupported_feature(text)
     return f"{key}={word}; {lacks}" if lacks else f"{key}={word}"
 
 
 def _in_seconds(text: str, seconds: ValueType) -> tuple[str, ...]:
     """Return a duration with a unit as seconds, if the key accepts that number."""
-    duration = value_type(Duration)
+    duration = value_type_of_hint(Duration)
     assert duration is not None
     try:
-        count = part_of_seconds(text) or str(duration.read(text))
+        count = fractional_duration_in_seconds(text) or str(duration.read(text))
         seconds.read(count)
-    except Refused:
+    except InvalidValue:
         return ()
     return (count,)
 
@@ -380,7 +399,7 @@ def _untyped(raw: Any) -> Any:
         return types.MappingProxyType({str(key): _untyped(inner) for key, inner in raw.items()})
     if isinstance(raw, list):
         return tuple(_untyped(item) for item in raw)
-    return None if is_null(raw) else read_untyped(raw, isinstance(raw, Text) and raw.quoted)
+    return None if is_null(raw) else read_untyped(raw, isinstance(raw, TextWithOrigin) and raw.quoted)
 
 
 def _plain(value: Any) -> Shown:
@@ -395,7 +414,7 @@ def _filled(raw: Any, hint: Any) -> Any:
 
 
 def _nulls(into: Any) -> dict[str, None]:
-    return {name: None for name, hint in hints(into).items() if type(None) in options_of(hint)}
+    return {name: None for name, hint in types_of_fields(into).items() if type(None) in union_members(hint)}
 
 
 def _kind(raw: Any) -> str:

@@ -8,20 +8,20 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from ..diagnostics.diagnostic import nearest
-from .type_hints import choices, hints, is_mapping, options_of, value_type
-from .value_types import Refused
+from .type_hints import accepted_words, is_mapping, types_of_fields, union_members, value_type_of_hint
+from .value_types import InvalidValue
 
 IMAGE = "pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime"  # has bash, Python and PyTorch
 
 
-def example(options: tuple[Any, ...], text: str = "") -> str:
+def example_value(options: tuple[Any, ...], text: str = "") -> str:
     """Return a value of the type: the text if it is valid, otherwise a value that the type's reader recommends.
 
     text: a list's items, or the first values of a section in a list.
     """
     option = next(o for o in options if o is not type(None))
-    words = choices(option)
-    scalar = value_type(option)
+    words = accepted_words(option)
+    scalar = value_type_of_hint(option)
     if words:
         return text if text in words else (nearest(text, words) or words)[0]
     if scalar is None:
@@ -32,7 +32,7 @@ def example(options: tuple[Any, ...], text: str = "") -> str:
         return scalar.example
     try:
         value = scalar.read(text)
-    except Refused as error:
+    except InvalidValue as error:
         return accepted_examples(error.values, type(None) in options)[0]
     return text or scalar.show(value) or "TEXT"
 
@@ -48,18 +48,20 @@ def _list_example(types_of_items: tuple[Any, ...], typed_items: list[str]) -> st
     if types_of_items[-1] is Ellipsis and not typed_items:
         return "[]"
     if isinstance(first, type) and dataclasses.is_dataclass(first):
-        needed = [(name, hint) for name, hint in hints(first).items() if type(None) not in options_of(hint)]
+        needed = [
+            (name, hint) for name, hint in types_of_fields(first).items() if type(None) not in union_members(hint)
+        ]
         texts = [*typed_items, *[""] * len(needed)]
-        keys = (f"{name}: {example((hint,), text)}" for (name, hint), text in zip(needed, texts, strict=False))
+        keys = (f"{name}: {example_value((hint,), text)}" for (name, hint), text in zip(needed, texts, strict=False))
         return f"[{{{', '.join(keys)}}}]"
     if types_of_items[-1] is Ellipsis:
         types_of_items = (first,) * len(typed_items)
     texts = [*typed_items, *(typed_items[-1:] or [""]) * len(types_of_items)]
-    items = (example((hint,), text) for hint, text in zip(types_of_items, texts, strict=False))
+    items = (example_value((hint,), text) for hint, text in zip(types_of_items, texts, strict=False))
     return f"[{','.join(items)}]"
 
 
-def assignment(key: str, value: str) -> str:
+def override_for_shell(key: str, value: str) -> str:
     """Return `key=value`, quoted for a shell."""
     return f"'{key}={value}'" if "{" in value else f"{key}={value}"
 
@@ -70,9 +72,9 @@ def sweep_hint(text: str, key: str, fits: Callable[[str], bool]) -> str:
     return f"for a sweep: jobc -m {key}={text}" if is_sweep else ""
 
 
-def can_parse(scalar: Any, text: str) -> bool:
+def is_readable_as(scalar: Any, text: str) -> bool:
     try:
         scalar.read(text)
-    except Refused:
+    except InvalidValue:
         return False
     return True

@@ -11,11 +11,11 @@ NAMES = ("run_id", "run_dir", "job_id", "attempt", "node_rank", "head_addr")
 _PLACES = re.compile(r"command\.\d+|env\.(?!AWS_).+")
 
 
-def unknown_reference(text: str) -> str | None:
+def first_unknown_reference(text: str) -> str | None:
     """Return the first name in a text for which there is no runtime value."""
     return next((match[1] for match in REFERENCE.finditer(text) if match[1] not in NAMES), None)
 
 
-def may_refer(key: str) -> bool:
+def may_contain_references(key: str) -> bool:
     """Return whether a dotted key of the spec may contain references."""
     return _PLACES.fullmatch(key) is not None

@@ -68,7 +68,7 @@ _REFERENCES = re.compile(  # valid values of `secrets`: a reference, or a mappin
 )
 
 
-def redacted(override: str) -> str:
+def redact_override(override: str) -> str:
     """Return an override in a form that messages and logs may contain: `secrets.NAME=…` if `secrets`, or a section with
     a similar name, is set to anything but references.
     """
@@ -88,32 +88,32 @@ def looks_like_token(text: str) -> bool:
     return bool(_TOKEN.search(text))
 
 
-def names_secret(name: str) -> bool:
+def is_name_of_secret(name: str) -> bool:
     """Return whether the variable's name suggests a password or a token."""
     return bool(_OF_VARIABLE.search(name.upper()))
 
 
-def is_no_secret(value: str) -> bool:
+def is_never_secret(value: str) -> bool:
     """Return whether a value cannot be a secret under any name: `True`, `EMPTY`, `/run/token`."""
     return bool(_NO_SECRET.fullmatch(value))
 
 
-def gives_secret(name: str, value: str) -> bool:
+def is_assignment_of_secret(name: str, value: str) -> bool:
     """Return whether a variable with this value contains a secret."""
-    return bool(value) and _is_secret(value, names_secret(name), name)
+    return bool(value) and _is_secret(value, is_name_of_secret(name), name)
 
 
-def secret_in(text: str) -> str:
+def find_secret_in_text(text: str) -> str:
     """Return the variable that a text sets to a secret; TOKEN for a secret without a variable; "" if there is no
     secret.
     """
     for name, value in _GIVEN.findall(text):
-        if _is_secret(value, names_secret(name) and name.isupper(), name) or _TOKEN.match(value):
+        if _is_secret(value, is_name_of_secret(name) and name.isupper(), name) or _TOKEN.match(value):
             return str(name)
     return "WANDB_API_KEY" if _LOGIN.search(text) else "TOKEN" * looks_like_token(text)
 
 
-def secret_in_words(words: Sequence[str]) -> str:
+def describe_secret_in_command(words: Sequence[str]) -> str:
     """Describe the secret in the words of a command without repeating it; "" if there is none."""
     return next(filter(None, map(_given_away, words, (*words[1:], ""))), "")
 
@@ -125,9 +125,11 @@ def _given_away(word: str, following: str) -> str:
         is_plain = bool(_OF_PROGRAM.search(name)) and not _SWITCH.match(name)
         if value and not value.startswith("$") and _is_secret(value.rstrip(";&|)"), is_plain, name):
             return f"a value for {word.partition('=')[0].lstrip('+~')}"
-    name = secret_in(word)
+    name = find_secret_in_text(word)
     return "what looks like a token" if name == "TOKEN" else name and f"a value for {name}"
 
 
 def _is_secret(value: str, has_no_other_meaning: bool, name: str) -> bool:
-    return not is_no_secret(value) and (has_no_other_meaning or bool(_OTHER.search(name) and _RANDOM.fullmatch(value)))
+    return not is_never_secret(value) and (
+        has_no_other_meaning or bool(_OTHER.search(name) and _RANDOM.fullmatch(value))
+    )

@@ -11,18 +11,18 @@ from typing import Any
 from .job_spec import JobSpec
 
 
-def partitions(spec: JobSpec) -> tuple[str, ...]:
+def possible_partitions(spec: JobSpec) -> tuple[str, ...]:
     """Return the partitions that the job may run in, if the job or the site names any."""
     names = spec.queue.name or spec.site.partition
     return tuple(names.split(",")) if names else ()
 
 
-def site_description(spec: JobSpec) -> str:
+def describe_partitions(spec: JobSpec) -> str:
     """Return a description of those partitions for messages."""
-    return f"partition {','.join(partitions(spec))}" if partitions(spec) else "this site"
+    return f"partition {','.join(possible_partitions(spec))}" if possible_partitions(spec) else "this site"
 
 
-def fact(spec: JobSpec, name: str, partition: str | None) -> Any:
+def site_fact(spec: JobSpec, name: str, partition: str | None) -> Any:
     """Return a fact about a partition, or else about all machines; None if unknown. name: a field of PartitionSpec"""
     partition_facts = spec.site.partitions.get(partition or "")
     value = getattr(partition_facts, name) if partition_facts is not None else None
@@ -31,17 +31,17 @@ def fact(spec: JobSpec, name: str, partition: str | None) -> Any:
 
 def site_limit(spec: JobSpec, name: str) -> Any:
     """Return a fact's largest value over the job's possible partitions; None if it is unknown for any of them."""
-    values = [fact(spec, name, partition) for partition in partitions(spec) or (None,)]
+    values = [site_fact(spec, name, partition) for partition in possible_partitions(spec) or (None,)]
     return None if None in values else max(values)
 
 
-def share_of_cores(spec: JobSpec) -> int | None:
+def cores_in_proportion_to_gpus(spec: JobSpec) -> int | None:
     """Return the job's share of a node's cores, in proportion to its GPUs, rounded down to a multiple of its processes.
 
     None without GPUs, or if the site does not define the numbers of cores and GPUs for one type of machine.
     """
     shares = []
-    for partition in partitions(spec) or (None,):
+    for partition in possible_partitions(spec) or (None,):
         facts = spec.site.partitions.get(partition or "")
         machine = spec.site if facts is None or (facts.cpus is None and facts.gpus is None) else facts
         if not spec.gpus or machine.cpus is None or not machine.gpus:

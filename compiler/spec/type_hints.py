@@ -15,22 +15,22 @@ from .value_types import PLAIN, ValueType
 def spec_keys(into: type, prefix: str = "") -> list[str]:
     """Return a dataclass's dotted keys, with the keys of all union members."""
     keys: list[str] = []
-    for name, hint in hints(into).items():
-        key = join(prefix, name)
+    for name, hint in types_of_fields(into).items():
+        key = join_key(prefix, name)
         keys.append(key)
         for variant in _variants(hint):
             keys += [k for k in spec_keys(variant, key) if k not in keys]
     return keys
 
 
-def type_at(into: type, key: str) -> Any:
+def type_of_key(into: type, key: str) -> Any:
     """Return a dotted key's type, None if there is no such key. Keys of open mappings have their values' type."""
     current: Any = into
     for part in key.split("."):
         if dataclasses.is_dataclass(current):
-            current = hints(current).get(part)  # type: ignore[arg-type]
+            current = types_of_fields(current).get(part)  # type: ignore[arg-type]
         elif variants := _variants(current):
-            options = [hints(v)[part] for v in variants if part in hints(v)]
+            options = [types_of_fields(v)[part] for v in variants if part in types_of_fields(v)]
             current = reduce(or_, options) if options else None  # such as `kind`, whose words are in several
         elif get_origin(current) is not None and is_mapping(current):
             current = get_args(current)[1]
@@ -39,10 +39,10 @@ def type_at(into: type, key: str) -> Any:
     return current
 
 
-def choices(hint: Any) -> tuple[str, ...]:
+def accepted_words(hint: Any) -> tuple[str, ...]:
     """Return the words that a Literal or a boolean accepts, () for other types."""
     words: list[str] = []
-    for option in options_of(hint):
+    for option in union_members(hint):
         if option is bool:
             words += ["true", "false"]
         elif get_origin(option) is Literal:
@@ -51,37 +51,37 @@ def choices(hint: Any) -> tuple[str, ...]:
 
 
 @cache
-def hints(cls: type) -> dict[str, Any]:
+def types_of_fields(cls: type) -> dict[str, Any]:
     """Return key -> type of a dataclass's fields. Fields named after Python keywords end in `_`; keys do not."""
     field_types = get_type_hints(cls, include_extras=True)
     return {field.name.rstrip("_"): field_types[field.name] for field in dataclasses.fields(cls)}
 
 
 @cache
-def field_names(cls: type) -> dict[str, str]:
+def field_names_by_key(cls: type) -> dict[str, str]:
     return {field.name.rstrip("_"): field.name for field in dataclasses.fields(cls)}
 
 
-def join(prefix: str, name: str) -> str:
+def join_key(prefix: str, name: str) -> str:
     return f"{prefix}.{name}" if prefix else name
 
 
-def options_of(hint: Any) -> tuple[Any, ...]:
+def union_members(hint: Any) -> tuple[Any, ...]:
     """Return a union's members, or the type itself."""
     if get_origin(hint) in (Union, types.UnionType):
-        return tuple(option for member in get_args(hint) for option in options_of(member))
+        return tuple(option for member in get_args(hint) for option in union_members(member))
     return (hint,)
 
 
 def _variants(hint: Any) -> list[type]:
-    return [option for option in options_of(hint) if isinstance(option, type) and dataclasses.is_dataclass(option)]
+    return [option for option in union_members(hint) if isinstance(option, type) and dataclasses.is_dataclass(option)]
 
 
 def is_list(hint: Any) -> bool:
     """Return whether values of this type are written in brackets. A host list is not, because it is one text
     (Annotated).
     """
-    return any(get_origin(option) is tuple for option in options_of(hint))
+    return any(get_origin(option) is tuple for option in union_members(hint))
 
 
 def is_mapping(hint: Any) -> bool:
@@ -89,9 +89,9 @@ def is_mapping(hint: Any) -> bool:
     return isinstance(origin, type) and issubclass(origin, Mapping)
 
 
-def value_type(hint: Any) -> ValueType | None:
+def value_type_of_hint(hint: Any) -> ValueType | None:
     """Return how a scalar type is read and written; None for lists, mappings, sections and Literals."""
-    for option in options_of(hint):
+    for option in union_members(hint):
         if get_origin(option) is Annotated:
             return next(extra for extra in get_args(option)[1:] if isinstance(extra, ValueType))
         if isinstance(option, type) and option in PLAIN:
@@ -107,5 +107,5 @@ def type_name(options: tuple[Any, ...]) -> str:
         return "a mapping"
     if get_origin(option) is tuple:
         return "a list"
-    scalar = value_type(option)
+    scalar = value_type_of_hint(option)
     return scalar.name if scalar else "text"

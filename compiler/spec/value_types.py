@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from ...runtime.system.frozen_dataclass import dataclass
 
 
-class Refused(Exception):
+class InvalidValue(Exception):
     """Raised for text that is not a value of the type. because: reason; values: valid ones, the likeliest first."""
 
     def __init__(self, because: str, *values: str) -> None:
@@ -48,30 +48,30 @@ def read_int(text: str, example: str = "2", least: int | None = None) -> int:
     """Return a 64-bit integer. example: valid value for hints; least: lower bound of the value hinted for a fraction"""
     if re.fullmatch(r"[+-]?(0|[1-9](_?[0-9])*)", text):
         if len(text) > 40 or abs(int(text)) >= 2**63:
-            raise Refused("engines use 64-bit numbers", example)
+            raise InvalidValue("engines use 64-bit numbers", example)
         return int(text)
     if re.fullmatch(r"[+-]?0[0-9]+", text):
-        raise Refused(
+        raise InvalidValue(
             "a leading zero means octal in some file formats and nothing in others", text.lstrip("+-0") or "0"
         )
     if re.fullmatch(r"[+-]?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,3})?", text) and abs(Decimal(text)) < 10**18:
         number = Decimal(text)
         integer = int(number) or int(number != 0)  # a fraction below 1 becomes 1, not 0
         fitting = integer if least is None else max(integer, least)
-        raise Refused("the number has a fraction or an exponent", str(fitting))
-    raise Refused("only digits are allowed", example)
+        raise InvalidValue("the number has a fraction or an exponent", str(fitting))
+    raise InvalidValue("only digits are allowed", example)
 
 
 def read_float(text: str) -> float:
     if re.fullmatch(r"[+-]?0[0-9]+", text):
-        raise Refused(
+        raise InvalidValue(
             "a leading zero means octal in some file formats and nothing in others", text.lstrip("+-0") or "0"
         )
     if re.fullmatch(r"[+-]?([0-9](_?[0-9])*\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text):
         value = float(text.replace("_", ""))
         if abs(value) != float("inf"):
             return value
-    raise Refused("the value must be a finite decimal number", "0.001", "1e-3")
+    raise InvalidValue("the value must be a finite decimal number", "0.001", "1e-3")
 
 
 def read_bool(text: str) -> bool:
@@ -80,7 +80,7 @@ def read_bool(text: str) -> bool:
         return True
     if word in ("false", "no", "off"):
         return False
-    raise Refused("the value must be true or false", "true")
+    raise InvalidValue("the value must be true or false", "true")
 
 
 def read_untyped(text: str, quoted: bool = False) -> Any:
@@ -98,15 +98,15 @@ def read_untyped(text: str, quoted: bool = False) -> Any:
 
 
 def _count(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
-    def read(text: str) -> int:
+    def read_count(text: str) -> int:
         value = read_int(text, "1", least)
         if value < least:
-            raise Refused(f"the minimum is {least}", str(least))
+            raise InvalidValue(f"the minimum is {least}", str(least))
         if value > most:
-            raise Refused(f"the maximum is {most:,}", "8")
+            raise InvalidValue(f"the maximum is {most:,}", "8")
         return value
 
-    return read
+    return read_count
 
 
 def _number(least: float, most: float) -> Callable[[str], float]:
@@ -114,17 +114,17 @@ def _number(least: float, most: float) -> Callable[[str], float]:
 
     fitting = f"{max(least, 1):g}"
 
-    def read(text: str) -> float:
+    def read_number(text: str) -> float:
         try:
             value = read_float(text)
-        except Refused as refused:
+        except InvalidValue as refused:
             values = [candidate for candidate in refused.values if least <= float(candidate) <= most]
-            raise Refused(refused.because, *(values or [fitting])) from None
+            raise InvalidValue(refused.because, *(values or [fitting])) from None
         if not least <= value <= most:
-            raise Refused(f"the value must be {least:g} to {most:g}", fitting)
+            raise InvalidValue(f"the value must be {least:g} to {most:g}", fitting)
         return value
 
-    return read
+    return read_number
 
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
@@ -134,7 +134,7 @@ def read_name(text: str) -> str:
     if _NAME.fullmatch(text):
         return text
     fitting = _text_or(re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:63].strip("._-"), "job")
-    raise Refused(
+    raise InvalidValue(
         "a name has 1 to 63 characters from A-Z a-z 0-9 . _ -, and starts and ends with a letter or digit", fitting
     )
 
@@ -147,7 +147,7 @@ def _text_or(fitting: str, fallback: str) -> str:
 def _env_name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
         fitting = re.sub(r"^(?=[0-9])", "_", re.sub(r"[^A-Za-z0-9_]", "_", text)) or "MY_VARIABLE"
-        raise Refused("a variable name has letters, digits and _, and does not start with a digit", fitting)
+        raise InvalidValue("a variable name has letters, digits and _, and does not start with a digit", fitting)
     return text
 
 
@@ -157,24 +157,26 @@ _PARTS_S = {"ms": "0.001", "us": "0.000001"}
 
 def _duration(text: str) -> int:
     if len(text) > 40 or re.search(r"[0-9]{10}", text):
-        raise Refused("engines do not accept times this long", "365d")
+        raise InvalidValue("engines do not accept times this long", "365d")
     if match := re.fullmatch(r"(?:([0-9]+)-)?([0-9]+):([0-5][0-9]):([0-5][0-9])", text):
         days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
         return days * 86400 + hours * 3600 + minutes * 60 + seconds
     if re.fullmatch(r"([0-9]+(w|d|h|min|m|s))+", text):
         return sum(int(n) * _UNITS_S[unit] for n, unit in re.findall(r"([0-9]+)(w|d|h|min|m|s)", text))
     if re.fullmatch(r"[0-9]+", text):
-        raise Refused(
+        raise InvalidValue(
             "a number without a unit means minutes in some engines and seconds in others", f"{text}m", f"{text}s"
         )
     if re.fullmatch(r"[0-9]+:[0-9]+", text):
-        raise Refused("two numbers mean hours and minutes in some engines, minutes and seconds in others", f"{text}:00")
-    raise Refused(
+        raise InvalidValue(
+            "two numbers mean hours and minutes in some engines, minutes and seconds in others", f"{text}:00"
+        )
+    raise InvalidValue(
         "a duration must be a number with a unit, or [days-]hours:minutes:seconds", "12h", "1h30m", "1-12:00:00"
     )
 
 
-def part_of_seconds(text: str) -> str:
+def fractional_duration_in_seconds(text: str) -> str:
     """Convert a duration with a fraction or a unit below 1 s to seconds: `0.1` for 100ms, `90` for 1.5m; "" for any
     other.
     """
@@ -188,11 +190,11 @@ def part_of_seconds(text: str) -> str:
 def _limit(text: str) -> int:
     seconds = 0 if re.fullmatch(r"0+", text) else _duration(text)
     if seconds == 0:
-        raise Refused("0 means no limit in some engines and an immediate timeout in others", "null", "12h")
+        raise InvalidValue("0 means no limit in some engines and an immediate timeout in others", "null", "12h")
     return seconds
 
 
-def show_duration(seconds: int) -> str:
+def format_duration(seconds: int) -> str:
     """Format a duration with the largest units first: 1h30m, or 0s for zero."""
     parts = []
     for unit in ("d", "h", "m", "s"):
@@ -211,23 +213,23 @@ _NO_SIZE = "0 means no limit in some engines and zero bytes in others"
 def _bytes(text: str) -> int:
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]+)", text)
     if re.fullmatch(r"0+(\.0+)? ?[KMGTP]?", text, re.IGNORECASE):
-        raise Refused(_NO_SIZE, "null", "64GiB")
+        raise InvalidValue(_NO_SIZE, "null", "64GiB")
     if match and match[2] in _UNITS_BYTES:
         size = int(Decimal(match[1]) * _UNITS_BYTES[match[2]])
         if size == 0:
-            raise Refused(_NO_SIZE, "null", "64GiB")
+            raise InvalidValue(_NO_SIZE, "null", "64GiB")
         if size >= 2**63:
-            raise Refused("engines use 64-bit numbers", "64GiB")
+            raise InvalidValue("engines use 64-bit numbers", "64GiB")
         return size
     if match and match[2].upper() in ("K", "M", "G", "T", "P"):
         unit = match[2].upper()
-        raise Refused(f"{unit} is 1024-based in Slurm and 1000-based in Kubernetes", f"{match[1]}{unit}iB")
+        raise InvalidValue(f"{unit} is 1024-based in Slurm and 1000-based in Kubernetes", f"{match[1]}{unit}iB")
     if re.fullmatch(r"[0-9]+", text):
-        raise Refused("a number without a unit means MiB in some engines and bytes in others", f"{text}MiB")
-    raise Refused("a size must be a number with a unit", "64GiB")
+        raise InvalidValue("a number without a unit means MiB in some engines and bytes in others", f"{text}MiB")
+    raise InvalidValue("a size must be a number with a unit", "64GiB")
 
 
-def show_bytes(size: int) -> str:
+def format_bytes(size: int) -> str:
     """Format a size in the largest binary unit that divides it evenly, such as 64GiB; if none does, in KB."""
     for i, prefix in reversed(list(enumerate("KMGTP", 1))):
         if size and size % 1024**i == 0:
@@ -238,22 +240,22 @@ def show_bytes(size: int) -> str:
 def _port(text: str) -> int:
     value = read_int(text)
     if not 0 <= value <= 65535 or 0 < value < 1024:
-        raise Refused("a port must be 1024 to 65535, or 0 to pick a free one", "29500")
+        raise InvalidValue("a port must be 1024 to 65535, or 0 to pick a free one", "29500")
     return value
 
 
 def _hosts(text: str) -> tuple[str, ...]:
     hosts = tuple(expand_hostlist(text))
-    machines = [machine_of(host) for host in hosts] if "@" in text or text != text.lower() else hosts
+    machines = [host_without_user(host) for host in hosts] if "@" in text or text != text.lower() else hosts
     if len(set(machines)) < len(hosts):
         first = dict(zip(reversed(machines), reversed(hosts), strict=True))
         twice = first[next(machine for machine, count in Counter(machines).items() if count > 1)]
         once = fold_hostlist(tuple(dict.fromkeys(first[machine] for machine in machines)))
-        raise Refused(f"{twice} is listed twice, so two nodes would share a rank", once)
+        raise InvalidValue(f"{twice} is listed twice, so two nodes would share a rank", once)
     return hosts
 
 
-def machine_of(host: str) -> str:
+def host_without_user(host: str) -> str:
     """Return the host of `user@host` in lower case, for comparison."""
     return host.rpartition("@")[2].lower()
 
@@ -284,15 +286,15 @@ def expand_hostlist(text: str) -> list[str]:
     """Return the names in `gpu[01-03,7],login`, keeping leading zeros (the syntax of Slurm and pdsh)."""
     hosts: list[str] = []
     if re.search(r",\s*(,|$)|^\s*,", text.strip()):
-        raise Refused(
+        raise InvalidValue(
             "a host name is empty: there is nothing next to a comma", fold_hostlist(_named(text)) or "node[1-4]"
         )
     for word in re.findall(r"(?:[^,\s\[\]]|\[[^\[\]]*\])+|[\[\]]", text):
         hosts.extend(_expand_word(word))
     if not hosts:
-        raise Refused("a host list must be names separated by commas", "node1,node2", "node[1-4]")
+        raise InvalidValue("a host list must be names separated by commas", "node1,node2", "node[1-4]")
     if len(hosts) > MOST_HOSTS:
-        raise Refused(f"this names {len(hosts)} hosts", "node[1-4]")
+        raise InvalidValue(f"this names {len(hosts)} hosts", "node[1-4]")
     return hosts
 
 
@@ -304,22 +306,22 @@ def _expand_word(word: str) -> list[str]:
     match = re.fullmatch(r"([^\[\]]*)\[([0-9,-]+)\](.*)", word)
     if not match:
         if not re.fullmatch(r"(?:\w[\w.-]*@)?\w[\w.:%-]*", word, re.ASCII):
-            raise Refused(f"{word!r} is not a host name", "node1,node2", "node[1-4]")
+            raise InvalidValue(f"{word!r} is not a host name", "node1,node2", "node[1-4]")
         if word.count(":") == 1:
-            raise Refused("a port is not part of a host name; set the ssh port with backend.port", "node1,node2")
+            raise InvalidValue("a port is not part of a host name; set the ssh port with backend.port", "node1,node2")
         return [word]
     head, ranges, tail = match.groups()
     numbers: list[str] = []
     for part in ranges.split(","):
         if len(numbers) > MOST_HOSTS:
-            raise Refused(f"[{ranges[:40]}…] names too many hosts", "node[1-4]")
+            raise InvalidValue(f"[{ranges[:40]}…] names too many hosts", "node[1-4]")
         bounds = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
         if (
             not bounds
             or int(bounds[2] or bounds[1]) < int(bounds[1])
             or int(bounds[2] or 0) - int(bounds[1]) > MOST_HOSTS
         ):
-            raise Refused(f"[{ranges}] is not a range of numbers", "node[1-4]", "node[01-16,20]")
+            raise InvalidValue(f"[{ranges}] is not a range of numbers", "node[1-4]", "node[01-16,20]")
         width = len(bounds[1])
         numbers += [f"{n:0{width}d}" for n in range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1)]
     if "[" not in tail and "]" not in tail:  # the names differ only in digits, so checking one suffices
@@ -329,7 +331,7 @@ def _expand_word(word: str) -> list[str]:
     for n in numbers:
         hosts += _expand_word(f"{head}{n}{tail}")
         if len(hosts) > MOST_HOSTS:
-            raise Refused(f"the ranges name more than {MOST_HOSTS:,} hosts", "node[1-4]")
+            raise InvalidValue(f"the ranges name more than {MOST_HOSTS:,} hosts", "node[1-4]")
     return hosts
 
 
@@ -337,7 +339,7 @@ def _secret(text: str) -> str:
     match = re.fullmatch(r"(env|file|k8s):(\S+)", text)
     if match and (match[1] != "env" or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", match[2])):
         return text
-    raise Refused(
+    raise InvalidValue(
         "a secret must be a reference, not a value, because artifacts are shared",
         "env:HF_TOKEN",
         "file:~/.hf_token",
@@ -350,7 +352,7 @@ def _download(text: str) -> str:
     if hub or re.fullmatch(r"run:.*\S.*", text):
         return text
     example = f"model:{text}" if re.fullmatch(r"[\w.-]+/[\w.-]+", text, re.ASCII) else "model:openai-community/gpt2"
-    raise Refused(
+    raise InvalidValue(
         "a reference must name a source and what to read from it", example, "dataset:ORG/NAME@REVISION", "run:COMMAND"
     )
 
@@ -359,7 +361,7 @@ def _label(text: str) -> str:
     if re.fullmatch(r"[\w=-][\w.=+-]*", text) and len(text.encode()) <= 200:
         return text
     fitting = _text_or(re.sub(r"[^\w.=+-]+", "_", text).strip("._")[:60], "a")
-    raise Refused(
+    raise InvalidValue(
         "the value becomes part of folder names, so it must be at most 200 bytes of letters, digits and _ . = + -",
         fitting,
     )
@@ -372,7 +374,7 @@ def _interface(text: str) -> str:
     names = text.split(",")
     if all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}", name) for name in names):
         return text
-    raise Refused(
+    raise InvalidValue(
         "the value must be interface names as `ip link` shows them, separated by commas", "null", "eth0", "ib0,ib1"
     )
 
@@ -380,9 +382,9 @@ def _interface(text: str) -> str:
 def _shell_line(text: str) -> str:
     """Return a line for the setup section of launch.sh. Raises Refused for an empty string and control characters."""
     if not text.strip():
-        raise Refused("it is empty", "ulimit -l unlimited")
+        raise InvalidValue("it is empty", "ulimit -l unlimited")
     if re.search(r"[\x00-\x08\x0b-\x1f\x7f]", text):
-        raise Refused("the text has a control character", "ulimit -l unlimited")
+        raise InvalidValue("the text has a control character", "ulimit -l unlimited")
     return text
 
 
@@ -392,13 +394,13 @@ STEP_END = "END_OF_LINES"  # end word of the here-documents in launch.sh
 def _step_line(text: str) -> str:
     """Return a line for a here-document of launch.sh. Raises Refused as _shell_line() does, and for the end word."""
     if STEP_END in text.split("\n"):
-        raise Refused("in launch.sh, that line would end the block", "rsync -a /data/ /scratch/data/")
+        raise InvalidValue("in launch.sh, that line would end the block", "rsync -a /data/ /scratch/data/")
     return _shell_line(text)
 
 
 def _path(text: str) -> str:
     if not text or "\0" in text or "\n" in text:
-        raise Refused("a path must be a single line", "runs")
+        raise InvalidValue("a path must be a single line", "runs")
     return text
 
 
@@ -412,10 +414,10 @@ Seconds = Annotated[float, ValueType("a number of seconds", _number(1e-6, 1e7), 
 Price = Annotated[float, ValueType("a price", _number(0, 1e6), repr)]
 Name = Annotated[str, ValueType("a name", read_name)]
 EnvName = Annotated[str, ValueType("a variable name", _env_name)]
-Duration = Annotated[int, ValueType("a duration", _duration, show_duration, units=True)]
-TimeLimit = Annotated[int, ValueType("a time limit", _limit, show_duration, units=True)]
+Duration = Annotated[int, ValueType("a duration", _duration, format_duration, units=True)]
+TimeLimit = Annotated[int, ValueType("a time limit", _limit, format_duration, units=True)]
 Label = Annotated[str, ValueType("a label", _label)]
-Bytes = Annotated[int, ValueType("a size", _bytes, show_bytes, units=True)]
+Bytes = Annotated[int, ValueType("a size", _bytes, format_bytes, units=True)]
 Port = Annotated[int, ValueType("a port", _port)]
 HostList = Annotated[tuple[str, ...], ValueType("a host list", _hosts, fold_hostlist, units=True)]
 SecretRef = Annotated[str, ValueType("a secret reference", _secret)]

@@ -16,29 +16,29 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from ..diagnostics.diagnostic import CompileError, format_text
+from ..diagnostics.diagnostic import CompileError, format_for_terminal
 from ..emit.artifact import PROGRAM, Artifact
 from ..emit.job_json import JOB
 from ..emit.points_json import POINTS
 from ..pipeline.compile import compile_job
-from ..pipeline.sweeps import compile_sweep, sweep_folders
-from ..pipeline.types import Compiled, Request, SweepFolder
+from ..pipeline.sweeps import compile_sweep, group_points_into_folders
+from ..pipeline.types import CompiledJob, CompileRequest, SweepFolder
 
 # added by jobc to every artifact
 NEUTRAL = ("launch.sh", "train.json", "spec.yaml", POINTS)
 
 
-def read_case(case: Path) -> Request:
+def read_golden_case(case: Path) -> CompileRequest:
     words = _lines(case)
-    if is_sweep(case):
+    if is_sweep_case(case):
         words = words[1:]
     if "--" not in words:
-        return Request(tuple(words))
+        return CompileRequest(tuple(words))
     separator = words.index("--")
-    return Request(tuple(words[:separator]), tuple(words[separator + 1 :]))
+    return CompileRequest(tuple(words[:separator]), tuple(words[separator + 1 :]))
 
 
-def is_sweep(case: Path) -> bool:
+def is_sweep_case(case: Path) -> bool:
     return _lines(case)[:1] == ["-m"]
 
 
@@ -46,14 +46,14 @@ def _lines(case: Path) -> list[str]:
     return [line for line in (case / "overrides.txt").read_text(encoding="utf-8").split("\n") if line]
 
 
-def _compiled(case: Path) -> Compiled | SweepFolder:
-    if not is_sweep(case):
-        return compile_job(read_case(case))
-    (folder,), _ = sweep_folders(compile_sweep(read_case(case)))
+def _compiled(case: Path) -> CompiledJob | SweepFolder:
+    if not is_sweep_case(case):
+        return compile_job(read_golden_case(case))
+    (folder,), _ = group_points_into_folders(compile_sweep(read_golden_case(case)))
     return folder
 
 
-def golden_files(compiled: Compiled | SweepFolder, neutral: bool) -> dict[str, Artifact]:
+def golden_files(compiled: CompiledJob | SweepFolder, neutral: bool) -> dict[str, Artifact]:
     """Return path -> artifact for a golden, without jobctl and .jobc/. neutral: include jobc's own files"""
     return {
         a.path: replace(a, text=_without_carried(a.text, neutral)) if a.path.endswith(".yaml") else a
@@ -87,7 +87,7 @@ def golden_differences(case: Path, neutral: bool = False, update: bool = False) 
         if any(d.code.startswith("JC9") for d in error.diagnostics):  # do not let --update-golden accept a bug
             raise
         # without the codes' names, so that renaming a code changes no golden
-        files, failure = {}, format_text(error.diagnostics) + "\n"
+        files, failure = {}, format_for_terminal(error.diagnostics) + "\n"
     if update:
         _rewrite(case, files, failure)
     expected = case / "expected"

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..diagnostics.code_heading import LONGEST, read_heading
+from ..diagnostics.code_heading import LONGEST, read_code_page_heading
 from ..plugins.registry import code_pages, codes_by_name
 
 
-def broken_headings(folder: Path) -> Iterator[str]:
+def find_heading_problems(folder: Path) -> Iterator[str]:
     """Yield the problems in a folder's pages, sorted by code."""
     for page in sorted(folder.glob("*.md")):
-        code, heading = page.stem, read_heading(page)
+        code, heading = page.stem, read_code_page_heading(page)
         if code_pages()[code] != page:
             yield f"{page.name}: {code_pages()[code]} already describes {code}; choose another code"
         elif not heading.name:

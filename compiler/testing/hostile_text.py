@@ -14,10 +14,10 @@ from typing import Any, get_args, get_origin
 import yaml
 
 from ..emit.artifact import PROGRAM, Artifact
-from ..emit.shell_context import ShellPlaces
-from ..frontend.overrides import spell
+from ..emit.shell_context import ShellContextScanner
+from ..frontend.overrides import to_hydra
 from ..spec.job_spec import JobSpec
-from ..spec.type_hints import spec_keys, type_at
+from ..spec.type_hints import spec_keys, type_of_key
 
 MARK = "zqx"  # marker in each piece of hostile text that could take effect
 LINES = f"a\n#PBS -W {MARK}\n#SBATCH --{MARK}\n{MARK}=1\n- {MARK}: 1"
@@ -45,14 +45,14 @@ _BEYOND_TYPES = (  # overrides of keys whose type is a mapping or a section
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times faster if PyYAML has libyaml
 
 
-def hostile_words(options: type) -> Iterator[tuple[str, ...]]:
+def hostile_overrides(options: type) -> Iterator[tuple[str, ...]]:
     """Yield command lines that set each of the job's keys, and each of a backend's options, to each text."""
-    keys = [(key, type_at(JobSpec, key)) for key in spec_keys(JobSpec) if key not in CODE]
-    keys += [(key, type_at(options, key.removeprefix("backend."))) for key in spec_keys(options, "backend")]
+    keys = [(key, type_of_key(JobSpec, key)) for key in spec_keys(JobSpec) if key not in CODE]
+    keys += [(key, type_of_key(options, key.removeprefix("backend."))) for key in spec_keys(options, "backend")]
     forms = [form for key, hint in keys for form in _forms(key, hint)]
     for text in TEXTS:
         for form, companion in [*forms, *((form, "") for form in _BEYOND_TYPES)]:
-            yield (form.format(text=quoted(text), mark=MARK.upper()), *filter(None, [companion]))
+            yield (form.format(text=quote_as_override_value(text), mark=MARK.upper()), *filter(None, [companion]))
 
 
 def _forms(key: str, hint: Any) -> Iterator[tuple[str, str]]:
@@ -77,12 +77,12 @@ def _leaves(hint: Any) -> set[Any]:
     return {leaf for part in parts for leaf in _leaves(part)} if parts else {hint}
 
 
-def quoted(text: str) -> str:
+def quote_as_override_value(text: str) -> str:
     """Return the text as an override's value, with `${` escaped, because it would start an interpolation."""
-    return spell(re.sub(r"(\\*)\$\{", lambda match: match[1] * 2 + "\\${", text))
+    return to_hydra(re.sub(r"(\\*)\$\{", lambda match: match[1] * 2 + "\\${", text))
 
 
-def broken_places(artifact: Artifact) -> Iterator[str]:
+def find_escaped_text(artifact: Artifact) -> Iterator[str]:
     """Return each place in a file where hostile text broke out of its string."""
     if MARK not in artifact.text or artifact.path == PROGRAM:
         return
@@ -98,7 +98,7 @@ def broken_places(artifact: Artifact) -> Iterator[str]:
 
 def _in_shell(text: str) -> Iterator[str]:
     """Yield marks outside single quotes and comments, and a script that ends inside quotes."""
-    places = ShellPlaces()
+    places = ShellContextScanner()
     for number, row in enumerate(text.split("\n"), 1):
         for piece in re.split(f"({MARK})", row):
             if piece == MARK and places.place not in ("single", "comment"):

@@ -14,7 +14,7 @@ and in tests/test_acme.py:
         stand_ins = Path(__file__).parent / "bin"
 
 golden.py explains golden cases. Text equality is not enough: each case whose command is `record.py …` is also submitted
-(execute.py), and every rank must receive what the case specifies. behaviour.py checks what status and preflight print.
+(run_artifact.py), and every rank must receive what the case specifies. verb_behaviour.py checks status and preflight.
 A plugin's tests import only from this file, and its code imports only from jobc.compiler.api.
 """
 
@@ -32,21 +32,27 @@ from typing import Any, ClassVar, get_type_hints
 
 from ..diagnostics.diagnostic import CompileError
 from ..emit.artifact import PROGRAM, Artifact
-from ..pipeline.compile import compile_job, write_job
-from ..pipeline.types import Compiled, Request
+from ..pipeline.compile import compile_job, write_compiled_job
+from ..pipeline.types import CompiledJob, CompileRequest
 from ..plan.launch_plan import Secret, honourable_keys
 from ..plan.runtime_vars import RuntimeVar
 from ..plugins.backend import ANY, VERBS
 from ..plugins.registry import plugin
 from ..spec.job_spec import JobSpec
-from ..spec.type_hints import choices, type_at
-from .behaviour import Trial, Witness, alike_states, problems_of_preflight, submitted
-from .execute import broken_contract, call, submit, wait_for_end
-from .golden import golden_differences, read_case
-from .headings import broken_headings
-from .hostile_text import TEXTS, broken_places, hostile_words, quoted
+from ..spec.type_hints import accepted_words, type_of_key
+from .golden import golden_differences, read_golden_case
+from .headings import find_heading_problems
+from .hostile_text import TEXTS, find_escaped_text, hostile_overrides, quote_as_override_value
+from .run_artifact import differences_from_plan, run_verb, submit_recording_job, wait_for_end
+from .verb_behaviour import (
+    RecordingPython,
+    SubmittedJob,
+    find_indistinguishable_states,
+    find_preflight_problems,
+    submitted_job,
+)
 
-__all__ = ["BackendSuite", "CompileError", "call", "submit", "wait_for_end", "write_job"]
+__all__ = ["BackendSuite", "CompileError", "run_verb", "submit_recording_job", "wait_for_end", "write_compiled_job"]
 
 HOSTILE = "a b'c\"d$(echo x)`echo y`\\n\ttab\nline é \ue000 -- ; & | > * ? ~ # {x} %s ! ${HOME}"
 # ---- pytest's side -------------------------------------------------------------------------------------------------
@@ -94,8 +100,8 @@ class BackendSuite:
     queued: ClassVar[tuple[str, ...] | None] = None
     several_nodes: ClassVar[tuple[str, ...]] = ("nodes=2",)
 
-    def compile(self, *words: str, command: tuple[str, ...] | None = None) -> Compiled:
-        return compile_job(Request((f"backend={self.backend}", *self.overrides, *words), command))
+    def compile(self, *words: str, command: tuple[str, ...] | None = None) -> CompiledJob:
+        return compile_job(CompileRequest((f"backend={self.backend}", *self.overrides, *words), command))
 
     def environment(self, project: Path) -> dict[str, str]:
         """Return additional variables for the shell that calls jobctl submit; a subclass may add more."""
@@ -124,16 +130,18 @@ class BackendSuite:
         assert not report, "\n".join([*report, "accept with: pytest --update-golden"])
 
     def test_goldens_run(self, tmp_path: Path) -> None:
-        run = [case for case in self.cases() if (read_case(case).command or ("",))[0] == "record.py"]
+        run = [case for case in self.cases() if (read_golden_case(case).command or ("",))[0] == "record.py"]
         assert run, "no golden case runs record.py, so nothing proves that the emitted files work"
         for case in run:
             if (case / "expected.txt").exists():
                 continue
             project = tmp_path / case.name
             shutil.copytree(case / "project", project) if (case / "project").exists() else project.mkdir()
-            compiled = compile_job(read_case(case))
-            received = submit(compiled, project, self.environment(project))
-            problems = broken_contract(compiled, received) + self._silent_verbs(project / "artifacts" / compiled.place)
+            compiled = compile_job(read_golden_case(case))
+            received = submit_recording_job(compiled, project, self.environment(project))
+            problems = differences_from_plan(compiled, received) + self._silent_verbs(
+                project / "artifacts" / compiled.place
+            )
             assert not problems, f"{case.name}:\n" + "\n".join(problems)
 
     def _silent_verbs(self, artifact: Path) -> list[str]:
@@ -150,35 +158,39 @@ class BackendSuite:
     def test_any_text_arrives_byte_for_byte(self, tmp_path: Path) -> None:
         project = tmp_path / "it's a folder $(x) é"
         project.mkdir()
-        words = (f"launcher={self.launcher}", "env.EMPTY=", "env.HOSTILE=" + quoted(HOSTILE))
+        words = (f"launcher={self.launcher}", "env.EMPTY=", "env.HOSTILE=" + quote_as_override_value(HOSTILE))
         compiled = self.compile(*words, command=("record.py", HOSTILE, "", "-x", *HOSTILE.split()))
-        problems = broken_contract(compiled, submit(compiled, project, self.environment(project)))
+        problems = differences_from_plan(compiled, submit_recording_job(compiled, project, self.environment(project)))
         assert not problems, "\n".join(problems)
 
     def test_shell_files_parse(self, tmp_path: Path) -> None:
-        for artifact in _shell_files(self.compile("env.HOSTILE=" + quoted(HOSTILE), command=("prog", HOSTILE))):
+        for artifact in _shell_files(
+            self.compile("env.HOSTILE=" + quote_as_override_value(HOSTILE), command=("prog", HOSTILE))
+        ):
             _parse(artifact, tmp_path)
 
     def test_text_of_no_key_becomes_structure(self) -> None:
         """For each key that accepts text, hostile text stays text in every file or is rejected."""
-        for words in hostile_words(plugin(self.backend).load().Options):
+        for words in hostile_overrides(plugin(self.backend).load().Options):
             try:
                 compiled = self.compile(*words, command=("record.py", *TEXTS))
             except CompileError as error:
                 bugs = [diagnostic for diagnostic in error.diagnostics if diagnostic.code.startswith("JC9")]
                 assert not bugs, f"{words[0]}: {bugs}"
                 continue
-            broken = [position for artifact in compiled.artifacts for position in broken_places(artifact)]
+            broken = [position for artifact in compiled.artifacts for position in find_escaped_text(artifact)]
             assert not broken, "\n".join([f"{words[0]} leaves its place:", *broken])
 
     def test_verbs_know_their_options(self, tmp_path: Path) -> None:
         """An unknown option exits with 2, --help with 0; neither starts anything or leaves anything behind. The help
         explains every option in the usage; an option with a value requires that value, which must be a number for `N`.
         """
-        artifact = write_job(self.compile(f"launcher={self.launcher}", command=("true",)), tmp_path / "artifacts")
+        artifact = write_compiled_job(
+            self.compile(f"launcher={self.launcher}", command=("true",)), tmp_path / "artifacts"
+        )
         environment, before = self.environment(tmp_path), sorted(tmp_path.rglob("*"))
         for verb in VERBS:
-            done = call(artifact, verb, tmp_path, environment, "--help")
+            done = run_verb(artifact, verb, tmp_path, environment, "--help")
             usage, _, explained = done.stdout.partition("\n\n")
             assert done.returncode == 0, f"{verb} --help exited with {done.returncode}, not 0: {done.stderr}"
             assert usage.startswith(f"usage: jobctl {verb}"), f"{verb} --help begins differently: {done.stdout!r}"
@@ -188,7 +200,7 @@ class BackendSuite:
             for option, _ in options:
                 assert f"  {option}" in explained, f"{verb} --help does not explain {option}"
             for words in wrong:
-                done = call(artifact, verb, tmp_path, environment, *words)
+                done = run_verb(artifact, verb, tmp_path, environment, *words)
                 problem = f"{verb} {' '.join(words)} exited with {done.returncode}, not 2: {done.stderr}"
                 is_explained = done.stdout + done.stderr if len(words) == 2 else words[0] in done.stderr
                 assert done.returncode == 2 and is_explained, problem
@@ -198,10 +210,10 @@ class BackendSuite:
         """The first line of jobctl status differs between a queued, running, ended and stopped job."""
         states = {}
 
-        def trial(name: str, *words: str) -> AbstractContextManager[Trial]:
+        def trial(name: str, *words: str) -> AbstractContextManager[SubmittedJob]:
             words = (f"launcher={self.launcher}", f"name={name}", "lifecycle.grace=5s", *words)
             compiled = self.compile(*words, command=("wait.py",))
-            return submitted(compiled, tmp_path / name, self.environment(tmp_path / name))
+            return submitted_job(compiled, tmp_path / name, self.environment(tmp_path / name))
 
         with trial("trial-a") as job:
             job.wait_until_started()
@@ -223,22 +235,22 @@ class BackendSuite:
                 states["queued"] = job.settled_status()
                 job.stop()
                 states["stopped in the queue"] = job.settled_status(states["queued"])
-        problems = alike_states(states)
+        problems = find_indistinguishable_states(states)
         assert not problems, "\n".join([*problems, *(f"{state}: {line}" for state, line in states.items())])
 
     def test_preflight_looks_at_the_nodes(self, tmp_path: Path) -> None:
         """The checks of jobctl preflight run where the ranks run: on every node, started by the engine."""
         project = tmp_path / "project"
-        witness = Witness(project, self.seen_by_nodes(project))
+        witness = RecordingPython(project, self.seen_by_nodes(project))
         compiled = self._on_several_nodes(f"launcher={self.launcher}", f"python.interpreter={witness.command}")
-        received = submit(compiled, project, self.environment(project))
+        received = submit_recording_job(compiled, project, self.environment(project))
         artifact = project / "artifacts" / compiled.place
-        done = call(artifact, "preflight", project, self.environment(project))
+        done = run_verb(artifact, "preflight", project, self.environment(project))
         outcome = f"jobctl preflight exited with {done.returncode}\n{done.stdout}\n{done.stderr}"
-        problems = problems_of_preflight(compiled, witness.checked_nodes(), received, os.uname().nodename)
+        problems = find_preflight_problems(compiled, witness.checked_nodes(), received, os.uname().nodename)
         assert not problems and done.returncode in (0, 1), "\n".join([*problems, outcome])
 
-    def _on_several_nodes(self, *words: str) -> Compiled:
+    def _on_several_nodes(self, *words: str) -> CompiledJob:
         """Return a job with `several_nodes`, or a job on one node if the backend rejects those overrides."""
         try:
             return self.compile(*self.several_nodes, *words, command=("record.py",))
@@ -251,9 +263,11 @@ class BackendSuite:
         unknown = set(honours) - {*keys, *(f"{key.split('.')[0]}.*" for key in keys if "." in key)}
         assert not unknown, f"honours: {sorted(unknown)} are not among {keys}"
         for key, words in honours.items():
-            allowed = {w for k in compiled.source_map.table.get(key, ()) for w in choices(type_at(JobSpec, k))}
+            allowed = {
+                w for k in compiled.source_map.table.get(key, ()) for w in accepted_words(type_of_key(JobSpec, k))
+            }
             if key == "secret_kinds":
-                allowed = set(choices(get_type_hints(Secret)["kind"]))
+                allowed = set(accepted_words(get_type_hints(Secret)["kind"]))
             wrong = [] if words == ANY else [word for word in words if allowed and word not in allowed]
             assert not wrong, f"honours[{key!r}]: {wrong} are not among {sorted(allowed)}"
 
@@ -263,7 +277,7 @@ class BackendSuite:
         assert (backend_plugin.folder / "README.md").is_file() or backend_plugin.root != "jobc"
 
     def test_every_code_has_a_name_of_its_own(self) -> None:
-        problems = list(broken_headings(plugin(self.backend).folder / "codes"))
+        problems = list(find_heading_problems(plugin(self.backend).folder / "codes"))
         assert not problems, "\n".join(problems)
 
     def test_every_runtime_variable_is_spelt(self) -> None:
@@ -296,7 +310,7 @@ class BackendSuite:
         assert len(digests) == 1
 
 
-def _shell_files(compiled: Compiled) -> Iterator[Artifact]:
+def _shell_files(compiled: CompiledJob) -> Iterator[Artifact]:
     for artifact in compiled.artifacts:
         if artifact.path != PROGRAM and artifact.text.startswith(("#!/usr/bin/env bash", "#!/bin/bash")):
             yield artifact

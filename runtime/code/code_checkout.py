@@ -20,9 +20,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..exit_codes import CRASHED, DATA_BROKEN
-from ..node.joining import SPACE_HINT, StartFailure, attempt_to
+from ..node.join_attempt import SPACE_HINT, StartFailure, call_or_fail_start
 from ..run_folder.removal import remove_folder
-from .git import plain_environment
+from .git import environment_without_git
 
 TRIES = 3
 RETRY_S = 5.0
@@ -44,11 +44,11 @@ def checkout_code(run: Path, repository: str, commit: str, environ: Mapping[str,
     if shutil.which("git", path=environ.get("PATH")) is None:
         title = f"git was not found on {os.uname().nodename}"
         raise StartFailure(DATA_BROKEN, title, "install git in the image; or code=image")
-    check_source(repository, commit, environ)
+    check_repository_and_commit(repository, commit, environ)
     if os.path.lexists(copy):
-        attempt_to(f"remove {copy}", remove_folder, copy)
-    attempt_to(f"create the folder {run}", run.mkdir, parents=True, exist_ok=True)
-    plain, git = plain_environment(environ), git_environment(repository, environ)
+        call_or_fail_start(f"remove {copy}", remove_folder, copy)
+    call_or_fail_start(f"create the folder {run}", run.mkdir, parents=True, exist_ok=True)
+    plain, git = environment_without_git(environ), environment_for_clone(repository, environ)
     _try(f"create {copy}", ["git", "init", "--quiet", "--template=", "--", str(copy)], plain)
     at = ["git", "-C", str(copy)]
     # a submodule URL such as ../NAME is relative to this URL
@@ -57,10 +57,10 @@ def checkout_code(run: Path, repository: str, commit: str, environ: Mapping[str,
     _try(f"check out {commit}", [*at, "checkout", "--quiet", "--detach", commit], git)
     if (copy / ".gitmodules").is_file():
         _fetch_submodules(at, commit, git)
-    attempt_to(f"move the code to {code}", copy.rename, code)
+    call_or_fail_start(f"move the code to {code}", copy.rename, code)
 
 
-def check_source(repository: str, commit: str, environ: Mapping[str, str]) -> None:
+def check_repository_and_commit(repository: str, commit: str, environ: Mapping[str, str]) -> None:
     """Raise StartFailure if git would interpret an argument as an option or a command, or would send the token
     unencrypted.
     """
@@ -73,7 +73,7 @@ def check_source(repository: str, commit: str, environ: Mapping[str, str]) -> No
         )
     if not environ.get("GIT_TOKEN") or not _HTTP.match(repository):
         return
-    host = host_of(repository)
+    host = host_of_url(repository)
     if repository.startswith("http://") and not _LOCAL.fullmatch(host):
         title = f"GIT_TOKEN is not sent over http, where anyone on the network could read it: {repository}"
         hint = "use https in code.repository; or remove secrets.GIT_TOKEN for a public repository"
@@ -83,15 +83,15 @@ def check_source(repository: str, commit: str, environ: Mapping[str, str]) -> No
         raise StartFailure(DATA_BROKEN, title, "https://HOST/NAME")
 
 
-def host_of(url: str) -> str:
+def host_of_url(url: str) -> str:
     """Return a URL's HOST or HOST:PORT, without a user."""
     host = re.split("[/?#]", url.split("://", 1)[-1], maxsplit=1)[0]
     return host.split("@", 1)[-1]
 
 
-def git_environment(repository: str, environ: Mapping[str, str]) -> dict[str, str]:
+def environment_for_clone(repository: str, environ: Mapping[str, str]) -> dict[str, str]:
     """Return an environment in which git reads the password from GIT_TOKEN, and ignores the user's settings."""
-    kept = {name: value for name, value in plain_environment(environ).items() if name not in _UNSET}
+    kept = {name: value for name, value in environment_without_git(environ).items() if name not in _UNSET}
     count = kept.get("GIT_CONFIG_COUNT", "")
     first = int(count) if re.fullmatch("[1-9][0-9]{0,3}", count) else 0  # after the caller's settings
     settings = _settings(repository, bool(environ.get("GIT_TOKEN")))
@@ -119,7 +119,7 @@ def _settings(repository: str, has_token: bool) -> list[tuple[str, str]]:
     if has_token:
         settings.append(("credential.helper", ""))  # forget the helpers from other configuration files
         if _HTTP.match(repository):
-            scope = f"{repository.partition('://')[0]}://{host_of(repository)}"
+            scope = f"{repository.partition('://')[0]}://{host_of_url(repository)}"
             settings += [(f"credential.{scope}.helper", ""), (f"credential.{scope}.helper", _PASSWORD)]
     return settings
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ..exit_codes import DATA_BROKEN
 from ..system.failure import Failure
-from .git import TIMEOUT_S, Git, scratch_repository
+from .git import TIMEOUT_S, Git, temporary_repository
 
 SECRETS = frozenset(
     b".env .env.local .netrc .git-credentials .pypirc id_rsa id_dsa id_ecdsa id_ed25519".split()
@@ -86,7 +86,7 @@ class _Search:
     def _jobcignored(self) -> set[bytes]:
         if not self._has_file(b".jobcignore"):
             return set()
-        with scratch_repository(self.root, self.scratch, ".jobcignore", self.git_timeout_s) as git:
+        with temporary_repository(self.root, self.scratch, ".jobcignore", self.git_timeout_s) as git:
             return set(git.paths("ls-files", "--others", "--ignored", "--exclude-per-directory=.jobcignore"))
 
     def _ignored(self, named: set[bytes]) -> list[str]:
@@ -105,7 +105,7 @@ class _Search:
             if is_empty and folder != os.fsencode(self.root):
                 found.append(os.path.relpath(folder, os.fsencode(self.root)))
         if self._has_file(b".gitignore"):
-            with scratch_repository(self.root, self.scratch, ".gitignore", self.git_timeout_s) as git:
+            with temporary_repository(self.root, self.scratch, ".gitignore", self.git_timeout_s) as git:
                 ignored = set(git.paths("check-ignore", "--no-index", paths=found))
             found = [path for path in found if path not in ignored]
         return found, [os.fsdecode(path) for path in secrets]

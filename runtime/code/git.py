@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from ..exit_codes import DATA_BROKEN
-from ..run_folder.run import shell_word
+from ..run_folder.run import quote_shell_word
 from ..system.failure import Failure
 
 TIMEOUT_S = 300.0
@@ -61,7 +61,7 @@ class Git:
             given.seek(0)
             try:
                 code = subprocess.run(
-                    command, stdin=given, stdout=output, stderr=errors, env=plain_environment(os.environ),
+                    command, stdin=given, stdout=output, stderr=errors, env=environment_without_git(os.environ),
                     timeout=self.timeout_s, check=False,
                 ).returncode  # fmt: skip
                 said = _text(errors)
@@ -72,7 +72,7 @@ class Git:
                 raise Failure(
                     f"git cannot list the code files in {self.folder}: {said}",
                     "nothing was copied, because files that .gitignore excludes may be secret;"
-                    f" git -C {shell_word(str(self.folder))} status shows the same",
+                    f" git -C {quote_shell_word(str(self.folder))} status shows the same",
                     DATA_BROKEN,
                 )
             output.seek(0)
@@ -80,7 +80,7 @@ class Git:
 
 
 @contextmanager
-def scratch_repository(folder: Path, beside: Path, read: str, timeout_s: float = TIMEOUT_S) -> Iterator[Git]:
+def temporary_repository(folder: Path, beside: Path, read: str, timeout_s: float = TIMEOUT_S) -> Iterator[Git]:
     """Provide git in `folder` with a temporary empty repository in `beside`, so that no file counts as committed.
 
     read: name, for the message, of the file that git must read. Raises Failure if git is missing.
@@ -95,7 +95,7 @@ def scratch_repository(folder: Path, beside: Path, read: str, timeout_s: float =
         shutil.rmtree(git_dir, ignore_errors=True)
 
 
-def plain_environment(environ: Mapping[str, str]) -> dict[str, str]:
+def environment_without_git(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without the variables with which a caller points git to a different repository."""
     environment = dict(environ)
     for name in _OF_THE_CALLER.split():

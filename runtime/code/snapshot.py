@@ -26,9 +26,9 @@ from typing import NoReturn
 
 from ..exit_codes import DATA_BROKEN
 from ..run_folder.artifact_copies import JOB_FILE
-from ..run_folder.run import shell_word
-from ..run_folder.written_files import size_text
-from ..system.command_line import Parser, call
+from ..run_folder.run import quote_shell_word
+from ..run_folder.written_files import format_size
+from ..system.command_line import Parser, run_verb
 from ..system.failure import Failure
 from .code_files import CodeFiles, code_files
 
@@ -46,10 +46,10 @@ _SECRET = re.compile(
 
 
 def main(argv: list[str]) -> int:
-    return call(snapshot, argv)
+    return run_verb(run_snapshot, argv)
 
 
-def snapshot(argv: list[str]) -> int:
+def run_snapshot(argv: list[str]) -> int:
     options = _parse(argv)
     copy_code(
         Path(options.root),
@@ -245,11 +245,11 @@ def _refuse_script(root: Path, script: str) -> NoReturn:
 
 
 def _describe_plain_copy(root: Path, files: CodeFiles, size: int) -> None:
-    why = f"because {shell_word(str(root))} is not in a git repository"
+    why = f"because {quote_shell_word(str(root))} is not in a git repository"
     count = f"{len(files.paths)} file{'' if len(files.paths) == 1 else 's'}"
-    print(f"code: copying {count} ({size_text(size)}), {why}", file=sys.stderr)
+    print(f"code: copying {count} ({format_size(size)}), {why}", file=sys.stderr)
     if files.secrets:
-        names = " ".join(shell_word(name) for name in files.secrets[:MOST_SECRETS])
+        names = " ".join(quote_shell_word(name) for name in files.secrets[:MOST_SECRETS])
         why = "not copied, because the names look like secrets"
         print(f"code: {why}: {names}; if the job needs them: git init, git add FILE", file=sys.stderr)
 
@@ -277,7 +277,7 @@ def _first_folders(folder: str | Path) -> list[str]:
 
 def _short_list(names: list[str], most: int) -> str:
     """Return the first `most` names, quoted and truncated to 16 characters, and how many more there are."""
-    quoted = [shell_word(name) for name in names[:most]]
+    quoted = [quote_shell_word(name) for name in names[:most]]
     shown = [name if len(name) <= NAME_WIDTH else f"{name[: NAME_WIDTH - 1]}…" for name in quoted]
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(shown) + more

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import NoReturn
 
 from ..exit_codes import CRASHED, DONE
-from ..node.job_secrets import secrets
-from ..node.node import own_variables, refuse_live_node
-from ..node.node_failure import NodeFailure, print_check, report
+from ..node.job_secrets import read_job_secrets
+from ..node.node import refuse_live_node, variables_of_node_and_run
+from ..node.node_failure import NodeFailure, print_failed_check, record_and_print_failure
 from ..node.node_settings import NodeSettings
-from ..node.node_start import become
-from ..system.processes import start_ticks
+from ..node.node_start import exec_program
+from ..system.processes import process_start_time
 from .container_node import ContainerNode
 
 
@@ -35,18 +35,18 @@ def main(argv: list[str]) -> int:
     environ = dict(os.environ)
     payload = argv[1] if len(argv) > 1 else "train"
     try:
-        settings = NodeSettings.read(artifact).of_payload(payload)
-        environ.update(own_variables(artifact, argv, environ))
+        settings = NodeSettings.read(artifact).settings_for_payload(payload)
+        environ.update(variables_of_node_and_run(artifact, argv, environ))
         environ.update(JOBC_JOB_NAME=settings.name, JOBC_NODES=str(settings.nodes))
         refuse_live_node(settings, payload, environ)
         failed = _add_secrets(settings, environ, payload)
-        environ.update(JOBC_INSIDE=str(int(failed)), JOBC_STARTER=f"{os.getpid()} {start_ticks(os.getpid())}")
+        environ.update(JOBC_INSIDE=str(int(failed)), JOBC_STARTER=f"{os.getpid()} {process_start_time(os.getpid())}")
         command = ContainerNode(artifact, settings, environ, payload).command()
     except NodeFailure as failure:
         if payload == "preflight":  # nothing can be checked inside the container
-            report(environ, "check", failure)
+            record_and_print_failure(environ, "check", failure)
             return CRASHED
-        return report(environ, payload, failure)
+        return record_and_print_failure(environ, payload, failure)
     if command is not None:
         words = [str(artifact / "launch.sh"), environ["JOBC_NODE_RANK"], payload, *argv[2:]]
         _enter([*command, *words], payload, environ)
@@ -56,7 +56,7 @@ def main(argv: list[str]) -> int:
 def _enter(command: list[str], payload: str, environ: dict[str, str]) -> NoReturn:
     if command[0] != "docker" and payload != "shell" and any(map(os.isatty, range(3))):
         _leave_terminal()
-    become(command, environ)
+    exec_program(command, environ)
 
 
 def _add_secrets(settings: NodeSettings, environ: dict[str, str], payload: str) -> bool:
@@ -68,11 +68,11 @@ def _add_secrets(settings: NodeSettings, environ: dict[str, str], payload: str) 
     failed = False
     for name, reference in settings.secrets.items():
         try:
-            environ.update(secrets({name: reference}, environ, payload))
+            environ.update(read_job_secrets({name: reference}, environ, payload))
         except NodeFailure as failure:
             if payload != "preflight":
                 raise
-            print_check(failure)
+            print_failed_check(failure)
             failed = True
     return failed
 

@@ -16,21 +16,21 @@ from pathlib import Path
 from typing import Any
 
 from ..exit_codes import CRASHED, DATA_BROKEN
-from ..node.node_failure import LiveNode, NodeFailure
+from ..node.node_failure import NodeAlreadyRunning, NodeFailure
 from ..node.node_settings import NodeSettings
 from .container_runtimes import (
-    Container,
-    User,
+    ContainerStart,
+    UserIds,
+    apptainer_image_and_bash,
     apptainer_options,
-    apptainer_start,
     apptainer_variables,
-    bind_mount,
     devices_of_node,
+    docker_image_and_bash,
     docker_options,
-    docker_start,
-    passed_variables,
-    reason,
-    remedy,
+    hint_for_error,
+    line_with_error,
+    mount_option_value,
+    variables_to_pass,
 )
 
 
@@ -57,8 +57,8 @@ class ContainerNode:
         if not self._find_docker_image():
             return None
         container = self._container(self.image)
-        user = User(os.getuid(), os.getgid(), tuple(os.getgroups()))
-        options, start = docker_options(container, user), docker_start(container)
+        user = UserIds(os.getuid(), os.getgid(), tuple(os.getgroups()))
+        options, start = docker_options(container, user), docker_image_and_bash(container)
         self._try_image([*options, *start])
         if self.payload in ("train", "smoke"):
             options.append(f"--name={self._new_name()}")
@@ -74,14 +74,14 @@ class ContainerNode:
         self._run("docker", "rm", "--", name)  # removes a container that has ended, not one that is running
         if self._run("docker", "container", "inspect", "--", name).returncode == 0:
             title = f"the container {name} already runs on {self.host}"
-            raise LiveNode(CRASHED, title, f"docker stop {name}")
+            raise NodeAlreadyRunning(CRASHED, title, f"docker stop {name}")
         return name
 
     def _apptainer_command(self) -> list[str]:
         image, program = self._find_apptainer_image()
         container = self._container(image)
         self.environ.update(apptainer_variables(container.variables, program, self.environ))
-        command = [*apptainer_options(container, program), *apptainer_start(container)]
+        command = [*apptainer_options(container, program), *apptainer_image_and_bash(container)]
         self._try_image(command)
         return command
 
@@ -95,7 +95,7 @@ class ContainerNode:
         done = self._run("docker", "version", "--format", "{{.Server.Version}}")
         if done.returncode != 0:
             hint = "is Docker's daemon running, and are you in the docker group?"
-            title = f"docker does not respond on {self.host}: {reason(done.stdout)}"
+            title = f"docker does not respond on {self.host}: {line_with_error(done.stdout)}"
             raise NodeFailure(DATA_BROKEN, title, hint)
         if self._run("docker", "image", "inspect", image).returncode == 0:
             return True
@@ -104,7 +104,7 @@ class ContainerNode:
         print(f"jobc: {self.host} is pulling the image {image}", file=sys.stderr, flush=True)
         done = self._run("docker", "pull", "--quiet", image)
         if done.returncode != 0:
-            title = f"no image {image} on {self.host}: {reason(done.stdout)}"
+            title = f"no image {image} on {self.host}: {line_with_error(done.stdout)}"
             raise NodeFailure(DATA_BROKEN, title, "check the image's name; for a private image, run docker login")
         return True
 
@@ -126,20 +126,20 @@ class ContainerNode:
         """Raise NodeFailure if bash does not start in the image. preflight also prints that it starts."""
         done = self._run(*command, "-c", ":")
         if done.returncode != 0:
-            line = reason(done.stdout)
+            line = line_with_error(done.stdout)
             title = f"image {self.image} does not start on {self.host}: {line}"
-            raise NodeFailure(DATA_BROKEN, title, remedy(line))
+            raise NodeFailure(DATA_BROKEN, title, hint_for_error(line))
         if self.payload == "preflight":
             print(f"ok    image {self.image} starts under {self.runtime}", flush=True)
 
     # ---- the container
 
-    def _container(self, image: str) -> Container:
-        return Container(
+    def _container(self, image: str) -> ContainerStart:
+        return ContainerStart(
             image,
             self._working_directory(),
             tuple(self._mounts()),
-            passed_variables(self.environ, self.settings.secrets),
+            variables_to_pass(self.environ, self.settings.secrets),
             tuple(self.chosen["options"]),
             devices_of_node(self.settings.gpus),
             self.settings.shm_bytes,
@@ -155,11 +155,11 @@ class ContainerNode:
             if not os.path.exists(mount["source"]):
                 hint = "this path comes from mounts or storage.data, and must exist on every node"
                 raise NodeFailure(DATA_BROKEN, f"no {mount['source']} on {self.host}", hint)
-            binds.setdefault(mount["target"], bind_mount(mount["source"], mount["target"], mount["read_only"]))
+            binds.setdefault(mount["target"], mount_option_value(mount["source"], mount["target"], mount["read_only"]))
         for folder in filter(os.path.isdir, self._folders()):
             path = os.path.abspath(folder)
             if path != "/":
-                binds.setdefault(path, bind_mount(path, path, False))
+                binds.setdefault(path, mount_option_value(path, path, False))
         yield from binds.values()
 
     def _folders(self) -> Iterator[str]:

@@ -23,7 +23,7 @@ PASSED = (
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
-class Devices(NamedTuple):
+class ContainerDevices(NamedTuple):
     """This node's devices that the container can access. rocm_groups: the AMD devices' group IDs; () if there are
     none
     """
@@ -33,7 +33,7 @@ class Devices(NamedTuple):
     infiniband: bool = False
 
 
-class User(NamedTuple):
+class UserIds(NamedTuple):
     """IDs of the user who runs the container."""
 
     uid: int
@@ -41,7 +41,7 @@ class User(NamedTuple):
     groups: tuple[int, ...]
 
 
-class Container(NamedTuple):
+class ContainerStart(NamedTuple):
     """One start of an image.
 
     image: name for Docker; path or URL for Apptainer; mounts: values for --mount; variables: names to pass.
@@ -53,44 +53,44 @@ class Container(NamedTuple):
     mounts: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
-    devices: Devices = Devices()
+    devices: ContainerDevices = ContainerDevices()
     shm_bytes: int | None = None
 
 
 # ---- both runtimes
 
 
-def bind_mount(source: str, target: str, read_only: bool) -> str:
+def mount_option_value(source: str, target: str, read_only: bool) -> str:
     """Return the value for --mount, which is a CSV line in both runtimes."""
     fields = (f"{name}={path}".replace('"', '""') for name, path in (("source", source), ("target", target)))
     return ",".join(["type=bind", *(f'"{field}"' for field in fields), *(["readonly"] if read_only else [])])
 
 
-def passed_variables(names: Iterable[str], secrets: Iterable[str]) -> tuple[str, ...]:
+def variables_to_pass(names: Iterable[str], secrets: Iterable[str]) -> tuple[str, ...]:
     """Return the sorted names of the variables that are passed to the container. secrets: names that the job adds"""
     added = set(secrets)
     valid = filter(_VARIABLE.fullmatch, names)
     return tuple(sorted(n for n in valid if n in added or any(fnmatchcase(n, pattern) for pattern in PASSED)))
 
 
-def devices_of_node(gpus: int) -> Devices:
+def devices_of_node(gpus: int) -> ContainerDevices:
     """Return this node's devices. gpus: GPUs that the job uses on this node; 0 excludes all GPUs"""
     amd = ["/dev/kfd", *sorted(glob.glob("/dev/dri/render*"))] if gpus and os.path.exists("/dev/kfd") else []
-    return Devices(
+    return ContainerDevices(
         bool(gpus) and os.path.exists("/dev/nvidiactl"),
         tuple(os.stat(device).st_gid for device in amd),
         os.path.isdir("/dev/infiniband"),
     )
 
 
-def reason(output: str) -> str:
+def line_with_error(output: str) -> str:
     """Return the line in which a runtime reports what is wrong: the first error, else the first non-empty line."""
     lines = [line for line in output.splitlines() if line]
     errors = [line for line in lines if "rror" in line or "FATAL" in line]
     return (errors or lines or [""])[0]
 
 
-def remedy(line: str) -> str:
+def hint_for_error(line: str) -> str:
     """Return the hint for a line in which a runtime reports why an image does not start."""
     if "executable file not found" in line:
         return "jobc needs bash and Python 3.10 or newer in the image"
@@ -102,7 +102,7 @@ def remedy(line: str) -> str:
 # ---- Docker
 
 
-def docker_options(container: Container, user: User) -> list[str]:
+def docker_options(container: ContainerStart, user: UserIds) -> list[str]:
     """Return the command up to the options that differ between starts."""
     words = [
         "docker",
@@ -129,7 +129,7 @@ def docker_options(container: Container, user: User) -> list[str]:
     return [*words, *container.options]
 
 
-def docker_start(container: Container) -> list[str]:
+def docker_image_and_bash(container: ContainerStart) -> list[str]:
     """Return the end of the command; bash's arguments follow."""
     return ["--entrypoint=bash", container.image]
 
@@ -137,7 +137,7 @@ def docker_start(container: Container) -> list[str]:
 # ---- Apptainer, or SingularityCE 3.10 or later, which has the same options
 
 
-def apptainer_options(container: Container, program: str) -> list[str]:
+def apptainer_options(container: ContainerStart, program: str) -> list[str]:
     """Return the command up to the image. program: path of apptainer or singularity"""
     words = [program, "exec", "--cleanenv", "--no-eval"]  # otherwise, a shell would expand the variables' values
     words += [f"--pwd={container.workdir}", *(f"--mount={value}" for value in container.mounts)]
@@ -148,7 +148,7 @@ def apptainer_options(container: Container, program: str) -> list[str]:
     return [*words, *container.options]
 
 
-def apptainer_start(container: Container) -> list[str]:
+def apptainer_image_and_bash(container: ContainerStart) -> list[str]:
     """Return the end of the command; bash's arguments follow."""
     return [container.image, "bash"]
 

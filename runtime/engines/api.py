@@ -3,22 +3,22 @@
 engine.py is packed into jobctl, so it may import only this module and Python 3.8's standard library.
 """
 
-from ..node.node_start import become_node, run_node
-from ..run_folder.run import Progress, Run, worst_code
+from ..node.node_start import exec_node, run_node
+from ..run_folder.run import LastProgress, Run, worst_code
 from ..run_folder.saved_secrets import save_secret
 from ..system.failure import Failure
-from ..system.streams import printed_lines, stream
-from ..system.values import number, numbered, read_keys, read_text, word
-from .checking import CheckingEngine
-from .engine import Answer, Engine, Job, NodeLine, State, ended
+from ..system.streams import lines_of_client_output, print_client_output
+from ..system.values import number_or_none, numbers_of_files, read_keys, read_text, word_or_empty
+from .artifact_location import Place
+from .check_table import Table
+from .checking_engine import CheckingEngine
+from .engine import Answer, Engine, Job, NodeLine, State, state_of_ended_run
 from .hosts_engine import HostsEngine
-from .jobs import Place
 from .log_files import LogRequest
 from .new_run import NewRun, temporary_run
 from .one_machine import OneMachineEngine
-from .records import ENDED, GONE, LIVE, Record, RecordEngine
-from .starting import StartingEngine
-from .table import Table
+from .record_engine import ENDED, GONE, LIVE, Record, RecordEngine
+from .starting_engine import StartingEngine
 
 __all__ = [
     "ENDED",
@@ -30,29 +30,29 @@ __all__ = [
     "Failure",
     "HostsEngine",
     "Job",
+    "LastProgress",
     "LogRequest",
     "NewRun",
     "NodeLine",
     "OneMachineEngine",
     "Place",
-    "Progress",
     "Record",
     "RecordEngine",
     "Run",
     "StartingEngine",
     "State",
     "Table",
-    "become_node",
-    "ended",
-    "number",
-    "numbered",
-    "printed_lines",
+    "exec_node",
+    "lines_of_client_output",
+    "number_or_none",
+    "numbers_of_files",
+    "print_client_output",
     "read_keys",
     "read_text",
     "run_node",
     "save_secret",
-    "stream",
+    "state_of_ended_run",
     "temporary_run",
-    "word",
+    "word_or_empty",
     "worst_code",
 ]

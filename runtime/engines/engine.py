@@ -16,14 +16,24 @@ from typing import Any, NamedTuple
 
 from ..exit_codes import CRASHED, DONE, INTERRUPTED, MEANING, PEER_LOST, PREEMPTED, PRIORITY
 from ..run_folder.artifact_copies import JOB_FILE
-from ..run_folder.run import QUIET_S, Node, Progress, Run, machine, shell_word, utc, verb_words, worst_code
-from ..run_folder.run_secrets import forget_secrets, secrets_of
+from ..run_folder.run import (
+    QUIET_S,
+    LastProgress,
+    NodeState,
+    Run,
+    format_utc,
+    identify_machine,
+    jobctl_command,
+    quote_shell_word,
+    worst_code,
+)
+from ..run_folder.run_secrets import delete_run_secrets, secrets_folder_of_run
 from ..system.failure import Failure
 from ..system.text import one_line
-from ..system.values import settings
-from .live_notes import live_notes, why_it_may_run
+from ..system.values import read_settings
+from .live_notes import notes_on_live_run, why_run_may_be_live
 from .log_files import LogRequest
-from .stopping import signal_here, write_stop_mark
+from .stopping import signal_supervisors_here, write_stop_mark
 
 ASK_S = 60  # timeout of an engine's client
 
@@ -53,7 +63,7 @@ class NodeLine(NamedTuple):
     text: str
     status: str
     host: str = ""
-    progress: Progress | None = None
+    progress: LastProgress | None = None
 
 
 class Answer(NamedTuple):
@@ -99,7 +109,7 @@ class Engine:
         what prepare() has learned from the engine's client.
         """
         artifact = run.path / f"artifact/{run.attempt}"
-        job = Job(run.path.parent.name, artifact, run.path.parent, settings(artifact / JOB_FILE))
+        job = Job(run.path.parent.name, artifact, run.path.parent, read_settings(artifact / JOB_FILE))
         job.project = self.job.project
         return type(self)(job)
 
@@ -122,7 +132,7 @@ class Engine:
         code = self.exit_code(run)
         if self.is_here and statuses[0] in ("dead", "silent"):
             return State("failed", "failed: its supervisor was killed, or the machine was restarted", code)
-        return ended(run, code, self.reason(run))
+        return state_of_ended_run(run, code, self.reason(run))
 
     def exit_code(self, run: Run) -> int | None:
         """Return an ended run's exit code; None if it is unknown."""
@@ -145,11 +155,11 @@ class Engine:
         """Yield one line for each node."""
         yield from node_lines(run, self.job.nodes)
 
-    def engine_word(self, run: Run) -> str:
+    def describe_engine_state(self, run: Run) -> str:
         """Return the engine's own name for the job state; "" without an engine."""
         return ""
 
-    def record_codes(self, run: Run, codes: Iterable[int]) -> None:
+    def record_end_from_node_codes(self, run: Run, codes: Iterable[int]) -> None:
         """Record the end of a job that the engine has forgotten, using the exit codes of all its nodes."""
 
     def cost(self) -> Iterator[str]:
@@ -162,7 +172,7 @@ class Engine:
 
     def notes(self, run: Run, state: State) -> Iterator[str]:
         """Yield the lines that status prints after the nodes' lines."""
-        return live_notes(run, self.sees_ranks) if state.name in ("live", "stopping") else iter(())
+        return notes_on_live_run(run, self.sees_ranks) if state.name in ("live", "stopping") else iter(())
 
     def reason_line(self, run: Run, state: State) -> str:
         """Return why the run failed or is failing; "" if it ended well or is running normally."""
@@ -221,7 +231,7 @@ class Engine:
     def require_client(self) -> None:
         """Raise Failure if the engine's client is missing."""
 
-    def stop_steps(self) -> list[tuple[str, int]]:
+    def stop_signals_and_waits(self) -> list[tuple[str, int]]:
         """Return the signals that end a run, in order, each with the number of seconds to wait for the end."""
         return [("TERM", self.grace_s + 10), ("QUIT", 15), ("KILL", 15)]
 
@@ -233,7 +243,7 @@ class Engine:
 
     def signal(self, run: Run, name: str) -> None:
         """Send TERM, QUIT or KILL to the supervisors of a run with a stop mark."""
-        for line in signal_here(run, name):
+        for line in signal_supervisors_here(run, name):
             print(line, flush=True)
 
     def release_machines(self, is_asked: bool) -> None:
@@ -247,28 +257,28 @@ class Engine:
         """Return the run folders that are removed together."""
         return [run]
 
-    def outcome(self, run: Run) -> str:
+    def describe_outcome(self, run: Run) -> str:
         """Return a description of how a run ended, for use in a list."""
         return self.state(run).text
 
-    def why_it_stays(self, run: Run) -> str:
+    def why_not_removable(self, run: Run) -> str:
         """Return why one of folders() cannot be removed yet; "" if its run has certainly ended."""
-        return why_it_may_run(run, self.state(run))
+        return why_run_may_be_live(run, self.state(run))
 
-    def why_it_stays_now(self, run: Run) -> str:
-        """Query the engine again, then return why_it_stays()."""
-        engine, (run,) = self.asked_anew([run])
-        return engine.why_it_stays(run)
+    def why_not_removable_now(self, run: Run) -> str:
+        """Query the engine again, then return why_not_removable()."""
+        engine, (run,) = self.query_again([run])
+        return engine.why_not_removable(run)
 
-    def remove_stored(self, run: Run) -> bool:
+    def remove_outside_run_folder(self, run: Run) -> bool:
         """Remove a run's files that are not in its local folder. If that fails, print why and return False."""
-        if secrets_of(run.path).is_dir():  # its nodes did not end normally
+        if secrets_folder_of_run(run.path).is_dir():  # its nodes did not end normally
             self.fetch("secrets", [run])
-            forget_secrets(run.path)
+            delete_run_secrets(run.path)
         return True
 
     def close(self) -> None:
-        """End the programs that remove_stored() started."""
+        """End the programs that remove_outside_run_folder() started."""
 
     # ---- helpers
 
@@ -281,10 +291,10 @@ class Engine:
 
     def state_now(self, run: Run) -> State:
         """Query the engine again, and return the run's state."""
-        engine, (run,) = self.asked_anew([run])
+        engine, (run,) = self.query_again([run])
         return engine.state(run)
 
-    def asked_anew(self, runs: Sequence[Run]) -> tuple[Engine, list[Run]]:
+    def query_again(self, runs: Sequence[Run]) -> tuple[Engine, list[Run]]:
         """Return a new engine that has just been queried about the runs, and the runs, read again."""
         self.fetch("state", runs)
         engine, runs = type(self)(self.job), [Run(run.path) for run in runs]
@@ -302,7 +312,7 @@ class Engine:
     def resume(self, run: Run) -> str:
         """Return the command that resumes the run."""
         named = str(run.path) if self.job.is_elsewhere else run.id
-        return f"{verb_words(self.job.artifact, 'submit')} --resume {shell_word(named)}"
+        return f"{jobctl_command(self.job.artifact, 'submit')} --resume {quote_shell_word(named)}"
 
     def ask(
         self,
@@ -328,7 +338,7 @@ class Engine:
         return Answer(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
-def ended(run: Run, code: int | None, reason: str = "") -> State:
+def state_of_ended_run(run: Run, code: int | None, reason: str = "") -> State:
     """Return the State of a run that ended with this exit code and reason."""
     if run.is_stopped and code in (DONE, INTERRUPTED):
         return State("stopped", f"stopped by jobctl stop or Ctrl-C (exit {code})", code, reason)
@@ -346,7 +356,7 @@ def node_lines(run: Run, nodes: int) -> Iterator[NodeLine]:
     present_nodes = run.nodes()
     if not present_nodes:
         return
-    this_machine, attempt = machine(), run.attempt
+    this_machine, attempt = identify_machine(), run.attempt
     for node in present_nodes:
         silent_s = run.silent_s(node)
         text = _describe(node, this_machine, silent_s)
@@ -361,13 +371,13 @@ def node_lines(run: Run, nodes: int) -> Iterator[NodeLine]:
             yield NodeLine(number, "has not started", "not started")
 
 
-def _describe(node: Node, this_machine: dict[str, str], silent_s: float | None) -> str:
+def _describe(node: NodeState, this_machine: dict[str, str], silent_s: float | None) -> str:
     host, since = one_line(node.host), "an unknown time"
     if node.started is not None:
-        since = utc(node.started)
+        since = format_utc(node.started)
     if node.ended is not None:
         code = "unknown" if node.exit is None else node.exit
-        return f"ended on {host} at {utc(node.ended)}, exit {code}"
+        return f"ended on {host} at {format_utc(node.ended)}, exit {code}"
     if node.place(this_machine) in ("here", "unknown"):
         if node.is_running():
             return f"up on {host} since {since}, pid {node.pid}"

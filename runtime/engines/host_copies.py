@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from ..exit_codes import DATA_BROKEN
-from ..run_folder.artifact_copies import copy_of
+from ..run_folder.artifact_copies import artifact_copy_of_attempt
 from ..run_folder.run import Run
-from ..run_folder.run_secrets import forget_secrets, secrets_of
+from ..run_folder.run_secrets import delete_run_secrets, secrets_folder_of_run
 from ..system.cksum import cksum
 from ..system.failure import Failure
 from ..system.values import read_text
 from . import host_commands
-from .hosts import BEGINS, Client, Host, hosts_of, quoted, to_stderr
+from .hosts import BEGINS, HostClient, HostEntry, hosts_of, print_to_stderr, quote_for_remote_shell
 
 if TYPE_CHECKING:
     from .hosts import Say
@@ -41,7 +41,7 @@ _SKIP = f'while IFS= read -r line && [[ $line != *"{BEGINS}" ]]; do :; done; cat
 class HostCopies:
     """A run's copies on its newest attempt's hosts."""
 
-    def __init__(self, client: Client, run: Run) -> None:
+    def __init__(self, client: HostClient, run: Run) -> None:
         self.client, self.run, self.hosts = client, run, hosts_of(run)
         self.is_sent = False
 
@@ -52,39 +52,43 @@ class HostCopies:
         paths = [f"{_ARTIFACT}{attempt}", "state/run"]
         code = self.send([*paths, "code"] if has_code and code_kind != "rsync" else paths, self.hosts)
         if not code and has_code and code_kind == "rsync":
-            code = self.client.each(self.hosts, self._send_code, to_stderr)
-        if not code and secrets_of(run).is_dir():
-            code = self.client.each(self.hosts, self._send_secrets, to_stderr)
+            code = self.client.call_for_every_host(self.hosts, self._send_code, print_to_stderr)
+        if not code and secrets_folder_of_run(run).is_dir():
+            code = self.client.call_for_every_host(self.hosts, self._send_secrets, print_to_stderr)
         return code
 
-    def send(self, paths: Sequence[str], hosts: Sequence[Host]) -> int:
+    def send(self, paths: Sequence[str], hosts: Sequence[HostEntry]) -> int:
         """Send files and folders of the run, and return the worst exit code."""
-        words = ["sh", "-c", host_commands.RECEIVE, str(self.run.path), checksum(self.run)]
+        words = ["sh", "-c", host_commands.RECEIVE, str(self.run.path), checksum_of_run(self.run)]
         feed = partial(_write_archive, self.run.path, paths)
-        return self.client.each(hosts, lambda host, say: self.client.run_on(host, words, say, feed), to_stderr)
+        return self.client.call_for_every_host(
+            hosts, lambda host, say: self.client.run_on(host, words, say, feed), print_to_stderr
+        )
 
-    def take_back(self, attempt: int) -> None:
+    def remove_sent_files(self, attempt: int) -> None:
         """Remove from the hosts what was sent for an attempt that could not be started."""
         if self.is_sent:
-            words = ["sh", "-c", host_commands.REMOVE, str(self.run.path), checksum(self.run), str(attempt)]
-            self.client.each(self.hosts, lambda host, _: self.client.run_on(host, words, _drop))
+            words = ["sh", "-c", host_commands.REMOVE, str(self.run.path), checksum_of_run(self.run), str(attempt)]
+            self.client.call_for_every_host(self.hosts, lambda host, _: self.client.run_on(host, words, _drop))
 
     def forget_secrets(self) -> None:
         """Remove the run's secrets from this machine and its hosts."""
-        folder = secrets_of(self.run.path)
+        folder = secrets_folder_of_run(self.run.path)
         if not folder.is_dir():
             return
-        forget_secrets(self.run.path)
+        delete_run_secrets(self.run.path)
         if os.path.lexists(self.run.path / _MARK):
             words = ["sh", "-c", host_commands.FORGET_SECRETS, folder.name]
-            self.client.each(self.hosts, lambda host, say: self.client.run_on(host, words, say), to_stderr)
+            self.client.call_for_every_host(
+                self.hosts, lambda host, say: self.client.run_on(host, words, say), print_to_stderr
+            )
 
     def record_checkpoint_host(self) -> None:
         if self.hosts[0].name not in _checkpoint_hosts(self.run):
             with open(self.run.path / _CHECKPOINT_HOSTS, "a") as file:
                 file.write(f"{self.hosts[0].name}\n")
 
-    def _send_code(self, host: Host, say: Say) -> int:
+    def _send_code(self, host: HostEntry, say: Say) -> int:
         """Send the code by rsync, into a folder used only by this run. Files that are already in the host's last run
         are copied there, not linked, because a script may write to its copy.
         """
@@ -98,21 +102,23 @@ class HostCopies:
         if process.returncode or not folder:
             return process.returncode  # no folder means that the code is already there
         last = folder[len("code ") :]
-        rsh = f"bash -p -c 'set -o pipefail; \"$@\" | {{ {_SKIP}; }}' - {quoted(self.client.ssh_command)}"
+        rsh = (
+            f"bash -p -c 'set -o pipefail; \"$@\" | {{ {_SKIP}; }}' - {quote_for_remote_shell(self.client.ssh_command)}"
+        )
         options = ["--archive", "--secluded-args", *([f"--copy-dest={last}"] if last else [])]
         options += [f"--rsync-path=echo '{BEGINS}'; rsync", f"--rsh={rsh}"]
         folders = [f"{run}/code/", f"{host.name}:{run}/.code.{host.name}/"]
         code = self.client.run_here(["rsync", *options, "--", *folders], say)
         return code or self.client.run_on(host, ["sh", "-c", host_commands.NAME_CODE, run, host.name], say)
 
-    def _send_secrets(self, host: Host, say: Say) -> int:
+    def _send_secrets(self, host: HostEntry, say: Say) -> int:
         """Send the secrets to the user's home on the host, where nobody else can read them."""
-        folder = secrets_of(self.run.path)
+        folder = secrets_folder_of_run(self.run.path)
         words = ["sh", "-c", host_commands.KEEP_SECRETS, folder.name]
         return self.client.run_on(host, words, say, partial(_write_archive, folder, sorted(os.listdir(folder))))
 
 
-def require_checkpoints(run: Run, hosts: Sequence[Host]) -> None:
+def require_checkpoints_on_host(run: Run, hosts: Sequence[HostEntry]) -> None:
     """Raise Failure if the run may have checkpoints on another host. Rank 0 writes them on its own host, and all ranks
     read them there.
     """
@@ -126,14 +132,14 @@ def require_checkpoints(run: Run, hosts: Sequence[Host]) -> None:
             )
 
 
-def is_mirror(run: Run) -> bool:
+def was_sent_from_here(run: Run) -> bool:
     """Return whether the run was sent from this folder. Another user's folder is only read, because its files may be
     links.
     """
     return os.path.lexists(run.path / _MARK) and run.is_mine
 
 
-def checksum(run: Run) -> str:
+def checksum_of_run(run: Run) -> str:
     """Return a checksum that distinguishes the run from another run with the same ID, as printed by `cksum
     <state/run`.
     """
@@ -152,7 +158,7 @@ def _write_archive(folder: Path, names: Sequence[str], file: BinaryIO) -> None:
     form = tarfile.GNU_FORMAT
     with contextlib.suppress(BrokenPipeError), tarfile.open(fileobj=file, mode="w|", format=form) as archive:
         for name in names:
-            copy = copy_of(folder, int(name[len(_ARTIFACT) :])) if name.startswith(_ARTIFACT) else None
+            copy = artifact_copy_of_attempt(folder, int(name[len(_ARTIFACT) :])) if name.startswith(_ARTIFACT) else None
             archive.add(str(copy or folder / name), name, filter=_writable)
 
 

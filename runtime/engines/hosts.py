@@ -37,21 +37,21 @@ if TYPE_CHECKING:
     Feed = Callable[[BinaryIO], None]  # writes a command's input
 
 
-class Host(NamedTuple):
+class HostEntry(NamedTuple):
     """One line of hosts.txt. node: its rank"""
 
     node: int
     name: str
 
 
-class Command(NamedTuple):
+class LocalCommand(NamedTuple):
     """A program on this machine. environ: variables that differ from this program's"""
 
     words: Sequence[str]
     environ: Mapping[str, str] = {}
 
 
-class Client:
+class HostClient:
     """ssh: one connection for each command and host. The other clients override run() or command()."""
 
     def __init__(self, ssh_command: Sequence[str], fanout: int) -> None:
@@ -59,59 +59,63 @@ class Client:
         self.ssh_command, self.fanout = list(ssh_command), fanout
         self._processes = _Processes()
 
-    def command(self, host: Host, words: Sequence[str], options: Sequence[str] = ()) -> Command:
-        return Command([*self.ssh_command, *options, "--", host.name, quoted(words)])
+    def command(self, host: HostEntry, words: Sequence[str], options: Sequence[str] = ()) -> LocalCommand:
+        return LocalCommand([*self.ssh_command, *options, "--", host.name, quote_for_remote_shell(words)])
 
     def run(
-        self, hosts: Sequence[Host], words: Sequence[str], say: Say | None = None, timeout_s: float | None = None
+        self, hosts: Sequence[HostEntry], words: Sequence[str], say: Say | None = None, timeout_s: float | None = None
     ) -> int:
         """Run a command on every host, print its output, and return the worst exit code.
 
         words: HOST is replaced by the host's name; say: prints to stdout by default.
         """
 
-        def on_host(host: Host, say_of: Say) -> int:
+        def run_on_one_host(host: HostEntry, say_of: Say) -> int:
             command = self.command(host, [host.name if word == HOST else word for word in words])
             return self._processes.run(command, say_of, timeout_s=timeout_s)
 
-        return self.each(hosts, on_host, say)
+        return self.call_for_every_host(hosts, run_on_one_host, say)
 
-    def each(self, hosts: Sequence[Host], action: Callable[[Host, Say], int], say: Say | None = None) -> int:
+    def call_for_every_host(
+        self, hosts: Sequence[HostEntry], action: Callable[[HostEntry, Say], int], say: Say | None = None
+    ) -> int:
         """Call the action for every host, several at a time. Print `HOST: line`, and return the worst exit code.
 
         The commands are terminated before this program ends.
         """
         attempt, lock = self._processes.attempt, threading.Lock()
 
-        def say_for(host: Host) -> Say:
+        def make_line_printer(host: HostEntry) -> Say:
             def say_line(line: str) -> None:
                 with lock:
-                    (say or to_stdout)(f"{host.name}: {line}")
+                    (say or print_to_stdout)(f"{host.name}: {line}")
 
             return say_line
 
-        def act_unless_ended(host: Host) -> int:
+        def call_unless_ended(host: HostEntry) -> int:
             if self._processes.attempt != attempt:
                 return 1
-            return action(host, say_for(host))
+            return action(host, make_line_printer(host))
 
         with ThreadPoolExecutor(self.fanout) as pool:
-            futures = [pool.submit(act_unless_ended, host) for host in hosts]
+            futures = [pool.submit(call_unless_ended, host) for host in hosts]
             try:
                 return max((future.result() for future in futures), default=0)
             except BaseException:
                 self.end()  # otherwise, the pool would wait for them
                 raise
 
-    def run_on(self, host: Host, words: Sequence[str], say: Say, feed: Feed | None = None) -> int:
+    def run_on(self, host: HostEntry, words: Sequence[str], say: Say, feed: Feed | None = None) -> int:
         """Run a command on one host, and return its exit code. feed: writes the command's input"""
         return self._processes.run(self.command(host, words), say, feed)
 
     def run_here(self, words: Sequence[str], say: Say) -> int:
-        return self._processes.run(Command(words), say)
+        return self._processes.run(LocalCommand(words), say)
 
     @contextlib.contextmanager
-    def answering(self, host: Host, words: Sequence[str], say: Say | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    def answering(
+        self, host: HostEntry, words: Sequence[str], say: Say | None = None
+    ) -> Iterator[subprocess.Popen[bytes]]:
         """Yield a process whose output is that of the command on the host, without the output of the host's start-up
         files. The process is ended on exit. Raises OSError.
 
@@ -132,37 +136,37 @@ class Client:
         self._processes.end()
 
 
-class Pdsh(Client):
+class PdshClient(HostClient):
     """pdsh reads the hosts from its input. pdsh replaces %h itself, so any other % is doubled."""
 
     def run(
-        self, hosts: Sequence[Host], words: Sequence[str], say: Say | None = None, timeout_s: float | None = None
+        self, hosts: Sequence[HostEntry], words: Sequence[str], say: Say | None = None, timeout_s: float | None = None
     ) -> int:
         if not hosts:
             return 0
         options = ["-S", "-R", "ssh", "-f", str(self.fanout), "-w", "-"]  # -S: otherwise, a host's failure is lost
         environ = {"PDSH_SSH_ARGS_APPEND": " ".join(self.ssh_command[1:])}
-        command = Command(["pdsh", *options, _with_host(words, HOST)], environ)
-        return self._processes.run(command, say or to_stdout, lambda file: _write_names(file, hosts), timeout_s)
+        command = LocalCommand(["pdsh", *options, _with_host(words, HOST)], environ)
+        return self._processes.run(command, say or print_to_stdout, lambda file: _write_names(file, hosts), timeout_s)
 
 
-class Clush(Pdsh):
+class ClushClient(PdshClient):
     """clush also reads the hosts from its input, and with -n does not pass this input on. clush's `exec` worker runs a
     shell command on this machine and replaces %host in it, so every other % must be doubled.
     """
 
     def run(
-        self, hosts: Sequence[Host], words: Sequence[str], say: Say | None = None, timeout_s: float | None = None
+        self, hosts: Sequence[HostEntry], words: Sequence[str], say: Say | None = None, timeout_s: float | None = None
     ) -> int:
         if not hosts:
             return 0
-        remote = quoted([_with_host(words, "%host")])
+        remote = quote_for_remote_shell([_with_host(words, "%host")])
         options = ["-S", "-n", "-f", str(self.fanout), "--worker=exec", "--hostfile=/dev/stdin"]
-        command = Command(["clush", *options, f"{quoted(self.ssh_command)} -n -- %host {remote}"])
-        return self._processes.run(command, say or to_stdout, lambda file: _write_names(file, hosts), timeout_s)
+        command = LocalCommand(["clush", *options, f"{quote_for_remote_shell(self.ssh_command)} -n -- %host {remote}"])
+        return self._processes.run(command, say or print_to_stdout, lambda file: _write_names(file, hosts), timeout_s)
 
 
-class Here(Client):
+class LocalNodesClient(HostClient):
     """This machine, with its own address and GPUs for each node."""
 
     def __init__(self, nodes: int, gpus: int) -> None:
@@ -170,10 +174,10 @@ class Here(Client):
         super().__init__((), nodes)
         self.nodes, self.gpus = nodes, gpus
 
-    def command(self, host: Host, words: Sequence[str], options: Sequence[str] = ()) -> Command:
-        return Command(words, self._environ(host))
+    def command(self, host: HostEntry, words: Sequence[str], options: Sequence[str] = ()) -> LocalCommand:
+        return LocalCommand(words, self._environ(host))
 
-    def _environ(self, host: Host) -> dict[str, str]:
+    def _environ(self, host: HostEntry) -> dict[str, str]:
         """Return which of the GPUs available to this program the node uses."""
         if self.nodes == 1 or not self.gpus:
             return {}
@@ -195,7 +199,7 @@ class _Processes:
 
     @contextlib.contextmanager
     def started(
-        self, command: Command, has_input: bool = False, errors: int | IO[bytes] = subprocess.STDOUT
+        self, command: LocalCommand, has_input: bool = False, errors: int | IO[bytes] = subprocess.STDOUT
     ) -> Iterator[subprocess.Popen[bytes]]:
         """Start a program, yield it with its output, and wait until it ends. Raises OSError."""
         process = subprocess.Popen(
@@ -218,7 +222,7 @@ class _Processes:
             with self._lock:
                 self._running.discard(process)
 
-    def run(self, command: Command, say: Say, feed: Feed | None = None, timeout_s: float | None = None) -> int:
+    def run(self, command: LocalCommand, say: Say, feed: Feed | None = None, timeout_s: float | None = None) -> int:
         """Run a program, print its stdout and stderr, and return its exit code as a shell would."""
         try:
             with self.started(command, has_input=feed is not None) as process, _fed(process, feed):
@@ -262,12 +266,12 @@ def _kill_after(process: subprocess.Popen[bytes], timeout_s: float | None) -> Ca
     if timeout_s is not None:
         timer.start()
 
-    def stop() -> bool:
+    def kill_process() -> bool:
         is_over = timer.finished.is_set()
         timer.cancel()
         return is_over
 
-    return stop
+    return kill_process
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
@@ -289,47 +293,49 @@ def _text(line: bytes) -> str:
     return printable(line.rstrip(b"\n").decode(errors="replace"))
 
 
-def _write_names(file: IO[bytes], hosts: Sequence[Host]) -> None:
+def _write_names(file: IO[bytes], hosts: Sequence[HostEntry]) -> None:
     file.write("".join(f"{host.name}\n" for host in hosts).encode())
 
 
-def to_stdout(line: str) -> None:
+def print_to_stdout(line: str) -> None:
     print(line, flush=True)
 
 
-def to_stderr(line: str) -> None:
+def print_to_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def client_of(settings: Mapping[str, Any]) -> Client:
+def client_of_artifact(settings: Mapping[str, Any]) -> HostClient:
     """Return the client that an artifact specifies; Here if its nodes are on this machine."""
     hosts = settings.get("hosts")
     if not isinstance(hosts, dict):
-        return Here(int(settings.get("nodes", 1)), int(settings.get("gpus", 0)))
-    kind = {"pdsh": Pdsh, "clush": Clush}.get(str(hosts.get("client")), Client)
+        return LocalNodesClient(int(settings.get("nodes", 1)), int(settings.get("gpus", 0)))
+    kind = {"pdsh": PdshClient, "clush": ClushClient}.get(str(hosts.get("client")), HostClient)
     return kind(list(map(str, hosts.get("ssh_command", ()))), int(hosts.get("fanout", 1)))
 
 
-def hosts_of(run: Run) -> list[Host]:
+def hosts_of(run: Run) -> list[HostEntry]:
     """Return the hosts of a run's newest attempt; [] if hosts.txt cannot be read."""
     return read_hosts(run.path / f"artifact/{run.attempt}/hosts.txt")
 
 
-def read_hosts(file: Path) -> list[Host]:
+def read_hosts(file: Path) -> list[HostEntry]:
     """Return the hosts in a hosts.txt; [] if a line cannot be a host's name."""
     try:
         with open_regular(file, follow=False) as opened:
             names = opened.read(MOST_BYTES).decode(errors="replace").splitlines()
     except (Unreadable, OSError):
         return []
-    return [Host(node, name) for node, name in enumerate(names)] if all(map(_NAME.fullmatch, names)) else []
+    return [HostEntry(node, name) for node, name in enumerate(names)] if all(map(_NAME.fullmatch, names)) else []
 
 
-def quoted(words: Sequence[str]) -> str:
+def quote_for_remote_shell(words: Sequence[str]) -> str:
     """Quote the words for the remote shell, whichever shell it is."""
     escape = "'\\''"
     return " ".join(f"'{word.replace(chr(39), escape)}'" for word in words)
 
 
 def _with_host(words: Sequence[str], placeholder: str) -> str:
-    return " ".join(placeholder if word == HOST else quoted([word.replace("%", "%%")]) for word in words)
+    return " ".join(
+        placeholder if word == HOST else quote_for_remote_shell([word.replace("%", "%%")]) for word in words
+    )

@@ -20,26 +20,36 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from ..exit_codes import CRASHED, DATA_BROKEN, INTERRUPTED, RENDEZVOUS_FAILED
-from ..node.node_start import become
-from ..run_folder.run import Run, shell_word, verb_words
+from ..node.node_start import exec_program
+from ..run_folder.run import Run, jobctl_command, quote_shell_word
 from ..run_folder.saved_secrets import save_secret
 from ..system.command_line import print_failure
 from ..system.failure import Failure
 from ..system.untrusted_files import Unreadable
 from . import host_commands
-from .checking import CheckingEngine
+from .check_table import Table
+from .checking_engine import CheckingEngine
 from .engine import Job
-from .host_copies import HostCopies, require_checkpoints
-from .host_news import HostNews
-from .hosts import HOST, HOST_S, Here, Host, client_of, hosts_of, read_hosts, to_stderr, to_stdout
+from .host_copies import HostCopies, require_checkpoints_on_host
+from .host_updates import HostUpdates
+from .hosts import (
+    HOST,
+    HOST_S,
+    HostEntry,
+    LocalNodesClient,
+    client_of_artifact,
+    hosts_of,
+    print_to_stderr,
+    print_to_stdout,
+    read_hosts,
+)
 from .log_files import LogRequest
 from .new_run import NewRun, temporary_run
 from .print_logs import print_logs
-from .table import Table
 
 if TYPE_CHECKING:
+    from .artifact_location import Place
     from .hosts import Say
-    from .jobs import Place
 
 LOOK_S = 0.3  # pause between checks of whether node 0 has reported its rendezvous
 
@@ -49,7 +59,7 @@ class HostsEngine(CheckingEngine):
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        self.client = client_of(job.settings)
+        self.client = client_of_artifact(job.settings)
         self.has_copies = job.settings.get("storage") == "node"  # each host has its own run folders
         self.sees_ranks = not self.has_copies
         self.live_every_s = 3 if self.has_copies else 1
@@ -70,9 +80,9 @@ class HostsEngine(CheckingEngine):
         """Raise Failure if hosts.txt is damaged, or if the hosts lack the run's checkpoints."""
         hosts = self.hosts()
         if run is not None and self.has_copies:
-            require_checkpoints(run, hosts)
+            require_checkpoints_on_host(run, hosts)
 
-    def hosts(self) -> list[Host]:
+    def hosts(self) -> list[HostEntry]:
         """Return this artifact's hosts. Raises Failure."""
         file = self.job.artifact / "hosts.txt"
         hosts = read_hosts(file)
@@ -80,27 +90,29 @@ class HostsEngine(CheckingEngine):
             raise Failure(f"{file} does not name {self.job.nodes} hosts, one per line", "compile the job again")
         return hosts
 
-    def sees_code(self, folder: Path, new: NewRun) -> bool:
+    def can_nodes_read_folder(self, folder: Path, new: NewRun) -> bool:
         """Return whether the nodes can access the folder: either they are on this machine, or it is on the run's file
         system.
         """
-        return isinstance(self.client, Here) or (not self.has_copies and super().sees_code(folder, new))
+        return isinstance(self.client, LocalNodesClient) or (
+            not self.has_copies and super().can_nodes_read_folder(folder, new)
+        )
 
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
         """Start all nodes, then follow them until they have ended; Ctrl-C stops the run."""
         run = new.run
-        with self.prepared(new, init_from) as copies:
+        with self.saved_and_copied(new, init_from) as copies:
             if options.only_prepare:
                 new.keep()
                 print(run.path)
                 return 0
             self.send(new, copies)
-            print(f"run {run.id} in {shell_word(str(run.path))}")
-            print(f"  follow: {verb_words(new.artifact, 'logs')} --follow")
-            print(f"  stop:   {verb_words(new.artifact, 'stop')}", flush=True)
+            print(f"run {run.id} in {quote_shell_word(str(run.path))}")
+            print(f"  follow: {jobctl_command(new.artifact, 'logs')} --follow")
+            print(f"  stop:   {jobctl_command(new.artifact, 'stop')}", flush=True)
             new.keep()
         try:
-            code = self.run_task(new, "start", to_stderr)
+            code = self.run_task(new, "start", print_to_stderr)
             copies.forget_secrets()  # every running node has read them
         except BaseException as error:
             self._end(run, "TERM", "QUIT")
@@ -115,18 +127,18 @@ class HostsEngine(CheckingEngine):
         return 0 if options.detach else self._follow(run)
 
     @contextlib.contextmanager
-    def prepared(self, new: NewRun, init_from: str = "") -> Iterator[HostCopies]:
+    def saved_and_copied(self, new: NewRun, init_from: str = "") -> Iterator[HostCopies]:
         """Save a new run's secrets, and yield its copies on the hosts. If the start fails, remove both."""
         copies = HostCopies(self.client, new.run)
         try:
             if init_from and self.has_copies:
-                require_checkpoints(Run(Path(init_from)), copies.hosts)
+                require_checkpoints_on_host(Run(Path(init_from)), copies.hosts)
             for variable in self.job.settings.get("saved_secrets") or ():
                 save_secret(new.run.path, variable)
             yield copies
         except BaseException:
             copies.forget_secrets()
-            copies.take_back(new.attempt)
+            copies.remove_sent_files(new.attempt)
             raise
 
     def send(self, new: NewRun, copies: HostCopies) -> None:
@@ -152,14 +164,14 @@ class HostsEngine(CheckingEngine):
             return self.client.run(hosts, words, say)
         return self.client.run(hosts[:1], words, say) or self.client.run(hosts[1:], words, say)
 
-    def _run_after_meeting(self, run: Run, hosts: Sequence[Host], words: Sequence[str], say: Say) -> int:
+    def _run_after_meeting(self, run: Run, hosts: Sequence[HostEntry], words: Sequence[str], say: Say) -> int:
         """Run `jobctl task` on node 0, and on the others once node 0 has reported its rendezvous."""
         news, others = self._news(run), hosts[1:]
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(self.client.run, hosts[:1], words, say)
             try:
                 has_ended = False
-                while not (news.has_met() or news.copy_meeting()):
+                while not (news.has_reported_rendezvous() or news.copy_rendezvous()):
                     if has_ended:
                         return first.result() or CRASHED
                     has_ended = first.done()
@@ -185,11 +197,11 @@ class HostsEngine(CheckingEngine):
         """Print the nodes' output until all have ended, and return the run's exit code."""
         interrupts: list[int] = []
 
-        def stop(number: int, frame: FrameType | None) -> None:
+        def request_stop(number: int, frame: FrameType | None) -> None:
             interrupts.append(number)
             threading.Thread(target=self._end, args=(run, "TERM")).start()  # so that the run's last output is printed
 
-        previous = signal.signal(signal.SIGINT, stop)
+        previous = signal.signal(signal.SIGINT, request_stop)
         try:
             print_logs(self, run, LogRequest(follow=True, new_attempt=True))
         except (Failure, Unreadable) as error:
@@ -206,19 +218,19 @@ class HostsEngine(CheckingEngine):
 
     def smoke(self, place: Place) -> int:
         hosts = self.hosts()
-        if self.client.run(hosts, ["true"], to_stderr):  # otherwise, the nodes would wait for an unreachable host
+        if self.client.run(hosts, ["true"], print_to_stderr):  # otherwise, the nodes would wait for an unreachable host
             raise Failure(f"not all of the {len(hosts)} hosts respond", "jobctl preflight checks each host")
         with self._trial(place) as new:
-            code = self.run_task(new, "smoke", to_stdout)
+            code = self.run_task(new, "smoke", print_to_stdout)
             if code:
                 self._copy_smoke_logs(new.run, len(hosts))
-                new.preserve()
-                print(f"its logs are in {shell_word(str(new.run.path / 'logs'))}", file=sys.stderr)
+                new.keep_for_logs()
+                print(f"its logs are in {quote_shell_word(str(new.run.path / 'logs'))}", file=sys.stderr)
         return code
 
     def _copy_smoke_logs(self, run: Run, nodes: int) -> None:
         procs = 1 if nodes > 1 and self.job.settings.get("gpus") == 1 else 2  # as the smoke test starts them
-        news = HostNews(self.client, run, nodes, procs)
+        news = HostUpdates(self.client, run, nodes, procs)
         for names in (
             (f"node_{node:02}.log" for node in range(nodes)),
             (f"rank_{rank:02}.log" for rank in range(nodes * procs)),
@@ -237,11 +249,11 @@ class HostsEngine(CheckingEngine):
         """Yield a temporary run for the hosts. On hosts that share nothing, the run is removed even if it is preserved
         on this machine.
         """
-        with temporary_run(place, self, place.job.runs) as new, self.prepared(new) as copies:
+        with temporary_run(place, self, place.job.runs) as new, self.saved_and_copied(new) as copies:
             self.send(new, copies)
             yield new
             copies.forget_secrets()
-            copies.take_back(new.attempt)
+            copies.remove_sent_files(new.attempt)
 
     def shell_nodes(self, place: Place, named: str) -> int:
         return len(self._shell_place(place, named)[1])
@@ -253,9 +265,9 @@ class HostsEngine(CheckingEngine):
         words = self.task(run, attempt, str(node), "shell", *command, copy=copy)
         options = ["-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
         on_host = self.client.command(hosts[node], words, options)
-        become([*on_host.words], {**os.environ, **on_host.environ})
+        exec_program([*on_host.words], {**os.environ, **on_host.environ})
 
-    def _shell_place(self, place: Place, named: str) -> tuple[Run | None, list[Host], Path]:
+    def _shell_place(self, place: Place, named: str) -> tuple[Run | None, list[HostEntry], Path]:
         """Return the run, and the hosts and artifact for its shell. If the run is named or live, or if the hosts have
         the artifact only in their copies of runs, these are the run's own, which may differ from the current ones.
         """
@@ -276,7 +288,7 @@ class HostsEngine(CheckingEngine):
 
     def signal(self, run: Run, name: str) -> None:
         """Signal the supervisors. On hosts, the stop mark acts as TERM."""
-        if isinstance(self.client, Here):
+        if isinstance(self.client, LocalNodesClient):
             super().signal(run, name)
         elif name != "TERM":
             words = self.task(run, run.attempt, HOST, "signal", name)
@@ -299,12 +311,12 @@ class HostsEngine(CheckingEngine):
             if what == "secrets":
                 HostCopies(self.client, run).forget_secrets()
             elif what == "state":
-                self._news(run).update_liveness()
+                self._news(run).copy_liveness()
             elif what == "news":
                 self._news(run).update()
             else:
                 self._news(run).copy_logs(what)
 
-    def _news(self, run: Run) -> HostNews:
+    def _news(self, run: Run) -> HostUpdates:
         procs = self.job.settings.get("procs")
-        return HostNews(self.client, run, self.job.nodes, procs if isinstance(procs, int) else 1)
+        return HostUpdates(self.client, run, self.job.nodes, procs if isinstance(procs, int) else 1)

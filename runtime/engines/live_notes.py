@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..run_folder.run import Node, Run, machine, utc
+from ..run_folder.run import NodeState, Run, format_utc, identify_machine
 from ..system.text import named_ranks
-from ..system.values import number, read_keys
+from ..system.values import number_or_none, read_keys
 
 if TYPE_CHECKING:
     from .engine import State
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 LONG_SILENT_S = 86400  # after this time, the supervisor is dead; before, it may only have lost access to the storage
 
 
-def live_notes(run: Run, sees_ranks: bool) -> Iterator[str]:
+def notes_on_live_run(run: Run, sees_ranks: bool) -> Iterator[str]:
     """Yield the lines. sees_ranks: ranks write state files to this folder, so a rank without one has not started"""
     nodes = [node for node in run.nodes() if node.attempt == run.attempt]
     if nodes and run.progress(0) is None:
@@ -34,19 +34,19 @@ def _start(run: Run, sees_ranks: bool) -> Iterator[str]:
     observed.
     """
     keys = read_keys(run.path / "state/rank_00")
-    began = number(keys.get("began", "")) if number(keys.get("attempt", "")) == run.attempt else None
+    began = number_or_none(keys.get("began", "")) if number_or_none(keys.get("attempt", "")) == run.attempt else None
     if began is None:
         if sees_ranks:
             yield "rank 0 has not started: its launcher may be waiting for other nodes"
         return
-    first_output = number(keys.get("first_output", ""))
+    first_output = number_or_none(keys.get("first_output", ""))
     if first_output is None:
-        yield f"rank 0 started at {utc(began)}; no output yet"
+        yield f"rank 0 started at {format_utc(began)}; no output yet"
     else:
-        yield f"rank 0 started at {utc(began)}; first output {max(0, first_output - began)} s later"
+        yield f"rank 0 started at {format_utc(began)}; first output {max(0, first_output - began)} s later"
 
 
-def _hang(nodes: list[Node]) -> Iterator[str]:
+def _hang(nodes: list[NodeState]) -> Iterator[str]:
     """Yield which ranks may be hung. All running ranks must be idle, because one may be waiting for another node's
     ranks.
     """
@@ -56,7 +56,7 @@ def _hang(nodes: list[Node]) -> Iterator[str]:
         return
     ranks = sorted(rank for node in live for rank in _numbers(node.idle_ranks))
     left = sorted(rank for node in live for rank in _numbers(node.left_ranks))
-    line = f"{named_ranks(ranks)} may be hung: no output and no CPU time since {utc(max(since))}"
+    line = f"{named_ranks(ranks)} may be hung: no output and no CPU time since {format_utc(max(since))}"
     over = [node.number for node in nodes if node.ended is not None and node.exit == 0]
     if left:
         line += f"; {named_ranks(left)} exited with 0: the others may be waiting for it"
@@ -69,13 +69,13 @@ def _numbers(text: str) -> list[int]:
     return [int(word) for word in re.findall(r"\b[0-9]{1,9}\b", text)]
 
 
-def why_it_may_run(run: Run, state: State) -> str:
+def why_run_may_be_live(run: Run, state: State) -> str:
     """Return why a run may still be running; "" if all its nodes have certainly ended. If in doubt, the run counts as
     running.
     """
     if state.name == "unknown":
         return state.reason or state.text
-    statuses = [(node, node.status(machine(), partial(run.silent_s, node))) for node in run.nodes()]
+    statuses = [(node, node.status(identify_machine(), partial(run.silent_s, node))) for node in run.nodes()]
     if state.is_live or any(status in ("up", "elsewhere") for _, status in statuses):
         away = next((node for node, status in statuses if status == "elsewhere"), None)
         return f"it is live{f', node {away.name} {away.where()}' if away else ''}"
@@ -88,6 +88,6 @@ def why_it_may_run(run: Run, state: State) -> str:
     return ""
 
 
-def _is_long_silent(run: Run, node: Node) -> bool:
+def _is_long_silent(run: Run, node: NodeState) -> bool:
     silent_s = run.silent_s(node)
-    return node.host == machine()["host"] and silent_s is not None and silent_s > LONG_SILENT_S
+    return node.host == identify_machine()["host"] and silent_s is not None and silent_s > LONG_SILENT_S

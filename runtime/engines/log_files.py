@@ -51,7 +51,7 @@ class LogRequest(NamedTuple):
         return "" if self.node is None else f"node_{self.node:02}.log"
 
 
-class Log:
+class PrintedLog:
     """One log, and how much of it has been printed."""
 
     def __init__(self, path: Path) -> None:
@@ -62,7 +62,7 @@ class Log:
         self._times_offset = 0
         self._next: tuple[int, int] | None = None  # the next time, and the offset from which it applies
 
-    def pieces(self, end: int) -> Iterator[bytes]:
+    def read_lines_up_to(self, end: int) -> Iterator[bytes]:
         """Yield the lines up to byte `end`, lines over 1 MiB in pieces. Sets `time` before yielding each piece."""
         with open_regular(self.path, follow=False) as file, self._times() as times:
             file.seek(self.offset)
@@ -95,7 +95,7 @@ class Log:
             self.time, self._next = self._next[0], None
 
 
-class Logs:
+class RequestedLogs:
     """The requested logs of a run."""
 
     def __init__(self, run: Run, name: str, nodes: int) -> None:
@@ -103,7 +103,7 @@ class Logs:
         self.folder = run.path / "logs"
         self.name = name or ("" if nodes > 1 else "node_00.log")
         self.is_merged = not self.name
-        self._logs: dict[str, Log] = {}
+        self._logs: dict[str, PrintedLog] = {}
         self._skipped_lines = 0
 
     def sizes(self) -> dict[str, int]:
@@ -127,7 +127,7 @@ class Logs:
         for name, size in sizes.items():
             log = self._log(name)
             try:
-                log.offset, found = tail_offset(log.path, size, lines)
+                log.offset, found = offset_of_last_lines(log.path, size, lines)
             except Unreadable:
                 continue
             total += found
@@ -153,12 +153,12 @@ class Logs:
                 log.offset = size
         out.flush()
 
-    def _log(self, name: str) -> Log:
+    def _log(self, name: str) -> PrintedLog:
         if name not in self._logs:
-            self._logs[name] = Log(self.folder / name)
+            self._logs[name] = PrintedLog(self.folder / name)
         return self._logs[name]
 
-    def _merge(self, grown: list[tuple[Log, int]], out: BinaryIO) -> None:
+    def _merge(self, grown: list[tuple[PrintedLog, int]], out: BinaryIO) -> None:
         """Print the lines of all logs by time: lines of one log until another log has an earlier line."""
         _allow_open_files(2 * len(grown))
         waiting: list[tuple[int, int, bytes, Iterator[bytes]]] = []  # time, index, next piece, later pieces
@@ -176,7 +176,7 @@ class Logs:
                     self._skipped_lines -= 1
                 is_complete = piece.endswith(b"\n")
                 if self._skipped_lines < 0:
-                    out.write(piece if is_inside else log.label + shown(piece))
+                    out.write(piece if is_inside else log.label + line_as_terminal_shows(piece))
                 is_inside = not is_complete and log.offset < grown[index][1]
                 if not is_complete and not is_inside and self._skipped_lines < 0:
                     out.write(b"\n")  # a line that is still being written
@@ -189,7 +189,7 @@ class Logs:
                     break
 
 
-def shown(line: bytes) -> bytes:
+def line_as_terminal_shows(line: bytes) -> bytes:
     """Return a line as a terminal displays it: only the text after the last carriage return (progress bars)."""
     text = line.rstrip(b"\r\n")
     return text.rpartition(b"\r")[2] + (b"\n" if line.endswith(b"\n") else b"")
@@ -238,14 +238,14 @@ def _failure_lines(path: Path, header: bytes) -> list[bytes]:
     except Unreadable:
         return []
     lines = text.split(b"\n")
-    lines = [shown(line) for line in (lines if lines[-1] else lines[:-1])[-FAILURE_LINES:]]
+    lines = [line_as_terminal_shows(line) for line in (lines if lines[-1] else lines[:-1])[-FAILURE_LINES:]]
     headers = [index for index, line in enumerate(lines) if line.startswith(header)]
     lines = lines[headers[-1] + 1 :] if headers else lines
     first = next((index for index, line in enumerate(lines) if _TRACEBACK in line), None)
     return lines[-FAILURE_END:] if first is None else lines[first:]
 
 
-def tail_offset(path: Path, end: int, lines: int) -> tuple[int, int]:
+def offset_of_last_lines(path: Path, end: int, lines: int) -> tuple[int, int]:
     """Return the offset of the last `lines` lines before byte `end`, and how many lines there are, counting an
     unfinished one.
 
@@ -283,10 +283,10 @@ def _blocks(path: Path, start: int, end: int) -> Iterator[bytes]:
             yield block
 
 
-def _readable(log: Log, end: int) -> Iterator[bytes]:
+def _readable(log: PrintedLog, end: int) -> Iterator[bytes]:
     """Yield the pieces of a log; print a warning if it cannot be read."""
     try:
-        yield from log.pieces(end)
+        yield from log.read_lines_up_to(end)
     except Unreadable as error:
         print(f"warning: logs/{log.path.name} {error.reason}", file=sys.stderr)
         log.offset = end

@@ -1,6 +1,6 @@
 """Create a run folder, or a run's next attempt. If the program ends before keep() is called, everything is removed.
 
-In:  a Place; for the next attempt, also a Run that continued_run() has checked.
+In:  a Place; for the next attempt, also a Run that find_run_to_continue() has checked.
 Out: RUN/artifact/ATTEMPT (a read-only copy of the artifact, or a link to an earlier one), RUN/state/run, RUN/logs,
      RUN/control; or Failure, with nothing created.
 
@@ -22,17 +22,17 @@ from types import TracebackType
 from typing import TypeVar
 
 from ..exit_codes import DATA_BROKEN
-from ..run_folder.artifact_copies import JOB_FILE, copy_read_only, link_unchanged, numbers_of_copies
-from ..run_folder.removal import erase, remove_folder
-from ..run_folder.run import Process, Run, is_mine, machine, shell_word
+from ..run_folder.artifact_copies import JOB_FILE, copy_number_by_attempt, copy_read_only, link_previous_copy_if_equal
+from ..run_folder.removal import remove_folder, remove_own_folder
+from ..run_folder.run import RecordedProcess, Run, identify_machine, is_mine, quote_shell_word
 from ..system.failure import Failure
-from ..system.private_folder import is_safe, private_folder
-from ..system.processes import start_ticks
+from ..system.private_folder import is_replaceable_only_by_user, private_folder
+from ..system.processes import process_start_time
 from ..system.text import printable
-from ..system.values import settings
+from ..system.values import read_settings
+from .artifact_location import RUN_ID, Place, is_complete_run, require_own_run
 from .engine import Engine
-from .jobs import RUN_ID, Place, is_run, require_own
-from .watch import live_runs
+from .run_watch import ids_of_live_runs
 
 MAKING = ".making"
 MOST_TRIES = 5  # attempts to find a free run ID
@@ -74,7 +74,7 @@ class NewRun:
         _write(resume, f"command={self.engine.resume(self.run)}\n")
         self._unfinished = None
 
-    def preserve(self) -> None:
+    def keep_for_logs(self) -> None:
         """Keep the folder when the program ends, so that its logs can be read."""
         self._unfinished = None
 
@@ -114,7 +114,7 @@ class NewRun:
             except OSError as error:
                 raise _failure(f"create the folder {folder}", error) from error
             self.run, self._unfinished = Run(folder), folder
-            maker = {**machine(), "pid": os.getpid(), "start_ticks": start_ticks(os.getpid())}
+            maker = {**identify_machine(), "pid": os.getpid(), "start_ticks": process_start_time(os.getpid())}
             _write_keys(folder / MAKING, maker)
             return
         raise Failure(f"no free run id in {self.place.job.runs}")
@@ -128,7 +128,7 @@ class NewRun:
     def copy_artifact(self) -> None:
         """Copy this artifact, read-only, for the attempt; or link the previous attempt's copy if it is identical."""
         _create_folder(self.artifact.parent)
-        if link_unchanged(self.run.path, self.attempt, self.place.artifact):
+        if link_previous_copy_if_equal(self.run.path, self.attempt, self.place.artifact):
             self._unfinished = self._unfinished or self.artifact
             return
         part = self.artifact.parent / f".{self.attempt}.{os.getpid()}"  # no partial copy gets the final name
@@ -165,7 +165,8 @@ def create_run(place: Place, engine: Engine, run_id: str = "") -> NewRun:
 
 
 def temporary_run(place: Place, engine: Engine, folder: Path | None = None) -> NewRun:
-    """Create a run for a trial. The run is removed when the program ends, unless preserve() is called. Raises Failure.
+    """Create a run for a trial. The run is removed when the program ends, unless keep_for_logs() is called. Raises
+    Failure.
 
     folder: a parent folder that the nodes can access; default: this user's temporary folder.
     """
@@ -174,7 +175,7 @@ def temporary_run(place: Place, engine: Engine, folder: Path | None = None) -> N
     with _discarded_on_error(new):
         if folder is not None:
             _create_folder(folder)
-        if folder is None and parent.is_dir() and not is_safe(parent):
+        if folder is None and parent.is_dir() and not is_replaceable_only_by_user(parent):
             parent = _try(f"create a folder in {parent}", lambda: private_folder("smoke"))
         new.create_temporary_folder(parent)
         new.copy_artifact()
@@ -182,9 +183,9 @@ def temporary_run(place: Place, engine: Engine, folder: Path | None = None) -> N
     return new
 
 
-def continued_run(place: Place, engine: Engine, named: str) -> Run:
+def find_run_to_continue(place: Place, engine: Engine, named: str) -> Run:
     """Return the run to continue. Raises Failure if this user or this artifact may not continue it."""
-    run = require_own(place.choose_run(named))
+    run = require_own_run(place.choose_run(named))
     if irregular := _irregular(run.path):
         title = f"{irregular} in run {run.id} is not a regular file"
         raise Failure(title, "remove that file, then resume; jobc did not create it", DATA_BROKEN)
@@ -198,7 +199,7 @@ def continued_run(place: Place, engine: Engine, named: str) -> Run:
     return run
 
 
-def continue_run(place: Place, engine: Engine, run: Run, new_code: bool) -> NewRun:
+def create_next_attempt(place: Place, engine: Engine, run: Run, new_code: bool) -> NewRun:
     """Create the next attempt of a run. new_code: whether the caller then copies the code again. Raises Failure."""
     last = run.attempt or 0
     new = NewRun(place, engine, run, last + 1)
@@ -226,7 +227,7 @@ def _note_code(new: NewRun, new_code: bool) -> None:
         _write(run.path / "state/changes", f"attempt {new.attempt}\n  code: copied again\n", os.O_APPEND)
     elif has_code:
         more = "; --new-code copies it again" if new.engine.can_replace_code else ""
-        print(f"using the code copied at the first start, in {shell_word(str(run.path / 'code'))}{more}")
+        print(f"using the code copied at the first start, in {quote_shell_word(str(run.path / 'code'))}{more}")
 
 
 # ---- whether a run may be continued
@@ -260,7 +261,7 @@ def _differences(run: Run, attempt: int, artifact: Path, name: str) -> str:
 
 
 def _record(artifact: Path, name: str) -> list[str]:
-    lines = settings(artifact / JOB_FILE).get(name)
+    lines = read_settings(artifact / JOB_FILE).get(name)
     if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
         title = f"{artifact} was compiled by an earlier jobc: its {JOB_FILE} has no {name}"
         raise Failure(title, "without --resume, jobctl submit starts a new run", DATA_BROKEN)
@@ -272,7 +273,7 @@ def _irregular(run: Path) -> str:
     file nor a folder; "" if there is none. A named pipe would block the attempt; through a symbolic link, it could
     write to any of this user's files. In artifact/, jobc's own links count as folders, and no others do.
     """
-    copies = {f"artifact/{attempt}" for attempt in numbers_of_copies(run)}
+    copies = {f"artifact/{attempt}" for attempt in copy_number_by_attempt(run)}
     for path, mode in _entries(run / "artifact", "artifact", 1):
         if path not in copies and not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             return path
@@ -321,7 +322,7 @@ def _create_run_root(folder: Path) -> None:
 def _warn_of_live_runs(place: Place, engine: Engine) -> None:
     """Warn if this user has live runs of this job: a second run may be intended, or jobctl submit was called twice."""
     with contextlib.suppress(Failure):
-        if live := live_runs(engine, place.list_runs()):
+        if live := ids_of_live_runs(engine, place.list_runs()):
             print(
                 f"warning: job {place.job.name} already has a live run: {', '.join(live)}; this submit starts a second "
                 f"one (to stop a run: jobctl stop --run ID)",
@@ -332,11 +333,11 @@ def _warn_of_live_runs(place: Place, engine: Engine) -> None:
 def _remove_abandoned(folder: Path) -> None:
     """Remove what is left of one of this user's runs whose creator was killed, so that its ID is free again."""
     making = folder / MAKING
-    if is_run(folder) or making.is_symlink() or not making.is_file() or not is_mine(folder):
+    if is_complete_run(folder) or making.is_symlink() or not making.is_file() or not is_mine(folder):
         return
-    if Process(making).status(machine(), partial(_silent_s, making)) in ("dead", "silent"):
+    if RecordedProcess(making).status(identify_machine(), partial(_silent_s, making)) in ("dead", "silent"):
         try:
-            erase(folder)
+            remove_own_folder(folder)
         except OSError as error:
             raise Failure(f"cannot remove {folder}, left behind by a jobctl submit that was killed") from error
 
@@ -352,7 +353,7 @@ def _silent_s(making: Path) -> float | None:
 
 
 def _taken(folder: Path) -> Failure:
-    if is_run(folder):
+    if is_complete_run(folder):
         return Failure(
             f"run {folder.name} already exists", (f"resume that run with jobctl submit --resume {folder.name}")
         )

@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..exit_codes import DATA_BROKEN
-from ..node.node_start import check_node, node_words, run_node
-from ..run_folder.run import Run, shell_word
+from ..node.node_start import check_node, launch_command_of_node, run_node
+from ..run_folder.run import Run, quote_shell_word
 from ..system.failure import Failure
-from ..system.streams import printed_lines
-from .checking import CheckingEngine
+from ..system.streams import lines_of_client_output
+from .check_table import Table
+from .checking_engine import CheckingEngine
 from .new_run import NewRun, temporary_run
-from .table import Table
 
 if TYPE_CHECKING:
-    from .jobs import Place
+    from .artifact_location import Place
 
 SMOKE_S = 60  # time limit for the collective
 
@@ -26,13 +26,13 @@ SMOKE_S = 60  # time limit for the collective
 class OneMachineEngine(CheckingEngine):
     """An engine that starts a job's node on this machine. Subclasses define start()."""
 
-    def sees_code(self, folder: Path, new: NewRun) -> bool:
+    def can_nodes_read_folder(self, folder: Path, new: NewRun) -> bool:
         return True
 
     def node_environ(self, new: NewRun, init_from: str = "") -> dict[str, str]:
         """Return the environment in which launch.sh runs."""
         return {
-            **self.run_environ(new, init_from),
+            **self.environment_for_launch_sh(new, init_from),
             **self._gpu_type(),
             "JOBC_JOB_ID": new.run.id,
             "JOBC_NODE_RANK": "0",
@@ -44,9 +44,9 @@ class OneMachineEngine(CheckingEngine):
         """Raise Failure, or exit, if this machine lacks GPUs, secrets, the environment, the port or the code."""
         least = self.job.settings.get("gpus")
         if isinstance(least, int) and least:
-            from ..system.gpus import number_seen, too_few  # only in jobs with GPUs
+            from ..system.gpus import number_of_usable_gpus, why_gpus_are_too_few  # only in jobs with GPUs
 
-            if message := too_few(number_seen(os.environ), least):
+            if message := why_gpus_are_too_few(number_of_usable_gpus(os.environ), least):
                 title, _, hint = message.partition("\n")
                 raise Failure(title, hint, DATA_BROKEN)
         folder = "" if run is None else str(run.path)
@@ -64,8 +64,8 @@ class OneMachineEngine(CheckingEngine):
             }
             code = run_node(new.artifact, "smoke", environ)
             if code:
-                new.preserve()
-                print(f"its logs are in {shell_word(str(new.run.path / 'logs'))}", file=sys.stderr)
+                new.keep_for_logs()
+                print(f"its logs are in {quote_shell_word(str(new.run.path / 'logs'))}", file=sys.stderr)
         return code
 
     def preflight(self, place: Place, options: argparse.Namespace) -> Table:
@@ -74,7 +74,9 @@ class OneMachineEngine(CheckingEngine):
         folders["JOBC_PROJECT"] = self.job.project
         host = os.uname().nodename
         table = Table([host])
-        for line in printed_lines(node_words(self.job.artifact, "preflight"), {**self._gpu_type(), **folders}):
+        for line in lines_of_client_output(
+            launch_command_of_node(self.job.artifact, "preflight"), {**self._gpu_type(), **folders}
+        ):
             table.add(f"{host}: {line}")
         return table
 

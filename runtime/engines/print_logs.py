@@ -7,8 +7,8 @@ import time
 from ..run_folder.run import Run
 from ..system.failure import Failure
 from .engine import Engine
-from .log_files import LogRequest, Logs, print_first_failure
-from .watch import Watch
+from .log_files import LogRequest, RequestedLogs, print_first_failure
+from .run_watch import RunWatch
 
 HINT = "try again when the engine responds; jobctl logs without --follow does not query it"
 TICK_S = 0.5  # pause between checks of the logs
@@ -21,9 +21,9 @@ def print_logs(engine: Engine, run: Run, request: LogRequest, is_patient: bool =
     code = engine.print_logs(run, request)
     if code is not None:
         return code
-    files = Logs(run, request.name, engine.job.nodes)
+    files = RequestedLogs(run, request.name, engine.job.nodes)
     names = files.name or "node_*.log"
-    watch = Watch(engine, [run], HINT, is_patient)
+    watch = RunWatch(engine, [run], HINT, is_patient)
     if request.follow and watch.is_live():
         _follow(watch, files, names, request)
         return 0
@@ -38,7 +38,7 @@ def print_logs(engine: Engine, run: Run, request: LogRequest, is_patient: bool =
     return 0
 
 
-def _follow(watch: Watch, files: Logs, names: str, request: LogRequest) -> None:
+def _follow(watch: RunWatch, files: RequestedLogs, names: str, request: LogRequest) -> None:
     """Print the logs as they grow, until the run has ended."""
     engine, run = watch.engine, watch.runs[0]
     seen: list[dict[str, int]] = []  # sizes, oldest first
@@ -68,7 +68,7 @@ def _follow(watch: Watch, files: Logs, names: str, request: LogRequest) -> None:
     files.print(files.sizes())
 
 
-def _skip(files: Logs, run: Run, request: LogRequest) -> None:
+def _skip(files: RequestedLogs, run: Run, request: LogRequest) -> None:
     if request.tail is not None:
         files.skip_to_tail(files.sizes(), request.tail)
     elif request.new_attempt and run.attempt:

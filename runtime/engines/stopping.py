@@ -12,7 +12,7 @@ import signal
 from functools import partial
 from pathlib import Path
 
-from ..run_folder.run import Node, Run, machine
+from ..run_folder.run import NodeState, Run, identify_machine
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MARK = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -34,14 +34,14 @@ def write_stop_mark(run: Path) -> None:
         os.close(folder)
 
 
-def signal_here(run: Run, name: str, number: int | None = None) -> list[str]:
+def signal_supervisors_here(run: Run, name: str, number: int | None = None) -> list[str]:
     """Send a signal to the run's supervisors on this machine. Return a line for each node that is running elsewhere.
 
     name: TERM, QUIT or KILL; number: rank of the only node to signal; None for all nodes.
     """
     lines = []
     for node in run.nodes():
-        status = node.status(machine(), partial(run.silent_s, node))
+        status = node.status(identify_machine(), partial(run.silent_s, node))
         if status == "up" and number in (None, node.number):
             _signal_supervisor(run, node, name)
         elif status == "elsewhere" and number is None:
@@ -51,7 +51,7 @@ def signal_here(run: Run, name: str, number: int | None = None) -> list[str]:
     return lines
 
 
-def _signal_supervisor(run: Run, node: Node, name: str) -> None:
+def _signal_supervisor(run: Run, node: NodeState, name: str) -> None:
     """Signal a node's process if it is a supervisor of this run. (The state file could be forged.)"""
     assert node.pid is not None
     with contextlib.suppress(OSError):

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ..run_folder.points import Point, read_points
-from ..run_folder.run import Process, Run, machine, worst_code
+from ..run_folder.points_file import SweepPoint, read_points
+from ..run_folder.run import RecordedProcess, Run, identify_machine, worst_code
 from ..system.failure import Failure
+from .artifact_location import Place, is_complete_run
 from .engine import Engine, State
-from .jobs import Place, is_run
 
 SUBMIT = "state/submit"  # in a sweep's run: the process that starts one point after another
 _WORST_FIRST = ("failed", "gone", "preempted", "stopped", "not started")
@@ -25,12 +25,12 @@ _WORST_FIRST = ("failed", "gone", "preempted", "stopped", "not started")
 class PointRun(NamedTuple):
     """A sweep's point, and its run, which may not exist."""
 
-    point: Point
+    point: SweepPoint
     run: Run
 
     @property
     def is_started(self) -> bool:
-        return is_run(self.run.path)
+        return is_complete_run(self.run.path)
 
 
 class SweepEngine(Engine):
@@ -74,7 +74,7 @@ class SweepEngine(Engine):
         self.engine.prepare([run for run in folders if not self.is_sweep(run)])
         self._engines.clear()
 
-    def asked_anew(self, runs: Sequence[Run]) -> tuple[Engine, list[Run]]:
+    def query_again(self, runs: Sequence[Run]) -> tuple[Engine, list[Run]]:
         self.fetch("state", runs)
         engine, runs = SweepEngine(type(self.engine)(self.job)), [Run(run.path) for run in runs]
         engine.prepare(runs)
@@ -119,8 +119,8 @@ class SweepEngine(Engine):
     def signal(self, run: Run, name: str) -> None:
         self.engine_of(run).signal(run, name)
 
-    def stop_steps(self) -> list[tuple[str, int]]:
-        return self.engine.stop_steps()
+    def stop_signals_and_waits(self) -> list[tuple[str, int]]:
+        return self.engine.stop_signals_and_waits()
 
     # ---- removing old runs
 
@@ -130,13 +130,17 @@ class SweepEngine(Engine):
             points = self.started(run) if self.is_sweep(run) else []
         return [*points, run]
 
-    def why_it_stays(self, run: Run) -> str:
+    def why_not_removable(self, run: Run) -> str:
         if self.is_sweep(run):
             return "jobctl submit is still starting the sweep's points" if is_submitting(run) else ""
-        return self.engine_of(run).why_it_stays(run)
+        return self.engine_of(run).why_not_removable(run)
 
-    def remove_stored(self, run: Run) -> bool:
-        return super().remove_stored(run) if self.is_sweep(run) else self.engine_of(run).remove_stored(run)
+    def remove_outside_run_folder(self, run: Run) -> bool:
+        return (
+            super().remove_outside_run_folder(run)
+            if self.is_sweep(run)
+            else self.engine_of(run).remove_outside_run_folder(run)
+        )
 
     def close(self) -> None:
         for engine in self._engines.values():
@@ -145,10 +149,10 @@ class SweepEngine(Engine):
 
 def is_submitting(sweep: Run) -> bool:
     """Return whether a jobctl submit on this machine is starting the points of the sweep."""
-    return Process(sweep.path / SUBMIT).status(machine(), lambda: None) == "up"
+    return RecordedProcess(sweep.path / SUBMIT).status(identify_machine(), lambda: None) == "up"
 
 
-def place_of_point(place: Place, named: str, named_run: str) -> Place:
+def locate_point(place: Place, named: str, named_run: str) -> Place:
     """Return the artifact in a point's run. named_run: the sweep's run, "" for the newest. Raises Failure."""
     sweep = place.choose_run(named_run)
     number = read_points(sweep.path / f"artifact/{sweep.attempt}").find(named).number

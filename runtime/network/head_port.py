@@ -16,7 +16,7 @@ import time
 import zlib
 
 from .. import exit_codes
-from ..run_folder.run_folder import RunFolder, read_small, write_small
+from ..run_folder.run_folder import RunFolder, read_small_file, write_small_file
 from ..system.failure import Failure
 
 # Below Linux's range for outgoing connections (ip_local_port_range, 32768 up), so that no such connection takes the
@@ -27,31 +27,31 @@ POLL_S = 0.2
 F_OFD_SETLK = 37  # on Linux, the lock lasts as long as the process that started the node keeps the file open
 
 
-def head_port(run: RunFolder, wanted: int, lock: int | None, timeout_s: float) -> int:
+def agree_on_rendezvous_port(run: RunFolder, wanted: int, lock: int | None, timeout_s: float) -> int:
     """Return the rendezvous port; node 0 publishes it. wanted: 0 = choose one. Raises Failure, OSError."""
     if int(os.environ["JOBC_NODE_RANK"]) != 0:
-        return wanted or wait_for_head(run, timeout_s)
+        return wanted or wait_for_port_of_node_0(run, timeout_s)
     if wanted and not is_free(wanted):
         why = f"rendezvous port {wanted} is in use on {os.uname().nodename}"
         hint = f"find the process with `ss -ltnp 'sport = :{wanted}'`, or set another rendezvous.port"
         raise Failure(why, hint, exit_codes.RENDEZVOUS_FAILED)
-    port = wanted or choose(f"{os.environ['JOBC_RUN_ID']}/{run.attempt}", lock)
+    port = wanted or choose_free_port(f"{os.environ['JOBC_RUN_ID']}/{run.attempt}", lock)
     if int(os.environ["JOBC_NODES"]) > 1:
-        write_small(run.head_state, keys={"attempt": run.attempt, "host": os.uname().nodename, "port": port})
+        write_small_file(run.rendezvous_file, keys={"attempt": run.attempt, "host": os.uname().nodename, "port": port})
     return port
 
 
-def choose(run: str, lock: int | None) -> int:
+def choose_free_port(run: str, lock: int | None) -> int:
     """Return a free port: always the same one for a run, or the next free one if that is taken. Raises OSError."""
     first = zlib.crc32(run.encode())
     for attempt in range(TRIES):
         port = CANDIDATES[(first + attempt) % len(CANDIDATES)]
-        if is_ours(port, lock) and is_free(port):
+        if lock_port(port, lock) and is_free(port):
             return port
     raise OSError(errno.EADDRINUSE, f"no free port: tried {TRIES} ports from {CANDIDATES.start} up")
 
 
-def is_ours(port: int, lock: int | None) -> bool:
+def lock_port(port: int, lock: int | None) -> bool:
     """Lock the port; return False if another run of this user on this machine has chosen it."""
     if lock is None:
         return True
@@ -65,15 +65,15 @@ def is_ours(port: int, lock: int | None) -> bool:
     return True
 
 
-def wait_for_head(run: RunFolder, timeout_s: float) -> int:
+def wait_for_port_of_node_0(run: RunFolder, timeout_s: float) -> int:
     """Wait for node 0 of this attempt to write the port; return it. Raises Failure on timeout or if a node failed."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
-        os.listdir(run.head_state.parent)  # makes a network file system refresh its cache
-        state = read_small(run.head_state)
+        os.listdir(run.rendezvous_file.parent)  # makes a network file system refresh its cache
+        state = read_small_file(run.rendezvous_file)
         if state and state[1].get("attempt") == str(run.attempt):
             return int(state[1]["port"])
-        if first := read_small(run.first_failure):
+        if first := read_small_file(run.first_failure):
             why = f"node {first[1].get('node')} failed first (exit {first[0]}: {first[1].get('reason')})"
             raise Failure(why, "jobctl status shows the result of each node", exit_codes.PEER_LOST)
         time.sleep(POLL_S)

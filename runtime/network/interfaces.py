@@ -16,7 +16,7 @@ IFA_ADDRESS, IFA_LOCAL = 1, 2
 RTF_UP = 1
 
 
-def address_towards(host: str) -> str:
+def own_address_towards(host: str) -> str:
     """Return this node's address from which the kernel would send to `host`; if `host` is this node, its own address.
 
     Raises OSError if the name does not resolve or there is no route.
@@ -27,7 +27,7 @@ def address_towards(host: str) -> str:
         return str(unused.getsockname()[0])
 
 
-def addresses() -> dict[str, str]:
+def interface_by_address() -> dict[str, str]:
     """Return the interface name for each of this node's addresses."""
     request = struct.pack("=IHHIIBxxxI", 24, RTM_GETADDR, REQUEST_DUMP, 1, 0, socket.AF_UNSPEC, 0)
     names = dict(socket.if_nameindex())
@@ -45,7 +45,7 @@ def addresses() -> dict[str, str]:
                     interfaces[socket.inet_ntop(family, address)] = names[index]
 
 
-def of_default_route(table: Path = Path("/proc/net/route")) -> str | None:
+def interface_of_default_route(table: Path = Path("/proc/net/route")) -> str | None:
     """Return the interface of the IPv4 default route with the lowest metric, or else the only one with a route."""
     routes = [line.split() for line in table.read_text().splitlines()[1:]]
     up = [route for route in routes if int(route[3], 16) & RTF_UP and route[0] != "lo"]

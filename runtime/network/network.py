@@ -38,12 +38,12 @@ class Lacking(Exception):
         self.title, self.hint, self.code = title, hint, code
 
 
-def variables(profile: str, interface: str, gpus: int, head: str, timeout_s: float) -> dict[str, str]:
+def nccl_and_gloo_variables(profile: str, interface: str, gpus: int, head: str, timeout_s: float) -> dict[str, str]:
     """Return the NCCL and Gloo variables that are not set yet. Raises Lacking.
 
     profile, interface, gpus: as in the spec; head: node 0's host; timeout_s: time for its name to resolve
     """
-    wait_for_name(head, timeout_s)
+    wait_until_name_resolves(head, timeout_s)
     chosen = choose_interface(interface, head, int(os.environ["JOBC_NODE_RANK"]) == 0)
     chosen_variables = socket_variables(chosen)
     if gpus:
@@ -54,7 +54,7 @@ def variables(profile: str, interface: str, gpus: int, head: str, timeout_s: flo
 # ---- the interface
 
 
-def wait_for_name(head: str, timeout_s: float) -> None:
+def wait_until_name_resolves(head: str, timeout_s: float) -> None:
     """Wait until the name resolves or time runs out. If nodes are created for the job, the name does not exist before
     node 0.
     """
@@ -78,7 +78,7 @@ def choose_interface(wanted: str, head: str, is_head: bool) -> str:
     Raises Lacking.
     """
     if wanted:
-        local_addresses = interfaces.addresses()
+        local_addresses = interfaces.interface_by_address()
         for name in wanted.split(","):
             if name not in local_addresses.values():
                 local = ("127.", "::1", "fe80:")
@@ -91,14 +91,14 @@ def choose_interface(wanted: str, head: str, is_head: bool) -> str:
     if head == "localhost" or head.startswith("127.") or head == "::1":
         return "lo"  # such an address means that all nodes are on one machine
     try:
-        address = interfaces.address_towards(head)
+        address = interfaces.own_address_towards(head)
     except OSError as error:
         hint = "check that the name is in DNS or /etc/hosts of this node, and that a route exists"
         raise Lacking(f"this node cannot reach node 0, {head}: {error.strerror}", hint,
                       exit_codes.RENDEZVOUS_FAILED) from error  # fmt: skip
-    interface = interfaces.addresses().get(address)
+    interface = interfaces.interface_by_address().get(address)
     if interface == "lo" and is_head:
-        interface = interfaces.of_default_route()  # Debian maps a host's own name to 127.0.1.1
+        interface = interfaces.interface_of_default_route()  # Debian maps a host's own name to 127.0.1.1
     if interface is None or interface == "lo":
         hint = f"fix the entry of {head} in /etc/hosts, or set the interface: network.interface=eth0"
         raise Lacking(f"{head}, the name of node 0, resolves to {address} here, which other nodes cannot reach", hint,
@@ -141,7 +141,7 @@ def fabric_variables(profile: str, interface: str, environ: Mapping[str, str], r
     return {}
 
 
-class Port(NamedTuple):
+class RdmaPort(NamedTuple):
     """One port of an RDMA adapter. link: InfiniBand, Ethernet or Unspecified; state: such as `4: ACTIVE`."""
 
     device: str
@@ -155,14 +155,14 @@ class Port(NamedTuple):
         return "ACTIVE" in self.state
 
 
-def rdma_ports(root: Path = ROOT) -> list[Port]:
+def rdma_ports(root: Path = ROOT) -> list[RdmaPort]:
     """Return all of this node's RDMA ports, from sysfs (Linux: Documentation/ABI/stable/sysfs-class-infiniband)."""
     ports = []
     for folder in sorted(root.glob("sys/class/infiniband/*/ports/*")):
         device = folder.parents[1]
         link, state = ((folder / name).read_text().strip() for name in ("link_layer", "state"))
         driver = (device / "device/driver").resolve().name
-        ports.append(Port(device.name, folder.name, link, state, driver))
+        ports.append(RdmaPort(device.name, folder.name, link, state, driver))
     return ports
 
 

@@ -23,14 +23,14 @@ REFUSED = "connection refused"
 def main(argv: list[str]) -> int:
     """Wait, then become the command; return the exit code on timeout."""
     host, port, timeout_s, _, *command = argv
-    why = wait_until_reached(host, int(port), float(timeout_s))
+    why = wait_until_port_answers(host, int(port), float(timeout_s))
     if why is None:
         os.execvp(command[0], command)
     print(f"jobc: {why}", file=sys.stderr)
     return exit_codes.RENDEZVOUS_FAILED
 
 
-def wait_until_reached(
+def wait_until_port_answers(
     host: str, port: int, timeout_s: float, stopped: Callable[[], bool] = lambda: False
 ) -> str | None:
     """Wait until host:port accepts a connection. Return None on success, or once `stopped()` returns True; otherwise
@@ -39,7 +39,7 @@ def wait_until_reached(
     start, pause_s, next_line_s = time.monotonic(), FIRST_PAUSE_S, SILENT_S
     while not stopped():
         left_s = timeout_s - (time.monotonic() - start)
-        cause = why_unreachable(host, port, min(CONNECT_TIMEOUT_S, max(left_s, 0.1)))
+        cause = why_port_is_unreachable(host, port, min(CONNECT_TIMEOUT_S, max(left_s, 0.1)))
         if cause is None:
             return None
         waited_s = time.monotonic() - start
@@ -54,7 +54,7 @@ def wait_until_reached(
     return None
 
 
-def why_unreachable(host: str, port: int, timeout_s: float) -> str | None:
+def why_port_is_unreachable(host: str, port: int, timeout_s: float) -> str | None:
     try:
         socket.create_connection((host, port), timeout=timeout_s).close()
     except socket.gaierror:

@@ -24,20 +24,20 @@ print(json.dumps({name: list(spec.submodule_search_locations or ()) for name, sp
 LAUNCH_MODULE = "torch.distributed.launch"  # a later torch will lack this module (deprecated since 1.9)
 
 
-def safe_path() -> list[str]:
+def safe_path_option() -> list[str]:
     """Return the option that keeps a launcher from importing from its working directory, if this Python has that
     option.
     """
     return ["-P"] if sys.version_info >= SAFE_PATH_SINCE else []
 
 
-def require_version() -> None:
+def require_python_version() -> None:
     if sys.version_info < OLDEST:
         title = f"python is older than 3.10: {sys.executable}"
         raise NodeFailure(DATA_BROKEN, title, "choose another environment in the spec")
 
 
-def needed_modules(read: NodeSettings) -> list[str]:
+def modules_needed_by_job(read: NodeSettings) -> list[str]:
     modules = ["torch"] if read.needs_torch else []
     modules += ["accelerate"] if read.launcher == "accelerate" else []
     return modules + (["deepspeed"] if read.parallel == "deepspeed" else [])
@@ -45,7 +45,7 @@ def needed_modules(read: NodeSettings) -> list[str]:
 
 def missing_modules(read: NodeSettings) -> list[NodeFailure]:
     """Return a failure for each module that the environment lacks."""
-    modules = needed_modules(read)
+    modules = modules_needed_by_job(read)
     if not modules:
         return []
     python = sys.executable

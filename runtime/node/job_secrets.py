@@ -8,14 +8,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..exit_codes import DATA_BROKEN
-from ..run_folder.run_secrets import secrets_of
+from ..run_folder.run_secrets import secrets_folder_of_run
 from ..system.untrusted_files import Unreadable, read_bytes
 from .node_failure import NodeFailure
 
 LARGEST = 1 << 20  # most bytes in a secret
 
 
-def secrets(references: Mapping[str, Mapping[str, str]], environ: Mapping[str, str], payload: str) -> dict[str, str]:
+def read_job_secrets(
+    references: Mapping[str, Mapping[str, str]], environ: Mapping[str, str], payload: str
+) -> dict[str, str]:
     """Return name -> value for the secrets. Raises NodeFailure if one is missing.
 
     references: name -> kind (env, file, k8s) and ref; environ: the node's environment, with JOBC_RUN_DIR.
@@ -46,7 +48,7 @@ def _saved(run: str, variable: str) -> str | None:
     """Return the value that submit saved, if the file and its folder belong to this user."""
     if not run:
         return None
-    file = secrets_of(Path(run)) / variable
+    file = secrets_folder_of_run(Path(run)) / variable
     try:
         if os.path.islink(file.parent) or os.lstat(file.parent).st_uid != os.geteuid():
             return None

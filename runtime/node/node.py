@@ -18,9 +18,16 @@ from ..exit_codes import CRASHED
 from ..run_folder.artifact_copies import newest_attempt_from
 from ..run_folder.run import Run
 from ..system.text import printable
-from ..system.values import number, read_keys, settings
-from .node_failure import LiveNode, NodeFailure, report
-from .node_folders import cache_folder, code_folder, home_variables, own_cache_folder, require_shm, under_project
+from ..system.values import number_or_none, read_keys, read_settings
+from .node_failure import NodeAlreadyRunning, NodeFailure, record_and_print_failure
+from .node_folders import (
+    cache_folder,
+    code_folder,
+    missing_home_variables,
+    path_in_project,
+    private_cache_folder,
+    require_shared_memory,
+)
 from .node_settings import JOB_FILE, NodeSettings
 
 PAYLOADS = ("train", "smoke", "check", "preflight", "shell")
@@ -32,21 +39,21 @@ def main(argv: list[str]) -> int:
     artifact, words, environ = Path(sys.argv[0]).resolve().parent, argv, dict(os.environ)
     payload = words[1] if len(words) > 1 else "train"
     try:
-        variables = own_variables(artifact, words, environ)
+        variables = variables_of_node_and_run(artifact, words, environ)
         environ.update(variables)
-        read = NodeSettings.read(artifact).of_payload(payload)
+        read = NodeSettings.read(artifact).settings_for_payload(payload)
         environ["JOBC_NODES"] = str(read.nodes)
         refuse_live_node(read, payload, environ)
         variables.update(job_variables(artifact, read, payload, environ))
     except NodeFailure as failure:
         # if jobctl fails, launch.sh prints only stderr and omits the check lines
-        return report(environ, "check" if payload == "preflight" else payload, failure)
+        return record_and_print_failure(environ, "check" if payload == "preflight" else payload, failure)
     for name, value in variables.items():
         print(f"export {name}={shlex.quote(value)}")
     return 0
 
 
-def own_variables(artifact: Path, words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+def variables_of_node_and_run(artifact: Path, words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that identify the node and the run. Raises NodeFailure.
 
     words: rank and payload, as passed to launch.sh; environ: its values take precedence.
@@ -59,12 +66,12 @@ def own_variables(artifact: Path, words: Sequence[str], environ: Mapping[str, st
     known = dict(environ)
     if not known.get("JOBC_RUN_DIR") and payload == "train":  # started by hand
         known.update(run_variables(artifact))
-    by_engine = host_variables(artifact, rank, known) if (artifact / "hosts.txt").is_file() else {}
+    by_engine = variables_of_listed_host(artifact, rank, known) if (artifact / "hosts.txt").is_file() else {}
     by_engine.update(_of_engine(artifact, rank, {**known, **by_engine}))
     known.update(by_engine)
     rank = by_engine.get("JOBC_NODE_RANK") or rank or known.get("JOBC_NODE_RANK") or "0"
     known["JOBC_NODE_RANK"] = rank
-    if number(rank) is None:
+    if number_or_none(rank) is None:
         raise NodeFailure(2, f"not a node rank: {rank}")
     run = known.get("JOBC_RUN_DIR", "")
     run_id = known.get("JOBC_RUN_ID") or os.path.basename(run)
@@ -83,7 +90,7 @@ def own_variables(artifact: Path, words: Sequence[str], environ: Mapping[str, st
 
 
 def _node_setting(artifact: Path, section: str, key: str) -> object:
-    node = settings(artifact / JOB_FILE).get("node")
+    node = read_settings(artifact / JOB_FILE).get("node")
     return node[section][key] if isinstance(node, dict) else 0
 
 
@@ -109,19 +116,19 @@ def run_variables(artifact: Path) -> dict[str, str]:
     return variables
 
 
-def host_variables(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[str, str]:
+def variables_of_listed_host(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[str, str]:
     """Return one node's environment variables, using hosts.txt. rank: the node's number or host name. Raises
     NodeFailure.
     """
     hosts = (artifact / "hosts.txt").read_text(errors="replace").splitlines()
     rank = rank or environ.get("JOBC_NODE_RANK", "")
-    node = number(rank)
+    node = number_or_none(rank)
     if node is None:
         if rank not in hosts:
             raise NodeFailure(2, f"{rank} is not in hosts.txt")
         node = hosts.index(rank)
     listed = [*hosts[:MOST_LISTED], *(["…"] if len(hosts) > MOST_LISTED else [])]
-    tree = settings(artifact / JOB_FILE)
+    tree = read_settings(artifact / JOB_FILE)
     return {
         "JOBC_NODE_RANK": str(node),
         "JOBC_HEAD_ADDR": hosts[0].rpartition("@")[2],
@@ -154,23 +161,23 @@ def job_variables(artifact: Path, read: NodeSettings, payload: str, environ: Map
         variables["JOBC_DEEPSPEED_JSON"] = str(artifact / "deepspeed.json")
     project = environ.get("JOBC_PROJECT") or os.getcwd()
     if read.data:
-        variables["JOBC_DATA_DIR"] = under_project(project, read.data)
+        variables["JOBC_DATA_DIR"] = path_in_project(project, read.data)
     steps: list[Callable[[], Mapping[str, str]]] = []
     if read.secrets and "JOBC_INSIDE" not in environ:  # in a container, these are inherited
-        from .job_secrets import secrets  # only in jobs with secrets
+        from .job_secrets import read_job_secrets  # only in jobs with secrets
 
-        steps.append(lambda: secrets(read.secrets, environ, payload))
+        steps.append(lambda: read_job_secrets(read.secrets, environ, payload))
     if read.container is not None:
-        steps.append(lambda: home_variables(environ))
+        steps.append(lambda: missing_home_variables(environ))
     if read.downloads:
         downloads = read.downloads
         steps.append(lambda: {"JOBC_DOWNLOADS": cache_folder(project, downloads, "caches.downloads", environ)})
     if read.compiled:
         compiled = read.compiled
-        steps.append(lambda: {"JOBC_COMPILED": own_cache_folder(project, compiled, "caches.compiled", environ)})
+        steps.append(lambda: {"JOBC_COMPILED": private_cache_folder(project, compiled, "caches.compiled", environ)})
     if read.shm_bytes:
         shm_bytes = read.shm_bytes
-        steps.append(lambda: require_shm(shm_bytes))
+        steps.append(lambda: require_shared_memory(shm_bytes))
     steps.append(lambda: {"JOBC_CODE_DIR": code_folder(read, project, run, artifact, payload)})
     lacks = environ.get("JOBC_INSIDE", "0")
     for step in steps:
@@ -188,7 +195,7 @@ def job_variables(artifact: Path, read: NodeSettings, payload: str, environ: Map
 
 
 def _check_line(failure: NodeFailure) -> str:
-    """Return a line of bash that prints a failed check in the same way as print_check()."""
+    """Return a line of bash that prints a failed check in the same way as print_failed_check()."""
     fields = ("FAIL", "environment", failure.title, failure.hint)
     words = [shlex.quote(" ".join(printable(field).split())) for field in fields]
     return "printf '%s\\t%s\\t%s\\t%s\\n' " + " ".join(words)
@@ -211,7 +218,7 @@ def refuse_live_node(read: NodeSettings, payload: str, environ: Mapping[str, str
     if statuses.get(node) == "up":
         where = next((f", node {n.name} {n.where()}" for n in run.nodes() if statuses[n.number] == "elsewhere"), "")
         hint = "stop the run with jobctl stop, or start a new run with jobctl submit without --resume"
-        raise LiveNode(CRASHED, f"run {run.id} is live{where}", hint)
+        raise NodeAlreadyRunning(CRASHED, f"run {run.id} is live{where}", hint)
     first = Path(path, "exit", environ["JOBC_ATTEMPT"], "first")
     # not with srun, where another task of this node may just have written it
     if read.launcher != "srun" and read_keys(first).get("node") == str(node):

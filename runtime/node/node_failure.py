@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..exit_codes import DATA_BROKEN
-from ..run_folder.run_folder import RunFolder, write_small
+from ..run_folder.run_folder import RunFolder, write_small_file
 from ..system.text import printable
-from ..system.values import number, word
+from ..system.values import number_or_none, word_or_empty
 
 WITHOUT_RECORD = ("shell", "preflight", "check")  # payloads that start no attempt
 
@@ -29,7 +29,7 @@ class NodeFailure(Exception):
         self.code, self.title, self.hint = code, title, hint
 
 
-class LiveNode(NodeFailure):
+class NodeAlreadyRunning(NodeFailure):
     """Raised if this node is already running. The failure is not recorded, because the records belong to the running
     node.
     """
@@ -37,7 +37,7 @@ class LiveNode(NodeFailure):
 
 def main(argv: list[str]) -> int:
     """Report the line of launch.sh that failed."""
-    from .node import own_variables  # node.py imports this module
+    from .node import variables_of_node_and_run  # node.py imports this module
     from .node_settings import NodeSettings
 
     rank, payload, status, command = argv[:4]
@@ -45,8 +45,8 @@ def main(argv: list[str]) -> int:
     environ, artifact = dict(os.environ), Path(sys.argv[0]).resolve().parent
     with contextlib.suppress(NodeFailure):
         environ["JOBC_NODES"] = str(NodeSettings.read(artifact).nodes)
-        environ.update(own_variables(artifact, [rank, payload], environ))
-    return report(environ, payload, _failure(status, command, line))
+        environ.update(variables_of_node_and_run(artifact, [rank, payload], environ))
+    return record_and_print_failure(environ, payload, _failure(status, command, line))
 
 
 def _failure(status: str, command: str, line: str) -> NodeFailure:
@@ -59,7 +59,7 @@ def _failure(status: str, command: str, line: str) -> NodeFailure:
     if line:
         hint = f"line {line} of launch.sh, from the `setup` key; try that line in a fresh shell on {host}"
         return NodeFailure(DATA_BROKEN, f"setup failed (exit {status}): {command}", hint)
-    if status == "127" and word(os.path.basename(command)) and " " not in command:
+    if status == "127" and word_or_empty(os.path.basename(command)) and " " not in command:
         hint = "set python.interpreter to another name; or use python=venv, conda, uv or modules"
         return NodeFailure(DATA_BROKEN, f"python not found: {command}", hint)
     if command.startswith("cd "):
@@ -73,12 +73,12 @@ def _failure(status: str, command: str, line: str) -> NodeFailure:
     return NodeFailure(DATA_BROKEN, title, "try that line in a fresh shell")
 
 
-def report(environ: Mapping[str, str], payload: str, failure: NodeFailure) -> int:
+def record_and_print_failure(environ: Mapping[str, str], payload: str, failure: NodeFailure) -> int:
     """Record and print why this node cannot start. Return its exit code; 0 in preflight."""
     if payload == "preflight":
-        print_check(failure)
+        print_failed_check(failure)
         return 0
-    if not isinstance(failure, LiveNode):
+    if not isinstance(failure, NodeAlreadyRunning):
         record_failure(environ, payload, failure)
     print(f"error: {printable(failure.title)}", file=sys.stderr)
     if failure.hint:
@@ -86,7 +86,7 @@ def report(environ: Mapping[str, str], payload: str, failure: NodeFailure) -> in
     return failure.code
 
 
-def print_check(failure: NodeFailure) -> None:
+def print_failed_check(failure: NodeFailure) -> None:
     """Print a failed check in the same way as node_checks.py."""
     fields = ("FAIL", "environment", failure.title, failure.hint)
     print("\t".join(" ".join(printable(field).split()) for field in fields), flush=True)
@@ -94,10 +94,10 @@ def print_check(failure: NodeFailure) -> None:
 
 def record_failure(environ: Mapping[str, str], payload: str, failure: NodeFailure) -> None:
     """Record the failure in the run folder, so that `jobctl status` prints it and the other nodes do not wait."""
-    path, attempt = environ.get("JOBC_RUN_DIR", ""), number(environ.get("JOBC_ATTEMPT", "0"))
+    path, attempt = environ.get("JOBC_RUN_DIR", ""), number_or_none(environ.get("JOBC_ATTEMPT", "0"))
     if payload in WITHOUT_RECORD or attempt is None or not path or not os.path.isdir(os.path.join(path, "state")):
         return
-    run, node = RunFolder(Path(path), attempt), number(environ.get("JOBC_NODE_RANK", "0")) or 0
+    run, node = RunFolder(Path(path), attempt), number_or_none(environ.get("JOBC_NODE_RANK", "0")) or 0
     task, code, title = environ.get("LOCAL_RANK", "0") or "0", str(failure.code), failure.title
     with contextlib.suppress(OSError):
         run.node_exit(node).parent.mkdir(parents=True, exist_ok=True)
@@ -105,16 +105,16 @@ def record_failure(environ: Mapping[str, str], payload: str, failure: NodeFailur
             _record_first(run, node, task, failure)
         if task == "0":  # with launcher=srun, the node's files belong to task 0
             now = int(time.time())
-            write_small(run.node_exit(node), code, {"reason": title})
+            write_small_file(run.node_exit(node), code, {"reason": title})
             times = {"attempt": attempt, "started": now, "ended": now}
             keys = {"host": os.uname().nodename, **times, "exit": code, "reason": title}
-            write_small(run.node_state(node), keys=keys)
+            write_small_file(run.node_state(node), keys=keys)
 
 
 def _record_first(run: RunFolder, node: int, task: str, failure: NodeFailure) -> None:
     path = run.first_failure
     unfinished = path.with_name(f".first.{node}.{task}")
-    write_small(unfinished, str(failure.code), {"node": node, "time_ns": time.time_ns(), "reason": failure.title})
+    write_small_file(unfinished, str(failure.code), {"node": node, "time_ns": time.time_ns(), "reason": failure.title})
     with contextlib.suppress(FileExistsError):
         os.link(unfinished, path)
     unfinished.unlink()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ..exit_codes import CRASHED, DATA_BROKEN
-from ..system.private_folder import is_safe, private_folder
+from ..system.private_folder import is_replaceable_only_by_user, private_folder
 from .node_failure import NodeFailure
 from .node_settings import NodeSettings
 
@@ -17,7 +17,7 @@ MIB = 1024 * 1024
 SHM = "/dev/shm"
 
 
-def under_project(project: str, path: str) -> str:
+def path_in_project(project: str, path: str) -> str:
     return os.path.join(project, path)
 
 
@@ -27,7 +27,7 @@ def code_folder(read: NodeSettings, project: str, run: str, artifact: Path, payl
     if run and os.path.isdir(copy):
         folder = os.path.join(copy, read.code_root) if read.code_kind == "git" else copy
     else:
-        folder = under_project(project, read.code_root)
+        folder = path_in_project(project, read.code_root)
     if os.path.isdir(folder):
         return folder
     if read.code_kind not in ("none", "lib") and payload != "smoke":
@@ -41,7 +41,7 @@ def cache_folder(project: str, path: str, key: str, environ: Mapping[str, str]) 
     path = path.replace("$UID", str(os.geteuid()))
     if path.startswith("~/"):
         path = f"{environ.get('HOME', '')}/{path[2:]}"
-    folder = under_project(project, path)
+    folder = path_in_project(project, path)
     try:
         os.makedirs(folder, exist_ok=True)
         is_usable = os.access(folder, os.R_OK | os.X_OK)
@@ -53,7 +53,7 @@ def cache_folder(project: str, path: str, key: str, environ: Mapping[str, str]) 
     return folder
 
 
-def own_cache_folder(project: str, path: str, key: str, environ: Mapping[str, str]) -> str:
+def private_cache_folder(project: str, path: str, key: str, environ: Mapping[str, str]) -> str:
     """Create a cache folder for files that will be executed. The folder must not be owned by, or writable for, any
     other user.
 
@@ -67,14 +67,14 @@ def own_cache_folder(project: str, path: str, key: str, environ: Mapping[str, st
     if os.stat(folder).st_uid != os.geteuid() or not os.access(folder, os.W_OK):
         title = f"the cache folder {folder} on {os.uname().nodename} belongs to another user"
         raise NodeFailure(DATA_BROKEN, title, f"set {key} to another folder; $UID in it is your user ID")
-    if is_safe(Path(folder)):
+    if is_replaceable_only_by_user(Path(folder)):
         return folder
     why = f"other users can change {key}={folder}, or a folder above it: using a private folder instead"
     print(f"jobc: {why}", file=sys.stderr)
     return str(_private("caches", f"no folder for caches in {_temporary()} on {os.uname().nodename}", "set TMPDIR"))
 
 
-def home_variables(environ: Mapping[str, str]) -> dict[str, str]:
+def missing_home_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Return variables that an image may lack. Most caches need a home folder, which the user may not have in the
     image.
 
@@ -87,7 +87,7 @@ def home_variables(environ: Mapping[str, str]) -> dict[str, str]:
     return {"HOME": str(_private("home", title, "set TMPDIR")), "PYTHONNOUSERSITE": "1"}
 
 
-def planted_cache_variables(environ: Mapping[str, str]) -> dict[str, str]:
+def variables_against_planted_cache(environ: Mapping[str, str]) -> dict[str, str]:
     """Return a different cache folder for torch.compile if another user was first to create the default one.
 
     torch executes the folder's contents. Source: torch 2.13, cache_dir_utils.py.
@@ -99,7 +99,7 @@ def planted_cache_variables(environ: Mapping[str, str]) -> dict[str, str]:
     default = Path(environ.get("TMPDIR") or "/tmp", f"torchinductor_{user}")
     if environ.get("TORCHINDUCTOR_CACHE_DIR") or not os.path.lexists(default):
         return {}
-    if not default.is_symlink() and default.lstat().st_uid == os.geteuid() and is_safe(default):
+    if not default.is_symlink() and default.lstat().st_uid == os.geteuid() and is_replaceable_only_by_user(default):
         return {}
     try:
         return {"TORCHINDUCTOR_CACHE_DIR": str(private_folder("inductor"))}
@@ -107,7 +107,7 @@ def planted_cache_variables(environ: Mapping[str, str]) -> dict[str, str]:
         return {}
 
 
-def require_shm(least: int) -> dict[str, str]:
+def require_shared_memory(least: int) -> dict[str, str]:
     """Raise NodeFailure if /dev/shm, which data loaders and NCCL use, is smaller than `least` bytes."""
     seen = os.statvfs(SHM)
     size = seen.f_blocks * seen.f_frsize

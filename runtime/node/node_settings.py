@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..exit_codes import DATA_BROKEN
-from ..system.values import settings
+from ..system.values import read_settings
 from .node_failure import NodeFailure
 
 JOB_FILE = ".jobc/job.json"
@@ -55,7 +55,7 @@ class NodeSettings(NamedTuple):
     @classmethod
     def read(cls, artifact: Path) -> NodeSettings:
         """Return the settings of an artifact. Raises NodeFailure if its job.json is missing or damaged."""
-        tree = settings(artifact / JOB_FILE)
+        tree = read_settings(artifact / JOB_FILE)
         node = tree.get("node")
         try:
             if not isinstance(node, dict):
@@ -80,7 +80,7 @@ class NodeSettings(NamedTuple):
             title = f"{artifact / JOB_FILE} does not describe a job: {error}"
             raise NodeFailure(DATA_BROKEN, title, "compile the job again") from None
 
-    def of_payload(self, payload: str) -> NodeSettings:
+    def settings_for_payload(self, payload: str) -> NodeSettings:
         """Return the settings, adapted to the smoke test for payload smoke: few processes, without a launcher."""
         if payload != "smoke":
             return self

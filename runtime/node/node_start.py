@@ -17,8 +17,8 @@ from typing import NoReturn
 
 from ..exit_codes import CRASHED
 from ..run_folder.run_folder import open_for_append
-from ..system.streams import ended_with_us
-from ..system.values import number, read_keys
+from ..system.streams import terminate_at_exit
+from ..system.values import number_or_none, read_keys
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # an ignored signal survives exec
 LOOK_S = 0.1  # pause between checks of whether the node is running
@@ -27,7 +27,7 @@ LOG_LINES = 20  # printed if a background start fails
 
 def check_node(artifact: Path, environ: Mapping[str, str]) -> None:
     """Exit with the node's exit code and messages if it lacks secrets, the environment, the port or the code."""
-    words = node_words(artifact, "check")
+    words = launch_command_of_node(artifact, "check")
     done = subprocess.run(words, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
     if done.returncode != 0:
         sys.stderr.buffer.write(done.stderr)
@@ -36,23 +36,23 @@ def check_node(artifact: Path, environ: Mapping[str, str]) -> None:
 
 def run_node(artifact: Path, payload: str, environ: Mapping[str, str]) -> int:
     """Run launch.sh until it ends, and return its exit code. If this program is ended, launch.sh is ended too."""
-    return run_program(node_words(artifact, payload), environ)
+    return run_program(launch_command_of_node(artifact, payload), environ)
 
 
 def run_program(words: list[str], environ: Mapping[str, str]) -> int:
     """Run a program until it ends, and return its exit code. If this program is ended, the other one is ended too."""
-    with ended_with_us(subprocess.Popen(words, env=environ)) as process:
+    with terminate_at_exit(subprocess.Popen(words, env=environ)) as process:
         return process.wait()
 
 
-def become_node(
+def exec_node(
     artifact: Path, environ: Mapping[str, str], payload: str = "train", *words: str, node: int = 0
 ) -> NoReturn:
     """Replace this program with that node's launch.sh. words: the command for payload shell. Raises OSError."""
-    become([*node_words(artifact, payload, node), *words], environ)
+    exec_program([*launch_command_of_node(artifact, payload, node), *words], environ)
 
 
-def become(words: list[str], environ: Mapping[str, str]) -> NoReturn:
+def exec_program(words: list[str], environ: Mapping[str, str]) -> NoReturn:
     """Replace this program with another one. Raises OSError."""
     sys.stdout.flush()
     handlers = {number: signal.signal(number, signal.SIG_DFL) for number in IGNORED_BY_PYTHON}
@@ -70,26 +70,26 @@ def start_in_background(artifact: Path, run: Path, attempt: int, environ: Mappin
     log, state = run / f"logs/node_{node:02}.log", run / f"state/node_{node:02}"
     with open(open_for_append(log), "ab") as errors:
         process = subprocess.Popen(
-            node_words(artifact, "train", node),
+            launch_command_of_node(artifact, "train", node),
             env=environ,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,
             start_new_session=True,
         )
-    while number((keys := read_keys(state)).get("attempt", "")) != attempt:
+    while number_or_none((keys := read_keys(state)).get("attempt", "")) != attempt:
         if process.poll() is not None:
             _print_end(log)
             return process.returncode
         time.sleep(LOOK_S)
-    if number(keys.get("pid", "")) is not None:
+    if number_or_none(keys.get("pid", "")) is not None:
         return 0
     _print_end(log)
-    code = number(keys.get("exit", ""))
+    code = number_or_none(keys.get("exit", ""))
     return CRASHED if code is None else code
 
 
-def node_words(artifact: Path, payload: str, node: int = 0) -> list[str]:
+def launch_command_of_node(artifact: Path, payload: str, node: int = 0) -> list[str]:
     return ["bash", str(artifact / "launch.sh"), str(node), payload]
 
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from ..system.command_line import print_failure
 from ..system.failure import Failure
-from ..system.values import number, read_keys
-from .node import host_variables
+from ..system.values import number_or_none, read_keys
+from .node import variables_of_listed_host
 from .node_failure import NodeFailure
-from .node_start import become, become_node, start_in_background
+from .node_start import exec_node, exec_program, start_in_background
 
 
 def main(argv: list[str]) -> int:
@@ -28,14 +28,14 @@ def main(argv: list[str]) -> int:
     environ = {name: value for name, value in os.environ.items() if name != "JOBC_INIT_FROM"}
     environ.pop("JOBC_HEAD_PORT", None)
     try:
-        environ.update(host_variables(artifact, host, environ))
+        environ.update(variables_of_listed_host(artifact, host, environ))
     except NodeFailure as failure:
         print_failure(Failure(failure.title, failure.hint))
         return failure.code
     node = int(environ["JOBC_NODE_RANK"])
     if payload == "signal":
         program = [sys.executable, "-I", "-S", str(artifact / "jobctl"), "stop"]
-        become([*program, "--run", run, "--node", str(node), "--signal", words[0]], os.environ)
+        exec_program([*program, "--run", run, "--node", str(node), "--signal", words[0]], os.environ)
     run_id = os.path.basename(run)
     environ.update(JOBC_RUN_DIR=run, JOBC_RUN_ID=run_id, JOBC_JOB_ID=run_id, JOBC_ATTEMPT=attempt)
     keys = read_keys(Path(run, "state/run")) if run else {}
@@ -44,5 +44,5 @@ def main(argv: list[str]) -> int:
     if keys.get("project"):
         environ["JOBC_PROJECT"] = keys["project"]
     if payload != "start":
-        become_node(artifact, environ, payload, *words, node=node)
-    return start_in_background(artifact, Path(run), number(attempt) or 0, environ, node)
+        exec_node(artifact, environ, payload, *words, node=node)
+    return start_in_background(artifact, Path(run), number_or_none(attempt) or 0, environ, node)

@@ -6,19 +6,19 @@ import os
 from collections.abc import Iterator
 
 from ..system import gpus
-from .node_checks import Check, Same
+from .node_checks import Check, SameOnAllNodes
 
 
-def check_gpus_of_type(wanted: int, gpu_type: str) -> Iterator[Check | Same]:
+def check_gpus_of_type(wanted: int, gpu_type: str) -> Iterator[Check | SameOnAllNodes]:
     """Check the number of free GPUs, and their type. gpu_type: "" = any"""
-    found = gpus.listed(os.environ)
+    found = gpus.list_gpus(os.environ)
     yield from check_gpus(found, wanted)
     if gpu_type:
-        good, text = gpus.compare(found, gpu_type)
+        good, text = gpus.compare_with_wanted_type(found, gpu_type)
         yield Check(good, "gpu_type", text, "use other hosts, or gpu_type=null for any type")
 
 
-def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | Same]:
+def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | SameOnAllNodes]:
     """Check that enough GPUs are free. found: this node's GPUs; None = only torch can tell"""
     if found is None:
         return
@@ -33,7 +33,7 @@ def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | Sa
         yield Check(False, "gpus", f"{text}, wanted: {wanted}: {'; '.join(gpu.use for gpu in busy)}", hint)
     kinds = sorted({gpu.name for gpu in found})
     if kinds:
-        yield Same(
+        yield SameOnAllNodes(
             "gpu",
             f"GPU {', '.join(kinds)}",
             "choose nodes of one type with queue.nodelist or hosts; the slowest node limits the speed",
@@ -42,4 +42,4 @@ def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | Sa
 
 def check_devices(found: int, wanted: int) -> Check:
     """Check how many GPUs torch can use."""
-    return Check(found >= wanted, "devices", gpus.text(found, wanted), gpus.HINT)
+    return Check(found >= wanted, "devices", gpus.describe_usable_gpus(found, wanted), gpus.HINT)

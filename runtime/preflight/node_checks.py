@@ -1,4 +1,4 @@
-"""Run all checks on one node before a run, even if some fail. engines/table.py merges all nodes' results.
+"""Run all checks on one node before a run, even if some fail. engines/check_table.py merges all nodes' results.
 
 Usage: jobctl node_checks --procs N --gpus N --port N --run-root FOLDER [--torch] [--code FOLDER] [-- COMMAND…]
        in the job's environment and its code folder; JOBC_NODES, JOBC_NODE_RANK, JOBC_HEAD_ADDR, JOBC_RUN_DIR
@@ -51,7 +51,7 @@ class Check(NamedTuple):
     number: float | None = None
 
 
-class Same(NamedTuple):
+class SameOnAllNodes(NamedTuple):
     """One property that should be the same on all nodes. hint: next step if it differs."""
 
     id: str
@@ -64,9 +64,9 @@ def main(argv: list[str]) -> int:
     good = True
     if name := os.environ.get("JOBC_NODE_NAME"):  # the engine's name for this node
         print(f"name\t{name}", flush=True)
-    for result in everything(options):
-        good = good and (isinstance(result, Same) or result.good)
-        print(record(result), flush=True)
+    for result in run_all_checks(options):
+        good = good and (isinstance(result, SameOnAllNodes) or result.good)
+        print(result_as_line(result), flush=True)
     print("end", flush=True)
     return 0 if good else 1
 
@@ -93,9 +93,9 @@ def parser() -> argparse.ArgumentParser:
     return argument_parser
 
 
-def record(found: Check | Same) -> str:
+def result_as_line(found: Check | SameOnAllNodes) -> str:
     """Return one result as a line of tab-separated fields."""
-    if isinstance(found, Same):
+    if isinstance(found, SameOnAllNodes):
         fields = ["same", found.id, found.value, found.hint]
     else:
         number = "" if found.number is None else f"{found.number:g}"
@@ -103,29 +103,29 @@ def record(found: Check | Same) -> str:
     return "\t".join(" ".join(field.split()) for field in fields)
 
 
-def everything(asked: argparse.Namespace) -> Iterator[Check | Same]:
+def run_all_checks(asked: argparse.Namespace) -> Iterator[Check | SameOnAllNodes]:
     """Run all checks and yield their results. Checks that other nodes wait for come first."""
     nodes, rank = int(os.environ["JOBC_NODES"]), int(os.environ["JOBC_NODE_RANK"])
     if nodes == 1:
         yield check_port(asked.port)
-        yield from own_checks(asked)
+        yield from checks_of_this_node(asked)
         return
     from .peer_checks import check_with_peers  # only in jobs with several nodes
 
     yield from check_with_peers(asked, nodes, rank)
 
 
-def own_checks(asked: argparse.Namespace) -> Iterator[Check | Same]:
+def checks_of_this_node(asked: argparse.Namespace) -> Iterator[Check | SameOnAllNodes]:
     version = sys.version.split()[0]
     yield Check(True, "python", f"python {version} at {sys.executable}")
-    yield Same("python", "python " + ".".join(version.split(".")[:2]), SAME_ENVIRONMENT)
+    yield SameOnAllNodes("python", "python " + ".".join(version.split(".")[:2]), SAME_ENVIRONMENT)
     yield from check_command(asked.command[:1] if asked.apart else asked.command)  # a script is sent with the run
     if asked.code:
-        from .code_digest import code_digest  # only in jobs with code=shared
+        from .code_digest import digest_of_code  # only in jobs with code=shared
 
-        yield Same(
+        yield SameOnAllNodes(
             "code",
-            f"code {code_digest(asked.code)}",
+            f"code {digest_of_code(asked.code)}",
             f"make {asked.code} the same on all nodes, for example with code=snapshot",
         )
     yield from check_run_root(asked.run_root)
@@ -192,7 +192,7 @@ def check_run_root(root: Path) -> Iterator[Check]:
         yield Check(enough, "inodes", text, hint)
 
 
-def check_data(folder: str | None) -> Iterator[Check | Same]:
+def check_data(folder: str | None) -> Iterator[Check | SameOnAllNodes]:
     if not folder:
         return
     try:
@@ -202,10 +202,12 @@ def check_data(folder: str | None) -> Iterator[Check | Same]:
         yield Check(False, "data", f"data folder {folder}: {error.strerror}", hint)
         return
     yield Check(True, "data", f"data folder {folder} is readable")
-    yield Same("data", f"data folder with {entries} entries", "copy the same data to every node, or use shared storage")
+    yield SameOnAllNodes(
+        "data", f"data folder with {entries} entries", "copy the same data to every node, or use shared storage"
+    )
 
 
-def check_torch(wanted: int) -> Iterator[Check | Same]:
+def check_torch(wanted: int) -> Iterator[Check | SameOnAllNodes]:
     """Import torch in a subprocess, and check its version and GPUs. Broken torch installations are common."""
     try:
         process = subprocess.run(
@@ -230,9 +232,9 @@ def check_torch(wanted: int) -> Iterator[Check | Same]:
         yield Check(False, "torch", f"torch: {why}", hint)
         return
     yield Check(True, "torch", f"torch {version} at {Path(path).parent}")
-    yield Same("torch", f"torch {version}", SAME_ENVIRONMENT)
+    yield SameOnAllNodes("torch", f"torch {version}", SAME_ENVIRONMENT)
     if nccl:
-        yield Same("nccl", f"NCCL {nccl}", SAME_ENVIRONMENT)
+        yield SameOnAllNodes("nccl", f"NCCL {nccl}", SAME_ENVIRONMENT)
     if wanted:
         from .gpu_checks import check_devices  # only in jobs with GPUs
 

@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ..network import interfaces, network
-from ..network.reach import REFUSED, why_unreachable
-from . import meeting
-from .node_checks import Check, Same, check_port, own_checks
+from ..network.reach import REFUSED, why_port_is_unreachable
+from . import network_test
+from .node_checks import Check, SameOnAllNodes, check_port, checks_of_this_node
 
 LEAST_MEMLOCK_MIB = 1024  # RDMA pins every connection's buffers
 HEAD_S = 5.0  # timeout for node 0 to answer
 MOST_CLOCK_S = 2.0  # several nodes' logs are merged by time
 
 
-def check_with_peers(asked: argparse.Namespace, nodes: int, rank: int) -> Iterator[Check | Same]:
+def check_with_peers(asked: argparse.Namespace, nodes: int, rank: int) -> Iterator[Check | SameOnAllNodes]:
     """Run all of one node's checks, starting with those that other nodes wait for."""
     folder, head = Path(os.environ["JOBC_RUN_DIR"]) / "preflight", os.environ["JOBC_HEAD_ADDR"]
     if asked.apart:
@@ -27,31 +27,31 @@ def check_with_peers(asked: argparse.Namespace, nodes: int, rank: int) -> Iterat
         if rank:
             yield check_head(head)
         yield from check_network(asked, head, rank)
-        yield from own_checks(asked)
+        yield from checks_of_this_node(asked)
         return
     if rank == 0:
         port = check_port(asked.port)
         yield port
-        listening = meeting.attend(folder, nodes, asked.port if port.good else 0)
+        listening = network_test.serve_network_test(folder, nodes, asked.port if port.good else 0)
         next(listening)
         yield from check_network(asked, head, rank)
-        yield from own_checks(asked)
+        yield from checks_of_this_node(asked)
         for _ in listening:
             pass
         return
     try:
-        yield from check_meeting(folder, rank, head)
+        yield from check_connection_to_node_0(folder, rank, head)
         yield from check_network(asked, head, rank)
-        yield from own_checks(asked)
+        yield from checks_of_this_node(asked)
     finally:
         with contextlib.suppress(OSError):  # already reported
-            meeting.leave(folder, rank)
+            network_test.end_network_test(folder, rank)
 
 
-def check_meeting(folder: Path, rank: int, head: str) -> Iterator[Check]:
+def check_connection_to_node_0(folder: Path, rank: int, head: str) -> Iterator[Check]:
     """Check with node 0: shared storage, connections in both directions, and the clock."""
     try:
-        result = meeting.meet(folder, rank, head)
+        result = network_test.run_network_test(folder, rank, head)
     except OSError as error:
         hint = "the run folder must be on storage that every node can write to"
         yield Check(False, "storage", f"run folder {folder.parent}: {error.strerror}", hint)
@@ -73,7 +73,7 @@ def check_meeting(folder: Path, rank: int, head: str) -> Iterator[Check]:
 
 def check_head(head: str) -> Check:
     """Check that node 0 answers. Nothing is listening there yet, so a refused connection counts as an answer."""
-    why = why_unreachable(head, 1, HEAD_S)
+    why = why_port_is_unreachable(head, 1, HEAD_S)
     if why in (None, REFUSED):
         return Check(True, "to_head", f"node 0, {head}, responds")
     hint = "check firewalls and NetworkPolicies: all TCP ports must be open between the nodes"
@@ -94,7 +94,9 @@ def check_network(asked: argparse.Namespace, head: str, rank: int) -> Iterator[C
     """Check the interface, the profile's fabric, and the memory that RDMA may pin."""
     try:
         chosen = network.choose_interface(asked.interface, head, rank == 0)
-        names = ", ".join(sorted({name for name in interfaces.addresses().values() if name in chosen.split(",")}))
+        names = ", ".join(
+            sorted({name for name in interfaces.interface_by_address().values() if name in chosen.split(",")})
+        )
         yield Check(True, "interface", f"interface to the other nodes: {names}")
         if asked.gpus:
             network.fabric_variables(asked.profile, chosen, os.environ)

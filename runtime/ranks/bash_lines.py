@@ -30,7 +30,9 @@ class BashLines:
         script = _TRAP.format(most=MOST_SHOWN, descriptor=write_end) + lines + "\n:"  # a test may be the last line
         try:
             # stderr is merged into stdout, because a launcher's stderr is not on the console
-            self.pid = processes.start(["bash", "-c", script], 1 if output is None else output, environ=environ)
+            self.pid = processes.start_in_own_session(
+                ["bash", "-c", script], 1 if output is None else output, environ=environ
+            )
         finally:
             os.close(write_end)
 

@@ -26,7 +26,7 @@ MPI = (
 )
 
 
-def make_consistent(variables: MutableMapping[str, str]) -> None:
+def make_engine_variables_consistent(variables: MutableMapping[str, str]) -> None:
     """Change one rank's variables in place, if it has torchrun's variables to compare them with."""
     if not variables.keys() >= TORCHRUN:
         return
@@ -59,8 +59,8 @@ def slurm_variables(variables: Mapping[str, str]) -> dict[str, str]:
     }
     of_step = {"SLURM_STEP_NUM_TASKS": world_size, "SLURM_STEP_TASKS_PER_NODE": layout}
     values.update({name: value for name, value in of_step.items() if name in variables})  # not set in an salloc shell
-    if cores := number(variables, "SLURM_CPUS_PER_TASK"):
-        tasks = number(variables, "SLURM_NTASKS_PER_NODE") or 1
+    if cores := variable_as_number(variables, "SLURM_CPUS_PER_TASK"):
+        tasks = variable_as_number(variables, "SLURM_NTASKS_PER_NODE") or 1
         values["SLURM_CPUS_PER_TASK"] = max(cores * tasks // procs, 1)
     return {name: str(value) for name, value in values.items()}
 
@@ -81,7 +81,7 @@ def contradicting_mpi(variables: Mapping[str, str]) -> list[str]:
     return list(dict.fromkeys(contradicting))
 
 
-def number(variables: Mapping[str, str], name: str) -> int:
+def variable_as_number(variables: Mapping[str, str], name: str) -> int:
     """Return the variable as a number; 0 if it is unset or not a number."""
     text = variables.get(name, "")
     return int(text) if text.isascii() and text.isdigit() else 0

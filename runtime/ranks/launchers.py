@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ..exit_codes import DATA_BROKEN
-from ..node.job_python import LAUNCH_MODULE, safe_path
+from ..node.job_python import LAUNCH_MODULE, safe_path_option
 from ..node.node_failure import NodeFailure
 from ..node.node_settings import NodeSettings
 
@@ -24,24 +24,24 @@ _OWN_DEEPSPEED = re.compile(r" *deepspeed_config_file: deepspeed\.json")
 _DEEPSPEED_OPTION = "--deepspeed_config_file"
 
 
-def split(line: Sequence[str]) -> tuple[list[str], list[str]]:
+def split_launch_line(line: Sequence[str]) -> tuple[list[str], list[str]]:
     if "--" not in line or list(line).index("--") + 1 == len(line):
         raise NodeFailure(DATA_BROKEN, "the launch line of launch.sh has no command after --", "compile the job again")
     position = list(line).index("--")
     return list(line[:position]), list(line[position + 1 :])
 
 
-def program(name: str, *words: str) -> list[str]:
+def program_in_python(name: str, *words: str) -> list[str]:
     return [sys.executable, "-I", "-S", str(Path(sys.argv[0]).resolve()), name, *words]
 
 
-def rank_words(command: Sequence[str]) -> list[str]:
+def wrapped_rank_command(command: Sequence[str]) -> list[str]:
     """Return one rank's command, in its wrapper (rank.py)."""
     python = [sys.executable] if command[0] == "python3" else [command[0]]
-    return program("rank", "--", *python, *command[1:])
+    return program_in_python("rank", "--", *python, *command[1:])
 
 
-def launcher_words(
+def launcher_command(
     launcher: Sequence[str], command: Sequence[str], read: NodeSettings, environ: dict[str, str]
 ) -> list[str]:
     """Return the launcher's command. Variables for the launcher are added to `environ`. Raises NodeFailure."""
@@ -51,11 +51,11 @@ def launcher_words(
         raise NodeFailure(DATA_BROKEN, title, f"use one of {', '.join(_COMPLETE)}")
     environ["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(read.grace_s)
     environ["JOBC_IS_HEAD"] = str(int(_is_head(environ)))
-    words, waits = complete(launcher, rank_words(command), read, environ)
+    words, waits = complete(launcher, wrapped_rank_command(command), read, environ)
     del environ["JOBC_IS_HEAD"]
     if waits and not _is_head(environ):  # until node 0 answers; prints the reason if it does not
         address, port = environ["JOBC_HEAD_ADDR"], environ["JOBC_HEAD_PORT"]
-        return program("reach", address, port, str(read.rendezvous_timeout_s), "--", *words)
+        return program_in_python("reach", address, port, str(read.rendezvous_timeout_s), "--", *words)
     return words
 
 
@@ -77,7 +77,7 @@ def _torchrun(
 ) -> tuple[list[str], bool]:
     environ.pop("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", None)  # the ranks' rendezvous uses the agents' store, on node 0
     options = _filled(launcher[1:], environ)
-    python = [sys.executable, *safe_path(), "-m", "torch.distributed.run"]
+    python = [sys.executable, *safe_path_option(), "-m", "torch.distributed.run"]
     return [*python, *options, "--no-python", "--", rank[0], *_doubled(rank[1:])], True
 
 
@@ -90,7 +90,7 @@ def _accelerate(
     if _DEEPSPEED_OPTION in options and not any(map(_OWN_DEEPSPEED.fullmatch, lines)):
         position = options.index(_DEEPSPEED_OPTION)  # the file names a different one
         del options[position : position + 2]
-    python = [sys.executable, *safe_path(), "-m", "accelerate.commands.launch"]
+    python = [sys.executable, *safe_path_option(), "-m", "accelerate.commands.launch"]
     # With distributed_type NO, accelerate sets none of these for its one process; otherwise, torchrun sets its own.
     environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", LOCAL_WORLD_SIZE="1", GROUP_RANK="0")
     environ.update(MASTER_ADDR=environ["JOBC_HEAD_ADDR"], MASTER_PORT=environ["JOBC_HEAD_PORT"])
@@ -100,38 +100,38 @@ def _accelerate(
 def _torch_distributed_launch(
     launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: dict[str, str]
 ) -> tuple[list[str], bool]:
-    python = [sys.executable, *safe_path(), "-m", LAUNCH_MODULE]
+    python = [sys.executable, *safe_path_option(), "-m", LAUNCH_MODULE]
     return [*python, *_filled(launcher[3:], environ), *_doubled(rank[3:])], True
 
 
 def _spawn(
     launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: dict[str, str]
 ) -> tuple[list[str], bool]:
-    return program("spawn", "--", *rank), False
+    return program_in_python("spawn", "--", *rank), False
 
 
 def _srun(
     launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: dict[str, str]
 ) -> tuple[list[str], bool]:
     """Return the command for srun, which has started the other ranks' tasks; they are waiting for this one."""
-    return program("spawn", "--tasks", str(read.rendezvous_timeout_s), "--", *rank), False
+    return program_in_python("spawn", "--tasks", str(read.rendezvous_timeout_s), "--", *rank), False
 
 
 def _mpirun(
     launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: dict[str, str]
 ) -> tuple[list[str], bool]:
     timeout_s = str(read.rendezvous_timeout_s)
-    words = program("mpi", "--rank", "--", *rank)
+    words = program_in_python("mpi", "--rank", "--", *rank)
     # expanded on this node, because mpirun itself would parse a lone `:`
     environ["JOBC_MPI_RANK"] = f"cd -- {shlex.quote(os.getcwd())} && exec {shlex.join(words)}"
     if interfaces := environ.get("GLOO_SOCKET_IFNAME"):
         for name in ("OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_btl_tcp_if_include"):
             environ[name] = environ.get(name) or interfaces
     if not _is_head(environ):
-        return program("mpi", "--node", timeout_s), False
+        return program_in_python("mpi", "--node", timeout_s), False
     hosts = [os.uname().nodename, *(f"jobc-{node}" for node in range(1, read.nodes))]  # no name needs to resolve
     filled = _filled(launcher, {**environ, "JOBC_MPI_HOSTS": ",".join(f"{host}:{read.procs}" for host in hosts)})
-    return program("mpi", "--head", timeout_s, "--", *filled, "bash", "-c", 'eval "$JOBC_MPI_RANK"'), False
+    return program_in_python("mpi", "--head", timeout_s, "--", *filled, "bash", "-c", 'eval "$JOBC_MPI_RANK"'), False
 
 
 _COMPLETE: dict[str, Callable[..., tuple[list[str], bool]]] = {

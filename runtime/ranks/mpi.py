@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from .. import exit_codes
-from ..run_folder.run_folder import RunFolder, read_small, write_small
+from ..run_folder.run_folder import RunFolder, read_small_file, write_small_file
 from ..system import processes
 from . import spawn
 
@@ -45,11 +45,11 @@ def main(argv: list[str]) -> int:
     if role == "--head":
         return run_mpirun(arguments[2:], float(arguments[0]))
     if role == "--agent":
-        return hand_on(arguments[0], shlex.split(" ".join(arguments[1:])))
+        return publish_daemon_command(arguments[0], shlex.split(" ".join(arguments[1:])))
     if role == "--node":
-        return become_orted(float(arguments[0]))
+        return exec_orted(float(arguments[0]))
     if role == "--rank":
-        become_rank(arguments[1:])
+        exec_rank(arguments[1:])
     raise ValueError(role)
 
 
@@ -67,13 +67,13 @@ def run_mpirun(mpirun: list[str], timeout_s: float) -> int:
     run.mpi_daemon.unlink(missing_ok=True)  # left from before a restart in place
     signal.pthread_sigmask(signal.SIG_BLOCK, NOT_FOR_MPIRUN)
     try:
-        child = processes.start(mpirun)
+        child = processes.start_in_own_session(mpirun)
     except OSError as error:
         print(f"jobc: cannot start {mpirun[0]}: {error.strerror}", file=sys.stderr)
         return exit_codes.DATA_BROKEN
     deadline = time.monotonic() + timeout_s
-    while not has_started(run):
-        for pid, status in processes.reap():
+    while not has_rank_0_started(run):
+        for pid, status in processes.reap_children():
             if pid == child:
                 return _code(status)
         if time.monotonic() > deadline:
@@ -83,29 +83,29 @@ def run_mpirun(mpirun: list[str], timeout_s: float) -> int:
     return _code(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
-def has_started(run: RunFolder) -> bool:
-    state = read_small(run.rank_state(0))
+def has_rank_0_started(run: RunFolder) -> bool:
+    state = read_small_file(run.rank_state(0))
     return state is not None and state[1].get("attempt") == str(run.attempt)
 
 
-def hand_on(host: str, words: list[str]) -> int:
+def publish_daemon_command(host: str, words: list[str]) -> int:
     """Write the daemon's command for the nodes. links.py sends it to nodes that cannot access this run folder."""
     node = int(host.rpartition("-")[2])
     if words[words.index(VPID) + 1] != str(node):
         print(f"jobc: mpirun numbers its daemons in a different order from the nodes: {words}", file=sys.stderr)
         return exit_codes.CRASHED
     if node == 1:  # node 1's command serves all nodes
-        write_small(RunFolder.from_environment().mpi_daemon, keys={"words": json.dumps(words)}, private=True)
+        write_small_file(RunFolder.from_environment().mpi_daemon, keys={"words": json.dumps(words)}, private=True)
     return exit_codes.DONE
 
 
-def become_orted(timeout_s: float) -> int:
+def exec_orted(timeout_s: float) -> int:
     """Wait for the command that node 0 writes, and become the daemon; return RENDEZVOUS_FAILED on timeout."""
     run, deadline = RunFolder.from_environment(), time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         if run.mpi_daemon.parent.is_dir():
             os.listdir(run.mpi_daemon.parent)  # makes a network file system refresh its cache
-        if content := read_small(run.mpi_daemon):
+        if content := read_small_file(run.mpi_daemon):
             words = json.loads(content[1]["words"])
             words[words.index(VPID) + 1] = os.environ["JOBC_NODE_RANK"]
             signal.pthread_sigmask(signal.SIG_BLOCK, NOT_FOR_MPIRUN)
@@ -115,11 +115,11 @@ def become_orted(timeout_s: float) -> int:
     return exit_codes.RENDEZVOUS_FAILED
 
 
-def become_rank(command: list[str]) -> NoReturn:
+def exec_rank(command: list[str]) -> NoReturn:
     """Set torchrun's variables, as all of jobc's launchers do, and become the rank. The variables must match Open
     MPI's.
     """
-    variables = spawn.ranks(os.environ)[int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])]
+    variables = spawn.environments_of_ranks(os.environ)[int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])]
     for name, key in (("RANK", "OMPI_COMM_WORLD_RANK"), ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")):
         if os.environ[key] != variables[name]:
             print(f"jobc: {key} is {os.environ[key]}, and {name} should be {variables[name]}", file=sys.stderr)

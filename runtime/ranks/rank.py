@@ -18,8 +18,8 @@ import time
 from collections.abc import MutableMapping
 
 from .. import exit_codes
-from ..run_folder.node_log import LossyLog, write_all
-from ..run_folder.run_folder import RunFolder, release_small, reserve_small, write_small
+from ..run_folder.node_log import LossyLog, write_all_bytes
+from ..run_folder.run_folder import RunFolder, release_reserved_file, reserve_small_file, write_small_file
 from ..system import processes
 from ..system.signal_queue import SignalQueue
 from . import engine_variables
@@ -34,14 +34,14 @@ DRAIN_S = 1.0  # for reading the output that is still in the pipe after the rank
 
 def main(argv: list[str]) -> int:
     lines = os.environ.pop("JOBC_THEN", "")
-    command = ["bash", "-e", "-c", lines] if lines else command_of(argv)
+    command = ["bash", "-e", "-c", lines] if lines else rank_command_in_arguments(argv)
     signals = SignalQueue([signal.SIGCHLD])
     signals.hold(FORWARDED)
     processes.die_with_parent()
     try:
-        number_by_place(os.environ)
-        engine_variables.make_consistent(os.environ)
-        rank = Rank(RunFolder.from_environment(), int(os.environ["RANK"]), command)
+        renumber_by_node_position(os.environ)
+        engine_variables.make_engine_variables_consistent(os.environ)
+        rank = RankWrapper(RunFolder.from_environment(), int(os.environ["RANK"]), command)
         return rank.run(signals)
     except (KeyError, ValueError) as error:
         print(f"jobc: rank wrapper: incomplete environment: {error}", file=sys.stderr)
@@ -51,7 +51,7 @@ def main(argv: list[str]) -> int:
         return exit_codes.CRASHED
 
 
-def command_of(argv: list[str]) -> list[str]:
+def rank_command_in_arguments(argv: list[str]) -> list[str]:
     """Return the rank's command, with the argument that torch.distributed.launch puts before it (torch 1.11 to 2.13).
 
     The argument belongs after the program: `train.py`, `-m MODULE` or the first word. The argument is not passed to the
@@ -66,7 +66,7 @@ def command_of(argv: list[str]) -> list[str]:
     return [*command[:index], *given, *command[index:]]
 
 
-def number_by_place(environment: MutableMapping[str, str]) -> None:
+def renumber_by_node_position(environment: MutableMapping[str, str]) -> None:
     """Renumber the rank by its node's position in the job if torchrun has numbered the nodes differently.
 
     The c10d rendezvous sorts nodes by address (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py, 2.4 to 2.13)
@@ -85,13 +85,13 @@ def number_by_place(environment: MutableMapping[str, str]) -> None:
     environment.update({"GROUP_RANK": node, "RANK": str(rank), "ROLE_RANK": str(rank)})
 
 
-class Rank:
+class RankWrapper:
     """One rank of one attempt, from its start to its exit file."""
 
     def __init__(self, run: RunFolder, rank: int, command: list[str]) -> None:
         self.run_folder, self.rank, self.command = run, rank, command
         run.rank_exit(rank).unlink(missing_ok=True)  # left over from before a restart in place
-        reserve_small(run.rank_exit(rank))
+        reserve_small_file(run.rank_exit(rank))
         self.log = run.open_log(run.rank_log(rank), f"rank {rank}")
         self.lossy_log = LossyLog(self.log)
         self.began, self.first_output = int(time.time()), 0  # seconds since 1970; status reports them
@@ -102,15 +102,15 @@ class Rank:
         if self.rank == 0:
             pipe, output = os.pipe()
         try:
-            child = processes.start(self.command, output, blocked=blocked_at_first(self.command))
+            child = processes.start_in_own_session(self.command, output, blocked=signals_blocked_at_start(self.command))
         except OSError as error:
             return self._could_not_start(error)
-        signals.note_senders(FORWARDED)
+        signals.receive_in_thread(FORWARDED)
         if pipe is not None:
             os.close(output)
         self._write_state()
         status = self._attend(child, pipe, signals)
-        code, reason = meaning(status, self.forwarded, self.run_folder.stop_mark.exists())
+        code, reason = exit_code_and_reason(status, self.forwarded, self.run_folder.stop_mark.exists())
         return self._leave(code, reason, status)
 
     def _attend(self, child: int, pipe: int | None, signals: SignalQueue) -> int:
@@ -122,7 +122,7 @@ class Rank:
             if pipe is not None and readable and not self._copy(pipe):
                 pipe = None
             if signal.SIGCHLD in arrived:
-                for pid, status in processes.reap():
+                for pid, status in processes.reap_children():
                     if pid == child:
                         self._drain(pipe, signals)
                         return status
@@ -133,7 +133,7 @@ class Rank:
             return
         self.forwarded[number] = now
         with contextlib.suppress(ProcessLookupError):
-            if processes.name(sender) != SENDS_TO_ALL:
+            if processes.process_name(sender) != SENDS_TO_ALL:
                 os.kill(child, number)
             if number in ENDING:
                 os.kill(child, signal.SIGCONT)  # a stopped process would not receive the signal; Slurm also sends both
@@ -148,7 +148,7 @@ class Rank:
             with contextlib.suppress(OSError):
                 self._write_state()
         with contextlib.suppress(OSError):  # a closed terminal must not end the training
-            write_all(sys.stdout.fileno(), piece)
+            write_all_bytes(sys.stdout.fileno(), piece)
         return bool(piece)
 
     def _drain(self, pipe: int | None, signals: SignalQueue) -> None:
@@ -163,17 +163,17 @@ class Rank:
 
     def _could_not_start(self, error: OSError) -> int:
         line = f"jobc: rank {self.rank}: cannot start {self.command[:1]}: {error.strerror}\n".encode()
-        write_all(self.log, line)
+        write_all_bytes(self.log, line)
         if self.rank == 0:
-            write_all(sys.stdout.fileno(), line)
+            write_all_bytes(sys.stdout.fileno(), line)
         return self._leave(exit_codes.DATA_BROKEN, f"cannot start the command: {error.strerror}", 127)
 
     def _leave(self, code: int, reason: str, status: int) -> int:
         """Write the exit file; return the exit code for the launcher."""
         raw = {"signal": -status} if status < 0 else {"status": status}
         keys = {**raw, "node": os.environ.get("JOBC_NODE_RANK", ""), "time_ns": time.time_ns(), "reason": reason}
-        write_small(self.run_folder.rank_exit(self.rank), str(code), keys)
-        release_small(self.run_folder.rank_exit(self.rank))
+        write_small_file(self.run_folder.rank_exit(self.rank), str(code), keys)
+        release_reserved_file(self.run_folder.rank_exit(self.rank))
         if code == exit_codes.PREEMPTED and ENDING_ALL & os.environ.keys():
             return 0  # otherwise, the launcher kills ranks that are still saving: torchrun after 30 s, mpirun sooner
         return code
@@ -181,7 +181,7 @@ class Rank:
     def _write_state(self) -> None:
         keys: dict[str, object] = {
             "pid": os.getpid(),
-            "start_ticks": processes.start_ticks(os.getpid()),
+            "start_ticks": processes.process_start_time(os.getpid()),
             "attempt": self.run_folder.attempt,
             "node": os.environ.get("JOBC_NODE_RANK", ""),
             "began": self.began,
@@ -190,16 +190,16 @@ class Rank:
             keys["first_output"] = self.first_output
         if self.forwarded:
             keys["signalled"] = " ".join(signal.Signals(number).name for number in self.forwarded)
-        write_small(self.run_folder.rank_state(self.rank), keys=keys)
+        write_small_file(self.run_folder.rank_state(self.rank), keys=keys)
 
 
-def blocked_at_first(command: list[str]) -> tuple[int, ...]:
+def signals_blocked_at_start(command: list[str]) -> tuple[int, ...]:
     """Return the signals to block at start: SIGINT for jobc's trainer and smoke test, until StopSignals handles it."""
     ours = command[1:3] in (["-m", "jobc_trainer"], ["-m", "jobc_trainer.smoke"])
     return (signal.SIGINT,) if ours else ()
 
 
-def meaning(status: int, forwarded: dict[int, float], stopped: bool) -> tuple[int, str]:
+def exit_code_and_reason(status: int, forwarded: dict[int, float], stopped: bool) -> tuple[int, str]:
     """Return a rank's exit code and the reason for it.
 
     status:    exit status, or -N = killed by signal N, as os.waitstatus_to_exitcode returns it.
@@ -217,4 +217,4 @@ def meaning(status: int, forwarded: dict[int, float], stopped: bool) -> tuple[in
         return stop, "exit status 75"
     if status in exit_codes.PRIORITY:
         return status, f"exit status {status}"
-    return exit_codes.CRASHED, exit_codes.with_usual_cause(status)
+    return exit_codes.CRASHED, exit_codes.describe_exit_status(status)

@@ -43,18 +43,20 @@ def main(argv: list[str]) -> int:
         return run_task(command, int(options.task[0]), options.task[1])
     signals = SignalQueue([*PASSED_ON, signal.SIGCHLD])
     processes.die_with_parent()
-    environments = dict(enumerate(ranks(os.environ)))
+    environments = dict(enumerate(environments_of_ranks(os.environ)))
     mine = [0] if options.tasks is not None else list(environments)
-    children = {processes.start(command, environ={**os.environ, **environments.pop(rank)}) for rank in mine}
+    children = {
+        processes.start_in_own_session(command, environ={**os.environ, **environments.pop(rank)}) for rank in mine
+    }
     tasks = None
     if environments:
         from .tasks import OtherTasks
 
         tasks = OtherTasks(environments, options.tasks)
-    return attend(children, tasks, signals)
+    return wait_for_ranks(children, tasks, signals)
 
 
-def attend(children: set[int], tasks: OtherTasks | None, signals: SignalQueue) -> int:
+def wait_for_ranks(children: set[int], tasks: OtherTasks | None, signals: SignalQueue) -> int:
     """Wait until all ranks have ended; return the exit code of the first one that failed, or 0.
 
     children: pids of the ranks that this process started.
@@ -62,12 +64,12 @@ def attend(children: set[int], tasks: OtherTasks | None, signals: SignalQueue) -
     failed, deadline = 0, float("inf")
     while children or tasks:
         pause_s = min(max(deadline - time.monotonic(), 0.1), 1 if tasks and tasks.missing else 60)
-        arrived, readable = signals.wait(pause_s, *(tasks.descriptors() if tasks else ()))
+        arrived, readable = signals.wait(pause_s, *(tasks.descriptors_to_poll() if tasks else ()))
         for number in arrived:
             if number in PASSED_ON:
                 _send(children, tasks, number)
         ended = tasks.serve(readable) if tasks else []
-        for pid, status in processes.reap():
+        for pid, status in processes.reap_children():
             children.discard(pid)
             ended.append(status if status >= 0 else exit_codes.CRASHED)
         for status in ended:
@@ -80,7 +82,7 @@ def attend(children: set[int], tasks: OtherTasks | None, signals: SignalQueue) -
     return failed
 
 
-def ranks(node: Mapping[str, str]) -> list[dict[str, str]]:
+def environments_of_ranks(node: Mapping[str, str]) -> list[dict[str, str]]:
     nodes, procs, node_rank = (int(node[name]) for name in ("JOBC_NODES", "JOBC_PROCS", "JOBC_NODE_RANK"))
     return [
         {

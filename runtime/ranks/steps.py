@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from .. import exit_codes
-from ..run_folder.run_folder import RunFolder, write_small
+from ..run_folder.run_folder import RunFolder, write_small_file
 from ..system import processes
 from ..system.signal_queue import SignalQueue
 from .bash_lines import BashLines
@@ -35,7 +35,7 @@ STOPS = (signal.SIGTERM, signal.SIGINT)
 CAUGHT = (*STOPS, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)  # the supervisor forwards some
 
 
-class Ended(Exception):
+class LauncherMustNotStart(Exception):
     """Raised if the launcher must not start. code: the node's exit code."""
 
     def __init__(self, code: int, why: str) -> None:
@@ -46,18 +46,18 @@ class Ended(Exception):
 def main(argv: list[str]) -> int:
     (before, per_node, timeout_s, *entries), command = argv[: argv.index("--")], argv[argv.index("--") + 1 :]
     run, node, nodes = RunFolder.from_environment(), int(os.environ["JOBC_NODE_RANK"]), int(os.environ["JOBC_NODES"])
-    steps = Steps(run, node, nodes, float(timeout_s), SignalQueue(CAUGHT))
+    steps = NodeSteps(run, node, nodes, float(timeout_s), SignalQueue(CAUGHT))
     try:
         if entries:
             from .then import run_commands, skip_ended  # which imports this module
 
             skip_ended(run, steps, len(entries))
-        with steps.announced():
+        with steps.recorded_as_running():
             steps.run(before, per_node)
         if entries:
             return run_commands(run, steps, command, entries)
         os.execvp(command[0], command)
-    except Ended as end:
+    except LauncherMustNotStart as end:
         print(f"jobc: {end}", file=sys.stderr)
         return end.code
     except OSError as error:
@@ -65,7 +65,7 @@ def main(argv: list[str]) -> int:
         return exit_codes.CRASHED
 
 
-class Steps:
+class NodeSteps:
     """One node's steps. timeout_s: time for all nodes to begin."""
 
     def __init__(self, run: RunFolder, node: int, nodes: int, timeout_s: float, signals: SignalQueue) -> None:
@@ -74,12 +74,12 @@ class Steps:
         self.began = time.monotonic()
 
     @contextlib.contextmanager
-    def announced(self) -> Iterator[None]:
+    def recorded_as_running(self) -> Iterator[None]:
         """Record this process while it runs steps, so that the supervisor signals it. (A launcher is never
         signalled.)
         """
-        ticks = processes.start_ticks(os.getpid())
-        write_small(self.process_file, keys={"pid": os.getpid(), "start_ticks": ticks})
+        ticks = processes.process_start_time(os.getpid())
+        write_small_file(self.process_file, keys={"pid": os.getpid(), "start_ticks": ticks})
         try:
             yield
         finally:
@@ -110,17 +110,17 @@ class Steps:
             if any(number in STOPS for number in arrived):
                 bash.terminate()
                 self._reap(bash.pid)
-                raise Ended(exit_codes.PREEMPTED, f"{key} was stopped")
-            for pid, status in processes.reap():
+                raise LauncherMustNotStart(exit_codes.PREEMPTED, f"{key} was stopped")
+            for pid, status in processes.reap_children():
                 if pid == bash.pid:
                     if why := bash.failure(status):
-                        raise Ended(exit_codes.DATA_BROKEN, why)
+                        raise LauncherMustNotStart(exit_codes.DATA_BROKEN, why)
                     print(f"jobc: {key} took {time.monotonic() - began:.1f} s", flush=True)
                     return
 
     def _reap(self, bash: int) -> None:
         """Wait until bash has ended. After the grace period, the supervisor kills both bash and this process."""
-        while bash not in (pid for pid, _ in processes.reap()):
+        while bash not in (pid for pid, _ in processes.reap_children()):
             self.signals.wait(3600)
 
     def _wait_for_begin(self) -> None:
@@ -142,10 +142,12 @@ class Steps:
         began, silent_s = time.monotonic(), SILENT_S
         while missing := get_missing():
             if any(number in STOPS for number in self.signals.wait(LOOK_S)[0]):
-                raise Ended(exit_codes.PREEMPTED, "stopped while waiting for other nodes")
+                raise LauncherMustNotStart(exit_codes.PREEMPTED, "stopped while waiting for other nodes")
             waited_s = time.monotonic() - began
             if time.monotonic() - self.began > timeout_s and waited_s > SILENT_S:
-                raise Ended(exit_codes.RENDEZVOUS_FAILED, f"{_named(missing)} did not begin within {timeout_s:.0f} s")
+                raise LauncherMustNotStart(
+                    exit_codes.RENDEZVOUS_FAILED, f"{_named(missing)} did not begin within {timeout_s:.0f} s"
+                )
             if waited_s >= silent_s:
                 action = f"to finish {key}" if key else "to begin"
                 print(f"jobc: waiting for {_named(missing)} {action} ({waited_s:.0f} s)", flush=True)

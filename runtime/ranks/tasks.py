@@ -23,7 +23,7 @@ import time
 from collections.abc import Mapping
 
 from .. import exit_codes
-from ..run_folder.run import Node, machine
+from ..run_folder.run import NodeState, identify_machine
 from ..run_folder.run_folder import RunFolder
 from ..system import processes
 from ..system.signal_queue import SignalQueue
@@ -34,7 +34,7 @@ LOOK_S = 1.0  # pause between checks of whether task 0 is still running
 ANSWER_S = 5.0  # time for a connected task to send its local rank
 
 
-class NotStarted(Exception):
+class RankNotStarted(Exception):
     """Raised if this node's task 0 will not start this task's rank."""
 
 
@@ -46,13 +46,13 @@ class OtherTasks:
         self.deadline = time.monotonic() + timeout_s
         self.connected: dict[socket.socket, int] = {}
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.listener.bind(address())
+        self.listener.bind(node_socket_address())
         self.listener.listen(len(self.missing))
 
     def __bool__(self) -> bool:
         return bool(self.missing or self.connected)
 
-    def descriptors(self) -> list[int]:
+    def descriptors_to_poll(self) -> list[int]:
         return [self.listener.fileno(), *(connection.fileno() for connection in self.connected)]
 
     def serve(self, readable: list[int]) -> list[int]:
@@ -103,14 +103,14 @@ def run_task(command: list[str], local_rank: int, timeout_s: float) -> int:
     processes.become_subreaper()
     try:
         launcher = _connect(timeout_s, signals)
-    except NotStarted as error:
+    except RankNotStarted as error:
         print(f"jobc: task {local_rank}: task 0 of this node {error}", file=sys.stderr)
         return exit_codes.RENDEZVOUS_FAILED
     launcher.sendall(f"{local_rank}\n".encode())
     environment = _line(launcher)
     if not environment:
         return exit_codes.CRASHED  # the node is already ending
-    rank = processes.start(command, environ={**os.environ, **json.loads(environment)})
+    rank = processes.start_in_own_session(command, environ={**os.environ, **json.loads(environment)})
     code = _attend(rank, launcher, signals)
     processes.kill_descendants(os.getpid())  # the rank's daemons, or the whole rank
     with contextlib.suppress(OSError):
@@ -127,7 +127,7 @@ def _attend(rank: int, launcher: socket.socket, signals: SignalQueue) -> int:
             if not sent:
                 return exit_codes.CRASHED
             numbers += sent
-        for pid, status in processes.reap():
+        for pid, status in processes.reap_children():
             if pid == rank:
                 return status if status >= 0 else exit_codes.CRASHED
         for number in numbers:
@@ -141,7 +141,7 @@ def _connect(timeout_s: float, signals: SignalQueue) -> socket.socket:
     while not run.node_exit(node).exists():
         launcher = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         with contextlib.suppress(ConnectionRefusedError, FileNotFoundError):
-            launcher.connect(address())
+            launcher.connect(node_socket_address())
             if _is_mine(launcher):
                 return launcher
         launcher.close()
@@ -150,19 +150,19 @@ def _connect(timeout_s: float, signals: SignalQueue) -> socket.socket:
         if time.monotonic() > look_at:
             supervisor, look_at = _supervisor_status(run, node), time.monotonic() + LOOK_S
             if supervisor == "dead":
-                raise NotStarted("was killed before it started the ranks")
+                raise RankNotStarted("was killed before it started the ranks")
         if supervisor == "ended" or (not supervisor and time.monotonic() > deadline):
             break
-    raise NotStarted("has not started the ranks")
+    raise RankNotStarted("has not started the ranks")
 
 
 def _supervisor_status(run: RunFolder, node: int) -> str:
     """Return the status (Process.status) of this node's supervisor, which task 0 becomes; "" if it has not started."""
-    state = Node(run.node_state(node))
-    return state.status(machine(), lambda: None) if state.attempt == run.attempt else ""
+    state = NodeState(run.node_state(node))
+    return state.status(identify_machine(), lambda: None) if state.attempt == run.attempt else ""
 
 
-def address() -> str:
+def node_socket_address() -> str:
     """Return the node's socket address, which is abstract (unix(7)), so that no file or earlier run can replace it."""
     names = ("JOBC_RUN_DIR", "JOBC_ATTEMPT", "JOBC_NODE_RANK", "JOBC_JOB_ID")
     return "\0jobc-" + hashlib.sha256("\n".join(os.environ[name] for name in names).encode()).hexdigest()[:32]

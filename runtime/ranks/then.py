@@ -13,21 +13,21 @@ from __future__ import annotations
 import os
 
 from .. import exit_codes
-from ..run_folder.run_folder import RunFolder, count_of, read_small, write_small
+from ..run_folder.run_folder import RunFolder, parse_count, read_small_file, write_small_file
 from ..system import processes
-from .steps import Ended, Steps
+from .steps import LauncherMustNotStart, NodeSteps
 
 ENDING = ("SIGTERM", "SIGINT", "SIGHUP")
 
 
-def skip_ended(run: RunFolder, steps: Steps, entries: int) -> None:
+def skip_ended(run: RunFolder, steps: NodeSteps, entries: int) -> None:
     """On node 0, let all nodes skip the commands that ended in earlier attempts. The last one always runs."""
-    content = read_small(run.ended_commands) if steps.node == 0 else None
-    for number in range(1, min(count_of(content[1].get("count")) if content else 0, entries) + 1):
+    content = read_small_file(run.ended_commands) if steps.node == 0 else None
+    for number in range(1, min(parse_count(content[1].get("count")) if content else 0, entries) + 1):
         steps.write(f"then_{number}")
 
 
-def run_commands(run: RunFolder, steps: Steps, launcher: list[str], entries: list[str]) -> int:
+def run_commands(run: RunFolder, steps: NodeSteps, launcher: list[str], entries: list[str]) -> int:
     """Return the exit code of a launcher that failed; the last one replaces this process. Raises Ended, OSError."""
     for number in range(len(entries) + 1):
         if number < len(entries) and steps.exists(f"then_{number + 1}"):
@@ -41,43 +41,43 @@ def run_commands(run: RunFolder, steps: Steps, launcher: list[str], entries: lis
         status = _launch(launcher, steps)
         if status or not _all_done(run, _ranks(steps.node)):
             return status if status >= 0 else exit_codes.CRASHED
-        with steps.announced():
+        with steps.recorded_as_running():
             _forget_ranks(run, steps.node)
             _wait_for_nodes(run, steps, number + 1)
     raise AssertionError
 
 
-def _launch(launcher: list[str], steps: Steps) -> int:
+def _launch(launcher: list[str], steps: NodeSteps) -> int:
     """Run a launcher to its end. Signals are the supervisor's concern, which sends them to the ranks."""
-    child = processes.start(launcher)
+    child = processes.start_in_own_session(launcher)
     while True:
         steps.signals.wait(3600)
-        for pid, status in processes.reap():
+        for pid, status in processes.reap_children():
             if pid == child:
                 return status
 
 
 def _all_done(run: RunFolder, ranks: range) -> bool:
     """Return whether all ranks exited with 0 by themselves. A rank that saves when stopped may exit with 0 too."""
-    ends = [read_small(run.rank_exit(rank)) for rank in ranks]
+    ends = [read_small_file(run.rank_exit(rank)) for rank in ranks]
     if not all(end and end[0] == str(exit_codes.DONE) for end in ends):
         return False
-    states = [read_small(run.rank_state(rank)) for rank in ranks]
+    states = [read_small_file(run.rank_state(rank)) for rank in ranks]
     if any(set(ENDING) & set(state[1].get("signalled", "").split()) for state in states if state):
         for rank in ranks:  # so that the node has not ended well
             _forget(run, rank)
-        raise Ended(exit_codes.PREEMPTED, "then was not started, because the ranks were stopped")
+        raise LauncherMustNotStart(exit_codes.PREEMPTED, "then was not started, because the ranks were stopped")
     return True
 
 
-def _wait_for_nodes(run: RunFolder, steps: Steps, number: int) -> None:
+def _wait_for_nodes(run: RunFolder, steps: NodeSteps, number: int) -> None:
     """Wait until the command with this number has ended on all nodes; on node 0, record that."""
     name = "the command" if number == 1 else f"then {number - 1}"
     steps.wait(lambda: [steps.node] if run.stop_mark.exists() else [], name)  # until the supervisor sends a signal
     steps.write(f"ended_{number}_{steps.node}")
     if steps.node == 0:
         steps.wait(lambda: steps.missing(f"ended_{number}", range(steps.nodes)), name)
-        write_small(run.ended_commands, keys={"count": number})
+        write_small_file(run.ended_commands, keys={"count": number})
         steps.write(f"then_{number}")
     steps.wait(lambda: [] if steps.exists(f"then_{number}") else [0], name)
 

@@ -19,7 +19,7 @@ JOB_FILE = ".jobc/job.json"  # relative to the artifact
 _NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 
 
-def numbers_of_copies(run: str | os.PathLike[str]) -> dict[int, int]:
+def copy_number_by_attempt(run: str | os.PathLike[str]) -> dict[int, int]:
     """Return, for each of a run's attempts, the number of the folder that contains its artifact."""
     folders, links = set(), {}
     try:
@@ -40,9 +40,9 @@ def numbers_of_copies(run: str | os.PathLike[str]) -> dict[int, int]:
     }
 
 
-def copy_of(run: Path, attempt: int) -> Path | None:
+def artifact_copy_of_attempt(run: Path, attempt: int) -> Path | None:
     """Return the folder that contains an attempt's artifact; None if there is none."""
-    number = numbers_of_copies(run).get(attempt)
+    number = copy_number_by_attempt(run).get(attempt)
     return None if number is None else run / "artifact" / str(number)
 
 
@@ -50,7 +50,7 @@ def newest_attempt_from(copy: Path) -> int | None:
     """Return the newest attempt that starts from this copy, RUN/artifact/NUMBER; None if it is not in a run."""
     if copy.parent.name != "artifact" or not (copy.parent.parent / "state/run").is_file():
         return None
-    numbers = numbers_of_copies(copy.parent.parent)
+    numbers = copy_number_by_attempt(copy.parent.parent)
     return max((attempt for attempt, number in numbers.items() if str(number) == copy.name), default=None)
 
 
@@ -65,11 +65,11 @@ def link_attempt(run: Path, attempt: int, number: int) -> bool:
     return True
 
 
-def link_unchanged(run: Path, attempt: int, artifact: Path) -> bool:
+def link_previous_copy_if_equal(run: Path, attempt: int, artifact: Path) -> bool:
     """Make RUN/artifact/ATTEMPT a link to the previous attempt's copy if that copy has the same files as this artifact.
     Return whether this was done. Every byte is compared, because copies can be edited.
     """
-    numbers = numbers_of_copies(run)
+    numbers = copy_number_by_attempt(run)
     number = numbers.get(max((earlier for earlier in numbers if earlier < attempt), default=-1))
     if number is None:
         return False

@@ -25,9 +25,9 @@ class LossyLog:
         try:
             if was_dropping:
                 note = f"\njobc: dropped {self._dropped_bytes} bytes of output here: {self._reason}\n"
-                write_all(self.descriptor, note.encode())
+                write_all_bytes(self.descriptor, note.encode())
                 self._dropped_bytes = 0
-            write_all(self.descriptor, text)
+            write_all_bytes(self.descriptor, text)
         except OSError as error:
             self._dropped_bytes += len(text)
             self._reason = str(error.strerror)
@@ -35,7 +35,7 @@ class LossyLog:
         return ""
 
 
-def write_all(descriptor: int, piece: bytes) -> None:
+def write_all_bytes(descriptor: int, piece: bytes) -> None:
     while piece:
         piece = piece[os.write(descriptor, piece) :]
 

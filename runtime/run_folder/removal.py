@@ -23,7 +23,7 @@ PREFIX, SUFFIX = ".", ".removed"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def hidden_name(name: str) -> str:
+def name_for_hiding(name: str) -> str:
     return f"{PREFIX}{name}{SUFFIX}"
 
 
@@ -33,7 +33,7 @@ def name_before_hiding(hidden: str) -> str:
     return hidden[len(PREFIX) : -len(SUFFIX)] if is_hidden else ""
 
 
-def erase(folder: Path) -> None:
+def remove_own_folder(folder: Path) -> None:
     """Remove one of this user's folders and everything in it. Raises OSError."""
     with _opened(folder.parent) as parent:
         found = os.stat(folder.name, dir_fd=parent, follow_symlinks=False)
@@ -43,7 +43,7 @@ def erase(folder: Path) -> None:
             raise PermissionError(errno.EPERM, "belongs to another user", str(folder))
         name = folder.name
         if not name_before_hiding(name):
-            name = hidden_name(name)
+            name = name_for_hiding(name)
             os.rename(folder.name, name, src_dir_fd=parent, dst_dir_fd=parent)
         if not os.path.samestat(found, os.stat(name, dir_fd=parent, follow_symlinks=False)):
             raise OSError(errno.ESTALE, "was replaced while it was being removed", str(folder))

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..exit_codes import PRIORITY
-from ..system.processes import identity, is_running
+from ..system.processes import identify_process, is_running
 from ..system.text import one_line
 from ..system.untrusted_files import Unreadable, open_regular
-from ..system.values import number, read_keys, read_text
-from .artifact_copies import numbers_of_copies
+from ..system.values import number_or_none, read_keys, read_text
+from .artifact_copies import copy_number_by_attempt
 
 SILENT_S = 90  # a supervisor that has not touched its file for this long is dead or has lost access to its storage
 QUIET_S = 30  # status reports a supervisor that has not touched its file for this long
@@ -33,7 +33,7 @@ _STEP = re.compile(r'"step": *([0-9]{1,18})\b')
 _LOSS = re.compile(r'"loss[a-z_]*": *([-+]?[0-9.]{1,40}(?:[eE][-+]?[0-9]{1,4})?)')
 
 
-class Progress(NamedTuple):
+class LastProgress(NamedTuple):
     """The last step in a rank's metrics."""
 
     step: int
@@ -43,7 +43,7 @@ class Progress(NamedTuple):
         return f"step {self.step}, loss {self.loss:.4g}"
 
 
-class Process:
+class RecordedProcess:
     """A process that a file describes: `key=value` lines with host, boot, pid_namespace, pid and start_ticks."""
 
     def __init__(self, path: Path) -> None:
@@ -55,7 +55,7 @@ class Process:
         self.ended, self.exit = self._number("ended"), self._number("exit")
 
     def _number(self, key: str) -> int | None:
-        return number(self.keys.get(key, ""))
+        return number_or_none(self.keys.get(key, ""))
 
     def place(self, here: dict[str, str]) -> str:
         """Return where the process is: here, beside (another PID namespace of this kernel), away or unknown (not in the
@@ -73,7 +73,7 @@ class Process:
 
     def where(self) -> str:
         """Describe where the process is running, if it is not visible from here."""
-        here, host = machine(), one_line(self.host)
+        here, host = identify_machine(), one_line(self.host)
         if self.place(here) == "beside":
             return f"in another container on {host}"
         if self.host == here["host"]:
@@ -105,7 +105,7 @@ class Process:
         return "silent" if silent_s is not None and silent_s > SILENT_S else "elsewhere"
 
 
-class Node(Process):
+class NodeState(RecordedProcess):
     """One node's state file, which its supervisor writes, locks, and touches every few seconds (peers.py)."""
 
     def __init__(self, path: Path) -> None:
@@ -125,11 +125,11 @@ class Run:
     def __init__(self, path: Path) -> None:
         self.path, self.id = path, path.name
         self._now: float | None = None
-        self._nodes: list[Node] | None = None
+        self._nodes: list[NodeState] | None = None
 
     @property
     def attempt(self) -> int | None:
-        return max(numbers_of_copies(self.path), default=None)
+        return max(copy_number_by_attempt(self.path), default=None)
 
     @property
     def is_stopped(self) -> bool:
@@ -139,21 +139,21 @@ class Run:
     def is_mine(self) -> bool:
         return is_mine(self.path)
 
-    def nodes(self) -> list[Node]:
+    def nodes(self) -> list[NodeState]:
         """Return the nodes' state files, ordered by name. The files are read only once."""
         if self._nodes is None:
             self._nodes = self._read_nodes()
         return self._nodes
 
-    def _read_nodes(self) -> list[Node]:
+    def _read_nodes(self) -> list[NodeState]:
         try:
             names = sorted(filter(_NODE.fullmatch, os.listdir(f"{self.path}/state")))
         except OSError:
             return []
         paths = [self.path / f"state/{name}" for name in names]
-        return [Node(path) for path in paths if os.path.isfile(path)]
+        return [NodeState(path) for path in paths if os.path.isfile(path)]
 
-    def silent_s(self, node: Node) -> float | None:
+    def silent_s(self, node: NodeState) -> float | None:
         """Return the seconds since the node's supervisor touched its file, by the storage's clock; None if unknown."""
         try:
             return self.storage_time() - node.path.stat().st_mtime
@@ -180,7 +180,7 @@ class Run:
 
     def statuses(self) -> dict[int, str]:
         """Return the status of each node, by node number."""
-        this_machine = machine()
+        this_machine = identify_machine()
         return {node.number: node.status(this_machine, partial(self.silent_s, node)) for node in self.nodes()}
 
     def is_live(self) -> bool:
@@ -194,7 +194,7 @@ class Run:
         with contextlib.suppress(OSError):
             for name in os.listdir(folder):
                 if name == "first" or name.startswith("node_"):
-                    code = number(read_text(folder / name).split("\n")[0])
+                    code = number_or_none(read_text(folder / name).split("\n")[0])
                     if code is not None:
                         codes[name] = code
         return codes
@@ -212,11 +212,11 @@ class Run:
         if not os.path.isfile(path):
             return {}
         keys = read_keys(path)
-        node, rank = number(keys.get("node", "")), number(keys.get("rank", ""))
+        node, rank = number_or_none(keys.get("node", "")), number_or_none(keys.get("rank", ""))
         log = f"node_{node or 0:02}.log" if rank is None else f"rank_{rank:02}.log"
         return {"node": "?" if node is None else str(node), "reason": keys.get("reason", ""), "log": log}
 
-    def progress(self, rank: int) -> Progress | None:
+    def progress(self, rank: int) -> LastProgress | None:
         """Return the last step and loss in the rank's metrics; None if there are none. Ignores an incomplete line."""
         try:
             with open_regular(f"{self.path}/metrics/rank_{rank:02}.jsonl", follow=False) as file:
@@ -235,7 +235,7 @@ class Run:
             return 0.0
 
 
-def utc(seconds: int) -> str:
+def format_utc(seconds: int) -> str:
     """Return a time, given in seconds since 1970, as `YYYY-MM-DD HH:MM:SS UTC`."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
@@ -244,11 +244,11 @@ def utc(seconds: int) -> str:
 
 
 @lru_cache
-def machine() -> dict[str, str]:
-    return identity()
+def identify_machine() -> dict[str, str]:
+    return identify_process()
 
 
-def last_progress(lines: list[str]) -> Progress | None:
+def last_progress(lines: list[str]) -> LastProgress | None:
     """Return the last step and loss in metrics lines; None if there are none. An incomplete line is ignored."""
     for line in reversed(lines):
         step, loss = _STEP.search(line), _LOSS.search(line)
@@ -256,7 +256,7 @@ def last_progress(lines: list[str]) -> Progress | None:
             with contextlib.suppress(ValueError):
                 value = float(loss.group(1))
                 if math.isfinite(value):  # JSON has no NaN or Inf
-                    return Progress(int(step.group(1)), value)
+                    return LastProgress(int(step.group(1)), value)
     return None
 
 
@@ -293,7 +293,7 @@ def _owner_of_new_files(folder: Path) -> int:
             probe.unlink()
 
 
-def owner_of(path: Path) -> str:
+def owner_name(path: Path) -> str:
     try:
         uid = path.stat().st_uid
     except OSError:
@@ -304,11 +304,11 @@ def owner_of(path: Path) -> str:
         return f"uid {uid}"
 
 
-def verb_words(artifact: Path, verb: str) -> str:
-    return f"{shell_word(str(artifact / 'jobctl'))} {verb}"
+def jobctl_command(artifact: Path, verb: str) -> str:
+    return f"{quote_shell_word(str(artifact / 'jobctl'))} {verb}"
 
 
-def shell_word(text: str) -> str:
+def quote_shell_word(text: str) -> str:
     """Quote the text as one shell word; as bash's $'…' if it contains control characters."""
     if text.isprintable():
         return shlex.quote(text)

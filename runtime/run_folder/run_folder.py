@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from .. import exit_codes
-from ..system.untrusted_files import MIB, Unreadable, parsed, read_bytes
+from ..system.untrusted_files import MIB, Unreadable, parse_json, read_bytes
 
 LARGEST = MIB  # size limit of a small file
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
@@ -75,7 +75,7 @@ class RunFolder:
         return self.path / COMMANDS
 
     @property
-    def first_stop(self) -> Path:
+    def first_stop_file(self) -> Path:
         """Return the file in which the first node that is asked to stop early writes its number and the reason."""
         return self.path / "exit" / str(self.attempt) / "stop"
 
@@ -89,12 +89,12 @@ class RunFolder:
         return self.path / "logs" / f"rank_{rank:02}.log"
 
     @property
-    def head_state(self) -> Path:
+    def rendezvous_file(self) -> Path:
         """Return the file in which node 0 publishes the rendezvous port."""
         return self.path / "state" / "head"
 
     @property
-    def link_state(self) -> Path:
+    def supervisor_address_file(self) -> Path:
         """Return the file in which node 0 publishes its supervisor's address (links.py)."""
         return self.path / "state" / "link"
 
@@ -148,7 +148,7 @@ def open_for_append(path: Path, access: int = os.O_WRONLY) -> int:
     raise OSError(errno.EINVAL, "not a regular file", str(path))
 
 
-def write_small(
+def write_small_file(
     path: Path, first_line: str = "", keys: Mapping[str, object] | None = None, private: bool = False
 ) -> None:
     """Write `first_line`, if any, then `key=value` lines. A reader sees either the old file or the complete new one.
@@ -170,8 +170,8 @@ def write_small(
             raise
 
 
-def reserve_small(path: Path) -> None:
-    """Reserve disk space for a small file, so that write_small() can write the file even if the disk is full by then.
+def reserve_small_file(path: Path) -> None:
+    """Reserve disk space for a small file, so that write_small_file() can write it even if the disk is full by then.
 
     Works only if files are overwritten in place: not on btrfs and ZFS, which copy on write.
     """
@@ -180,7 +180,7 @@ def reserve_small(path: Path) -> None:
         _reserve_of(path).write_bytes(b"\n" * RESERVED_BYTES)
 
 
-def release_small(path: Path) -> None:
+def release_reserved_file(path: Path) -> None:
     with contextlib.suppress(OSError):
         _reserve_of(path).unlink(missing_ok=True)
 
@@ -201,35 +201,35 @@ def _write_in_reserve(path: Path, content: bytes) -> bool:
         reserve.replace(path)
     except OSError:
         return False
-    reserve_small(path)
+    reserve_small_file(path)
     return True
 
 
-def read_small(path: Path) -> tuple[str, dict[str, str]] | None:
+def read_small_file(path: Path) -> tuple[str, dict[str, str]] | None:
     """Return the first line ("" if it is `key=value`) and the keys of a small file; None if it cannot be read."""
     try:
-        return small(read_bytes(path, LARGEST, follow=False))
+        return parse_small_file(read_bytes(path, LARGEST, follow=False))
     except Unreadable:
         return None
 
 
-def small(content: bytes) -> tuple[str, dict[str, str]]:
+def parse_small_file(content: bytes) -> tuple[str, dict[str, str]]:
     """Parse a small file into its first line and keys. Only a newline ends a line: values may contain U+0085."""
     lines = content.decode(errors="replace").split("\n")
     first_line = lines.pop(0) if "=" not in lines[0] else ""
     return first_line, dict(line.split("=", 1) for line in lines if "=" in line)
 
 
-def count_of(text: object, otherwise: int = 0) -> int:
+def parse_count(text: object, otherwise: int = 0) -> int:
     """Return the integer in a value of a small file; `otherwise` if it is not an integer of at most 19 digits."""
     return int(str(text)) if re.fullmatch("[0-9]{1,19}", str(text)) else otherwise
 
 
-def last_step(metrics: bytes) -> int | None:
+def last_step_in_metrics(metrics: bytes) -> int | None:
     """Return the last step in metrics lines; None if there is none. Incomplete lines are ignored."""
     for line in reversed(metrics.splitlines()):
         try:
-            return int(parsed("metrics", line)["step"])
+            return int(parse_json("metrics", line)["step"])
         except (Unreadable, ValueError, KeyError, TypeError):
             continue
     return None
@@ -239,22 +239,22 @@ def _one_line(text: str) -> str:
     return " ".join(text.split()) if "\n" in text else text
 
 
-def keep_earliest(run: RunFolder, code: str, keys: Mapping[str, object]) -> None:
+def record_first_failure(run: RunFolder, code: str, keys: Mapping[str, object]) -> None:
     """Record in exit/ATTEMPT/first that a node failed, unless an earlier failure is recorded.
 
     Two nodes may write at the same time, so failed nodes call this function again. keys: node, rank, time_ns, reason
     """
-    recorded = read_small(run.first_failure)
-    if recorded and not is_earlier(code, keys, *recorded):
+    recorded = read_small_file(run.first_failure)
+    if recorded and not is_earlier_failure(code, keys, *recorded):
         return
     with contextlib.suppress(OSError):  # a full disk
-        write_small(run.first_failure, code, keys)
+        write_small_file(run.first_failure, code, keys)
 
 
-def is_earlier(code: str, keys: Mapping[str, object], known_code: str, known: Mapping[str, object]) -> bool:
+def is_earlier_failure(code: str, keys: Mapping[str, object], known_code: str, known: Mapping[str, object]) -> bool:
     return _order(code, keys) < _order(known_code, known)
 
 
 def _order(code: str, keys: Mapping[str, object]) -> tuple[bool, int]:
     """Return a sort key: the earliest failure first, and ranks that only lost a peer after all other failures."""
-    return code == str(exit_codes.PEER_LOST) and "rank" in keys, count_of(keys.get("time_ns"))
+    return code == str(exit_codes.PEER_LOST) and "rank" in keys, parse_count(keys.get("time_ns"))

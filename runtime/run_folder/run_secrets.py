@@ -10,7 +10,7 @@ from .removal import remove_folder
 _BASIS, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 2**64 - 1  # constants of FNV-1a, 64 bits
 
 
-def secrets_of(run: Path) -> Path:
+def secrets_folder_of_run(run: Path) -> Path:
     """Return the folder with a run's secrets. The folder's name ends with a hash of the run's path, because another run
     root may have the same IDs. run: resolved path
     """
@@ -21,9 +21,9 @@ def secrets_of(run: Path) -> Path:
     return Path(root, f"{run.name}-{value:016x}")
 
 
-def forget_secrets(run: Path) -> None:
+def delete_run_secrets(run: Path) -> None:
     """Remove a run's secrets, if there are any. Raises OSError."""
-    folder = secrets_of(run)
+    folder = secrets_folder_of_run(run)
     if not folder.is_dir() or folder.is_symlink():
         return
     remove_folder(folder)

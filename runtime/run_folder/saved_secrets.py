@@ -10,7 +10,7 @@ from pathlib import Path
 from ..exit_codes import DATA_BROKEN
 from ..system.failure import Failure
 from ..system.private_folder import make_private
-from .run_secrets import forget_secrets, secrets_of
+from .run_secrets import delete_run_secrets, secrets_folder_of_run
 
 
 @contextlib.contextmanager
@@ -21,7 +21,7 @@ def saved_secrets(run: Path, variables: Iterable[str]) -> Iterator[None]:
             save_secret(run, variable)
         yield
     except BaseException:
-        forget_secrets(run)
+        delete_run_secrets(run)
         raise
 
 
@@ -34,7 +34,7 @@ def save_secret(run: Path, variable: str) -> None:
     if not value:
         title = f"secret: the environment variable {variable} is not set"
         raise Failure(title, f"export {variable} before jobctl submit", DATA_BROKEN)
-    folder = secrets_of(run)
+    folder = secrets_folder_of_run(run)
     if not (make_private(folder.parent) and make_private(folder)):
         raise Failure(
             f"{folder} is not a private folder of this user",

@@ -18,7 +18,7 @@ BY_PRODUCTS = {"__pycache__", ".git"}
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
-class WrittenFiles:
+class FilesWrittenByProgram:
     """Files in `folder` that were written after begin()."""
 
     def __init__(self, folder: Path) -> None:
@@ -53,7 +53,7 @@ class WrittenFiles:
         if len(sizes) > len(largest):
             names += f" and {len(sizes) - len(largest)} more"
         files = f"{len(sizes)} file{'s' if len(sizes) > 1 else ''}"
-        total = size_text(sum(sizes.values()))
+        total = format_size(sum(sizes.values()))
         return f"script wrote {at_least}{files} ({total}) in {_printable(str(self.folder))}: {names}"
 
     def _changed(self, folder: Path, since: float) -> Iterator[tuple[str, int]]:
@@ -79,7 +79,7 @@ class WrittenFiles:
                     yield os.path.relpath(entry.path, folder), status.st_size
 
 
-def size_text(size: float) -> str:
+def format_size(size: float) -> str:
     for unit in UNITS:
         if size < 1024 or unit == UNITS[-1]:
             break

@@ -23,8 +23,8 @@ from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
 
 from .. import exit_codes
-from .credentials import Wallet
-from .signature import encoded_path, encoded_query, signed_headers
+from .credentials import CredentialCache
+from .signature import encode_query, percent_encode_path, sign_headers
 
 PART_BYTES = 16 * 1024 * 1024  # in a multipart upload; S3 accepts up to 10,000 parts of 5 MiB to 5 GiB
 MOST_PARTS = 9000
@@ -48,7 +48,7 @@ class BucketError(Exception):
         self.title, self.hint, self.code = title, hint, code
 
 
-class Listed(NamedTuple):
+class ListedObject(NamedTuple):
     """An object in a list. age_s: seconds since it was written, by the store's clock."""
 
     key: str
@@ -56,7 +56,7 @@ class Listed(NamedTuple):
     age_s: float
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     status: int
     headers: Mapping[str, str]
     body: bytes
@@ -65,7 +65,9 @@ class Answer(NamedTuple):
 class Bucket:
     """Objects under s3://BUCKET/PREFIX (url). endpoint: "" = Amazon's; pause: time.sleep, replaced only in tests."""
 
-    def __init__(self, url: str, endpoint: str, region: str, wallet: Wallet, pause: Pause = time.sleep) -> None:
+    def __init__(
+        self, url: str, endpoint: str, region: str, wallet: CredentialCache, pause: Pause = time.sleep
+    ) -> None:
         self.url, self.region = url.rstrip("/"), region
         self._wallet, self._pause = wallet, pause
         self.name, _, prefix = url.removeprefix("s3://").partition("/")
@@ -147,7 +149,7 @@ class Bucket:
         for key in keys:
             self._ask("DELETE", key, fine=(200, 204, 404))
 
-    def list(self, prefix: str) -> Iterator[Listed]:
+    def list(self, prefix: str) -> Iterator[ListedObject]:
         """Yield all objects whose key begins with `prefix`, ordered by key."""
         page = {"list-type": "2", "max-keys": str(PAGE), "encoding-type": "url"}
         query = {**page, "prefix": self._prefix + prefix}
@@ -159,7 +161,7 @@ class Bucket:
                 if _tag(element) == "Contents":
                     written = datetime.fromisoformat(_text(element, "LastModified").replace("Z", "+00:00")).timestamp()
                     key = unquote(_text(element, "Key")).removeprefix(self._prefix)
-                    yield Listed(key, int(_text(element, "Size")), max(0.0, now - written))
+                    yield ListedObject(key, int(_text(element, "Size")), max(0.0, now - written))
             if _text(tree, "IsTruncated") != "true":
                 return
             query = {**query, "continuation-token": _text(tree, "NextContinuationToken")}
@@ -175,7 +177,7 @@ class Bucket:
         headers: Mapping[str, str] | None = None,
         fine: tuple[int, ...] = (200, 204),
         most: int = 0,
-    ) -> Answer:
+    ) -> HttpResponse:
         """Send a request and return the answer if its status is in `fine`; retry while the store is unavailable or
         busy.
 
@@ -209,13 +211,13 @@ class Bucket:
 
     def _once(
         self, method: str, path: str, query: Mapping[str, str], body: bytes, headers: Mapping[str, str], most: int
-    ) -> Answer:
+    ) -> HttpResponse:
         digest = hashlib.sha256(body).hexdigest()
-        fields = signed_headers(method, self._host, path, query, headers, digest, self._wallet.open(), self.region)
+        fields = sign_headers(method, self._host, path, query, headers, digest, self._wallet.open(), self.region)
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         connection = kind(self._host, timeout=ANSWER_S)
         try:
-            target = encoded_path(path) + (f"?{encoded_query(query)}" if query else "")
+            target = percent_encode_path(path) + (f"?{encode_query(query)}" if query else "")
             connection.request(method, target, body, fields)
             answer = connection.getresponse()
             received = {name.lower(): value for name, value in answer.getheaders()}
@@ -223,11 +225,11 @@ class Bucket:
             if len(content) > most:
                 title = f"{self.url}: the response to {method} {path} is larger than {most >> 20} MiB"
                 raise BucketError(title, "jobc did not write this object: remove it", exit_codes.DATA_BROKEN)
-            return Answer(answer.status, received, content)
+            return HttpResponse(answer.status, received, content)
         finally:
             connection.close()
 
-    def _error(self, method: str, path: str, answer: Answer) -> BucketError:
+    def _error(self, method: str, path: str, answer: HttpResponse) -> BucketError:
         reason, message = _said(answer)
         words = message or http.client.responses.get(answer.status, "")
         title = f"{self.url}: {reason or f'HTTP {answer.status}'}: {words}"
@@ -245,7 +247,7 @@ class Bucket:
         return BucketError(title, hint, exit_codes.DATA_BROKEN)
 
 
-def _said(answer: Answer) -> tuple[str, str]:
+def _said(answer: HttpResponse) -> tuple[str, str]:
     """Return the code and the message of an error response; "" for both if it cannot be parsed."""
     try:
         tree = ElementTree.fromstring(answer.body)

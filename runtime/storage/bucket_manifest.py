@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from ..system.untrusted_files import MIB, Unreadable, is_file_name, parsed, read_bytes
+from ..system.untrusted_files import MIB, Unreadable, is_file_name, parse_json, read_bytes
 
 MANIFEST = "MANIFEST.json"  # as trainer/checkpoint/store.py writes it
 LARGEST_NOTE = 64 * MIB  # a manifest, or a note of what was restored
@@ -24,14 +24,14 @@ def read_manifest(step: Path) -> bytes:
 def read_entries(manifest: bytes) -> dict[str, tuple[int, str]] | None:
     """Return each file's size in bytes and SHA-256, by name; None if the manifest is invalid."""
     try:
-        files = parsed(MANIFEST, manifest)["files"]
+        files = parse_json(MANIFEST, manifest)["files"]
         entries = {name: (int(entry["size"]), str(entry["sha256"])) for name, entry in files.items()}
     except (Unreadable, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
     return entries if all(map(is_file_name, entries)) else None  # a path could lead out of the folder
 
 
-def equal_files(manifest: bytes, former: bytes) -> set[str]:
+def files_equal_in_manifests(manifest: bytes, former: bytes) -> set[str]:
     """Return the names of the files that have the same size and hash in both manifests."""
     return {name for name, _ in (read_entries(manifest) or {}).items() & (read_entries(former) or {}).items()}
 

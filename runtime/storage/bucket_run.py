@@ -4,7 +4,7 @@
     starts/00002/owner            the engine's ID for the submission that began attempt 2; its first node writes it
     starts/00002/node_01          node 1 has joined that attempt
     state/node_01                 node 1's state; its supervisor writes it every BEAT_S as a heartbeat
-    exit/2/…, logs/…, metrics/…, checkpoints/…, final/…, control/…    as in a run folder (mirror.py)
+    exit/2/…, logs/…, metrics/…, checkpoints/…, final/…, control/…    as in a run folder (bucket_mirror.py)
 
 Every object is written whole, and none is renamed. An object that only the first node may write is put with
 If-None-Match and read again after SETTLE_S, because in stores without that header, the last writer wins. Times are by
@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from .. import exit_codes
-from ..run_folder.run_folder import small
-from ..system.failure import Leave
+from ..run_folder.run_folder import parse_small_file
+from ..system.failure import NodeMustNotStart
 from .bucket import Bucket, BucketError
 
 BEAT_S = 20.0
@@ -33,7 +33,7 @@ OWNER = re.compile("starts/([0-9]{5,9})/owner")  # other programs may write obje
 STOP, SAVE = "control/STOP", "control/SAVE"
 
 
-class Submission(NamedTuple):
+class SubmittedNode(NamedTuple):
     """One node of a job that an engine started. id: kept when the engine restarts the node; most: restarts allowed."""
 
     id: str
@@ -58,7 +58,7 @@ class BucketRun:
     def put(self, name: str, content: bytes) -> None:
         self.bucket.put(self.key(name), content)
 
-    def ages(self, prefix: str) -> dict[str, float]:
+    def object_ages(self, prefix: str) -> dict[str, float]:
         """Return the age in seconds of each object under `prefix`, by name."""
         start = len(self.folder) + 1
         return {listed.key[start:]: listed.age_s for listed in self.bucket.list(self.key(prefix))}
@@ -75,12 +75,12 @@ class BucketRun:
 
     # ---- joining
 
-    def join(self, who: Submission, init_from: str, job: str) -> int:
+    def join(self, who: SubmittedNode, init_from: str, job: str) -> int:
         """Join an attempt, wait until all nodes have joined it, and return its number. Raises Leave, BucketError."""
         while True:
             attempt, is_ours = self._newest_attempt(who)
             if is_ours and self.get(STOP) is not None:
-                raise Leave(exit_codes.DONE, "the run was stopped")
+                raise NodeMustNotStart(exit_codes.DONE, "the run was stopped")
             if not is_ours and not self._begin(attempt, who, init_from, job):
                 continue
             # False if this node was restarted in this submission, and finds what it wrote earlier
@@ -90,7 +90,7 @@ class BucketRun:
         self._wait_for_nodes(attempt, who)
         return attempt
 
-    def _newest_attempt(self, submission: Submission) -> tuple[int, bool]:
+    def _newest_attempt(self, submission: SubmittedNode) -> tuple[int, bool]:
         """Return the newest attempt and True if this submission began it; otherwise, the next number and False."""
         attempts = self._attempts()
         if not attempts:
@@ -105,10 +105,10 @@ class BucketRun:
         return max(self._attempts(), default=None)
 
     def _attempts(self) -> dict[int, str]:
-        matches = [(name, OWNER.fullmatch(name)) for name in self.ages("starts/")]
+        matches = [(name, OWNER.fullmatch(name)) for name in self.object_ages("starts/")]
         return {int(match[1]): (self.get(name) or b"").decode(errors="replace") for name, match in matches if match}
 
-    def _begin(self, attempt: int, submission: Submission, init_from: str, job: str) -> bool:
+    def _begin(self, attempt: int, submission: SubmittedNode, init_from: str, job: str) -> bool:
         """Begin an attempt; return False if another submission began it first."""
         if self.get("state/run") is None:
             keys = {"job": job, "created": int(time.time()), "init_from": init_from}
@@ -116,16 +116,16 @@ class BucketRun:
         self.bucket.delete([self.key(STOP)] if attempt and self.get(STOP) is not None else [])
         return self.put_if_absent(f"starts/{attempt:05}/owner", submission.id.encode())
 
-    def _begin_next(self, attempt: int, submission: Submission, init_from: str, job: str) -> None:
+    def _begin_next(self, attempt: int, submission: SubmittedNode, init_from: str, job: str) -> None:
         """Begin the next attempt, because this node was already in `attempt`."""
-        for name in self.ages(f"exit/{attempt}/node_"):
+        for name in self.object_ages(f"exit/{attempt}/node_"):
             if (self.get(name) or b"").split(b"\n")[0] == b"0":
                 node = name.rpartition("_")[2]
                 why = f"node {node} has already finished, so this node cannot restart alone"
-                raise Leave(exit_codes.CRASHED, why, "resume with jobctl submit --resume")
+                raise NodeMustNotStart(exit_codes.CRASHED, why, "resume with jobctl submit --resume")
         began = sum(owner == submission.id for number, owner in self._attempts().items() if number <= attempt)
         if began > submission.most:
-            raise Leave(
+            raise NodeMustNotStart(
                 exit_codes.CRASHED,
                 f"already restarted {submission.most} times, which is the limit",
                 "lifecycle.max_requeues",
@@ -143,7 +143,7 @@ class BucketRun:
             if age + GRAIN_S < time.monotonic() - began:  # written after this node started waiting
                 run_id, node_name = self.folder.rpartition("/")[2], name.rpartition("/")[2]
                 why = f"run {run_id} is live: {node_name} of another job was active {age:.0f} s ago"
-                raise Leave(
+                raise NodeMustNotStart(
                     exit_codes.CRASHED,
                     why,
                     "stop that job first, or call jobctl submit without --resume to start a new run",
@@ -155,11 +155,11 @@ class BucketRun:
 
     def _heard(self, attempt: int) -> Mapping[str, float]:
         """Return an attempt's nodes that may be alive: object name -> seconds since it was written."""
-        starts = {name: age for name, age in self.ages(f"starts/{attempt:05}/").items() if age < SILENT_S}
+        starts = {name: age for name, age in self.object_ages(f"starts/{attempt:05}/").items() if age < SILENT_S}
         alive: dict[str, float] = {}
         spoken = set()
-        for name, age in self.ages("state/node_").items():
-            keys = small(self.get(name) or b"")[1]
+        for name, age in self.object_ages("state/node_").items():
+            keys = parse_small_file(self.get(name) or b"")[1]
             if keys.get("attempt") == str(attempt):
                 spoken.add(name.rpartition("/")[2])
                 if "ended" not in keys and age < SILENT_S:
@@ -167,31 +167,33 @@ class BucketRun:
         waiting = {name: age for name, age in starts.items() if name.rpartition("/")[2] not in {*spoken, "owner"}}
         return {**waiting, **alive}
 
-    def _wait_for_nodes(self, attempt: int, submission: Submission) -> None:
+    def _wait_for_nodes(self, attempt: int, submission: SubmittedNode) -> None:
         deadline, reported = time.monotonic() + submission.timeout_s, ""
         expected = [f"starts/{attempt:05}/node_{node:02}" for node in range(submission.nodes)]
         while True:
-            present = self.ages(f"starts/{attempt:05}/")
+            present = self.object_ages(f"starts/{attempt:05}/")
             lacking = " ".join(str(node) for node, name in enumerate(expected) if name not in present)
             if not lacking:
                 return
             if self.get(STOP) is not None:
-                raise Leave(exit_codes.DONE, "the run was stopped")
+                raise NodeMustNotStart(exit_codes.DONE, "the run was stopped")
             if (first := self.get(f"exit/{attempt}/first")) is not None:
-                keys = small(first)[1]
-                raise Leave(exit_codes.PEER_LOST, f"node {keys.get('node')}: {keys.get('reason')}")
+                keys = parse_small_file(first)[1]
+                raise NodeMustNotStart(exit_codes.PEER_LOST, f"node {keys.get('node')}: {keys.get('reason')}")
             if reported != lacking:
                 reported = lacking
                 print(f"jobc: node {submission.node} is ready, waiting for {lacking}", flush=True)
             if time.monotonic() > deadline:
                 why = f"timeout: these nodes did not join within {submission.timeout_s:.0f} s: {lacking}"
-                raise Leave(exit_codes.RENDEZVOUS_FAILED, why, "jobctl status prints what these nodes are waiting for")
+                raise NodeMustNotStart(
+                    exit_codes.RENDEZVOUS_FAILED, why, "jobctl status prints what these nodes are waiting for"
+                )
             self._pause(LOOK_S)
 
 
-def _word(submission: Submission, attempt: int) -> bytes:
+def _word(submission: SubmittedNode, attempt: int) -> bytes:
     """Return a unique text by which a reader can identify the writer."""
     return f"attempt={attempt}\nnode={submission.node}\ntime_ns={time.time_ns()}\n".encode()
 
 
-__all__ = ["SAVE", "STOP", "BucketError", "BucketRun", "Leave", "Submission", "small"]
+__all__ = ["SAVE", "STOP", "BucketError", "BucketRun", "NodeMustNotStart", "SubmittedNode", "parse_small_file"]

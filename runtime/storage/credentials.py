@@ -39,7 +39,7 @@ class Credentials(NamedTuple):
     expires: float = float("inf")
 
 
-class Wallet:
+class CredentialCache:
     """Caches credentials and renews them shortly before they expire. A source that fails is skipped."""
 
     def __init__(self, environ: Mapping[str, str], region: str) -> None:
@@ -155,6 +155,6 @@ def _seconds(text: str) -> float:
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
-def wallet(region: str) -> Wallet:
+def credentials_from_environment(region: str) -> CredentialCache:
     """Return a wallet that reads this process's environment."""
-    return Wallet(os.environ, region)
+    return CredentialCache(os.environ, region)

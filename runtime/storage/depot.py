@@ -27,9 +27,9 @@ from ..run_folder.run_folder import RunFolder
 from ..system import processes
 from ..system.signal_queue import SignalQueue
 from .bucket import Bucket, BucketError
-from .bucket_run import BEAT_S, STOP, BucketRun, Submission
-from .credentials import wallet
-from .mirror import Mirror, fresh_folder, read_log
+from .bucket_mirror import BucketMirror, create_empty_run_folder, read_log_of_all_attempts
+from .bucket_run import BEAT_S, STOP, BucketRun, SubmittedNode
+from .credentials import credentials_from_environment
 
 LOOK_S = 5.0  # between scans for marks and for changed files
 LOOK_FOR_HEAD_S = 0.5  # used until all nodes know the rendezvous endpoint
@@ -43,16 +43,16 @@ PASSED_ON = (
 def main(argv: list[str]) -> int:
     verb, folder, words = argv[0], argv[1], argv[2:]
     try:
-        run = bucket_run(folder)
+        run = open_bucket_run(folder)
         if verb in ("cat", "ls", "stop", "remove", "ends"):
-            return look(run, verb, words)
-        mirror = Mirror(run, RunFolder.from_environment(), int(os.environ["JOBC_NODE_RANK"]))
+            return run_read_verb(run, verb, words)
+        mirror = BucketMirror(run, RunFolder.from_environment(), int(os.environ["JOBC_NODE_RANK"]))
         if verb == "lacking":
-            print(mirror.lacking_ends(int(os.environ["JOBC_NODES"])))
+            print(mirror.number_of_unfinished_nodes(int(os.environ["JOBC_NODES"])))
             return exit_codes.DONE
         assert verb == "run" and words[0] == "--", argv
         mirror.go_on()
-        return Node(mirror).run(words[1:])
+        return BucketNode(mirror).run(words[1:])
     except BucketError as error:
         _say(error.title, error.hint)
         return error.code
@@ -61,31 +61,36 @@ def main(argv: list[str]) -> int:
         return exit_codes.CRASHED
 
 
-def bucket_run(folder: str) -> BucketRun:
+def open_bucket_run(folder: str) -> BucketRun:
     """Return the run JOB/RUN_ID in the bucket that the environment names."""
     region = os.environ["JOBC_STORE_REGION"]
-    bucket = Bucket(os.environ["JOBC_STORE"], os.environ.get("JOBC_STORE_ENDPOINT", ""), region, wallet(region))
+    bucket = Bucket(
+        os.environ["JOBC_STORE"],
+        os.environ.get("JOBC_STORE_ENDPOINT", ""),
+        region,
+        credentials_from_environment(region),
+    )
     return BucketRun(bucket, folder)
 
 
-def join(run: BucketRun, member: Submission, fork_of: str, local: Path) -> int:
+def join_attempt(run: BucketRun, member: SubmittedNode, fork_of: str, local: Path) -> int:
     """Join an attempt, wait until all nodes have joined it, and return its number. Creates this node's run folder.
 
     fork_of: ID of the run from whose checkpoint a new run starts, or "". Raises Leave, BucketError, OSError.
     """
     attempt = run.join(member, fork_of, run.folder.split("/")[0])
-    fresh_folder(local)
+    create_empty_run_folder(local)
     (local / "state/run").write_bytes(run.get("state/run") or b"")
     return attempt
 
 
-def restore(run: BucketRun, local: RunFolder, node: int, init_from: str) -> None:
-    mirror = Mirror(run, local, node)
-    beat = Beat(mirror)
+def restore_checkpoint(run: BucketRun, local: RunFolder, node: int, init_from: str) -> None:
+    mirror = BucketMirror(run, local, node)
+    beat = HeartbeatThread(mirror)
     beat.start()
     try:
         if node == 0:
-            mirror.bring_progress()
+            mirror.download_progress()
         newest = mirror.restore(run, local.path, node == 0)
         if newest is None and init_from:
             source = BucketRun(run.bucket, f"{run.folder.rpartition('/')[0]}/{init_from}")
@@ -94,40 +99,40 @@ def restore(run: BucketRun, local: RunFolder, node: int, init_from: str) -> None
         beat.has_ended.set()
 
 
-def look(run: BucketRun, verb: str, words: list[str]) -> int:
+def run_read_verb(run: BucketRun, verb: str, words: list[str]) -> int:
     if verb == "stop":
         run.put(STOP, b"")
     elif verb == "remove":
-        run.bucket.delete([run.key(name) for name in run.ages("")])
+        run.bucket.delete([run.key(name) for name in run.object_ages("")])
     elif verb == "ends":
-        return bring_ends(run, Path(words[0]))
+        return download_exit_codes(run, Path(words[0]))
     elif verb == "ls":
         for listed in run.bucket.list(run.key("")):
             print(f"{listed.size:>14,}  {listed.key[len(run.folder) + 1 :]}")
     else:
-        content = read_log(run, words[0]) or run.get(words[0])
+        content = read_log_of_all_attempts(run, words[0]) or run.get(words[0])
         if content is None:
             return exit_codes.CRASHED
         sys.stdout.buffer.write(content)
     return exit_codes.DONE
 
 
-def bring_ends(run: BucketRun, to: Path) -> int:
+def download_exit_codes(run: BucketRun, to: Path) -> int:
     """Download the nodes' exit codes in the newest attempt, and print its number."""
     attempt = run.newest_attempt()
     if attempt is None:
         return exit_codes.CRASHED
-    for name in run.ages(f"exit/{attempt}/"):
+    for name in run.object_ages(f"exit/{attempt}/"):
         (to / name).parent.mkdir(parents=True, exist_ok=True)
         (to / name).write_bytes(run.get(name) or b"")
     print(attempt)
     return exit_codes.DONE
 
 
-class Beat(threading.Thread):
+class HeartbeatThread(threading.Thread):
     """Thread that sends heartbeats until `has_ended` is set."""
 
-    def __init__(self, mirror: Mirror) -> None:
+    def __init__(self, mirror: BucketMirror) -> None:
         super().__init__(daemon=True, name="beat")
         self.mirror, self.has_ended = mirror, threading.Event()
 
@@ -137,10 +142,10 @@ class Beat(threading.Thread):
                 self.mirror.beat()
 
 
-class Node:
+class BucketNode:
     """Runs the node. Two threads keep the bucket up to date, because the main thread must handle signals."""
 
-    def __init__(self, mirror: Mirror) -> None:
+    def __init__(self, mirror: BucketMirror) -> None:
         self.mirror = mirror
         self.has_ended = threading.Event()
         self.is_told_all = False  # whether the rendezvous endpoint has been exchanged
@@ -149,7 +154,7 @@ class Node:
     def run(self, command: list[str]) -> int:
         signals = SignalQueue((*PASSED_ON, signal.SIGCHLD))
         processes.become_subreaper()
-        child = processes.start(command)
+        child = processes.start_in_own_session(command)
         threads = [threading.Thread(target=work, daemon=True) for work in (self._exchange, self._push)]
         for thread in threads:
             thread.start()
@@ -164,7 +169,7 @@ class Node:
     def _attend(self, child: int, signals: SignalQueue) -> int:
         while True:
             arrived, _ = signals.wait(60)
-            for pid, status in processes.reap():
+            for pid, status in processes.reap_children():
                 if pid == child:
                     return status if status >= 0 else 128 - status
             for number in arrived:
@@ -174,7 +179,7 @@ class Node:
     def _last_words(self, code: int) -> int:
         """Upload the remaining files and how the node ended; return an exit code other than 0 if that fails."""
         try:
-            self.mirror.push(logs=True, last=True)
+            self.mirror.upload_changes(logs=True, last=True)
         except (BucketError, OSError) as error:
             _say(f"cannot write the result of this attempt to the bucket: {error}", getattr(error, "hint", ""))
             return code or getattr(error, "code", exit_codes.PEER_LOST)
@@ -195,13 +200,15 @@ class Node:
 
     def _meet(self) -> None:
         nodes = int(os.environ["JOBC_NODES"])
-        self.is_told_all = nodes == 1 or (self.mirror.push_head() if self.mirror.node == 0 else self.mirror.pull_head())
+        self.is_told_all = nodes == 1 or (
+            self.mirror.upload_addresses() if self.mirror.node == 0 else self.mirror.download_addresses()
+        )
 
     def _push(self) -> None:
         logs_at = 0.0
         while not self.has_ended.wait(LOOK_S):
             logs = time.monotonic() >= logs_at
-            self._try(partial(self.mirror.push, logs, last=False))
+            self._try(partial(self.mirror.upload_changes, logs, last=False))
             if logs:
                 logs_at = time.monotonic() + LOGS_S
 

@@ -17,17 +17,17 @@ ALGORITHM = "AWS4-HMAC-SHA256"
 UNRESERVED = "-_.~"
 
 
-def encoded_path(path: str) -> str:
+def percent_encode_path(path: str) -> str:
     """Percent-encode every byte of a path except A-Z a-z 0-9 - _ . ~ and the slash."""
     return quote(path, safe=UNRESERVED + "/")
 
 
-def encoded_query(query: Mapping[str, str]) -> str:
+def encode_query(query: Mapping[str, str]) -> str:
     """Encode the query, sorted by name as the signature requires."""
     return "&".join(f"{quote(k, safe=UNRESERVED)}={quote(v, safe=UNRESERVED)}" for k, v in sorted(query.items()))
 
 
-def signed_headers(
+def sign_headers(
     method: str,
     host: str,
     path: str,
@@ -53,8 +53,8 @@ def signed_headers(
     names = ";".join(sorted(lower))
     canonical = [
         method,
-        encoded_path(path),
-        encoded_query(query),
+        percent_encode_path(path),
+        encode_query(query),
         *(f"{name}:{lower[name]}" for name in sorted(lower)),
         "",
         names,

@@ -19,7 +19,7 @@ EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(: .*)?")
 LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python3|^<")
 
 
-def exception_line(log: str, code: str) -> str:
+def last_exception_in_log(log: str, code: str) -> str:
     """Return the last exception in a log, with the line in the user's code that raised it; "" if there is none.
 
     code: folder of the user's code; the file is named relative to it.

@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from .. import exit_codes
-from ..run_folder.run_folder import RunFolder, count_of, read_small
+from ..run_folder.run_folder import RunFolder, parse_count, read_small_file
 from ..system import processes
 from ..system.text import named_ranks
-from .verdict import left_by
+from .verdict import end_from_exit_file
 
 LOOK_S = 30.0  # between checks, each of which reads /proc once
 HANG_S = 300.0  # a slow download, or a compilation on another machine, may take nearly as long
@@ -26,14 +26,14 @@ LEAST_CPU = 0.01  # fraction of one core; threads that only wake up occasionally
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
-class Activity(NamedTuple):
+class RankActivity(NamedTuple):
     """A rank's work since its start. cpu_ticks: user and system time in clock ticks."""
 
     cpu_ticks: int
     log_bytes: int
 
 
-class Hang(NamedTuple):
+class SuspectedHang(NamedTuple):
     """A suspected hang. idle_s: seconds without activity; ranks: running ranks; left: ranks that exited with 0."""
 
     idle_s: float
@@ -56,10 +56,10 @@ class HangWatch:
     """Watches the planned ranks of one node. hang: the suspected hang, if any. Times are monotonic seconds."""
 
     def __init__(self, run: RunFolder, ranks: range, now: float) -> None:
-        self.hang: Hang | None = None
+        self.hang: SuspectedHang | None = None
         self._run, self._ranks = run, ranks
         self._looked = now
-        self._last: dict[int, Activity] = {}
+        self._last: dict[int, RankActivity] = {}
         self._active: dict[int, float] = {}  # rank -> when it was last active
 
     def look(self, now: float) -> bool:
@@ -70,21 +70,23 @@ class HangWatch:
         since = self._idle_since(running, now)
         before, self.hang = self.hang, None
         if now - since >= HANG_S:
-            self.hang = Hang(now - since, tuple(running), left)
+            self.hang = SuspectedHang(now - since, tuple(running), left)
         return (before is None) != (self.hang is None)
 
-    def _activities(self) -> tuple[dict[int, Activity], tuple[int, ...]]:
+    def _activities(self) -> tuple[dict[int, RankActivity], tuple[int, ...]]:
         """Return the activity of each running rank, and the ranks that exited with 0."""
-        states = {rank: state[1] for rank in self._ranks if (state := read_small(self._run.rank_state(rank)))}
+        states = {rank: state[1] for rank in self._ranks if (state := read_small_file(self._run.rank_state(rank)))}
         pids = {
-            rank: count_of(state.get("pid"))
+            rank: parse_count(state.get("pid"))
             for rank, state in states.items()
             if state.get("attempt") == str(self._run.attempt)
         }
-        ends = {rank: end for rank in pids if (end := left_by(self._run, rank))}
+        ends = {rank: end for rank in pids if (end := end_from_exit_file(self._run, rank))}
         left = tuple(rank for rank, end in ends.items() if end.code == exit_codes.DONE)
-        used = processes.cpu_ticks([pid for rank, pid in pids.items() if rank not in ends])
-        running = {rank: Activity(used[pid], self._log_bytes(rank)) for rank, pid in pids.items() if rank not in ends}
+        used = processes.cpu_time_of_processes([pid for rank, pid in pids.items() if rank not in ends])
+        running = {
+            rank: RankActivity(used[pid], self._log_bytes(rank)) for rank, pid in pids.items() if rank not in ends
+        }
         return running, left
 
     def _log_bytes(self, rank: int) -> int:
@@ -93,7 +95,7 @@ class HangWatch:
         except OSError:
             return 0
 
-    def _idle_since(self, ranks: Mapping[int, Activity], now: float) -> float:
+    def _idle_since(self, ranks: Mapping[int, RankActivity], now: float) -> float:
         """Return when a running rank was last active; `now` without ranks."""
         least_ticks = LEAST_CPU * TICKS_PER_S * (now - self._looked)
         for rank, activity in ranks.items():

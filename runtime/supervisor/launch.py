@@ -17,16 +17,16 @@ from typing import NoReturn
 
 from ..exit_codes import CRASHED, DATA_BROKEN
 from ..network import head_port
-from ..node.job_python import missing_modules, require_mpirun, require_version
-from ..node.node_failure import NodeFailure, print_check, report
-from ..node.node_folders import planted_cache_variables
+from ..node.job_python import missing_modules, require_mpirun, require_python_version
+from ..node.node_failure import NodeFailure, print_failed_check, record_and_print_failure
+from ..node.node_folders import variables_against_planted_cache
 from ..node.node_settings import NodeSettings
-from ..node.node_start import become
+from ..node.node_start import exec_program
 from ..ranks import launchers
 from ..run_folder.run_folder import RunFolder
 from ..system.failure import Failure
 from ..system.private_folder import private_folder
-from ..system.values import number
+from ..system.values import number_or_none
 from . import supervise
 
 SMOKE = ("python3", "-m", "jobc_trainer.smoke")
@@ -43,10 +43,10 @@ def main(argv: list[str]) -> int:
     for name in [name for name in os.environ if name.startswith(_OF_LAUNCHERS)]:
         del os.environ[name]
     try:
-        read = NodeSettings.read(Path(sys.argv[0]).resolve().parent).of_payload(payload)
+        read = NodeSettings.read(Path(sys.argv[0]).resolve().parent).settings_for_payload(payload)
         return _Node(read, payload).run(line, words[2:])
     except NodeFailure as failure:
-        code = report(os.environ, payload, failure)
+        code = record_and_print_failure(os.environ, payload, failure)
         return CRASHED if payload == "preflight" else code
 
 
@@ -58,7 +58,7 @@ class _Node:
 
     def run(self, line: Sequence[str], words: Sequence[str]) -> int:
         read, payload = self.read, self.payload
-        launcher, command = launchers.split(line)
+        launcher, command = launchers.split_launch_line(line)
         steps, entries = _steps(payload, read.rendezvous_timeout_s)
         if payload == "smoke":
             launcher, command = ["spawn"], list(SMOKE)
@@ -73,7 +73,7 @@ class _Node:
         if wanted and payload in ("train", "check"):
             from ..system import gpus  # only in jobs with GPUs
 
-            is_good, message = gpus.compare(gpus.listed(os.environ), wanted)
+            is_good, message = gpus.compare_with_wanted_type(gpus.list_gpus(os.environ), wanted)
             if not is_good:
                 raise NodeFailure(DATA_BROKEN, message, "use other hosts, or gpu_type=null for any type")
         if payload == "preflight":
@@ -82,20 +82,20 @@ class _Node:
         if task > 0:
             os.environ.pop("JOBC_AFTER", None)
             spawn = ["spawn", "--task", str(task), str(read.rendezvous_timeout_s), "--"]
-            become(launchers.program(*spawn, *launchers.rank_words(command)), os.environ)
-        os.environ.update(planted_cache_variables(os.environ))
+            exec_program(launchers.program_in_python(*spawn, *launchers.wrapped_rank_command(command)), os.environ)
+        os.environ.update(variables_against_planted_cache(os.environ))
         os.environ["JOBC_HEAD_PORT"] = str(_head_port(read))
         if payload == "check":
             return 0
         environ = dict(os.environ)
-        start = launchers.launcher_words(launcher, command, read, environ)
+        start = launchers.launcher_command(launcher, command, read, environ)
         os.environ.clear()
         os.environ.update(environ)
         options = [f"--max-restarts={read.max_restarts}", *([f"--steps={entries}"] if steps else [])]
         return supervise.main([*options, "--", *steps, *start])
 
     def _check_environment(self) -> None:
-        require_version()
+        require_python_version()
         for failure in missing_modules(self.read):
             self._lack(failure)
         if self.read.launcher == "mpirun":
@@ -108,7 +108,7 @@ class _Node:
         """Raise the failure; in preflight, print it as a failed check and continue."""
         if self.payload != "preflight":
             raise failure
-        print_check(failure)
+        print_failed_check(failure)
         self.lacks = True
 
     def _set_network(self) -> None:
@@ -118,7 +118,9 @@ class _Node:
         read = self.read
         asked = read.network_profile, read.interface, read.gpus
         try:
-            os.environ.update(network.variables(*asked, os.environ["JOBC_HEAD_ADDR"], read.rendezvous_timeout_s))
+            os.environ.update(
+                network.nccl_and_gloo_variables(*asked, os.environ["JOBC_HEAD_ADDR"], read.rendezvous_timeout_s)
+            )
         except network.Lacking as lacking:
             title = lacking.title.replace("this node", os.uname().nodename)
             if self.payload != "shell":
@@ -159,20 +161,20 @@ def _steps(payload: str, timeout_s: int) -> tuple[list[str], int]:
     names = (f"JOBC_THEN_{number}" for number in itertools.count(1))
     entries = [os.environ.pop(name) for name in itertools.takewhile(os.environ.__contains__, names)]
     has_steps = payload == "train" and (before or per_node or entries)
-    words = launchers.program("steps", before, per_node, str(timeout_s), *entries, "--") if has_steps else []
+    words = launchers.program_in_python("steps", before, per_node, str(timeout_s), *entries, "--") if has_steps else []
     return words, len(entries)
 
 
 def _become_shell(words: list[str]) -> NoReturn:
     try:
-        become(words, os.environ)
+        exec_program(words, os.environ)
     except OSError as error:
         raise NodeFailure(NOT_FOUND, f"cannot run {words[0]}: {error.strerror}") from None
 
 
 def _task(read: NodeSettings) -> int:
     """Return this srun task's number on the node; 0 with other launchers."""
-    return (number(os.environ.get("LOCAL_RANK", "")) or 0) if read.launcher == "srun" else 0
+    return (number_or_none(os.environ.get("LOCAL_RANK", "")) or 0) if read.launcher == "srun" else 0
 
 
 def _head_port(read: NodeSettings) -> int:
@@ -188,8 +190,8 @@ def _head_port(read: NodeSettings) -> int:
         hint = "set TMPDIR to a folder that can be written"
         raise NodeFailure(CRASHED, f"cannot write to {temporary}", hint) from None
     try:
-        run, wanted = RunFolder.from_environment(), number(os.environ["JOBC_HEAD_PORT"]) or 0
-        return head_port.head_port(run, wanted, lock, read.rendezvous_timeout_s)
+        run, wanted = RunFolder.from_environment(), number_or_none(os.environ["JOBC_HEAD_PORT"]) or 0
+        return head_port.agree_on_rendezvous_port(run, wanted, lock, read.rendezvous_timeout_s)
     except Failure as error:
         raise NodeFailure(error.code, error.title, error.hint) from None
     except OSError as error:

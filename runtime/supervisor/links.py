@@ -22,12 +22,18 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from ..network.link import Link, proof
-from ..run_folder.run_folder import RunFolder, is_earlier, keep_earliest, read_small, write_small
+from ..network.json_connection import JsonConnection, prove_token
+from ..run_folder.run_folder import (
+    RunFolder,
+    is_earlier_failure,
+    read_small_file,
+    record_first_failure,
+    write_small_file,
+)
 from .peers import GOODBYE_S, JOIN_S
 
 if TYPE_CHECKING:
-    from ..network.link import Message
+    from ..network.json_connection import Message
 
 
 BEAT_S = 2.0
@@ -39,7 +45,7 @@ CONNECT_S = 3.0
 MOST_PAUSE_S = 5.0  # between attempts to connect
 
 
-class Links(threading.Thread):
+class SupervisorLinks(threading.Thread):
     """The part common to both sides: a thread, which may block and uses only its links and marks."""
 
     lost_s = LOST_S
@@ -55,7 +61,7 @@ class Links(threading.Thread):
         self._heard: dict[int, float] = {}  # node -> when last heard, monotonic seconds; without nodes that have ended
         self._done: set[int] = set()  # nodes that have ended
         self._marks: dict[str, Message] = {}
-        self._links: list[Link] = []
+        self._links: list[JsonConnection] = []
         self._selector = selectors.DefaultSelector()
         self._ending, self._closed = threading.Event(), threading.Event()
         self._next_beat = 0.0
@@ -93,7 +99,7 @@ class Links(threading.Thread):
 
     def _exchange(self) -> None:
         for key, _ in self._selector.select(TICK_S):
-            if isinstance(key.data, Link):
+            if isinstance(key.data, JsonConnection):
                 for message in key.data.receive():
                     self._on_message(key.data, message)
             else:
@@ -113,7 +119,7 @@ class Links(threading.Thread):
                 self._drop(link)
         self._connect()
 
-    def _on_message(self, link: Link, message: Message) -> None:
+    def _on_message(self, link: JsonConnection, message: Message) -> None:
         if link.node < 0:
             self._on_greeting(link, message)
             return
@@ -132,9 +138,9 @@ class Links(threading.Thread):
 
     def _tell_steps(self) -> None:
         """Send the names of steps.py's existing files to the peers, which may be unable to access this folder."""
-        untold: list[tuple[str, list[Link]]] = []
+        untold: list[tuple[str, list[JsonConnection]]] = []
         for name in reversed(
-            step_files(self.node, self.then)
+            names_of_step_files(self.node, self.then)
         ):  # so that no file is missed that is older than one found
             links = [link for link in self._links if link.node >= 0 and name not in link.told]
             if links and (self.run_folder.steps / name).exists():
@@ -144,9 +150,9 @@ class Links(threading.Thread):
                 link.told.add(name)
                 link.send(step=name)
 
-    def _on_step(self, link: Link, name: str) -> None:
+    def _on_step(self, link: JsonConnection, name: str) -> None:
         """Create a file of steps.py that exists in the peer's folder."""
-        if self.has_steps and name in step_files(link.node, self.then) and self.run_folder.path.is_dir():
+        if self.has_steps and name in names_of_step_files(link.node, self.then) and self.run_folder.path.is_dir():
             with contextlib.suppress(OSError):
                 self.run_folder.steps.mkdir(parents=True, exist_ok=True)
                 (self.run_folder.steps / name).touch()
@@ -171,20 +177,20 @@ class Links(threading.Thread):
                 self.run_folder.stop_mark.parent.mkdir(exist_ok=True)
                 self.run_folder.stop_mark.touch()
             elif kind == "told":
-                write_small(self.run_folder.first_stop, keys=mark)
+                write_small_file(self.run_folder.first_stop_file, keys=mark)
             elif kind == "mpi":
-                write_small(self.run_folder.mpi_daemon, keys=mark, private=True)
+                write_small_file(self.run_folder.mpi_daemon, keys=mark, private=True)
             else:
-                keep_earliest(self.run_folder, mark["code"], mark["keys"])
+                record_first_failure(self.run_folder, mark["code"], mark["keys"])
 
     def _look_at_marks(self) -> None:
         if "stop" not in self._marks and self.run_folder.stop_mark.exists():
             self._learn("stop", {})
-        if "told" not in self._marks and (stop := read_small(self.run_folder.first_stop)):
+        if "told" not in self._marks and (stop := read_small_file(self.run_folder.first_stop_file)):
             self._learn("told", stop[1])
-        if daemon := read_small(self.run_folder.mpi_daemon):
+        if daemon := read_small_file(self.run_folder.mpi_daemon):
             self._learn("mpi", daemon[1])
-        if first := read_small(self.run_folder.first_failure):
+        if first := read_small_file(self.run_folder.first_failure):
             self._learn("first", {"code": first[0], "keys": first[1]})
 
     def _tell_marks(self) -> None:
@@ -198,13 +204,13 @@ class Links(threading.Thread):
         now = time.monotonic()
         self.lost = {n: self._hosts.get(n, "") for n, heard_at in self._heard.items() if now - heard_at > self.lost_s}
 
-    def _add(self, connection: socket.socket, node: int = -1) -> Link:
-        link = Link(connection, node)
+    def _add(self, connection: socket.socket, node: int = -1) -> JsonConnection:
+        link = JsonConnection(connection, node)
         self._links.append(link)
         self._selector.register(connection, selectors.EVENT_READ, link)
         return link
 
-    def _drop(self, link: Link) -> None:
+    def _drop(self, link: JsonConnection) -> None:
         self._links.remove(link)
         self._selector.unregister(link.connection)
         link.connection.close()
@@ -218,7 +224,7 @@ class Links(threading.Thread):
         """Return whether the node's state file in this run folder records its end. If so, its marks are in this folder
         too.
         """
-        state = read_small(self.run_folder.node_state(node))
+        state = read_small_file(self.run_folder.node_state(node))
         return state is not None and state[1].get("attempt") == str(self.run_folder.attempt) and "ended" in state[1]
 
     # ---- differences between the two sides
@@ -229,10 +235,10 @@ class Links(threading.Thread):
     def _connect(self) -> None:
         """Connect, if there is no connection."""
 
-    def _on_greeting(self, link: Link, message: Message) -> None:
+    def _on_greeting(self, link: JsonConnection, message: Message) -> None:
         """Handle a message from a peer that has not proved its identity."""
 
-    def _on_end(self, link: Link) -> None:
+    def _on_end(self, link: JsonConnection) -> None:
         """Stop watching a peer that has ended, with any exit code."""
         self._done.add(link.node)  # the peer may still send a mark
         self._heard.pop(link.node, None)
@@ -242,7 +248,7 @@ class Links(threading.Thread):
         raise NotImplementedError
 
 
-def step_files(node: int, then: int) -> tuple[str, ...]:
+def names_of_step_files(node: int, then: int) -> tuple[str, ...]:
     """Return the names of the files that steps.py writes on a node and that other nodes wait for. then: its entries.
 
     A resumed run skips the commands whose files exist before begun_0.
@@ -253,10 +259,10 @@ def step_files(node: int, then: int) -> tuple[str, ...]:
 
 
 def _is_earlier(mark: Message, current: Message) -> bool:
-    return is_earlier(mark["code"], mark["keys"], current["code"], current["keys"])
+    return is_earlier_failure(mark["code"], mark["keys"], current["code"], current["keys"])
 
 
-class Hub(Links):
+class LinksOfNode0(SupervisorLinks):
     """Node 0's side. Listens as soon as it is created; raises OSError if it cannot."""
 
     def __init__(self, run: RunFolder, node: int, nodes: int) -> None:
@@ -270,7 +276,7 @@ class Hub(Links):
         self._selector.register(self._listener, selectors.EVENT_READ)
         port = self._listener.getsockname()[1]
         keys = {"attempt": run.attempt, "host": os.uname().nodename, "port": port, "token": self._token}
-        write_small(run.link_state, keys=keys, private=True)
+        write_small_file(run.supervisor_address_file, keys=keys, private=True)
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):  # the peer is gone, or there are no file descriptors left
@@ -278,9 +284,9 @@ class Hub(Links):
             link = self._add(connection)
             link.send(nonce=link.nonce)
 
-    def _on_greeting(self, link: Link, message: Message) -> None:
+    def _on_greeting(self, link: JsonConnection, message: Message) -> None:
         node = message.get("node")
-        expected, received = proof(self._token, link.nonce), str(message.get("proof"))
+        expected, received = prove_token(self._token, link.nonce), str(message.get("proof"))
         if not isinstance(node, int) or not hmac.compare_digest(received.encode(errors="replace"), expected.encode()):
             link.is_open = False
             return
@@ -312,7 +318,7 @@ class Hub(Links):
         return any(node not in self.met and not self._has_ended(node) for node in range(1, self._nodes))
 
 
-class Spoke(Links):
+class LinkToNode0(SupervisorLinks):
     """The side of every node except node 0. head: node 0's address."""
 
     lost_s = HEAD_LOST_S
@@ -331,16 +337,16 @@ class Spoke(Links):
             return
         self._pause_s = min(2 * self._pause_s, MOST_PAUSE_S)
         with contextlib.suppress(OSError, KeyError, ValueError):
-            os.listdir(self.run_folder.link_state.parent)  # makes a network file system refresh its cache
-            state = read_small(self.run_folder.link_state)
+            os.listdir(self.run_folder.supervisor_address_file.parent)  # makes a network file system refresh its cache
+            state = read_small_file(self.run_folder.supervisor_address_file)
             if state and state[1].get("attempt") == str(self.run_folder.attempt):
                 self._token, self._hosts[0] = state[1]["token"], state[1]["host"]
                 self._add(socket.create_connection((self._head, int(state[1]["port"])), timeout=CONNECT_S))
         self._next_try = time.monotonic() + self._pause_s
 
-    def _on_greeting(self, link: Link, message: Message) -> None:
+    def _on_greeting(self, link: JsonConnection, message: Message) -> None:
         if "nonce" in message:
-            answer = proof(self._token, str(message["nonce"]))
+            answer = prove_token(self._token, str(message["nonce"]))
             link.send(node=self.node, host=os.uname().nodename, proof=answer)
         elif message.get("welcome"):
             link.node = 0
@@ -351,7 +357,7 @@ class Spoke(Links):
             if self._ending.is_set():
                 link.send(ended=True)
 
-    def _on_end(self, link: Link) -> None:
+    def _on_end(self, link: JsonConnection) -> None:
         super()._on_end(link)
         self._head_has_ended = True
 

@@ -46,7 +46,7 @@ class NodeOutput:
         self.print(piece)
         return bool(piece)
 
-    def drain(self, output: int) -> None:
+    def copy_until_end(self, output: int) -> None:
         os.set_blocking(output, False)
         with contextlib.suppress(BlockingIOError):
             while self.copy(output):

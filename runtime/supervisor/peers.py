@@ -17,10 +17,10 @@ import time
 from typing import TYPE_CHECKING
 
 from .. import exit_codes
-from ..run_folder.run_folder import RunFolder, keep_earliest, read_small, write_small
+from ..run_folder.run_folder import RunFolder, read_small_file, record_first_failure, write_small_file
 
 if TYPE_CHECKING:
-    from .links import Links
+    from .links import SupervisorLinks
 
 BEAT_S = 5.0  # pause between heartbeats, which touch this node's state file
 SILENT_S = 60.0  # network file systems cache attributes for up to 60 s (nfs(5)), so a heartbeat may arrive late
@@ -30,17 +30,17 @@ JOIN_S = 30.0  # how long a node that fails immediately waits until the others h
 ANSWER_S, MOST_ASKED = 3.0, 64  # timeout for a host to respond, and number of hosts contacted simultaneously
 
 
-class Peers:
+class PeerNodes:
     """An attempt's other nodes. Node 0 listens as soon as this object exists."""
 
     def __init__(self, run: RunFolder, node: int, nodes: int, head: str) -> None:
         self.run, self.node = run, node
         self.others = [number for number in range(nodes) if number != node]
-        self.links: Links | None = None
+        self.links: SupervisorLinks | None = None
         if self.others:
-            from .links import Hub, Spoke  # only in jobs with several nodes
+            from .links import LinksOfNode0, LinkToNode0  # only in jobs with several nodes
 
-            self.links = Hub(run, node, nodes) if node == 0 else Spoke(run, node, head)
+            self.links = LinksOfNode0(run, node, nodes) if node == 0 else LinkToNode0(run, node, head)
         self.watched = range(1, nodes) if node == 0 else (0,)
         self.next_beat = 0.0
         self.silent = ""
@@ -62,16 +62,16 @@ class Peers:
                 self.marked = self._was_marked()
                 self.silent = self._silent()
 
-    def trouble(self) -> str:
+    def why_to_end(self) -> str:
         """Return why this node should also end, or ""."""
         if not self.links:
             return "jobctl stop" if self.marked else ""
         if self.run.stop_mark.exists():
             return "jobctl stop"
-        first = read_small(self.run.first_failure)
+        first = read_small_file(self.run.first_failure)
         if first and first[1].get("node") != str(self.node):
             return f"node {first[1].get('node')} failed first (exit {first[0]}: {first[1].get('reason')})"
-        stop = read_small(self.run.first_stop)
+        stop = read_small_file(self.run.first_stop_file)
         if stop and stop[1].get("node") != str(self.node):
             return f"node {stop[1].get('node')} was asked to stop ({stop[1].get('reason')})"
         for node, host in self.links.lost.items():
@@ -100,7 +100,7 @@ class Peers:
         for node in self.watched:
             if self.links and self.links.is_alive() and node in self.links.met:
                 continue  # the link detects a loss sooner
-            state = read_small(self.run.node_state(node))
+            state = read_small_file(self.run.node_state(node))
             if not state or state[1].get("attempt") != str(self.run.attempt) or "ended" in state[1]:
                 continue  # the node has not started yet, and the rendezvous has its own timeout
             silent_s = now - self.run.node_state(node).stat().st_mtime
@@ -117,15 +117,15 @@ class Peers:
         keys: dict[str, object] = {"node": self.node, "time_ns": time_ns or time.time_ns()}
         if rank is not None:
             keys["rank"] = rank
-        keep_earliest(self.run, str(code), {**keys, "reason": reason})
+        record_first_failure(self.run, str(code), {**keys, "reason": reason})
 
-    def share_stop(self, reason: str) -> None:
+    def announce_stop(self, reason: str) -> None:
         """Announce that this node is stopping early, so that the others save too, because their programs may not
         notice.
         """
-        if self.others and not self.run.first_stop.exists():
+        if self.others and not self.run.first_stop_file.exists():
             with contextlib.suppress(OSError):
-                write_small(self.run.first_stop, keys={"node": self.node, "reason": reason})
+                write_small_file(self.run.first_stop_file, keys={"node": self.node, "reason": reason})
 
     def running(self, waited_s: float) -> list[int]:
         """Return the other nodes whose ranks may still be running. waited_s: seconds that the caller has waited for
@@ -139,7 +139,7 @@ class Peers:
         return [node for node in nodes if waited_s < JOIN_S or self._has_begun(node)]
 
     def _has_begun(self, node: int) -> bool:
-        state = read_small(self.run.node_state(node))
+        state = read_small_file(self.run.node_state(node))
         is_known = state is not None and state[1].get("attempt") == str(self.run.attempt)
         return is_known or (self.links is not None and node in self.links.met)
 
@@ -160,7 +160,7 @@ class Peers:
         """
         return self.links is not None and self.links.is_alive()
 
-    def unreachable(self) -> str:
+    def describe_unreachable_nodes(self) -> str:
         """Return which nodes do not respond, in words, or "". A refused connection also counts as a response."""
         from concurrent.futures import ThreadPoolExecutor  # rarely needed
 
@@ -178,7 +178,7 @@ class Peers:
 
     def _silent_host(self, node: int) -> str:
         """Return the name of the node's host if it does not respond, else ""."""
-        state = read_small(self.run.node_state(node))
+        state = read_small_file(self.run.node_state(node))
         host = state[1].get("host", "") if state else ""
         return host if host and not _answers(host) else ""
 

@@ -30,7 +30,7 @@ class Restarts:
         self.run, self.node, self.nodes, self.most, self.pause = run, node, nodes, most, pause
         self.made = 0
 
-    def agree(self, timeout_s: float) -> bool:
+    def agree_on_restart(self, timeout_s: float) -> bool:
         """Agree with the other nodes on a restart; return False if a node ended, is silent, or the run was stopped."""
         folder = self.run.restart(self.made + 1)
         with contextlib.suppress(OSError):

@@ -24,20 +24,29 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from .. import exit_codes
-from ..run_folder.header import few_cores, header
 from ..run_folder.node_log import NodeLog
-from ..run_folder.run_folder import RunFolder, count_of, read_small, reserve_small, write_small
-from ..run_folder.written_files import WrittenFiles
+from ..run_folder.run_folder import RunFolder, parse_count, read_small_file, reserve_small_file, write_small_file
+from ..run_folder.run_header import run_header_lines, warn_about_few_cores
+from ..run_folder.written_files import FilesWrittenByProgram
 from ..system import processes
 from ..system.signal_queue import SignalQueue
-from .claim import Refused, claim
-from .enclosure import start_enclosed
-from .ending import WATCHFUL_S, Ending, Told, mark_stopped
 from .hang_watch import HangWatch
+from .lock_node import NodeAlreadySupervised, lock_node
+from .node_ending import WATCHFUL_S, ExternalEvents, NodeEnding, mark_stopped
 from .node_output import Console, NodeOutput
-from .peers import Peers
+from .peers import PeerNodes
+from .process_keeper import start_enclosed
 from .restarts import Restarts
-from .verdict import RankEnd, RankLook, described, left_by, look_at, unplanned, was_stopped, with_cause
+from .verdict import (
+    RankEnd,
+    RankSnapshot,
+    describe_failed_rank,
+    end_from_exit_file,
+    end_with_cause,
+    ended_on_its_own,
+    find_unplanned_ranks,
+    take_rank_snapshot,
+)
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 STOPPING = {*STOP_SIGNALS, signal.SIGQUIT}
@@ -63,12 +72,12 @@ def main(argv: list[str]) -> int:
         run_folder = RunFolder.from_environment()
         node, nodes = int(os.environ["JOBC_NODE_RANK"]), int(os.environ["JOBC_NODES"])
         restarts = Restarts(run_folder, node, nodes, most, lambda s: STOPPING.isdisjoint(signals.wait(s)[0]))
-        written = WrittenFiles(run_folder.code)
+        written = FilesWrittenByProgram(run_folder.code)
         starter = [int(word) for word in os.environ.pop("JOBC_STARTER", "").split()]
         while (code := Supervisor(run_folder, restarts, written, steps, starter, began).run(launcher, signals)) is None:
             pass
         return code
-    except Refused as refusal:
+    except NodeAlreadySupervised as refusal:
         print(f"error: {refusal}", file=sys.stderr)
     except OSError as error:
         print(f"error: cannot write to the run folder: {error}", file=sys.stderr)
@@ -95,7 +104,7 @@ class Supervisor:
         self,
         run_folder: RunFolder,
         restarts: Restarts,
-        written: WrittenFiles,
+        written: FilesWrittenByProgram,
         steps: UserSteps,
         starter: list[int],
         began: float,
@@ -109,24 +118,26 @@ class Supervisor:
         self.grace_s = int(os.environ["JOBC_GRACE_S"])
         self.time_limit_s = int(os.environ.get("JOBC_TIME_LIMIT_S") or 0)
 
-        self.lock = claim(run_folder, self.node, self.ranks)  # held until this process and the keeper have ended
-        self.peers = Peers(run_folder, self.node, int(os.environ["JOBC_NODES"]), os.environ.get("JOBC_HEAD_ADDR", ""))
+        self.lock = lock_node(run_folder, self.node, self.ranks)  # held until this process and the keeper have ended
+        self.peers = PeerNodes(
+            run_folder, self.node, int(os.environ["JOBC_NODES"]), os.environ.get("JOBC_HEAD_ADDR", "")
+        )
         if self.peers.links:
             self.peers.links.has_steps, self.peers.links.then = steps.start, steps.then
         log = NodeLog(run_folder, self.node, timed=int(os.environ["JOBC_NODES"]) > 1)
         self.output = NodeOutput(log, Console(sys.stdout.fileno()))
         self.state: dict[str, object] = {
             "pid": os.getpid(),
-            "start_ticks": processes.start_ticks(os.getpid()),
-            **processes.identity(),
+            "start_ticks": processes.process_start_time(os.getpid()),
+            **processes.identify_process(),
             "attempt": run_folder.attempt,
             "first_rank": self.ranks[0],
             "started": int(time.time()),
         }
-        write_small(run_folder.node_state(self.node), keys=self.state)
+        write_small_file(run_folder.node_state(self.node), keys=self.state)
         written.begin(run_folder.node_state(self.node).stat().st_ctime)
         for file in (run_folder.node_state(self.node), run_folder.node_exit(self.node)):
-            reserve_small(file)
+            reserve_small_file(file)
 
         self.keeper = 0
         self.asked: dict[int, float] = {}  # signal for the ranks -> when, monotonic seconds
@@ -146,8 +157,8 @@ class Supervisor:
         if self.node == 0:
             start = launcher[launcher.index("--") + 1 :] if self.steps.start else launcher
             alone = "--tasks" in start[: [*start, "--"].index("--")]  # srun gives each rank its cores
-            warning = few_cores(os.environ, 1 if alone else len(self.ranks), len(os.sched_getaffinity(0)))
-            for line in (*header(os.environ), *filter(None, [warning])):
+            warning = warn_about_few_cores(os.environ, 1 if alone else len(self.ranks), len(os.sched_getaffinity(0)))
+            for line in (*run_header_lines(os.environ), *filter(None, [warning])):
                 self.output.say(line)
         output, write_end = os.pipe()
         # a launcher reports every failed rank at length, so its stderr goes to a log; the supervisor reports the cause
@@ -160,15 +171,15 @@ class Supervisor:
         status = self._attend(output, signals)
         if not self.asked and self._some_were_preempted():  # and ended between two checks: the other nodes still run
             self.told = True
-            self.peers.share_stop("a rank was stopped")
+            self.peers.announce_stop("a rank was stopped")
         processes.kill_descendants(os.getpid())  # left over if the keeper was killed
-        self.output.drain(output)
-        stop_state = Told(bool(self.asked), self.killed, self.interrupted, self.told, self.at_once)
-        ending = Ending(
+        self.output.copy_until_end(output)
+        stop_state = ExternalEvents(bool(self.asked), self.killed, self.interrupted, self.told, self.at_once)
+        ending = NodeEnding(
             self.run_folder, self.node, self.ranks, self.peers, self.restarts, self.written, self.output, self.state,
             self.grace_s, self.steps.after if self.node == 0 else "", self.time_is_up_at,
         )  # fmt: skip
-        code = ending.conclude(status, stop_state, signals)
+        code = ending.judge_and_report(status, stop_state, signals)
         if code is None:  # the next start opens new links
             self.output.close()
             os.close(self.lock)
@@ -183,7 +194,7 @@ class Supervisor:
                 descriptors.clear()
             for number in arrived:
                 self._on_signal(number)
-            for pid, status in processes.reap():
+            for pid, status in processes.reap_children():
                 if pid == self.keeper:
                     return status
             self._look_at_ranks()
@@ -211,7 +222,7 @@ class Supervisor:
                 self._kill(f"a second {_name(number)}")
             elif not self._is_stopping():
                 self._ask_to_stop(signal.SIGINT if number == signal.SIGINT else signal.SIGTERM, _name(number))
-                self.peers.share_stop(_name(number))
+                self.peers.announce_stop(_name(number))
             self.stop_signal_at = min(self.stop_signal_at, now)
 
     def _ask_to_stop(self, number: int, why: str) -> None:
@@ -228,7 +239,7 @@ class Supervisor:
         """Send each requested signal once to every rank wrapper, including those that start later."""
         if self.asked:
             for state in filter(None, [*map(self._rank_state, self.all_ranks), self._steps_process()]):
-                pid, ticks = count_of(state.get("pid")), count_of(state.get("start_ticks"))
+                pid, ticks = parse_count(state.get("pid")), parse_count(state.get("start_ticks"))
                 for number in self.asked:
                     if (number, pid) not in self.sent:
                         self.sent.add((number, pid))
@@ -236,35 +247,35 @@ class Supervisor:
         elif self._some_were_preempted():
             self.told = True
             self._ask_to_stop(signal.SIGTERM, "a rank was stopped")
-            self.peers.share_stop("a rank was stopped")
+            self.peers.announce_stop("a rank was stopped")
 
     def _rank_state(self, rank: int) -> dict[str, str] | None:
         """Return the state that a rank's wrapper wrote in this attempt; None if the rank has not started."""
-        state = read_small(self.run_folder.rank_state(rank))
+        state = read_small_file(self.run_folder.rank_state(rank))
         if state and state[1].get("attempt") == str(self.run_folder.attempt):
             return state[1]
         return None
 
     def _steps_process(self) -> dict[str, str] | None:
         """Return the process that runs the lines of before or per_node on this node; None if none does."""
-        state = read_small(self.run_folder.steps_process(self.node)) if self.steps.start else None
+        state = read_small_file(self.run_folder.steps_process(self.node)) if self.steps.start else None
         return state and state[1]
 
     def _some_were_preempted(self) -> bool:
-        return was_stopped(lambda: self._look(self.ranks), lambda: self._look(self._find_ranks()))
+        return ended_on_its_own(lambda: self._look(self.ranks), lambda: self._look(self._find_ranks()))
 
-    def _look(self, ranks: Iterable[int]) -> list[RankLook]:
-        return [look_at(self.run_folder, rank) for rank in ranks]
+    def _look(self, ranks: Iterable[int]) -> list[RankSnapshot]:
+        return [take_rank_snapshot(self.run_folder, rank) for rank in ranks]
 
     def _find_ranks(self) -> list[int]:
         """Return this node's ranks, including unplanned ones that its launcher has started."""
-        self.all_ranks = [*self.ranks, *unplanned(self.run_folder, self.node, self.ranks)]
+        self.all_ranks = [*self.ranks, *find_unplanned_ranks(self.run_folder, self.node, self.ranks)]
         return self.all_ranks
 
     def _look_at_peers(self) -> None:
         self.peers.beat()
         self._tell_failure()
-        if not self._is_stopping() and (trouble := self.peers.trouble()):
+        if not self._is_stopping() and (trouble := self.peers.why_to_end()):
             self._ask_to_stop(signal.SIGTERM, trouble)
             if not self.run_folder.stop_mark.exists() and not self._some_rank_began():
                 self.kill_at = time.monotonic() + LAUNCHER_GRACE_S  # it waits for that node; there is nothing to save
@@ -282,10 +293,10 @@ class Supervisor:
         """Announce failed ranks to the peers immediately, before the launcher has ended this node's other ranks."""
         if not self.peers.others:
             return
-        for end in filter(None, (left_by(self.run_folder, rank) for rank in self.ranks)):
+        for end in filter(None, (end_from_exit_file(self.run_folder, rank) for rank in self.ranks)):
             if end.rank not in self.failures:
-                cause = with_cause(self.run_folder, end)
-                self.failures[end.rank] = cause._replace(reason=described(self.run_folder, cause))
+                cause = end_with_cause(self.run_folder, end)
+                self.failures[end.rank] = cause._replace(reason=describe_failed_rank(self.run_folder, cause))
             cause = self.failures[end.rank]
             self.peers.tell(cause.code, cause.reason, cause.rank, cause.time_ns)
 
@@ -308,17 +319,19 @@ class Supervisor:
             if hang:
                 self.output.say(str(hang))
             with contextlib.suppress(OSError):
-                write_small(self.run_folder.node_state(self.node), keys={**self.state, **(hang.keys() if hang else {})})
+                write_small_file(
+                    self.run_folder.node_state(self.node), keys={**self.state, **(hang.keys() if hang else {})}
+                )
 
     def _some_rank_began(self) -> bool:
         return any(self._rank_state(rank) for rank in self.ranks)
 
     def _some_rank_runs(self) -> bool:
         ranks = filter(self._rank_state, self._find_ranks())
-        return any(read_small(self.run_folder.rank_exit(rank)) is None for rank in ranks)
+        return any(read_small_file(self.run_folder.rank_exit(rank)) is None for rank in ranks)
 
     def _all_ranks_ended(self) -> bool:
-        return all(read_small(self.run_folder.rank_exit(rank)) for rank in self.all_ranks)
+        return all(read_small_file(self.run_folder.rank_exit(rank)) for rank in self.all_ranks)
 
     def _kill(self, why: str) -> None:
         self.kill_at = float("inf")

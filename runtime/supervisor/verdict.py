@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .. import exit_codes
-from ..run_folder.run_folder import RunFolder, count_of, read_small
+from ..run_folder.run_folder import RunFolder, parse_count, read_small_file
 from ..system import processes
 from ..system.untrusted_files import Unreadable, open_regular
-from .exception_line import exception_line
+from .exception_line import last_exception_in_log
 
 RANK_FILE = re.compile(r"rank_[0-9]{2,9}")
 TRACEBACK = b"Traceback (most recent call last)"
@@ -64,14 +64,14 @@ class Verdict(NamedTuple):
     reason: str
 
 
-class RankLook(NamedTuple):
+class RankSnapshot(NamedTuple):
     """A rank's state at one moment. code: None = not recorded; is_gone: it started, but its wrapper is gone."""
 
     code: int | None
     is_gone: bool
 
 
-def judge(
+def judge_node(
     run: RunFolder, node: int, planned: Sequence[int], status: int, said: bytes, asked: bool, killed: bool
 ) -> Verdict:
     """Return the verdict on a node's planned ranks and on unplanned ones that its launcher started.
@@ -82,7 +82,7 @@ def judge(
     killed: whether the supervisor killed processes that had not ended in time.
     """
     stop = exit_codes.DONE if run.stop_mark.exists() else exit_codes.PREEMPTED
-    ranks = [*planned, *unplanned(run, node, planned)]
+    ranks = [*planned, *find_unplanned_ranks(run, node, planned)]
     ends = [rank_end(run, rank, stop, killed) for rank in ranks]
     recorded = [end for end in ends if end]
     if len(recorded) < len(ends) and asked:
@@ -93,22 +93,22 @@ def judge(
         # a missing rank counts only if no other rank failed, because otherwise that failure ended it
         missing = [str(rank) for rank, end in zip(ranks, ends, strict=True) if not end]
         recorded.append(RankEnd(-1, exit_codes.CRASHED, f"rank {' '.join(missing)} never started", None))
-    code = exit_codes.worst(end.code for end in recorded)
+    code = exit_codes.worst_exit_code(end.code for end in recorded)
     first = min((end for end in recorded if end.code == code), key=lambda end: end.time_ns or sys.maxsize)
     if code in (exit_codes.DONE, exit_codes.PREEMPTED):  # report a rank that was killed and thus lost its work
         first = next((end for end in recorded if end.reason == LATE), first)
     if first.rank < 0 or code in (exit_codes.DONE, exit_codes.PREEMPTED):
         return Verdict(code, None, _of_rank(first, first.reason))
-    blame = with_cause(run, first)
-    return Verdict(blame.code, blame, described(run, blame))
+    blame = end_with_cause(run, first)
+    return Verdict(blame.code, blame, describe_failed_rank(run, blame))
 
 
-def described(run: RunFolder, end: RankEnd) -> str:
+def describe_failed_rank(run: RunFolder, end: RankEnd) -> str:
     """Return why a rank failed: the exception at the end of its log if Python returned 1, else the recorded reason."""
     return _of_rank(end, _exception(run, end) or end.reason)
 
 
-def with_cause(run: RunFolder, end: RankEnd) -> RankEnd:
+def end_with_cause(run: RunFolder, end: RankEnd) -> RankEnd:
     """Return how a failed rank ended. The end counts as a crash if the peer that this rank lost had exited with 0.
 
     Such a crash is a bug in the program, whose ranks must all call the same collectives. No machine was lost, so the
@@ -123,11 +123,11 @@ def with_cause(run: RunFolder, end: RankEnd) -> RankEnd:
 def _exception(run: RunFolder, end: RankEnd) -> str:
     if end.reason != "exit status 1":  # what Python returns for an exception
         return ""
-    return exception_line(_printed(run, end), os.getcwd())
+    return last_exception_in_log(_printed(run, end), os.getcwd())
 
 
 def _printed(run: RunFolder, end: RankEnd) -> str:
-    return said_in(run, run.rank_log(end.rank)).decode(errors="replace")
+    return log_of_attempt(run, run.rank_log(end.rank)).decode(errors="replace")
 
 
 def _lost_a_peer(run: RunFolder, end: RankEnd) -> bool:
@@ -145,13 +145,13 @@ def _left_before(run: RunFolder, end: RankEnd) -> int | None:
     with contextlib.suppress(OSError), os.scandir(run.rank_exit(0).parent) as entries:
         files = [(entry.stat().st_mtime_ns, entry.name) for entry in entries if RANK_FILE.fullmatch(entry.name)]
         ranks = [int(name[5:]) for _, name in sorted(files)]
-        for other in filter(None, (left_by(run, rank) for rank in ranks[:MOST_EXITS_READ])):
+        for other in filter(None, (end_from_exit_file(run, rank) for rank in ranks[:MOST_EXITS_READ])):
             if other.code == exit_codes.DONE and (other.time_ns or 0) < (end.time_ns or 0):
                 return other.rank
     return None
 
 
-def unplanned(run: RunFolder, node: int, planned: Sequence[int]) -> list[int]:
+def find_unplanned_ranks(run: RunFolder, node: int, planned: Sequence[int]) -> list[int]:
     """Return `node`'s ranks in this attempt beyond the planned world size, if a launcher file (such as accelerate.yaml)
     was edited.
 
@@ -171,24 +171,24 @@ def _names(folder: Path) -> list[str]:
 
 
 def _is_of(run: RunFolder, node: int, rank: int) -> bool:
-    exit_file, state = read_small(run.rank_exit(rank)), read_small(run.rank_state(rank))
+    exit_file, state = read_small_file(run.rank_exit(rank)), read_small_file(run.rank_state(rank))
     return any(file[1].get("node") == str(node) for file in (exit_file, state) if file) and (
         exit_file is not None or (state is not None and state[1].get("attempt") == str(run.attempt))
     )
 
 
-def look_at(run: RunFolder, rank: int) -> RankLook:
-    if exit_file := read_small(run.rank_exit(rank)):
-        return RankLook(count_of(exit_file[0], exit_codes.CRASHED), False)
-    state = read_small(run.rank_state(rank))
+def take_rank_snapshot(run: RunFolder, rank: int) -> RankSnapshot:
+    if exit_file := read_small_file(run.rank_exit(rank)):
+        return RankSnapshot(parse_count(exit_file[0], exit_codes.CRASHED), False)
+    state = read_small_file(run.rank_state(rank))
     if not state or state[1].get("attempt") != str(run.attempt):
-        return RankLook(None, False)
-    return RankLook(
-        None, not processes.is_running(count_of(state[1].get("pid")), count_of(state[1].get("start_ticks")))
+        return RankSnapshot(None, False)
+    return RankSnapshot(
+        None, not processes.is_running(parse_count(state[1].get("pid")), parse_count(state[1].get("start_ticks")))
     )
 
 
-def was_stopped(first: Callable[[], Iterable[RankLook]], second: Callable[[], Iterable[RankLook]]) -> bool:
+def ended_on_its_own(first: Callable[[], Iterable[RankSnapshot]], second: Callable[[], Iterable[RankSnapshot]]) -> bool:
     """Return whether a rank ended early on its own, not because its launcher ended it after another rank failed.
 
     first: reads the planned ranks; second: reads all of the node's ranks
@@ -198,7 +198,7 @@ def was_stopped(first: Callable[[], Iterable[RankLook]], second: Callable[[], It
     return _shows_stop(tuple(first())) and _shows_stop(tuple(second()))
 
 
-def _shows_stop(ranks: Sequence[RankLook]) -> bool:
+def _shows_stop(ranks: Sequence[RankSnapshot]) -> bool:
     codes = {rank.code for rank in ranks}
     failed = codes - {None, exit_codes.DONE, exit_codes.PREEMPTED}
     return exit_codes.PREEMPTED in codes and not failed and not any(rank.is_gone for rank in ranks)
@@ -206,9 +206,9 @@ def _shows_stop(ranks: Sequence[RankLook]) -> bool:
 
 def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | None:
     """Return how a rank ended; None if it did not start in this attempt. stop: exit code of a stopped rank."""
-    if end := left_by(run, rank):
+    if end := end_from_exit_file(run, rank):
         return end
-    state = read_small(run.rank_state(rank))
+    state = read_small_file(run.rank_state(rank))
     if not state or state[1].get("attempt") != str(run.attempt):
         return None
     if killed or "signalled" in state[1]:  # if a launcher signalled it because a peer failed, the peer's code wins
@@ -216,9 +216,9 @@ def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | No
     return RankEnd(rank, exit_codes.CRASHED, GONE, None)
 
 
-def left_by(run: RunFolder, rank: int) -> RankEnd | None:
+def end_from_exit_file(run: RunFolder, rank: int) -> RankEnd | None:
     """Return how a rank ended, from its wrapper's exit file; None if the wrapper is running or was killed."""
-    content = read_small(run.rank_exit(rank))
+    content = read_small_file(run.rank_exit(rank))
     try:
         return content and RankEnd(rank, int(content[0]), content[1]["reason"], int(content[1]["time_ns"]))
     except (KeyError, ValueError):  # someone else wrote the file
@@ -236,7 +236,7 @@ def _no_rank_started(status: int, launcher_output: bytes) -> Verdict:
     return Verdict(code, None, f"no rank started; the launcher exited with {status}")
 
 
-def said_in(run: RunFolder, path: Path) -> bytes:
+def log_of_attempt(run: RunFolder, path: Path) -> bytes:
     """Return the part of a log that this attempt wrote, at most the last 256 KiB."""
     try:
         with open_regular(path, follow=False) as log:
@@ -250,6 +250,6 @@ def said_in(run: RunFolder, path: Path) -> bytes:
 
 def log_tail(run: RunFolder, path: Path) -> bytes:
     """Return the end of this attempt's part of a log: from the first traceback in the last 100 lines, else 20 lines."""
-    lines = said_in(run, path).splitlines(keepends=True)[-MOST_LINES:]
+    lines = log_of_attempt(run, path).splitlines(keepends=True)[-MOST_LINES:]
     tracebacks = [index for index, line in enumerate(lines) if TRACEBACK in line]
     return b"".join(lines[tracebacks[0] :] if tracebacks else lines[-USUAL_LINES:])

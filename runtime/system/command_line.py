@@ -53,7 +53,7 @@ class _Help(argparse.HelpFormatter):
         super().__init__(prog, max_help_position=22, width=HELP_WIDTH)
 
 
-def call(verb: Callable[[list[str]], int], argv: list[str]) -> int:
+def run_verb(verb: Callable[[list[str]], int], argv: list[str]) -> int:
     """Run the verb and return its exit code; if the verb fails, print why."""
     try:
         code = verb(argv)
@@ -85,13 +85,13 @@ class _Ended(BaseException):
         self.number = number
 
 
-def call_until_ended(verb: Callable[[list[str]], int], argv: list[str]) -> int:
-    """Run the verb as call() does. A signal that ends this program raises an exception in the verb."""
+def run_verb_until_ended(verb: Callable[[list[str]], int], argv: list[str]) -> int:
+    """Run the verb as run_verb() does. A signal that ends this program raises an exception in the verb."""
     for number in ENDING_SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup
             signal.signal(number, _raise)
     try:
-        return call(verb, argv)
+        return run_verb(verb, argv)
     except _Ended as ended:
         signal.signal(ended.number, signal.SIG_DFL)
         os.kill(os.getpid(), ended.number)

@@ -11,7 +11,7 @@ class Failure(Exception):
         self.title, self.hint, self.code = title, hint, code
 
 
-class Leave(Exception):
+class NodeMustNotStart(Exception):
     """Raised when this node must not start its ranks, for a reason that is not a failure of this node."""
 
     def __init__(self, code: int, why: str, hint: str = "") -> None:

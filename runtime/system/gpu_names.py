@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 
-def is_of_type(name: str, wanted: str) -> bool:
+def is_gpu_of_type(name: str, wanted: str) -> bool:
     """Return whether a product name contains every part of a type: `NVIDIA A100-SXM4-80GB` contains A100 and 80GB.
 
     Letters and digits are separate words, and a part must end where a part of the name ends: A10 does not match A100,
@@ -16,10 +16,10 @@ def is_of_type(name: str, wanted: str) -> bool:
     ends = [sum(map(len, part_words[: i + 1])) for i in range(len(part_words))]
     flat = [word for words in part_words for word in words]
 
-    def has(words: list[str]) -> bool:
+    def contains_word(words: list[str]) -> bool:
         return any(flat[end - len(words) : end] == words for end in ends if end >= len(words))
 
-    return all(has(_words(part)) for part in _parts(wanted))
+    return all(contains_word(_words(part)) for part in _parts(wanted))
 
 
 def _parts(text: str) -> list[str]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from .gpu_names import is_of_type
+from .gpu_names import is_gpu_of_type
 
 TIMEOUT_S = 60  # without persistence mode, the first query starts the driver
 BUSY_MIB = 1024  # a free GPU itself uses a few hundred MiB
@@ -41,22 +41,22 @@ class Gpu(NamedTuple):
         return f"GPU {self.id} has {self.used_mib} MiB in use{by}"
 
 
-def compare(found: list[Gpu] | None, wanted: str) -> tuple[bool, str]:
+def compare_with_wanted_type(found: list[Gpu] | None, wanted: str) -> tuple[bool, str]:
     """Return whether all GPUs are of the wanted type, and a line that describes them."""
     host = os.uname().nodename
     if found is None:
         return False, f"cannot detect the GPU type on {host}: neither nvidia-smi nor rocm-smi works; wanted: {wanted}"
     kinds = ", ".join(sorted({gpu.name for gpu in found})) or "none"
-    good = bool(found) and all(is_of_type(gpu.name, wanted) for gpu in found)
+    good = bool(found) and all(is_gpu_of_type(gpu.name, wanted) for gpu in found)
     return good, f"GPUs of {host}: {kinds}; wanted: {wanted}"
 
 
-def number_seen(environ: Mapping[str, str], devices: Path = Path("/dev")) -> int | None:
+def number_of_usable_gpus(environ: Mapping[str, str], devices: Path = Path("/dev")) -> int | None:
     """Return how many GPUs or MIG instances a program may use; None if only the program itself can tell."""
     visible = next((environ[name] for name in VISIBLE if name in environ), None)
     if visible is not None:
         return len([device for device in visible.split(",") if device.strip() not in ("", "-1")])
-    if (gpus := listed(environ)) is not None:
+    if (gpus := list_gpus(environ)) is not None:
         return max(len(gpus), _number_of_parts())
     return None if any(next(devices.glob(name), None) for name in DEVICE_FILES) else 0
 
@@ -68,7 +68,7 @@ def _number_of_parts() -> int:
         return 0
 
 
-def too_few(seen: int | None, wanted: int) -> str:
+def why_gpus_are_too_few(seen: int | None, wanted: int) -> str:
     """Return why a job that needs `wanted` GPUs cannot run here, and a hint on a second line; "" if it can."""
     if seen is None or seen >= wanted:
         return ""
@@ -80,11 +80,11 @@ def too_few(seen: int | None, wanted: int) -> str:
     return f"{os.uname().nodename} has {number} that this shell can use, wanted: {wanted}\n{hint}"
 
 
-def text(seen: int, wanted: int) -> str:
+def describe_usable_gpus(seen: int, wanted: int) -> str:
     return f"GPUs visible to torch: {seen}, wanted: {wanted}"
 
 
-def listed(environ: Mapping[str, str]) -> list[Gpu] | None:
+def list_gpus(environ: Mapping[str, str]) -> list[Gpu] | None:
     """Return the GPUs that the job may use; None if there is neither nvidia-smi nor rocm-smi."""
     for tool in (_nvidia, _rocm):
         try:

@@ -11,7 +11,7 @@ _ALL_IDS = "4294967295"  # number of user IDs in /proc/self/uid_map, except in a
 _OVERFLOW_UID = Path("/proc/sys/kernel/overflowuid")  # in a container, the owner of files that belong to root outside
 
 
-def is_safe(folder: Path) -> bool:
+def is_replaceable_only_by_user(folder: Path) -> bool:
     """Return whether only this user and root can replace the folder.
 
     The folder and all folders above it must belong to them, and must be sticky or closed to other writers. A group
@@ -49,7 +49,7 @@ def private_folder(name: str) -> Path:
     user = os.geteuid()
     for root in (os.environ.get("TMPDIR") or "/tmp", "/tmp", os.environ.get("XDG_RUNTIME_DIR") or f"/run/user/{user}"):
         own = Path(root, f"jobc-{user}")
-        if is_safe(Path(root)) and make_private(own) and make_private(own / name):
+        if is_replaceable_only_by_user(Path(root)) and make_private(own) and make_private(own / name):
             return own / name
     return Path(tempfile.mkdtemp())
 

@@ -41,7 +41,7 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(number, f"prctl({option}): {os.strerror(number)}")
 
 
-def start(
+def start_in_own_session(
     argv: list[str],
     output: int | None = None,
     errors: int | None = None,
@@ -87,7 +87,7 @@ def start(
     return pid
 
 
-def reap() -> list[tuple[int, int]]:
+def reap_children() -> list[tuple[int, int]]:
     """Return the pid and the exit code (-N = killed by signal N) of every child that has ended; never waits."""
     ended: list[tuple[int, int]] = []
     while True:
@@ -100,7 +100,7 @@ def reap() -> list[tuple[int, int]]:
         ended.append((pid, os.waitstatus_to_exitcode(status)))
 
 
-def start_ticks(pid: int) -> int | None:
+def process_start_time(pid: int) -> int | None:
     """Return the start time of a process in clock ticks since boot (proc(5), field 22 of stat); None if it is gone."""
     fields = _stat(pid)
     return int(fields[19]) if fields else None
@@ -120,7 +120,7 @@ def _stat(pid: int) -> list[str] | None:
         return None
 
 
-def name(pid: int) -> str:
+def process_name(pid: int) -> str:
     """Return the name of a process (proc(5), comm), or an empty string if it is gone or outside this PID namespace."""
     try:
         return Path(f"/proc/{pid}/comm").read_text(errors="replace").rstrip("\n")
@@ -143,7 +143,7 @@ def descendants(root: int) -> list[tuple[int, int]]:
     return processes
 
 
-def cpu_ticks(roots: Collection[int]) -> dict[int, int]:
+def cpu_time_of_processes(roots: Collection[int]) -> dict[int, int]:
     """Return the CPU time in clock ticks (user and system) of each process in `roots`, including all descendants."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
@@ -187,7 +187,7 @@ def kill_descendants(root: int, timeout_s: float = 10) -> list[int]:
         time.sleep(0.01)
 
 
-def identity() -> dict[str, str]:
+def identify_process() -> dict[str, str]:
     """Return this process's host, boot and pid_namespace; the last two only if /proc has them.
 
     boot: the kernel's boot ID (random(4)), which differs between machines with the same host name.

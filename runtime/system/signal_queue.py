@@ -34,7 +34,7 @@ class SignalQueue:
         """Block `signals` until `note_senders` receives them."""
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
 
-    def note_senders(self, signals: Iterable[int]) -> None:
+    def receive_in_thread(self, signals: Iterable[int]) -> None:
         """Receive the held `signals` in a thread, so that `senders` records who sent them, which a handler cannot
         know.
         """

@@ -20,14 +20,14 @@ from .failure import Failure
 from .text import printable
 
 PIECE = 1 << 16
-MOST_KEPT = 1 << 20  # the last bytes of the output, which output_of() returns
+MOST_KEPT = 1 << 20  # the last bytes of the output, which run_and_capture() returns
 _STDERR = {"kept": None, "dropped": subprocess.DEVNULL, "merged": subprocess.STDOUT}
 
 if TYPE_CHECKING:
     Change = Callable[[bytes], "bytes | None"]  # changes a line; None drops it
 
 
-def stream(
+def print_client_output(
     words: Sequence[str],
     change: Change | None = None,
     tail: int | None = None,
@@ -40,13 +40,13 @@ def stream(
     errors: what to do with stderr: kept, dropped or merged.
     Raises Failure if the client cannot be run.
     """
-    with ended_with_us(_started(words, environment, _STDERR[errors])) as process:
+    with terminate_at_exit(_started(words, environment, _STDERR[errors])) as process:
         assert process.stdout is not None
         print_lines(process.stdout, change, tail)
         return process.wait()
 
 
-def output_of(
+def run_and_capture(
     words: Sequence[str], environment: Mapping[str, str], folder: Path, is_shown: bool = True
 ) -> tuple[int, str]:
     """Run a client in a folder. Return its exit code and all its output.
@@ -55,7 +55,7 @@ def output_of(
     Ends the client if this program is interrupted. Raises Failure if the client cannot be run.
     """
     kept = b""
-    with ended_with_us(_started(words, environment, subprocess.STDOUT, folder)) as process:
+    with terminate_at_exit(_started(words, environment, subprocess.STDOUT, folder)) as process:
         assert process.stdout is not None
         for piece in iter(partial(os.read, process.stdout.fileno(), PIECE), b""):
             if is_shown:
@@ -65,7 +65,7 @@ def output_of(
         return process.wait(), kept.decode(errors="replace")
 
 
-def attached(words: Sequence[str]) -> int:
+def run_attached_to_terminal(words: Sequence[str]) -> int:
     """Run a client with this program's input and output, and return its exit code; 128 + N after signal N.
 
     Raises Failure if it cannot be run.
@@ -75,12 +75,12 @@ def attached(words: Sequence[str]) -> int:
         process = subprocess.Popen(list(words))
     except OSError as error:
         raise Failure(f"cannot run {words[0]}: {error.strerror}") from None
-    with ended_with_us(process):
+    with terminate_at_exit(process):
         code = process.wait()
     return code if code >= 0 else 128 - code
 
 
-def printed_lines(
+def lines_of_client_output(
     words: Sequence[str], environment: Mapping[str, str] | None = None, inherited: Mapping[str, str] = os.environ
 ) -> Iterator[str]:
     """Run a client and yield the lines that it prints, including stderr, without control characters.
@@ -88,14 +88,14 @@ def printed_lines(
     environment: variables added to the inherited ones.
     Raises Failure if the client cannot be run.
     """
-    with ended_with_us(_started(words, environment, subprocess.STDOUT, inherited=inherited)) as process:
+    with terminate_at_exit(_started(words, environment, subprocess.STDOUT, inherited=inherited)) as process:
         assert process.stdout is not None
         for line in process.stdout:
             yield printable(line.decode(errors="replace")).rstrip("\n")
 
 
 @contextlib.contextmanager
-def ended_with_us(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
+def terminate_at_exit(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
     """End the process with SIGTERM if the block ends before the process does."""
     try:
         yield process
@@ -109,15 +109,15 @@ def print_lines(file: IO[bytes], change: Change | None = None, tail: int | None 
     """Print the lines of a file or pipe as they arrive; with `tail`, only the last ones at the end."""
     out = sys.stdout.buffer
     if tail is not None:
-        out.writelines(deque(changed_pieces(file, change), maxlen=tail))
+        out.writelines(deque(changed_lines(file, change), maxlen=tail))
     else:
-        for piece in changed_pieces(file, change) if change else iter(lambda: os.read(file.fileno(), PIECE), b""):
+        for piece in changed_lines(file, change) if change else iter(lambda: os.read(file.fileno(), PIECE), b""):
             out.write(piece)
             out.flush()
     out.flush()
 
 
-def changed_pieces(file: IO[bytes], change: Change | None) -> Iterator[bytes]:
+def changed_lines(file: IO[bytes], change: Change | None) -> Iterator[bytes]:
     """Yield the lines that `change` returns. Only a line's first 64 KiB are changed."""
     is_inside = is_kept = False
     while True:
@@ -164,7 +164,7 @@ class LineMerger:
         assert process.stdout is not None
         out = sys.stdout.buffer
         with contextlib.suppress(OSError, ValueError):  # nobody is reading stdout, or it was closed on exit
-            for piece in changed_pieces(process.stdout, change):
+            for piece in changed_lines(process.stdout, change):
                 with self._lock:
                     out.write(piece if piece.endswith(b"\n") else piece + b"\n")
                     out.flush()

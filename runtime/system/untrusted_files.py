@@ -69,7 +69,7 @@ def is_file_name(name: str) -> bool:
     return 0 < len(name) <= 255 and name not in (".", "..") and not any(c in name for c in "/\0")
 
 
-def is_below(name: str) -> bool:
+def is_safe_relative_path(name: str) -> bool:
     """Return whether a relative path stays inside its folder: no part is empty, `.` or `..`."""
     return all(map(is_file_name, name.split("/")))
 
@@ -88,17 +88,17 @@ def read_bytes(path: str | os.PathLike[str], limit: int = MIB, follow: bool = Tr
 
 def read_text(path: str | os.PathLike[str], limit: int = MIB, follow: bool = True) -> str:
     """Return the UTF-8 text of a file with its line endings unchanged. Raises Unreadable, also for a NUL character."""
-    return decoded(path, read_bytes(path, limit, follow))
+    return decode_utf8(path, read_bytes(path, limit, follow))
 
 
 def read_json(path: str | os.PathLike[str], limit: int = MIB, max_depth: int = MOST_DEPTH, follow: bool = True) -> Any:
     """Return the JSON tree of a file. Raises Unreadable, also for what json.loads accepts: NaN, 1e400, a repeated key,
     half of a surrogate pair, "\\u0000".
     """
-    return parsed(path, read_bytes(path, limit, follow), max_depth)
+    return parse_json(path, read_bytes(path, limit, follow), max_depth)
 
 
-def decoded(path: str | os.PathLike[str], content: bytes) -> str:
+def decode_utf8(path: str | os.PathLike[str], content: bytes) -> str:
     """Return the text of `content`, which was read from `path`. Raises Unreadable."""
     try:
         text = content.decode("utf-8")
@@ -109,9 +109,9 @@ def decoded(path: str | os.PathLike[str], content: bytes) -> str:
     return text
 
 
-def parsed(path: str | os.PathLike[str], content: bytes | str, max_depth: int = MOST_DEPTH) -> Any:
+def parse_json(path: str | os.PathLike[str], content: bytes | str, max_depth: int = MOST_DEPTH) -> Any:
     """Return the JSON tree of `content`, which was read from `path`. Raises Unreadable."""
-    text = content if isinstance(content, str) else decoded(path, content)
+    text = content if isinstance(content, str) else decode_utf8(path, content)
     try:
         tree = json.loads(
             text,
@@ -132,7 +132,7 @@ def parsed(path: str | os.PathLike[str], content: bytes | str, max_depth: int = 
     return tree
 
 
-def is_count(value: object) -> bool:
+def is_nonnegative_integer(value: object) -> bool:
     """Return whether a JSON value is an integer from 0 to 2**63 - 1."""
     return type(value) is int and 0 <= value < 1 << 63
 

@@ -34,17 +34,17 @@ def read_keys(path: Path) -> dict[str, str]:
     return keys
 
 
-def number(text: str) -> int | None:
+def number_or_none(text: str) -> int | None:
     """Return 1 to 18 ASCII digits as an integer; None for any other text."""
     return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
 
 
-def word(text: str) -> str:
+def word_or_empty(text: str) -> str:
     """Return the text if no program could interpret it as an option, a path or a pattern; else ""."""
     return text if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@:,+-]*", text) else ""
 
 
-def settings(path: Path) -> dict[str, Any]:
+def read_settings(path: Path) -> dict[str, Any]:
     """Return the mapping in one of an artifact's JSON files; {} if there is none."""
     try:
         tree = read_json(path, MOST_JOB_BYTES, follow=False)
@@ -53,7 +53,7 @@ def settings(path: Path) -> dict[str, Any]:
     return tree if isinstance(tree, dict) else {}
 
 
-def numbered(folder: str | os.PathLike[str], prefix: str) -> list[int]:
+def numbers_of_files(folder: str | os.PathLike[str], prefix: str) -> list[int]:
     """Return, in ascending order, the numbers N of the files named PREFIX + N without leading zeros."""
     pattern = re.compile(re.escape(prefix) + "(0|[1-9][0-9]{0,17})")
     numbers = []

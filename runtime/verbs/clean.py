@@ -14,29 +14,29 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ..engines.artifact_location import RUN_ID, Place
 from ..engines.engine import Engine
-from ..engines.jobs import RUN_ID, Place
-from ..run_folder.removal import erase, name_before_hiding
-from ..run_folder.run import Run, is_mine, owner_of, shell_word
+from ..run_folder.removal import name_before_hiding, remove_own_folder
+from ..run_folder.run import Run, is_mine, owner_name, quote_shell_word
 from ..system.command_line import Parser, print_failure
 from ..system.failure import Failure
 from ..system.text import one_line
 from ..system.untrusted_files import Unreadable, open_regular
-from ..system.values import number, read_keys
-from .old_checkpoints import old_checkpoints
-from .run_rows import Size, disk_use, format_size
+from ..system.values import number_or_none, read_keys
+from .old_checkpoints import find_removable_checkpoints
+from .run_rows import DiskUse, format_size, measure_disk_use
 
 MOST_STATE_BYTES = 65536  # limit for a state/run file, which names the checkpoint from which its run started
 
 
-class Removal(NamedTuple):
+class FolderToRemove(NamedTuple):
     """A folder to remove. run: the run to which it belongs; None for a leftover of a killed clean"""
 
     path: Path
     run: Run | None
 
 
-class OldRuns(NamedTuple):
+class RemovableRuns(NamedTuple):
     """Finished runs that can be removed, newest first, and lines that explain which runs are kept and why."""
 
     removable: list[Run]
@@ -44,14 +44,14 @@ class OldRuns(NamedTuple):
 
 
 def main(argv: list[str]) -> int:
-    place = Place.of_program()
+    place = Place.location_of_this_program()
     engine = place.watching_engine()
     options = parser(engine).parse_args(argv)
     old = find_old_runs(place, engine, _keep(options.keep, place))
     for line in old.spared:
         _print(line)
     removals = _leftovers(place.job.runs)
-    sizes = [disk_use(removal.path, sys.maxsize).bytes for removal in removals]
+    sizes = [measure_disk_use(removal.path, sys.maxsize).bytes for removal in removals]
     for run in old.removable:
         folders = _wanted(engine, run, options.keep_checkpoints)
         if folders:
@@ -60,7 +60,7 @@ def main(argv: list[str]) -> int:
     if not removals:
         _print("nothing to remove")
         return 0
-    _print(f"total {format_size(Size(sum(sizes), True))}")
+    _print(f"total {format_size(DiskUse(sum(sizes), True))}")
     if not (options.yes or _is_confirmed()):
         _print("nothing was removed; --yes removes these")
         return 0
@@ -104,12 +104,12 @@ def _print(line: str) -> None:
 # ---- which runs may be removed
 
 
-def find_old_runs(place: Place, engine: Engine, keep: int) -> OldRuns:
+def find_old_runs(place: Place, engine: Engine, keep: int) -> RemovableRuns:
     """Return this user's ended runs of this job, except the `keep` newest. Incomplete runs are in neither list."""
     runs, spared, finished = [], [], []
     for run in place.list_runs():
         if not run.is_mine:  # another user's run does not count as one of the newest
-            spared.append(f"run {run.id} is kept: it belongs to {owner_of(run.path)}")
+            spared.append(f"run {run.id} is kept: it belongs to {owner_name(run.path)}")
         elif keep > 0:
             keep -= 1
         elif read_keys(run.path / "state/run").get("job", "") == place.job.name:
@@ -129,13 +129,13 @@ def find_old_runs(place: Place, engine: Engine, keep: int) -> OldRuns:
 
 def _why_it_stays(engine: Engine, run: Run) -> str:
     try:
-        return next(filter(None, map(engine.why_it_stays, engine.folders(run))), "")
+        return next(filter(None, map(engine.why_not_removable, engine.folders(run))), "")
     except Failure as failure:
         print_failure(failure)
         return "the state of the run cannot be read"
 
 
-def _without_origins(engine: Engine, finished: list[Run], spared: list[str]) -> OldRuns:
+def _without_origins(engine: Engine, finished: list[Run], spared: list[str]) -> RemovableRuns:
     """Return the finished runs, except those whose checkpoint a kept run started from."""
     going = {run.path for run in finished}
     origins: dict[Path, set[bytes]] = {}  # folder of runs -> origins of the runs that are kept in it
@@ -151,7 +151,7 @@ def _without_origins(engine: Engine, finished: list[Run], spared: list[str]) -> 
             spared.append(f"run {run.id} is kept: another run started from its checkpoint")
         else:
             removable.append(run)
-    return OldRuns(removable, spared)
+    return RemovableRuns(removable, spared)
 
 
 def _origins(runs: Path, going: set[Path]) -> Iterator[bytes]:
@@ -166,26 +166,26 @@ def _origins(runs: Path, going: set[Path]) -> Iterator[bytes]:
 # ---- what is removed
 
 
-def _wanted(engine: Engine, run: Run, only_checkpoints: bool) -> list[Removal]:
+def _wanted(engine: Engine, run: Run, only_checkpoints: bool) -> list[FolderToRemove]:
     """Return which of a run's folders to remove: the run folders, or only old checkpoints."""
     folders = engine.folders(run)
     if not only_checkpoints:
-        return [Removal(folder.path, folder) for folder in folders]
+        return [FolderToRemove(folder.path, folder) for folder in folders]
     wanted = []
     for folder in folders:
-        checkpoints = old_checkpoints(folder.path)
+        checkpoints = find_removable_checkpoints(folder.path)
         for path in checkpoints.unread:
-            print(f"warning: {shell_word(str(path))} cannot be read, so it is kept", file=sys.stderr)
-        wanted += [Removal(path, folder) for path in checkpoints.removable]
+            print(f"warning: {quote_shell_word(str(path))} cannot be read, so it is kept", file=sys.stderr)
+        wanted += [FolderToRemove(path, folder) for path in checkpoints.removable]
     return wanted
 
 
-def _list(engine: Engine, run: Run, folders: Sequence[Removal], only_checkpoints: bool) -> int:
-    size = sum(disk_use(removal.path, sys.maxsize).bytes for removal in folders)
-    created = number(read_keys(run.path / "state/run").get("created", ""))
+def _list(engine: Engine, run: Run, folders: Sequence[FolderToRemove], only_checkpoints: bool) -> int:
+    size = sum(measure_disk_use(removal.path, sys.maxsize).bytes for removal in folders)
+    created = number_or_none(read_keys(run.path / "state/run").get("created", ""))
     names = f": {' '.join(removal.path.name for removal in folders)}" if only_checkpoints else ""
-    printed_size = format_size(Size(size, True))
-    _print(f"{run.id:<22}  {_age(created):>6} old  {printed_size:>6}  {engine.outcome(run)}{names}")
+    printed_size = format_size(DiskUse(size, True))
+    _print(f"{run.id:<22}  {_age(created):>6} old  {printed_size:>6}  {engine.describe_outcome(run)}{names}")
     return size
 
 
@@ -199,7 +199,7 @@ def _age(created: int | None) -> str:
     return f"{int(ago / 60)} min"
 
 
-def _leftovers(runs: Path) -> list[Removal]:
+def _leftovers(runs: Path) -> list[FolderToRemove]:
     """Return hidden run folders left behind by a killed clean."""
     try:
         with os.scandir(runs) as entries:
@@ -207,7 +207,7 @@ def _leftovers(runs: Path) -> list[Removal]:
     except OSError:
         return []
     hidden = [runs / name for name in names if RUN_ID.fullmatch(name_before_hiding(name))]
-    return [Removal(path, None) for path in hidden if is_mine(path)]
+    return [FolderToRemove(path, None) for path in hidden if is_mine(path)]
 
 
 # ---- removing it
@@ -220,21 +220,21 @@ def _is_confirmed() -> bool:
     return sys.stdin.buffer.readline()[:1] in (b"y", b"Y")
 
 
-def _remove(place: Place, engine: Engine, removal: Removal) -> int:
+def _remove(place: Place, engine: Engine, removal: FolderToRemove) -> int:
     """Remove a folder, unless its run was restarted after the folder was listed. Return an exit code."""
     run = removal.run
     try:
-        if run is not None and engine.why_it_stays_now(run):
+        if run is not None and engine.why_not_removable_now(run):
             _print(f"run {run.id} is kept: it was started again")
             return 0
-        if run is not None and removal.path == run.path and not engine.remove_stored(run):
+        if run is not None and removal.path == run.path and not engine.remove_outside_run_folder(run):
             raise OSError
-        erase(removal.path)
+        remove_own_folder(removal.path)
     except Failure as failure:
         print_failure(failure)
     except OSError as error:
         why = f": {error.strerror}" if error.strerror else ""
-        print(f"error: cannot remove {shell_word(str(removal.path))}{why}", file=sys.stderr)
+        print(f"error: cannot remove {quote_shell_word(str(removal.path))}{why}", file=sys.stderr)
     else:
         _print(f"removed {_shown(removal.path, place.job.runs)}")
         return 0

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ..engines.jobs import Place
-from ..node.node_start import node_words
+from ..engines.artifact_location import Place
+from ..node.node_start import launch_command_of_node
 from ..system.command_line import print_failure
 from ..system.failure import Failure
-from ..system.streams import ended_with_us
+from ..system.streams import terminate_at_exit
 
 HUB_CLIENTS = ("hf", "huggingface-cli")  # the second name before huggingface_hub 0.34
 
@@ -29,15 +29,15 @@ class Download(NamedTuple):
         return cls(item["kind"], item["what"], item.get("revision") or "")
 
 
-def download(place: Place, items: Iterable[Mapping[str, str]]) -> None:
+def download_items(place: Place, items: Iterable[Mapping[str, str]]) -> None:
     """Download the items, in their order. Raises Failure if some could not be downloaded."""
-    environment = Environment(place)
+    environment = DownloadEnvironment(place)
     failed = [item.what for item in map(Download.of_settings, items) if not _fetch(environment, item)]
     if failed:
         raise Failure(f"could not be downloaded: {' '.join(failed)}", "the lines above show why")
 
 
-class Environment:
+class DownloadEnvironment:
     """The ranks' environment, on this machine and with internet access."""
 
     def __init__(self, place: Place) -> None:
@@ -47,8 +47,8 @@ class Environment:
 
     def run(self, *command: str, output: int | None = None) -> int:
         """Run a command and return its exit code. The command ends with this program."""
-        words = [*node_words(self.artifact, "shell"), *command]
-        with ended_with_us(subprocess.Popen(words, env=self.environ, stdout=output)) as process:
+        words = [*launch_command_of_node(self.artifact, "shell"), *command]
+        with terminate_at_exit(subprocess.Popen(words, env=self.environ, stdout=output)) as process:
             return process.wait()
 
     def hub_client(self) -> str:
@@ -62,7 +62,7 @@ class Environment:
         return self._hub_client
 
 
-def _fetch(environment: Environment, download: Download) -> bool:
+def _fetch(environment: DownloadEnvironment, download: Download) -> bool:
     print(f"== {download.what}", flush=True)
     if download.kind == "run":
         return environment.run("bash", "-c", download.what) == 0

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
-from ..engines.jobs import Place
+from ..engines.artifact_location import Place
 from ..exit_codes import CRASHED, DATA_BROKEN, DONE, INTERRUPTED, MEANING, PEER_LOST, PREEMPTED, RENDEZVOUS_FAILED
-from ..system.command_line import call
+from ..system.command_line import run_verb
 from ..system.text import one_line, printable
 
 RESUME = "jobctl submit --resume RUN_ID"
@@ -25,7 +25,7 @@ NEXT_STEP = {
 
 def main(verbs: Sequence[str]) -> int:
     """Print the help and return the exit code. verbs: names of all verbs, in order"""
-    return call(lambda _: _print(Place.of_program(), verbs), [])
+    return run_verb(lambda _: _print(Place.location_of_this_program(), verbs), [])
 
 
 def _print(place: Place, verbs: Sequence[str]) -> int:
@@ -39,7 +39,7 @@ def _job(place: Place) -> Iterator[str]:
     yield f"jobctl: job {job.name} on backend {job.backend}"
     yield ""
     if place.is_sweep:
-        from ..run_folder.points import read_points  # only in a sweep's jobctl
+        from ..run_folder.points_file import read_points  # only in a sweep's jobctl
 
         yield f"points:   {len(read_points(place.artifact).points)}, in points.json; the files here are for point 0"
     yield f"size:     {_size(settings)}"

@@ -10,21 +10,21 @@ from __future__ import annotations
 import argparse
 import re
 
+from ..engines.artifact_location import Place, add_point_option
 from ..engines.engine import Engine
-from ..engines.jobs import Place, add_point_option
 from ..engines.log_files import LogRequest
 from ..engines.print_logs import print_logs
 from ..system.command_line import Parser
 from ..system.failure import Failure
-from ..system.values import number
+from ..system.values import number_or_none
 
 
 def main(argv: list[str]) -> int:
-    artifact = Place.of_program()
+    artifact = Place.location_of_this_program()
     engine = artifact.watching_engine()
     options, request = _parse(argv, engine)
     if options.point is not None:
-        artifact, options.run = artifact.of_point(options.point, options.run), ""
+        artifact, options.run = artifact.location_of_point(options.point, options.run), ""
         engine = artifact.engine()
     run = artifact.choose_any_run(options.run)
     if artifact.is_sweep:
@@ -65,7 +65,7 @@ def _parse(argv: list[str], engine: Engine) -> tuple[argparse.Namespace, LogRequ
 def _count(text: str | None, option: str) -> int | None:
     if not text:
         return None
-    value = number(text) if re.fullmatch("[0-9]{1,9}", text) else None
+    value = number_or_none(text) if re.fullmatch("[0-9]{1,9}", text) else None
     if value is None:
         raise Failure(f"{option} takes a number, not {text}", "jobctl logs --help", 2)
     return value

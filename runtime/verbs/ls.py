@@ -19,13 +19,13 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
 
-from ..engines.jobs import Place
-from ..engines.recorded import recorded_engine
+from ..engines.artifact_location import Place
+from ..engines.recorded_engine import recorded_engine
 from ..run_folder.artifact_copies import JOB_FILE
 from ..system.command_line import Parser
 from ..system.failure import Failure
-from .run_list import RECORDED_STATES, ListedRun, find_runs, table
-from .run_rows import SCHEMA, Row, row_of, rows_as_json
+from .run_list import RECORDED_STATES, ListedRun, find_runs, format_run_table
+from .run_rows import SCHEMA, RunRow, row_of_run, rows_as_json
 
 OPTIONS = {
     "FOLDER": "a run root, the folder of one job, a run, or an artifact directory",
@@ -36,7 +36,7 @@ OPTIONS = {
 }
 
 
-def ls(argv: Sequence[str], default_folders: Sequence[Path]) -> int:
+def list_runs_of_all_jobs(argv: Sequence[str], default_folders: Sequence[Path]) -> int:
     """Print the runs and return the exit code. default_folders: listed, if they exist, when no FOLDER is given"""
     options = _parse(argv)
     folders = [_runs_of(Path(name)) for name in options.folders]
@@ -49,7 +49,7 @@ def ls(argv: Sequence[str], default_folders: Sequence[Path]) -> int:
     if options.format == "json":
         print(json.dumps({"schema": SCHEMA, "runs": rows_as_json(rows)}, indent=2))
     elif rows:
-        print("\n".join(table(rows, shutil.get_terminal_size().columns, time.time())))
+        print("\n".join(format_run_table(rows, shutil.get_terminal_size().columns, time.time())))
     else:
         named = ", ".join(ascii(str(folder))[1:-1] for folder in folders or default_folders)
         print(f"no {'matching ' if found else ''}runs in {named}", file=sys.stderr)
@@ -88,11 +88,11 @@ def _runs_of(folder: Path) -> Path:
     raise Failure(f"{folder} is not a folder", "jobc ls FOLDER lists its runs; jobc ls --name PATTERN selects jobs")
 
 
-def _selected(found: Sequence[ListedRun], options: argparse.Namespace) -> Iterator[Row]:
+def _selected(found: Sequence[ListedRun], options: argparse.Namespace) -> Iterator[RunRow]:
     """Yield the rows that the options select, reading runs one by one as rows are needed."""
     for run in found:
         if options.name is not None and not fnmatchcase(run.path.parent.name, options.name):
             continue
-        row = row_of(run, recorded_engine) if run.flaw is None else Row(run, run.created(), run.flaw)
+        row = row_of_run(run, recorded_engine) if run.flaw is None else RunRow(run, run.created(), run.flaw)
         if row.state.name in options.states:
             yield row

@@ -26,33 +26,33 @@ BLOCK_BYTES = 512  # unit of st_blocks
 _STEP = re.compile("step_[0-9]+")
 
 
-class Found(enum.Enum):
+class CheckpointState(enum.Enum):
     """A checkpoint's state. UNREAD: it cannot currently be read (I/O error), so it may be intact"""
 
     SOUND, DAMAGED, UNREAD = "sound", "damaged", "unread"
 
 
-class OldCheckpoints(NamedTuple):
+class RemovableCheckpoints(NamedTuple):
     """Checkpoints that can be removed, newest first, and checkpoints that cannot be read."""
 
     removable: list[Path]
     unread: list[Path]
 
 
-def old_checkpoints(run: Path) -> OldCheckpoints:
+def find_removable_checkpoints(run: Path) -> RemovableCheckpoints:
     """Find a run's old checkpoints. If none is intact, only the leftovers of a killed clean can be removed."""
     last, removable, unread = None, [], []
     best, names = _best(run), _subfolders(run / "checkpoints")
     leftovers = [run / "checkpoints" / name for name in names if _STEP.fullmatch(name_before_hiding(name))]
     for folder in _newest_first(run / "checkpoints", names):
-        found = inspect(folder) if last is None else None
-        if found is Found.SOUND:
+        found = compare_with_manifest(folder) if last is None else None
+        if found is CheckpointState.SOUND:
             last = folder
-        elif found is Found.UNREAD:
+        elif found is CheckpointState.UNREAD:
             unread.append(folder)
         elif folder.name != best:
             removable.append(folder)
-    return OldCheckpoints([*(removable if last else []), *leftovers], unread)
+    return RemovableCheckpoints([*(removable if last else []), *leftovers], unread)
 
 
 def _best(run: Path) -> str:
@@ -77,51 +77,53 @@ def _newest_first(folder: Path, names: Iterable[str]) -> list[Path]:
     return [folder / name for name in names]
 
 
-def inspect(checkpoint: Path) -> Found:
+def compare_with_manifest(checkpoint: Path) -> CheckpointState:
     """Compare a checkpoint with its manifest; retry once if it cannot be read, because a disk may recover."""
     found = _inspect(checkpoint)
-    return _inspect(checkpoint) if found is Found.UNREAD else found
+    return _inspect(checkpoint) if found is CheckpointState.UNREAD else found
 
 
-def _inspect(checkpoint: Path) -> Found:
+def _inspect(checkpoint: Path) -> CheckpointState:
     try:
         manifest = read_json(checkpoint / MANIFEST, MOST_MANIFEST_BYTES)
     except Unreadable as error:
         return _failed(error)
     files = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(files, dict) or not files:
-        return Found.DAMAGED
+        return CheckpointState.DAMAGED
     results = {_inspect_file(checkpoint, name, entry) for name, entry in files.items()}
-    return next(state for state in (Found.UNREAD, Found.DAMAGED, Found.SOUND) if state in results)
+    return next(
+        state for state in (CheckpointState.UNREAD, CheckpointState.DAMAGED, CheckpointState.SOUND) if state in results
+    )
 
 
-def _inspect_file(checkpoint: Path, name: str, entry: Any) -> Found:
+def _inspect_file(checkpoint: Path, name: str, entry: Any) -> CheckpointState:
     if not is_file_name(name) or not isinstance(entry, dict):
-        return Found.DAMAGED
+        return CheckpointState.DAMAGED
     try:
         with open_regular(checkpoint / name) as file:
             return _compare(file, entry)
     except Unreadable as error:
         return _failed(error)
     except OSError:
-        return Found.UNREAD
+        return CheckpointState.UNREAD
 
 
-def _compare(file: BinaryIO, entry: dict[str, Any]) -> Found:
+def _compare(file: BinaryIO, entry: dict[str, Any]) -> CheckpointState:
     status = os.fstat(file.fileno())
     if status.st_size != entry.get("size"):
         file.read(1)  # raises OSError if a faulty disk reported a wrong size
-        return Found.DAMAGED
+        return CheckpointState.DAMAGED
     if _is_hollow(file, status):
-        return Found.UNREAD
+        return CheckpointState.UNREAD
     digest, left = hashlib.sha256(), status.st_size
     while left:
         block = file.read(min(left, MIB))
         if not block:
-            return Found.DAMAGED
+            return CheckpointState.DAMAGED
         digest.update(block)
         left -= len(block)
-    return Found.SOUND if digest.hexdigest() == entry.get("sha256") else Found.DAMAGED
+    return CheckpointState.SOUND if digest.hexdigest() == entry.get("sha256") else CheckpointState.DAMAGED
 
 
 def _is_hollow(file: BinaryIO, status: os.stat_result) -> bool:
@@ -133,8 +135,8 @@ def _is_hollow(file: BinaryIO, status: os.stat_result) -> bool:
     return os.lseek(file.fileno(), 0, os.SEEK_HOLE) < status.st_size  # some file systems do not count blocks
 
 
-def _failed(error: Unreadable) -> Found:
+def _failed(error: Unreadable) -> CheckpointState:
     """Return DAMAGED if a file is missing or invalid, UNREAD for an I/O error or a dangling link, which may recover."""
     if error.missing:
-        return Found.UNREAD if error.path.is_symlink() else Found.DAMAGED
-    return Found.DAMAGED if error.error is None else Found.UNREAD
+        return CheckpointState.UNREAD if error.path.is_symlink() else CheckpointState.DAMAGED
+    return CheckpointState.DAMAGED if error.error is None else CheckpointState.UNREAD

@@ -7,21 +7,21 @@ Exit:  0 if everything is there; 1 if a download failed; 2 for an invalid option
 
 from __future__ import annotations
 
+from ..engines.artifact_location import Place
 from ..engines.engine import Engine
-from ..engines.jobs import Place
 from ..system.command_line import Parser
 
 
 def main(argv: list[str]) -> int:
-    place = Place.of_program()
+    place = Place.location_of_this_program()
     parser(place.engine()).parse_args(argv)
     items = place.settings.get("prefetch")
     if not items:
         print("nothing to download: caches.prefetch is empty")
         return 0
-    from .downloads import download  # only in jobs that download something
+    from .downloads import download_items  # only in jobs that download something
 
-    download(place, items)
+    download_items(place, items)
     return 0
 
 

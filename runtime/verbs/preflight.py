@@ -5,14 +5,14 @@ Exit:  0 if the nodes are ready; 1 if a check failed; 2 for an invalid option.
 
 from __future__ import annotations
 
-from ..engines.checking import CheckingEngine, checking_engine
+from ..engines.artifact_location import Place
+from ..engines.checking_engine import CheckingEngine, checking_engine
 from ..engines.engine import Engine
-from ..engines.jobs import Place
 from ..system.command_line import Parser
 
 
 def main(argv: list[str]) -> int:
-    place = Place.of_program()
+    place = Place.location_of_this_program()
     engine = place.engine()
     options = parser(engine).parse_args(argv)
     result = checking_engine(engine).preflight(place, options)

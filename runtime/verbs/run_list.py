@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from ..engines.artifact_location import RUN_ID, is_complete_run
 from ..engines.engine import State
-from ..engines.jobs import RUN_ID, is_run
 from ..run_folder.run import Run
-from .run_rows import MOST_FILES, Row, disk_use, format_size
+from .run_rows import MOST_FILES, RunRow, format_size, measure_disk_use
 
 KEYS = {  # a row's key in JSON -> its meaning; docs/reference/ls.md
     "job": "name of the job: the folder that contains its runs",
@@ -105,7 +105,7 @@ def _subfolders(folder: Path) -> list[Path]:
 
 def _inspect(folder: Path) -> ListedRun | None:
     """Return the run in a folder; None if another program created the folder."""
-    if is_run(folder):
+    if is_complete_run(folder):
         return ListedRun(folder, None)
     if RUN_ID.fullmatch(folder.name) is None or folder.is_symlink():
         return None
@@ -125,7 +125,7 @@ LEAST_WIDTH = 80
 MOST_LOSS_WIDTH = 10
 
 
-def table(rows: Sequence[Row], width: int, now: float) -> list[str]:
+def format_run_table(rows: Sequence[RunRow], width: int, now: float) -> list[str]:
     """Return the lines of a table at most `width` columns wide, or 80 if `width` is less.
 
     Long names are truncated first and end with `~`; then the backend is dropped; run IDs are truncated last, because
@@ -157,9 +157,9 @@ def _width(columns: dict[str, list[str]]) -> int:
     return sum(map(_longest, columns.values())) + 2 * (len(columns) - 1)
 
 
-def _cells(row: Row, most_files: int, now: float) -> tuple[str, ...]:
+def _cells(row: RunRow, most_files: int, now: float) -> tuple[str, ...]:
     state = "other user" if row.state.name == "of another user" else row.state.name
-    size = format_size(disk_use(row.run.path, most_files)) if row.is_read else "-"
+    size = format_size(measure_disk_use(row.run.path, most_files)) if row.is_read else "-"
     step = "-" if row.step is None else str(row.step) if row.step < 10**8 else f"{row.step:.2e}"
     loss = "-" if row.loss is None else f"{row.loss:.4g}"
     loss = loss if len(loss) < MOST_LOSS_WIDTH else f"{row.loss:.1e}"

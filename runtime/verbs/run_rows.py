@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..engines.engine import Engine, State
-from ..run_folder.run import Run, owner_of
+from ..run_folder.run import Run, owner_name
 from ..system.text import one_line
 
 SCHEMA = 1  # version of the JSON that jobc ls and status print
@@ -21,14 +21,14 @@ BLOCK_BYTES = 512
 COPIES = ("code", "artifact")  # folders in a run with many small files, so they are counted last
 
 
-class Size(NamedTuple):
+class DiskUse(NamedTuple):
     """Disk space. is_complete: whether all files were counted"""
 
     bytes: int
     is_complete: bool
 
 
-class Row(NamedTuple):
+class RunRow(NamedTuple):
     """One run in a list. started: seconds since 1970; is_read: whether its files were read"""
 
     run: Run
@@ -46,7 +46,7 @@ class Row(NamedTuple):
 
     def as_json(self, most_files: int) -> dict[str, Any]:
         """Return the row for programs (docs/reference/ls.md). most_files: limit on the files counted for the size"""
-        size = disk_use(self.run.path, most_files) if self.is_read else None
+        size = measure_disk_use(self.run.path, most_files) if self.is_read else None
         return {
             "job": _unicode(self.job),
             "run": self.run.id,
@@ -64,23 +64,23 @@ class Row(NamedTuple):
         }
 
 
-def row_of(run: Run, engine_of: Callable[[Run], Engine]) -> Row:
+def row_of_run(run: Run, engine_of: Callable[[Run], Engine]) -> RunRow:
     """Return a run's row; for another user's run, only its owner. engine_of: returns a run's engine"""
     if not run.is_mine:
-        text = f"belongs to {owner_of(run.path)}: --run {run.id} reads it"
-        return Row(run, run.created(), State("of another user", text))
+        text = f"belongs to {owner_name(run.path)}: --run {run.id} reads it"
+        return RunRow(run, run.created(), State("of another user", text))
     engine = engine_of(run)
     state, progress = engine.state(run), run.progress(0)
     step, loss = (progress.step, progress.loss) if progress else (None, None)
-    return Row(run, run.created(), state, True, engine.job.backend, run.attempt, step, loss)
+    return RunRow(run, run.created(), state, True, engine.job.backend, run.attempt, step, loss)
 
 
-def rows_as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
+def rows_as_json(rows: Sequence[RunRow]) -> list[dict[str, Any]]:
     most_files = MOST_FILES // max(1, len(rows))
     return [row.as_json(most_files) for row in rows]
 
 
-def disk_use(folder: Path, most_files: int) -> Size:
+def measure_disk_use(folder: Path, most_files: int) -> DiskUse:
     """Return a run folder's disk space on its file system. Links are not followed; hard links are counted once.
 
     Checkpoints are counted first, because they are large, and copies of the code and the artifact last.
@@ -100,7 +100,7 @@ def disk_use(folder: Path, most_files: int) -> Size:
                 for entry in entries:
                     count += 1
                     if count > most_files:
-                        return Size(total, False)
+                        return DiskUse(total, False)
                     if entry.is_dir(follow_symlinks=False):
                         subfolders.append(entry.path)
                         continue
@@ -113,7 +113,7 @@ def disk_use(folder: Path, most_files: int) -> Size:
         except OSError:
             pass  # removed after it was listed, or not readable
         waiting += sorted(subfolders, key=_order)
-    return Size(total, True)
+    return DiskUse(total, True)
 
 
 def _order(path: str) -> int:
@@ -122,7 +122,7 @@ def _order(path: str) -> int:
     return 0 if name in COPIES else 2 if name == "checkpoints" else 1
 
 
-def format_size(size: Size) -> str:
+def format_size(size: DiskUse) -> str:
     """Return the size as `du -h` prints it, with `>` before a lower bound."""
     value, unit = float(size.bytes), ""
     for unit in ("", "K", "M", "G", "T", "P"):

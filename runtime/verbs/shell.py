@@ -5,12 +5,12 @@ Exit:  the command's exit code; 2 for an invalid option.
 
 from __future__ import annotations
 
-from ..engines.checking import CheckingEngine, become_shell
+from ..engines.artifact_location import Place, add_point_option
+from ..engines.checking_engine import CheckingEngine, exec_shell
 from ..engines.engine import Engine
-from ..engines.jobs import Place, add_point_option
 from ..system.command_line import Parser
 from ..system.failure import Failure
-from ..system.values import number
+from ..system.values import number_or_none
 
 
 def main(argv: list[str]) -> int:
@@ -18,15 +18,15 @@ def main(argv: list[str]) -> int:
     if "--" in argv:
         first = argv.index("--")
         words, command = argv[:first], argv[first + 1 :]
-    place = Place.of_program()
+    place = Place.location_of_this_program()
     engine = place.engine()
     options = parser(engine).parse_args(words)
     if place.is_sweep:  # a sweep's run has no nodes
-        place, options.run = place.of_point(options.point or "0", options.run), ""
+        place, options.run = place.location_of_point(options.point or "0", options.run), ""
         engine = place.engine()
     rank = options.node or options.named_node
     if not isinstance(engine, CheckingEngine):
-        become_shell(place, options.run, _node(rank, place.job.nodes), command)
+        exec_shell(place, options.run, _node(rank, place.job.nodes), command)
     node = _node(rank, engine.shell_nodes(place, options.run))
     return engine.shell(place, options.run, node, command)
 
@@ -42,7 +42,7 @@ def parser(engine: Engine) -> Parser:
 
 
 def _node(text: str, nodes: int) -> int:
-    node = number(text)
+    node = number_or_none(text)
     if node is None or node >= nodes or text != str(node):
         title = f"node {text} does not exist"
         raise Failure(title, f"nodes are numbered from 0 to {nodes - 1}; put the command after --", 2)

@@ -5,14 +5,14 @@ Exit:  0 if it worked. The run folder is temporary, and is kept only if the chec
 
 from __future__ import annotations
 
-from ..engines.checking import checking_engine
+from ..engines.artifact_location import Place
+from ..engines.checking_engine import checking_engine
 from ..engines.engine import Engine
-from ..engines.jobs import Place
 from ..system.command_line import Parser
 
 
 def main(argv: list[str]) -> int:
-    place = Place.of_program()
+    place = Place.location_of_this_program()
     engine = place.engine()
     parser(engine).parse_args(argv)
     return checking_engine(engine).smoke(place)

@@ -10,14 +10,14 @@ import sys
 import zipfile
 from pathlib import Path
 
+from ..engines.artifact_location import Place
 from ..engines.engine import Engine
-from ..engines.jobs import Place
 from ..system.command_line import Parser
 from ..system.failure import Failure
 
 
 def main(argv: list[str]) -> int:
-    folder = Path(parser(Place.of_program().engine()).parse_args(argv).folder)
+    folder = Path(parser(Place.location_of_this_program().engine()).parse_args(argv).folder)
     try:
         folder.mkdir(parents=True)
         with zipfile.ZipFile(sys.argv[0]) as archive:

@@ -8,26 +8,26 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ..engines.artifact_location import Place, add_point_option
 from ..engines.engine import Engine
-from ..engines.jobs import Place, add_point_option
-from ..run_folder.run import Run, shell_word
+from ..run_folder.run import Run, quote_shell_word
 from ..system.command_line import Parser
 from ..system.text import one_line
-from .run_rows import SCHEMA, row_of, rows_as_json
+from .run_rows import SCHEMA, row_of_run, rows_as_json
 
 
 def main(argv: list[str]) -> int:
-    artifact = Place.of_program()
+    artifact = Place.location_of_this_program()
     engine = artifact.watching_engine()
     options = parser(engine).parse_args(argv)
     if options.point is not None:
-        artifact, options.run = artifact.of_point(options.point, options.run), ""
+        artifact, options.run = artifact.location_of_point(options.point, options.run), ""
         engine = artifact.engine()
     if options.all:
         runs = artifact.list_runs()
         engine.fetch("state", runs)
         engine.prepare(runs)
-        rows = [row_of(run, lambda _: engine) for run in runs]
+        rows = [row_of_run(run, lambda _: engine) for run in runs]
         if options.format == "json":
             print_json({"runs": rows_as_json(rows)})
         else:
@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
         from .sweep_points import print_points  # only in a sweep's jobctl
 
         return print_points(engine, run, options.format)
-    report = describe(engine, run)
+    report = run_as_json(engine, run)
     if options.format == "json":
         print_json(report)
     else:
@@ -59,7 +59,7 @@ def parser(engine: Engine) -> Parser:
     return words
 
 
-def describe(engine: Engine, run: Run) -> dict[str, Any]:
+def run_as_json(engine: Engine, run: Run) -> dict[str, Any]:
     """Return everything known about a run, as a mapping for JSON (docs/reference/status.md)."""
     engine.prepare([run])
     state = engine.state(run)
@@ -101,7 +101,7 @@ def _lines(report: dict[str, Any], logs_label: str) -> list[str]:
     lines += [f"  {note}" for note in report["notes"]]
     if report["resume"]:
         lines.append(f"  resume with: {report['resume']}")
-    return [*lines, f"  {logs_label} {shell_word(report['logs'])}"]
+    return [*lines, f"  {logs_label} {quote_shell_word(report['logs'])}"]
 
 
 def print_cost(engine: Engine) -> None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import argparse
 
+from ..engines.artifact_location import Place, add_point_option, require_own_run
 from ..engines.engine import Engine
-from ..engines.jobs import Place, add_point_option, require_own
-from ..engines.stopping import signal_here
-from ..engines.watch import Watch
+from ..engines.run_watch import RunWatch
+from ..engines.stopping import signal_supervisors_here
 from ..run_folder.run import Run
 from ..system.command_line import Parser
 from ..system.failure import Failure
@@ -21,18 +21,18 @@ HINT = "try again when the engine responds"
 
 
 def main(argv: list[str]) -> int:
-    place = Place.of_program()
+    place = Place.location_of_this_program()
     engine = place.watching_engine()
     options = parser(engine).parse_args(argv)
     if options.point is not None:
-        place, options.run = place.of_point(options.point, options.run), ""
+        place, options.run = place.location_of_point(options.point, options.run), ""
         engine = place.engine()
     if options.signal:
         _signal(engine, place.choose_any_run(options.run), options.signal, options.node)
     elif place.is_sweep:
         from .sweep_points import stop_points  # only in a sweep's jobctl
 
-        stop_points(engine, require_own(place.choose_run(options.run)), options.now, options.down)
+        stop_points(engine, require_own_run(place.choose_run(options.run)), options.now, options.down)
     elif engine.has_machines:
         _stop_and_release(place, engine, options)
     else:
@@ -66,7 +66,7 @@ def parser(engine: Engine) -> Parser:
 
 def _signal(engine: Engine, run: Run, name: str, node: int | None) -> None:
     if node is not None:
-        signal_here(run, name, node)
+        signal_supervisors_here(run, name, node)
     else:
         engine.mark_stopped(run)
         engine.signal(run, name)
@@ -75,13 +75,13 @@ def _signal(engine: Engine, run: Run, name: str, node: int | None) -> None:
 # ---- which run
 
 
-def _live_run(place: Place, engine: Engine, named: str) -> Watch:
+def _live_run(place: Place, engine: Engine, named: str) -> RunWatch:
     """Watch the named run, or the run that contains this artifact, or this user's only live run.
 
     Raises Failure if no run or more than one is live, or if it belongs to another user.
     """
     if named or place.own_run is not None:
-        watch = Watch(engine, [require_own(place.choose_run(named))], HINT)
+        watch = RunWatch(engine, [require_own_run(place.choose_run(named))], HINT)
         if not watch.is_live():
             raise Failure(f"run {watch.runs[0].id} is not live: {_state(watch)}")
         return watch
@@ -96,19 +96,19 @@ def _live_run(place: Place, engine: Engine, named: str) -> Watch:
     return watch
 
 
-def _watch_own_runs(place: Place, engine: Engine) -> Watch:
-    return Watch(engine, [run for run in place.list_runs() if run.is_mine], HINT)
+def _watch_own_runs(place: Place, engine: Engine) -> RunWatch:
+    return RunWatch(engine, [run for run in place.list_runs() if run.is_mine], HINT)
 
 
 # ---- ending it
 
 
-def _end(watch: Watch, is_now: bool) -> bool:
+def _end(watch: RunWatch, is_now: bool) -> bool:
     """End a live run, and print how it ended; return False if it does not end."""
     engine, (run,) = watch.engine, watch.runs
     engine.mark_stopped(run)
     is_killed = False
-    for name, wait_s in engine.stop_steps():
+    for name, wait_s in engine.stop_signals_and_waits():
         if name == "TERM" and is_now:
             continue
         if name == "TERM":
@@ -125,11 +125,11 @@ def _end(watch: Watch, is_now: bool) -> bool:
     return False
 
 
-def _state(watch: Watch) -> str:
+def _state(watch: RunWatch) -> str:
     return watch.engine.state(watch.runs[0]).text
 
 
-def _no_end(watch: Watch) -> Failure:
+def _no_end(watch: RunWatch) -> Failure:
     return Failure(f"run {watch.runs[0].id} is still running", watch.engine.no_end_hint)
 
 

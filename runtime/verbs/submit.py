@@ -9,10 +9,10 @@ import argparse
 import os
 import shutil
 
+from ..engines.artifact_location import Place
 from ..engines.engine import Engine
-from ..engines.jobs import Place
-from ..engines.new_run import continue_run, continued_run, create_run
-from ..engines.starting import StartingEngine, copy_user_code, starting_engine
+from ..engines.new_run import create_next_attempt, create_run, find_run_to_continue
+from ..engines.starting_engine import StartingEngine, copy_user_code, starting_engine
 from ..system.command_line import Parser
 from ..system.failure import Failure
 from ..system.values import read_keys
@@ -20,26 +20,26 @@ from ..system.values import read_keys
 
 def main(argv: list[str]) -> int:
     os.environ.pop("JOBC_INIT_FROM", None)  # only --fork decides
-    place = Place.of_program()
+    place = Place.location_of_this_program()
     if place.is_sweep:
         from .submit_sweep import submit_sweep  # submit_sweep imports this module
 
         return submit_sweep(place, argv)
     engine = starting_engine(place)
-    return start(place, engine, _parse(argv, place, engine))
+    return start_attempt(place, engine, _parse(argv, place, engine))
 
 
-def start(place: Place, engine: StartingEngine, options: argparse.Namespace, is_temporary: bool = False) -> int:
+def start_attempt(place: Place, engine: StartingEngine, options: argparse.Namespace, is_temporary: bool = False) -> int:
     """Start a run, or a run's next attempt, and return submit's exit code.
 
     is_temporary: whether the artifact is a sweep's point, which is not read once the run has its own copy.
     """
     if (code := engine.begin(options)) is not None:
         return code
-    run = continued_run(place, engine, options.resume) if options.resume else None
+    run = find_run_to_continue(place, engine, options.resume) if options.resume else None
     engine.require_startable(run)
     if run is not None:
-        new = continue_run(place, engine, run, options.new_code)
+        new = create_next_attempt(place, engine, run, options.new_code)
         init_from = read_keys(run.path / "state/run").get("init_from", "")
     else:
         init_from = str(place.choose_run(options.fork).path) if options.fork else ""
@@ -51,7 +51,7 @@ def start(place: Place, engine: StartingEngine, options: argparse.Namespace, is_
             new.describe(init_from)
         if is_temporary:
             engine.job.artifact = new.artifact
-            shutil.rmtree(place.artifact.parent)  # start() may become the job
+            shutil.rmtree(place.artifact.parent)  # start_attempt() may become the job
         return engine.start(new, init_from, options)
 
 
@@ -74,13 +74,13 @@ def parser(engine: Engine) -> Parser:
 
 def _parse(argv: list[str], place: Place, engine: StartingEngine) -> argparse.Namespace:
     options = parser(engine).parse_args(argv)
-    require_consistent(options, place.own_run is not None)
+    require_consistent_options(options, place.own_run is not None)
     if place.own_run is not None and not (options.fork or options.run_id):
         options.resume = options.resume or str(place.own_run.path)
     return options
 
 
-def require_consistent(options: argparse.Namespace, is_own_run: bool = False) -> None:
+def require_consistent_options(options: argparse.Namespace, is_own_run: bool = False) -> None:
     """Raise Failure for options that exclude each other. is_own_run: whether the artifact is the copy in a run"""
     if options.resume and (options.fork or options.run_id):
         raise Failure("--resume continues a run; --fork and --run-id make a new one", code=2)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import contextlib
 
-from ..engines.jobs import Place, add_point_option, require_own
+from ..engines.artifact_location import Place, add_point_option, require_own_run
 from ..engines.new_run import NewRun, create_run
 from ..engines.new_sweep import NewSweep, artifact_of_point
-from ..engines.starting import StartingEngine, starting_engine
+from ..engines.starting_engine import StartingEngine, starting_engine
 from ..engines.sweep_engine import SweepEngine, is_submitting
-from ..run_folder.points import Points, read_points
+from ..run_folder.points_file import SweepPoints, read_points
 from ..system.command_line import Parser
 from ..system.failure import Failure
-from .submit import parser, require_consistent, start
+from .submit import parser, require_consistent_options, start_attempt
 from .sweep_loop import start_points
 
 OF_ONE_POINT = ("--fork", "--run-id", "--new-code", "--only-prepare", "--detach", "--here")
@@ -43,7 +43,7 @@ def submit_sweep(place: Place, argv: list[str]) -> int:
 
 
 def _continued(place: Place, engine: StartingEngine, named: str) -> NewRun:
-    sweep = require_own(place.choose_run(named))
+    sweep = require_own_run(place.choose_run(named))
     if is_submitting(sweep):
         raise Failure(f"another jobctl submit is starting the points of sweep {sweep.id}", "jobctl stop ends it")
     with contextlib.suppress(FileNotFoundError):
@@ -61,10 +61,10 @@ def _sweep_parser(engine: StartingEngine) -> Parser:
     return words
 
 
-def _submit_point(place: Place, engine: StartingEngine, points: Points, argv: list[str]) -> int:
+def _submit_point(place: Place, engine: StartingEngine, points: SweepPoints, argv: list[str]) -> int:
     words = parser(engine)
     add_point_option(words, engine, "all points")
     options = words.parse_args(argv)
-    require_consistent(options)
+    require_consistent_options(options)
     with artifact_of_point(place, points, points.find(options.point)) as own:
-        return start(own, starting_engine(own), options, is_temporary=True)
+        return start_attempt(own, starting_engine(own), options, is_temporary=True)

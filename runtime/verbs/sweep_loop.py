@@ -19,9 +19,9 @@ from pathlib import Path
 from ..engines.new_sweep import NewSweep, print_sweep
 from ..engines.sweep_engine import SUBMIT, PointRun, SweepEngine
 from ..exit_codes import CRASHED, DONE, INTERRUPTED
-from ..run_folder.run import machine, shell_word
-from ..run_folder.run_folder import write_small
-from ..system.processes import start_ticks
+from ..run_folder.run import identify_machine, quote_shell_word
+from ..run_folder.run_folder import write_small_file
+from ..system.processes import process_start_time
 from ..system.text import one_line, printable
 from ..system.values import read_text
 from .sweep_points import stop_points
@@ -30,7 +30,7 @@ MOST_STARTING = 8  # most jobctl submit processes at a time
 LOOK_S = 0.2  # pause between checks of whether a point has ended
 
 
-class Loop:
+class PointStarter:
     """Points that are waiting, starting and running. limit: points that may run at a time; None = all"""
 
     def __init__(self, sweep: NewSweep, limit: int | None, words: Sequence[str]) -> None:
@@ -48,7 +48,7 @@ class Loop:
         while (self.waiting and not self.sweep.run.is_stopped) or self.starting or self.running:
             while self.waiting and not self.sweep.run.is_stopped and self._has_room():
                 self._start(self.waiting.pop(0))
-            self.take_started()
+            self.move_started_to_running()
             if time.monotonic() - self._asked_at >= self.sweep.engine.live_every_s:
                 self._take_ended()
                 self._asked_at = time.monotonic()
@@ -73,7 +73,7 @@ class Loop:
     def _log(self, point: PointRun) -> str:
         return f"{self.sweep.run.path}/logs/point_{point.point.number}.log"
 
-    def take_started(self) -> None:
+    def move_started_to_running(self) -> None:
         for point, process in [*self.starting]:
             code = process.poll()
             if code is None:
@@ -92,13 +92,13 @@ class Loop:
         errors = (index for index, line in enumerate(lines) if line.startswith("error: "))
         index = next(errors, None)
         if index is None:
-            return f"see {shell_word(self._log(point))}"
+            return f"see {quote_shell_word(self._log(point))}"
         return "; ".join(line.strip() for line in lines[index : index + 2])
 
     def _take_ended(self) -> None:
         if not self.running:
             return
-        engine, runs = SweepEngine(self.sweep.engine).asked_anew([point.run for point in self.running])
+        engine, runs = SweepEngine(self.sweep.engine).query_again([point.run for point in self.running])
         for index, run in reversed(list(enumerate(runs))):
             state = engine.state(run)
             if not state.is_live:
@@ -122,13 +122,15 @@ def _say(point: PointRun, text: str) -> None:
 
 def start_points(sweep: NewSweep, limit: int | None, words: Sequence[str]) -> int:
     """Start the points of a sweep's new run, and return submit's exit code."""
-    sweep.new.preserve()
-    loop = Loop(sweep, limit, words)
+    sweep.new.keep_for_logs()
+    loop = PointStarter(sweep, limit, words)
     if not loop.waiting:
         print(f"sweep {sweep.run.id}: every point is live or has succeeded")
         return DONE
     submit = sweep.run.path / SUBMIT
-    write_small(submit, keys={**machine(), "pid": os.getpid(), "start_ticks": start_ticks(os.getpid())})
+    write_small_file(
+        submit, keys={**identify_machine(), "pid": os.getpid(), "start_ticks": process_start_time(os.getpid())}
+    )
     at_a_time = "" if limit is None else f", {limit} at a time"
     print_sweep(sweep, f"{len(loop.waiting)} points{at_a_time}")
     try:

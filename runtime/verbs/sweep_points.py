@@ -5,14 +5,14 @@ from __future__ import annotations
 from ..engines.engine import Engine
 from ..engines.log_files import LogRequest
 from ..engines.print_logs import print_logs
+from ..engines.run_watch import RunWatch
 from ..engines.sweep_engine import SweepEngine
-from ..engines.watch import Watch
 from ..run_folder.run import Run
 from ..system.command_line import print_failure
 from ..system.failure import Failure
 from ..system.text import one_line
 from ..system.untrusted_files import Unreadable
-from .run_rows import Row, row_of, rows_as_json
+from .run_rows import RunRow, row_of_run, rows_as_json
 from .status import print_json
 
 MOST_LABEL_WIDTH = 60  # widest label that is aligned in the table of points
@@ -26,7 +26,7 @@ def print_points(engine: Engine, sweep: Run, shown_as: str) -> int:
     if shown_as == "json":
         rows = rows_as_json(
             [
-                row_of(point.run, lambda _: engine) if point.is_started else Row(point.run, 0, state)
+                row_of_run(point.run, lambda _: engine) if point.is_started else RunRow(point.run, 0, state)
                 for point, state in points
             ]
         )
@@ -64,11 +64,11 @@ def stop_points(engine: Engine, sweep: Run, is_now: bool = False, is_down: bool 
     """End all of a sweep's points. All points are marked first, so that none starts in place of one that has ended."""
     assert isinstance(engine, SweepEngine)
     engine.mark_stopped(sweep)  # so that jobctl submit starts no further points
-    watch = Watch(engine, engine.started(sweep), "try again when the engine responds")
+    watch = RunWatch(engine, engine.started(sweep), "try again when the engine responds")
     live = watch.live()
     for point in live:
         engine.mark_stopped(point)
-    for name, wait_s in engine.stop_steps():
+    for name, wait_s in engine.stop_signals_and_waits():
         if not live:
             break
         if name == "TERM" and is_now:

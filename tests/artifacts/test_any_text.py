@@ -21,8 +21,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from jobc.compiler.cli import main
-from jobc.compiler.frontend.overrides import spell
-from jobc.compiler.testing.execute import RECORD
+from jobc.compiler.frontend.overrides import to_hydra
+from jobc.compiler.testing.run_artifact import RECORD
 
 EXECUTIONS = int(os.environ.get("JOBC_EXECUTIONS", "0"))
 BATCH = 40
@@ -86,7 +86,7 @@ def check(values: list[str], arguments: list[str], folder: str, out: str, by_fil
             (project / "jobc" / "cluster" / "mine.yaml").write_text(file, encoding="utf-8", newline="")
             words = ["cluster=mine"]
         else:
-            words = [f"env.{name}={spell(in_yaml(text))}" for name, text in variables.items()]
+            words = [f"env.{name}={to_hydra(in_yaml(text))}" for name, text in variables.items()]
         rank = received(project, out, words, arguments)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

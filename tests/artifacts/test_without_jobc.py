@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 
 NOT_THERE = ("jobc", "hydra", "omegaconf", "antlr4", "jinja2", "yaml", "rich", "pytest")
 TORCH_NEEDS = (
@@ -43,8 +43,8 @@ def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.engine
 def test_the_trainer_trains_without_jobc(bare_python: Path, tmp_path: Path) -> None:
     words = ("task=digits", "name=bare", "procs=2", "loop.steps=3", "loop.epochs=null", "optim.warmup_steps=1")
-    compiled = compile_job(Request((*words, "validation.every_steps=3", "checkpoint.every_steps=3")))
-    artifact = write_job(compiled, tmp_path / "artifacts")
+    compiled = compile_job(CompileRequest((*words, "validation.every_steps=3", "checkpoint.every_steps=3")))
+    artifact = write_compiled_job(compiled, tmp_path / "artifacts")
     environment = {"PATH": f"{bare_python}:/usr/bin:/bin", "HOME": str(tmp_path)}
     seen = "import importlib.util as u, sys; print([n for n in sys.argv[1:] if u.find_spec(n)])"
     command = ["python3", "-c", seen, *NOT_THERE]

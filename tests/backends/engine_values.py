@@ -26,9 +26,9 @@ from deepspeed.runtime.config import DEEPSPEED_OPTIMIZERS, DeepSpeedConfig
 
 from jobc.compiler.checks.accelerate import check
 from jobc.compiler.diagnostics.diagnostic import Severity
-from jobc.compiler.launchers.accelerate.engine_tables import keys_below, literals, tables
+from jobc.compiler.launchers.accelerate.engine_tables import keys_of_section, literals_in_rule, load_engine_tables
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.compiler.plan.launch_plan import LaunchPlan
 
 VALUES: tuple[Any, ...] = (
@@ -49,7 +49,7 @@ NEEDED = {
 def paths(section: Mapping[str, Any], at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every path of a table with its type; also sections as a whole, and one misspelt key of each."""
     yield (*at, "no_such_key"), None
-    for name, rule in keys_below(at, section, {}).items():
+    for name, rule in keys_of_section(at, section, {}).items():
         yield (*at, name), rule
         if isinstance(rule, Mapping):
             yield from paths(rule, (*at, name))
@@ -124,9 +124,9 @@ def constructor_accepts(section: str, kind: str, params: Mapping[str, Any]) -> b
 def places() -> Iterator[tuple[str, tuple[str, ...], Any]]:
     """File (or `constructor`: of an optimizer or a scheduler), path and type, with one misspelt key a section."""
     for file in ("accelerate", "deepspeed"):
-        yield from ((file, *each) for each in paths(tables()[file]))
+        yield from ((file, *each) for each in paths(load_engine_tables()[file]))
     for section in ("optimizer", "scheduler"):
-        for kind, params in tables()[section].items():
+        for kind, params in load_engine_tables()[section].items():
             if section == "scheduler" or hasattr(torch.optim, kind):
                 yield from (("constructor", (section, kind, *path), rule) for path, rule in paths(params))
 
@@ -151,13 +151,13 @@ def is_ignored(rule: Any, value: Any) -> bool:
 def main(seed: int, count: int) -> dict[str, Any]:
     draw = random.Random(seed)
     command = ("backend=accelerate", "procs=2", "parallel=deepspeed")
-    plan = compile_job(Request(command, ("train.py",))).plan
+    plan = compile_job(CompileRequest(command, ("train.py",))).plan
     known = list(places())
     counts, stricter = Counter[str](), []
     with tempfile.TemporaryDirectory() as folder:
         while sum(counts.values()) < count:
             file, path, rule = draw.choice(known)
-            of_the_key = literals(rule) if isinstance(rule, str) else []
+            of_the_key = literals_in_rule(rule) if isinstance(rule, str) else []
             value = draw.choice([*VALUES, *(change(word) for word in of_the_key for change in (str, str.upper))])
             tree, theirs = question(file, path, value, folder)
             ours = codes(plan, tree, "accelerate" if file == "accelerate" else "deepspeed")

@@ -10,8 +10,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.tests.testbed import Cluster, wait_for
 
 AS_ROOT = ("env.OMPI_ALLOW_RUN_AS_ROOT=1", "env.OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")  # as everybody is on the test bed
@@ -88,8 +88,8 @@ def make(
     base = ["name=job", f"python.interpreter={sys.executable}", "lifecycle.grace=5s"]
     if command and way not in ("srun", "mpirun"):
         base.append(f"launcher={launcher}")
-    compiled = compile_job(Request((*WAYS[way], *base, *words), command))
-    return Job(cluster, project, write_job(compiled, project / "artifacts"))
+    compiled = compile_job(CompileRequest((*WAYS[way], *base, *words), command))
+    return Job(cluster, project, write_compiled_job(compiled, project / "artifacts"))
 
 
 def write_programs(project: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.tests.podrunner.schema import invalid, problem
 
 SHARED = "mounts=[{kind: claim, source: shared, target: /shared, read_only: false}]"
@@ -17,12 +17,12 @@ PLAIN = ("backend=kubernetes", "image=x", "storage.root=/shared/runs", SHARED)
 
 
 def compile_files(*words: str) -> dict[str, str]:
-    return {file.path: file.text for file in compile_job(Request((*PLAIN, *words))).artifacts}
+    return {file.path: file.text for file in compile_job(CompileRequest((*PLAIN, *words))).artifacts}
 
 
 def codes(*words: str) -> list[str]:
     with pytest.raises(CompileError) as refused:
-        compile_job(Request((*PLAIN, *words)))
+        compile_job(CompileRequest((*PLAIN, *words)))
     return [diagnostic.code for diagnostic in refused.value.diagnostics]
 
 

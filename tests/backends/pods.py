@@ -12,8 +12,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.tests.podrunner import KUBECTL, PodRunner
 from jobc.tests.testbed import wait_for
 
@@ -95,8 +95,8 @@ class Rack:
 
     def make(self, *words: str, program: str = "") -> Job:
         command = ("program.py", *program.split()) if program else None
-        compiled = compile_job(Request((*BASE, *PLAIN, *words), command))
-        artifact = write_job(compiled, self.folder / "project" / "artifacts", force=True)
+        compiled = compile_job(CompileRequest((*BASE, *PLAIN, *words), command))
+        artifact = write_compiled_job(compiled, self.folder / "project" / "artifacts", force=True)
         self.made.append(Job(self.runner, self.storage, artifact))
         return self.made[-1]
 

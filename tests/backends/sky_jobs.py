@@ -13,8 +13,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 
 STAND_INS = Path(__file__).parent / "stand_ins" / "sky"
 PLAIN = ("backend=skypilot", "storage.run=node")
@@ -45,8 +45,8 @@ class Job:
         (folder / "program.py").write_text(PROGRAM)
         command = ("program.py", *program.split()) if program else None
         plain = ("backend=skypilot", "backend.infra=slurm/bed", f"storage.root={folder}/storage", "nodes=2", "name=job")
-        compiled = compile_job(Request((*plain, "launcher=spawn", "lifecycle.grace=3s", *words), command))
-        self.artifact = write_job(compiled, folder / "artifacts", force=True)
+        compiled = compile_job(CompileRequest((*plain, "launcher=spawn", "lifecycle.grace=3s", *words), command))
+        self.artifact = write_compiled_job(compiled, folder / "artifacts", force=True)
 
     @property
     def environment(self) -> dict[str, str]:

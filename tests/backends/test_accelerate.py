@@ -13,20 +13,22 @@ import pytest
 import yaml
 
 from jobc.compiler.diagnostics.diagnostic import CompileError, Severity
-from jobc.compiler.launchers.accelerate.engine_tables import tables
+from jobc.compiler.launchers.accelerate.engine_tables import load_engine_tables
 from jobc.compiler.launchers.accelerate.protected_keys import OF_DEEPSPEED, OF_THE_PLAN, Protected
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Compiled, Request
-from jobc.trainer.data.order import Order
+from jobc.compiler.pipeline.types import CompiledJob, CompileRequest
+from jobc.trainer.data.order import SampleOrder
 
 HOSTS = "hosts=node[1-8]"
 
 
-def compiled(*words: str, command: tuple[str, ...] | None = None, backend: str = "accelerate") -> Compiled:
-    return compile_job(Request((f"backend={backend}", *([HOSTS] if backend != "slurm" else []), *words), command))
+def compiled(*words: str, command: tuple[str, ...] | None = None, backend: str = "accelerate") -> CompiledJob:
+    return compile_job(
+        CompileRequest((f"backend={backend}", *([HOSTS] if backend != "slurm" else []), *words), command)
+    )
 
 
-def text(job: Compiled, path: str) -> str:
+def text(job: CompiledJob, path: str) -> str:
     return next(a.text for a in job.artifacts if a.path == path)
 
 
@@ -37,7 +39,7 @@ def codes(*words: str, command: tuple[str, ...] | None = ("train.py",)) -> dict[
 
 def refused(*words: str, command: tuple[str, ...] | None = ("train.py",)) -> dict[str, str]:
     try:
-        compile_job(Request(words, command))
+        compile_job(CompileRequest(words, command))
     except CompileError as error:
         return {diagnostic.key: diagnostic.code for diagnostic in error.diagnostics}
     return {}
@@ -143,7 +145,7 @@ def test_accelerate_and_deepspeed_read_every_golden_as_it_stands_there(said: dic
 @pytest.mark.slow
 def test_the_known_keys_are_those_of_the_installed_engines() -> None:
     done = run_engines(str(REPOSITORY / "tools" / "engine_tables.py"), "--check")
-    assert done.returncode == 0, f"of {tables()['versions']}: {done.stderr[-2000:]}"
+    assert done.returncode == 0, f"of {load_engine_tables()['versions']}: {done.stderr[-2000:]}"
 
 
 @pytest.mark.engine
@@ -167,9 +169,9 @@ def run_engines(*words: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(("file", "paths"), [("accelerate", OF_THE_PLAN), ("deepspeed", OF_DEEPSPEED)])
 def test_what_the_plan_says_are_keys_of_the_engine(file: str, paths: Protected) -> None:
     for path in paths:
-        known: Any = tables()[file]
+        known: Any = load_engine_tables()[file]
         for name in path:
-            assert name in known or name in tables()["deepspeed_removed"], path
+            assert name in known or name in load_engine_tables()["deepspeed_removed"], path
             known = known.get(name)
 
 
@@ -209,7 +211,9 @@ def test_nothing_in_the_yaml_is_of_one_node_and_the_number_of_files_is_constant(
 
 @pytest.mark.parametrize(("nodes", "steps", "dropped"), [(1, 4_028, 4_027), (2, 2_014, 2_013), (8, 504, 503)])
 def test_steps_per_epoch_of_qwen_image(nodes: int, steps: int, dropped: int) -> None:
-    job = compile_job(Request(("+experiment=qwen_image", "backend=accelerate", "parallel=deepspeed", f"nodes={nodes}")))
+    job = compile_job(
+        CompileRequest(("+experiment=qwen_image", "backend=accelerate", "parallel=deepspeed", f"nodes={nodes}"))
+    )
     batch = json.loads(text(job, "train.json"))["batch"]
     told = json.loads(text(job, "deepspeed.json"))
     world = 8 * nodes
@@ -218,15 +222,15 @@ def test_steps_per_epoch_of_qwen_image(nodes: int, steps: int, dropped: int) -> 
     sizes = ("train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "train_batch_size")
     assert [told[key] for key in sizes] == [1, 1, world]
     samples = json.loads(text(job, "train.json"))["data"]["samples"]
-    assert Order(0, samples, batch["global"], drop_last=False).steps_per_epoch == steps
-    assert Order(0, samples, batch["global"], drop_last=True).steps_per_epoch == dropped
+    assert SampleOrder(0, samples, batch["global"], drop_last=False).steps_per_epoch == steps
+    assert SampleOrder(0, samples, batch["global"], drop_last=True).steps_per_epoch == dropped
 
 
 def test_any_backend_merges_extras_into_the_files_of_accelerate_and_checks_them() -> None:
     slurm = ("backend=slurm", "nodes=2", "gpus=8", "cpus=64")
     both = ("launcher=accelerate", "parallel=deepspeed")
     words = ("accelerate.extra.enable_cpu_affinity=true", "accelerate.deepspeed_extra.aio.queue_depth=2")
-    job = compile_job(Request((*slurm, *both, *words), ("train.py",)))
+    job = compile_job(CompileRequest((*slurm, *both, *words), ("train.py",)))
     texts = {file.path: file.text for file in job.artifacts}
     assert yaml.safe_load(texts["accelerate.yaml"])["enable_cpu_affinity"] is True
     assert json.loads(texts["deepspeed.json"])["aio"] == {"queue_depth": 2}
@@ -235,7 +239,7 @@ def test_any_backend_merges_extras_into_the_files_of_accelerate_and_checks_them(
     assert job.source_map.spec_keys(keys) == ("accelerate.extra.enable_cpu_affinity",)
     wrong = ("accelerate.extra.num_machines=3", "accelerate.extra.fp8_config.margin=wide", words[1])
     with pytest.raises(CompileError) as refused:
-        compile_job(Request((*slurm, *wrong), ("train.py",)))
+        compile_job(CompileRequest((*slurm, *wrong), ("train.py",)))
     found = {(d.code, d.key) for d in refused.value.diagnostics}
     assert found == {
         ("JC4600", "accelerate.extra.num_machines"),
@@ -245,7 +249,7 @@ def test_any_backend_merges_extras_into_the_files_of_accelerate_and_checks_them(
     }
     volume = "mounts=[{kind: claim, source: shared, target: /shared, read_only: false}]"
     pods = ("backend=kubernetes", "image=x", "storage.root=/shared/runs", volume, "launcher=accelerate")
-    engines = {text(compile_job(Request((*pods, *more))), ".jobc/job.json") for more in ((), words[:1])}
+    engines = {text(compile_job(CompileRequest((*pods, *more))), ".jobc/job.json") for more in ((), words[:1])}
     assert len(engines) == 2, "another plan has another object's name"
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.tests.backends.jobs import AS_ROOT, STEPS, said_by_steps
 from jobc.tests.testbed import Cluster
 
@@ -25,7 +25,7 @@ SMALL = ("task=digits", "loop.epochs=null", "loop.steps=8")
 
 
 def artifact(project: Path, *words: str, command: tuple[str, ...] | None = None) -> Path:
-    return write_job(compile_job(Request((*BASE, *words), command)), project / "artifacts")
+    return write_compiled_job(compile_job(CompileRequest((*BASE, *words), command)), project / "artifacts")
 
 
 def submitted(folder: Path, *words: str) -> tuple[int, str]:

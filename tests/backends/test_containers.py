@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from jobc.backends.slurm.engine.job_variables import first_host
-from jobc.compiler.frontend.overrides import spell
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.frontend.overrides import to_hydra
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.tests.testbed import Cluster, Host, wait_for
 from jobc.tests.testbed.docker import IMAGE, Docker, root_file_system
 
@@ -143,11 +143,11 @@ def make(cluster: Cluster, root: Path, tmp_path: Path, request: pytest.FixtureRe
         base = (
             "name=job", "procs=2", "launcher=spawn", "python=image", "lifecycle.grace=5s",
             f"mounts=[{{kind: host, source: {data}, target: /data, read_only: true}}]",
-            f"image={IMAGE if 'docker' in way else root}", "env.GREETING=" + spell(GREETING.replace("${", "\\${")),
+            f"image={IMAGE if 'docker' in way else root}", "env.GREETING=" + to_hydra(GREETING.replace("${", "\\${")),
         )  # fmt: skip
-        compiled = compile_job(Request((*WAYS[way], *base, *words), command))
+        compiled = compile_job(CompileRequest((*WAYS[way], *base, *words), command))
         host = cluster.nodes[0] if "local" in way else cluster.login
-        return Job(host, project, write_job(compiled, project / "artifacts"))
+        return Job(host, project, write_compiled_job(compiled, project / "artifacts"))
 
     return make
 

@@ -9,14 +9,14 @@ import yaml
 
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.tests.compiler.hints import mended, words_of
 
 PODS = ("backend=kubernetes", "image=x", "nodes=2")
 
 
 def documents(path: str, *words: str) -> list[Any]:
-    job = compile_job(Request(words))
+    job = compile_job(CompileRequest(words))
     return [*yaml.safe_load_all(next(a.text for a in job.artifacts if a.path == path))]
 
 
@@ -43,10 +43,10 @@ def test_requests_are_apart_from_limits_and_devices_have_their_names() -> None:
 )
 def test_a_resource_that_kubernetes_refuses_is_refused_and_its_hint_helps(words: tuple[str, ...]) -> None:
     with pytest.raises(CompileError) as refused:
-        compile_job(Request((*PODS, *words)))
+        compile_job(CompileRequest((*PODS, *words)))
     (found,) = [d for d in refused.value.diagnostics if d.severity.name == "ERROR"]
     assert found.code == "JC4524"
-    assert compile_job(Request(tuple(mended([*PODS, *words], words_of(found.hint)))))
+    assert compile_job(CompileRequest(tuple(mended([*PODS, *words], words_of(found.hint)))))
 
 
 @pytest.mark.parametrize("flavor", ["job", "jobset", "trainjob"])
@@ -76,6 +76,6 @@ def test_a_machine_has_an_image_apart_from_the_container() -> None:
 )
 def test_a_machine_image_that_nothing_would_boot_is_refused_and_its_hint_helps(words: tuple[str, ...]) -> None:
     with pytest.raises(CompileError) as refused:
-        compile_job(Request(("backend=skypilot", *words)))
+        compile_job(CompileRequest(("backend=skypilot", *words)))
     found = next(d for d in refused.value.diagnostics if d.code == "JC4725")
-    compile_job(Request(tuple(mended(["backend=skypilot", *words], words_of(found.hint)))))
+    compile_job(CompileRequest(tuple(mended(["backend=skypilot", *words], words_of(found.hint)))))

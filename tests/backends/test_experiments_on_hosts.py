@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.tests.testbed import Cluster
 
 pytestmark = pytest.mark.engine
@@ -20,7 +20,7 @@ TEXT = ("data.max_bytes=60000", "data.val_fraction=0.3")
 
 def run(cluster: Cluster, project: Path, *words: str) -> str:
     """Compile in a project that all hosts see and submit on the login host; what its node 0 said."""
-    job = write_job(compile_job(Request((*words, *ON_CPUS))), project / "artifacts")
+    job = write_compiled_job(compile_job(CompileRequest((*words, *ON_CPUS))), project / "artifacts")
     wait = ["--wait"] if "backend=slurm" in words else []
     done = cluster.login.run([str(job / "jobctl"), "submit", *wait], cwd=project, timeout_s=180)
     assert done.returncode == 0, done.stdout + done.stderr

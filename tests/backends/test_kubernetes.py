@@ -18,13 +18,13 @@ import yaml
 
 from jobc.backends.kubernetes import objects
 from jobc.backends.kubernetes.config_map import with_config_map
-from jobc.backends.kubernetes.names import LONGEST, longest_pod
-from jobc.backends.kubernetes.pod import quantity, toleration
+from jobc.backends.kubernetes.names import LONGEST, longest_pod_name
+from jobc.backends.kubernetes.pod import to_kubernetes_quantity, toleration
 from jobc.compiler.diagnostics.diagnostic import CompileError, Severity
 from jobc.compiler.emit.artifact import Artifact
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
-from jobc.compiler.testing.golden import read_case
+from jobc.compiler.pipeline.types import CompileRequest
+from jobc.compiler.testing.golden import read_golden_case
 from jobc.tests.backends.manifests import PLAIN, codes, compile_files, pod_specs, strictly
 from jobc.tests.podrunner.controller import condition, has
 from jobc.tests.podrunner.jobset import look_at_job_set, look_at_train_job
@@ -59,7 +59,7 @@ def test_every_manifest_fits_the_strict_schema(version: str) -> None:
 @pytest.mark.parametrize("case", ["two_nodes", "jobset", "trainjob"])
 def test_no_pod_has_the_variables_of_services(case: str) -> None:
     """A Service called master would set MASTER_PORT to tcp://…; Kubernetes links them unless a pod says false."""
-    files = {file.path: file.text for file in compile_job(read_case(GOLDEN / case)).artifacts}
+    files = {file.path: file.text for file in compile_job(read_golden_case(GOLDEN / case)).artifacts}
     pods = [pod for item in (*yaml.safe_load_all(files["job.yaml"]), lone_pod(files)) for pod in pod_specs(item)]
     assert len(pods) == 2 and all(pod.get("enableServiceLinks") is False for pod in pods)
 
@@ -99,7 +99,7 @@ def test_names_within_a_manifest_fit_together(file: Path) -> None:
 
 @pytest.mark.parametrize("case", ["train_on_gpus", "two_nodes"])
 def test_job_yaml_has_every_file_that_a_pod_needs(case: str) -> None:
-    compiled = compile_job(read_case(GOLDEN / case))
+    compiled = compile_job(read_golden_case(GOLDEN / case))
     contents = {file.path: file.content for file in compiled.artifacts}
     items = {item["kind"]: item for item in yaml.safe_load_all(contents["job.yaml"])}
     config = items["ConfigMap"]
@@ -121,7 +121,7 @@ def test_job_yaml_has_every_file_that_a_pod_needs(case: str) -> None:
 
 def test_the_manifest_of_an_own_script_is_small_enough_for_kubectl_apply() -> None:
     """`kubectl apply` keeps the object in an annotation; Kubernetes allows 256 KiB of annotations."""
-    compiled = compile_job(Request((*PLAIN, "nodes=2", "launcher=torchrun"), ("train.py",)))
+    compiled = compile_job(CompileRequest((*PLAIN, "nodes=2", "launcher=torchrun"), ("train.py",)))
     assert [len(file.content) < 240 << 10 for file in compiled.artifacts if file.path == "job.yaml"] == [True]
 
 
@@ -145,7 +145,7 @@ def test_another_plan_has_another_name_and_the_same_one_the_same() -> None:
 
 @pytest.mark.parametrize("flavor", ["job", "jobset", "trainjob"])
 def test_the_longest_name_that_is_taken_fits_with_every_suffix(flavor: str) -> None:
-    longest = LONGEST - len(longest_pod("-12345678", flavor, 16))
+    longest = LONGEST - len(longest_pod_name("-12345678", flavor, 16))
     compile_files(f"name={'n' * longest}", "nodes=16", f"backend.flavor={flavor}")
     assert codes(f"name={'n' * (longest + 1)}", "nodes=16", f"backend.flavor={flavor}") == ["JC4501"]
 
@@ -262,7 +262,9 @@ def test_a_job_is_what_pod_security_calls_restricted_by_one_option(flavor: str, 
 )
 def test_what_the_restricted_level_forbids_is_one_diagnostic(words: str, field: str) -> None:
     with pytest.raises(CompileError) as refused:
-        compile_job(Request((*PLAIN, "nodes=2", "gpus=8", "backend.network_resource=rdma/a:1", words, RESTRICTED)))
+        compile_job(
+            CompileRequest((*PLAIN, "nodes=2", "gpus=8", "backend.network_resource=rdma/a:1", words, RESTRICTED))
+        )
     (error,) = (each for each in refused.value.diagnostics if each.severity == Severity.ERROR)
     assert error.code == "JC4525" and field in error.title, error
 
@@ -352,7 +354,7 @@ def test_items_by_their_names_become_a_list_and_numbers_text_where_the_api_has_t
 def test_the_line_of_a_name_that_extra_adds_is_explained(kind: str) -> None:
     """containers has items, which are merged by name; the other two may have none, and are made of a mapping."""
     item = "{emptyDir: {sizeLimit: 1Gi}}" if kind == "volumes" else "{image: x, env: {A: {value: 1}}}"
-    made = compile_job(Request((*PLAIN, f"backend.extra.Pod.spec.{kind}.own={item}")))
+    made = compile_job(CompileRequest((*PLAIN, f"backend.extra.Pod.spec.{kind}.own={item}")))
     rows = made.source_map.files["job.yaml"]
     text = next(file.text for file in made.artifacts if file.path == "job.yaml").splitlines()
     for name in ("own", *(["A"] if kind != "volumes" else [])):
@@ -383,7 +385,7 @@ def test_the_line_of_a_name_that_extra_adds_is_explained(kind: str) -> None:
 def test_a_type_of_gpu_is_every_value_that_its_label_has_for_it(
     words: tuple[str, ...], label: str, values: set[str]
 ) -> None:
-    made = compile_job(Request((*PLAIN, "nodes=2", "gpus=8", *words)))
+    made = compile_job(CompileRequest((*PLAIN, "nodes=2", "gpus=8", *words)))
     texts = {file.path: file.text for file in made.artifacts}
     spec = next(pod_specs([*yaml.safe_load_all(texts["job.yaml"])]))
     rules = spec.get("affinity", {}).get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution", {})
@@ -395,7 +397,7 @@ def test_a_type_of_gpu_is_every_value_that_its_label_has_for_it(
 
 
 def test_sizes_and_taints_are_spelt_as_kubernetes_spells_them() -> None:
-    assert [quantity(n) for n in (2**30, 3 * 2**29, 1024, 1000)] == ["1Gi", "1536Mi", "1Ki", "1000"]
+    assert [to_kubernetes_quantity(n) for n in (2**30, 3 * 2**29, 1024, 1000)] == ["1Gi", "1536Mi", "1Ki", "1000"]
     assert toleration("a/b:NoSchedule") == {"key": "a/b", "operator": "Exists", "effect": "NoSchedule"}
     assert toleration("a=b") == {"key": "a", "operator": "Equal", "value": "b"}
 

@@ -11,7 +11,7 @@ from jobc.backends._shared import kubernetes_fields as fields
 from jobc.backends.kubernetes.rules import devices
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.compiler.plan.launch_plan import NodeGroup, Topology
 from jobc.tests.backends.manifests import PLAIN, codes, compile_files
 
@@ -33,7 +33,7 @@ def test_fields_of_every_shape_are_taken() -> None:
 
 @pytest.mark.parametrize(("gpus", "nodes", "hint"), [(12, 2, "nodes=3 gpus=8"), (9, 2, "nodes=3 gpus=6"), (8, 2, None)])
 def test_more_gpus_than_most_nodes_have_are_a_warning(gpus: int, nodes: int, hint: str | None) -> None:
-    made = compile_job(Request((*PLAIN, f"gpus={gpus}", f"nodes={nodes}")))
+    made = compile_job(CompileRequest((*PLAIN, f"gpus={gpus}", f"nodes={nodes}")))
     said = [(d.severity.value, d.hint) for d in made.diagnostics if d.code == "JC4505"]
     assert said == ([("warning", hint)] if hint else [])
 
@@ -47,13 +47,13 @@ def test_more_gpus_than_most_nodes_have_are_a_warning(gpus: int, nodes: int, hin
     ],
 )  # fmt: skip
 def test_a_type_says_how_many_gpus_a_node_may_have(gpu_type: str | None, usual: int, most: int) -> None:
-    made = compile_job(Request((*PLAIN, "gpus=1")))
+    made = compile_job(CompileRequest((*PLAIN, "gpus=1")))
 
     def said(count: int) -> list[str]:
         topology = Topology((NodeGroup(1, count, count),))
         resources = replace(made.plan.resources, gpu_type=gpu_type)
         plan = replace(made.plan, topology=topology, resources=resources)
-        return [d.severity.value for d in devices.check_gpus_of_no_node(plan, made.options)]
+        return [d.severity.value for d in devices.check_more_gpus_than_any_node(plan, made.options)]
 
     assert said(usual) == [] and said(most + 1) == ["error"]
     assert said(most) == (["warning"] if most > usual else [])
@@ -68,7 +68,7 @@ def test_a_type_says_how_many_gpus_a_node_may_have(gpu_type: str | None, usual: 
     ],
 )  # fmt: skip
 def test_what_hurts_others_than_the_job_is_a_warning(word: str) -> None:
-    made = compile_job(Request((*PLAIN, f"backend.extra.Pod.spec.{word}")))
+    made = compile_job(CompileRequest((*PLAIN, f"backend.extra.Pod.spec.{word}")))
     assert [(d.code, d.severity.value) for d in made.diagnostics if d.code == "JC4522"] == [("JC4522", "warning")]
 
 
@@ -86,7 +86,7 @@ def test_what_looks_like_a_broken_promise_and_is_none_is_taken() -> None:
         "Pod.metadata.annotations={cluster-autoscaler.kubernetes.io/safe-to-evict: false}",
         "Pod.spec.hostAliases=[{ip: 10.0.0.1, hostnames: [a]}]", "Pod.spec.containers.node.tty=true",
     ):  # fmt: skip
-        made = compile_job(Request((*PLAIN, f"backend.extra.{word}")))
+        made = compile_job(CompileRequest((*PLAIN, f"backend.extra.{word}")))
         assert not [d for d in made.diagnostics if d.code == "JC4522"], word
 
 
@@ -101,12 +101,12 @@ def test_on_the_hosts_network_one_policy_knows_the_name_of_node_0(policy: str) -
 
 def test_how_long_a_trainjob_is_kept_is_no_field_of_it_and_that_is_said() -> None:
     words = (*PLAIN, "lifecycle.keep=1h", "backend.flavor=trainjob")
-    made = compile_job(Request(words))
+    made = compile_job(CompileRequest(words))
     assert [(d.code, d.key) for d in made.diagnostics] == [("JC4102", "lifecycle.keep")]
     texts = {file.path: file.text for file in made.artifacts}
     assert "ttlSecondsAfterFinished" not in texts["job.yaml"]
     (note,) = made.diagnostics
-    kept = compile_job(Request((*words, *note.hint.split(", or ")[:1])))
+    kept = compile_job(CompileRequest((*words, *note.hint.split(", or ")[:1])))
     assert not kept.diagnostics, "a JobSet has it"
 
 
@@ -118,12 +118,12 @@ def test_the_hints_for_text_that_kubernetes_does_not_take_compile() -> None:
         "backend.image_pull_secrets=[A_b]", "backend.gpu_labels.H100=['a b',c]",
     )  # fmt: skip
     with pytest.raises(CompileError) as refused:
-        compile_job(Request((*PLAIN, *words)))
+        compile_job(CompileRequest((*PLAIN, *words)))
     found = [d for d in refused.value.diagnostics if d.code == "JC4504"]
     assert len(found) == len(refused.value.diagnostics) == 15, "two items of two lists are wrong"
     hints = {word for d in found for word in shlex.split(d.hint.removesuffix(", instead"))}
     assert len(hints) == len(words)
-    compile_job(Request((*PLAIN, *hints)))
+    compile_job(CompileRequest((*PLAIN, *hints)))
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import zipfile
 from pathlib import Path
 
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.testing.execute import submit
-from jobc.compiler.testing.golden import read_case
+from jobc.compiler.testing.golden import read_golden_case
+from jobc.compiler.testing.run_artifact import submit_recording_job
 from jobc.compiler.testing.suite import BackendSuite
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "local"
@@ -29,14 +29,14 @@ class TestLocal(BackendSuite):
     def test_the_environment_of_the_ranks_is_active(self, tmp_path: Path) -> None:
         case = GOLDEN / "venv_and_modules"
         project = shutil.copytree(case / "project", tmp_path / "my project")
-        (rank,) = submit(compile_job(read_case(case)), project, self.environment(project))
+        (rank,) = submit_recording_job(compile_job(read_golden_case(case)), project, self.environment(project))
         assert rank.env["VIRTUAL_ENV"] == str(project / "envs" / "train")
         assert rank.env["LOADED"] == "gcc/12 cuda/12.4"
 
     def test_secrets_arrive_and_are_in_no_file(self, tmp_path: Path) -> None:
         case = GOLDEN / "secrets_by_reference"
         project = shutil.copytree(case / "project", tmp_path / "project")
-        (rank,) = submit(compile_job(read_case(case)), project, self.environment(project))
+        (rank,) = submit_recording_job(compile_job(read_golden_case(case)), project, self.environment(project))
         assert (rank.env["HF_TOKEN"], rank.env["WANDB_API_KEY"]) == ("s3cret", "from a file")
         written = b"".join(f.read_bytes() for f in project.rglob("*") if f.is_file() and "received" not in f.name)
         assert b"s3cret" not in written
@@ -44,7 +44,7 @@ class TestLocal(BackendSuite):
 
 def test_an_artifact_brings_the_trainer_of_this_jobc_along() -> None:
     root = Path(__file__).parents[2]
-    files = {file.path: file.content for file in compile_job(read_case(GOLDEN / "two_processes")).artifacts}
+    files = {file.path: file.content for file in compile_job(read_golden_case(GOLDEN / "two_processes")).artifacts}
     with zipfile.ZipFile(io.BytesIO(files["jobctl"])) as archive:
         packed = {name: archive.read(name) for name in archive.namelist() if not name.endswith(".pyc")}
     assert packed.pop("__main__.py") == (root / "runtime/__main__.py").read_bytes()

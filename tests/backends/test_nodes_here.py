@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 
 NVIDIA_SMI = """#!/bin/sh
 case $1 in
@@ -22,8 +22,8 @@ esac
 
 def run(project: Path, verb: str, *words: str, command: tuple[str, ...] | None = None) -> tuple[int, str]:
     """Exit code and output of a verb of the job, compiled in the project."""
-    compiled = compile_job(Request(("backend=local", "launcher=spawn", *words), command))
-    artifact = write_job(compiled, project / "artifacts", force=True)
+    compiled = compile_job(CompileRequest(("backend=local", "launcher=spawn", *words), command))
+    artifact = write_compiled_job(compiled, project / "artifacts", force=True)
     environment = {**os.environ, "PATH": f"{project}:{os.environ['PATH']}"}
     environment.pop("CUDA_VISIBLE_DEVICES", None)
     command = [artifact / "jobctl", verb]

@@ -15,9 +15,9 @@ from typing import ClassVar
 
 import pytest
 
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.sweeps import compile_sweep, sweep_folders
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.sweeps import compile_sweep, group_points_into_folders
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.compiler.testing.suite import BackendSuite
 from jobc.tests.backends.pods import BASE, PLAIN, Job, Rack
 from jobc.tests.podrunner import KUBECTL, PodRunner
@@ -70,8 +70,8 @@ def make(runner: PodRunner, tmp_path: Path) -> Iterator[Make]:
 def test_pods_train_to_the_weights_of_local(make: Make, tmp_path: Path) -> None:
     """`accelerate launch` starts the ranks from the accelerate.yaml in the ConfigMap."""
     train = ("task=digits", "loop.epochs=null", "loop.steps=15")
-    local = compile_job(Request(("backend=local", "procs=2", "launcher=spawn", *train)))
-    program = write_job(local, tmp_path / "local" / "artifacts") / "jobctl"
+    local = compile_job(CompileRequest(("backend=local", "procs=2", "launcher=spawn", *train)))
+    program = write_compiled_job(local, tmp_path / "local" / "artifacts") / "jobctl"
     done = subprocess.run([program, "submit"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=170)
     wanted = re.findall(r"sha256 (\w{64})", done.stdout)
     assert len(wanted) == 1
@@ -314,9 +314,9 @@ def test_kubectl_apply_by_hand_makes_its_own_run(make: Make) -> None:
 def test_a_sweep_is_a_job_for_each_point(make: Make, tmp_path: Path) -> None:
     job = make("nodes=1", program="0 0")
     words = (*BASE, *PLAIN, "name=swept", "nodes=1", "procs=1", "env.X=1,2")
-    request = Request(words, ("bash", "-c", "echo this is $X"))
-    ((folder,), _) = sweep_folders(compile_sweep(request))
-    sweep = Job(job.runner, job.storage, write_job(folder, tmp_path / "artifacts"))
+    request = CompileRequest(words, ("bash", "-c", "echo this is $X"))
+    ((folder,), _) = group_points_into_folders(compile_sweep(request))
+    sweep = Job(job.runner, job.storage, write_compiled_job(folder, tmp_path / "artifacts"))
     code, said = sweep("submit", "--wait")
     assert code == 0 and said.count(": started, run ") == 2, said
     said = sweep("status")[1]
@@ -400,7 +400,7 @@ def test_opensora_runs_as_its_team_starts_it(runner: PodRunner, tmp_path: Path) 
     mount = f"mounts=[{{kind: host, source: {disk}, target: /mnt/opensora, read_only: false}}]"
     small = ("nodes=2", "gpus=2", "shm=16MiB", "launcher=spawn", "backend.preflight=false")
     words = ("backend=kubernetes", "+experiment=opensora_k8s", f"container.workdir={image}", mount, *small)
-    artifact = write_job(compile_job(Request(words)), tmp_path / "project" / "artifacts")
+    artifact = write_compiled_job(compile_job(CompileRequest(words)), tmp_path / "project" / "artifacts")
     code, said = Job(runner, disk, artifact)("submit", "--wait")
     assert code == 0, said
     logs = sorted(disk.glob("runs/opensora_k8s/*/logs/rank_*.log"))

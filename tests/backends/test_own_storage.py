@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.tests.backends.jobs import AS_ROOT
 from jobc.tests.testbed import Cluster, Host, Shape, wait_for
 from jobc.tests.testbed.fixtures import MakeCluster
@@ -94,8 +94,8 @@ def make(rack: Cluster, name: str, client: str, *words: str, command: tuple[str,
     (here / "greeting.txt").write_text("good morning")
     base = ("name=job", "nodes=3", "hosts=node[1-3]", "storage.run=node", "lifecycle.grace=5s")
     python = f"python.interpreter={sys.executable}"
-    compiled = compile_job(Request((*CLIENTS[client], *base, python, *words), command))
-    artifact = write_job(compiled, here / "artifacts")
+    compiled = compile_job(CompileRequest((*CLIENTS[client], *base, python, *words), command))
+    artifact = write_compiled_job(compiled, here / "artifacts")
     return Job(rack, project, project / artifact.relative_to(here))
 
 

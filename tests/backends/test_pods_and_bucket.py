@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.tests.backends.pods import Job, Rack
 from jobc.tests.podrunner import KUBECTL, PodRunner
 from jobc.tests.storage.s3_server import S3Server
@@ -130,8 +130,8 @@ def test_a_killed_run_goes_on_as_a_jobset_and_ends_with_the_weights_of_local(sto
     log = story.said["log of rank 0"][1]
     assert "attempt 0, rank 0" in log, log
     assert "downloaded checkpoints/step_" in story.said["log of node 0"][1]
-    local = compile_job(Request(("backend=local", "procs=2", "launcher=spawn", *TRAIN)))
-    program = write_job(local, tmp_path / "artifacts") / "jobctl"
+    local = compile_job(CompileRequest(("backend=local", "procs=2", "launcher=spawn", *TRAIN)))
+    program = write_compiled_job(local, tmp_path / "artifacts") / "jobctl"
     done = subprocess.run([program, "submit"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=170)
     found = re.findall(r"sha256 (\w{64})", log)
     assert len(found) == 1 and found == re.findall(r"sha256 (\w{64})", done.stdout)

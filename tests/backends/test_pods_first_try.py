@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.tests.backends.pods import Job
 from jobc.tests.podrunner import KUBECTL, PodRunner
 from jobc.tests.testbed import Cluster, wait_for
@@ -63,8 +63,8 @@ def make(runner: PodRunner, project: Path) -> Iterator[object]:
 
     def job(*words: str, command: tuple[str, ...]) -> Job:
         given = ("backend=kubernetes", "image=x", "nodes=2", "procs=1", "name=own", "lifecycle.grace=5s")
-        compiled = compile_job(Request((*given, *words), command))
-        made.append(Job(runner, project, write_job(compiled, project / "artifacts", force=True)))
+        compiled = compile_job(CompileRequest((*given, *words), command))
+        made.append(Job(runner, project, write_compiled_job(compiled, project / "artifacts", force=True)))
         return made[-1]
 
     yield job

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.tests.testbed import Cluster, Shape
 from jobc.tests.testbed.fixtures import MakeCluster
 
@@ -39,9 +39,9 @@ class Job:
         project.mkdir(parents=True, exist_ok=True)
         (project / "program.py").write_text("import os\nprint(os.environ['GLOO_SOCKET_IFNAME'], flush=True)\n")
         base = ("name=job", "nodes=4", "gpus=2", f"python.interpreter={sys.executable}", "lifecycle.grace=5s")
-        compiled = compile_job(Request((*WAYS[way], *base, *words), (command,)))
+        compiled = compile_job(CompileRequest((*WAYS[way], *base, *words), (command,)))
         self.cluster, self.project = cluster, project
-        self.artifact = write_job(compiled, project / "artifacts")
+        self.artifact = write_compiled_job(compiled, project / "artifacts")
 
     def __call__(self, verb: str, *words: str) -> tuple[int, str]:
         done = self.cluster.login.run([str(self.artifact / "jobctl"), verb, *words], cwd=self.project, timeout_s=120)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from jobc.compiler.diagnostics.diagnostic import CompileError
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 
 PROGRAM = """
 import os
@@ -22,8 +22,8 @@ def run(folder: Path, verb: str, *overrides: str) -> tuple[int, str]:
     """Compile a job of one rank in the folder, and call one of its verbs."""
     (folder / "train.py").write_text(PROGRAM)
     (folder / "env.sh").write_text(ENV_SH)
-    job = compile_job(Request(("backend=local", "launcher=spawn", *overrides), ("train.py",)))
-    program = write_job(job, folder / "artifacts", force=True) / "jobctl"
+    job = compile_job(CompileRequest(("backend=local", "launcher=spawn", *overrides), ("train.py",)))
+    program = write_compiled_job(job, folder / "artifacts", force=True) / "jobctl"
     done = subprocess.run([program, verb], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stdout + done.stderr
 
@@ -62,4 +62,4 @@ def test_preflight_shows_a_line_that_fails_and_checks_the_rest(tmp_path):
 @pytest.mark.parametrize("word", ["setup=null", "setup=[a,[b]]", 'setup=["a\x07b"]', "setup=['']"])
 def test_a_value_that_is_not_a_list_of_lines_is_refused(word):
     with pytest.raises(CompileError):
-        compile_job(Request(("backend=local", word), ("train.py",)))
+        compile_job(CompileRequest(("backend=local", word), ("train.py",)))

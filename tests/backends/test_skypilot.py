@@ -17,8 +17,8 @@ import pytest
 import yaml
 
 from jobc.backends.skypilot import schema
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.compiler.testing.suite import BackendSuite
 from jobc.tests.backends.sky_jobs import PLAIN, SHARED, STAND_INS, Job, any_of, pids
 from jobc.tests.testbed import wait_for
@@ -58,7 +58,7 @@ def test_pods_get_shared_memory_and_folders_of_their_nodes_beside_what_the_user_
 
 
 def task(*words: str) -> dict[str, Any]:
-    texts = {file.path: file.text for file in compile_job(Request(words)).artifacts}
+    texts = {file.path: file.text for file in compile_job(CompileRequest(words)).artifacts}
     read: dict[str, Any] = yaml.safe_load(texts["task.sky.yaml"])
     return read
 
@@ -66,7 +66,7 @@ def task(*words: str) -> dict[str, Any]:
 def test_every_golden_task_fits_the_schema() -> None:
     files = sorted(GOLDEN.glob("*/expected/task.sky.yaml"))
     assert len(files) >= 10
-    assert [(file.parts[-3], schema.problems(yaml.safe_load(file.read_text()))) for file in files] == [
+    assert [(file.parts[-3], schema.find_schema_errors(yaml.safe_load(file.read_text()))) for file in files] == [
         (file.parts[-3], []) for file in files
     ]
 
@@ -84,7 +84,7 @@ def test_every_golden_task_fits_the_schema() -> None:
     ids=str,
 )  # fmt: skip
 def test_the_schema_is_read_as_skypilot_reads_it(change: dict[str, Any]) -> None:
-    assert schema.problems(change)
+    assert schema.find_schema_errors(change)
 
 
 def test_a_managed_job_is_recovered_after_75_and_69_alone() -> None:
@@ -106,13 +106,13 @@ def test_submit_looks_for_every_file_that_goes_along() -> None:
         "backend.file_mounts={/a: /one, /b: 's3://b'}",
         "backend.extra={file_mounts: {/c: {source: '~/two'}}}",
     )
-    texts = {file.path: file.text for file in compile_job(Request(words)).artifacts}
+    texts = {file.path: file.text for file in compile_job(CompileRequest(words)).artifacts}
     assert json.loads(texts[".jobc/job.json"])["local_files"] == ["/one", "~/two"]
 
 
 @pytest.mark.parametrize("option", ["false", "true"])
 def test_usage_collection_is_a_setting_of_the_scripts(option: str) -> None:
-    made = compile_job(Request((*PLAIN, f"backend.usage_collection={option}")))
+    made = compile_job(CompileRequest((*PLAIN, f"backend.usage_collection={option}")))
     settings = json.loads(next(file.text for file in made.artifacts if file.path == ".jobc/job.json"))
     assert settings["usage_collection"] is (option == "true")
 
@@ -230,7 +230,9 @@ def test_two_nodes_train_to_the_local_weights(folder: Path) -> None:
     job = Job(folder, *train, "procs=1")
     code, said = job("submit", "--wait")
     assert code == 0, said
-    artifact = write_job(compile_job(Request(("backend=local", "procs=2", *train))), folder / "here" / "artifacts")
+    artifact = write_compiled_job(
+        compile_job(CompileRequest(("backend=local", "procs=2", *train))), folder / "here" / "artifacts"
+    )
     subprocess.run([artifact / "jobctl", "submit"], capture_output=True, check=True)
     files = [*folder.glob("storage/job/*/final/weights.pt"), *folder.glob("here/runs/job/*/final/weights.pt")]
     assert len(files) == 2 and len({hashlib.sha256(file.read_bytes()).hexdigest() for file in files}) == 1
@@ -313,7 +315,7 @@ def test_a_secret_goes_along_and_is_in_no_file(folder: Path, monkeypatch: pytest
 @pytest.mark.parametrize("experiment", ["aorta", "audio_encoder", "qwen_image", "slurm_ddp"])
 def test_the_experiments_are_the_same_job_as_on_slurm(experiment: str) -> None:
     words = (f"+experiment={experiment}", "gpu_type=H100", "storage.root=/shared/runs")
-    here = compile_job(Request((*words, "backend=skypilot", "backend.infra=slurm/bed")))
-    there = compile_job(Request((*words, "backend=slurm")))
+    here = compile_job(CompileRequest((*words, "backend=skypilot", "backend.infra=slurm/bed")))
+    there = compile_job(CompileRequest((*words, "backend=slurm")))
     one, other = (next(file.text for file in job.artifacts if file.path == "launch.sh") for job in (here, there))
     assert one == other and here.plan.train == there.plan.train

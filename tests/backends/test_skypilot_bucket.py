@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.tests.backends.sky_jobs import Job, pids, pids_of
 from jobc.tests.storage.s3_server import S3Server
 from jobc.tests.testbed import wait_for
@@ -114,8 +114,8 @@ def test_a_training_outlives_a_machine_that_is_gone_and_a_killed_rank(folder: Pa
     assert code == 0, said
     log = job("logs", "--rank", "0")[1]
     assert [f"attempt {number}, rank 0" in log for number in range(4)] == [True, True, True, False], log
-    local = compile_job(Request(("backend=local", "procs=2", "launcher=spawn", *TRAIN)))
-    program = write_job(local, folder / "here" / "artifacts") / "jobctl"
+    local = compile_job(CompileRequest(("backend=local", "procs=2", "launcher=spawn", *TRAIN)))
+    program = write_compiled_job(local, folder / "here" / "artifacts") / "jobctl"
     done = subprocess.run(
         [program, "submit"], cwd=folder / "here", capture_output=True, text=True, check=True, timeout=170
     )

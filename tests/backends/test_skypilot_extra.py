@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from jobc.backends.skypilot.schema import problems
+from jobc.backends.skypilot.schema import find_schema_errors
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.emit.artifact import PROGRAM
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.types import CompileRequest
 
 MOUNTS = (
     "{kind: volume, source: ckpt, target: /shared, read_only: false}",
@@ -44,13 +44,13 @@ COMMAND = ("train.py", "--lr", "0.1")
 
 
 def files(*words: str) -> dict[str, str]:
-    made = compile_job(Request(words, COMMAND))
+    made = compile_job(CompileRequest(words, COMMAND))
     return {file.path: file.text for file in made.artifacts if file.path != PROGRAM}
 
 
 def refused(*words: str) -> list[tuple[str, str]]:
     try:
-        compile_job(Request(words, COMMAND))
+        compile_job(CompileRequest(words, COMMAND))
     except CompileError as error:
         return [(each.code, each.hint) for each in error.diagnostics]
     return []
@@ -130,7 +130,7 @@ def test_what_an_extra_adds_leaves_the_job_as_planned(job: tuple[str, ...], give
     planned, task = (yaml.safe_load(files(*words)["task.sky.yaml"]) for words in (job, (*job, f"backend.{given}")))
     planned["resources"].pop("disk_size", None)  # the one value that an extra may change
     assert includes(task, planned) and not includes(planned, task)
-    assert not list(problems(task))
+    assert not list(find_schema_errors(task))
 
 
 @pytest.mark.parametrize(

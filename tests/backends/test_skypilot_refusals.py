@@ -9,14 +9,14 @@ import pytest
 from jobc.backends._shared.gpus import GPUS, SOLD, max_gpus_in_cloud
 from jobc.compiler.diagnostics.diagnostic import CompileError, Severity
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.compiler.plugins.backend import SendingBackend
 from jobc.tests.backends.sky_jobs import PLAIN, SHARED, any_of
 
 
 def refused(*words: str, severity: Severity = Severity.ERROR) -> list[str]:
     try:
-        found = compile_job(Request(words)).diagnostics
+        found = compile_job(CompileRequest(words)).diagnostics
     except CompileError as error:
         found = error.diagnostics
     return [diagnostic.code for diagnostic in found if diagnostic.severity is severity]
@@ -150,7 +150,9 @@ def test_options_of_sbatch_that_are_none_or_break_the_plan(words: tuple[str, ...
     options = option if option.startswith("{") else f"{{{option}}}"
     key = f"backend.config.slurm.sbatch_options.{option.partition(':')[0]}"
     try:
-        said = compile_job(Request((*words, f"backend.config={{slurm: {{sbatch_options: {options}}}}}"))).diagnostics
+        said = compile_job(
+            CompileRequest((*words, f"backend.config={{slurm: {{sbatch_options: {options}}}}}"))
+        ).diagnostics
     except CompileError as error:
         said = error.diagnostics
     texts = [f"{each.title}; {each.hint}" for each in said if each.code == "JC4716"]
@@ -179,7 +181,7 @@ def test_what_looks_like_those_mistakes_is_taken() -> None:
 def test_an_image_on_slurm_needs_a_plugin(pyxis: str, severity: Severity | None) -> None:
     words = (*SHARED, "container=pod", "python=image", "image=x", f"backend.pyxis={pyxis}")
     try:
-        found = compile_job(Request(words)).diagnostics
+        found = compile_job(CompileRequest(words)).diagnostics
     except CompileError as error:
         found = error.diagnostics
         without = next(each.hint for each in found if each.code == "JC4711").split()
@@ -223,7 +225,7 @@ def test_what_clouds_sell_does_not_bind_a_site(infra: str, gpus: str, codes: lis
     ],
 )  # fmt: skip
 def test_more_gpus_than_most_nodes_have_are_a_warning_on_a_site(infra: str, words: str, hint: str) -> None:
-    found = compile_job(Request((*PLAIN, f"backend.infra={infra}", "storage.root=/shared/runs", *words.split())))
+    found = compile_job(CompileRequest((*PLAIN, f"backend.infra={infra}", "storage.root=/shared/runs", *words.split())))
     said = [(d.severity, d.hint.split(",")[0]) for d in found.diagnostics if d.code == "JC4705"]
     assert said == ([(Severity.WARNING, hint)] if hint else [])
 
@@ -242,7 +244,7 @@ def test_more_gpus_than_most_nodes_have_are_a_warning_on_a_site(infra: str, word
     ],
 )  # fmt: skip
 def test_a_number_of_gpus_that_a_cloud_does_not_sell_is_a_warning(infra: str, gpus: str, hint: str) -> None:
-    found = compile_job(Request((*PLAIN, f"backend.infra={infra}", *f"gpus={gpus}".split()))).diagnostics
+    found = compile_job(CompileRequest((*PLAIN, f"backend.infra={infra}", *f"gpus={gpus}".split()))).diagnostics
     hints = [each.hint for each in found if each.code == "JC4705" and each.severity is Severity.WARNING]
     assert [each.startswith(hint) for each in hints] == ([True] if hint else [])
 
@@ -274,7 +276,7 @@ FACTS = ("backend.clusters=[bed]", "backend.qos=[high]", "+site.partitions={gpu:
     ],
 )  # fmt: skip
 def test_what_no_profile_says_is_named(words: tuple[str, ...], facts: str) -> None:
-    found = [each for each in compile_job(Request(words)).diagnostics if each.code == "JC4721"]
+    found = [each for each in compile_job(CompileRequest(words)).diagnostics if each.code == "JC4721"]
     assert [each.hint.startswith(f"set {facts} in the cluster profile") for each in found] == ([True] if facts else [])
     assert ["QOS" in each.because for each in found] == (["backend.qos" in facts] if facts else [])
 
@@ -304,7 +306,7 @@ VOLUME, BUCKET = mount("volume", "/d"), mount("bucket", "/d/", "s3://b")
 )  # fmt: skip
 def test_two_things_at_one_place_of_the_nodes(words: tuple[str, ...], taken: str) -> None:
     try:
-        found = compile_job(Request((*PLAIN, *words))).diagnostics
+        found = compile_job(CompileRequest((*PLAIN, *words))).diagnostics
     except CompileError as error:
         found = error.diagnostics
     titles = [each.title for each in found if each.code == "JC4708"]
@@ -328,7 +330,7 @@ def test_a_folder_of_the_nodes_is_shared_only_if_they_share_it(words: tuple[str,
 def test_wishes_that_no_queue_hears_are_named() -> None:
     words = (*PLAIN, "backend.infra=aws", "queue.qos=high", "hosts=node1")
     assert refused(*words, severity=Severity.NOTE).count("JC4712") == 2
-    texts = {file.path: file.text for file in compile_job(Request(words)).artifacts}
+    texts = {file.path: file.text for file in compile_job(CompileRequest(words)).artifacts}
     ignored = json.loads(texts[".jobc/job.json"])["ignored"]
     assert "queue.qos=high" in ignored and any(typed.startswith("hosts=") for typed in ignored)
 
@@ -336,7 +338,7 @@ def test_wishes_that_no_queue_hears_are_named() -> None:
 def test_a_finding_names_the_key_that_was_typed() -> None:
     words = (*SHARED, "backend.use_spot=true", "backend.extra={resources: {ports: [80, x]}}")
     with pytest.raises(CompileError) as error:
-        compile_job(Request(words))
+        compile_job(CompileRequest(words))
     found = [(each.code, each.key, each.hint) for each in error.value.diagnostics]
     assert [each for each in found if each[0] != "JC4721"] == [
         ("JC4711", "backend.use_spot", "backend.use_spot=false"),
@@ -357,13 +359,13 @@ def test_a_finding_names_the_key_that_was_typed() -> None:
 def test_the_hint_for_a_relative_path_is_a_path(source: str, hint: str) -> None:
     for mount in (f"'{source}'", f"{{source: ['{source}']}}"):
         with pytest.raises(CompileError) as error:
-            compile_job(Request((*PLAIN, f"backend.file_mounts={{/data: {mount}}}")))
+            compile_job(CompileRequest((*PLAIN, f"backend.file_mounts={{/data: {mount}}}")))
         assert [found.hint for found in error.value.diagnostics if found.code == "JC4709"] == [hint]
 
 
 def test_each_local_file_of_a_list_is_sent() -> None:
     words = (*PLAIN, "backend.file_mounts={/data: {source: [/a, '~/b'], store: s3}, /c: /c, /d: {source: /d}}")
-    compiled = compile_job(Request(words))
+    compiled = compile_job(CompileRequest(words))
     assert isinstance(compiled.backend, SendingBackend)
     assert compiled.backend.sends(compiled.plan, compiled.options) == {
         "backend.file_mounts./data.source.0": "/a",

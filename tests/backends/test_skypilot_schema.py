@@ -12,7 +12,7 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator, ValidationError, validators
 
-from jobc.backends.skypilot.schema import problems, schemas
+from jobc.backends.skypilot.schema import find_schema_errors, load_schemas
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "skypilot"
 VALUES: tuple[Any, ...] = (
@@ -37,14 +37,14 @@ REFERENCE = validators.extend(Draft7Validator, {"case_insensitive_enum": case_in
 
 
 def reference_accepts(task: Mapping[str, Any]) -> bool:
-    is_valid = REFERENCE(schemas()["task"]).is_valid(task)
+    is_valid = REFERENCE(load_schemas()["task"]).is_valid(task)
     resources = task.get("resources")
     mounts = task.get("file_mounts")
     buckets = [mount for mount in (mounts.values() if isinstance(mounts, Mapping) else ()) if is_bucket(mount)]
     return (
         is_valid
-        and (not isinstance(resources, Mapping) or REFERENCE(schemas()["resources"]).is_valid(resources))
-        and all(map(REFERENCE(schemas()["storage"]).is_valid, buckets))
+        and (not isinstance(resources, Mapping) or REFERENCE(load_schemas()["resources"]).is_valid(resources))
+        and all(map(REFERENCE(load_schemas()["storage"]).is_valid, buckets))
     )
 
 
@@ -85,14 +85,14 @@ def known_names(schema: Any) -> Iterator[str]:
 
 
 def test_every_keyword_of_the_schema_is_read() -> None:
-    assert {word for schema in schemas().values() for word in keywords(schema)} <= READ | ANNOTATIONS
+    assert {word for schema in load_schemas().values() for word in keywords(schema)} <= READ | ANNOTATIONS
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_mutated_task_is_refused_exactly_if_jsonschema_refuses_it(seed: int) -> None:
     draw = random.Random(seed)
     tasks = [yaml.safe_load(file.read_text()) for file in sorted(GOLDEN.glob("*/expected/task.sky.yaml"))]
-    names = sorted({name for schema in schemas().values() for name in known_names(schema)})
+    names = sorted({name for schema in load_schemas().values() for name in known_names(schema)})
     refused = 0
     for _ in range(300):
         task = copy.deepcopy(draw.choice(tasks))
@@ -104,7 +104,7 @@ def test_a_mutated_task_is_refused_exactly_if_jsonschema_refuses_it(seed: int) -
                 tree[key] = copy.deepcopy(draw.choice(VALUES))
         accepted = reference_accepts(task)
         refused += not accepted
-        assert (not problems(task)) == accepted, task
+        assert (not find_schema_errors(task)) == accepted, task
     assert 50 < refused < 290
 
 
@@ -124,4 +124,4 @@ HOOK = {"run": "true", "events": ["stop"]}
 )
 def test_lengths_of_hooks_are_checked_as_jsonschema_checks_them(hooks: list[Any], is_valid: bool) -> None:
     task = {"config": {"hooks": hooks}}
-    assert (not problems(task), reference_accepts(task)) == (is_valid, is_valid)
+    assert (not find_schema_errors(task), reference_accepts(task)) == (is_valid, is_valid)

@@ -10,18 +10,24 @@ from pathlib import Path
 
 import pytest
 
-from jobc.backends.slurm.engine.job_records import note_job
-from jobc.backends.slurm.engine.submission import Queue, dependency_option, parse_after, refusal, seconds
-from jobc.backends.slurm.engine.trial import without_padding, words_beside, words_on_nodes
+from jobc.backends.slurm.engine.job_records import record_queued_job
+from jobc.backends.slurm.engine.srun_trial import srun_beside_live_run, srun_in_new_allocation, strip_label_padding
+from jobc.backends.slurm.engine.submission import (
+    SlurmQueue,
+    dependency_from_after_option,
+    dependency_option,
+    rejection_failure,
+    seconds_of_time_limit,
+)
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.runtime.engines.engine import Answer, Engine, Job
 from jobc.runtime.run_folder.run import Run
 from jobc.runtime.system.failure import Failure
 
 
 def files(*words: str) -> dict[str, str]:
-    compiled = compile_job(Request(("backend=slurm", "nodes=2", *words), ("./solver",)))
+    compiled = compile_job(CompileRequest(("backend=slurm", "nodes=2", *words), ("./solver",)))
     return {artifact.path: artifact.text for artifact in compiled.artifacts}
 
 
@@ -57,9 +63,11 @@ def test_other_devices_stand_beside_the_gpus(words: tuple[str, ...], expected: l
 
 
 def test_ids_that_are_known_at_submit_time_are_added_to_those_of_the_spec() -> None:
-    after = [parse_after(text) for text in ("12,13", "afterany:14")]
+    after = [dependency_from_after_option(text) for text in ("12,13", "afterany:14")]
     assert dependency_option(after, "") == ["--dependency=afterok:12:13,afterany:14"]
-    assert dependency_option([parse_after("singleton")], "afterok:7") == ["--dependency=afterok:7,singleton"]
+    assert dependency_option([dependency_from_after_option("singleton")], "afterok:7") == [
+        "--dependency=afterok:7,singleton"
+    ]
     assert dependency_option([], "afterok:7") == []  # the line of job.sbatch counts
     assert json.loads(files("queue.after=[7]")[".jobc/job.json"])["after"] == "afterok:7"
 
@@ -67,7 +75,7 @@ def test_ids_that_are_known_at_submit_time_are_added_to_those_of_the_spec() -> N
 @pytest.mark.parametrize("text", ["", "x", "12; rm", "12\n", "afterok:", "afterfail:12", "--wrap=x"])
 def test_what_is_no_dependency_is_refused_before_a_run_exists(text: str) -> None:
     with pytest.raises(Failure, match=r"^--after takes ID, KIND:ID or singleton, not ") as refused:
-        parse_after(text)
+        dependency_from_after_option(text)
     assert refused.value.code == 2 and refused.value.title.endswith(f"not {text}")
 
 
@@ -98,7 +106,7 @@ def test_a_job_gets_no_variable_of_the_shell_but_those_that_slurm_needs(monkeypa
         monkeypatch.setenv(name, "x")
     monkeypatch.setenv("JOBC_RUN_ROOT", "/runs")
     clients = Clients(sbatch="a site's warning\n17;west\n")
-    with Queue(clients, {"SLURM_CLUSTERS": "west"}).queued(["--array=0-1", "x.sbatch"]) as job_id:
+    with SlurmQueue(clients, {"SLURM_CLUSTERS": "west"}).queued(["--array=0-1", "x.sbatch"]) as job_id:
         assert job_id == "17"
     assert clients.asked[0] == "sbatch --parsable --array=0-1 x.sbatch"
     assert clients.environ["SLURM_CLUSTERS"] == "west" and clients.environ["JOBC_RUN_ROOT"] == "/runs"
@@ -120,14 +128,14 @@ def test_a_job_gets_no_variable_of_the_shell_but_those_that_slurm_needs(monkeypa
 )
 def test_a_job_that_would_wait_for_ever_is_removed_again(shown: str, limits: str, why: str) -> None:
     clients = Clients(sbatch="17\n", squeue=shown, scontrol=limits, sinfo="8\n16+\n")
-    with pytest.raises(Failure, match=why) if why else contextlib.nullcontext(), Queue(clients, {}).queued(["x"]):
+    with pytest.raises(Failure, match=why) if why else contextlib.nullcontext(), SlurmQueue(clients, {}).queued(["x"]):
         pass
     assert ("scancel 17" in clients.asked) == bool(why)
 
 
 def test_a_job_whose_submit_is_interrupted_is_removed_again() -> None:
     clients = Clients(sbatch="17\n")
-    with pytest.raises(KeyboardInterrupt), Queue(clients, {}).queued(["x"]):
+    with pytest.raises(KeyboardInterrupt), SlurmQueue(clients, {}).queued(["x"]):
         raise KeyboardInterrupt
     assert clients.asked[-1] == "scancel 17"
 
@@ -136,26 +144,26 @@ def test_what_sbatch_refuses_is_one_line_with_the_key_to_change() -> None:
     printed = (
         "sbatch: error: invalid partition specified: x\nsbatch: error: Batch job submission failed: Invalid name\n"
     )
-    with pytest.raises(Failure) as refused, Queue(Clients(sbatch=printed), {}).queued(["x"]):
+    with pytest.raises(Failure) as refused, SlurmQueue(Clients(sbatch=printed), {}).queued(["x"]):
         pass
     assert refused.value.title == "Slurm rejects the job: invalid partition specified: x; Invalid name"
     assert refused.value.hint == "queue.name; sinfo lists the partitions"
-    assert refusal("Whatever").hint.startswith("jobctl preflight")
+    assert rejection_failure("Whatever").hint.startswith("jobctl preflight")
 
 
 @pytest.mark.parametrize(
     ("text", "expected"), [("30", 30), ("1:30", 90), ("01:00:01", 3601), ("2-00:00:00", 172800), ("UNLIMITED", 0)]
 )
 def test_a_time_limit_of_slurm_in_seconds(text: str, expected: int) -> None:
-    assert seconds(text) == expected
+    assert seconds_of_time_limit(text) == expected
 
 
 def test_the_job_records_itself_first_or_submit_does(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
-    note_job(tmp_path, 0, "17")
-    note_job(tmp_path, 0, "18")
+    record_queued_job(tmp_path, 0, "17")
+    record_queued_job(tmp_path, 0, "18")
     (tmp_path / "state/job_1").symlink_to(tmp_path / "elsewhere")
-    note_job(tmp_path, 1, "19")
+    record_queued_job(tmp_path, 1, "19")
     assert (tmp_path / "state/job_0").read_text() == "job_id=17\n" and not (tmp_path / "elsewhere").exists()
 
 
@@ -169,7 +177,7 @@ def test_a_trial_asks_for_the_nodes_of_the_job_for_ten_minutes(tmp_path: Path) -
     options = ("--nodes=2", "--time=1-00:00:00", "--partition=main", "--requeue")
     (tmp_path / "job.sbatch").write_text("".join(f"#SBATCH {option}\n" for option in options))
     engine = Engine(Job("job", tmp_path, tmp_path, {"cpus": 8}))
-    words = words_on_nodes(engine, Path("/runs/a"), Path("/project"), ["--label"], ["smoke"])
+    words = srun_in_new_allocation(engine, Path("/runs/a"), Path("/project"), ["--label"], ["smoke"])
     asked = "srun --nodes=2 --partition=main --cpus-per-task=8 --ntasks-per-node=1 --time=10 --mpi=none --quiet --label"
     environ = ["env", "JOBC_RUN_DIR=/runs/a", "JOBC_ATTEMPT=0", "JOBC_PROJECT=/project"]
     assert words == [*asked.split(), *environ, "bash", f"{tmp_path}/launch.sh", "", "smoke"]
@@ -179,15 +187,15 @@ def test_a_trial_asks_for_the_nodes_of_the_job_for_ten_minutes(tmp_path: Path) -
     ("line", "expected"), [(" 0: ok", "0: ok"), ("10: 7: x", "10: 7: x"), ("00: ok", "0: ok"), ("srun: x", "srun: x")]
 )
 def test_the_padded_label_of_a_task_is_its_number(line: str, expected: str) -> None:
-    assert without_padding(line) == expected
+    assert strip_label_padding(line) == expected
 
 
 def test_a_shell_is_a_step_beside_the_run_on_the_node_of_that_rank(tmp_path: Path) -> None:
     (tmp_path / "artifact/3").mkdir(parents=True)
     clients = Clients(scontrol="n7\nn9\n")
-    words = words_beside(clients, Run(tmp_path), Path("/project"), ("17", "n[7,9]"), 1, ["--pty"])
+    words = srun_beside_live_run(clients, Run(tmp_path), Path("/project"), ("17", "n[7,9]"), 1, ["--pty"])
     assert words[:7] == ["srun", "--jobid=17", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=n9", "--mpi=none"]
     assert words[-4:] == ["bash", f"{tmp_path}/artifact/3/launch.sh", "1", "shell"]
     assert {"JOBC_HEAD_ADDR=n7", "JOBC_ATTEMPT=3", "JOBC_NODE_LIST=n[7,9]", "JOBC_NODE_RANK=1"} < set(words)
     with pytest.raises(Failure, match=r"^node 2 does not exist$"):
-        words_beside(clients, Run(tmp_path), Path("/project"), ("17", "n[7,9]"), 2, [])
+        srun_beside_live_run(clients, Run(tmp_path), Path("/project"), ("17", "n[7,9]"), 2, [])

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.sweeps import compile_sweep, sweep_folders
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.sweeps import compile_sweep, group_points_into_folders
+from jobc.compiler.pipeline.types import CompileRequest
 
 BASE = ("backend=slurm", "name=job", "secrets.T=env:T", "queue.after=[7]")
 COMMAND = ("train.py",)
@@ -56,13 +56,13 @@ def project(tmp_path: Path) -> Project:
 
 @pytest.fixture
 def artifact(project: Project) -> Path:
-    return write_job(compile_job(Request(BASE, COMMAND)), project.folder / "artifacts")
+    return write_compiled_job(compile_job(CompileRequest(BASE, COMMAND)), project.folder / "artifacts")
 
 
 @pytest.fixture
 def sweep(project: Project) -> Path:
-    (folder,), _ = sweep_folders(compile_sweep(Request((*BASE, "seed=0,1"), COMMAND)))
-    return write_job(folder, project.folder / "artifacts")
+    (folder,), _ = group_points_into_folders(compile_sweep(CompileRequest((*BASE, "seed=0,1"), COMMAND)))
+    return write_compiled_job(folder, project.folder / "artifacts")
 
 
 def test_a_job_is_queued_with_its_run_folder_and_recorded(project: Project, artifact: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.pipeline.compile import write_job
-from jobc.compiler.pipeline.sweeps import compile_sweep, sweep_folders
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import write_compiled_job
+from jobc.compiler.pipeline.sweeps import compile_sweep, group_points_into_folders
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.tests.backends.jobs import Job, read, write_programs
 from jobc.tests.testbed import Cluster, wait_for
 
@@ -21,8 +21,8 @@ def sweep(cluster: Cluster, project: Path, *words: str, command: tuple[str, ...]
     """The directory of a sweep."""
     write_programs(project)
     base = ("backend=slurm", "name=job", f"python.interpreter={sys.executable}", "lifecycle.grace=5s", "nodes=2")
-    (folder,), _ = sweep_folders(compile_sweep(Request((*base, *words), command)))
-    return Job(cluster, project, write_job(folder, project / "artifacts"))
+    (folder,), _ = group_points_into_folders(compile_sweep(CompileRequest((*base, *words), command)))
+    return Job(cluster, project, write_compiled_job(folder, project / "artifacts"))
 
 
 @pytest.mark.parametrize("launcher", ["spawn", "srun"])

@@ -9,7 +9,7 @@ import json
 import pytest
 
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.types import CompileRequest
 
 OPTIONS = ("backend.user=ann", "backend.port=2222", "backend.options=['-o','ProxyJump=gate']", "backend.host_keys=new")
 ALIVE = "-o ServerAliveInterval=5 -o ServerAliveCountMax=3"
@@ -28,12 +28,12 @@ HASTY = f"ssh -o BatchMode=yes -o ConnectTimeout=3 {ALIVE} -o StrictHostKeyCheck
     ],
 )
 def test_options_of_the_client(words: tuple[str, ...], client: str, ssh_command: str, fanout: int) -> None:
-    request = Request((*words, "nodes=2", "hosts=[a,b]", "command=[prog]"))
+    request = CompileRequest((*words, "nodes=2", "hosts=[a,b]", "command=[prog]"))
     text = next(artifact.text for artifact in compile_job(request).artifacts if artifact.path == ".jobc/job.json")
     assert json.loads(text)["hosts"] == {"client": client, "ssh_command": ssh_command.split(), "fanout": fanout}
 
 
 def test_nodes_of_accelerate_on_this_machine_have_no_client() -> None:
-    request = Request(("backend=accelerate", "nodes=1", "command=[prog]"))
+    request = CompileRequest(("backend=accelerate", "nodes=1", "command=[prog]"))
     text = next(artifact.text for artifact in compile_job(request).artifacts if artifact.path == ".jobc/job.json")
     assert "hosts" not in json.loads(text)

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from jobc.compiler.diagnostics.diagnostic import CompileError
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 
 RANK = ("bash", "-c", 'echo "rank $RANK" >>../said; env | grep -c "^JOBC_\\(BEFORE\\|PER_NODE\\|AFTER\\)" || true')
 
 
 def compiled(folder: Path, *overrides: str, command: tuple[str, ...] = RANK) -> Path:
     words = ("backend=local", "launcher=spawn", "nodes=2", "name=stepped", *overrides)
-    return write_job(compile_job(Request(words, command)), folder / "artifacts", force=True) / "jobctl"
+    return write_compiled_job(compile_job(CompileRequest(words, command)), folder / "artifacts", force=True) / "jobctl"
 
 
 def submitted(folder: Path, *overrides: str, command: tuple[str, ...] = RANK) -> tuple[int, str]:
@@ -155,7 +155,7 @@ def test_a_command_that_was_stopped_runs_again_before_then(tmp_path: Path) -> No
 @pytest.mark.parametrize("value", ["null", "[a,[b]]", '["a\x07b"]', "['']", "[END_OF_LINES]", '["a\nEND_OF_LINES\nb"]'])
 def test_a_value_that_is_not_a_list_of_lines_is_refused(key: str, value: str) -> None:
     with pytest.raises(CompileError) as error:
-        compile_job(Request(("backend=local", f"{key}={value}"), ("train.py",)))
+        compile_job(CompileRequest(("backend=local", f"{key}={value}"), ("train.py",)))
     assert all(re.fullmatch(rf"{key}(\.\d)?", found.key) for found in error.value.diagnostics)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jobc.compiler.diagnostics.diagnostic import CompileError, Diagnostic
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.types import CompileRequest
 
 INTERNALS = (
     "Traceback", "object_type", "full_key", "struct", "DictConfig", "ListConfig", "NoneType", "antlr",
@@ -29,7 +29,7 @@ def codes(printed: str) -> list[str]:
 
 def found(code: str, *command: str, words: tuple[str, ...] = ()) -> list[Diagnostic]:
     try:
-        told = compile_job(Request(words, command or None)).diagnostics
+        told = compile_job(CompileRequest(words, command or None)).diagnostics
     except CompileError as error:
         told = error.diagnostics
     return [each for each in told if each.code == code]

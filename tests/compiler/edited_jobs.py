@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.types import CompileRequest
 
 JOB = (
     "name=base", "nodes=2", "gpus=2", "env.A=a 'b' $c", "lifecycle.grace=90s", "lifecycle.max_requeues=2", "time=1h",
@@ -61,5 +61,5 @@ OF = {
 
 @cache
 def files_of(job: str, *words: str) -> dict[str, str]:
-    made = compile_job(Request((*JOB, *OF[job], *words), COMMAND))
+    made = compile_job(CompileRequest((*JOB, *OF[job], *words), COMMAND))
     return {artifact.path: artifact.text for artifact in made.artifacts}

@@ -25,7 +25,7 @@ from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.emit import templating
 from jobc.compiler.frontend import compose_cache
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.compiler.plugins import registry
 from jobc.compiler.plugins.registry import PACKAGE
 
@@ -109,13 +109,13 @@ def prepare() -> None:
         for file in sorted((PACKAGE / "compiler" / part).glob("[a-z]*.py")):
             importlib.import_module(f"jobc.compiler.{part.replace('/', '.')}.{file.stem}")
     for folder in PACKAGE.glob("backends/*/templates"):  # a wheel has them compiled; here each child would do it
-        environment = templating.environment((str(folder), str(PACKAGE / "compiler" / "templates")))
+        environment = templating.template_environment((str(folder), str(PACKAGE / "compiler" / "templates")))
         for name in environment.list_templates():
             environment.get_template(name)
     compose_cache._once = _Everything()
     for folder in PACKAGE.glob("backends/*/conf"):
         with contextlib.suppress(CompileError):  # some need an option that has no default
-            compile_job(Request(("name=x", f"backend={folder.parent.name}", "nodes=2"), None, ()))
+            compile_job(CompileRequest(("name=x", f"backend={folder.parent.name}", "nodes=2"), None, ()))
     for found in (registry.find_plugins, registry.find_policies, registry.codes_by_name, registry._groups):
         found.cache_clear()
     gc.collect()

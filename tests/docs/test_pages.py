@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from jobc.compiler.spec.job_spec import JobSpec
-from jobc.compiler.spec.type_hints import type_at
+from jobc.compiler.spec.type_hints import type_of_key
 from jobc.runtime import exit_codes
 
 from .conftest import EXTENDING, IDS, PAGES, ROOT, agrees, blocks, masked, prose
@@ -157,7 +157,7 @@ def test_keys_in_the_text_exist(page: Path) -> None:
 
 
 def _is_key(name: str) -> bool:
-    return type_at(JobSpec, name) is not None or name in _groups() or name in _options()
+    return type_of_key(JobSpec, name) is not None or name in _groups() or name in _options()
 
 
 @cache

@@ -58,7 +58,7 @@ def test_the_suite_finds_a_bug(
     assert text.count(written) == 1
     (source / "acme_jobc" / file).write_text(text.replace(written, instead))
     with (source / "tests" / "conftest.py").open("a") as conftest:  # a state that never comes is not waited for so long
-        conftest.write("from jobc.compiler.testing import behaviour\n\nbehaviour.PATIENCE_S = 40\n")
+        conftest.write("from jobc.compiler.testing import verb_behaviour\n\nverb_behaviour.PATIENCE_S = 40\n")
     done = acme.python("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", test, folder=source)
     assert done.returncode == 1 and "1 failed" in done.stdout, done.stdout
 

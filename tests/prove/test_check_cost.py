@@ -41,7 +41,7 @@ def test_a_rule_that_takes_as_long_as_the_compile_is_over_the_goal(
 
 def test_without_rules_nothing_is_found(bench: ModuleType) -> None:
     words = ("backend=slurm", "env.NCCL_IB_HCA=")
-    assert [d.code for d in driver.compile_job(driver.Request(words)).diagnostics] == ["JC3004"]
+    assert [d.code for d in driver.compile_job(driver.CompileRequest(words)).diagnostics] == ["JC3004"]
     with bench.unchecked():
-        assert not driver.compile_job(driver.Request(words)).diagnostics
-    assert driver.compile_job(driver.Request(words)).diagnostics
+        assert not driver.compile_job(driver.CompileRequest(words)).diagnostics
+    assert driver.compile_job(driver.CompileRequest(words)).diagnostics

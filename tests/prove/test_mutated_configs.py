@@ -6,7 +6,7 @@ import dataclasses
 from pathlib import Path
 
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.prove import mutated_configs
 
 
@@ -17,7 +17,7 @@ def test_a_broken_spec_gets_a_diagnostic(tmp_path: Path) -> None:
 
 
 def test_an_expanded_value_and_a_script_without_an_end_are_wrong_answers() -> None:
-    compiled = compile_job(Request(("env.A='$(echo a)'", "env.B='x\ny'"), ("train.py", "a  b", "$HOME")))
+    compiled = compile_job(CompileRequest(("env.A='$(echo a)'", "env.B='x\ny'"), ("train.py", "a  b", "$HOME")))
     assert not list(mutated_configs._changed_values(compiled)) and not list(mutated_configs._invalid_files(compiled))
     for before, after, wrong in (
         ("'$(echo a)'", "$(echo a)", "env.A is ['a'] for bash and ('$(echo a)',) in the plan"),

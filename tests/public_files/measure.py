@@ -29,7 +29,7 @@ from typing import Any
 import yaml
 
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.types import CompileRequest
 
 FOLDER = Path(__file__).parent
 VERDICTS = ("exact", "awkward", "not")
@@ -86,7 +86,7 @@ Files = Mapping[str, str]
 def compiled(words: Sequence[str], command: Sequence[str]) -> Files:
     """Compile a job in the current folder and return its text files."""
     project = (("project", Path.cwd() / "conf"),) if Path("conf").is_dir() else ()
-    made = compile_job(Request(tuple(words), tuple(command), project))
+    made = compile_job(CompileRequest(tuple(words), tuple(command), project))
     files = {artifact.path: artifact.text for artifact in made.artifacts if artifact.binary is None}
     return {**_of_config_maps(files), **files}
 

@@ -25,7 +25,7 @@ import pytest
 
 from jobc.backends.local.backend import LocalBackend, LocalOptions
 from jobc.compiler.emit.render import Render
-from jobc.compiler.pipeline.common_files import JOB, job_file
+from jobc.compiler.pipeline.common_files import JOB, emit_job_json
 from jobc.compiler.plan.launch_plan import PATH_VARIABLES
 from jobc.compiler.plan.shell_quoting import comment, raw, sh
 from jobc.tests.packed import write_program
@@ -130,7 +130,7 @@ class Job:
             script.chmod(0o755)
         (self.artifact / "train.json").write_text("{}")
         render = Render((), (), {"plan": self.plan, "options": self.options})
-        tree = json.loads(job_file(render, self.plan, LocalBackend(), {}).text)
+        tree = json.loads(emit_job_json(render, self.plan, LocalBackend(), {}).text)
         tree["place"] = f"{self.plan.run.folder}/local"
         tree |= {"identity": identity.splitlines(), "spec": free.splitlines()}
         (self.artifact / JOB).write_text(json.dumps(tree))

@@ -8,16 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from jobc.backends.slurm.engine.batch import artifact_of
-from jobc.runtime.engines.jobs import Place
+from jobc.backends.slurm.engine.batch import artifact_of_attempt
+from jobc.runtime.engines.artifact_location import Place
 from jobc.runtime.engines.new_run import NewRun
-from jobc.runtime.node.joining import copy_afresh, prepare_attempt
-from jobc.runtime.node.node import own_variables
+from jobc.runtime.node.join_attempt import prepare_attempt, replace_copy_of_folder
+from jobc.runtime.node.node import variables_of_node_and_run
 from jobc.runtime.run_folder import artifact_copies
-from jobc.runtime.run_folder.artifact_copies import copy_of, link_unchanged, newest_attempt_from, numbers_of_copies
+from jobc.runtime.run_folder.artifact_copies import (
+    artifact_copy_of_attempt,
+    copy_number_by_attempt,
+    link_previous_copy_if_equal,
+    newest_attempt_from,
+)
 from jobc.runtime.run_folder.run import Run
-from jobc.runtime.run_folder.run_folder import RunFolder, write_small
-from jobc.runtime.supervisor.claim import claim
+from jobc.runtime.run_folder.run_folder import RunFolder, write_small_file
+from jobc.runtime.supervisor.lock_node import lock_node
 from jobc.runtime.system.failure import Failure
 
 
@@ -34,7 +39,7 @@ def artifact(tmp_path: Path) -> Path:
 def run(tmp_path: Path, artifact: Path) -> Path:
     """A run with attempt 0."""
     folder = tmp_path / "run"
-    copy_afresh(artifact, folder / "artifact/0")
+    replace_copy_of_folder(artifact, folder / "artifact/0")
     (folder / "state").mkdir()
     (folder / "state/run").write_text("job=demo\n")
     return folder
@@ -46,11 +51,11 @@ def files(folder: Path) -> set[str]:
 
 def test_attempts_with_the_same_files_link_to_the_folder_that_has_them(run: Path, artifact: Path) -> None:
     before = files(run)
-    assert link_unchanged(run, 1, artifact) and link_unchanged(run, 2, artifact)
+    assert link_previous_copy_if_equal(run, 1, artifact) and link_previous_copy_if_equal(run, 2, artifact)
     assert files(run) - before == {"artifact/1", "artifact/2"}
     assert os.readlink(run / "artifact/2") == "0", "not to a link, which could be removed"
-    assert numbers_of_copies(run) == {0: 0, 1: 0, 2: 0} and Run(run).attempt == 2
-    assert copy_of(run, 2) == run / "artifact/0" and copy_of(run, 3) is None
+    assert copy_number_by_attempt(run) == {0: 0, 1: 0, 2: 0} and Run(run).attempt == 2
+    assert artifact_copy_of_attempt(run, 2) == run / "artifact/0" and artifact_copy_of_attempt(run, 3) is None
 
 
 def edit(folder: Path) -> None:
@@ -81,10 +86,10 @@ def test_a_changed_artifact_is_copied_again(
     run: Path, artifact: Path, side: str, change: Callable[[Path], None]
 ) -> None:
     change(run.parent / side)
-    assert not link_unchanged(run, 1, artifact)
+    assert not link_previous_copy_if_equal(run, 1, artifact)
     prepare_attempt(run, 1, artifact, "", "demo", "")
-    assert numbers_of_copies(run) == {0: 0, 1: 1} and files(run / "artifact/1") == files(artifact)
-    assert link_unchanged(run, 2, artifact) == (not (artifact / "launch.sh").is_symlink())
+    assert copy_number_by_attempt(run) == {0: 0, 1: 1} and files(run / "artifact/1") == files(artifact)
+    assert link_previous_copy_if_equal(run, 2, artifact) == (not (artifact / "launch.sh").is_symlink())
 
 
 def test_a_copy_of_another_user_is_copied_again(run: Path, artifact: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,7 +103,7 @@ def test_a_copy_of_another_user_is_copied_again(run: Path, artifact: Path, monke
 
     with monkeypatch.context() as patched:
         patched.setattr(artifact_copies.os, "stat", owned_by_another)
-        assert not link_unchanged(run, 1, artifact)
+        assert not link_previous_copy_if_equal(run, 1, artifact)
 
 
 def test_a_file_system_without_links_gets_copies(run: Path, artifact: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,8 +112,8 @@ def test_a_file_system_without_links_gets_copies(run: Path, artifact: Path, monk
 
     monkeypatch.setattr(artifact_copies.os, "symlink", refuse)
     prepare_attempt(run, 1, artifact, "", "demo", "")
-    assert artifact_of(run, 0, 2) == run / "artifact/2"
-    assert numbers_of_copies(run) == {0: 0, 1: 1, 2: 2} and files(run / "artifact/2") == files(artifact)
+    assert artifact_of_attempt(run, 0, 2) == run / "artifact/2"
+    assert copy_number_by_attempt(run) == {0: 0, 1: 1, 2: 2} and files(run / "artifact/2") == files(artifact)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +122,7 @@ def test_a_file_system_without_links_gets_copies(run: Path, artifact: Path, monk
 def test_any_other_link_is_no_attempt(run: Path, target: str) -> None:
     os.symlink(target or " ", run / "artifact/1")
     (run / "artifact/2").mkdir()
-    assert numbers_of_copies(run) == {0: 0, 2: 2} and copy_of(run, 1) is None
+    assert copy_number_by_attempt(run) == {0: 0, 2: 2} and artifact_copy_of_attempt(run, 1) is None
 
 
 def test_a_link_to_a_link_or_to_a_file_is_no_attempt(run: Path) -> None:
@@ -125,7 +130,7 @@ def test_a_link_to_a_link_or_to_a_file_is_no_attempt(run: Path) -> None:
     (run / "artifact/2").symlink_to("1")
     (run / "artifact/3").write_text("")
     (run / "artifact/4").symlink_to("3")
-    assert numbers_of_copies(run) == {0: 0, 1: 0}
+    assert copy_number_by_attempt(run) == {0: 0, 1: 0}
 
 
 def new_run(run: Path, attempt: int, artifact: Path) -> NewRun:
@@ -147,30 +152,32 @@ def test_a_start_that_fails_removes_its_link_and_no_more(run: Path, artifact: Pa
     with new_run(run, 1, artifact) as new:
         new.copy_artifact()
         assert (run / "artifact/1").is_symlink()
-    assert numbers_of_copies(run) == {0: 0} and files(run / "artifact/0") == files(artifact)
+    assert copy_number_by_attempt(run) == {0: 0} and files(run / "artifact/0") == files(artifact)
 
 
 def test_pods_that_start_again_have_one_copy(run: Path, artifact: Path) -> None:
     for _ in range(2):
         prepare_attempt(run, 1, artifact, "", "demo", "")
-    assert numbers_of_copies(run) == {0: 0, 1: 0}
+    assert copy_number_by_attempt(run) == {0: 0, 1: 0}
 
 
 def test_a_requeued_job_keeps_the_artifact_of_its_first_attempt(run: Path, artifact: Path) -> None:
     edit(run / "artifact/0")
-    assert artifact_of(run, 0, 1) == artifact_of(run, 0, 1) == run / "artifact/0"
-    assert artifact_of(run, 1, 2) == run / "artifact/0" and numbers_of_copies(run) == {0: 0, 1: 0, 2: 0}
+    assert artifact_of_attempt(run, 0, 1) == artifact_of_attempt(run, 0, 1) == run / "artifact/0"
+    assert artifact_of_attempt(run, 1, 2) == run / "artifact/0" and copy_number_by_attempt(run) == {0: 0, 1: 0, 2: 0}
 
 
 def test_by_hand_the_newest_attempt_of_a_copy_starts(run: Path, artifact: Path) -> None:
-    link_unchanged(run, 1, artifact)
-    copy_afresh(artifact, run / "artifact/2")
-    link_unchanged(run, 3, artifact)
+    link_previous_copy_if_equal(run, 1, artifact)
+    replace_copy_of_folder(artifact, run / "artifact/2")
+    link_previous_copy_if_equal(run, 3, artifact)
     assert newest_attempt_from(run / "artifact/0") == 1 and newest_attempt_from(run / "artifact/2") == 3
-    assert own_variables(run / "artifact/0", ["0"], {})["JOBC_ATTEMPT"] == "1"
+    assert variables_of_node_and_run(run / "artifact/0", ["0"], {})["JOBC_ATTEMPT"] == "1"
     started = {"JOBC_RUN_DIR": str(run), "JOBC_ATTEMPT": "0"}
-    assert own_variables(run / "artifact/0", ["0"], started)["JOBC_ATTEMPT"] == "0", "not by hand"
-    assert newest_attempt_from(artifact) is None and own_variables(artifact, ["0"], {})["JOBC_RUN_DIR"] == ""
+    assert variables_of_node_and_run(run / "artifact/0", ["0"], started)["JOBC_ATTEMPT"] == "0", "not by hand"
+    assert (
+        newest_attempt_from(artifact) is None and variables_of_node_and_run(artifact, ["0"], {})["JOBC_RUN_DIR"] == ""
+    )
 
 
 def test_of_the_attempt_before_exit_codes_of_nodes_and_the_first_failure_stay(run: Path) -> None:
@@ -182,11 +189,11 @@ def test_of_the_attempt_before_exit_codes_of_nodes_and_the_first_failure_stay(ru
         before.node_exit(1),
         other.rank_exit(2),
     ):
-        write_small(path, "75", {"reason": "x", "time_ns": 1})
-    for path in (before.first_failure, before.first_stop, before.mpi_daemon, before.restart(1) / "go"):
-        write_small(path, "69")
-    os.close(claim(RunFolder(run, 2), 1, range(2, 4)))
+        write_small_file(path, "75", {"reason": "x", "time_ns": 1})
+    for path in (before.first_failure, before.first_stop_file, before.mpi_daemon, before.restart(1) / "go"):
+        write_small_file(path, "69")
+    os.close(lock_node(RunFolder(run, 2), 1, range(2, 4)))
     of_node_0 = {"1/rank_04", "1/stop", "1/mpi_daemon", "1/restart_1/go"}
     assert files(run / "exit") == {"0/rank_02", "1/node_01", "1/first", *of_node_0}
-    os.close(claim(RunFolder(run, 2), 0, range(2)))
+    os.close(lock_node(RunFolder(run, 2), 0, range(2)))
     assert files(run / "exit") == {"0/rank_02", "1/node_01", "1/first", "1/rank_04"}

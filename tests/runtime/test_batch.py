@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from jobc.backends.slurm.engine.batch import blind_nodes, task_environment
-from jobc.backends.slurm.engine.named_log import expanded, link_log
+from jobc.backends.slurm.engine.batch import nodes_with_failed_check, task_environment
+from jobc.backends.slurm.engine.link_named_log import expand_log_name, link_log
 from jobc.backends.slurm.engine.requeue import (
+    decide_next_start,
     excluded_nodes,
     lost_nodes,
-    next_start,
     node_addresses,
-    requeue,
-    silent_nodes,
+    nodes_without_connection,
+    requeue_without_lost_nodes,
     slurmd_port,
 )
 from jobc.runtime.engines.engine import Answer, Engine, Job
@@ -207,7 +207,7 @@ def test_a_node_that_cannot_read_the_run_folder_is_named(bed: Bed) -> None:
     assert bed()[0] == 65
     why = f"n7,n8 cannot read {bed.run}/artifact/0: storage.root must be a folder that all nodes can read"
     assert bed.recorded() == ("65", why) and (bed.run / "exit/0/first").read_text() == f"65\nnode=0\nreason={why}\n"
-    assert blind_nodes("10 b\n9 a\nx\nsrun: error\n") == {9: "a", 10: "b"}
+    assert nodes_with_failed_check("10 b\n9 a\nx\nsrun: error\n") == {9: "a", 10: "b"}
 
 
 def test_a_job_queued_by_hand_creates_its_run(bed: Bed) -> None:
@@ -255,8 +255,8 @@ def test_what_an_allocation_left_does_not_reach_srun() -> None:
     ],
 )
 def test_which_jobs_start_again(shown: str, code: int, asked: str, restarts: int, expected: str) -> None:
-    assert next_start(shown, code, asked, restarts, 3, False) == expected
-    assert next_start(shown, code, asked, restarts, 3, True) == ("queued" if expected == "queued" else "")
+    assert decide_next_start(shown, code, asked, restarts, 3, False) == expected
+    assert decide_next_start(shown, code, asked, restarts, 3, True) == ("queued" if expected == "queued" else "")
 
 
 NODES = (
@@ -276,7 +276,7 @@ def test_what_scontrol_prints_is_read() -> None:
 def test_nodes_that_accept_no_connection_are_lost() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        assert silent_nodes({"n7": "127.0.0.1", "n8": "127.0.0.2"}, port) == ["n8"]
+        assert nodes_without_connection({"n7": "127.0.0.1", "n8": "127.0.0.2"}, port) == ["n8"]
 
 
 class Clients(Engine):
@@ -306,7 +306,7 @@ def test_a_lost_node_leaves_the_job_before_its_requeue(tmp_path: Path, monkeypat
     clients = Clients({"show hostnames": "n7\nn8\nn9\n", "show job": "ExcNodeList=n1\n"})
     handler = signal.getsignal(signal.SIGTERM)
     try:
-        assert requeue(clients, tmp_path, "7", "n[7-9]", ["n8"])
+        assert requeue_without_lost_nodes(clients, tmp_path, "7", "n[7-9]", ["n8"])
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN  # a requeue ends this job
     finally:
         signal.signal(signal.SIGTERM, handler)
@@ -333,7 +333,7 @@ NAMES = {"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "train", "SLURM_ARRAY_JOB_ID": 
     ],
 )
 def test_the_name_of_a_log_is_expanded_as_sbatch_does(pattern: str, name: str) -> None:
-    assert expanded(pattern, NAMES) == name
+    assert expand_log_name(pattern, NAMES) == name
 
 
 def test_the_log_has_the_name_in_the_settings_too(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from jobc.compiler.diagnostics.diagnostic import CompileError
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 
 HUB = """#!/bin/bash
 printf '%s ' "$@" "HF_HOME=$HF_HOME" "offline=${HF_HUB_OFFLINE:-no}" "$HF_TOKEN" >>"$LOG"
@@ -27,7 +27,7 @@ class Job:
     def __init__(self, folder: Path, *words: str) -> None:
         self.folder = folder
         words = ("name=job", "launcher=spawn", *words)
-        self.artifact = write_job(compile_job(Request(words, ("true",))), folder / "artifacts")
+        self.artifact = write_compiled_job(compile_job(CompileRequest(words, ("true",))), folder / "artifacts")
         (folder / "bin").mkdir()
         (folder / "bin" / "hf").write_text(HUB)
         (folder / "bin" / "hf").chmod(0o755)
@@ -144,5 +144,5 @@ def test_prefetch_without_downloads_does_nothing_and_help_does_not_list_it(tmp_p
 )
 def test_folders_and_names_that_cannot_serve_are_refused(words: tuple[str, ...], code: str) -> None:
     with pytest.raises(CompileError) as error:
-        compile_job(Request(words))
+        compile_job(CompileRequest(words))
     assert [d.code for d in error.value.diagnostics] == [code]

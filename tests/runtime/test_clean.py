@@ -22,14 +22,14 @@ from typing import Any
 import pytest
 
 from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
+from jobc.runtime.engines.artifact_location import Place
 from jobc.runtime.engines.engine import Answer, Engine, Job
-from jobc.runtime.engines.jobs import Place
 from jobc.runtime.run_folder import removal
 from jobc.runtime.run_folder.run import Run
-from jobc.runtime.run_folder.run_secrets import secrets_of
-from jobc.runtime.system.command_line import call_until_ended
+from jobc.runtime.run_folder.run_secrets import secrets_folder_of_run
+from jobc.runtime.system.command_line import run_verb_until_ended
 from jobc.runtime.verbs import clean
-from jobc.runtime.verbs.old_checkpoints import Found, inspect
+from jobc.runtime.verbs.old_checkpoints import CheckpointState, compare_with_manifest
 from jobc.trainer.checkpoint import store
 
 from .test_status import RECORD, kubernetes, make_job, make_run, node, slurm
@@ -62,7 +62,7 @@ class Old:
 
     def clean(self, *words: str) -> tuple[int, str]:
         """(exit code, what it printed)."""
-        code = call_until_ended(clean.main, [*words])
+        code = run_verb_until_ended(clean.main, [*words])
         printed = self.capsys.readouterr()
         return code, printed.out + printed.err
 
@@ -211,10 +211,10 @@ def test_secrets_go_with_their_run(old: Old, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("JOBC_SECRETS_ROOT", raising=False)
     for name in ("a", "b"):
-        secrets_of(old.runs / name).mkdir(parents=True)
-        (secrets_of(old.runs / name) / "TOKEN").write_text("value")
+        secrets_folder_of_run(old.runs / name).mkdir(parents=True)
+        (secrets_folder_of_run(old.runs / name) / "TOKEN").write_text("value")
     assert old.clean("--keep", "3", "--yes")[0] == 0 and old.names() == ["b", "c", "d"]
-    assert list((tmp_path / ".jobc/secrets").iterdir()) == [secrets_of(old.runs / "b")]
+    assert list((tmp_path / ".jobc/secrets").iterdir()) == [secrets_folder_of_run(old.runs / "b")]
 
 
 def test_a_tree_is_removed_whatever_its_modes_and_depth_are(old: Old) -> None:
@@ -245,7 +245,7 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path: Path) -> None
     (tmp_path / "precious/x").mkdir(parents=True)
     (tmp_path / "run").symlink_to(tmp_path / "precious")
     with pytest.raises(NotADirectoryError):
-        removal.erase(tmp_path / "run")
+        removal.remove_own_folder(tmp_path / "run")
     parent = os.open(tmp_path, os.O_RDONLY)
     with pytest.raises(OSError):  # swapped after it was looked at
         removal.remove_tree("run", parent)
@@ -258,7 +258,9 @@ def test_a_link_in_the_place_of_a_folder_is_not_followed(tmp_path: Path) -> None
 
 def checkpoints(run: Path, *val_losses: float) -> Path:
     for step, val_loss in enumerate(val_losses, 1):
-        store.save(run / "checkpoints", step, {"weights.pt": b"w" * 5000, "rng.pt": b"r"}, keep=9, val_loss=val_loss)
+        store.save_checkpoint(
+            run / "checkpoints", step, {"weights.pt": b"w" * 5000, "rng.pt": b"r"}, keep=9, val_loss=val_loss
+        )
     return run / "checkpoints"
 
 
@@ -278,7 +280,7 @@ def test_old_runs_may_keep_their_last_and_best_checkpoint(old: Old) -> None:
     assert code == 0 and "done (exit 0): step_00000004 step_00000003 step_00000001\n" in output
     assert "removed a/checkpoints/step_00000004\n" in output and old.names() == [*FOUR]
     assert left_in(folder) == ["best", "step_00000002", "step_00000005"]
-    assert store.best(folder) == (folder / "best").resolve()
+    assert store.best_checkpoint(folder) == (folder / "best").resolve()
     assert store.newest_verified(folder)[0] == folder / "step_00000005"
     assert {path.name for path in folder.parent.iterdir()} >= {"artifact", "state", "mine.bin"}
     assert len(list((old.runs / "d/checkpoints").glob("step_*"))) == 5
@@ -341,14 +343,14 @@ def test_a_file_that_is_all_hole_is_not_read_to_its_end(tmp_path: Path, is_decla
         manifest = json.loads((folder / "MANIFEST.json").read_text())
         manifest["files"]["weights.pt"]["size"] = 1 << 42
         (folder / "MANIFEST.json").write_text(json.dumps(manifest))
-    assert inspect(folder) is (Found.UNREAD if is_declared else Found.DAMAGED)
+    assert compare_with_manifest(folder) is (CheckpointState.UNREAD if is_declared else CheckpointState.DAMAGED)
 
 
 @pytest.mark.parametrize("name", ["../../precious", "/etc/passwd", "..", ""])
 def test_a_manifest_names_only_files_of_its_folder(tmp_path: Path, name: str) -> None:
     folder = checkpoints(tmp_path, 1) / "step_00000001"
     (folder / "MANIFEST.json").write_text(json.dumps({"files": {name: {"size": 0, "sha256": ""}}}))
-    assert inspect(folder) is Found.DAMAGED
+    assert compare_with_manifest(folder) is CheckpointState.DAMAGED
 
 
 # ---- engines
@@ -372,13 +374,13 @@ def find(old: Old, engine: Engine) -> tuple[list[str], list[str]]:
 def test_slurm_knows_whether_a_job_has_ended(tmp_path: Path, printed: str, record: str, why: str) -> None:
     run, engine = make_run(tmp_path, **{f"state__{record}": "job_id=7\n"}), slurm(tmp_path, printed)
     engine.prepare([run])
-    assert engine.why_it_stays(run) == why
+    assert engine.why_not_removable(run) == why
 
 
 def test_a_run_stays_when_slurm_does_not_answer(tmp_path: Path) -> None:
     run, engine = make_run(tmp_path, state__job_0="job_id=7\n"), slurm(tmp_path, errors="x: down", code=1)
     engine.prepare([run])
-    assert engine.why_it_stays(run) == "Slurm does not respond: down"
+    assert engine.why_not_removable(run) == "Slurm does not respond: down"
 
 
 def test_what_a_run_has_elsewhere_is_asked_for_and_its_secrets_go(
@@ -394,7 +396,7 @@ def test_what_a_run_has_elsewhere_is_asked_for_and_its_secrets_go(
 
     monkeypatch.setattr(Place, "engine", lambda place: Elsewhere(place.job))
     monkeypatch.setenv("JOBC_SECRETS_ROOT", str(tmp_path / "secrets"))
-    secrets_of(old.runs / "b").mkdir(parents=True)
+    secrets_folder_of_run(old.runs / "b").mkdir(parents=True)
     code, output = old.clean("--keep", "1", "--yes")
     assert code == 0 and "run c is kept: it is live\n" in output and old.names() == ["c", "d"]
     assert calls[0] == ("state", "cba") and [call for call in calls if call[0] == "secrets"] == [("secrets", "b")]
@@ -403,9 +405,9 @@ def test_what_a_run_has_elsewhere_is_asked_for_and_its_secrets_go(
 
 def test_a_record_of_a_live_run_stays(tmp_path: Path) -> None:
     run = make_run(tmp_path, state__job_0=RECORD)
-    assert kubernetes(tmp_path).why_it_stays(run) == "job demo is live in namespace ns"
-    assert kubernetes(tmp_path, "Complete\t\t\n").why_it_stays(run) == ""
-    assert kubernetes(tmp_path).why_it_stays(make_run(tmp_path, "not_sent")) == ""
+    assert kubernetes(tmp_path).why_not_removable(run) == "job demo is live in namespace ns"
+    assert kubernetes(tmp_path, "Complete\t\t\n").why_not_removable(run) == ""
+    assert kubernetes(tmp_path).why_not_removable(make_run(tmp_path, "not_sent")) == ""
 
 
 def test_a_run_whose_engine_cannot_be_asked_stays(old: Old) -> None:
@@ -424,12 +426,12 @@ def test_a_run_in_a_bucket_stays_when_it_cannot_be_removed_there(tmp_path: Path)
         (job.artifact / "jobctl").write_text(
             f"import sys; sys.exit({code} or sys.argv[1:] != ['depot', 'remove', 'demo/r'])"
         )
-        assert SkypilotEngine(job).remove_stored(run) is (code == 0)
+        assert SkypilotEngine(job).remove_outside_run_folder(run) is (code == 0)
 
 
 def test_what_the_nodes_wrote_on_their_storage_is_theirs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = Job("demo", tmp_path, tmp_path / "runs/demo", {"storage": "shared", "storage_root": "/nodes"})
-    assert SkypilotEngine(job).remove_stored(make_run(tmp_path))
+    assert SkypilotEngine(job).remove_outside_run_folder(make_run(tmp_path))
     assert capsys.readouterr().out == "  /nodes/demo/r on the nodes' storage is kept\n"
 
 

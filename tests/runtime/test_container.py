@@ -15,20 +15,20 @@ from typing import Any
 import pytest
 
 from jobc.runtime.containers.container_runtimes import (
-    Container,
-    Devices,
-    User,
+    ContainerDevices,
+    ContainerStart,
+    UserIds,
     apptainer_options,
     apptainer_variables,
-    bind_mount,
     docker_options,
-    passed_variables,
-    reason,
-    remedy,
+    hint_for_error,
+    line_with_error,
+    mount_option_value,
+    variables_to_pass,
 )
 from jobc.tests.packed import write_program
 
-USER = User(1000, 1000, (1000, 27))
+USER = UserIds(1000, 1000, (1000, 27))
 STAND_IN = """#!/bin/bash
 printf '%s\\n' "$*" >>"$LOG"
 [[ " $* " == *" ${FAILS:-nothing} "* ]] && echo "Error: $FAILS" && exit 125
@@ -88,16 +88,16 @@ class Node:
 
 
 def test_a_mount_is_a_line_of_csv() -> None:
-    assert bind_mount('/a,"b"', "/c", True) == 'type=bind,"source=/a,""b""","target=/c",readonly'
+    assert mount_option_value('/a,"b"', "/c", True) == 'type=bind,"source=/a,""b""","target=/c",readonly'
 
 
 def test_only_known_variables_and_secrets_get_into_the_container() -> None:
     names = ["JOBC_X", "NCCL_DEBUG", "http_proxy", "TOKEN", "PATH", "LD_PRELOAD", "JOBC_%%", "HTTP_PROXY", "Http_Proxy"]
-    assert passed_variables(names, ["TOKEN"]) == ("HTTP_PROXY", "JOBC_X", "NCCL_DEBUG", "TOKEN", "http_proxy")
+    assert variables_to_pass(names, ["TOKEN"]) == ("HTTP_PROXY", "JOBC_X", "NCCL_DEBUG", "TOKEN", "http_proxy")
 
 
 def test_docker_gets_no_value_of_a_variable() -> None:
-    words = docker_options(Container("image:1", "/w", ("m",), ("TOKEN",), ("--option",)), USER)
+    words = docker_options(ContainerStart("image:1", "/w", ("m",), ("TOKEN",), ("--option",)), USER)
     assert words[:5] == ["docker", "run", "--rm", "--log-driver=none", "--workdir=/w"]
     assert "--env=TOKEN" in words and "--mount=m" in words and "--ipc=host" in words and words[-1] == "--option"
     assert "--user=1000:1000" in words and "--group-add=27" in words
@@ -106,13 +106,13 @@ def test_docker_gets_no_value_of_a_variable() -> None:
 @pytest.mark.parametrize(
     ("devices", "expected"),
     [
-        (Devices(nvidia=True), ["--gpus=all"]),
-        (Devices(rocm_groups=(44, 109)), ["--device=/dev/kfd", "--device=/dev/dri", "--group-add=109"]),
-        (Devices(infiniband=True), ["--device=/dev/infiniband", "--ulimit=memlock=-1:-1"]),
+        (ContainerDevices(nvidia=True), ["--gpus=all"]),
+        (ContainerDevices(rocm_groups=(44, 109)), ["--device=/dev/kfd", "--device=/dev/dri", "--group-add=109"]),
+        (ContainerDevices(infiniband=True), ["--device=/dev/infiniband", "--ulimit=memlock=-1:-1"]),
     ],
 )
-def test_docker_gets_the_devices_of_the_node(devices: Devices, expected: list[str]) -> None:
-    words = docker_options(Container("image:1", "/w", devices=devices, shm_bytes=64), USER)
+def test_docker_gets_the_devices_of_the_node(devices: ContainerDevices, expected: list[str]) -> None:
+    words = docker_options(ContainerStart("image:1", "/w", devices=devices, shm_bytes=64), USER)
     assert set(expected) <= {*words} and "--shm-size=64" in words and "--ipc=host" not in words
 
 
@@ -120,14 +120,16 @@ def test_apptainer_gets_variables_by_their_prefix_and_its_own_home() -> None:
     environ = {"HOME": "/h", "TOKEN": "$x"}
     assert apptainer_variables(environ, "/bin/apptainer", environ) == {"APPTAINERENV_TOKEN": "$x"}
     assert apptainer_variables(environ, "/bin/singularity", environ) == {"SINGULARITYENV_TOKEN": "$x"}
-    words = apptainer_options(Container("x.sif", "/w", ("m",), devices=Devices(nvidia=True)), "/bin/apptainer")
+    words = apptainer_options(
+        ContainerStart("x.sif", "/w", ("m",), devices=ContainerDevices(nvidia=True)), "/bin/apptainer"
+    )
     assert words == ["/bin/apptainer", "exec", "--cleanenv", "--no-eval", "--pwd=/w", "--mount=m", "--nv"]
 
 
 def test_the_reason_is_the_line_with_the_error() -> None:
-    assert reason("a warning\n\nFATAL: no such image\nmore") == "FATAL: no such image"
-    assert reason("\nno word of it\n") == "no word of it" and reason("") == ""
-    assert "bash and Python" in remedy('exec: "bash": executable file not found in $PATH')
+    assert line_with_error("a warning\n\nFATAL: no such image\nmore") == "FATAL: no such image"
+    assert line_with_error("\nno word of it\n") == "no word of it" and line_with_error("") == ""
+    assert "bash and Python" in hint_for_error('exec: "bash": executable file not found in $PATH')
 
 
 # ---- a start

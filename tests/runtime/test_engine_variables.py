@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobc.runtime.ranks import spawn
-from jobc.runtime.ranks.engine_variables import make_consistent
+from jobc.runtime.ranks.engine_variables import make_engine_variables_consistent
 
 NODE = {"JOBC_NODES": "2", "JOBC_PROCS": "4", "JOBC_NODE_RANK": "1", "JOBC_HEAD_ADDR": "a", "JOBC_HEAD_PORT": "1"}
 TASK = {  # of srun, which started one for each node
@@ -18,9 +18,9 @@ TASK = {  # of srun, which started one for each node
 
 def seen(local_rank: int, **variables: str) -> dict[str, str]:
     """Variables of a rank on node 1 of 2 with 4 ranks each, without torchrun's."""
-    torchrun = spawn.ranks(NODE)[local_rank]
+    torchrun = spawn.environments_of_ranks(NODE)[local_rank]
     environment = {**variables, **torchrun}
-    make_consistent(environment)
+    make_engine_variables_consistent(environment)
     return {name: value for name, value in environment.items() if name not in torchrun}
 
 

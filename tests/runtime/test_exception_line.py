@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from jobc.runtime.supervisor.exception_line import MOST_CHARACTERS, exception_line
+from jobc.runtime.supervisor.exception_line import MOST_CHARACTERS, last_exception_in_log
 
 PLAIN = """step 1
 Traceback (most recent call last):
@@ -41,11 +41,11 @@ CUDA kernel errors might be asynchronously reported
     ],
 )  # fmt: skip
 def test_the_last_exception_and_the_users_own_line(log, line):
-    assert exception_line(log, "/run/code") == line
+    assert last_exception_in_log(log, "/run/code") == line
 
 
 def test_a_long_message_is_cut():
-    line = exception_line(PLAIN.replace("label_17", "x" * 10_000), "/run/code")
+    line = last_exception_in_log(PLAIN.replace("label_17", "x" * 10_000), "/run/code")
     assert len(line) == MOST_CHARACTERS + len(" (train.py:6)") and "…" in line
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from jobc.runtime import exit_codes
-from jobc.runtime.ranks.rank import meaning
-from jobc.runtime.run_folder.run_folder import RunFolder, write_small
-from jobc.runtime.supervisor.verdict import judge, log_tail
+from jobc.runtime.ranks.rank import exit_code_and_reason
+from jobc.runtime.run_folder.run_folder import RunFolder, write_small_file
+from jobc.runtime.supervisor.verdict import judge_node, log_tail
 from jobc.tests.packed import change_program
 
 from .conftest import AS_ROOT, MPIRUN
@@ -88,11 +88,11 @@ def test_a_rank_that_left_the_others_with_0_is_named_and_no_machine_is_lost(
     code, recorded, printed, ended, reason, tmp_path
 ):
     run = RunFolder(tmp_path, 0)
-    write_small(run.rank_exit(0), str(code), {"reason": recorded, "time_ns": 2})
-    write_small(run.rank_exit(1), "0", {"reason": "exit status 0", "time_ns": ended})
+    write_small_file(run.rank_exit(0), str(code), {"reason": recorded, "time_ns": 2})
+    write_small_file(run.rank_exit(1), "0", {"reason": "exit status 0", "time_ns": ended})
     run.rank_log(0).parent.mkdir()
     run.rank_log(0).write_text(f"{run.log_header('rank 0')}{printed}")
-    verdict = judge(run, 0, [0], 1, b"", asked=False, killed=False)  # rank 1 may be on another node
+    verdict = judge_node(run, 0, [0], 1, b"", asked=False, killed=False)  # rank 1 may be on another node
     assert verdict.reason == f"rank 0: {reason}"
     assert (verdict.code, verdict.first.rank) == (1 if reason == LEFT else code, 0)
 
@@ -108,10 +108,10 @@ def test_what_a_launcher_says_is_shown_when_no_rank_started(job):
 
 def test_a_failed_rank_is_blamed_for_one_that_it_kept_from_starting(tmp_path):
     run = RunFolder(tmp_path, 0)
-    write_small(run.rank_exit(0), "69", {"reason": "exit status 69", "time_ns": 1})
-    assert judge(run, 0, range(2), 1, b"", asked=False, killed=False).code == 69
-    write_small(run.rank_exit(0), "0", {"reason": "exit status 0", "time_ns": 1})
-    assert judge(run, 0, range(2), 1, b"", asked=False, killed=False).reason == "rank 1 never started"
+    write_small_file(run.rank_exit(0), "69", {"reason": "exit status 69", "time_ns": 1})
+    assert judge_node(run, 0, range(2), 1, b"", asked=False, killed=False).code == 69
+    write_small_file(run.rank_exit(0), "0", {"reason": "exit status 0", "time_ns": 1})
+    assert judge_node(run, 0, range(2), 1, b"", asked=False, killed=False).reason == "rank 1 never started"
 
 
 MAKES_A_CHECKPOINT = ("bash", "-c", 'mkdir -p "$JOBC_RUN_DIR/checkpoints/step_00000001"; exit 1')
@@ -136,7 +136,7 @@ def test_a_run_that_can_go_on_ends_with_the_command_that_does_it(job, program, g
     [([0, 75], 75), ([75, 69], 69), ([69, 1], 1), ([1, 71], 71), ([71, 65], 65), ([0, 0], 0), ([65, 1, 0], 65)],
 )
 def test_the_worst_code_wins(codes, winner):
-    assert exit_codes.worst(codes) == exit_codes.worst(reversed(codes)) == winner
+    assert exit_codes.worst_exit_code(codes) == exit_codes.worst_exit_code(reversed(codes)) == winner
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_the_worst_code_wins(codes, winner):
     ],
 )
 def test_what_the_end_of_a_rank_means(status, forwarded, stopped, code):
-    assert meaning(status, forwarded, stopped)[0] == code
+    assert exit_code_and_reason(status, forwarded, stopped)[0] == code
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_what_the_end_of_a_rank_means(status, forwarded, stopped, code):
     ],
 )
 def test_a_status_that_a_signal_has_left_says_what_it_usually_means(status, reason):
-    code, words = meaning(status, {}, stopped=False)
+    code, words = exit_code_and_reason(status, {}, stopped=False)
     assert code == 1 and words.startswith(reason)
 
 

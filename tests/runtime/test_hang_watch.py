@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.runtime.run_folder.run_folder import RunFolder, write_small
-from jobc.runtime.supervisor.hang_watch import Hang, HangWatch
+from jobc.runtime.run_folder.run_folder import RunFolder, write_small_file
+from jobc.runtime.supervisor.hang_watch import HangWatch, SuspectedHang
 from jobc.runtime.system import processes
 
 
@@ -21,9 +21,9 @@ class Ranks:
         self.run, self.ticks = RunFolder(folder, 0), {100: 0, 101: 0}
         (folder / "logs").mkdir()
         for rank in range(2):
-            write_small(self.run.rank_state(rank), keys={"pid": 100 + rank, "attempt": 0})
+            write_small_file(self.run.rank_state(rank), keys={"pid": 100 + rank, "attempt": 0})
         self.watch = HangWatch(self.run, range(2), 0)
-        monkeypatch.setattr(processes, "cpu_ticks", lambda pids: {pid: self.ticks[pid] for pid in pids})
+        monkeypatch.setattr(processes, "cpu_time_of_processes", lambda pids: {pid: self.ticks[pid] for pid in pids})
 
     def look(self, *times: float) -> list[float]:
         """Return those of the times at which the suspicion changed."""
@@ -56,9 +56,9 @@ def test_while_one_rank_works_no_other_is_suspected(ranks: Ranks, how: str) -> N
 
 
 def test_a_rank_that_left_the_others_waiting_is_named(ranks: Ranks) -> None:
-    write_small(ranks.run.rank_exit(0), "0", {"reason": "exit status 0", "time_ns": 1})
+    write_small_file(ranks.run.rank_exit(0), "0", {"reason": "exit status 0", "time_ns": 1})
     assert ranks.look(*range(0, 340, 30)) == [330]
-    assert ranks.watch.hang == Hang(300, (1,), (0,))
+    assert ranks.watch.hang == SuspectedHang(300, (1,), (0,))
     assert str(ranks.watch.hang).endswith("; rank 0 exited with 0: the others may be waiting for it")
     keys = ranks.watch.hang.keys()
     assert (keys["idle_ranks"], keys["left_ranks"]) == ("1", "0")
@@ -75,8 +75,8 @@ def test_the_cpu_time_of_a_rank_is_that_of_all_below_it() -> None:
     with subprocess.Popen([sys.executable, "-c", f"{program}; time.sleep(60)"], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        assert processes.cpu_ticks([process.pid, 2**22 + 1])[process.pid] >= 30
-        before = processes.cpu_ticks([process.pid])
+        assert processes.cpu_time_of_processes([process.pid, 2**22 + 1])[process.pid] >= 30
+        before = processes.cpu_time_of_processes([process.pid])
         time.sleep(0.1)
-        assert processes.cpu_ticks([process.pid]) == before
+        assert processes.cpu_time_of_processes([process.pid]) == before
         process.kill()

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from jobc.compiler.emit.points_json import PointFiles, points_json
+from jobc.compiler.emit.points_json import PointFiles, points_json_text
 from jobc.tests.packed import write_program
 
 
@@ -46,7 +46,7 @@ def test_help_lists_ignored_settings_without_control_characters(tmp_path: Path) 
 def test_help_of_a_sweep_names_its_points_and_a_bucket_is_printed_as_it_is(tmp_path: Path) -> None:
     folder = tmp_path / "artifacts/demo/local"
     folder.mkdir(parents=True)
-    (folder / "points.json").write_text(points_json({}, [PointFiles("x=1", "demo+x=1", [], {})]))
+    (folder / "points.json").write_text(points_json_text({}, [PointFiles("x=1", "demo+x=1", [], {})]))
     _, output = help_of(tmp_path, "help", sweep=True, runs="s3://bucket/x")
     assert "points:   1, in points.json" in output and "s3://bucket/x/demo/RUN_ID" in output
 

@@ -14,9 +14,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jobc.runtime.engines import hosts
-from jobc.runtime.engines.host_copies import checksum
-from jobc.runtime.engines.host_news import _unpacked
-from jobc.runtime.engines.hosts import Client, Clush, Here, Host, Pdsh, client_of
+from jobc.runtime.engines.host_copies import checksum_of_run
+from jobc.runtime.engines.host_updates import _unpacked
+from jobc.runtime.engines.hosts import (
+    ClushClient,
+    HostClient,
+    HostEntry,
+    LocalNodesClient,
+    PdshClient,
+    client_of_artifact,
+)
 from jobc.runtime.run_folder.run import Run
 
 from .hosts_bed import Bed
@@ -25,12 +32,12 @@ if TYPE_CHECKING:
     from jobc.runtime.engines.hosts import Say
 
 
-THREE = [Host(node, name) for node, name in enumerate("abc")]
+THREE = [HostEntry(node, name) for node, name in enumerate("abc")]
 
 
-def client(folder: Path, monkeypatch: pytest.MonkeyPatch, *reached: str) -> Client:
+def client(folder: Path, monkeypatch: pytest.MonkeyPatch, *reached: str) -> HostClient:
     Bed(folder, folder / "own", monkeypatch, *reached)
-    return Client(["ssh", "-o", "x=y"], 2)
+    return HostClient(["ssh", "-o", "x=y"], 2)
 
 
 def test_each_line_has_the_host_before_it_and_the_worst_exit_code_counts(
@@ -47,7 +54,7 @@ def test_each_line_has_the_host_before_it_and_the_worst_exit_code_counts(
 def test_no_more_hosts_than_fanout_are_reached_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now, most, lock = 0, 0, threading.Lock()
 
-    def action(host: Host, say: Say) -> int:
+    def action(host: HostEntry, say: Say) -> int:
         nonlocal now, most
         with lock:
             now += 1
@@ -57,8 +64,8 @@ def test_no_more_hosts_than_fanout_are_reached_at_once(tmp_path: Path, monkeypat
             now -= 1
         return host.node
 
-    many = [Host(node, f"n{node}") for node in range(20)]
-    assert client(tmp_path, monkeypatch).each(many, action) == 19 and most == 2
+    many = [HostEntry(node, f"n{node}") for node in range(20)]
+    assert client(tmp_path, monkeypatch).call_for_every_host(many, action) == 19 and most == 2
 
 
 def test_what_start_up_files_print_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,8 +81,8 @@ def test_what_start_up_files_print_is_no_answer(tmp_path: Path, monkeypatch: pyt
 
 def test_a_client_that_is_missing_or_late_is_one_line() -> None:
     said = list[str]()
-    assert Client(["/nowhere/ssh"], 2).run(THREE[:1], ["true"], said.append) == 127
-    late = Client(["bash", "-c", "exec sleep 60"], 2)
+    assert HostClient(["/nowhere/ssh"], 2).run(THREE[:1], ["true"], said.append) == 127
+    late = HostClient(["bash", "-c", "exec sleep 60"], 2)
     assert late.run(THREE[:1], ["true"], said.append, timeout_s=0.05) == 137
     assert said == [
         "a: cannot run /nowhere/ssh: No such file or directory",
@@ -91,16 +98,18 @@ def test_what_ends_jobctl_ends_the_commands() -> None:
     began = time.monotonic()
     signal.setitimer(signal.ITIMER_REAL, 0.1)
     with pytest.raises(KeyboardInterrupt):
-        Client(["bash", "-c", "exec sleep 60"], 2).run(THREE, ["true"])
+        HostClient(["bash", "-c", "exec sleep 60"], 2).run(THREE, ["true"])
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     assert time.monotonic() - began < 10
 
 
-def record(client: Client, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], str, str]:
+def record(client: HostClient, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], str, str]:
     """(words, input, variable of pdsh) of the only program that starts for `echo 5% 'x' HOST` on two hosts."""
     found: list[tuple[list[str], str, str]] = []
 
-    def run(command: hosts.Command, say: Say, feed: hosts.Feed | None = None, timeout_s: float | None = None) -> int:
+    def run(
+        command: hosts.LocalCommand, say: Say, feed: hosts.Feed | None = None, timeout_s: float | None = None
+    ) -> int:
         text = io.BytesIO()
         if feed is not None:
             feed(text)
@@ -114,13 +123,13 @@ def record(client: Client, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], 
 
 
 def test_pdsh_puts_the_host_in_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    words, text, options = record(Pdsh(["ssh", "-o", "x=y"], 7), monkeypatch)
+    words, text, options = record(PdshClient(["ssh", "-o", "x=y"], 7), monkeypatch)
     assert words[:8] == ["pdsh", "-S", "-R", "ssh", "-f", "7", "-w", "-"] and text == "a\nb\n" and options == "-o x=y"
     assert words[8:] == [r"'sh' '-c' 'echo 5%% '\''x'\''' %h"]
 
 
 def test_clush_runs_ssh_which_runs_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words, text, _ = record(Clush(["ssh", "-o", "x=y"], 7), monkeypatch)
+    words, text, _ = record(ClushClient(["ssh", "-o", "x=y"], 7), monkeypatch)
     options = ["-S", "-n", "-f", "7", "--worker=exec", "--hostfile=/dev/stdin"]
     assert words[:7] == ["clush", *options] and text == "a\nb\n"
     command = words[7].replace("%host", "a").replace("%%", "%")  # as clush does
@@ -157,8 +166,8 @@ def test_nodes_of_one_machine_have_gpus_of_their_own(
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if allowed is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", allowed)
-    said, here = list[str](), client_of({"nodes": nodes, "gpus": gpus})
-    assert isinstance(here, Here)
+    said, here = list[str](), client_of_artifact({"nodes": nodes, "gpus": gpus})
+    assert isinstance(here, LocalNodesClient)
     here.fanout = 1
     here.run(THREE[:nodes], ["sh", "-c", "echo $CUDA_VISIBLE_DEVICES"], said.append)
     assert said == [f"{name}: {text}" for name, text in zip("ab", seen, strict=False)]
@@ -196,4 +205,4 @@ def test_the_checksum_is_that_of_cksum(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "state/run").write_bytes(content)
     said = subprocess.run(["cksum"], input=content, capture_output=True, check=True)
-    assert checksum(Run(tmp_path)) == said.stdout.decode().strip()
+    assert checksum_of_run(Run(tmp_path)) == said.stdout.decode().strip()

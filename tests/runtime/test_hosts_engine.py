@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from jobc.runtime.engines.artifact_location import Place
 from jobc.runtime.engines.hosts_engine import HostsEngine
-from jobc.runtime.engines.jobs import Place
 from jobc.runtime.run_folder.run import Run
-from jobc.runtime.run_folder.run_secrets import secrets_of
-from jobc.runtime.system.command_line import call_until_ended
+from jobc.runtime.run_folder.run_secrets import secrets_folder_of_run
+from jobc.runtime.system.command_line import run_verb_until_ended
 from jobc.runtime.verbs import logs, preflight, shell, smoke, status, stop, submit
 
 from .hosts_bed import Bed
@@ -69,7 +69,7 @@ class Submit:
     def __call__(self, *words: str, verb: Any = submit) -> tuple[int, str]:
         """(exit code, what it printed)."""
         handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-        code = call_until_ended(verb.main, [*words])
+        code = run_verb_until_ended(verb.main, [*words])
         for number, handler in handlers.items():
             signal.signal(number, handler)
         printed = self.capfd.readouterr()
@@ -120,7 +120,7 @@ def test_a_run_is_only_prepared(demo: Submit) -> None:
     demo.set(saved_secrets=["TOKEN"])
     demo.monkeypatch.setenv("TOKEN", "s3cret")
     assert demo("--only-prepare", "--run-id", "r") == (0, f"{demo.runs}/r\n") and not demo.bed.calls
-    assert (secrets_of(demo.runs / "r") / "TOKEN").read_text() == "s3cret"
+    assert (secrets_folder_of_run(demo.runs / "r") / "TOKEN").read_text() == "s3cret"
 
 
 @pytest.mark.parametrize(("codes", "code"), [({"b": 65}, 65), ({"b": 71}, 71), ({"b": 3}, 1), ({"b": 65, "c": 255}, 1)])
@@ -176,7 +176,7 @@ def test_secrets_are_removed_when_all_nodes_are_up(demo: Submit) -> None:
     demo.set(saved_secrets=["TOKEN"])
     demo.monkeypatch.setenv("TOKEN", "s3cret")
     demo.behave("c", f"cat {demo.folder}/home/.jobc/secrets/*/TOKEN")
-    assert "c: s3cret\n" in demo("--detach")[1] and not secrets_of(demo.run.path).exists()
+    assert "c: s3cret\n" in demo("--detach")[1] and not secrets_folder_of_run(demo.run.path).exists()
 
 
 def test_ctrl_c_during_the_start_stops_what_has_started(demo: Submit) -> None:

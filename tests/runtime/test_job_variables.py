@@ -11,9 +11,9 @@ import pytest
 from jobc.backends.slurm.engine.job_variables import first_host, job_variables
 from jobc.backends.slurm.engine.pyxis import container_options
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.runtime.node.node_failure import NodeFailure
-from jobc.runtime.run_folder.run_secrets import secrets_of
+from jobc.runtime.run_folder.run_secrets import secrets_folder_of_run
 from jobc.runtime.system.failure import Failure
 
 TASK = {
@@ -23,7 +23,7 @@ TASK = {
 
 
 def settings(*words: str) -> dict[str, Any]:
-    compiled = compile_job(Request(("backend=slurm", "nodes=2", "procs=2", *words), ("./solver",)))
+    compiled = compile_job(CompileRequest(("backend=slurm", "nodes=2", "procs=2", *words), ("./solver",)))
     (text,) = (artifact.text for artifact in compiled.artifacts if artifact.path == ".jobc/job.json")
     tree: dict[str, Any] = json.loads(text)
     return tree
@@ -116,11 +116,11 @@ def test_pyxis_mounts_the_folders_of_the_run_that_exist(tmp_path: Path, monkeypa
         "storage.data=/set",
     )
     run, project = tmp_path / "runs/job/a", tmp_path / "project"
-    for folder in (run / "artifact/0", project, secrets_of(run)):
+    for folder in (run / "artifact/0", project, secrets_folder_of_run(run)):
         folder.mkdir(parents=True)
     (tmp_path / "token").touch()
     options = container_options(settings(*PYXIS, *words), run / "artifact/0", run, project)
-    same = [Path("/tmp"), project, project, run, run / "artifact/0", secrets_of(run), tmp_path / "token"]
+    same = [Path("/tmp"), project, project, run, run / "artifact/0", secrets_folder_of_run(run), tmp_path / "token"]
     mounts = ["/data:/mnt/data:ro", "/set:/set", *(f"{path}:{path}" for path in same)]
     assert options[0] == "--container-image=nvcr.io#nvidia/pytorch:24.10-py3"
     assert options[1] == f"--container-mounts={','.join(mounts)}"

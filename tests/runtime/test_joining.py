@@ -12,24 +12,24 @@ from pathlib import Path
 
 import pytest
 
-from jobc.runtime.node import joining
-from jobc.runtime.node.joining import (
+from jobc.runtime.node import join_attempt
+from jobc.runtime.node.join_attempt import (
     JoinFailure,
     StartFailure,
-    derived_port,
     join_run,
+    port_derived_from_text,
     prepare_attempt,
-    refuse_beating,
-    report_end,
+    report_start_failure,
+    wait_for_silence_of_other_nodes,
 )
-from jobc.runtime.system.failure import Leave
+from jobc.runtime.system.failure import NodeMustNotStart
 from jobc.runtime.system.values import read_keys
 
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(joining, "LOOK_S", 0.01)
-    monkeypatch.setattr(joining, "BEAT_LOOK_S", 0.05)
+    monkeypatch.setattr(join_attempt, "LOOK_S", 0.01)
+    monkeypatch.setattr(join_attempt, "BEAT_LOOK_S", 0.05)
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def test_an_attempt_that_failed_for_good_is_not_followed_by_another(
 ) -> None:
     join(tmp_path)
     end(tmp_path, 0, node_00=codes[0], node_01=codes[1])
-    with pytest.raises(Leave, match="attempt 0 failed with this exit code") as leave:
+    with pytest.raises(NodeMustNotStart, match="attempt 0 failed with this exit code") as leave:
         join(tmp_path)
     assert leave.value.code == code
 
@@ -130,7 +130,7 @@ def test_a_new_submission_continues_a_stopped_run_and_the_old_one_does_not(tmp_p
     stop = tmp_path / "control/STOP"
     stop.parent.mkdir()
     stop.touch()
-    with pytest.raises(Leave, match="the run was stopped") as leave:
+    with pytest.raises(NodeMustNotStart, match="the run was stopped") as leave:
         join(tmp_path)
     assert leave.value.code == 0
     assert join(tmp_path, submission="b") == 1
@@ -160,7 +160,7 @@ def test_a_waiting_node_leaves_when_another_has_failed_or_the_run_is_stopped(
     folder.mkdir()
     (folder / "new").write_text("1\nnode=1\nreason=no torch\n")
     (folder / "new").rename(folder / "first")
-    with pytest.raises(Leave, match="node 1: no torch") as leave:
+    with pytest.raises(NodeMustNotStart, match="node 1: no torch") as leave:
         waits.result(10)
     assert leave.value.code == 69
 
@@ -181,7 +181,7 @@ def test_a_node_that_ended_or_was_silent_or_is_of_an_older_attempt_holds_nobody(
     tmp_path: Path, words: str, age_s: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state(tmp_path, words, age_s)
-    refuse_beating(tmp_path, 2)
+    wait_for_silence_of_other_nodes(tmp_path, 2)
     assert not capsys.readouterr().out
 
 
@@ -189,17 +189,19 @@ def test_a_node_without_a_last_word_is_waited_for_until_it_has_been_silent(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state(tmp_path, "attempt=2\n", 89.7)
-    refuse_beating(tmp_path, 2)
+    wait_for_silence_of_other_nodes(tmp_path, 2)
     words = "jobc: node 01 of another job has not recorded its end: waiting until it has been inactive for 90 s\n"
     assert capsys.readouterr().out == words
 
 
 def test_a_node_that_beats_ends_the_other_job(tmp_path: Path, threads: ThreadPoolExecutor) -> None:
     file = state(tmp_path, "attempt=2\n", 20)
-    refusal = threads.submit(refuse_beating, tmp_path, 2)
+    refusal = threads.submit(wait_for_silence_of_other_nodes, tmp_path, 2)
     time.sleep(0.2)
     os.utime(file)
-    with pytest.raises(Leave, match=f"run {tmp_path.name} is live: node 01 of another job writes to it") as leave:
+    with pytest.raises(
+        NodeMustNotStart, match=f"run {tmp_path.name} is live: node 01 of another job writes to it"
+    ) as leave:
         refusal.result(10)
     assert leave.value.code == 1
 
@@ -233,11 +235,11 @@ def test_the_copy_of_the_artifact_is_complete_and_made_once(tmp_path: Path) -> N
 def test_only_a_failed_attempt_is_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "state").mkdir()
     environ = {"JOBC_RUN_DIR": str(tmp_path), "JOBC_NODE_RANK": "1", "JOBC_NODES": "2"}
-    assert report_end(Leave(69, "node 0: x"), environ, "train") == 69
-    assert report_end(StartFailure(1, "no", "try"), environ, "train") == 1
+    assert report_start_failure(NodeMustNotStart(69, "node 0: x"), environ, "train") == 69
+    assert report_start_failure(StartFailure(1, "no", "try"), environ, "train") == 1
     assert capsys.readouterr() == ("jobc: node 0: x: this node exits with 69\n", "error: no\n  hint: try\n")
     assert not (tmp_path / "exit").exists()
-    assert report_end(JoinFailure(3, 71, "late"), environ, "train") == 71
+    assert report_start_failure(JoinFailure(3, 71, "late"), environ, "train") == 71
     assert (tmp_path / "exit/3/first").read_text().startswith("71\nnode=1\n")
     assert read_keys(tmp_path / "state/node_01")["exit"] == "71"
 
@@ -245,4 +247,4 @@ def test_only_a_failed_attempt_is_recorded(tmp_path: Path, capsys: pytest.Captur
 @pytest.mark.parametrize("text", ["", "6f3b2c1e-77aa-4c02-9c1b-6b1e0a5f9d10", "sky-2026_x_1", "ü" * 300])
 def test_the_derived_port_is_that_of_cksum(text: str) -> None:
     printed = subprocess.run(["cksum"], input=f"{text}\n".encode(), capture_output=True, check=True).stdout
-    assert derived_port(text) == 20000 + int(printed.split()[0]) % 12000
+    assert port_derived_from_text(text) == 20000 + int(printed.split()[0]) % 12000

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from jobc.backends.kubernetes.config_map import start_py
-from jobc.runtime.node.joining import derived_port
+from jobc.backends.kubernetes.config_map import start_script
+from jobc.runtime.node.join_attempt import port_derived_from_text
 from jobc.tests.packed import write_program
 
 SETTINGS = {
@@ -48,7 +48,7 @@ class Pods:
         data.mkdir(parents=True)
         program = write_program(folder, uses_trainer=False, backend="kubernetes")
         (data / "jobctl.xz").write_bytes(lzma.compress(program.read_bytes(), preset=0))
-        (data / "start.py").write_text(start_py().text)
+        (data / "start.py").write_text(start_script().text)
         (data / "launch.sh").write_text(LAUNCH)
         node = {**SETTINGS, **settings}
         job = {"node": node, "start_timeout_s": 20, "node_list": "demo-[0-1]", "has_user_id": False}
@@ -225,7 +225,7 @@ def test_pods_with_runs_of_their_own_derive_one_port_and_do_not_wait(tmp_path: P
     pods = Pods(tmp_path, nodes=2, storage="node")
     code, output = pods.call(JOBC_HEAD_ADDR="localhost")  # the names of all nodes resolve
     assert code == 0
-    assert f"JOBC_HEAD_PORT={derived_port(UID)}\n" in output
+    assert f"JOBC_HEAD_PORT={port_derived_from_text(UID)}\n" in output
     assert not (pods.run / "state/resume").exists()
 
 

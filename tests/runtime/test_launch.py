@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.runtime.node import node_failure
-from jobc.runtime.node.job_python import safe_path
-from jobc.runtime.node.job_secrets import secrets
+from jobc.runtime.node.job_python import safe_path_option
+from jobc.runtime.node.job_secrets import read_job_secrets
 from jobc.runtime.node.node_failure import NodeFailure, record_failure
-from jobc.runtime.node.node_folders import cache_folder, code_folder, own_cache_folder, require_shm
+from jobc.runtime.node.node_folders import cache_folder, code_folder, private_cache_folder, require_shared_memory
 from jobc.runtime.node.node_settings import NodeSettings
 from jobc.runtime.ranks import launchers
-from jobc.runtime.run_folder.run_secrets import secrets_of
+from jobc.runtime.run_folder.run_secrets import secrets_folder_of_run
 
 SETTINGS = NodeSettings(
     tree={}, name="demo", run_folder="demo", nodes=2, procs=4, gpus=0, gpu_type=None, launcher="torchrun",
@@ -43,16 +43,16 @@ def program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def words(line: list[str], **environ: str) -> tuple[list[str], dict[str, str]]:
-    launcher, command = launchers.split([*line, "--", *COMMAND])
+    launcher, command = launchers.split_launch_line([*line, "--", *COMMAND])
     variables = {**HEAD, **environ}
-    return launchers.launcher_words(launcher, command, SETTINGS, variables), variables
+    return launchers.launcher_command(launcher, command, SETTINGS, variables), variables
 
 
 def test_torchrun_gets_the_addresses_of_the_run_and_runs_the_wrapped_command(program: Path) -> None:
     found, variables = words(["torchrun", "--master-addr=$JOBC_HEAD_ADDR", "--rdzv-conf=is_host=$JOBC_IS_HEAD"])
     rank = [sys.executable, "-I", "-S", str(program), "rank", "--", sys.executable, "train.py", "cost=$$5"]
     options = ["--master-addr=n0", "--rdzv-conf=is_host=1", "--no-python", "--"]
-    assert found == [sys.executable, *safe_path(), "-m", "torch.distributed.run", *options, *rank]
+    assert found == [sys.executable, *safe_path_option(), "-m", "torch.distributed.run", *options, *rank]
     assert variables["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] == "30" and "JOBC_IS_HEAD" not in variables
 
 
@@ -100,7 +100,7 @@ def test_mpirun_starts_all_ranks_from_node_0() -> None:
 
 def test_a_launch_line_that_was_edited_wrongly_is_reported() -> None:
     with pytest.raises(NodeFailure, match="no command after --"):
-        launchers.split(["torchrun", "train.py"])
+        launchers.split_launch_line(["torchrun", "train.py"])
     with pytest.raises(NodeFailure, match="begins with mpiexec"):
         words(["mpiexec"])
 
@@ -113,14 +113,14 @@ def test_a_secret_comes_from_the_environment_a_saved_file_or_a_file(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     run = tmp_path / "run"
-    saved = secrets_of(run) / "SAVED"
+    saved = secrets_folder_of_run(run) / "SAVED"
     saved.parent.mkdir(parents=True)
     saved.write_text("two\n")
     (tmp_path / "token").write_text("three\n\n")
     kinds = {"A": ("env", "FROM"), "B": ("env", "SAVED"), "C": ("file", "~/token")}
     references = {name: {"kind": kind, "ref": ref} for name, (kind, ref) in kinds.items()}
     environ = {"FROM": "one", "JOBC_RUN_DIR": str(run), "HOME": str(tmp_path)}
-    assert secrets(references, environ, "train") == {"A": "one", "B": "two", "C": "three"}
+    assert read_job_secrets(references, environ, "train") == {"A": "one", "B": "two", "C": "three"}
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_secret_comes_from_the_environment_a_saved_file_or_a_file(
 )
 def test_a_missing_secret_is_named(kind: str, title: str) -> None:
     with pytest.raises(NodeFailure, match=title):
-        secrets({"A": {"kind": kind, "ref": "X"}}, {}, "train")
+        read_job_secrets({"A": {"kind": kind, "ref": "X"}}, {}, "train")
 
 
 def test_the_code_is_the_copy_in_the_run_or_lies_in_the_project(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_the_code_is_the_copy_in_the_run_or_lies_in_the_project(tmp_path: Path) 
 
 def test_cache_folders_are_created_and_those_for_code_are_private(tmp_path: Path) -> None:
     assert cache_folder(str(tmp_path), "a/$UID", "k", {}) == f"{tmp_path}/a/{os.geteuid()}"
-    folder = Path(own_cache_folder(str(tmp_path), "b", "k", {}))
+    folder = Path(private_cache_folder(str(tmp_path), "b", "k", {}))
     assert folder.stat().st_mode & 0o077 == 0
     (tmp_path / "file").touch()
     with pytest.raises(NodeFailure, match="cannot be used"):
@@ -154,9 +154,9 @@ def test_cache_folders_are_created_and_those_for_code_are_private(tmp_path: Path
 
 
 def test_shm_that_is_too_small_is_reported() -> None:
-    require_shm(1)
+    require_shared_memory(1)
     with pytest.raises(NodeFailure, match="/dev/shm has"):
-        require_shm(1 << 60)
+        require_shared_memory(1 << 60)
 
 
 # ---- failures
@@ -210,7 +210,7 @@ def test_a_failure_before_the_variables_are_set_is_the_first_one_of_the_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The line `module load` runs before `jobctl node` has printed JOBC_NODES; the other nodes must not wait."""
-    artifact = write_job(compile_job(Request(("backend=ssh", "nodes=2", "hosts=[a,b]"))), tmp_path)
+    artifact = write_compiled_job(compile_job(CompileRequest(("backend=ssh", "nodes=2", "hosts=[a,b]"))), tmp_path)
     (tmp_path / "run/state").mkdir(parents=True)
     monkeypatch.setattr("sys.argv", [str(artifact / "jobctl")])
     monkeypatch.setenv("JOBC_RUN_DIR", str(tmp_path / "run"))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.runtime.ranks.rank import command_of
-from jobc.runtime.run_folder.header import few_cores, gpus, header
+from jobc.runtime.ranks.rank import rank_command_in_arguments
+from jobc.runtime.run_folder.run_header import describe_gpus, run_header_lines, warn_about_few_cores
 
 from .conftest import Job
 
@@ -50,8 +50,8 @@ def test_a_torch_without_that_launcher_is_named(job: Callable[..., Job], monkeyp
     ],
 )
 def test_the_argument_stands_where_the_launcher_would_put_it(command: list[str], expected: list[str]) -> None:
-    assert command_of(["--local_rank=1", "--", *command]) == expected
-    assert command_of(["--", *command]) == command
+    assert rank_command_in_arguments(["--local_rank=1", "--", *command]) == expected
+    assert rank_command_in_arguments(["--", *command]) == command
 
 
 def test_the_header_says_where_the_run_is() -> None:
@@ -60,7 +60,7 @@ def test_the_header_says_where_the_run_is() -> None:
         "NODE_LIST": "node[1-4]", "HEAD_ADDR": "node1", "HEAD_PORT": "23456", "GPUS": "2",
     }  # fmt: skip
     environ = {f"JOBC_{name}": value for name, value in variables.items()} | {"CUDA_VISIBLE_DEVICES": "0,3"}
-    first, second, third = header(environ)
+    first, second, third = run_header_lines(environ)
     assert first == "run first of demo, attempt 2, job 4711 of the engine"
     assert second == "4 nodes x 2 ranks = world size 8, on node[1-4]; rendezvous at node1:23456"
     assert third.startswith("GPUs of this node: 0 3")
@@ -76,7 +76,7 @@ def test_the_header_says_where_the_run_is() -> None:
     ],
 )
 def test_ranks_with_fewer_cores_than_threads_are_reported(ranks: int, threads: str, cores: int, warning: str) -> None:
-    text = few_cores({"OMP_NUM_THREADS": threads}, ranks, cores)
+    text = warn_about_few_cores({"OMP_NUM_THREADS": threads}, ranks, cores)
     assert warning in text and bool(text) == bool(warning)
 
 
@@ -85,9 +85,9 @@ def test_gpus_of_amd_are_seen_without_a_variable(tmp_path: Path, monkeypatch: py
         (tmp_path / str(node)).mkdir()
         (tmp_path / str(node) / "gpu_id").write_text(f"{number}\n")
     for name in ("KFD", "DEVICES"):
-        monkeypatch.setattr(f"jobc.runtime.run_folder.header.{name}", tmp_path)
+        monkeypatch.setattr(f"jobc.runtime.run_folder.run_header.{name}", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert gpus({}) == "0 1"
+    assert describe_gpus({}) == "0 1"
 
 
 def test_every_run_begins_with_its_header(job: Callable[..., Job]) -> None:

@@ -13,16 +13,16 @@ from typing import Any
 import pytest
 
 from jobc.backends.kubernetes.engine.kubernetes_engine import KubernetesEngine
-from jobc.backends.kubernetes.engine.reading import _shorter_prefix
-from jobc.backends.skypilot.engine.output import plain_bytes
+from jobc.backends.kubernetes.engine.storage_reading import _shorter_prefix
+from jobc.backends.skypilot.engine.parse_output import line_without_colors_as_bytes
 from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
 from jobc.runtime.engines.engine import Engine, Job, State
-from jobc.runtime.engines.log_files import LogRequest, Logs, print_first_failure, tail_offset
+from jobc.runtime.engines.log_files import LogRequest, RequestedLogs, offset_of_last_lines, print_first_failure
 from jobc.runtime.engines.print_logs import print_logs
 from jobc.runtime.engines.sweep_engine import SweepEngine
 from jobc.runtime.run_folder.run import Run
 from jobc.runtime.system.failure import Failure
-from jobc.runtime.system.streams import LineMerger, stream
+from jobc.runtime.system.streams import LineMerger, print_client_output
 from jobc.runtime.verbs import logs as verb
 
 CapBytes = pytest.CaptureFixture[bytes]
@@ -45,11 +45,11 @@ def say(logs: Path, node: int, time_s: int, *lines: str) -> None:
         file.writelines(f"{line}\n" for line in lines)
 
 
-def files(logs: Path, nodes: int = 2, name: str = "") -> Logs:
-    return Logs(Run(logs.parent), name, nodes)
+def files(logs: Path, nodes: int = 2, name: str = "") -> RequestedLogs:
+    return RequestedLogs(Run(logs.parent), name, nodes)
 
 
-def printed(capture: CapBytes, printer: Logs, tail: int | None = None) -> str:
+def printed(capture: CapBytes, printer: RequestedLogs, tail: int | None = None) -> str:
     """Return what the verb prints for the logs as they are now."""
     sizes = printer.sizes()
     if tail is not None:
@@ -127,8 +127,8 @@ def test_a_long_line_is_printed_without_being_held_in_memory(logs: Path) -> None
     say(logs, 1, 100, "b")
     program = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_DATA, (200 << 20, 200 << 20));"
-        "from pathlib import Path; from jobc.runtime.engines.log_files import Logs;"
-        "from jobc.runtime.run_folder.run import Run; printer = Logs(Run(Path(sys.argv[1])), '', 2);"
+        "from pathlib import Path; from jobc.runtime.engines.log_files import RequestedLogs;"
+        "from jobc.runtime.run_folder.run import Run; printer = RequestedLogs(Run(Path(sys.argv[1])), '', 2);"
         "printer.print(printer.sizes())"
     )
     words = [sys.executable, "-c", program, str(logs.parent)]
@@ -155,7 +155,7 @@ def test_the_tail_of_a_log_is_its_last_lines(logs: Path, text: str, lines: int) 
     log = logs / "node_00.log"
     log.write_text(text)
     content = text.encode()
-    offset, count = tail_offset(log, len(content), lines)
+    offset, count = offset_of_last_lines(log, len(content), lines)
     expected = content.splitlines(keepends=True)[-lines:]
     assert (content[offset:], count) == (b"".join(expected), len(expected))
 
@@ -218,7 +218,7 @@ class Scripted(Engine):
 
     states: list[State]
 
-    def asked_anew(self, runs: Sequence[Run]) -> tuple[Engine, list[Run]]:
+    def query_again(self, runs: Sequence[Run]) -> tuple[Engine, list[Run]]:
         return self, list(runs)
 
     def state(self, run: Run) -> State:
@@ -264,7 +264,7 @@ def test_a_resume_is_followed_without_the_output_of_earlier_attempts(
 def test_an_attempt_with_a_long_log_is_followed_from_its_beginning(logs: Path) -> None:
     text = "=== jobc: attempt 0, node 0\nold\n=== jobc: attempt 1, node 0\n" + "new\n" * 300_000
     (logs / "node_00.log").write_text(text)
-    files = Logs(Run(logs.parent), None, 1)
+    files = RequestedLogs(Run(logs.parent), None, 1)
     files.skip_to_attempt({"node_00.log": len(text)}, 1)
     assert files._log("node_00.log").offset == text.index("=== jobc: attempt 1")
 
@@ -338,13 +338,13 @@ def test_only_one_point_of_a_sweep_is_followed() -> None:
 
 def test_what_a_client_prints_is_streamed_and_its_exit_code_returned(capfdbinary: CapBytes) -> None:
     code = [sys.executable, "-c", r"import sys; sys.stdout.write('a\nb\n' + 'c' * 70000); sys.exit(7)"]
-    assert stream(code) == 7 and capfdbinary.readouterr().out == b"a\nb\n" + b"c" * 70_000
-    assert stream(code, change=lambda line: None if line == b"a\n" else b"> " + line) == 7
+    assert print_client_output(code) == 7 and capfdbinary.readouterr().out == b"a\nb\n" + b"c" * 70_000
+    assert print_client_output(code, change=lambda line: None if line == b"a\n" else b"> " + line) == 7
     assert capfdbinary.readouterr().out == b"> b\n> " + b"c" * 70_000
-    assert stream(["sh", "-c", "printf 'a\nb\nc'; echo no >&2"], tail=2, errors="dropped") == 0
+    assert print_client_output(["sh", "-c", "printf 'a\nb\nc'; echo no >&2"], tail=2, errors="dropped") == 0
     assert capfdbinary.readouterr() == (b"b\nc", b"")
     with pytest.raises(Failure, match="cannot run no-such-client"):
-        stream(["no-such-client"])
+        print_client_output(["no-such-client"])
 
 
 def test_the_lines_of_several_clients_are_not_mixed(capfdbinary: CapBytes) -> None:
@@ -363,8 +363,15 @@ def test_the_prefix_of_a_pod_becomes_the_number_of_its_node() -> None:
 
 def test_lines_of_skypilot_are_those_of_the_node() -> None:
     line = b"\x1b[36m(worker1, rank=1, pid=7, ip=10.0.0.2) \x1b[0mup \xff (a, pid=2) \n"
-    assert plain_bytes(None, line) == b"1: up \xff (a, pid=2) \n" == plain_bytes("1: ", line)
-    assert plain_bytes("0: ", line) is None and plain_bytes("0: ", b"(task, pid=2) x\n") == b"0: x\n"
+    assert (
+        line_without_colors_as_bytes(None, line)
+        == b"1: up \xff (a, pid=2) \n"
+        == line_without_colors_as_bytes("1: ", line)
+    )
+    assert (
+        line_without_colors_as_bytes("0: ", line) is None
+        and line_without_colors_as_bytes("0: ", b"(task, pid=2) x\n") == b"0: x\n"
+    )
 
 
 @pytest.mark.parametrize(("kind", "where"), [(KubernetesEngine, "a cluster"), (SkypilotEngine, "SkyPilot")])

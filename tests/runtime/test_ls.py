@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from jobc.runtime.engines.recorded import recorded_engine
+from jobc.runtime.engines.recorded_engine import recorded_engine
 from jobc.runtime.run_folder.run import Run
 from jobc.runtime.system.failure import Failure
 from jobc.runtime.verbs import run_list
-from jobc.runtime.verbs.ls import ls
-from jobc.runtime.verbs.run_list import find_runs, format_age, table
-from jobc.runtime.verbs.run_rows import Row, Size, disk_use, format_size, row_of
+from jobc.runtime.verbs.ls import list_runs_of_all_jobs
+from jobc.runtime.verbs.run_list import find_runs, format_age, format_run_table
+from jobc.runtime.verbs.run_rows import DiskUse, RunRow, format_size, measure_disk_use, row_of_run
 
 from .test_status import make_run, node
 
@@ -30,7 +30,7 @@ def job_file(backend: str = "local", nodes: int = 1) -> dict[str, str]:
 
 
 def listed(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, Any]]:
-    assert ls([*words, "--format", "json"], []) == 0
+    assert list_runs_of_all_jobs([*words, "--format", "json"], []) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == 1
     runs: list[dict[str, Any]] = document["runs"]
@@ -44,7 +44,7 @@ def set_age(run: Run, seconds: float) -> None:
 def test_a_run_has_one_line_with_all_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = make_run(tmp_path, state__node_00=node(**ENDED, exit=0), **job_file(), **{"metrics__rank_00.jsonl": METRICS})
     set_age(run, 7300)
-    assert ls([str(tmp_path / "runs")], []) == 0
+    assert list_runs_of_all_jobs([str(tmp_path / "runs")], []) == 0
     heading, line = capsys.readouterr().out.splitlines()
     assert heading.split() == ["NAME", "RUN", "BACKEND", "STATE", "STEP", "LOSS", "AGE", "SIZE"]
     assert line.split()[:-1] == ["demo", "r", "local", "done", "8", "2", "2h"] and line.endswith("K")
@@ -79,7 +79,7 @@ def test_the_state_is_that_of_the_run_folder(
     tmp_path: Path, files: dict[str, str], backend: str, nodes: int, state: str
 ) -> None:
     run = make_run(tmp_path, **files, **job_file(backend, nodes))
-    row = row_of(run, recorded_engine)
+    row = row_of_run(run, recorded_engine)
     assert (row.state.name, row.backend) == (state, backend)
     assert row.state.name in run_list.RECORDED_STATES
 
@@ -88,7 +88,7 @@ def test_a_slurm_run_that_waits_for_its_next_attempt_has_not_failed(tmp_path: Pa
     files = {"state__job_0": "exit=75\n", "state__job_1": "job_id=8\n", "state__node_00": node(**ENDED, exit=75)}
     run = make_run(tmp_path, **files)
     (run.path / "artifact/1").mkdir()
-    assert row_of(run, recorded_engine).state.name == "submitted"
+    assert row_of_run(run, recorded_engine).state.name == "submitted"
 
 
 def test_the_newest_run_is_first_and_options_select(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,7 +106,7 @@ def test_the_newest_run_is_first_and_options_select(tmp_path: Path, capsys: pyte
         "r2",
         "r1",
     ]
-    assert ls([root, "--state", "live"], []) == 0
+    assert list_runs_of_all_jobs([root, "--state", "live"], []) == 0
     assert capsys.readouterr().err == f"no matching runs in {root}\n"
 
 
@@ -123,7 +123,7 @@ def test_the_newest_run_is_first_and_options_select(tmp_path: Path, capsys: pyte
 )
 def test_a_wrong_option_is_one_message(words: list[str], message: str) -> None:
     with pytest.raises(Failure, match=message):
-        ls(words, [])
+        list_runs_of_all_jobs(words, [])
 
 
 def test_folders_that_are_no_runs_are_ignored_or_said_to_be_of_another_layout(tmp_path: Path) -> None:
@@ -154,12 +154,12 @@ def test_the_size_is_that_of_du(tmp_path: Path) -> None:
     (run.path / "checkpoints/best").symlink_to("step_1")
     (run.path / "data").symlink_to("/usr")
     printed = subprocess.run(["du", "-s", "-B1", run.path], capture_output=True, text=True, check=True).stdout
-    assert disk_use(run.path, 1000) == Size(int(printed.split()[0]), True)
+    assert measure_disk_use(run.path, 1000) == DiskUse(int(printed.split()[0]), True)
 
 
 def test_a_size_that_is_not_counted_to_the_end_is_a_lower_bound(tmp_path: Path) -> None:
     run = make_run(tmp_path, **{f"code__{number}": "x" for number in range(50)}, checkpoints__step_1__a=100_000 * "x")
-    size = disk_use(run.path, 10)
+    size = measure_disk_use(run.path, 10)
     assert not size.is_complete and size.bytes >= 100_000, "checkpoints are counted first"
     assert format_size(size).startswith(">")
 
@@ -167,7 +167,7 @@ def test_a_size_that_is_not_counted_to_the_end_is_a_lower_bound(tmp_path: Path) 
 def test_sizes_and_ages_are_short() -> None:
     sizes = (0, 999, 1000, 5000, 10**6, 10**9, 36 * 2**30, 2**60)
     shown = ["0", "999", "1.0K", "4.9K", "977K", "954M", "36G", "1024P"]
-    assert [format_size(Size(size, True)) for size in sizes] == shown
+    assert [format_size(DiskUse(size, True)) for size in sizes] == shown
     assert [format_age(age) for age in (-5, 59, 3599, 7200, 86400 * 3, 86400 * 800)] == [
         "0s",
         "59s",
@@ -181,15 +181,15 @@ def test_sizes_and_ages_are_short() -> None:
 def test_every_line_fits_80_columns_and_keeps_the_run_id(tmp_path: Path) -> None:
     run = Run(tmp_path / ("long" * 20) / "20260131-120000-1a2b")
     state = run_list.OTHER_LAYOUT
-    rows = [Row(run, 1.0, state, False, "kubernetes", 0, 10**18 - 1, -1.234e-300), Row(run, 0.0, state)]
-    lines = table(rows, 40, time.time())
+    rows = [RunRow(run, 1.0, state, False, "kubernetes", 0, 10**18 - 1, -1.234e-300), RunRow(run, 0.0, state)]
+    lines = format_run_table(rows, 40, time.time())
     assert max(map(len, lines)) <= 80 and all(run.id in line for line in lines[1:])
     assert "BACKEND" not in lines[0] and "~" in lines[1]
-    assert "long" * 15 in table(rows, 200, time.time())[1]
+    assert "long" * 15 in format_run_table(rows, 200, time.time())[1]
 
 
 def test_a_thousand_runs_are_a_thousand_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for index in range(1000):
         make_run(tmp_path, f"r{index}", state__node_00=node(**ENDED, exit=0))
-    assert ls([str(tmp_path / "runs")], []) == 0
+    assert list_runs_of_all_jobs([str(tmp_path / "runs")], []) == 0
     assert capsys.readouterr().out.count(" done ") == 1000

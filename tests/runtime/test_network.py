@@ -120,7 +120,7 @@ def test_nccl_and_gloo_get_the_interface_each_in_its_syntax() -> None:
 def test_a_name_that_means_this_machine_only_is_refused_but_on_the_head(monkeypatch: pytest.MonkeyPatch) -> None:
     place = (socket.AF_INET, socket.SOCK_DGRAM, 0, "", ("127.0.1.1", 9))  # as Debian's /etc/hosts has it
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [place])
-    if (default := interfaces.of_default_route()) is not None:
+    if (default := interfaces.interface_of_default_route()) is not None:
         assert choose_interface("", "node1", is_head=True) == default
     with pytest.raises(Lacking, match=r"node1, the name of node 0, resolves to 127\.0\.\d\.1 here") as refused:
         choose_interface("", "node1", is_head=False)
@@ -134,7 +134,7 @@ def test_nodes_on_one_machine_talk_over_loopback() -> None:
 def test_a_name_that_does_not_resolve_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JOBC_NODE_RANK", "1")
     with pytest.raises(network.Lacking) as lacking:
-        network.variables("auto", "", 0, "no-such-host.invalid", 0)
+        network.nccl_and_gloo_variables("auto", "", 0, "no-such-host.invalid", 0)
     assert lacking.value.code == exit_codes.RENDEZVOUS_FAILED
     assert "cannot reach node 0, no-such-host.invalid" in lacking.value.title and lacking.value.hint
 
@@ -144,10 +144,10 @@ def test_the_default_route_of_the_least_metric_counts(tmp_path: Path) -> None:
     head = "Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT\n"
     lan = "eth1 0000A8C0 00000000 0001 0 0 100 00FFFFFF 0 0 0\n"
     table.write_text(f"{head}wlan0 00000000 0100A8C0 0003 0 0 600 00000000 0 0 0\n{lan}")
-    assert interfaces.of_default_route(table) == "wlan0"
+    assert interfaces.interface_of_default_route(table) == "wlan0"
     table.write_text(f"{table.read_text()}eth1 00000000 0100A8C0 0003 0 0 100 00000000 0 0 0\n")
-    assert interfaces.of_default_route(table) == "eth1"
+    assert interfaces.interface_of_default_route(table) == "eth1"
     table.write_text(head + lan)
-    assert interfaces.of_default_route(table) == "eth1"
+    assert interfaces.interface_of_default_route(table) == "eth1"
     table.write_text(f"{head}{lan}eth2 0000000A 00000000 0001 0 0 100 000000FF 0 0 0\n")
-    assert interfaces.of_default_route(table) is None
+    assert interfaces.interface_of_default_route(table) is None

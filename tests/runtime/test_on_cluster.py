@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 import yaml
 
-from jobc.backends.kubernetes.engine import cluster, sending, storage_pod, trials
+from jobc.backends.kubernetes.engine import cluster, object_creation, run_trial, storage_pod
 from jobc.backends.kubernetes.engine.kubernetes_engine import KubernetesEngine
+from jobc.runtime.engines.artifact_location import Place
 from jobc.runtime.engines.engine import Answer
-from jobc.runtime.engines.jobs import Place
 from jobc.runtime.run_folder.run import Run
-from jobc.runtime.system.command_line import call_until_ended
+from jobc.runtime.system.command_line import run_verb_until_ended
 from jobc.runtime.system.failure import Failure
 from jobc.runtime.system.values import read_keys
 from jobc.runtime.verbs import preflight, shell, smoke, submit
@@ -136,7 +136,7 @@ class Demo:
         monkeypatch.setattr(Place, "engine", lambda place: KubernetesEngine(place.job))
         monkeypatch.setattr(KubernetesEngine, "ask", kubectl_ask)
         monkeypatch.setattr(cluster.shutil, "which", lambda _: "/bin/kubectl")
-        for module in (cluster, sending, storage_pod, trials):
+        for module in (cluster, object_creation, storage_pod, run_trial):
             monkeypatch.setattr(module.time, "sleep", lambda _: None)
         monkeypatch.setenv("USER", "ann b")
         monkeypatch.delenv("JOBC_RUN_ROOT", raising=False)
@@ -152,7 +152,7 @@ class Demo:
 
     def __call__(self, verb: Any, *words: str) -> tuple[int, str]:
         """(exit code, what it printed)."""
-        code = call_until_ended(verb.main, [*words])
+        code = run_verb_until_ended(verb.main, [*words])
         printed = self.capsys.readouterr()
         return code, printed.out + printed.err
 
@@ -299,7 +299,7 @@ def test_the_code_goes_with_the_objects_the_same_files_as_the_same_bytes(demo: D
     demo.set(code={"kind": "snapshot", "root": ".", "max_bytes": 1 << 20, "script": "train.py"})
     for name in ("a", "b"):
         assert demo.submit("--run-id", name)[0] == 0
-    first, second = (sending.packed_code(demo.folder / f"runs/demo/{name}") for name in ("a", "b"))
+    first, second = (object_creation.read_packed_code(demo.folder / f"runs/demo/{name}") for name in ("a", "b"))
     assert first == second
     code_map = demo.kubectl.created[1].partition("---\n")[0]
     assert "name: demo-1a2b-code\n" in code_map and f"code.tar.gz: {base64.b64encode(first).decode()}\n" in code_map
@@ -412,7 +412,7 @@ def test_the_patch_of_a_runtime_names_its_uid(demo: Demo) -> None:
 
 
 def test_documents_are_cut_at_lines_of_their_own() -> None:
-    config_map, others = sending.documents(MANIFESTS, "ConfigMap")
+    config_map, others = object_creation.split_by_kind(MANIFESTS, "ConfigMap")
     assert config_map + "---\n" + others == MANIFESTS and "# ends in ---\n" in config_map
 
 
@@ -437,7 +437,7 @@ def test_smoke_prints_what_each_pod_does_and_removes_them(demo: Demo, last: str)
 
 def test_pods_that_do_not_end_are_removed_too(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
     demo.kubectl.made = LIVE
-    monkeypatch.setattr(trials, "LONGER_S", -3)
+    monkeypatch.setattr(run_trial, "LONGER_S", -3)
     code, output = demo(smoke)
     assert code == 1 and "error: the pods have not ended after 0 s\n" in output
     assert demo.kubectl.changes()[-1] == f"{API}/demo-1a2b --filename=-"
@@ -458,7 +458,7 @@ def test_preflight_makes_a_table_of_what_the_pods_found(demo: Demo) -> None:
 def test_a_shell_without_a_live_run_is_in_a_pod_of_its_own(demo: Demo, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[str] = []
     module = sys.modules[KubernetesEngine.__module__]
-    monkeypatch.setattr(module, "attached", lambda words: started.append(named(" ".join(words))) or 3)
+    monkeypatch.setattr(module, "run_attached_to_terminal", lambda words: started.append(named(" ".join(words))) or 3)
     assert demo(shell, "--node", "1", "--", "true", "--all")[0] == 3
     program = "python3 -I -S /jobc/files/start.py"
     command = f"kubectl --namespace=ns exec --stdin {SHELL} --container=node -- {program} shell true --all"
@@ -470,7 +470,7 @@ def test_a_shell_without_a_live_run_is_in_a_pod_of_its_own(demo: Demo, monkeypat
 def test_the_pod_of_a_shell_and_its_config_map_have_names_of_their_own(
     demo: Demo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys.modules[KubernetesEngine.__module__], "attached", lambda words: 0)
+    monkeypatch.setattr(sys.modules[KubernetesEngine.__module__], "run_attached_to_terminal", lambda words: 0)
     assert demo(shell)[0] == 0
     pod, config_map = demo.kubectl.created
     assert json.loads(pod)["metadata"] == {"name": SHELL, "labels": {"jobc/shell": "demo-1a2b"}}
@@ -496,7 +496,7 @@ def sent(demo: Demo, *names: str) -> tuple[KubernetesEngine, list[Run]]:
 
 def test_runs_are_removed_through_one_pod(demo: Demo) -> None:
     engine, runs = sent(demo, "a", "b")
-    assert [engine.remove_stored(run) for run in runs] == [True, True]
+    assert [engine.remove_outside_run_folder(run) for run in runs] == [True, True]
     removals = [call for call in demo.kubectl.calls if call.startswith("exec")]
     assert removals == [f"exec {SHELL} --container=node -- rm -rf -- /shared/runs/demo/{name}" for name in "ab"]
     assert sum('"kind": "Pod"' in text and "metadata:" not in text for text in demo.kubectl.created) == 1
@@ -507,7 +507,7 @@ def test_runs_are_removed_through_one_pod(demo: Demo) -> None:
 def test_a_run_stays_if_no_pod_starts_which_is_waited_for_once(demo: Demo) -> None:
     engine, runs = sent(demo, "a", "b")
     demo.kubectl.phase = "Pending"
-    assert [engine.remove_stored(run) for run in runs] == [False, False]
+    assert [engine.remove_outside_run_folder(run) for run in runs] == [False, False]
     assert sum(call.startswith("get pod ") for call in demo.kubectl.calls) == 4
     assert f"pod {SHELL} has not started" in named(demo.capsys.readouterr().err)
 
@@ -515,7 +515,7 @@ def test_a_run_stays_if_no_pod_starts_which_is_waited_for_once(demo: Demo) -> No
 def test_a_run_in_a_bucket_is_removed_by_a_pod(demo: Demo) -> None:
     demo.set(storage="object")
     engine, runs = sent(demo, "a")
-    assert engine.remove_stored(runs[0])
+    assert engine.remove_outside_run_folder(runs[0])
     program = "python3 -I -S /jobc/files/start.py"
     command = f"exec {SHELL} --container=node -- env JOBC_RUN_ID=a {program} bucket remove"
     assert command in demo.kubectl.calls

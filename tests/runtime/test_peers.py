@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from jobc.runtime import exit_codes
-from jobc.runtime.run_folder.run_folder import RunFolder, read_small, write_small
-from jobc.runtime.supervisor.peers import SILENT_S, Peers
+from jobc.runtime.run_folder.run_folder import RunFolder, read_small_file, write_small_file
+from jobc.runtime.supervisor.peers import SILENT_S, PeerNodes
 
 
 def test_a_node_whose_link_was_closed_is_missed_when_its_beats_stop(tmp_path: Path) -> None:
@@ -18,13 +18,13 @@ def test_a_node_whose_link_was_closed_is_missed_when_its_beats_stop(tmp_path: Pa
     (tmp_path / "state").mkdir()
     run = RunFolder(tmp_path, 1)
     for node in range(2):
-        write_small(run.node_state(node), keys={"host": f"n{node}", "attempt": 1})
+        write_small_file(run.node_state(node), keys={"host": f"n{node}", "attempt": 1})
     os.utime(run.node_state(0), (time.time() - 1000, time.time() - 1000))
-    peers = Peers(run, 1, 2, "127.0.0.1")
+    peers = PeerNodes(run, 1, 2, "127.0.0.1")
     assert peers.links
     peers.links.met.add(0)
     peers.beat()
-    assert peers.trouble().startswith("node 0 (n0) has not responded for ") and not peers.running(0)
+    assert peers.why_to_end().startswith("node 0 (n0) has not responded for ") and not peers.running(0)
 
 
 @pytest.mark.parametrize(
@@ -48,17 +48,17 @@ def test_a_node_that_was_never_linked_is_missed_when_its_beats_stop(
     (tmp_path / "state").mkdir()
     run = RunFolder(tmp_path, 1)
     for node in range(3):
-        write_small(run.node_state(node), keys={"host": f"n{node}", "attempt": 1, **(more if node == 0 else {})})
+        write_small_file(run.node_state(node), keys={"host": f"n{node}", "attempt": 1, **(more if node == 0 else {})})
     now = time.time()
     os.utime(run.node_state(0), (now - behind_s, now - behind_s))
-    peers = Peers(run, 1, 3, "127.0.0.1")
+    peers = PeerNodes(run, 1, 3, "127.0.0.1")
     assert peers.links
     if linked:
         peers.links.met.add(0)
         monkeypatch.setattr(peers.links, "is_alive", lambda: True)
     peers.beat()
-    trouble = peers.trouble()
+    trouble = peers.why_to_end()
     assert trouble.startswith("node 0 (n0) has not responded for ") == missed, trouble
     if missed:
-        code, keys = read_small(run.first_failure) or ("", {})
+        code, keys = read_small_file(run.first_failure) or ("", {})
         assert code == str(exit_codes.PEER_LOST) and keys["reason"] == trouble

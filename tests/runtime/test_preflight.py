@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from jobc.runtime.engines.table import Table, folded
-from jobc.runtime.preflight import meeting
-from jobc.runtime.preflight.code_digest import code_digest
+from jobc.runtime.engines.check_table import Table, fold_node_names
+from jobc.runtime.preflight import network_test
+from jobc.runtime.preflight.code_digest import digest_of_code
 from jobc.runtime.preflight.gpu_checks import check_gpus
-from jobc.runtime.preflight.node_checks import Check, Same, record
+from jobc.runtime.preflight.node_checks import Check, SameOnAllNodes, result_as_line
 from jobc.runtime.preflight.peer_checks import check_clock, check_head, check_memlock
 from jobc.runtime.system import gpus
-from jobc.runtime.system.gpu_names import is_of_type
+from jobc.runtime.system.gpu_names import is_gpu_of_type
 from jobc.runtime.system.gpus import Gpu
 from tests.packed import write_program
 
@@ -34,17 +34,18 @@ def table(nodes: list[str], said: dict[str, list[str]]) -> tuple[int, list[str]]
     return (0 if good else 1), lines
 
 
-def says(*found: Check | Same) -> list[str]:
-    return [*map(record, found), "end"]
+def says(*found: Check | SameOnAllNodes) -> list[str]:
+    return [*map(result_as_line, found), "end"]
 
 
 def test_equal_nodes_are_one_row_and_the_worst_is_first() -> None:
     nodes = [f"gpu{n:02}" for n in range(1, 65)]
     said = {
-        node: says(Check(True, "cores", "96 CPU cores"), Same("torch", "torch 2.13.0", "mend it")) for node in nodes
+        node: says(Check(True, "cores", "96 CPU cores"), SameOnAllNodes("torch", "torch 2.13.0", "mend it"))
+        for node in nodes
     }
     said["gpu07"] = said["gpu40"] = says(
-        Check(False, "cores", "1 CPU core", "ask for more"), Same("torch", "torch 2.12.0", "mend it")
+        Check(False, "cores", "1 CPU core", "ask for more"), SameOnAllNodes("torch", "torch 2.12.0", "mend it")
     )
     del said["gpu64"]
     code, lines = table(nodes, said)
@@ -70,9 +71,11 @@ def test_of_numbers_the_least_is_shown() -> None:
 
 def test_the_value_of_most_nodes_is_right() -> None:
     values = {"a": "code 1", "b": "code 2", "c": "code 2"}
-    code, lines = table(list(values), {node: says(Same("code", value, "bring it")) for node, value in values.items()})
+    code, lines = table(
+        list(values), {node: says(SameOnAllNodes("code", value, "bring it")) for node, value in values.items()}
+    )
     assert (code, lines[0]) == (1, "FAIL  a  code 1, but code 2 on b,c")
-    same = {node: says(Same("code", "code 1", "bring it")) for node in values}
+    same = {node: says(SameOnAllNodes("code", "code 1", "bring it")) for node in values}
     assert table(list(values), same) == (0, ["ok    a,b,c  the same on all nodes: code 1", "ready: 3 nodes"])
 
 
@@ -126,7 +129,7 @@ def test_names_given_as_user_at_host_and_strange_lines_are_understood() -> None:
     ],
 )
 def test_a_list_of_nodes_is_folded(names: str, list_of_nodes: str) -> None:
-    assert folded(names.split()) == list_of_nodes
+    assert fold_node_names(names.split()) == list_of_nodes
 
 
 def test_a_node_cannot_write_to_the_terminal_through_the_table(tmp_path: Path) -> None:
@@ -137,15 +140,18 @@ def test_a_node_cannot_write_to_the_terminal_through_the_table(tmp_path: Path) -
 
 
 def test_a_clock_that_is_off_is_refused_and_told_how_far(tmp_path: Path) -> None:
-    meeting_of_two = meeting.attend(tmp_path, 2, 0, clock=lambda: 1000.0)
+    meeting_of_two = network_test.serve_network_test(tmp_path, 2, 0, clock=lambda: 1000.0)
     next(meeting_of_two)
-    seen: list[meeting.Seen] = []
+    seen: list[network_test.NetworkTestResult] = []
     other = threading.Thread(
-        target=lambda: (seen.append(meeting.meet(tmp_path, 1, "127.0.0.1")), meeting.leave(tmp_path, 1))
+        target=lambda: (
+            seen.append(network_test.run_network_test(tmp_path, 1, "127.0.0.1")),
+            network_test.end_network_test(tmp_path, 1),
+        )
     )
     other.start()
     port = int((tmp_path / "head").read_text().split("=")[1])
-    ahead = meeting.clock_difference("127.0.0.1", port, clock=lambda: 1007.5)
+    ahead = network_test.clock_difference("127.0.0.1", port, clock=lambda: 1007.5)
     assert list(meeting_of_two) == []
     other.join()
     assert ahead == (-7.5, 0.0)
@@ -155,8 +161,8 @@ def test_a_clock_that_is_off_is_refused_and_told_how_far(tmp_path: Path) -> None
 
 
 def test_a_folder_that_node_0_does_not_share_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meeting, "MEET_S", 0.3)
-    storage = meeting.meet(tmp_path / "other", 1, "127.0.0.1").storage
+    monkeypatch.setattr(network_test, "MEET_S", 0.3)
+    storage = network_test.run_network_test(tmp_path / "other", 1, "127.0.0.1").storage
     assert storage is not None and "found no files from node 0" in storage and "different storage" in storage
 
 
@@ -164,7 +170,7 @@ def test_free_gpus_count_not_those_in_use() -> None:
     free, busy = Gpu("0", "H100", 3), Gpu("1", "H100", 40000, ("123",))
     assert [found.good for found in check_gpus([free, free], 2) if isinstance(found, Check)] == [True]
     (check, same) = check_gpus([free, busy], 2)
-    assert isinstance(check, Check) and not check.good and isinstance(same, Same)
+    assert isinstance(check, Check) and not check.good and isinstance(same, SameOnAllNodes)
     assert check.text == "1 free GPU of 2, wanted: 2: GPU 1 has 40000 MiB in use by process 123"
     assert [found.good for found in check_gpus([free, busy], 1) if isinstance(found, Check)] == [True]
     (check, same) = check_gpus([free], 2)
@@ -192,10 +198,10 @@ def test_what_the_drivers_programs_say_is_understood(
     (tmp_path / program).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     if program == "nvidia-smi":
-        assert gpus.listed({}) == [Gpu("0", "NVIDIA H100", 4), Gpu("1", "NVIDIA H100", 70000, ("123",))]
-        assert gpus.listed({"CUDA_VISIBLE_DEVICES": "1"}) == [Gpu("1", "NVIDIA H100", 70000, ("123",))]
+        assert gpus.list_gpus({}) == [Gpu("0", "NVIDIA H100", 4), Gpu("1", "NVIDIA H100", 70000, ("123",))]
+        assert gpus.list_gpus({"CUDA_VISIBLE_DEVICES": "1"}) == [Gpu("1", "NVIDIA H100", 70000, ("123",))]
     else:
-        assert gpus.listed({}) == [Gpu("0", "MI300X", 10)]
+        assert gpus.list_gpus({}) == [Gpu("0", "MI300X", 10)]
 
 
 @pytest.mark.parametrize(
@@ -217,10 +223,10 @@ def test_what_the_drivers_programs_say_is_understood(
 def test_a_type_of_gpu_is_found_in_the_name_that_the_driver_gives(
     name: str, types: tuple[str, ...], others: tuple[str, ...]
 ) -> None:
-    assert all(is_of_type(name, wanted) for wanted in types)
-    assert not any(is_of_type(name, wanted) for wanted in others)
+    assert all(is_gpu_of_type(name, wanted) for wanted in types)
+    assert not any(is_gpu_of_type(name, wanted) for wanted in others)
     two = [Gpu("0", name, 0), Gpu("1", "Tesla T4", 0)]
-    assert not gpus.compare(two, types[0])[0] and not gpus.compare(None, types[0])[0]
+    assert not gpus.compare_with_wanted_type(two, types[0])[0] and not gpus.compare_with_wanted_type(None, types[0])[0]
 
 
 def test_memory_that_may_be_locked_must_be_enough() -> None:
@@ -230,16 +236,16 @@ def test_memory_that_may_be_locked_must_be_enough() -> None:
 
 def test_the_digest_of_code_knows_contents_names_and_modes_but_no_rubbish(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("1")
-    first = code_digest(tmp_path)
+    first = digest_of_code(tmp_path)
     (tmp_path / "__pycache__").mkdir()
     (tmp_path / "__pycache__" / "a.pyc").write_text("x")
-    assert code_digest(tmp_path) == first and first.endswith("(1 files)")
+    assert digest_of_code(tmp_path) == first and first.endswith("(1 files)")
     digests = {first}
     for change in (lambda f: f.write_text("2"), lambda f: f.chmod(0o755), lambda f: f.rename(tmp_path / "b.py")):
         change(tmp_path / "a.py")
-        digests.add(code_digest(tmp_path))
+        digests.add(digest_of_code(tmp_path))
     os.symlink("/nowhere", tmp_path / "dangling")
-    assert len({*digests, code_digest(tmp_path)}) == 5
+    assert len({*digests, digest_of_code(tmp_path)}) == 5
 
 
 def test_a_node_0_that_refuses_is_there_and_one_without_a_name_is_not() -> None:
@@ -266,7 +272,7 @@ def test_the_gpus_of_this_machine_are_counted_without_torch(
     monkeypatch.setenv("PATH", str(tmp_path))
     for name in files:
         (tmp_path / name).touch()
-    assert gpus.number_seen(environ, tmp_path) == seen
+    assert gpus.number_of_usable_gpus(environ, tmp_path) == seen
 
 
 def test_the_parts_of_a_gpu_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,13 +281,13 @@ def test_the_parts_of_a_gpu_are_counted(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\n{one}\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert gpus.number_seen({}, tmp_path / "dev") == 2
+    assert gpus.number_of_usable_gpus({}, tmp_path / "dev") == 2
 
 
 def test_too_few_gpus_lead_to_what_this_machine_can_do() -> None:
-    assert gpus.too_few(None, 2) == gpus.too_few(2, 2) == ""
-    title, hint = gpus.too_few(0, 2).split("\n")
+    assert gpus.why_gpus_are_too_few(None, 2) == gpus.why_gpus_are_too_few(2, 2) == ""
+    title, hint = gpus.why_gpus_are_too_few(0, 2).split("\n")
     assert title.endswith(" has no GPU that this shell can use, wanted: 2")
     assert hint.startswith("gpus=0 procs=2 runs 2 processes on the CPU; ")
-    title, hint = gpus.too_few(1, 4).split("\n")
+    title, hint = gpus.why_gpus_are_too_few(1, 4).split("\n")
     assert " has 1 GPU that " in title and hint.startswith("gpus=1; gpus=0 procs=4 ")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from jobc.runtime.run_folder.run_secrets import secrets_of
+from jobc.runtime.run_folder.run_secrets import secrets_folder_of_run
 from jobc.runtime.run_folder.saved_secrets import save_secret
 from jobc.runtime.system.failure import Failure
-from jobc.runtime.system.private_folder import is_safe, make_private, private_folder
+from jobc.runtime.system.private_folder import is_replaceable_only_by_user, make_private, private_folder
 
 OTHER = 12345  # a user ID without a name
 
@@ -28,23 +28,23 @@ def test_a_folder_that_others_can_write_is_safe_only_if_sticky(folder: Path, mod
     (folder / "a").mkdir()
     (folder / "a").chmod(mode)
     (folder / "a/b").mkdir()
-    assert is_safe(folder / "a") is safe and is_safe(folder / "a/b") is safe
+    assert is_replaceable_only_by_user(folder / "a") is safe and is_replaceable_only_by_user(folder / "a/b") is safe
 
 
 def test_a_folder_that_a_group_can_write_is_not_safe(folder: Path) -> None:
     os.chown(folder, -1, OTHER)
     folder.chmod(0o775)
-    assert not is_safe(folder)
+    assert not is_replaceable_only_by_user(folder)
 
 
 def test_a_folder_of_another_user_is_not_safe(folder: Path) -> None:
     os.chown(folder, OTHER, -1)
-    assert not is_safe(folder) and not make_private(folder)
+    assert not is_replaceable_only_by_user(folder) and not make_private(folder)
 
 
 def test_a_folder_that_is_not_there_is_not_safe(folder: Path) -> None:
     (folder / "loop").symlink_to("loop")
-    assert not is_safe(folder / "none") and not is_safe(folder / "loop")
+    assert not is_replaceable_only_by_user(folder / "none") and not is_replaceable_only_by_user(folder / "loop")
 
 
 def test_the_private_folder_is_always_the_same(folder: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_secret_is_saved_for_this_user_alone(folder: Path, monkeypatch: pytest
     save_secret(folder / "a", "TOKEN")
     monkeypatch.setenv("TOKEN", "two")
     save_secret(folder / "a", "TOKEN")
-    file = secrets_of(folder / "a") / "TOKEN"
+    file = secrets_folder_of_run(folder / "a") / "TOKEN"
     assert file.read_text() == "two" and file.stat().st_mode & 0o777 == 0o600
 
 
@@ -83,8 +83,8 @@ def test_a_secret_that_is_not_set_is_named(folder: Path, monkeypatch: pytest.Mon
 
 def test_no_secret_is_saved_in_a_folder_of_another_user(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOKEN", "one")
-    secrets_of(folder / "a").mkdir(parents=True)
-    os.chown(secrets_of(folder / "a"), OTHER, -1)
+    secrets_folder_of_run(folder / "a").mkdir(parents=True)
+    os.chown(secrets_folder_of_run(folder / "a"), OTHER, -1)
     with pytest.raises(Failure, match="is not a private folder of this user"):
         save_secret(folder / "a", "TOKEN")
-    assert not list(secrets_of(folder / "a").iterdir())
+    assert not list(secrets_folder_of_run(folder / "a").iterdir())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.runtime.run_folder.run_secrets import secrets_of
+from jobc.runtime.run_folder.run_secrets import secrets_folder_of_run
 from jobc.runtime.run_folder.saved_secrets import save_secret, saved_secrets
 from jobc.runtime.system.failure import Failure
 
@@ -20,7 +20,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_secrets_are_closed_to_others_and_replace_what_is_there(run: Path, tmp_path: Path) -> None:
-    folder = secrets_of(run)
+    folder = secrets_folder_of_run(run)
     folder.mkdir(parents=True, mode=0o755)
     (tmp_path / "victim").write_text("text")
     (folder / "MINE").symlink_to(tmp_path / "victim")
@@ -33,13 +33,13 @@ def test_secrets_are_closed_to_others_and_replace_what_is_there(run: Path, tmp_p
 def test_a_start_that_fails_leaves_none(run: Path) -> None:
     with pytest.raises(Failure, match="variable OTHER is not set") as unset, saved_secrets(run, ["MINE", "OTHER"]):
         pass
-    assert unset.value.code == 65 and not secrets_of(run).exists()
+    assert unset.value.code == 65 and not secrets_folder_of_run(run).exists()
     with pytest.raises(KeyboardInterrupt), saved_secrets(run, ["MINE"]):
         raise KeyboardInterrupt
-    assert not secrets_of(run).exists()
+    assert not secrets_folder_of_run(run).exists()
     with saved_secrets(run, ["MINE"]):
         pass
-    assert (secrets_of(run) / "MINE").exists()
+    assert (secrets_folder_of_run(run) / "MINE").exists()
 
 
 def test_a_folder_behind_a_link_is_refused(run: Path, tmp_path: Path) -> None:

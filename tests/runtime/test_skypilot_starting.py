@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from jobc.backends.skypilot.engine import starting
-from jobc.backends.skypilot.engine.launch import Launch, launch_words, require_sent
-from jobc.backends.skypilot.engine.output import job_id_in
+from jobc.backends.skypilot.engine.launch import LaunchedPayload, require_files_to_send, sky_launch_arguments
+from jobc.backends.skypilot.engine.parse_output import parse_job_id
 from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
+from jobc.runtime.engines.artifact_location import Place
+from jobc.runtime.engines.check_table import Table
 from jobc.runtime.engines.engine import Answer, State
-from jobc.runtime.engines.jobs import Place
-from jobc.runtime.engines.new_run import NewRun, continue_run, create_run
-from jobc.runtime.engines.table import Table
+from jobc.runtime.engines.new_run import NewRun, create_next_attempt, create_run
 from jobc.runtime.run_folder.run import Run
 from jobc.runtime.system.failure import Failure
-from jobc.runtime.system.streams import output_of
+from jobc.runtime.system.streams import run_and_capture
 from jobc.runtime.verbs import submit
 
 RECORDS: dict[str, Any] = {"place": "demo/skypilot", "identity": [], "spec": []}
@@ -67,7 +67,7 @@ class Project:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Project]:
     def make(**settings: Any) -> Project:
         made = Project(tmp_path, **settings)
-        monkeypatch.setattr(starting, "output_of", made.sky)
+        monkeypatch.setattr(starting, "run_and_capture", made.sky)
         monkeypatch.setattr(SkypilotEngine, "ask_engine", lambda *_: "gone")
         return made
 
@@ -113,7 +113,7 @@ def test_a_resume_whose_launch_failed_can_be_sent_again(project: Callable[..., P
     demo.start(new)
     for code in (1, 0):
         demo.code = code
-        new = continue_run(demo.place, demo.engine, new.run, new_code=False)
+        new = create_next_attempt(demo.place, demo.engine, new.run, new_code=False)
         if code:
             with pytest.raises(Failure):
                 demo.start(new)
@@ -164,9 +164,9 @@ run a: failed (exit 65: invalid data or configuration: a restart will not help)
 def test_a_managed_job_has_a_name_and_its_checks_a_cluster_that_ends(tmp_path: Path) -> None:
     settings = {"cluster": "c", "managed": True, "check_words": ["--idle-minutes-to-autostop", "2", "--down"]}
     run = Run(tmp_path)
-    words = launch_words(settings, Launch("train", run, "a.b_c", 3))
+    words = sky_launch_arguments(settings, LaunchedPayload("train", run, "a.b_c", 3))
     assert words[:4] == ["jobs", "launch", "--name", "c-a-b-c-3"] and "--down" not in words
-    words = launch_words(settings, Launch("smoke", run, "smoke-1", 0))
+    words = sky_launch_arguments(settings, LaunchedPayload("smoke", run, "smoke-1", 0))
     assert words[:3] == ["launch", "--cluster", "c"] and words[-4:-1] == settings["check_words"]
 
 
@@ -174,13 +174,13 @@ def test_what_shall_be_sent_must_be_here(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("TOKEN", raising=False)
     with pytest.raises(Failure, match="secret: the environment variable TOKEN is not set") as failed:
-        require_sent({"secrets": ["TOKEN"]})
+        require_files_to_send({"secrets": ["TOKEN"]})
     assert failed.value.code == 65
     with pytest.raises(Failure, match="no ~/data on "):
-        require_sent({"local_files": ["~/data"]})
+        require_files_to_send({"local_files": ["~/data"]})
     (tmp_path / "data").touch()
     monkeypatch.setenv("TOKEN", "x")
-    require_sent({"secrets": ["TOKEN"], "local_files": ["~/data"]})
+    require_files_to_send({"secrets": ["TOKEN"], "local_files": ["~/data"]})
 
 
 def test_the_nodes_keep_the_code_of_the_first_start(
@@ -192,7 +192,7 @@ def test_the_nodes_keep_the_code_of_the_first_start(
     new = demo.create()
     demo.start(new)
     capsys.readouterr()
-    continue_run(demo.place, demo.engine, new.run, new_code=False).discard()
+    create_next_attempt(demo.place, demo.engine, new.run, new_code=False).discard()
     assert "using the code copied at the first start" in (said := capsys.readouterr().out) and "--new-code" not in said
 
 
@@ -237,7 +237,7 @@ class Nodes:
 
         monkeypatch.setattr(SkypilotEngine, "require_client", lambda _: None)
         monkeypatch.setattr(SkypilotEngine, "state_now", lambda *_: State("done" if not code else "failed", "", code))
-        monkeypatch.setattr(starting, "stream", stream)
+        monkeypatch.setattr(starting, "print_client_output", stream)
         monkeypatch.setattr("os.urandom", lambda _: b"abcd")
 
 
@@ -316,7 +316,7 @@ def shell(
         return Answer(3, "", "")
 
     monkeypatch.setattr(SkypilotEngine, "ask", lambda *words, **text: ask(*words, **text)._replace(code=0))
-    monkeypatch.setattr(starting, "attached", lambda words: ask(None, words).code)
+    monkeypatch.setattr(starting, "run_attached_to_terminal", lambda words: ask(None, words).code)
     return demo, calls
 
 
@@ -338,7 +338,7 @@ def test_the_secrets_are_forgotten_after_ctrl_c(
     def interrupted(_: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(starting, "attached", interrupted)
+    monkeypatch.setattr(starting, "run_attached_to_terminal", interrupted)
     with pytest.raises(KeyboardInterrupt):
         demo.engine.shell(demo.place, "a", 0, [])
     assert "join forget" in calls[-1][0][-1]
@@ -362,11 +362,11 @@ def test_a_shell_needs_a_cluster_that_is_up_and_can_be_reached(
 
 
 def test_the_number_of_the_job_is_the_last_one_that_sky_prints() -> None:
-    assert job_id_in(SUBMITTED) == 8 and job_id_in("Managed Job ID: 12 (x)") == 12
-    assert job_id_in("Job ID: x1") is None and job_id_in("") is None
+    assert parse_job_id(SUBMITTED) == 8 and parse_job_id("Managed Job ID: 12 (x)") == 12
+    assert parse_job_id("Job ID: x1") is None and parse_job_id("") is None
 
 
 def test_what_a_client_prints_is_shown_and_returned(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     script = "import os, sys; print(os.getcwd(), os.environ['A'], flush=True); sys.exit('why')"
-    code, text = output_of([sys.executable, "-c", script], {"A": "b"}, tmp_path)
+    code, text = run_and_capture([sys.executable, "-c", script], {"A": "b"}, tmp_path)
     assert (code, text) == (1, f"{tmp_path} b\nwhy\n") and capfd.readouterr() == ("", text)

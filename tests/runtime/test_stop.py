@@ -19,16 +19,16 @@ import pytest
 from jobc.backends.kubernetes.engine import kubernetes_engine
 from jobc.backends.skypilot.engine import skypilot_engine
 from jobc.backends.slurm.engine.slurm_engine import SlurmEngine
-from jobc.compiler.emit.points_json import PointFiles, points_json
-from jobc.runtime.engines import watch
+from jobc.compiler.emit.points_json import PointFiles, points_json_text
+from jobc.runtime.engines import run_watch
+from jobc.runtime.engines.artifact_location import Place
 from jobc.runtime.engines.engine import Answer, Engine, Job
-from jobc.runtime.engines.jobs import Place
-from jobc.runtime.engines.stopping import signal_here, write_stop_mark
+from jobc.runtime.engines.stopping import signal_supervisors_here, write_stop_mark
 from jobc.runtime.run_folder.run import Run
-from jobc.runtime.run_folder.run_secrets import secrets_of
-from jobc.runtime.system.command_line import call_until_ended
+from jobc.runtime.run_folder.run_secrets import secrets_folder_of_run
+from jobc.runtime.system.command_line import run_verb_until_ended
 from jobc.runtime.system.failure import Failure
-from jobc.runtime.system.processes import start_ticks
+from jobc.runtime.system.processes import process_start_time
 from jobc.runtime.verbs import stop
 
 from .test_status import RECORD, listed, make_run, node, pod
@@ -61,7 +61,7 @@ class Stop:
         (self.artifact / ".jobc").mkdir(parents=True)
         self.set(Engine)
         monkeypatch.setattr(sys, "argv", [str(self.artifact / "jobctl")])
-        monkeypatch.setattr(watch, "time", self.clock)
+        monkeypatch.setattr(run_watch, "time", self.clock)
         monkeypatch.setenv("HOME", str(folder))
 
     def set(self, engine: type[Engine], answer: Callable[[str], Answer | str] = lambda _: "", **settings: Any) -> None:
@@ -83,7 +83,7 @@ class Stop:
 
     def __call__(self, *words: str) -> tuple[int, str]:
         """(exit code, what it printed)."""
-        code = call_until_ended(stop.main, [*words])
+        code = run_verb_until_ended(stop.main, [*words])
         printed = self.capsys.readouterr()
         return code, printed.out + printed.err
 
@@ -247,7 +247,7 @@ def process(request: pytest.FixtureRequest) -> Iterator[Callable[[str], subproce
 
 
 def state_of(process: subprocess.Popen[bytes], **keys: object) -> str:
-    return node(pid=process.pid, start_ticks=start_ticks(process.pid), **keys)
+    return node(pid=process.pid, start_ticks=process_start_time(process.pid), **keys)
 
 
 @pytest.mark.parametrize("folder", ["own", "another", ""])
@@ -257,7 +257,7 @@ def test_only_a_supervisor_of_the_run_is_signalled(
     run = make_run(tmp_path)
     sleeper = process(str({"own": run.path, "another": tmp_path, "": ""}[folder]))
     (run.path / "state/node_00").write_text(state_of(sleeper))
-    assert signal_here(run, "QUIT") == []
+    assert signal_supervisors_here(run, "QUIT") == []
     if folder == "own":
         assert sleeper.wait(10) == -3
     else:
@@ -273,7 +273,7 @@ def test_of_several_nodes_here_one_may_be_meant(
     both = [process(str(run.path)) for _ in range(2)]
     for number, each in enumerate(both):
         (run.path / f"state/node_0{number}").write_text(state_of(each))
-    signal_here(run, "KILL", 1)
+    signal_supervisors_here(run, "KILL", 1)
     assert both[1].wait(10) == -9 and both[0].poll() is None
 
 
@@ -294,7 +294,7 @@ def test_a_node_elsewhere_is_named_and_never_signalled(
     sleeper = process(str(run.path))
     (run.path / "state/node_03").write_text(state_of(sleeper, **keys) if "start_ticks" not in keys else node(**keys))
     line = f"node 03 is {where}: run jobctl stop there, or wait until it finds the stop mark"
-    assert signal_here(run, "KILL") == ([line] if where else []) and sleeper.poll() is None
+    assert signal_supervisors_here(run, "KILL") == ([line] if where else []) and sleeper.poll() is None
 
 
 def test_scripts_mark_and_signal_without_waiting(demo: Stop, process: Callable[[str], subprocess.Popen[bytes]]) -> None:
@@ -344,10 +344,10 @@ def test_slurm_signals_steps_and_cancels_what_waits(
 ) -> None:
     slurm(demo, {"7": state}, ends_at="7")
     run = demo.run(state__job_0=f"job_id=7\n{record}", **({"state__step": step} if step else {}))
-    secrets_of(run.path).mkdir(parents=True)
+    secrets_folder_of_run(run.path).mkdir(parents=True)
     demo()
     assert demo.signals("scancel")[: len(commands) or None] == commands
-    assert secrets_of(run.path).exists() == (commands != ["scancel 7"])
+    assert secrets_folder_of_run(run.path).exists() == (commands != ["scancel 7"])
 
 
 def test_a_kill_removes_the_job_but_not_an_allocation(demo: Stop) -> None:
@@ -406,7 +406,7 @@ def test_a_chosen_cluster_is_asked(demo: Stop, monkeypatch: pytest.MonkeyPatch) 
 def sweep(demo: Stop, states: dict[str, str], **more: Any) -> list[Run]:
     slurm(demo, states, sweep=True, **more)
     points = [PointFiles(f"x={index}", f"point{index}", [], {}) for index in range(4)]
-    demo.run("s", state__job_0="job_id=9\n", **{"artifact__0__points.json": points_json({}, points)})
+    demo.run("s", state__job_0="job_id=9\n", **{"artifact__0__points.json": points_json_text({}, points)})
     beside = []
     for index in range(3):  # the fourth has not been started
         point = make_run(demo.folder / str(index), f"s-{index}", state__job_0=f"job_id=9_{index}\n")
@@ -545,7 +545,7 @@ def skypilot(demo: Stop, status: str = "RUNNING", ends_at: str = "STOP", up: str
 
     keys = {"cluster": "c", "storage_root": "~/runs", "storage": "node", "nodes": 2, **settings}
     demo.set(skypilot_engine.SkypilotEngine, answer, **keys)
-    demo.monkeypatch.setattr(skypilot_engine, "stream", stream)
+    demo.monkeypatch.setattr(skypilot_engine, "print_client_output", stream)
     demo.monkeypatch.setattr("shutil.which", lambda _: None if settings.get("missing") else "sky")
 
 

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from jobc.backends.local.engine import LocalEngine
-from jobc.compiler.pipeline.compile import write_job
-from jobc.compiler.pipeline.sweeps import compile_sweep, sweep_folders
-from jobc.compiler.pipeline.types import Request
-from jobc.runtime.engines.jobs import Place
+from jobc.compiler.pipeline.compile import write_compiled_job
+from jobc.compiler.pipeline.sweeps import compile_sweep, group_points_into_folders
+from jobc.compiler.pipeline.types import CompileRequest
+from jobc.runtime.engines.artifact_location import Place
 from jobc.runtime.engines.new_run import create_run
 from jobc.runtime.engines.new_sweep import NewSweep
 from jobc.runtime.engines.stopping import write_stop_mark
 from jobc.runtime.engines.sweep_engine import SUBMIT, SweepEngine, is_submitting
-from jobc.runtime.run_folder.points import read_points
+from jobc.runtime.run_folder.points_file import read_points
 from jobc.runtime.run_folder.run import Run
 from jobc.runtime.system.failure import Failure
 from jobc.runtime.verbs import sweep_loop, sweep_points
@@ -48,8 +48,8 @@ def sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NewSweep:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sweep_loop, "LOOK_S", 0.01)
     monkeypatch.setattr(Place, "engine", lambda place: LocalEngine(place.job))
-    (folder,), _ = sweep_folders(compile_sweep(Request(("name=s", "seed=0,1,2,3"), ("train.py",))))
-    artifact = write_job(folder, tmp_path / "artifacts")
+    (folder,), _ = group_points_into_folders(compile_sweep(CompileRequest(("name=s", "seed=0,1,2,3"), ("train.py",))))
+    artifact = write_compiled_job(folder, tmp_path / "artifacts")
     (tmp_path / "train.py").write_text("")
     (artifact / "jobctl").write_text(JOBCTL)
     place = Place(artifact)
@@ -75,7 +75,7 @@ def test_points_are_started_some_at_a_time(
 
 
 def test_a_stopped_sweep_starts_no_further_point(sweep: NewSweep, capsys: pytest.CaptureFixture[str]) -> None:
-    loop = sweep_loop.Loop(sweep, 1, [])
+    loop = sweep_loop.PointStarter(sweep, 1, [])
     take_ended = loop._take_ended
 
     def stop_after_the_first() -> None:
@@ -92,7 +92,7 @@ def test_a_resumed_sweep_starts_what_was_not_started_and_resumes_what_failed(
 ) -> None:
     sweep_loop.start_points(sweep, None, [])
     capsys.readouterr()
-    waiting = sweep_loop.Loop(sweep, 1, []).waiting
+    waiting = sweep_loop.PointStarter(sweep, 1, []).waiting
     assert [point.point.number for point in waiting] == [1, 2]
     new = _continued(sweep.place, sweep.engine, "a")
     assert sweep_loop.start_points(NewSweep(sweep.place, sweep.engine, new, sweep.points), 1, []) == 1

@@ -12,8 +12,8 @@ import pytest
 
 from jobc.runtime.exit_codes import RENDEZVOUS_FAILED
 from jobc.runtime.ranks import tasks
-from jobc.runtime.run_folder.run_folder import RunFolder, write_small
-from jobc.runtime.system.processes import identity, start_ticks
+from jobc.runtime.run_folder.run_folder import RunFolder, write_small_file
+from jobc.runtime.system.processes import identify_process, process_start_time
 
 
 class Signals:
@@ -47,8 +47,8 @@ def supervisor() -> Iterator[subprocess.Popen[bytes]]:
 def record(run: RunFolder, pid: int, attempt: int) -> None:
     """Write the state of the node's supervisor."""
     run.node_state(0).parent.mkdir(exist_ok=True)
-    keys = {**identity(), "pid": pid, "start_ticks": start_ticks(pid), "attempt": attempt}
-    write_small(run.node_state(0), keys=keys)
+    keys = {**identify_process(), "pid": pid, "start_ticks": process_start_time(pid), "attempt": attempt}
+    write_small_file(run.node_state(0), keys=keys)
 
 
 def wait(monkeypatch: pytest.MonkeyPatch, timeout_s: float, *actions: object) -> int:

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from jobc.runtime.run_folder.written_files import WrittenFiles
+from jobc.runtime.run_folder.written_files import FilesWrittenByProgram
 
 
 @pytest.fixture
-def written(tmp_path: Path) -> WrittenFiles:
+def written(tmp_path: Path) -> FilesWrittenByProgram:
     """Of a copy with code and a link to data, which is a moment older than the start of the ranks."""
     (tmp_path / "data").mkdir()
     code = tmp_path / "code"
     code.mkdir()
     (code / "train.py").write_text("print(1)")
     (code / "data").symlink_to(tmp_path / "data")
-    files = WrittenFiles(code)
+    files = FilesWrittenByProgram(code)
     files.begin((code / "train.py").stat().st_ctime + 1e-6)
     files.begin(0)  # of a restart in place, which changes nothing
     return files
@@ -31,14 +31,14 @@ def write(folder: Path, name: str, size: int = 1) -> None:
         os.utime(folder / name)
 
 
-def test_nothing_is_said_of_code_links_and_caches(written: WrittenFiles) -> None:
+def test_nothing_is_said_of_code_links_and_caches(written: FilesWrittenByProgram) -> None:
     (written.folder / "data/cache.bin").write_text("42")
     write(written.folder, "__pycache__/train.cpython-311.pyc")
     assert written.line() == ""
-    assert WrittenFiles(written.folder / "absent").line() == ""
+    assert FilesWrittenByProgram(written.folder / "absent").line() == ""
 
 
-def test_the_largest_files_are_named(written: WrittenFiles) -> None:
+def test_the_largest_files_are_named(written: FilesWrittenByProgram) -> None:
     write(written.folder, "outputs/model.pt", 12 * 2**20)
     assert written.line() == f"script wrote 1 file (12 MiB) in {written.folder}: outputs/model.pt"
     for name in ("log.txt", "a", "b", "c"):
@@ -47,13 +47,13 @@ def test_the_largest_files_are_named(written: WrittenFiles) -> None:
     assert written.line() == line
 
 
-def test_a_file_with_the_times_of_another_counts(written: WrittenFiles) -> None:
+def test_a_file_with_the_times_of_another_counts(written: FilesWrittenByProgram) -> None:
     write(written.folder, "copy.pt", 1536)
     os.utime(written.folder / "copy.pt", (0, 0))
     assert written.line().endswith("(1.5 KiB) in " + f"{written.folder}: copy.pt")
 
 
-def test_names_are_escaped_and_cut(written: WrittenFiles) -> None:
+def test_names_are_escaped_and_cut(written: FilesWrittenByProgram) -> None:
     write(written.folder, "a\n\x1b[31m\u202e")
     write(written.folder, "long/" * 20 + "end.pt", 2)
     line = written.line()
@@ -61,7 +61,7 @@ def test_names_are_escaped_and_cut(written: WrittenFiles) -> None:
     assert "…long/" not in line and line.split(": ")[1].startswith("…") and "/long/end.pt, " in line
 
 
-def test_looking_takes_no_longer_than_allowed(written: WrittenFiles) -> None:
+def test_looking_takes_no_longer_than_allowed(written: FilesWrittenByProgram) -> None:
     for index in range(5):
         write(written.folder, str(index))
     assert written.line(most_s=-1) == f"script wrote at least 1 file (1 B) in {written.folder}: " + written.line(-1)[-1]

@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from jobc.compiler.artifacts.normalize import normalized_lines
-from jobc.compiler.bash_syntax import parses, statements
+from jobc.compiler.bash_syntax import is_valid_bash, normalized_statements
 from jobc.compiler.cli import main
 from jobc.compiler.cli.arguments import COMMANDS, VERBS
 from jobc.compiler.emit import job_json
-from jobc.compiler.emit.artifact_dir import digest_of
+from jobc.compiler.emit.artifact_dir import artifact_digest
 from jobc.compiler.emit.job_json import JOB
 from jobc.tests.compiler.diagnosed import INTERNALS
 
@@ -99,7 +99,7 @@ def recorded_words(path: str, text: str, command: str) -> str:
     tree = json.loads(text)
     words = [f"env.A=$({command})", f"model={{_target_: os.system, _args_: ['{command}']}}", f"env.B='`{command}`'"]
     request = {**tree["request"], "words": [*tree["request"]["words"], *words], "command": ["bash", "-c", command]}
-    return job_json.to_text({**tree, "request": request})
+    return job_json.to_canonical_text({**tree, "request": request})
 
 
 def recorded_plan(path: str, text: str, command: str) -> str:
@@ -108,7 +108,7 @@ def recorded_plan(path: str, text: str, command: str) -> str:
         return text
     tree = json.loads(text)
     lines = {key: [*tree[key], f"x = {json.dumps(f'$({command})')}"] for key in ("identity", "spec", "plan")}
-    return job_json.to_text({**tree, **lines, "job": f"$({command})", "place": f"$({command})/slurm"})
+    return job_json.to_canonical_text({**tree, **lines, "job": f"$({command})", "place": f"$({command})/slurm"})
 
 
 FORGERIES: tuple[Forge, ...] = (
@@ -179,9 +179,9 @@ def forge(artifact: Path, how: Forge, command: str, signed: bool) -> None:
         tree = json.loads((artifact / JOB).read_text())
         for path, entry in tree["checksums"].items():
             entry["sha256"] = hashlib.sha256((artifact / path).read_bytes()).hexdigest()
-        tree["checksums"][JOB]["sha256"] = job_json.checksum(tree)
-        tree["digest"] = digest_of(tree["checksums"])
-        (artifact / JOB).write_text(job_json.to_text(tree))
+        tree["checksums"][JOB]["sha256"] = job_json.checksum_without_seal(tree)
+        tree["digest"] = artifact_digest(tree["checksums"])
+        (artifact / JOB).write_text(job_json.to_canonical_text(tree))
 
 
 @pytest.mark.parametrize("signed", [False, True], ids=["edited", "signed"])
@@ -242,8 +242,8 @@ def test_the_parse_of_a_script_runs_nothing_of_it(script: str, folder: Path, mon
     monkeypatch.setenv("POSIXLY_CORRECT", "1")
     for command in (f"/usr/bin/touch {folder / MARKER}", "touch x", f"echo > {folder / MARKER}"):
         text = script.replace("{command}", command).replace("{{", "{")
-        parses(text)
-        statements(text)
+        is_valid_bash(text)
+        normalized_statements(text)
         normalized_lines("launch.sh", text)
         assert not (folder / MARKER).exists(), text
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.diagnostics.diagnostic import CompileError, format_text
+from jobc.compiler.diagnostics.diagnostic import CompileError, format_for_terminal
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.types import CompileRequest
 
 CANARY = "canary-5d1f"
 HEADER = "# @package _global_\n"
@@ -47,9 +47,9 @@ def result(text: str, *words: str) -> str:
 
 def compiled(*words: str) -> str:
     try:
-        job = compile_job(Request(("backend=ssh", *words), None, (("project", Path("jobc").absolute()),)))
+        job = compile_job(CompileRequest(("backend=ssh", *words), None, (("project", Path("jobc").absolute()),)))
     except CompileError as error:
-        return format_text(error.diagnostics)
+        return format_for_terminal(error.diagnostics)
     return "\n".join(artifact.text for artifact in job.artifacts)
 
 

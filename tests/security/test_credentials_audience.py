@@ -22,12 +22,12 @@ CHECKOUT = """\
 import os, sys
 from pathlib import Path
 from jobc.runtime.code import code_checkout
-from jobc.runtime.node.joining import StartFailure, report_end
+from jobc.runtime.node.join_attempt import StartFailure, report_start_failure
 code_checkout.RETRY_S = 0
 try:
     code_checkout.checkout_code(Path(sys.argv[1]), *sys.argv[2:], os.environ)
 except StartFailure as failure:
-    sys.exit(report_end(failure, os.environ, "train"))
+    sys.exit(report_start_failure(failure, os.environ, "train"))
 """
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobc.compiler.diagnostics.diagnostic import CompileError
-from jobc.compiler.pipeline.compile import Request, compile_job
+from jobc.compiler.pipeline.compile import CompileRequest, compile_job
 
 ONE = 131_072  # bytes of one string, with its NUL
 
@@ -19,7 +19,7 @@ def refused(*words: str, command: tuple[str, ...] | None = None, env: str = "") 
     (folder / "experiment").mkdir(parents=True, exist_ok=True)
     (folder / "experiment" / "e.yaml").write_text(f"# @package _global_\nenv:\n{env}  A: b\n")
     try:
-        compile_job(Request(("backend=local", "+experiment=e", *words), command, (("project", folder),)))
+        compile_job(CompileRequest(("backend=local", "+experiment=e", *words), command, (("project", folder),)))
     except CompileError as error:
         return [(d.code, d.key) for d in error.diagnostics]
     return []

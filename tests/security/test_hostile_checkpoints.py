@@ -21,14 +21,14 @@ import torch
 
 from jobc.tests.trainer.test_script import alone
 from jobc.trainer import export
-from jobc.trainer.checkpoint import contents, safe_pickle, store, verified
+from jobc.trainer.checkpoint import safe_pickle, save_and_resume, store, verified_checkpoint
 from jobc.trainer.checkpoint.random_state import RandomState
 from jobc.trainer.data.exactly_once import ExactlyOnceCheck
-from jobc.trainer.data.order import Order
-from jobc.trainer.dist.process_group import Group
+from jobc.trainer.data.order import SampleOrder
+from jobc.trainer.dist.process_group import RankGroup
 from jobc.trainer.lifecycle.errors import BrokenInput
 
-ALONE = Group(0, 1, torch.device("cpu"))
+ALONE = RankGroup(0, 1, torch.device("cpu"))
 
 
 class Exploit:
@@ -73,11 +73,11 @@ FILES: dict[str, Callable[[Path], bytes]] = {
 }
 
 
-def found_in(folder: Path, **files: bytes) -> verified.VerifiedCheckpoint:
+def found_in(folder: Path, **files: bytes) -> verified_checkpoint.VerifiedCheckpoint:
     """A checkpoint whose manifest has the right sizes and hashes, as any author can write it."""
     root = folder / "checkpoints"
-    store.save(root, 1, {name.replace("_", "."): content for name, content in files.items()}, keep=1)
-    found = verified.newest_verified(root, ALONE)
+    store.save_checkpoint(root, 1, {name.replace("_", "."): content for name, content in files.items()}, keep=1)
+    found = verified_checkpoint.newest_verified(root, ALONE)
     assert found is not None
     return found
 
@@ -104,7 +104,7 @@ def test_the_reason_is_in_the_words_of_torch_without_its_advice(what: str, tmp_p
     try:
         torch.load(io.BytesIO(FILES[what](tmp_path / "mark")), weights_only=True)
     except Exception as error:
-        said = safe_pickle.short_load_error(error)
+        said = safe_pickle.shorten_load_error(error)
     assert said and "\n" not in said and "Re-running" not in said
 
 
@@ -132,7 +132,7 @@ STATES: dict[str, bytes] = {
 @pytest.mark.parametrize("what", STATES)
 def test_a_forged_state_json_is_one_line(what: str, tmp_path: Path) -> None:
     found = found_in(tmp_path, state_json=STATES[what])
-    assert "state.json" in refused(lambda: contents._state_of(found))
+    assert "state.json" in refused(lambda: save_and_resume._state_of(found))
 
 
 @pytest.mark.parametrize("saved", [None, 1, "text", [], {}, [torch.ones(3)], [torch.zeros(9000)], torch.ones(1, 5)])
@@ -145,7 +145,9 @@ def test_a_forged_random_state_is_one_line(saved: object, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("value", [None, 1, "text", [1, 2], {"weight": "text"}, {1: 2}])
 def test_forged_weights_do_not_fit_the_model_and_are_one_line(value: Any) -> None:
-    refused(lambda: contents._set(torch.nn.Linear(1, 1).load_state_dict, value, "was saved from a different model"))
+    refused(
+        lambda: save_and_resume._set(torch.nn.Linear(1, 1).load_state_dict, value, "was saved from a different model")
+    )
 
 
 BOMB = base64.b64encode(zlib.compress(bytes(20_000_000), 9)).decode()
@@ -158,7 +160,7 @@ PROOF = {"epoch": 0, "first_step": 0, "seen": "", "num_fed": 0, "num_padding": 0
     ids=["bomb", "not zlib", "seen of number", "first step", "num fed", "num padding"],
 )
 def test_a_forged_note_of_the_data_is_one_line(changes: dict[str, Any]) -> None:
-    refused(lambda: ExactlyOnceCheck(Order(0, 10, 2, False), ALONE, 1, {**PROOF, **changes}))
+    refused(lambda: ExactlyOnceCheck(SampleOrder(0, 10, 2, False), ALONE, 1, {**PROOF, **changes}))
 
 
 # ---- the result of a training: final/
@@ -213,7 +215,7 @@ def test_a_script_that_loads_a_forged_checkpoint_ends_with_one_line(tmp_path: Pa
     state = json.dumps({"step": 1, "world_size": 1}).encode()
     for name, content in {"exploit": torch_file(Exploit(mark)), "tensor": torch_file(torch.ones(2))}.items():
         files = {"state.pt": content, "rng.pt": torch_file([]), "state.json": state}
-        store.save(tmp_path / name / "run" / "checkpoints", 1, files, keep=1)
+        store.save_checkpoint(tmp_path / name / "run" / "checkpoints", 1, files, keep=1)
         done = alone("rt.load()", tmp_path / name)
         assert done.returncode == 65, done.stderr
         assert [line.split()[0] for line in done.stderr.splitlines()] == ["error:"] and "state.pt" in done.stderr

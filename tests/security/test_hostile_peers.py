@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from jobc.runtime import exit_codes
-from jobc.runtime.run_folder.run_folder import RunFolder, count_of, keep_earliest, read_small
+from jobc.runtime.run_folder.run_folder import RunFolder, parse_count, read_small_file, record_first_failure
+from jobc.runtime.storage.bucket_mirror import BucketMirror
 from jobc.runtime.storage.bucket_run import BucketRun
-from jobc.runtime.storage.mirror import Mirror
-from jobc.runtime.supervisor.verdict import look_at
+from jobc.runtime.supervisor.verdict import take_rank_snapshot
 from jobc.tests.storage.s3_server import S3Server
 
 HOSTILE = {
@@ -44,20 +44,20 @@ def folder(tmp_path: Path) -> RunFolder:
 @hostile
 def test_a_forged_first_failure_does_not_end_the_node(content: bytes, folder: RunFolder) -> None:
     folder.first_failure.write_bytes(content)
-    keep_earliest(folder, "1", {"node": 0, "time_ns": 5})
-    assert read_small(folder.first_failure) is not None
+    record_first_failure(folder, "1", {"node": 0, "time_ns": 5})
+    assert read_small_file(folder.first_failure) is not None
 
 
 @hostile
 def test_a_forged_exit_file_of_a_rank_is_not_a_success(content: bytes, folder: RunFolder) -> None:
     folder.rank_exit(0).write_bytes(content)
-    assert look_at(folder, 0).code in (None, exit_codes.CRASHED)
+    assert take_rank_snapshot(folder, 0).code in (None, exit_codes.CRASHED)
 
 
 @hostile
 def test_a_forged_state_of_a_rank_is_of_no_process(content: bytes, folder: RunFolder) -> None:
     folder.rank_state(0).write_bytes(content)
-    assert look_at(folder, 0).code is None
+    assert take_rank_snapshot(folder, 0).code is None
 
 
 @hostile
@@ -67,7 +67,7 @@ def test_forged_objects_of_a_bucket_end_no_node(content: bytes, folder: RunFolde
     for name in ("starts/00003/owner", *(name for name in names if len(name) < 900)):
         run.put(name, content)
     assert run.newest_attempt() == 3
-    mirror = Mirror(run, folder, 1)
+    mirror = BucketMirror(run, folder, 1)
     for name in (
         "exit/0/first",
         "exit/0/node_00",
@@ -78,16 +78,16 @@ def test_forged_objects_of_a_bucket_end_no_node(content: bytes, folder: RunFolde
     ):
         run.put(name, content)
     mirror.pull()
-    assert not mirror.pull_head() or read_small(folder.head_state) is not None
-    mirror.lacking_ends(2)
-    mirror.bring_progress()
+    assert not mirror.download_addresses() or read_small_file(folder.rendezvous_file) is not None
+    mirror.number_of_unfinished_nodes(2)
+    mirror.download_progress()
     assert not (folder.path / "mark").exists()
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1e9", "٣", "1" * 20, " 1", "1\n", None, "0x1", "run[$(id)]"])
 def test_a_number_is_digits_of_bounded_length_or_nothing(text: str | None) -> None:
-    assert count_of(text, 7) == 7
+    assert parse_count(text, 7) == 7
 
 
 def test_a_number_is_read() -> None:
-    assert count_of("1769860800000000000") == 1769860800000000000
+    assert parse_count("1769860800000000000") == 1769860800000000000

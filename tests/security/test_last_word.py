@@ -19,7 +19,7 @@ import pytest
 from jobc.runtime.engines.engine import Engine, Job, State
 from jobc.runtime.run_folder.node_log import LossyLog
 from jobc.runtime.run_folder.run import Run
-from jobc.runtime.supervisor.verdict import RankLook, was_stopped
+from jobc.runtime.supervisor.verdict import RankSnapshot, ended_on_its_own
 from jobc.tests.packed import write_program
 
 ENDINGS = [signal.SIGTERM, signal.SIGKILL, signal.SIGQUIT]
@@ -174,35 +174,35 @@ def test_a_node_does_not_wait_for_a_node_0_that_has_ended(make_node: Callable[..
 # ---- the first cause wins
 
 
-FAILED, STOPPED = RankLook(65, False), RankLook(75, False)
-RUNS, GONE = RankLook(None, False), RankLook(None, True)
+FAILED, STOPPED = RankSnapshot(65, False), RankSnapshot(75, False)
+RUNS, GONE = RankSnapshot(None, False), RankSnapshot(None, True)
 
 
 @pytest.mark.parametrize("cause", [FAILED, GONE], ids=["its code", "its wrapper killed"])
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-def test_a_rank_that_its_launcher_ended_is_not_a_stop(cause: RankLook, order: tuple[int, ...]) -> None:
+def test_a_rank_that_its_launcher_ended_is_not_a_stop(cause: RankSnapshot, order: tuple[int, ...]) -> None:
     """Every interleaving of reads with: rank 0 fails, then the launcher ends ranks 1 and 2."""
     events = [(0, cause), (1, STOPPED), (2, STOPPED)]
     for moments in itertools.combinations_with_replacement(range(7), 3):
-        assert not was_stopped(*reader([RUNS] * 3, dict(zip(range(3), moments, strict=True)), events, order))
+        assert not ended_on_its_own(*reader([RUNS] * 3, dict(zip(range(3), moments, strict=True)), events, order))
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_a_rank_that_ended_by_itself_is_a_stop(order: tuple[int, ...]) -> None:
-    assert was_stopped(*reader([RUNS, STOPPED, RUNS], {}, [], order))
+    assert ended_on_its_own(*reader([RUNS, STOPPED, RUNS], {}, [], order))
 
 
 def test_ranks_that_run_or_are_done_are_no_stop() -> None:
-    assert not was_stopped(lambda: [RUNS, RankLook(0, False)], lambda: [RUNS, RankLook(0, False)])
+    assert not ended_on_its_own(lambda: [RUNS, RankSnapshot(0, False)], lambda: [RUNS, RankSnapshot(0, False)])
 
 
 def reader(
-    ranks: list[RankLook], moments: dict[int, int], events: list[tuple[int, RankLook]], order: tuple[int, ...]
-) -> list[Callable[[], list[RankLook]]]:
+    ranks: list[RankSnapshot], moments: dict[int, int], events: list[tuple[int, RankSnapshot]], order: tuple[int, ...]
+) -> list[Callable[[], list[RankSnapshot]]]:
     """Two looks at `ranks`, which read one after the other in `order`; event i happens before read moments[i]."""
     ranks, reads, happened = list(ranks), itertools.count(), set()
 
-    def look() -> list[RankLook]:
+    def look() -> list[RankSnapshot]:
         seen = []
         for rank in order:
             now = next(reads)

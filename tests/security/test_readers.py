@@ -14,7 +14,7 @@ import pytest
 
 from jobc.compiler.cli import command_line, main
 from jobc.compiler.emit import job_json
-from jobc.compiler.emit.artifact_dir import digest_of
+from jobc.compiler.emit.artifact_dir import artifact_digest
 from jobc.compiler.emit.job_json import JOB
 from jobc.runtime.run_folder import run_folder
 from jobc.runtime.storage import bucket_manifest
@@ -183,9 +183,9 @@ def test_a_forged_plan_gives_one_answer(plan: object, artifact: Path, capfd: pyt
     """Its checksums fit, so nothing but its lines shows that it is forged."""
     tree = json.loads((artifact / JOB).read_text())
     tree["plan"] = plan
-    tree["checksums"][JOB]["sha256"] = job_json.checksum(tree)
-    tree["digest"] = digest_of(tree["checksums"])
-    replaced(artifact, JOB).write_text(job_json.to_text(tree))
+    tree["checksums"][JOB]["sha256"] = job_json.checksum_without_seal(tree)
+    tree["digest"] = artifact_digest(tree["checksums"])
+    replaced(artifact, JOB).write_text(job_json.to_canonical_text(tree))
     for command in (*filter(lambda name: name.startswith("why"), COMMANDS), "diff"):
         answered(COMMANDS[command], artifact, capfd, command)
 
@@ -296,7 +296,7 @@ def test_a_hostile_checkpoint_is_damaged_and_nothing_outside_is_read(what: str, 
     begin = time.monotonic()
     found, damaged = store.newest_verified(folder.parent)
     assert found is None and len(damaged) == 1 and "\n" not in damaged[0] and len(damaged[0]) < 300
-    store.best(folder.parent)
+    store.best_checkpoint(folder.parent)
     assert time.monotonic() - begin < 5
 
 
@@ -309,13 +309,13 @@ def test_a_manifest_of_a_bucket_that_names_a_path_is_none(name: str) -> None:
 @pytest.mark.parametrize("what", HOSTILE)
 def test_a_hostile_state_file_is_none(what: str, tmp_path: Path) -> None:
     HOSTILE[what](tmp_path / "node_00")
-    found = run_folder.read_small(tmp_path / "node_00")
-    assert found is None or found == run_folder.small((tmp_path / "node_00").read_bytes())
-    assert metrics.last_step(tmp_path / "node_00") == 0
+    found = run_folder.read_small_file(tmp_path / "node_00")
+    assert found is None or found == run_folder.parse_small_file((tmp_path / "node_00").read_bytes())
+    assert metrics.last_step_in_file(tmp_path / "node_00") == 0
 
 
 @pytest.mark.parametrize("what", HOSTILE)
 def test_a_hostile_train_json_is_one_error(what: str, tmp_path: Path) -> None:
     HOSTILE[what](tmp_path / "train.json")
     with pytest.raises(BrokenInput, match=r"train\.json"):
-        train_json.load(tmp_path / "train.json")
+        train_json.load_train_json(tmp_path / "train.json")

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.checks.suppressions import Allowance, Levels
+from jobc.compiler.checks.suppressions import AllowComment, SeverityFilter
 from jobc.compiler.cli import main
 from jobc.compiler.diagnostics.diagnostic import CompileError, Diagnostic
 from jobc.compiler.diagnostics.origin import Origin
 from jobc.compiler.plugins.registry import code_pages
 from jobc.compiler.rules import collect_findings
-from jobc.prove.mutated_configs import CORPUS, keys, spell
+from jobc.prove.mutated_configs import CORPUS, keys, to_hydra
 
 IN_PODS = [
     "backend=kubernetes", "image=x", "storage.root=/shared/runs",
@@ -82,7 +82,7 @@ def test_wrong_examples_combined_with_other_options_give_diagnostics(
             before, dashes, after = _divided(example)
             words += before
             command = command or [*dashes, *after]
-        words += [f"{draw.choice(keys())}={spell(draw.choice(CORPUS))}"] * draw.randint(0, 1)
+        words += [f"{draw.choice(keys())}={to_hydra(draw.choice(CORPUS))}"] * draw.randint(0, 1)
         codes([*(word for word in words if draw.random() < 0.9 and not word.startswith("--")), *command])
 
 
@@ -117,18 +117,18 @@ def refuses() -> Iterator[Diagnostic]:
 def test_an_exception_beside_an_error_is_dropped_whichever_comes_first(checks: tuple[object, ...]) -> None:
     found, failure = collect_findings(*checks)  # type: ignore[arg-type]
     with pytest.raises(CompileError) as refused:
-        Levels().settle(found, failure=failure)
+        SeverityFilter().settle(found, failure=failure)
     assert [d.code for d in refused.value.diagnostics] == ["JC4509"]
 
 
 def test_an_exception_without_an_error_is_raised() -> None:
     found, failure = collect_findings(fails)
     with pytest.raises(KeyError):
-        Levels().settle(found, failure=failure)
+        SeverityFilter().settle(found, failure=failure)
 
 
 def test_an_exception_beside_an_error_that_somebody_allows_is_raised() -> None:
     found, failure = collect_findings(refuses, fails)
-    allowance = Allowance("JC4509", "JC4509", "we know better", 1, frozenset([1]), Origin("project", "a.yaml", 1, 1))
+    allowance = AllowComment("JC4509", "JC4509", "we know better", 1, frozenset([1]), Origin("project", "a.yaml", 1, 1))
     with pytest.raises(KeyError):
-        Levels((allowance,)).settle(found, failure=failure)
+        SeverityFilter((allowance,)).settle(found, failure=failure)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from jobc.runtime.run_folder.run_folder import RunFolder, open_for_append, read_small
-from jobc.runtime.supervisor.ending import RESUME_COMMAND
-from jobc.trainer.checkpoint import verified
+from jobc.runtime.run_folder.run_folder import RunFolder, open_for_append, read_small_file
+from jobc.runtime.supervisor.node_ending import RESUME_COMMAND
+from jobc.trainer.checkpoint import verified_checkpoint
 from jobc.trainer.files.retried_reads import Unreadable
 
 from .test_text_as_code import ROOT, Scripts, forge, local, scripts
@@ -50,7 +50,7 @@ def test_nothing_is_appended_to_what_is_not_a_regular_file(kind: str, tmp_path: 
 def test_a_state_file_that_is_a_link_is_not_read(tmp_path: Path, outside: Path) -> None:
     outside.write_text("exit=7\n")
     (tmp_path / "node_00").symlink_to(outside)
-    assert read_small(tmp_path / "node_00") is None
+    assert read_small_file(tmp_path / "node_00") is None
 
 
 WRITTEN = ("logs/node_00.log", "logs/rank_00.log", "state/node_00", "metrics/rank_00.jsonl", "exit/0/first")
@@ -123,4 +123,4 @@ def test_a_file_of_a_checkpoint_is_opened_as_a_regular_file_or_not_at_all(
 ) -> None:
     KINDS[kind](tmp_path / "rng.pt", outside)
     with pytest.raises(Unreadable, match=r"not a regular file|symbolic link"):
-        verified._read(tmp_path / "rng.pt")
+        verified_checkpoint._read(tmp_path / "rng.pt")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jobc.runtime.engines.host_commands import LAST_CODE
-from jobc.trainer.parallel.stale_build_locks import may_build
+from jobc.trainer.parallel.stale_build_locks import extension_build_allowed
 
 from .users import NEIGHBOUR, SYSTEM_PATH, SharedJob, as_neighbour
 
@@ -182,13 +182,13 @@ def test_preflight_and_smoke_leave_the_files_of_another_user(both_users: SharedJ
 def test_a_build_lock_of_another_user_is_not_waited_for(tmp_path: Path, kind: str) -> None:
     plant(tmp_path / ".jobc_lock.0", kind, tmp_path / "victim")
     begun = time.monotonic()
-    with may_build(tmp_path):
+    with extension_build_allowed(tmp_path):
         pass
     assert time.monotonic() - begun < 5 and not (tmp_path / "victim").exists()
 
 
 def test_only_its_owner_can_open_a_build_lock(tmp_path: Path) -> None:
-    with may_build(tmp_path):
+    with extension_build_allowed(tmp_path):
         assert (tmp_path / ".jobc_lock.0").stat().st_mode & 0o777 == 0o600
 
 

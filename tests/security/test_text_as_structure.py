@@ -16,11 +16,11 @@ import jinja2
 import pytest
 import yaml
 
-from jobc.compiler.emit.line_trace import TextRefused
+from jobc.compiler.emit.line_trace import TextRefusedError
 from jobc.compiler.emit.render import Render
-from jobc.compiler.emit.shell_context import ShellPlaces
-from jobc.compiler.emit.templating import environment
-from jobc.compiler.emit.yaml_json import dump_yaml, json_lines
+from jobc.compiler.emit.shell_context import ShellContextScanner
+from jobc.compiler.emit.templating import template_environment
+from jobc.compiler.emit.yaml_json import json_lines_with_paths, to_block_yaml
 from jobc.compiler.plan.shell_quoting import Inexpressible, ShellCode, comment, directive, raw, sh, table_row
 from jobc.compiler.plugins.registry import PACKAGE
 from jobc.tests.compiler.shell import Shell
@@ -45,7 +45,7 @@ def acme(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 
 def compile_template(text: str, name: str = "job.sh.j2") -> None:
-    environment(("no folder",), precompiled=False).compile(text, name, name)
+    template_environment(("no folder",), precompiled=False).compile(text, name, name)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_shell_scripts_end_outside_quotes() -> None:
     scripts = [s for name in ("launch.sh", "*.sbatch") for s in golden.glob(f"*/*/expected/{name}")]
     assert {script.name for script in scripts} >= {"launch.sh", "job.sbatch"}
     for script in scripts:
-        places = ShellPlaces()
+        places = ShellContextScanner()
         places.feed(script.read_text())
         assert places.stack == ["code"], script
 
@@ -163,7 +163,7 @@ def test_a_comment_is_one_line() -> None:
 def test_a_table_takes_no_row_that_is_several_or_an_option(row: str) -> None:
     with pytest.raises(Inexpressible):
         table_row(row)
-    with pytest.raises(TextRefused):
+    with pytest.raises(TextRefusedError):
         Render((), (), {}).table("hosts.txt", ["a", row], "resources.hosts")
 
 
@@ -274,13 +274,13 @@ WORDS = [
 def test_a_string_is_read_back_from_yaml_and_json_as_that_string(word: str) -> None:
     tree = {"a": word, "b": [word, {"c": word}], word or "empty": "d"}
     for loader in (yaml.SafeLoader, yaml.CSafeLoader):
-        assert yaml.load(dump_yaml(tree), loader) == tree
-    assert json.loads("".join(text for text, _ in json_lines(tree))) == tree
+        assert yaml.load(to_block_yaml(tree), loader) == tree
+    assert json.loads("".join(text for text, _ in json_lines_with_paths(tree))) == tree
 
 
 @pytest.mark.parametrize("word", ["on", "1e3", "0x1f", "0o17", "~", "2024-01-01", "=", "<<", "null", "y", "12:30:45"])
 def test_a_word_that_some_reader_of_yaml_resolves_is_in_quotes(word: str) -> None:
-    assert dump_yaml({"a": word}) == f'a: "{word}"\n'
+    assert to_block_yaml({"a": word}) == f'a: "{word}"\n'
 
 
 def test_a_comment_in_yaml_adds_no_entry() -> None:

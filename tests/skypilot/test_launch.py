@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.tests.backends.jobs import STEPS, said_by_steps
 from jobc.tests.skypilot.bed import ON_BED, SKY, SkyBed
 from jobc.tests.testbed import Cluster
@@ -43,8 +43,8 @@ def bed(cluster: Cluster) -> Iterator[SkyBed]:
 
 def write(cluster: Cluster, *words: str, command: tuple[str, ...] | None = None) -> Path:
     """The artifact, in a project that all hosts see."""
-    compiled = compile_job(Request((*ON_BED, f"storage.root={cluster.shared}/storage", *words), command))
-    return write_job(compiled, cluster.shared / "project" / "artifacts", force=True)
+    compiled = compile_job(CompileRequest((*ON_BED, f"storage.root={cluster.shared}/storage", *words), command))
+    return write_compiled_job(compiled, cluster.shared / "project" / "artifacts", force=True)
 
 
 def weights(runs: Path) -> str:
@@ -53,8 +53,8 @@ def weights(runs: Path) -> str:
 
 
 def local_weights(folder: Path) -> str:
-    compiled = compile_job(Request(("backend=local", "procs=8", "threads=1", "launcher=spawn", *TRAIN)))
-    artifact = write_job(compiled, folder / "artifacts")
+    compiled = compile_job(CompileRequest(("backend=local", "procs=8", "threads=1", "launcher=spawn", *TRAIN)))
+    artifact = write_compiled_job(compiled, folder / "artifacts")
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     subprocess.run([artifact / "jobctl", "submit"], env=environment, capture_output=True, check=True)
     return weights(folder / "runs")

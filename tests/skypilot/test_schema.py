@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from jobc.backends.skypilot import schema
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.tests.skypilot.bed import HERE, SKY, seed_catalog
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "skypilot"
@@ -92,8 +92,8 @@ def test_a_number_that_jobc_warns_of_is_one_for_which_skypilot_finds_no_machine(
                 f"gpu_type={kind}",
                 f"gpus={count}",
             )
-            made = compile_job(Request(words))
-            files[asked, count] = write_job(made, tmp_path / f"{asked}-{count}") / "task.sky.yaml"
+            made = compile_job(CompileRequest(words))
+            files[asked, count] = write_compiled_job(made, tmp_path / f"{asked}-{count}") / "task.sky.yaml"
             warned[asked, count] = any(each.code == "JC4705" for each in made.diagnostics)
     said = ask(home, [*files.values()])
     finds = {key: said["machines"].get(str(file)) for key, file in files.items()}
@@ -101,5 +101,5 @@ def test_a_number_that_jobc_warns_of_is_one_for_which_skypilot_finds_no_machine(
 
 
 def test_the_schema_is_that_of_skypilot(said: Said) -> None:
-    carried = json.loads(json.dumps(schema.schemas()))
+    carried = json.loads(json.dumps(schema.load_schemas()))
     assert carried == said["schemas"], "write it anew: those of sky.utils.schemas that read_tasks.py prints"

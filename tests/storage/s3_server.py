@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from jobc.runtime.storage.bucket import Bucket
-from jobc.runtime.storage.credentials import Wallet
+from jobc.runtime.storage.credentials import CredentialCache
 from jobc.tests.testbed import wait_for
 
 from .prepare import FREE_ACTIONS
@@ -80,7 +80,7 @@ class S3Server:
 
     def bucket(self, prefix: str = "some/runs", **changed: str) -> Bucket:
         """From this machine. changed: of the environment"""
-        wallet = Wallet({**self.environment, **changed}, REGION)
+        wallet = CredentialCache({**self.environment, **changed}, REGION)
         return Bucket(f"s3://{NAME}/{prefix}", self.endpoint, REGION, wallet, pause=lambda _: None)
 
     def __enter__(self) -> S3Server:

@@ -16,8 +16,8 @@ import pytest
 
 from jobc.runtime.storage import bucket as client
 from jobc.runtime.storage.bucket import Bucket, BucketError
-from jobc.runtime.storage.credentials import Credentials, Wallet
-from jobc.runtime.storage.signature import encoded_path, encoded_query, signed_headers
+from jobc.runtime.storage.credentials import CredentialCache, Credentials
+from jobc.runtime.storage.signature import encode_query, percent_encode_path, sign_headers
 
 from .s3_server import REGION, S3Server
 
@@ -46,8 +46,8 @@ def test_a_signature_is_that_of_amazons_own_library(key: str, token: str) -> Non
     now = float(int(time.time()))
     digest, condition = hashlib.sha256(b"x").hexdigest(), {"If-None-Match": "*"}
     address = ("PUT", "host.example:9000", f"/b/{key}", query)
-    fields = signed_headers(*address, condition, digest, who, "eu-west-1", now)
-    url = f"http://host.example:9000{encoded_path(f'/b/{key}')}?{encoded_query(query)}"
+    fields = sign_headers(*address, condition, digest, who, "eu-west-1", now)
+    url = f"http://host.example:9000{percent_encode_path(f'/b/{key}')}?{encode_query(query)}"
     request = AWSRequest("PUT", url, {"If-None-Match": "*"}, b"x")
     request.context["timestamp"] = fields["x-amz-date"]
     request.context["payload_signing_enabled"] = True
@@ -127,7 +127,7 @@ def test_a_store_that_is_busy_is_asked_again_with_longer_pauses() -> None:
     pauses: list[float] = []
     with answering(SLOW_DOWN, (500, ""), (200, "")) as (endpoint, asked):
         bucket = Bucket(
-            "s3://b", endpoint, REGION, Wallet({"AWS_EC2_METADATA_DISABLED": "true"}, REGION), pauses.append
+            "s3://b", endpoint, REGION, CredentialCache({"AWS_EC2_METADATA_DISABLED": "true"}, REGION), pauses.append
         )
         assert bucket.put("key", b"x")
     assert len(asked) == 3 and len(pauses) == 2 and pauses[0] < 0.7 and 0.3 < pauses[1] < 1.3
@@ -136,7 +136,7 @@ def test_a_store_that_is_busy_is_asked_again_with_longer_pauses() -> None:
 def test_a_store_without_conditions_is_asked_what_it_has() -> None:
     none = "<Error><Code>NotImplemented</Code></Error>"
     with answering((501, none), (404, ""), (200, "")) as (endpoint, asked):
-        bucket = Bucket("s3://b", endpoint, REGION, Wallet({"AWS_EC2_METADATA_DISABLED": "true"}, REGION))
+        bucket = Bucket("s3://b", endpoint, REGION, CredentialCache({"AWS_EC2_METADATA_DISABLED": "true"}, REGION))
         assert bucket.put("key", b"x", only_new=True)
     assert asked == ["PUT /b/key", "GET /b/key", "PUT /b/key"]
 
@@ -153,7 +153,7 @@ def test_an_object_of_any_size_is_not_read_into_memory(server: S3Server, monkeyp
 
 
 def test_a_store_that_stays_away_ends_with_69() -> None:
-    wallet = Wallet({"AWS_EC2_METADATA_DISABLED": "true"}, REGION)
+    wallet = CredentialCache({"AWS_EC2_METADATA_DISABLED": "true"}, REGION)
     with pytest.raises(BucketError, match="does not respond: ConnectionRefusedError") as away:
         Bucket("s3://b", "http://127.0.0.1:9", REGION, wallet, pause=lambda _: None).get("x")
     assert away.value.code == 69
@@ -162,7 +162,7 @@ def test_a_store_that_stays_away_ends_with_69() -> None:
 
 
 def test_what_starting_again_cannot_mend_ends_with_65(server: S3Server) -> None:
-    no_such = Bucket("s3://no-such-bucket", server.endpoint, REGION, Wallet(server.environment, REGION))
+    no_such = Bucket("s3://no-such-bucket", server.endpoint, REGION, CredentialCache(server.environment, REGION))
     stranger, liar = server.bucket(AWS_ACCESS_KEY_ID="AKIAWRONG"), server.bucket(AWS_SECRET_ACCESS_KEY="wrong")
     cases = [
         (no_such, "NoSuchBucket", "create the bucket no-such-bucket"),
@@ -176,7 +176,7 @@ def test_what_starting_again_cannot_mend_ends_with_65(server: S3Server) -> None:
         assert hint in refused.value.hint
     denied = (403, "<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>")
     with answering(denied) as (endpoint, _), pytest.raises(BucketError, match="AccessDenied: Access Denied") as refused:
-        Bucket("s3://b", endpoint, REGION, Wallet({"AWS_EC2_METADATA_DISABLED": "true"}, REGION)).get("x")
+        Bucket("s3://b", endpoint, REGION, CredentialCache({"AWS_EC2_METADATA_DISABLED": "true"}, REGION)).get("x")
     assert "set secrets.AWS_ACCESS_KEY_ID" in refused.value.hint
 
 
@@ -184,18 +184,18 @@ def test_credentials_come_from_the_role_of_the_node(tmp_path: Path) -> None:
     role = {"AccessKeyId": "k", "SecretAccessKey": "s", "Token": "t", "Expiration": "2000-01-01T00:00:00Z"}
     with answering((200, json.dumps(role))) as (endpoint, asked):
         environ = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{endpoint}/creds", "AWS_EC2_METADATA_DISABLED": "true"}
-        wallet = Wallet(environ, REGION)
+        wallet = CredentialCache(environ, REGION)
         found = wallet.open()
         assert found is not None and found[:3] == ("k", "s", "t")
         wallet.open()
         assert len(asked) == 2, "these have expired, so it asks again"
     with answering((200, "session"), (200, "role\n"), (200, json.dumps(role))) as (endpoint, asked):
-        found = Wallet({"AWS_EC2_METADATA_SERVICE_ENDPOINT": endpoint, "HOME": str(tmp_path)}, REGION).open()
+        found = CredentialCache({"AWS_EC2_METADATA_SERVICE_ENDPOINT": endpoint, "HOME": str(tmp_path)}, REGION).open()
         assert found is not None and found.token == "t"
         assert asked[0] == "PUT /latest/api/token" and asked[2].endswith("/security-credentials/role")
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws" / "credentials").write_text("[default]\naws_access_key_id = a\naws_secret_access_key = b%c\n")
-    assert Wallet({"HOME": str(tmp_path)}, REGION).open() == Credentials("a", "b%c")
+    assert CredentialCache({"HOME": str(tmp_path)}, REGION).open() == Credentials("a", "b%c")
     sts = (
         '<R xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><Credentials><AccessKeyId>w</AccessKeyId><SecretAccessKey>x'
         "</SecretAccessKey><SessionToken>y</SessionToken><Expiration>2100-01-01T00:00:00Z</Expiration></Credentials></R>"
@@ -203,5 +203,5 @@ def test_credentials_come_from_the_role_of_the_node(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("jwt\n")
     with answering((200, sts)) as (endpoint, _):
         environ = {"AWS_ROLE_ARN": "arn:aws:iam::1:role/r", "AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "token")}
-        found = Wallet({**environ, "AWS_ENDPOINT_URL_STS": endpoint}, REGION).open()
+        found = CredentialCache({**environ, "AWS_ENDPOINT_URL_STS": endpoint}, REGION).open()
         assert found is not None and found[:3] == ("w", "x", "y")

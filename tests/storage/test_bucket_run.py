@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from jobc.runtime.run_folder.run_folder import RunFolder, read_small, write_small
+from jobc.runtime.run_folder.run_folder import RunFolder, read_small_file, write_small_file
 from jobc.runtime.storage import bucket_run
-from jobc.runtime.storage.bucket import Bucket, BucketError, Listed
-from jobc.runtime.storage.bucket_run import STOP, BucketRun, Leave, Submission
-from jobc.runtime.storage.mirror import Mirror, fresh_folder, read_log
+from jobc.runtime.storage.bucket import Bucket, BucketError, ListedObject
+from jobc.runtime.storage.bucket_mirror import BucketMirror, create_empty_run_folder, read_log_of_all_attempts
+from jobc.runtime.storage.bucket_run import STOP, BucketRun, NodeMustNotStart, SubmittedNode
 from jobc.trainer.checkpoint import store
 from jobc.trainer.lifecycle.errors import BrokenInput
 from jobc.trainer.loop import attempt_counter
@@ -39,8 +39,8 @@ def run(server: S3Server) -> BucketRun:
 def join(run: BucketRun, submission: str, nodes: int = 1, node: int = 0, most: int = 3) -> int | str:
     """The attempt, or `CODE why`."""
     try:
-        return run.join(Submission(submission, node, nodes, most, 10), "", "job")
-    except Leave as leave:
+        return run.join(SubmittedNode(submission, node, nodes, most, 10), "", "job")
+    except NodeMustNotStart as leave:
         return f"{leave.code} {leave.why}"
 
 
@@ -66,8 +66,8 @@ def test_nodes_meet_in_the_next_attempt_until_the_limit(run: BucketRun) -> None:
 
 
 def test_a_node_that_does_not_come_is_named(run: BucketRun) -> None:
-    who = Submission("a", 1, 2, 3, 0.5)
-    with pytest.raises(Leave, match="timeout: these nodes did not join within 0 s: 0") as leave:
+    who = SubmittedNode("a", 1, 2, 3, 0.5)
+    with pytest.raises(NodeMustNotStart, match="timeout: these nodes did not join within 0 s: 0") as leave:
         run.join(who, "", "job")
     assert leave.value.code == 71
 
@@ -113,12 +113,12 @@ def folder(tmp_path: Path) -> Iterator[RunFolder]:
 
 def save(folder: RunFolder, step: int, size: int = 10, keep: int = 2, val_loss: float | None = None) -> None:
     files = {"weights.pt": os.urandom(size), "state.json": b"{}"}
-    store.save(folder.checkpoints, step, files, keep, val_loss)
+    store.save_checkpoint(folder.checkpoints, step, files, keep, val_loss)
 
 
-def going_on(run: BucketRun, folder: RunFolder, node: int = 0) -> Mirror:
+def going_on(run: BucketRun, folder: RunFolder, node: int = 0) -> BucketMirror:
     """The one that sends, in a process after that of the one that has brought."""
-    mirror = Mirror(run, folder, node)
+    mirror = BucketMirror(run, folder, node)
     mirror.go_on()
     return mirror
 
@@ -139,29 +139,29 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def names(run: BucketRun, prefix: str = "") -> list[str]:
-    return sorted(run.ages(prefix))
+    return sorted(run.object_ages(prefix))
 
 
 def test_a_manifest_goes_when_all_its_files_have_gone(run: BucketRun, folder: RunFolder) -> None:
-    mirror = Mirror(run, folder, 0)
+    mirror = BucketMirror(run, folder, 0)
     save(folder, 100, size=100_000)
-    mirror.push(logs=False, last=False)
+    mirror.upload_changes(logs=False, last=False)
     step = "checkpoints/step_00000100"
     assert names(run) == [], "the large file has not been seen twice yet"
-    mirror.push(logs=False, last=False)
+    mirror.upload_changes(logs=False, last=False)
     assert names(run) == [f"{step}/{name}" for name in ("MANIFEST.json", "state.json", "weights.pt")]
     for step_ in (200, 300):
         save(folder, step_)
-    mirror.push(logs=False, last=True)
+    mirror.upload_changes(logs=False, last=True)
     assert {name.split("/")[1] for name in names(run)} == {"step_00000200", "step_00000300"}
 
 
 def test_a_checkpoint_that_the_disk_does_not_give_stays_in_the_bucket(
     run: BucketRun, folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mirror = Mirror(run, folder, 0)
+    mirror = BucketMirror(run, folder, 0)
     save(folder, 100)
-    mirror.push(logs=False, last=True)
+    mirror.upload_changes(logs=False, last=True)
     there, place, stat, scandir = names(run), folder.checkpoints / "step_00000100", Path.stat, os.scandir
 
     def refusing(read: Callable[..., Any]) -> Callable[..., Any]:
@@ -176,7 +176,7 @@ def test_a_checkpoint_that_the_disk_does_not_give_stays_in_the_bucket(
     monkeypatch.setattr(Path, "stat", refusing(stat))
     monkeypatch.setattr(Path, "exists", lambda path: False)  # as of Python 3.14, which hides the error
     with pytest.raises(OSError, match="Input/output error"):
-        mirror.push(logs=False, last=True)
+        mirror.upload_changes(logs=False, last=True)
     assert names(run) == there
 
 
@@ -187,31 +187,31 @@ def test_the_newest_sound_checkpoint_comes_back_and_older_ones_are_removed_in_th
     for step in (100, 200, 300):
         save(folder, step, keep=4)
     (folder.checkpoints / "other.txt").write_text("of a program")
-    Mirror(run, folder, 0).push(logs=True, last=True)
+    BucketMirror(run, folder, 0).upload_changes(logs=True, last=True)
     run.bucket.delete([run.key("checkpoints/step_00000300/weights.pt")])
 
     next_folder = RunFolder(tmp_path / "next", 1)
-    brings = Mirror(run, next_folder, 0)
+    brings = BucketMirror(run, next_folder, 0)
     assert brings.restore(run, next_folder.path, everything=True) == "checkpoints/step_00000200"
     assert "step_00000300 in the bucket is damaged: weights.pt" in capsys.readouterr().out
     newest, damaged = store.newest_verified(next_folder.checkpoints)
     assert newest is not None and newest.name == "step_00000200" and len(damaged) == 1
-    assert store.best(next_folder.checkpoints) == next_folder.checkpoints / "step_00000050"
+    assert store.best_checkpoint(next_folder.checkpoints) == next_folder.checkpoints / "step_00000050"
     assert (next_folder.checkpoints / "other.txt").read_text() == "of a program"
     sends = going_on(run, next_folder)
     for step in (300, 400):
         save(next_folder, step)
-        sends.push(logs=False, last=True)
+        sends.upload_changes(logs=False, last=True)
     assert {name.split("/")[1] for name in names(run)} == {
         "other.txt", "step_00000050", "step_00000300", "step_00000400",
     }  # fmt: skip
-    assert Mirror(run, RunFolder(tmp_path / "node 1", 1), 1).restore(run, tmp_path / "node 1", False) is None
+    assert BucketMirror(run, RunFolder(tmp_path / "node 1", 1), 1).restore(run, tmp_path / "node 1", False) is None
     assert [path.name for path in (tmp_path / "node 1" / "checkpoints").iterdir()] == ["other.txt"]
 
 
 def saved_again(folder: RunFolder, weights: bytes, val_loss: float | None, state: bytes = b"{}") -> None:
     files = {"weights.pt": weights, "rng.pt": b"r", "state.json": state}
-    store.save(folder.checkpoints, 100, files, 2, val_loss, replaces=val_loss is None)
+    store.save_checkpoint(folder.checkpoints, 100, files, 2, val_loss, replaces=val_loss is None)
 
 
 @pytest.mark.parametrize("came_back", [False, True])
@@ -220,32 +220,34 @@ def test_a_checkpoint_whose_loss_was_measured_later_sends_what_has_changed(
 ) -> None:
     weights, step = os.urandom(100_000), "checkpoints/step_00000100"
     saved_again(folder, weights, None)
-    mirror = Mirror(run, folder, 0)
-    mirror.push(logs=False, last=True)
+    mirror = BucketMirror(run, folder, 0)
+    mirror.upload_changes(logs=False, last=True)
     assert sent == [f"+ {step}/{name}" for name in ("weights.pt", "state.json", "rng.pt", "MANIFEST.json")]
     if came_back:
         folder = RunFolder(tmp_path / "next", 1)
-        Mirror(run, folder, 0).restore(run, folder.path, everything=True)
+        BucketMirror(run, folder, 0).restore(run, folder.path, everything=True)
         mirror = going_on(run, folder)
     sent.clear()
     saved_again(folder, weights, 0.5)
     for _ in range(2):  # what is large is looked at twice
-        mirror.push(logs=False, last=False)
+        mirror.upload_changes(logs=False, last=False)
     assert sent == [f"+ {step}/MANIFEST.json"]
     sent.clear()
     (folder.checkpoints / "step_00000100" / "MANIFEST.json").unlink()
     saved_again(folder, weights, 0.5, b'{"owed": false}')
     for _ in range(2):
-        mirror.push(logs=False, last=False)
+        mirror.upload_changes(logs=False, last=False)
     assert sent == [f"- {step}/MANIFEST.json", f"+ {step}/state.json", f"+ {step}/MANIFEST.json"]
-    assert Mirror(run, RunFolder(tmp_path / "last", 2), 0).restore(run, tmp_path / "last", everything=True) == step
+    assert (
+        BucketMirror(run, RunFolder(tmp_path / "last", 2), 0).restore(run, tmp_path / "last", everything=True) == step
+    )
 
 
 def test_a_replaced_checkpoint_is_never_unsound_there(
     run: BucketRun, folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(folder, 50)
-    mirror, ask, left = Mirror(run, folder, 0), Bucket._ask, [99]
+    mirror, ask, left = BucketMirror(run, folder, 0), Bucket._ask, [99]
 
     def until_killed(self: Bucket, method: str, *rest: Any, **more: Any) -> Any:
         left[0] -= method in ("PUT", "DELETE")
@@ -258,14 +260,14 @@ def test_a_replaced_checkpoint_is_never_unsound_there(
     one, other = b"1" * 100_000, b"2" * 100_000
     for allowed in range(5):
         saved_again(folder, one, None)
-        mirror.push(logs=False, last=True)
+        mirror.upload_changes(logs=False, last=True)
         saved_again(folder, other, None)
         left[0] = allowed
         with contextlib.suppress(BucketError):
-            mirror.push(logs=False, last=True)
+            mirror.upload_changes(logs=False, last=True)
         left[0] = 99
         path = tmp_path / str(allowed)
-        came.append(Mirror(run, RunFolder(path, 1), 0).restore(run, path, everything=True))
+        came.append(BucketMirror(run, RunFolder(path, 1), 0).restore(run, path, everything=True))
         if allowed == 0:
             assert (path / "checkpoints" / "step_00000100" / "weights.pt").read_bytes() == one
     before, replaced = "checkpoints/step_00000050", "checkpoints/step_00000100"
@@ -279,16 +281,16 @@ def test_what_has_come_back_does_not_go_up_again(
     for step in (100, 200, 300):
         save(folder, step, size=100_000, keep=3)
     (folder.checkpoints / "other.txt").write_text("of a program")
-    Mirror(run, folder, 0).push(logs=True, last=True)
+    BucketMirror(run, folder, 0).upload_changes(logs=True, last=True)
     nodes = [RunFolder(tmp_path / f"node {node}", 1) for node in range(2)]
     for node, here in enumerate(nodes):
-        Mirror(run, here, node).restore(run, here.path, everything=node == 0)
+        BucketMirror(run, here, node).restore(run, here.path, everything=node == 0)
     sent.clear()
     for node, here in enumerate(nodes):
-        going_on(run, here, node).push(logs=True, last=True)
+        going_on(run, here, node).upload_changes(logs=True, last=True)
     assert sent == []
     (nodes[1].checkpoints / "other.txt").write_text("of the other node")
-    going_on(run, nodes[1], 1).push(logs=True, last=True)
+    going_on(run, nodes[1], 1).upload_changes(logs=True, last=True)
     assert sent == ["+ checkpoints/other.txt"]
 
 
@@ -296,7 +298,7 @@ def test_checkpoints_that_were_killed_on_their_way_are_removed(
     run: BucketRun, folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(folder, 300)
-    Mirror(run, folder, 0).push(logs=True, last=True)
+    BucketMirror(run, folder, 0).upload_changes(logs=True, last=True)
     killed = "checkpoints/step_00000400/weights.pt", "checkpoints/step_00000100/state.json"
     of_others = "checkpoints/step_00000200/shard_1.pt", "checkpoints/step_5/weights.pt"
     owner, of_this_attempt = "starts/00001/owner", "checkpoints/step_00000500/weights.pt"
@@ -304,39 +306,39 @@ def test_checkpoints_that_were_killed_on_their_way_are_removed(
         run.put(name, b"")
     ages, listed = {owner: 50.0, of_this_attempt: 10.0}, run.bucket.list
 
-    def list_with_ages(prefix: str) -> list[Listed]:
+    def list_with_ages(prefix: str) -> list[ListedObject]:
         return [item._replace(age_s=ages.get(item.key.removeprefix(run.key("")), 100.0)) for item in listed(prefix)]
 
     monkeypatch.setattr(run.bucket, "list", list_with_ages)
 
     next_folder = RunFolder(tmp_path / "next", 1)
-    Mirror(run, next_folder, 0).restore(run, next_folder.path, everything=True)
+    BucketMirror(run, next_folder, 0).restore(run, next_folder.path, everything=True)
     assert set(killed) < set(names(run)), "it only looks"
     before = set(names(run))
-    going_on(run, next_folder).push(logs=True, last=True)
+    going_on(run, next_folder).upload_changes(logs=True, last=True)
     assert before - set(names(run)) == set(killed)
 
 
 # ---- whether it gets anywhere ------------------------------------------------------------------------------------
 
 
-def begin(run: BucketRun, folder: RunFolder, attempt: int, most: int) -> Mirror:
+def begin(run: BucketRun, folder: RunFolder, attempt: int, most: int) -> BucketMirror:
     """As join, restore and rank 0 do; the mirror of that attempt."""
     here = RunFolder(folder.path, attempt)
-    fresh_folder(here.path)
-    brings = Mirror(run, here, 0)
-    brings.bring_progress()
+    create_empty_run_folder(here.path)
+    brings = BucketMirror(run, here, 0)
+    brings.download_progress()
     brings.restore(run, here.path, everything=True)
     sends = going_on(run, here)
-    attempt_counter.note_start(here.path, most)
+    attempt_counter.record_start(here.path, most)
     return sends
 
 
-def reach(mirror: Mirror, step: int) -> None:
+def reach(mirror: BucketMirror, step: int) -> None:
     """Done, and seen in the bucket when the node is killed."""
     with (mirror.folder.path / "metrics" / "rank_00.jsonl").open("a") as file:
         file.write(f'{{"step": {step}, "loss": 1}}\n')
-    mirror.push(logs=True, last=False)
+    mirror.upload_changes(logs=True, last=False)
 
 
 def test_starts_that_come_no_further_are_counted_in_the_bucket(run: BucketRun, folder: RunFolder) -> None:
@@ -345,7 +347,7 @@ def test_starts_that_come_no_further_are_counted_in_the_bucket(run: BucketRun, f
     reach(begin(run, folder, 2, most=2), 50)
     with pytest.raises(BrokenInput, match="crash loop: 2 consecutive starts completed no step beyond step 50"):
         begin(run, folder, 3, most=2)
-    going_on(run, RunFolder(folder.path, 3)).push(logs=True, last=True)
+    going_on(run, RunFolder(folder.path, 3)).upload_changes(logs=True, last=True)
     reach(begin(run, folder, 4, most=2), 50)
 
 
@@ -355,61 +357,61 @@ def test_starts_that_come_further_between_two_saves_are_not_fruitless(run: Bucke
         reach(mirror, 101 + 10 * attempt)
         with (folder.path / "metrics" / "rank_00.jsonl").open("a") as file:
             file.write('{"step": 200, "lo')  # torn, as a part may be
-        mirror.push(logs=True, last=False)
+        mirror.upload_changes(logs=True, last=False)
     assert not [name for name in names(run) if name == "state/reached"], "of this node"
 
 
 def test_a_good_end_is_one_in_the_bucket_too(run: BucketRun, folder: RunFolder, sent: list[str]) -> None:
     for attempt in range(2):
-        begin(run, folder, attempt, most=2).push(logs=True, last=True)
+        begin(run, folder, attempt, most=2).upload_changes(logs=True, last=True)
     mirror = begin(run, folder, 2, most=3)
     folder.node_exit(0).parent.mkdir(parents=True)
     folder.node_exit(0).write_text("75\nreason=\n")
-    attempt_counter.note_good_end(folder.path)
+    attempt_counter.record_normal_end(folder.path)
     sent.clear()
-    mirror.push(logs=True, last=True)
+    mirror.upload_changes(logs=True, last=True)
     assert sent == ["- state/progress", "+ exit/0/node_00"]
     for attempt in range(3, 5):
-        begin(run, folder, attempt, most=2).push(logs=True, last=True)
+        begin(run, folder, attempt, most=2).upload_changes(logs=True, last=True)
 
 
 def test_the_next_attempt_knows_which_commands_have_ended(run: BucketRun, folder: RunFolder) -> None:
     mirror = begin(run, folder, 0, most=2)
-    write_small(folder.ended_commands, keys={"count": 1})
-    mirror.push(logs=True, last=True)
+    write_small_file(folder.ended_commands, keys={"count": 1})
+    mirror.upload_changes(logs=True, last=True)
     begin(run, folder, 1, most=2)
-    assert read_small(folder.ended_commands) == ("", {"count": "1"})
+    assert read_small_file(folder.ended_commands) == ("", {"count": "1"})
 
 
 def test_logs_go_up_in_parts_that_read_as_one(run: BucketRun, folder: RunFolder) -> None:
     log = folder.rank_log(0)
-    mirror = Mirror(run, folder, 0)
+    mirror = BucketMirror(run, folder, 0)
     for line in ("one\n", "two\n"):
         with log.open("a") as file:
             file.write(line)
-        mirror.push(logs=True, last=False)
-    again = Mirror(run, RunFolder(folder.path, 1), 0)
+        mirror.upload_changes(logs=True, last=False)
+    again = BucketMirror(run, RunFolder(folder.path, 1), 0)
     log.write_text("three\n")
-    again.push(logs=True, last=True)
+    again.upload_changes(logs=True, last=True)
     assert len(names(run, "logs/")) == 3
-    assert read_log(run, "logs/rank_00.log") == b"one\ntwo\nthree\n"
+    assert read_log_of_all_attempts(run, "logs/rank_00.log") == b"one\ntwo\nthree\n"
 
 
 def test_metrics_that_were_put_aside_are_one_log_there(run: BucketRun, folder: RunFolder) -> None:
-    metrics, mirror = MetricsFile(folder.path, 0, flush_s=0, max_bytes=60), Mirror(run, folder, 0)
+    metrics, mirror = MetricsFile(folder.path, 0, flush_s=0, max_bytes=60), BucketMirror(run, folder, 0)
     for step in range(30):
         metrics.write({"step": step, "loss": 0.5})
         if step % 7 == 0:
-            mirror.push(logs=True, last=False)
+            mirror.upload_changes(logs=True, last=False)
     assert len(rotated_files(metrics.path)) > 11, "by number: .10 is after .9"
-    mirror.push(logs=True, last=True)
-    lines = (read_log(run, "metrics/rank_00.jsonl") or b"").decode().splitlines()
+    mirror.upload_changes(logs=True, last=True)
+    lines = (read_log_of_all_attempts(run, "metrics/rank_00.jsonl") or b"").decode().splitlines()
     assert [json.loads(line)["step"] for line in lines] == list(range(30))
     assert {name.rpartition("/")[0] for name in names(run, "metrics/")} == {"metrics/rank_00.jsonl"}
 
 
 def test_marks_of_others_come_down(run: BucketRun, folder: RunFolder) -> None:
-    mirror = Mirror(run, folder, 0)
+    mirror = BucketMirror(run, folder, 0)
     run.put(STOP, b"")
     run.put("control/SAVE", b"")
     run.put("exit/0/first", b"65\nnode=1\ntime_ns=5\nreason=rank 2: bad\n")
@@ -420,5 +422,5 @@ def test_marks_of_others_come_down(run: BucketRun, folder: RunFolder) -> None:
     assert names(run, "control/") == [STOP], "the wish to save is fulfilled once"
     run.put("state/node_02", b"attempt=0\n")
     (folder.path / "exit" / "0" / "node_00").write_text("0\n")
-    assert mirror.lacking_ends(4) == 1, "node 2 lives, node 3 has never come"
+    assert mirror.number_of_unfinished_nodes(4) == 1, "node 2 lives, node 3 has never come"
     assert (folder.path / "exit" / "0" / "node_01").read_text().startswith("65\n")

@@ -10,9 +10,9 @@ import torch
 from jobc.trainer.build.build import Training, build
 from jobc.trainer.config import train_json
 from jobc.trainer.dist import env as environment
-from jobc.trainer.dist.process_group import Group
-from jobc.trainer.loop.loop import run
-from jobc.trainer.loop.metrics import read
+from jobc.trainer.dist.process_group import RankGroup
+from jobc.trainer.loop.loop import run_training
+from jobc.trainer.loop.metrics import read_metrics
 
 
 class Signals:
@@ -23,18 +23,18 @@ class Signals:
 
 
 def built(folder: Path, tree: dict[str, Any], **env: str) -> Training:
-    values = environment.read({"JOBC_RUN_DIR": str(folder), **env})
-    return build(train_json.parse(tree), values, Group(0, 1, torch.device("cpu")))
+    values = environment.parse_environment({"JOBC_RUN_DIR": str(folder), **env})
+    return build(train_json.parse_train_config(tree), values, RankGroup(0, 1, torch.device("cpu")))
 
 
 def train(folder: Path, tree: dict[str, Any], received: str | None = None, **env: str) -> int:
     """The exit code."""
-    return run(built(folder, tree, **env), Signals(received))  # type: ignore[arg-type]
+    return run_training(built(folder, tree, **env), Signals(received))  # type: ignore[arg-type]
 
 
 def lines(folder: Path, key: str) -> list[dict[str, Any]]:
     """Those of rank 0's metrics that have `key`."""
-    return [line for line in read(folder / "metrics" / "rank_00.jsonl") if key in line]
+    return [line for line in read_metrics(folder / "metrics" / "rank_00.jsonl") if key in line]
 
 
 def weights(folder: Path) -> bytes:

@@ -40,7 +40,7 @@ def save_until(root: Path, lines: int) -> bool:
             return trace
 
         sys.settrace(trace)
-        store.save(root, 3, FILES, keep=2, val_loss=3.0, replaces=REPLACES)
+        store.save_checkpoint(root, 3, FILES, keep=2, val_loss=3.0, replaces=REPLACES)
         os._exit(0)
     return os.waitpid(child, 0)[1] == 0
 
@@ -48,7 +48,7 @@ def save_until(root: Path, lines: int) -> bool:
 def look(root: Path) -> dict[str, object]:
     newest, damaged = store.newest_verified(root)
     content = (newest / "weights.pt").read_text()[:1] if newest else ""
-    return {"newest": newest and store.step_of(newest), "content": content, "damaged": damaged}
+    return {"newest": newest and store.step_of_folder(newest), "content": content, "damaged": damaged}
 
 
 def main(folder: Path) -> None:
@@ -56,12 +56,12 @@ def main(folder: Path) -> None:
     for lines in range(1, 10_000):
         root = folder / str(lines)
         if REPLACES:
-            store.save(root, 3, {**FILES, "weights.pt": b"o" * 500}, keep=2, val_loss=3.0)
+            store.save_checkpoint(root, 3, {**FILES, "weights.pt": b"o" * 500}, keep=2, val_loss=3.0)
         for step in () if REPLACES else (1, 2):
-            store.save(root, step, FILES, keep=2, val_loss=step)  # the first stays the best
+            store.save_checkpoint(root, step, FILES, keep=2, val_loss=step)  # the first stays the best
         finished = save_until(root, lines)
         after_kill = look(root)
-        store.save(root, 3, FILES, keep=2, val_loss=3.0, replaces=REPLACES)
+        store.save_checkpoint(root, 3, FILES, keep=2, val_loss=3.0, replaces=REPLACES)
         results.append({**after_kill, "left": sorted(path.name for path in root.iterdir())})
         if finished:
             break

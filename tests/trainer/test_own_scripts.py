@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 TIMEOUT_S = 200  # an import of transformers on a busy machine takes 40 s
@@ -107,7 +107,11 @@ def jobs() -> Iterator[list[subprocess.Popen[str]]]:
 
 def make(project: Path, started: list[subprocess.Popen[str]], *words: str, command: tuple[str, ...]) -> Job:
     base = ("name=own", "procs=2", f"python.interpreter={sys.executable}", "lifecycle.grace=20s", "code=shared")
-    return Job(project, write_job(compile_job(Request((*base, *words), command)), project / "artifacts"), started)
+    return Job(
+        project,
+        write_compiled_job(compile_job(CompileRequest((*base, *words), command)), project / "artifacts"),
+        started,
+    )
 
 
 @pytest.mark.engine

@@ -24,16 +24,16 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 from jobc.trainer.build.build import Training, build
-from jobc.trainer.checkpoint.contents import contents
+from jobc.trainer.checkpoint.save_and_resume import files_of_checkpoint
 from jobc.trainer.checkpoint.snapshot import Snapshot
 from jobc.trainer.config import train_json
 from jobc.trainer.data.source import IGNORE, DataSource, Split
 from jobc.trainer.dist import env
-from jobc.trainer.dist.process_group import Group, join
+from jobc.trainer.dist.process_group import RankGroup, join_process_group
 from jobc.trainer.files.durable_files import Content
 from jobc.trainer.lifecycle.exit_rank import exit_with_error
 from jobc.trainer.loop.loop import train_step
-from jobc.trainer.loop.rank_requests import Requests
+from jobc.trainer.loop.rank_requests import StopAndSaveRequests
 from jobc.trainer.recipe.recipe import Recipe
 
 from .conftest import changed
@@ -111,17 +111,19 @@ class UnevenRecipe(Recipe):
         return dataclasses.replace(source, train=Uneven(source.train))
 
 
-def built(tree: dict[str, Any], values: env.Env, group: Group) -> Training:
-    return build(train_json.parse({**tree, "recipe": "jobc.tests.trainer.ways.UnevenRecipe"}), values, group)
+def built(tree: dict[str, Any], values: env.RankEnvironment, group: RankGroup) -> Training:
+    return build(
+        train_json.parse_train_config({**tree, "recipe": "jobc.tests.trainer.ways.UnevenRecipe"}), values, group
+    )
 
 
 def steps(training: Training, expected: Mapping[str, Tensor] | None) -> dict[str, Any]:
     """expected: the weights after them"""
-    results = [train_step(training, step, Requests()) for step in range(STEPS - 1)]
+    results = [train_step(training, step, StopAndSaveRequests()) for step in range(STEPS - 1)]
     files = saved_beside(training)
     before = written(files)
     with profile(activities=[ProfilerActivity.CPU]) as profiled:
-        results.append(train_step(training, STEPS - 1, Requests()))
+        results.append(train_step(training, STEPS - 1, StopAndSaveRequests()))
     exchanges = Counter(event.name for event in profiled.events() or () if event.name in REDUCING)
     weights = training.parallel.weights()
     off = max(float((weights[name] - value).abs().max()) for name, value in expected.items()) if expected else 0.0
@@ -140,7 +142,7 @@ def saved_beside(training: Training) -> Mapping[str, Content]:
         assert not parallel.gathers
         return memory.take(tree)
 
-    return contents(STEPS - 1, parallel, training.config, training.group, {}, keep)
+    return files_of_checkpoint(STEPS - 1, parallel, training.config, training.group, {}, keep)
 
 
 def written(files: Mapping[str, Content]) -> str:
@@ -178,15 +180,15 @@ def logits(training: Training) -> Tensor:
 
 
 def main(chosen: str) -> None:
-    values = env.read(os.environ, ("JOBC_RUN_DIR", "JOBC_TRAIN_JSON"))
+    values = env.parse_environment(os.environ, ("JOBC_RUN_DIR", "JOBC_TRAIN_JSON"))
     assert values.run_dir is not None and values.train_json is not None
     tree = json.loads(values.train_json.read_text())
     found: dict[str, Any] = {}
-    with join(values, 60, even_alone=True) as group:
+    with join_process_group(values, 60, even_alone=True) as group:
         expected = None
         if group.is_first:
             alone = changed(tree, {"world_size": 1, "batch.micro": tree["batch"]["global"]})
-            training = built(alone, values, Group(0, 1, torch.device("cpu")))
+            training = built(alone, values, RankGroup(0, 1, torch.device("cpu")))
             found["alone"] = steps(training, None)
             expected = training.parallel.weights()
         for way, changes in {"torch": WAYS, "zero": ZEROS, "compiled": COMPILED}[chosen].items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from jobc.compiler.diagnostics.code_heading import read_heading
+from jobc.compiler.diagnostics.code_heading import read_code_page_heading
 
 from ._common import GENERATED, ROOT, table
 
@@ -52,13 +52,13 @@ def page() -> str:
 
 
 def _row(file: Path, family: str) -> tuple[str, str, str]:
-    heading = read_heading(file)
+    heading = read_code_page_heading(file)
     anchor = f"{file.stem.lower()}-{heading.name}"
     return f"[{file.stem}](codes/{family}.md#{anchor})", f"`{heading.name}`", heading.title
 
 
 def code_title(file: Path) -> str:
-    return read_heading(file).title
+    return read_code_page_heading(file).title
 
 
 def family_page(family: str) -> str:
@@ -68,7 +68,7 @@ def family_page(family: str) -> str:
     for file in files:
         _, _, text = file.read_text(encoding="utf-8").partition("\n\n")
         text = re.sub(r"\]\((?:\.\./)+docs/", "](../", re.sub(r"^## ", "### ", text, flags=re.MULTILINE))
-        heading = read_heading(file)
+        heading = read_code_page_heading(file)
         out += [f"## {file.stem} {heading.name}\n", f"**{_sentence(heading.title)}** {text}"]
     return "\n".join(out)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jobc.compiler.spec.job_spec import JobSpec
-from jobc.compiler.spec.type_hints import choices, hints, spec_keys, type_at, value_type
+from jobc.compiler.spec.type_hints import accepted_words, spec_keys, type_of_key, types_of_fields, value_type_of_hint
 from jobc.trainer.config.target import Target
 
 from ._common import CONF, GENERATED, ROOT, first_comment, table
@@ -75,12 +75,14 @@ def row(key: Key) -> tuple[str, ...]:
 def types_at(key: str) -> list[Any]:
     """Return a key's types: one for each variant of its section if they differ, as for `model.kind`."""
     section, _, name = key.rpartition(".")
-    variants = getattr(type_at(JobSpec, section), "__args__", ()) if section else ()
+    variants = getattr(type_of_key(JobSpec, section), "__args__", ()) if section else ()
     variant_hints = [
-        hints(variant) for variant in variants if isinstance(variant, type) and dataclasses.is_dataclass(variant)
+        types_of_fields(variant)
+        for variant in variants
+        if isinstance(variant, type) and dataclasses.is_dataclass(variant)
     ]
     field_types = [hint[name] for hint in variant_hints if name in hint]
-    return list(dict.fromkeys(field_types)) or [_OF_TARGET.get(name) or type_at(JobSpec, key)]
+    return list(dict.fromkeys(field_types)) or [_OF_TARGET.get(name) or type_of_key(JobSpec, key)]
 
 
 _OF_TARGET = {"_target_": str, "val": Target, "collate": str}  # keys whose types are in no dataclass
@@ -138,10 +140,12 @@ def default_option(group: str) -> str:
 def type_name(hint: Any) -> str:
     """Return the type as in diagnostics; `or null` if null is allowed."""
     optional = " or null" if type(None) in getattr(hint, "__args__", ()) else ""
-    words = choices(hint)
+    words = accepted_words(hint)
     if words:
         return " ".join(f"`{word}`" for word in words) + optional
-    scalar_type = value_type(hint) or next(filter(None, map(value_type, getattr(hint, "__args__", ()))), None)
+    scalar_type = value_type_of_hint(hint) or next(
+        filter(None, map(value_type_of_hint, getattr(hint, "__args__", ()))), None
+    )
     if scalar_type is not None and "Mapping" not in str(hint) and "tuple[" not in str(hint).split("Annotated")[0]:
         return scalar_type.name + optional
     return ("a mapping" if hint is Target or "Mapping" in str(hint) else "a list") + optional

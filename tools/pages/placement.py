@@ -6,9 +6,9 @@ import itertools
 
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.compiler.spec.job_spec import JobSpec, PythonSpec, StorageSpec
-from jobc.compiler.spec.type_hints import choices, hints, type_at
+from jobc.compiler.spec.type_hints import accepted_words, type_of_key, types_of_fields
 
 from ._common import CONF, GENERATED, ROOT, first_comment, table
 
@@ -48,8 +48,10 @@ BUCKET = {"object": ("storage.root=s3://my-bucket/runs",)}  # storage.run: what 
 
 def page() -> str:
     names = sorted(file.parent.name for file in ROOT.glob("backends/*/backend.py"))
-    codes = choices(type_at(JobSpec, "code.kind"))
-    storages = [name for name in choices(hints(StorageSpec)["run"]) if name != "auto"]  # which becomes one of these
+    codes = accepted_words(type_of_key(JobSpec, "code.kind"))
+    storages = [
+        name for name in accepted_words(types_of_fields(StorageSpec)["run"]) if name != "auto"
+    ]  # which becomes one of these
     places = []
     for storage, code in itertools.product(storages, codes):
         fates = [
@@ -58,7 +60,7 @@ def page() -> str:
         ]
         places.append((f"`{storage}`", f"`{code}`", *fates, LOWERED[storage, code] if "yes" in fates else ""))
     pythons = []
-    for kind in choices(hints(PythonSpec)["kind"]):
+    for kind in accepted_words(types_of_fields(PythonSpec)["kind"]):
         fates = [
             fate(name, f"python={kind}", "python.path=/env", "python.modules=[torch]", *for_env(name, kind))
             for name in names
@@ -78,7 +80,7 @@ def for_env(backend: str, kind: str) -> tuple[str, ...]:
 def fate(backend: str, *words: str) -> str:
     """Return `yes`, or the code of the compile's first diagnostic."""
     try:
-        compile_job(Request((f"backend={backend}", *NEEDS.get(backend, ()), *words), ("train.py",)))
+        compile_job(CompileRequest((f"backend={backend}", *NEEDS.get(backend, ()), *words), ("train.py",)))
     except CompileError as error:
         return error.diagnostics[0].code
     return "yes"

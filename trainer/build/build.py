@@ -14,23 +14,23 @@ import torch
 from torch import nn
 
 from ...runtime.system.frozen_dataclass import dataclass
-from ..checkpoint import contents as checkpoint
+from ..checkpoint import save_and_resume as checkpoint
 from ..checkpoint.random_state import seed_model, seed_rank
 from ..config.instantiate import run_user_code
 from ..config.schema import TrainConfig
 from ..data import sample_digests
 from ..data.exactly_once import ExactlyOnceCheck
-from ..data.loader import Loader, training_slots
-from ..data.order import Order
+from ..data.loader import TrainingLoader, training_slots
+from ..data.order import SampleOrder
 from ..data.source import DataSource
-from ..dist.env import Env
+from ..dist.env import RankEnvironment
 from ..dist.phases import Phases
-from ..dist.process_group import Group
+from ..dist.process_group import RankGroup
 from ..parallel.choose import parallelize
 from ..parallel.interface import Parallel
 from ..recipe.recipe import Recipe, cross_entropy
 from ..recipe.recipe import build_recipe as make_recipe
-from ..recipe.user_loss import place_loss
+from ..recipe.user_loss import move_loss_to_device
 from .checks import check_model, check_score, check_source, checked_flops
 from .data_checks import (
     SOURCE,
@@ -38,7 +38,7 @@ from .data_checks import (
     check_same_data,
     check_same_data_as_before,
     digest_of_samples,
-    source_part,
+    identity_of_data,
 )
 from .determinism import set_determinism
 from .warm_up import warm_up
@@ -59,17 +59,17 @@ class Training:
     """
 
     config: TrainConfig
-    env: Env
+    env: RankEnvironment
     run_dir: Path
-    group: Group
+    group: RankGroup
     recipe: Recipe
     source: DataSource
-    order: Order
+    order: SampleOrder
     total_steps: int
     save_steps: int
     parallel: Parallel
-    start: checkpoint.Start
-    loader: Loader
+    start: checkpoint.StartingPoint
+    loader: TrainingLoader
     proof: ExactlyOnceCheck
     flops_per_sample: float | None
     items_per_sample: float
@@ -84,7 +84,7 @@ class Training:
         return self.run_dir / "checkpoints"
 
 
-def build(config: TrainConfig, env: Env, group: Group) -> Training:
+def build(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Training:
     """Return a Training: read the data, build the model, and resume from a checkpoint if the run folder has one.
 
     A rank enters a phase before each collective, so that the watchdog can identify the rank that delays the others.
@@ -96,11 +96,11 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
     phases.begin_part("data")
     set_determinism(config, group.device)
     recipe = make_recipe(config)
-    place_loss(recipe, group.device)
+    move_loss_to_device(recipe, group.device)
     source = build_data(recipe)
     phases.enter("exchange")
     check_same_data(source.digest, group)
-    order = Order(config.seed, len(source.train), config.batch.global_, config.loop.drop_last)
+    order = SampleOrder(config.seed, len(source.train), config.batch.global_, config.loop.drop_last)
     check_enough_samples(order, group, len(source.validation))
 
     # model and optimizer
@@ -117,7 +117,7 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
 
     # checkpoint
     phases.begin_part("restore")
-    start = restore(config, env, env.run_dir, parallel, group)
+    start = load_checkpoint_or_fork(config, env, env.run_dir, parallel, group)
     check_same_data_as_before(source, start)
     phases.enter("exchange")
     items_of_first = group.start_sum([num_items if group.is_first else 0.0])()[0]
@@ -140,11 +140,13 @@ def build(config: TrainConfig, env: Env, group: Group) -> Training:
         save_steps=save_steps,
         parallel=parallel,
         start=start,
-        loader=Loader(source.train, slots, config.batch.accumulation, config.loader, group.device, phases.moves),
+        loader=TrainingLoader(
+            source.train, slots, config.batch.accumulation, config.loader, group.device, phases.moves
+        ),
         proof=ExactlyOnceCheck(order, group, start.step, start.parts.get("data")),
         flops_per_sample=flops,
         items_per_sample=items_of_first / config.batch.micro if items_of_first > 0 else 1.0,
-        parts={**start.parts, SOURCE: source_part(source, samples_digest)},
+        parts={**start.parts, SOURCE: identity_of_data(source, samples_digest)},
     )
 
 
@@ -188,10 +190,12 @@ def cast_to_float32(model: nn.Module) -> str:
     return f"model: {tensors_text} were {dtypes} and are converted to float32; {hint}"
 
 
-def restore(config: TrainConfig, env: Env, run_dir: Path, parallel: Parallel, group: Group) -> checkpoint.Start:
+def load_checkpoint_or_fork(
+    config: TrainConfig, env: RankEnvironment, run_dir: Path, parallel: Parallel, group: RankGroup
+) -> checkpoint.StartingPoint:
     """Load the run's newest checkpoint or, for a fork, the other run's weights. Return where training starts."""
     seed_rank(config.seed, group.rank, step=0)
-    start = checkpoint.restore(run_dir / "checkpoints", parallel, config, group)
+    start = checkpoint.resume_from_newest(run_dir / "checkpoints", parallel, config, group)
     if start is None and env.init_from is not None:
-        start = checkpoint.fork(env.init_from / "checkpoints", parallel, group)
-    return start or checkpoint.Start(0, "new")
+        start = checkpoint.start_from_other_run(env.init_from / "checkpoints", parallel, group)
+    return start or checkpoint.StartingPoint(0, "new")

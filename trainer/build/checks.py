@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
-from ..checkpoint.safe_pickle import refuse_what_cannot_be_read
-from ..config.instantiate import is_not_user_error, run_user_code, user_error
+from ..checkpoint.safe_pickle import require_loadable_state
+from ..config.instantiate import explains_itself, run_user_code, user_error
 from ..config.schema import kind_of
 from ..config.target import Target
 from ..data.source import DataSource
@@ -38,7 +38,7 @@ def call_user_code(function: Callable[[], Any], recipe: Recipe, title: str) -> A
     try:
         return function()
     except Exception as error:
-        if is_not_user_error(error) or not has_user_code(recipe):
+        if explains_itself(error) or not has_user_code(recipe):
             raise
         raise user_error(title, error) from error
 
@@ -63,7 +63,7 @@ def check_model(model: Any, recipe: Recipe) -> nn.Module:
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise BrokenInput(f"model: {kind_of(recipe.config.model)} has no trainable parameters")
     check_storage(model)
-    refuse_what_cannot_be_read("the model's state_dict", model.state_dict())  # checked early
+    require_loadable_state("the model's state_dict", model.state_dict())  # checked early
     return model
 
 

@@ -4,14 +4,14 @@ from functools import partial
 
 import torch
 
-from ..checkpoint.contents import Start
+from ..checkpoint.save_and_resume import StartingPoint
 from ..config.schema import TrainConfig
 from ..data import sample_digests
 from ..data.loader import read_extra_batches
 from ..data.map_style import MapStyleSplit
-from ..data.order import Order
+from ..data.order import SampleOrder
 from ..data.source import DataSource
-from ..dist.process_group import Group
+from ..dist.process_group import RankGroup
 from ..lifecycle.errors import BrokenInput
 from ..recipe.recipe import Recipe
 from .checks import call_user_code
@@ -19,7 +19,7 @@ from .checks import call_user_code
 SOURCE = "source"  # the part of a checkpoint that identifies its data
 
 
-def check_enough_samples(order: Order, group: Group, num_held_out: int = 0) -> None:
+def check_enough_samples(order: SampleOrder, group: RankGroup, num_held_out: int = 0) -> None:
     """Raise BrokenInput if there are fewer samples than ranks or, with drop_last, fewer than one batch."""
     if order.num_samples < group.world_size:
         hint = "more data, or fewer nodes and procs" if order.num_samples else "check the path of the data"
@@ -36,7 +36,7 @@ def check_enough_samples(order: Order, group: Group, num_held_out: int = 0) -> N
         )
 
 
-def check_same_data(digest: str, group: Group) -> None:
+def check_same_data(digest: str, group: RankGroup) -> None:
     """Raise BrokenInput if the ranks have different data; otherwise, they would silently train on mixed shards."""
     digest_bytes = torch.tensor(list(bytes.fromhex(digest)), dtype=torch.uint8)
     digests = [bytes(row.tolist()).hex() for row in group.gather(digest_bytes)]
@@ -50,7 +50,7 @@ def check_same_data(digest: str, group: Group) -> None:
     )
 
 
-def check_same_data_as_before(source: DataSource, start: Start) -> None:
+def check_same_data_as_before(source: DataSource, start: StartingPoint) -> None:
     """Raise BrokenInput if the data differs from the checkpoint's, whose step is a position in the sample order."""
     saved = start.parts.get(SOURCE)  # older checkpoints lack this part
     if saved is not None and saved.get("digest") != source.digest:
@@ -64,12 +64,12 @@ def check_same_data_as_before(source: DataSource, start: Start) -> None:
         )
 
 
-def source_part(source: DataSource, samples_digest: str) -> dict[str, str]:
+def identity_of_data(source: DataSource, samples_digest: str) -> dict[str, str]:
     """Return the part of a checkpoint that identifies its data."""
     return {"digest": source.digest, "summary": source.summary, "samples": samples_digest}
 
 
-def digest_of_samples(recipe: Recipe, config: TrainConfig, source: DataSource, group: Group) -> str:
+def digest_of_samples(recipe: Recipe, config: TrainConfig, source: DataSource, group: RankGroup) -> str:
     """Return a digest of a few samples from a user's data set; "" for built-in data, whose own digest covers all
     samples.
     """
@@ -77,5 +77,5 @@ def digest_of_samples(recipe: Recipe, config: TrainConfig, source: DataSource, g
         return ""
     group.phases.begin_part("data")
     read = partial(read_extra_batches, source.train, config=config.loader, device=group.device)
-    digest = partial(sample_digests.digest_of_samples, len(source.train), read)
+    digest = partial(sample_digests.digests_of_few_samples, len(source.train), read)
     return str(call_user_code(digest, recipe, "data: cannot read the first, middle or last sample"))

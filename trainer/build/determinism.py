@@ -3,7 +3,7 @@
 import torch
 
 from ..config.schema import TrainConfig
-from .gc_schedule import garbage_collection_paused
+from .garbage_collection import garbage_collection_paused
 
 
 def set_determinism(config: TrainConfig, device: torch.device) -> None:

@@ -14,20 +14,20 @@ from torch.utils.checkpoint import CheckpointError
 
 from ..config.schema import TrainConfig, kind_of
 from ..data.batch_copier import BatchCopier
-from ..data.loader import MicroBatch, read_extra_batches, slots_without_padding
+from ..data.loader import MicroBatch, read_extra_batches, slots_that_all_count
 from ..data.source import DataSource
-from ..dist.process_group import Group
+from ..dist.process_group import RankGroup
 from ..lifecycle.errors import BrokenInput
 from ..parallel.interface import Parallel
-from ..recipe.eval_mode import evaluating
+from ..recipe.eval_mode import eval_mode_without_gradients
 from ..recipe.recipe import Recipe
 from ..recipe.saved_buffers import SavedBuffers
-from ..recipe.user_loss import buffers_of_loss, refuse_other_buffers
+from ..recipe.user_loss import buffers_of_loss, require_unchanged_loss_buffers
 from . import checks
 from .checks import call_user_code, has_user_code
 
 
-def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: DataSource, group: Group) -> float:
+def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: DataSource, group: RankGroup) -> float:
     """Run the first pass and return the number of items in the first batch. Raises BrokenInput.
 
     With user code, it also measures a batch of held-out data.
@@ -40,7 +40,7 @@ def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: Dat
     buffers, loss_buffers = SavedBuffers(parallel.module), buffers_of_loss(recipe)
     phases.enter("forward")
     loss, num_items = first_loss(parallel, recipe, BatchCopier(group.device).finish(first.batch))
-    refuse_other_buffers(recipe, loss_buffers)
+    require_unchanged_loss_buffers(recipe, loss_buffers)
     checks.check_count(num_items, "loss()")
     checks.check_counts_agree(counted, num_items)
     phases.enter("backward")
@@ -53,19 +53,19 @@ def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: Dat
 
 
 def first_batches(
-    recipe: Recipe, config: TrainConfig, source: DataSource, group: Group
+    recipe: Recipe, config: TrainConfig, source: DataSource, group: RankGroup
 ) -> tuple[MicroBatch, MicroBatch | None]:
     """Return a batch of training data, and one of held-out data or None, so that unreadable data fails now."""
     read = partial(read_extra_batches, config=config.loader, device=group.device)
     indices_B = torch.arange(config.batch.micro) % len(source.train)
     (first,) = call_user_code(
-        lambda: read(source.train, [slots_without_padding(indices_B)]), recipe, "data: the loader returned no batch"
+        lambda: read(source.train, [slots_that_all_count(indices_B)]), recipe, "data: the loader returned no batch"
     )
     num_held_out = len(source.validation)
     if not num_held_out:
         return first, None
     number = min(config.batch.micro, num_held_out)
-    slots = slots_without_padding(torch.arange(number) * num_held_out // number)
+    slots = slots_that_all_count(torch.arange(number) * num_held_out // number)
     title = "data: the loader returned no held-out batch"
     (held_out,) = call_user_code(lambda: read(source.validation, [slots]), recipe, title)
     return first, held_out
@@ -93,7 +93,7 @@ def first_measure(parallel: Parallel, recipe: Recipe, batch: Any) -> None:
     """Measure one batch as a validation does, because a validation that fails a day later would fail in every
     attempt.
     """
-    with evaluating(parallel.evaluated):
+    with eval_mode_without_gradients(parallel.evaluated):
         title = "validation: measure() failed on the first held-out batch"
         output = call_user_code(lambda: parallel.evaluated(batch, measure=True), recipe, title)
     checks.check_measure(output)

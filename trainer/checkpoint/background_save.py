@@ -14,7 +14,7 @@ from typing import Any
 
 from ..config.checkpoint import CheckpointConfig
 from ..dist.phases import Phases
-from ..dist.process_group import Group
+from ..dist.process_group import RankGroup
 from ..files.durable_files import Content
 from ..lifecycle.control_files import SaveRequest
 from ..lifecycle.errors import TrainerError
@@ -25,7 +25,7 @@ STALL_S = 1.0  # seconds that training may wait for the previous save without a 
 Keep = Callable[[Any], Any]  # converts tensors to what will be written
 
 
-class Saver:
+class BackgroundSaver:
     """Saves a training run's checkpoints. All ranks call save() and wait() together; rank 0 writes them and counts
     failures.
 
@@ -41,7 +41,7 @@ class Saver:
         self,
         root: Path,
         config: CheckpointConfig,
-        group: Group,
+        group: RankGroup,
         damaged: Collection[str] = (),
         phases: Phases | None = None,
         replaces: bool = False,
@@ -74,7 +74,7 @@ class Saver:
         files = contents(self._snapshot.take if in_background else copy_to_cpu)
         if self._group.is_first:
             retention = self._config.keep, val_loss, self._config.keep_every_steps, self.damaged, self._replaces
-            self._under_way = step, self._thread.submit(store.save, self._root, step, files, *retention)
+            self._under_way = step, self._thread.submit(store.save_checkpoint, self._root, step, files, *retention)
         is_saved = in_background or self.wait()
         if wait:
             self.request.answer()
@@ -129,7 +129,7 @@ class Saver:
     def wait(self) -> bool:
         """Wait on all ranks for the current save. Return whether the last save succeeded."""
         self._end_last()
-        return self._group.from_first(self._failures) == 0
+        return self._group.number_of_rank_0(self._failures) == 0
 
     def _end_last(self) -> float:
         """Wait on all ranks for the current save. Return the seconds that rank 0 waited for its disk, 0.0 elsewhere."""
@@ -158,7 +158,7 @@ class Saver:
 
     def _left(self) -> str:
         try:
-            newest = store.newest_first(self._root)
+            newest = store.checkpoints_newest_first(self._root)
         except OSError as error:
             return str(error)
         return f"{newest[0].name} is kept" if newest else "no checkpoint exists yet"

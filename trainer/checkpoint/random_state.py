@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ...runtime.system.frozen_dataclass import dataclass
-from ..data.order import mix
+from ..data.order import derive_seed
 
 OLD_PYTHON_WORDS = 625  # random.getstate(): 624 words and the position
 PYTHON_WORDS = 627  # plus: whether random.gauss, which generates pairs, has a number left, and that number's bits
@@ -23,14 +23,14 @@ MT19937 = "MT19937"  # NumPy's name of its generator
 
 def seed_model(seed: int) -> None:
     """Seed all ranks equally before the model is built, so that they have the same initial weights."""
-    _seed(mix(seed, "model"))
+    _seed(derive_seed(seed, "model"))
 
 
 def seed_rank(seed: int, rank: int, step: int) -> None:
     """After the model is built, seed each rank differently, for example for dropout. step: the step at which training
     starts
     """
-    _seed(mix(seed, "rank", rank, step))
+    _seed(derive_seed(seed, "rank", rank, step))
 
 
 def _seed(number: int) -> None:

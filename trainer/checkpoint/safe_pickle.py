@@ -38,7 +38,7 @@ class Pickler(pickle.Pickler):
         return self._reduced[kind]
 
 
-def refuse_what_cannot_be_read(whose: str, state: Any) -> None:
+def require_loadable_state(whose: str, state: Any) -> None:
     """Raise BrokenInput if the state could not be loaded on resume. whose: name of the state in the message"""
     content = io.BytesIO()
     try:
@@ -48,24 +48,24 @@ def refuse_what_cannot_be_read(whose: str, state: Any) -> None:
     except Exception as error:
         raise BrokenInput(
             f"{whose}: a checkpoint may only contain tensors, numbers and text",
-            [short_load_error(error)],
+            [shorten_load_error(error)],
             hint="save the state_dict of an object, or its numbers, instead of the object",
         ) from error
 
 
-def load(path: Path, file: BinaryIO) -> Any:
+def load_without_running_code(path: Path, file: BinaryIO) -> Any:
     """Return the tensors and plain values in `file`, opened from `path`, without running code. Raises BrokenInput."""
     try:
         return torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise BrokenInput(
-            f"{path} contains more than tensors, so it is not loaded: {short_load_error(error)}"
+            f"{path} contains more than tensors, so it is not loaded: {shorten_load_error(error)}"
         ) from error
     except (RuntimeError, ValueError, LookupError, EOFError, TypeError, AttributeError, OverflowError) as error:
         raise BrokenInput(f"{path} was not written by torch.save ({type(error).__name__})") from error
 
 
-def short_load_error(error: Exception) -> str:
+def shorten_load_error(error: Exception) -> str:
     """Return torch's message without its advice to load the file anyway (torch 2.13)."""
     message = str(error).rpartition("WeightsUnpickler error: ")[2]
     lines = [line for line in message.splitlines() if line.strip() and not line.startswith("Weights only load failed")]

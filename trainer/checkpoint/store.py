@@ -7,7 +7,7 @@
 A save writes a hidden temporary folder, flushes every file to disk, writes the manifest with sizes and hashes last, and
 only then gives the folder its final name. Readers trust only files that match the manifest. A checkpoint that cannot be
 read (I/O error) may be intact, so it is neither skipped nor removed.
-Standard library only; contents.py defines the files' contents.
+Standard library only; save_and_resume.py defines the files' contents.
 """
 
 import contextlib
@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ...runtime.system import untrusted_files
-from ...runtime.system.untrusted_files import is_file_name, parsed
-from ..files.durable_files import Content, Written, flush_folder, sha256_of, write_durably
+from ...runtime.system.untrusted_files import is_file_name, parse_json
+from ..files.durable_files import Content, WriteResult, flush_folder, sha256_of, write_durably
 from ..files.retried_reads import NOT_THERE, read_with_retries
 
-FORMAT = 1  # format of the manifest and of the files from contents.py; the seal is the same in all formats
+FORMAT = 1  # format of the manifest and of the files from save_and_resume.py; the seal is the same in all formats
 MANIFEST = "MANIFEST.json"
 LARGEST_MANIFEST = 64 * untrusted_files.MIB
 SEAL = "manifest_sha256"
@@ -37,16 +37,16 @@ REPLACED = ".replaced"  # an intact checkpoint that is being replaced; the new o
 NAMES = re.compile(rf"{PREFIX}(\d+)|\.{PREFIX}(\d+){re.escape(REPLACED)}")
 
 
-def folder_name(step: int) -> str:
+def name_of_step_folder(step: int) -> str:
     """Return the folder name of a step, such as step_00000100; names sort by step."""
     return f"{PREFIX}{step:08d}"
 
 
-class NewerFormat(Exception):
+class NewerFormatError(Exception):
     """Raised for an intact checkpoint that a later version of the trainer wrote; it is neither read nor skipped."""
 
 
-def save(
+def save_checkpoint(
     root: Path,
     step: int,
     files: Mapping[str, Content],
@@ -66,13 +66,13 @@ def save(
     Raises OSError if the disk cannot be written or read; older checkpoints are then unchanged, and no new one is
     visible.
     """
-    target = root / folder_name(step)
+    target = root / name_of_step_folder(step)
     if not root.is_dir():
         root.mkdir(parents=True, exist_ok=True)
         flush_folder(root.parent)
     remove_leftovers(root)
     newly_measured = val_loss is not None and _val_loss(target) is None
-    if replaces or newly_measured or not target.exists() or problem(target) is not None:
+    if replaces or newly_measured or not target.exists() or find_problem(target) is not None:
         _put(target, step, files, val_loss)
     with contextlib.suppress(OSError):  # the new checkpoint is safe, and the next save tries again to remove the rest
         _prune(root, keep, keep_every_steps, set(damaged) - {target.name})
@@ -90,7 +90,7 @@ def _put(target: Path, step: int, files: Mapping[str, Content], val_loss: float 
     try:
         temporary.mkdir()
         written = {name: write_durably(temporary / name, content) for name, content in files.items()}
-        write_durably(temporary / MANIFEST, manifest(step, written, val_loss))
+        write_durably(temporary / MANIFEST, manifest_bytes(step, written, val_loss))
         flush_folder(temporary)
         if target.exists():  # rename() cannot replace a folder that is not empty
             target.rename(_aside(target))
@@ -112,7 +112,7 @@ def _bring_back(target: Path) -> None:
         _aside(target).rename(target)
 
 
-def manifest(step: int, written: Mapping[str, Written], val_loss: float | None) -> bytes:
+def manifest_bytes(step: int, written: Mapping[str, WriteResult], val_loss: float | None) -> bytes:
     """Return the content of the manifest. The manifest lists a checkpoint's files and is written last."""
     entries = {name: {"size": file.size, "sha256": file.sha256} for name, file in written.items()}
     measured = {"val_loss": val_loss} if val_loss is not None and math.isfinite(val_loss) else {}
@@ -131,7 +131,7 @@ def _seal(tree: Mapping[str, object]) -> str:
 
 def _prune(root: Path, keep: int, keep_every_steps: int | None, damaged: Collection[str]) -> None:
     """Remove checkpoints that are not among the newest, the best or permanent. Unreadable ones are kept."""
-    folders = newest_first(root)
+    folders = checkpoints_newest_first(root)
     sound = [folder for folder in folders if folder.name not in damaged]
     losses, unread = _losses(sound)
     best_one = _lowest(losses)
@@ -139,19 +139,19 @@ def _prune(root: Path, keep: int, keep_every_steps: int | None, damaged: Collect
         _point_to(best_one, root / BEST)
     stay = {*sound[:keep], best_one, *unread}
     for folder in folders:
-        is_milestone = keep_every_steps is not None and step_of(folder) % keep_every_steps == 0
+        is_milestone = keep_every_steps is not None and step_of_folder(folder) % keep_every_steps == 0
         if folder.name in damaged or not (folder in stay or is_milestone):
             _remove(folder)
     remove_leftovers(root)
 
 
-def best(root: Path, damaged: Collection[str] = ()) -> Path | None:
+def best_checkpoint(root: Path, damaged: Collection[str] = ()) -> Path | None:
     """Return the checkpoint with the lowest validation loss (the newest if some are equal); None if none was measured.
 
     Reads the manifests instead of the link, which may be stale after a kill.
     damaged: names of checkpoints that do not count.
     """
-    return _lowest(_losses([folder for folder in newest_first(root) if folder.name not in damaged])[0])
+    return _lowest(_losses([folder for folder in checkpoints_newest_first(root) if folder.name not in damaged])[0])
 
 
 def _losses(folders: Iterable[Path]) -> tuple[dict[Path, float], list[Path]]:
@@ -178,7 +178,7 @@ def _val_loss(folder: Path) -> float | None:
     be read.
     """
     try:
-        loss = parsed(MANIFEST, read_manifest(folder / MANIFEST)).get("val_loss")
+        loss = parse_json(MANIFEST, read_manifest(folder / MANIFEST)).get("val_loss")
     except (*NOT_THERE, untrusted_files.Unreadable, AttributeError):
         return None
     return float(loss) if isinstance(loss, (int, float)) and abs(loss) <= sys.float_info.max else None
@@ -208,7 +208,7 @@ def remove_leftovers(root: Path) -> None:
     Raises OSError, and deletes nothing, if an intact checkpoint cannot be moved back into place.
     """
     for path in root.glob(f"{TEMPORARY}*{REPLACED}"):
-        _bring_back(root / folder_name(step_of(path)))
+        _bring_back(root / name_of_step_folder(step_of_folder(path)))
     for path in root.glob(f"{TEMPORARY}*"):
         if path.is_symlink():
             path.unlink(missing_ok=True)
@@ -218,7 +218,7 @@ def remove_leftovers(root: Path) -> None:
 # ---- reading and verifying
 
 
-def newest_first(root: Path) -> list[Path]:
+def checkpoints_newest_first(root: Path) -> list[Path]:
     """Return all checkpoints, verified or not, by descending step; file times are ignored, because node clocks differ.
 
     Raises Unreadable.
@@ -229,8 +229,10 @@ def newest_first(root: Path) -> list[Path]:
         return []
     folders = [root / name for name in listed if NAMES.fullmatch(name)]
     names = {path.name for path in folders}
-    waiting = {path for path in folders if path.name.endswith(REPLACED) and folder_name(step_of(path)) in names}
-    return sorted(set(folders) - waiting, key=step_of, reverse=True)
+    waiting = {
+        path for path in folders if path.name.endswith(REPLACED) and name_of_step_folder(step_of_folder(path)) in names
+    }
+    return sorted(set(folders) - waiting, key=step_of_folder, reverse=True)
 
 
 def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
@@ -239,28 +241,28 @@ def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
     Raises NewerFormat or Unreadable if a newer one cannot be verified.
     """
     damaged: list[str] = []
-    for folder in newest_first(root):
-        reason = problem(folder)
+    for folder in checkpoints_newest_first(root):
+        reason = find_problem(folder)
         if reason is None:
             return folder, damaged
         damaged.append(f"{folder.name}: {reason}")
     return None, damaged
 
 
-def problem(folder: Path) -> str | None:
+def find_problem(folder: Path) -> str | None:
     """Return what is wrong with a checkpoint, naming the file; None if the checkpoint is exactly as saved.
 
     Raises NewerFormat, and Unreadable for an existing file that cannot be read but may be intact.
     """
     try:
-        tree = parsed(MANIFEST, read_with_retries(read_manifest, folder / MANIFEST))
+        tree = parse_json(MANIFEST, read_with_retries(read_manifest, folder / MANIFEST))
         sound = tree[SEAL] == _seal(tree)
         if sound and tree["format"] > FORMAT:
-            raise NewerFormat(f"{folder.name} has format {tree['format']}, but this trainer reads format {FORMAT}")
-        entries = {str(name): Written(entry["size"], entry["sha256"]) for name, entry in tree["files"].items()}
+            raise NewerFormatError(f"{folder.name} has format {tree['format']}, but this trainer reads format {FORMAT}")
+        entries = {str(name): WriteResult(entry["size"], entry["sha256"]) for name, entry in tree["files"].items()}
         if path := next((name for name in entries if not is_file_name(name)), None):
             return f"{MANIFEST} names {path[:100]!r}, which is not a file in that folder"
-        if tree["step"] != step_of(folder):
+        if tree["step"] != step_of_folder(folder):
             return f"{MANIFEST} belongs to step {tree['step']}"
     except NOT_THERE as error:
         return f"{MANIFEST} cannot be read ({error.strerror})"
@@ -273,7 +275,7 @@ def problem(folder: Path) -> str | None:
     return next((wrong for name, expected in entries.items() if (wrong := _difference(folder / name, expected))), None)
 
 
-def _difference(path: Path, expected: Written) -> str | None:
+def _difference(path: Path, expected: WriteResult) -> str | None:
     """Return how a file differs from its manifest entry. Raises Unreadable."""
     try:
         actual = read_with_retries(lambda file: _as_written(file, expected.size), path)
@@ -286,11 +288,11 @@ def _difference(path: Path, expected: Written) -> str | None:
     return None if actual == expected else f"{path.name} is corrupt: its checksum differs from the saved one"
 
 
-def _as_written(path: Path, size: int) -> Written:
+def _as_written(path: Path, size: int) -> WriteResult:
     """Return size and hash of a file. A file of the wrong size is not read in full and has no hash."""
     with open_own(path) as file:
         actual_size = os.fstat(file.fileno()).st_size
-        return Written(actual_size, sha256_of(file) if actual_size == size else "")
+        return WriteResult(actual_size, sha256_of(file) if actual_size == size else "")
 
 
 def open_own(path: Path) -> BinaryIO:
@@ -310,5 +312,5 @@ def read_manifest(path: Path) -> bytes:
     return content
 
 
-def step_of(folder: Path) -> int:
+def step_of_folder(folder: Path) -> int:
     return int(folder.name.removeprefix(TEMPORARY).removeprefix(PREFIX).removesuffix(REPLACED))

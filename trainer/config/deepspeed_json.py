@@ -15,7 +15,7 @@ Leaf = Callable[[Tree], Any]
 def _offload(device: str) -> Leaf:
     """Return the leaf for `offload_optimizer` or `offload_param`; its value is None without offload."""
 
-    def read(train: Tree) -> Any:
+    def read_offload(train: Tree) -> Any:
         target = train["parallel"][device]
         if target == "none":
             return None
@@ -23,7 +23,7 @@ def _offload(device: str) -> Leaf:
             {"nvme_path": train["parallel"]["nvme_path"]} if target == "nvme" else {}
         )
 
-    return read
+    return read_offload
 
 
 # Every leaf is a function of train.json; a leaf that returns None is omitted.
@@ -48,14 +48,14 @@ DOCUMENT: Mapping[str, Leaf | Mapping[str, Leaf]] = {
 }
 
 
-def engine_config(train: Tree) -> dict[str, Any]:
+def deepspeed_config(train: Tree) -> dict[str, Any]:
     """Return the config for `deepspeed.initialize`."""
 
-    def walk(node: Mapping[str, Any]) -> dict[str, Any]:
-        values = {key: walk(leaf) if isinstance(leaf, Mapping) else leaf(train) for key, leaf in node.items()}
+    def omit_null(node: Mapping[str, Any]) -> dict[str, Any]:
+        values = {key: omit_null(leaf) if isinstance(leaf, Mapping) else leaf(train) for key, leaf in node.items()}
         return {key: value for key, value in values.items() if value is not None}
 
-    return walk(DOCUMENT)
+    return omit_null(DOCUMENT)
 
 
 # DeepSpeed sections for settings that are also in train.json: the trainer accepts only its own values.
@@ -67,10 +67,10 @@ SAID_BY: Mapping[str, str] = {
 }
 
 
-def disagreements(given: object, train: Tree) -> list[str]:
+def find_contradictions(given: object, train: Tree) -> list[str]:
     """Return contradictions between deepspeed.json and train.json as `path: a, not b`. Additional keys are ignored."""
     tree = given if isinstance(given, Mapping) else {}
-    ours, theirs = dict(_leaves(engine_config(train), "")), dict(_leaves(tree, ""))
+    ours, theirs = dict(_leaves(deepspeed_config(train), "")), dict(_leaves(tree, ""))
     wrong = [
         f"{path}: {theirs.get(path, 'not there')}, not {value}"
         for path, value in ours.items()
@@ -82,7 +82,7 @@ def disagreements(given: object, train: Tree) -> list[str]:
 
 def _left_out(train: Tree) -> Iterator[tuple[str, ...]]:
     """Yield the keys that train.json determines and deepspeed.json must omit."""
-    config = engine_config(train)
+    config = deepspeed_config(train)
     yield from ((name,) for name in SAID_BY if name not in config)
     for name, node in DOCUMENT.items():
         if isinstance(node, Mapping):

@@ -11,9 +11,9 @@ from .schema import TrainConfig
 IDENTITY = ("recipe", "model", "data", "loss", "seed", "optim", "batch.global", "loop.drop_last")
 
 
-def identity(config: TrainConfig) -> dict[str, object]:
+def identity_keys(config: TrainConfig) -> dict[str, object]:
     """Return the leaves of IDENTITY by dotted path, e.g. {"batch.global": 32, "model.width": 128, ...}, sorted."""
-    leaves = _leaves(strict.plain(config), "")
+    leaves = _leaves(strict.to_json_types(config), "")
     return {
         path: value
         for path, value in sorted(leaves.items())

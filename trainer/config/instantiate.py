@@ -18,24 +18,24 @@ from .target import KEY, is_target
 _TRAINER = os.path.dirname(os.path.dirname(__file__))
 
 
-def instantiate(tree: Any, where: str, *first: Any) -> Any:
+def instantiate_target(tree: Any, where: str, *first: Any) -> Any:
     """Call the target in `tree` with its arguments, instantiating nested targets first.
 
     where: the key in the config, for messages. first: positional arguments.
     """
     if not is_target(tree):
         return _arguments(tree, where)
-    function = locate(tree[KEY], where)
+    function = import_dotted_name(tree[KEY], where)
     arguments = {key: _arguments(value, f"{where}.{key}") for key, value in tree.items() if key != KEY}
     _refuse_what_cannot_be_called(function, tree, where)
     return run_user_code(lambda: function(*first, **arguments), f"{where}: {_call(tree)}")
 
 
-def function_of(tree: Mapping[str, Any], where: str) -> Callable[..., Any]:
+def callable_of_target(tree: Mapping[str, Any], where: str) -> Callable[..., Any]:
     """Return the callable that a target describes: an instance of its class, or its function with bound arguments."""
-    function = locate(tree[KEY], where)
+    function = import_dotted_name(tree[KEY], where)
     if isinstance(function, type):
-        instance: Callable[..., Any] = instantiate(tree, where)
+        instance: Callable[..., Any] = instantiate_target(tree, where)
         return instance
     _refuse_what_cannot_be_called(function, tree, where)
     arguments = {key: _arguments(value, f"{where}.{key}") for key, value in tree.items() if key != KEY}
@@ -47,7 +47,7 @@ def _refuse_what_cannot_be_called(function: Any, tree: Mapping[str, Any], path: 
         raise BrokenInput(f"{path}: {tree[KEY]} is neither a class nor a function, but {function!r:.60}")
 
 
-def locate(dotted: str, where: str) -> Any:
+def import_dotted_name(dotted: str, where: str) -> Any:
     """Import the object with a dotted name, such as `my_pkg.nets.Net` or `my_pkg.Net.tiny`. Raises BrokenInput."""
     parts = dotted.split(".")
     for length in range(len(parts) - 1, 0, -1):
@@ -79,12 +79,12 @@ def run_user_code(work: Callable[[], Any], what: str) -> Any:
     try:
         return work()
     except Exception as error:
-        if is_not_user_error(error):
+        if explains_itself(error):
             raise
         raise user_error(f"{what} failed", error) from error
 
 
-def is_not_user_error(error: Exception) -> bool:
+def explains_itself(error: Exception) -> bool:
     """Return whether an error explains itself, such as a lost peer, or is due to memory or connections."""
     is_passing = isinstance(error, MemoryError | ConnectionError | TimeoutError)
     return is_passing or type(error).__name__ == "OutOfMemoryError" or known_cause(error) is not None  # torch's
@@ -104,7 +104,7 @@ def _is_ours(filename: str) -> bool:
 
 def _arguments(tree: Any, path: str) -> Any:
     if is_target(tree):
-        return instantiate(tree, path)
+        return instantiate_target(tree, path)
     if isinstance(tree, Mapping):
         return {key: _arguments(value, f"{path}.{key}") for key, value in tree.items()}
     return [_arguments(item, path) for item in tree] if isinstance(tree, list | tuple) else tree

@@ -19,21 +19,21 @@ T = TypeVar("T")
 _BROKEN: Any = object()  # placeholder for a value whose problem is already recorded
 
 
-def parse(tree: object, into: type[T]) -> tuple[T | None, list[str]]:
+def parse_dataclass(tree: object, into: type[T]) -> tuple[T | None, list[str]]:
     """Convert `tree`, a result of json.loads, to `into`. Return the instance (None if invalid) and the problems."""
     problems: list[str] = []
     value = _value(tree, into, "", problems)
     return (None if problems else value), problems
 
 
-def plain(value: object) -> object:
+def to_json_types(value: object) -> object:
     """Convert a result of `parse` to JSON types: dataclass and Target -> dict, tuple -> list."""
     if dataclasses.is_dataclass(value):
-        return {json_key(field.name): plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {json_key(field.name): to_json_types(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, (tuple, list)):
-        return [plain(item) for item in value]
+        return [to_json_types(item) for item in value]
     if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
+        return {key: to_json_types(item) for key, item in value.items()}
     return value
 
 
@@ -107,7 +107,7 @@ def _union(tree: object, members: tuple[Any, ...], path: str, problems: list[str
 
 
 def _target(tree: Any, path: str, problems: list[str]) -> Any:
-    wrong = list(target.problems(tree, path))
+    wrong = list(target.find_target_errors(tree, path))
     if "kind" in tree:
         wrong.append(f"{path}: has both kind and {target.KEY}; keep one")
     problems += wrong

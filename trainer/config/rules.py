@@ -16,24 +16,24 @@ from .target import Target
 
 
 @dataclass(frozen=True)
-class Limit:
+class NumberLimit:
     """Limit of a number, both as text and as a test."""
 
     words: str
     holds: Callable[[float], bool]
 
 
-AT_LEAST_0 = Limit("at least 0", lambda number: number >= 0)
-AT_LEAST_1 = Limit("at least 1", lambda number: number >= 1)
-AT_LEAST_2 = Limit("at least 2, because the newest checkpoint may be damaged", lambda number: number >= 2)
-ABOVE_0 = Limit("above 0", lambda number: number > 0)
-PROBABILITY = Limit("at least 0 and below 1", lambda number: 0 <= number < 1)
-SHARE = Limit("above 0 and below 1", lambda number: 0 < number < 1)
-RATIO = Limit("from 0 to 1", lambda number: 0 <= number <= 1)
-SEED = Limit("from 0 to 2^63 - 1", lambda number: 0 <= number < 2**63)
-SCHEMA_1 = Limit("1, the only version this trainer reads", lambda number: number == 1)
+AT_LEAST_0 = NumberLimit("at least 0", lambda number: number >= 0)
+AT_LEAST_1 = NumberLimit("at least 1", lambda number: number >= 1)
+AT_LEAST_2 = NumberLimit("at least 2, because the newest checkpoint may be damaged", lambda number: number >= 2)
+ABOVE_0 = NumberLimit("above 0", lambda number: number > 0)
+PROBABILITY = NumberLimit("at least 0 and below 1", lambda number: 0 <= number < 1)
+SHARE = NumberLimit("above 0 and below 1", lambda number: 0 < number < 1)
+RATIO = NumberLimit("from 0 to 1", lambda number: 0 <= number <= 1)
+SEED = NumberLimit("from 0 to 2^63 - 1", lambda number: 0 <= number < 2**63)
+SCHEMA_1 = NumberLimit("1, the only version this trainer reads", lambda number: number == 1)
 
-LIMITS: Mapping[str, Limit] = {
+LIMITS: Mapping[str, NumberLimit] = {
     "schema": SCHEMA_1,
     "world_size": AT_LEAST_1,
     "threads_per_rank": AT_LEAST_1,
@@ -92,7 +92,7 @@ TRACKERS = ("tensorboard", "mlflow", "wandb")
 READS = {"stdlib_bytes": "gpt", "random_tokens": "gpt", "digits": "mlp"}
 
 
-def broken_limits(tree: object) -> list[str]:
+def find_broken_limits(tree: object) -> list[str]:
     """Return the numbers in the JSON tree that are outside their limits. strict.parse checks other values."""
     problems = []
     for path, limit in LIMITS.items():
@@ -104,7 +104,7 @@ def broken_limits(tree: object) -> list[str]:
     return problems
 
 
-def contradictions(config: TrainConfig) -> list[str]:
+def find_contradictions(config: TrainConfig) -> list[str]:
     """Return values that are valid individually but contradict each other."""
     problems = []
     batch, model, loop = config.batch, config.model, config.loop
@@ -194,7 +194,7 @@ def _of_targets(config: TrainConfig) -> Iterator[str]:
             yield f"data.collate: expected the dotted name of a function, found {collate!r:.60}"
     if isinstance(config.optim, Target):
         schedule = {key: config.optim[key] for key in SCHEDULE_KEYS if key in config.optim}
-        yield from (f"optim.{problem}" for problem in strict.parse(schedule, ScheduleConfig)[1])
+        yield from (f"optim.{problem}" for problem in strict.parse_dataclass(schedule, ScheduleConfig)[1])
         if config.parallel.kind == "deepspeed":
             advice = "use optim=adamw or parallel=ddp"
             yield f"optim: with parallel.kind=deepspeed, only AdamW's state can be saved; {advice}"

@@ -42,11 +42,11 @@ def is_target(tree: object) -> bool:
     return isinstance(tree, Mapping) and KEY in tree
 
 
-def problems(tree: object, path: str) -> Iterator[str]:
+def find_target_errors(tree: object, path: str) -> Iterator[str]:
     """Yield errors in a target and its nested targets as `path: problem`."""
     if isinstance(tree, list | tuple):
         for i, item in enumerate(tree):
-            yield from problems(item, f"{path}[{i}]")
+            yield from find_target_errors(item, f"{path}[{i}]")
     if not isinstance(tree, Mapping):
         return
     name = tree.get(KEY)
@@ -56,15 +56,15 @@ def problems(tree: object, path: str) -> Iterator[str]:
     for key, value in tree.items():
         if KEY in tree and key.startswith("_") and key != KEY:
             yield f"{path}.{key}: keys next to {KEY} must not start with _, because they are keyword arguments"
-        yield from problems(value, f"{path}.{key}")
+        yield from find_target_errors(value, f"{path}.{key}")
 
 
-def names(tree: object) -> Iterator[str]:
+def names_of_targets(tree: object) -> Iterator[str]:
     if isinstance(tree, Mapping):
         if isinstance(tree.get(KEY), str):
             yield tree[KEY]
         for value in tree.values():
-            yield from names(value)
+            yield from names_of_targets(value)
     elif isinstance(tree, list | tuple):
         for item in tree:
-            yield from names(item)
+            yield from names_of_targets(item)

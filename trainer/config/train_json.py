@@ -15,21 +15,21 @@ from . import rules
 from .schema import TrainConfig
 
 
-def load(path: str | Path) -> TrainConfig:
+def load_train_json(path: str | Path) -> TrainConfig:
     """Read a train.json file. Raises BrokenInput, naming the file and every mistake in it."""
     try:
         tree = read_json(path)
     except Unreadable as error:
         raise BrokenInput(str(error)) from error
-    return parse(tree, str(path))
+    return parse_train_config(tree, str(path))
 
 
-def parse(tree: object, where: str = "train.json") -> TrainConfig:
+def parse_train_config(tree: object, where: str = "train.json") -> TrainConfig:
     """Convert `tree`, a result of json.loads, to a TrainConfig. Raises BrokenInput with every mistake."""
-    config, problems = strict.parse(tree, TrainConfig)
-    problems += rules.broken_limits(tree)
+    config, problems = strict.parse_dataclass(tree, TrainConfig)
+    problems += rules.find_broken_limits(tree)
     if config is not None and not problems:
-        problems += rules.contradictions(config)
+        problems += rules.find_contradictions(config)
     if problems:
         raise BrokenInput(f"{where}: {len(problems)} problem{'s' * (len(problems) > 1)}", problems)
     assert config is not None
@@ -38,4 +38,4 @@ def parse(tree: object, where: str = "train.json") -> TrainConfig:
 
 def to_json(config: TrainConfig) -> str:
     """Return the text of train.json; `parse(json.loads(...))` returns an equal config."""
-    return json.dumps(strict.plain(config), indent=2) + "\n"
+    return json.dumps(strict.to_json_types(config), indent=2) + "\n"

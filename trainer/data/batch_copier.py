@@ -34,11 +34,11 @@ class BatchCopier:
         stream = torch.cuda.current_stream(self.device)
         stream.wait_stream(self.stream)
 
-        def used_here(tensor: Tensor) -> Tensor:
+        def use_on_current_stream(tensor: Tensor) -> Tensor:
             tensor.record_stream(stream)  # the copy's memory is not reused before this stream is done with it
             return tensor
 
-        return map_tensors(copy, used_here)
+        return map_tensors(copy, use_on_current_stream)
 
 
 def _pinned(tensor: Tensor) -> Tensor:

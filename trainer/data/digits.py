@@ -19,7 +19,7 @@ NUM_IMAGES, NUM_PIXELS, BRIGHTEST = 1797, 64, 16
 
 
 @dataclass(frozen=True)
-class Images:
+class DigitImages:
     """Split of digit images. pixels_NP: float32 in 0 .. 1; labels_N: int64 in 0 .. 9"""
 
     pixels_NP: Tensor
@@ -44,8 +44,8 @@ def open_source(config: DigitsConfig) -> DataSource:
     held_out_N[torch.arange(num_held_out) * NUM_IMAGES // num_held_out] = True
     return DataSource(
         name="digits",
-        train=Images(pixels_NP[~held_out_N], labels_N[~held_out_N]),
-        validation=Images(pixels_NP[held_out_N], labels_N[held_out_N]),
+        train=DigitImages(pixels_NP[~held_out_N], labels_N[~held_out_N]),
+        validation=DigitImages(pixels_NP[held_out_N], labels_N[held_out_N]),
         num_inputs=NUM_PIXELS,
         num_classes=10,
         tokens_per_sample=1,

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..dist.process_group import Group
+from ..dist.process_group import RankGroup
 from ..lifecycle.errors import BrokenInput
 from .batch_copier import iter_tensors
 from .loader import MicroBatch
@@ -27,7 +27,7 @@ MOST_NAMED = 20
 class DuplicateBatchCheck:
     """Digests of the batches that this rank received, excluding padding batches."""
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: RankGroup) -> None:
         self._group = group
         self._batches: list[bytes] = []
         self._alike: list[tuple[list[int], int]] = []  # (ranks with equal batches so far, number of different batches)
@@ -93,13 +93,13 @@ class DuplicateBatchCheck:
 def batch_digest(batch: Any) -> bytes:
     hasher = hashlib.blake2b(digest_size=8)
     for tensor in iter_tensors(batch):
-        for part in component_tensors(tensor.detach().cpu()):
+        for part in dense_components(tensor.detach().cpu()):
             part = part.contiguous()
             hasher.update(ctypes.string_at(part.data_ptr(), part.numel() * part.element_size()))
     return hasher.digest()
 
 
-def component_tensors(tensor: Tensor) -> tuple[Tensor, ...]:
+def dense_components(tensor: Tensor) -> tuple[Tensor, ...]:
     """Return the tensors that make up a sparse tensor (torch 2.13, torch.sparse), or a dense tensor itself."""
     if tensor.layout == torch.strided:
         return (tensor,)

@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..dist.process_group import Group
+from ..dist.process_group import RankGroup
 from ..lifecycle.errors import BrokenInput
 from .duplicate_batches import DuplicateBatchCheck
 from .loader import MicroBatch
-from .order import Order
+from .order import SampleOrder
 
 NOTED_STEPS = 256  # steps recorded before they are counted together: counting each step costs as much as a small step
 
@@ -31,7 +31,9 @@ class ExactlyOnceCheck:
     first_step: the first recorded step; later than the epoch's first step if the previous attempt left no record.
     """
 
-    def __init__(self, order: Order, group: Group, first_step: int, before: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, order: SampleOrder, group: RankGroup, first_step: int, before: Mapping[str, Any] | None = None
+    ) -> None:
         self._order, self._group, self._first_step = order, group, first_step
         self._seen_N = torch.zeros(order.num_samples, dtype=torch.uint8)  # how many times this rank saw each sample
         self._num_fed, self._num_padding = 0, 0
@@ -74,7 +76,7 @@ class ExactlyOnceCheck:
         self._content.judge()
         seen_N, num_fed, num_padding = self._of_all_ranks()
         epoch, steps = self._order.epoch_of(done - 1), range(self._first_step, done)
-        expected = self._order.num_real(self._first_step, len(steps))
+        expected = self._order.num_samples_without_padding(self._first_step, len(steps))
         distinct = int(seen_N.count_nonzero())
         overlap, missing = num_fed - distinct, expected - distinct
         is_full_epoch = len(steps) == self._order.steps_per_epoch
@@ -120,7 +122,7 @@ class ExactlyOnceCheck:
         seen_N = self._seen_N.clamp(max=1)
         if self._before is not None:
             seen_N = seen_N.maximum(self._before)
-        seen_N = self._group.largest(seen_N)
+        seen_N = self._group.elementwise_maximum(seen_N)
         num_fed, num_padding = numbers()
         return seen_N, int(num_fed), int(num_padding)
 

@@ -20,11 +20,11 @@ from torch.utils.data import DataLoader, Dataset
 
 from ...runtime.system.frozen_dataclass import dataclass
 from ..config.schema import LoaderConfig
-from ..lifecycle.errors import lost_worker
+from ..lifecycle.errors import error_of_dead_worker
 from . import order
 from .batch_copier import BatchCopier
 from .map_style import MapStyleSplit
-from .order import Order
+from .order import SampleOrder
 from .source import IGNORE, Split
 
 Slots = tuple[Tensor, int, int]  # indices_B, how many of the first ones count, epoch
@@ -45,7 +45,7 @@ class MicroBatch:
     batch: Any
 
 
-def fetch(split: Split, slots: Slots) -> tuple[Tensor, int, Any]:
+def fetch_batch(split: Split, slots: Slots) -> tuple[Tensor, int, Any]:
     """Return the fields of a MicroBatch. Built-in data keeps padded shapes and marks padding in the targets; batches of
     user data omit padding. A rank with only padding still reads samples, but none of them count.
     """
@@ -60,16 +60,16 @@ def fetch(split: Split, slots: Slots) -> tuple[Tensor, int, Any]:
     return real_R, num_padding, (inputs, targets)
 
 
-def slots_without_padding(indices_B: Tensor) -> Slots:
+def slots_that_all_count(indices_B: Tensor) -> Slots:
     """Return slots in epoch 0, all of which count."""
     return indices_B, len(indices_B), 0
 
 
-def training_slots(plan: Order, rank: int, world_size: int, micro: int, first_step: int) -> Iterator[Slots]:
+def training_slots(plan: SampleOrder, rank: int, world_size: int, micro: int, first_step: int) -> Iterator[Slots]:
     """Yield the slots of all of one rank's micro-batches, starting at `first_step`, without end."""
     step = first_step
     while True:
-        indices_R, num_real = order.shard(*plan.global_batch(step), rank, world_size)
+        indices_R, num_real = order.shard_of_rank(*plan.global_batch(step), rank, world_size)
         epoch = plan.epoch_of(step)
         for indices_B in torch.split(indices_R, micro):
             yield indices_B, min(num_real, len(indices_B)), epoch
@@ -84,21 +84,21 @@ def read_extra_batches(
     Otherwise, a file that the data set opens on first use would be shared by all workers, with one file position.
     """
     if not config.workers:
-        return [MicroBatch(*fetch(split, slots)) for slots in wanted]
+        return [MicroBatch(*fetch_batch(split, slots)) for slots in wanted]
     batches = iter(_workers(split, wanted, replace(config, workers=1), device))
     try:
         return [MicroBatch(*fields) for fields in batches]
     except Exception as error:
         if dead := _dead(batches):
-            raise lost_worker(*dead) from error
+            raise error_of_dead_worker(*dead) from error
         for slots in wanted:  # the same error without the worker's wrapping
-            fetch(split, slots)
+            fetch_batch(split, slots)
         raise
     finally:
         batches._shutdown_workers()  # torch 2.13: otherwise, they live as long as an error's traceback
 
 
-class Loader:
+class TrainingLoader:
     """Training batches, one optimizer step at a time.
 
     num_micro: micro-batches per step.
@@ -118,7 +118,7 @@ class Loader:
         if config.workers:
             self._batches = iter(_workers(split, slots, config, device))
         else:
-            self._batches = (fetch(split, step_slots) for step_slots in slots)
+            self._batches = (fetch_batch(split, step_slots) for step_slots in slots)
         self._next: list[MicroBatch] | None = None
 
     def take(self) -> list[MicroBatch]:
@@ -126,7 +126,7 @@ class Loader:
         micro_batches, self._next = self._next or self._read(), None
         return micro_batches
 
-    def ahead(self) -> None:
+    def prefetch_next_step(self) -> None:
         """Read the next step, and start copying its first batch while a GPU computes. Does nothing on a CPU, which is
         busy anyway; there, workers read ahead.
         """
@@ -154,7 +154,7 @@ class Loader:
             return read
         except (OSError, EOFError, RuntimeError) as error:  # the type depends on what the worker was doing
             if dead := _dead(self._batches):
-                raise lost_worker(*dead) from error
+                raise error_of_dead_worker(*dead) from error
             raise
 
 
@@ -163,16 +163,16 @@ class ValidationBatches:
 
     def __init__(self, split: Split, indices: Sequence[Tensor], config: LoaderConfig, device: torch.device) -> None:
         self._split = split
-        self._slots = [slots_without_padding(indices_B) for indices_B in indices]
+        self._slots = [slots_that_all_count(indices_B) for indices_B in indices]
         self._workers = _workers(split, self._slots, config, device) if config.workers else None
 
     def __iter__(self) -> Iterator[MicroBatch]:
-        batches = (fetch(self._split, slots) for slots in self._slots)
+        batches = (fetch_batch(self._split, slots) for slots in self._slots)
         return (MicroBatch(*fields) for fields in (batches if self._workers is None else self._workers))
 
 
 def _workers(split: Split, slots: Iterable[Slots], config: LoaderConfig, device: torch.device) -> Any:
-    """Return a DataLoader that yields the result of fetch() for each slot, in order."""
+    """Return a DataLoader that yields the result of fetch_batch() for each slot, in order."""
     return DataLoader(
         _Fetching(split),
         sampler=_Plain(slots),
@@ -205,7 +205,7 @@ class _Fetching(Dataset[Any]):
 
     def __getitem__(self, slots: Any) -> Any:
         indices, num_real, epoch = slots
-        return fetch(self._split, (torch.tensor(indices, dtype=torch.int64), num_real, epoch))
+        return fetch_batch(self._split, (torch.tensor(indices, dtype=torch.int64), num_real, epoch))
 
 
 def _dead(batches: Any) -> tuple[int, str] | None:

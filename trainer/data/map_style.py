@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import IterableDataset, default_collate
 
-from ..config.instantiate import instantiate, locate, run_user_code
+from ..config.instantiate import import_dotted_name, instantiate_target, run_user_code
 from ..config.schema import DATA_KEYS, TrainConfig
 from ..config.target import Target
 from ..lifecycle.errors import BrokenInput
-from .order import mix
+from .order import derive_seed
 from .source import DataSource
 
 Collate = Callable[[list[Any]], Any]
@@ -44,7 +44,7 @@ class MapStyleSplit:
         samples = []
         with preserve_random_state():
             for index in selected_B.tolist():
-                seed_sample(mix(self._seed, "sample", epoch, index))
+                seed_random_draws(derive_seed(self._seed, "sample", epoch, index))
                 try:
                     samples.append(self.dataset[index])
                 except Exception as error:
@@ -59,16 +59,18 @@ def open_source(config: TrainConfig) -> DataSource:
     assert isinstance(config.data, Target)
     data = {key: value for key, value in config.data.items() if key not in DATA_KEYS}
     val, collate = (config.data.get(key) for key in DATA_KEYS)
-    return source_of(
+    return source_from_datasets(
         config.data.name,
-        instantiate(data, "data"),
-        instantiate(val, "data.val") if isinstance(val, Mapping) else val,
+        instantiate_target(data, "data"),
+        instantiate_target(val, "data.val") if isinstance(val, Mapping) else val,
         config.seed,
-        locate(collate, "data.collate") if collate else None,
+        import_dotted_name(collate, "data.collate") if collate else None,
     )
 
 
-def source_of(name: str, train: Any, validation: Any, seed: int, collate: Collate | None = None) -> DataSource:
+def source_from_datasets(
+    name: str, train: Any, validation: Any, seed: int, collate: Collate | None = None
+) -> DataSource:
     """Return both splits. validation: a data set, the fraction of `train` to hold out, evenly spread, or None"""
     total = _length(train, name)
     collate = collate or default_collate
@@ -108,7 +110,7 @@ def _length(dataset: Any, name: str) -> int:
     return int(run_user_code(lambda: len(dataset), f"data: len({name})"))
 
 
-def seed_sample(number: int) -> None:
+def seed_random_draws(number: int) -> None:
     """Seed the random draws of one sample. torch.manual_seed would also reset CUDA."""
     random.seed(number)
     torch.default_generator.manual_seed(number)

@@ -14,7 +14,7 @@ from ...runtime.system.frozen_dataclass import dataclass
 
 
 @dataclass(frozen=True)
-class Order:
+class SampleOrder:
     """Endless sequence of global batches over `num_samples` samples, reshuffled in each epoch.
 
     batch:     samples per global batch.
@@ -35,7 +35,7 @@ class Order:
         """Return the epoch of global step `step`; both count from 0."""
         return step // self.steps_per_epoch
 
-    def num_real(self, first_step: int, num_steps: int) -> int:
+    def num_samples_without_padding(self, first_step: int, num_steps: int) -> int:
         """Return the number of samples, without padding, in `num_steps` steps of one epoch, starting at
         `first_step`.
         """
@@ -48,7 +48,7 @@ class Order:
         indices too.
         """
         epoch, index = divmod(step, self.steps_per_epoch)
-        chosen = permutation(self.seed, epoch, self.num_samples)[index * self.batch : (index + 1) * self.batch]
+        chosen = shuffled_indices(self.seed, epoch, self.num_samples)[index * self.batch : (index + 1) * self.batch]
         if len(chosen) == self.batch:
             return chosen, self.batch
         indices_G = torch.zeros(self.batch, dtype=torch.int64)
@@ -56,19 +56,19 @@ class Order:
         return indices_G, len(chosen)
 
 
-def shard(indices_G: Tensor, num_real: int, rank: int, world_size: int) -> tuple[Tensor, int]:
+def shard_of_rank(indices_G: Tensor, num_real: int, rank: int, world_size: int) -> tuple[Tensor, int]:
     """Return indices_R, this rank's strided slice of a global batch, and how many of the first ones count."""
     return indices_G[rank::world_size], len(range(rank, num_real, world_size))
 
 
 @functools.lru_cache(maxsize=2)
-def permutation(seed: int, epoch: int, num_samples: int) -> Tensor:
+def shuffled_indices(seed: int, epoch: int, num_samples: int) -> Tensor:
     """Return a shuffle of 0 .. num_samples - 1, int64."""
-    generator = torch.Generator().manual_seed(mix(seed, "order", epoch))
+    generator = torch.Generator().manual_seed(derive_seed(seed, "order", epoch))
     return torch.randperm(num_samples, generator=generator)
 
 
-def mix(*parts: int | str) -> int:
+def derive_seed(*parts: int | str) -> int:
     """Return a seed for torch, 0 <= seed < 2^63, that differs whenever a part differs."""
     text = "/".join(map(str, parts))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

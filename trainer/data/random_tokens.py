@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...runtime.system.frozen_dataclass import dataclass
 from ..config.schema import RandomTokensConfig
-from .order import mix
+from .order import derive_seed
 from .source import DataSource
 
 
@@ -57,8 +57,8 @@ def open_source(config: RandomTokensConfig, seed: int, context: int) -> DataSour
     parameters = f"{seed} {config.vocabulary} {config.samples} {config.val_samples} {context}"
     return DataSource(
         name="random_tokens",
-        train=RandomTokens(mix(seed, "train"), config.samples, context, config.vocabulary),
-        validation=RandomTokens(mix(seed, "validation"), config.val_samples, context, config.vocabulary),
+        train=RandomTokens(derive_seed(seed, "train"), config.samples, context, config.vocabulary),
+        validation=RandomTokens(derive_seed(seed, "validation"), config.val_samples, context, config.vocabulary),
         num_inputs=config.vocabulary,
         num_classes=config.vocabulary,
         tokens_per_sample=context,

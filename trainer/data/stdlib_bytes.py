@@ -26,7 +26,7 @@ SEPARATOR = b"\0"  # separates files; never part of Python source
 
 
 @dataclass(frozen=True)
-class Windows:
+class ByteWindows:
     """Split of non-overlapping windows over stream_N, uint8."""
 
     stream_N: Tensor
@@ -50,7 +50,7 @@ def open_source(config: StdlibBytesConfig, context: int, root: Path | None = Non
     Raises BrokenInput if a split has no complete window.
     """
     root = root or Path(sysconfig.get_paths()["stdlib"])
-    hashed = sorted((hashlib.sha256(text).digest(), path, text) for path, text in files(root))
+    hashed = sorted((hashlib.sha256(text).digest(), path, text) for path, text in python_files_of_corpus(root))
     chosen: dict[bool, list[tuple[PurePosixPath, bytes]]] = {False: [], True: []}
     total = 0
     for digest, path, text in hashed:
@@ -86,7 +86,7 @@ def open_source(config: StdlibBytesConfig, context: int, root: Path | None = Non
     )
 
 
-def files(root: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
+def python_files_of_corpus(root: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
     """Yield (relative path, content) of every Python file of the corpus under `root`, in no fixed order."""
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if name not in SKIPPED_FOLDERS]
@@ -107,5 +107,5 @@ def _is_utf8(text: bytes) -> bool:
     return True
 
 
-def _windows(stream: bytes, context: int) -> Windows:
-    return Windows(torch.frombuffer(bytearray(stream or SEPARATOR), dtype=torch.uint8), context)
+def _windows(stream: bytes, context: int) -> ByteWindows:
+    return ByteWindows(torch.frombuffer(bytearray(stream or SEPARATOR), dtype=torch.uint8), context)

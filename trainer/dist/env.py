@@ -23,7 +23,7 @@ Kind = Literal["text", "path", "index", "count", "port", "flag", "launcher"]
 
 
 @dataclass(frozen=True)
-class Variable:
+class ContractVariable:
     """One variable of the environment contract. kind: index is an int >= 0, count an int >= 1, flag True or False,
     launcher one of launchers.WORDS.
 
@@ -37,86 +37,86 @@ class Variable:
     like: str = ""
 
 
-TABLE: tuple[Variable, ...] = (
-    Variable("RANK", "launcher", "index", "rank of this process in the job"),
-    Variable("LOCAL_RANK", "launcher", "index", "rank of this process on its node"),
-    Variable("WORLD_SIZE", "launcher", "count", "number of processes in the job"),
-    Variable("LOCAL_WORLD_SIZE", "launcher", "count", "number of processes on this node"),
-    Variable("GROUP_RANK", "launcher", "index", "rank of this node in the job"),
-    Variable("MASTER_ADDR", "launcher", "text", "host of rank 0, the rendezvous host"),
-    Variable("MASTER_PORT", "launcher", "port", "TCP port on that host"),
-    Variable("TORCHELASTIC_USE_AGENT_STORE", "torchrun", "flag", "True: torchrun itself listens on MASTER_PORT"),
-    Variable("TORCHELASTIC_RESTART_COUNT", "torchrun", "index", "number of in-place restarts by torchrun"),
-    Variable("ACCELERATE_MIXED_PRECISION", "accelerate", "text", "mixed_precision in accelerate.yaml"),
-    Variable("ACCELERATE_DYNAMO_BACKEND", "accelerate", "text", "dynamo_backend in accelerate.yaml"),
-    Variable("ACCELERATE_USE_DEEPSPEED", "accelerate", "flag", "accelerate.yaml sets distributed_type: DEEPSPEED"),
-    Variable("ACCELERATE_USE_FSDP", "accelerate", "flag", "accelerate.yaml sets distributed_type: FSDP"),
-    Variable("ACCELERATE_DEEPSPEED_CONFIG_FILE", "accelerate", "path", "deepspeed_config_file in accelerate.yaml"),
-    Variable("JOBC_RUN_DIR", "backend", "path", "this run's folder: logs, metrics, checkpoints, control"),
-    Variable("JOBC_RUN_ID", "backend", "text", "name of this run, such as 20260131-120000-1f2e"),
-    Variable("JOBC_JOB_ID", "backend", "text", "the engine's own job ID"),
-    Variable("JOBC_NODE_RANK", "backend", "index", "rank of this node in the job"),
-    Variable("JOBC_NODE_LIST", "backend", "text", "the job's hosts, abbreviated: node[1-4]"),
-    Variable("JOBC_HEAD_ADDR", "backend", "text", "host name or address of node 0"),
-    Variable("JOBC_HEAD_PORT", "backend", "port", "rendezvous port on node 0; 0 = node 0 chooses a port and shares it"),
-    Variable("JOBC_ATTEMPT", "backend", "index", "0 for the first start of the run, +1 for each requeue or resume"),
-    Variable("JOBC_TIME_LIMIT_S", "backend", "index", "seconds until the supervisor asks the ranks to save; 0 = none"),
-    Variable("JOBC_LAUNCHER", "jobctl", "launcher", "launcher whose variables are used; jobc means torchrun"),
-    Variable("JOBC_JOB_NAME", "jobctl", "text", "name of the job"),
-    Variable("JOBC_NODES", "jobctl", "count", "number of nodes in the job"),
-    Variable("JOBC_PROCS", "jobctl", "count", "number of ranks per node"),
-    Variable("JOBC_GPUS", "jobctl", "index", "GPUs per node; 0 = CPU only"),
-    Variable("JOBC_TRAIN_JSON", "jobctl", "path", "train.json, for the bundled trainer (trainer/config/train_json.py)"),
-    Variable("JOBC_DEEPSPEED_JSON", "jobctl", "path", "deepspeed.json, with parallel=deepspeed: DeepSpeed's config"),
-    Variable("JOBC_LIB", "jobctl", "path", "jobctl, the packed file that contains jobc_trainer"),
-    Variable("JOBC_GRACE_S", "jobctl", "index", "seconds between the stop signal and the kill"),
-    Variable("JOBC_DATA_DIR", "user", "path", "folder against which relative data paths are resolved"),
-    Variable("JOBC_INIT_FROM", "user", "path", "run folder whose newest checkpoint provides the initial weights (fork)"),
-    Variable("SLURM_PROCID", "srun", "index", "rank of this task in the step", "RANK"),
-    Variable(
+TABLE: tuple[ContractVariable, ...] = (
+    ContractVariable("RANK", "launcher", "index", "rank of this process in the job"),
+    ContractVariable("LOCAL_RANK", "launcher", "index", "rank of this process on its node"),
+    ContractVariable("WORLD_SIZE", "launcher", "count", "number of processes in the job"),
+    ContractVariable("LOCAL_WORLD_SIZE", "launcher", "count", "number of processes on this node"),
+    ContractVariable("GROUP_RANK", "launcher", "index", "rank of this node in the job"),
+    ContractVariable("MASTER_ADDR", "launcher", "text", "host of rank 0, the rendezvous host"),
+    ContractVariable("MASTER_PORT", "launcher", "port", "TCP port on that host"),
+    ContractVariable("TORCHELASTIC_USE_AGENT_STORE", "torchrun", "flag", "True: torchrun itself listens on MASTER_PORT"),
+    ContractVariable("TORCHELASTIC_RESTART_COUNT", "torchrun", "index", "number of in-place restarts by torchrun"),
+    ContractVariable("ACCELERATE_MIXED_PRECISION", "accelerate", "text", "mixed_precision in accelerate.yaml"),
+    ContractVariable("ACCELERATE_DYNAMO_BACKEND", "accelerate", "text", "dynamo_backend in accelerate.yaml"),
+    ContractVariable("ACCELERATE_USE_DEEPSPEED", "accelerate", "flag", "accelerate.yaml sets distributed_type: DEEPSPEED"),
+    ContractVariable("ACCELERATE_USE_FSDP", "accelerate", "flag", "accelerate.yaml sets distributed_type: FSDP"),
+    ContractVariable("ACCELERATE_DEEPSPEED_CONFIG_FILE", "accelerate", "path", "deepspeed_config_file in accelerate.yaml"),
+    ContractVariable("JOBC_RUN_DIR", "backend", "path", "this run's folder: logs, metrics, checkpoints, control"),
+    ContractVariable("JOBC_RUN_ID", "backend", "text", "name of this run, such as 20260131-120000-1f2e"),
+    ContractVariable("JOBC_JOB_ID", "backend", "text", "the engine's own job ID"),
+    ContractVariable("JOBC_NODE_RANK", "backend", "index", "rank of this node in the job"),
+    ContractVariable("JOBC_NODE_LIST", "backend", "text", "the job's hosts, abbreviated: node[1-4]"),
+    ContractVariable("JOBC_HEAD_ADDR", "backend", "text", "host name or address of node 0"),
+    ContractVariable("JOBC_HEAD_PORT", "backend", "port", "rendezvous port on node 0; 0 = node 0 chooses a port and shares it"),
+    ContractVariable("JOBC_ATTEMPT", "backend", "index", "0 for the first start of the run, +1 for each requeue or resume"),
+    ContractVariable("JOBC_TIME_LIMIT_S", "backend", "index", "seconds until the supervisor asks the ranks to save; 0 = none"),
+    ContractVariable("JOBC_LAUNCHER", "jobctl", "launcher", "launcher whose variables are used; jobc means torchrun"),
+    ContractVariable("JOBC_JOB_NAME", "jobctl", "text", "name of the job"),
+    ContractVariable("JOBC_NODES", "jobctl", "count", "number of nodes in the job"),
+    ContractVariable("JOBC_PROCS", "jobctl", "count", "number of ranks per node"),
+    ContractVariable("JOBC_GPUS", "jobctl", "index", "GPUs per node; 0 = CPU only"),
+    ContractVariable("JOBC_TRAIN_JSON", "jobctl", "path", "train.json, for the bundled trainer (trainer/config/train_json.py)"),
+    ContractVariable("JOBC_DEEPSPEED_JSON", "jobctl", "path", "deepspeed.json, with parallel=deepspeed: DeepSpeed's config"),
+    ContractVariable("JOBC_LIB", "jobctl", "path", "jobctl, the packed file that contains jobc_trainer"),
+    ContractVariable("JOBC_GRACE_S", "jobctl", "index", "seconds between the stop signal and the kill"),
+    ContractVariable("JOBC_DATA_DIR", "user", "path", "folder against which relative data paths are resolved"),
+    ContractVariable("JOBC_INIT_FROM", "user", "path", "run folder whose newest checkpoint provides the initial weights (fork)"),
+    ContractVariable("SLURM_PROCID", "srun", "index", "rank of this task in the step", "RANK"),
+    ContractVariable(
         "SLURM_STEP_NUM_TASKS", "srun", "count", "number of tasks in the step; not set in a batch script", "WORLD_SIZE"
     ),
-    Variable("SLURM_LOCALID", "srun", "index", "rank of this task on its node", "LOCAL_RANK"),
-    Variable("SLURM_STEP_TASKS_PER_NODE", "srun", "text", "tasks per node: 2(x3),1", "LOCAL_WORLD_SIZE"),
-    Variable("SLURM_NODEID", "srun", "index", "rank of this node in the step", "GROUP_RANK"),
-    Variable("SLURM_STEP_NODELIST", "srun", "text", "node[1-4]; the first is the rendezvous host", "MASTER_ADDR"),
-    Variable("SLURM_JOB_ID", "srun", "index", "determines the rendezvous port", "MASTER_PORT"),
-    Variable(
+    ContractVariable("SLURM_LOCALID", "srun", "index", "rank of this task on its node", "LOCAL_RANK"),
+    ContractVariable("SLURM_STEP_TASKS_PER_NODE", "srun", "text", "tasks per node: 2(x3),1", "LOCAL_WORLD_SIZE"),
+    ContractVariable("SLURM_NODEID", "srun", "index", "rank of this node in the step", "GROUP_RANK"),
+    ContractVariable("SLURM_STEP_NODELIST", "srun", "text", "node[1-4]; the first is the rendezvous host", "MASTER_ADDR"),
+    ContractVariable("SLURM_JOB_ID", "srun", "index", "determines the rendezvous port", "MASTER_PORT"),
+    ContractVariable(
         "SLURM_STEP_ID", "srun", "index", "index of the step in the job; each step uses its own port", "SLURM_STEP_ID"
     ),
-    Variable("OMPI_COMM_WORLD_RANK", "mpirun", "index", "Open MPI: rank of this process", "RANK"),
-    Variable("OMPI_COMM_WORLD_SIZE", "mpirun", "count", "Open MPI: number of processes in the job", "WORLD_SIZE"),
-    Variable("OMPI_COMM_WORLD_LOCAL_RANK", "mpirun", "index", "Open MPI: local rank", "LOCAL_RANK"),
-    Variable("OMPI_COMM_WORLD_LOCAL_SIZE", "mpirun", "count", "Open MPI: processes on this node", "LOCAL_WORLD_SIZE"),
-    Variable("PMI_RANK", "PMI", "index", "MPICH, Intel MPI, Cray: rank of this process", "RANK"),
-    Variable("PMI_SIZE", "PMI", "count", "number of processes in the job", "WORLD_SIZE"),
-    Variable("MPI_LOCALRANKID", "PMI", "index", "MPICH's Hydra: local rank", "LOCAL_RANK"),
-    Variable("MPI_LOCALNRANKS", "PMI", "count", "MPICH's Hydra: processes on this node", "LOCAL_WORLD_SIZE"),
-    Variable("PMI_LOCAL_RANK", "PMI", "index", "Cray's PALS: local rank", "LOCAL_RANK"),
-    Variable("PMI_LOCAL_SIZE", "PMI", "count", "Cray's PALS: processes on this node", "LOCAL_WORLD_SIZE"),
-    Variable("MV2_COMM_WORLD_RANK", "mvapich", "index", "MVAPICH2: rank of this process", "RANK"),
-    Variable("MV2_COMM_WORLD_SIZE", "mvapich", "count", "MVAPICH2: number of processes in the job", "WORLD_SIZE"),
-    Variable("MV2_COMM_WORLD_LOCAL_RANK", "mvapich", "index", "MVAPICH2: local rank", "LOCAL_RANK"),
-    Variable("MV2_COMM_WORLD_LOCAL_SIZE", "mvapich", "count", "MVAPICH2: processes on this node", "LOCAL_WORLD_SIZE"),
-    Variable(
+    ContractVariable("OMPI_COMM_WORLD_RANK", "mpirun", "index", "Open MPI: rank of this process", "RANK"),
+    ContractVariable("OMPI_COMM_WORLD_SIZE", "mpirun", "count", "Open MPI: number of processes in the job", "WORLD_SIZE"),
+    ContractVariable("OMPI_COMM_WORLD_LOCAL_RANK", "mpirun", "index", "Open MPI: local rank", "LOCAL_RANK"),
+    ContractVariable("OMPI_COMM_WORLD_LOCAL_SIZE", "mpirun", "count", "Open MPI: processes on this node", "LOCAL_WORLD_SIZE"),
+    ContractVariable("PMI_RANK", "PMI", "index", "MPICH, Intel MPI, Cray: rank of this process", "RANK"),
+    ContractVariable("PMI_SIZE", "PMI", "count", "number of processes in the job", "WORLD_SIZE"),
+    ContractVariable("MPI_LOCALRANKID", "PMI", "index", "MPICH's Hydra: local rank", "LOCAL_RANK"),
+    ContractVariable("MPI_LOCALNRANKS", "PMI", "count", "MPICH's Hydra: processes on this node", "LOCAL_WORLD_SIZE"),
+    ContractVariable("PMI_LOCAL_RANK", "PMI", "index", "Cray's PALS: local rank", "LOCAL_RANK"),
+    ContractVariable("PMI_LOCAL_SIZE", "PMI", "count", "Cray's PALS: processes on this node", "LOCAL_WORLD_SIZE"),
+    ContractVariable("MV2_COMM_WORLD_RANK", "mvapich", "index", "MVAPICH2: rank of this process", "RANK"),
+    ContractVariable("MV2_COMM_WORLD_SIZE", "mvapich", "count", "MVAPICH2: number of processes in the job", "WORLD_SIZE"),
+    ContractVariable("MV2_COMM_WORLD_LOCAL_RANK", "mvapich", "index", "MVAPICH2: local rank", "LOCAL_RANK"),
+    ContractVariable("MV2_COMM_WORLD_LOCAL_SIZE", "mvapich", "count", "MVAPICH2: processes on this node", "LOCAL_WORLD_SIZE"),
+    ContractVariable(
         "SKYPILOT_NODE_RANK", "skypilot", "index", "rank of this node; a task starts one process per node", "RANK"
     ),
-    Variable("SKYPILOT_NUM_NODES", "skypilot", "count", "number of nodes in the task", "WORLD_SIZE"),
-    Variable(
+    ContractVariable("SKYPILOT_NUM_NODES", "skypilot", "count", "number of nodes in the task", "WORLD_SIZE"),
+    ContractVariable(
         "SKYPILOT_NUM_GPUS_PER_NODE",
         "skypilot",
         "index",
         "GPUs per node; more than one needs torchrun",
         "LOCAL_WORLD_SIZE",
     ),
-    Variable(
+    ContractVariable(
         "SKYPILOT_NODE_IPS",
         "skypilot",
         "text",
         "addresses, one per line; the first is the rendezvous host",
         "MASTER_ADDR",
     ),
-    Variable("SKYPILOT_TASK_ID", "skypilot", "text", "determines the rendezvous port", "MASTER_PORT"),
+    ContractVariable("SKYPILOT_TASK_ID", "skypilot", "text", "determines the rendezvous port", "MASTER_PORT"),
 )
 
 LAUNCHER_NAMES = tuple(row.name for row in TABLE if row.setter == "launcher")
@@ -124,7 +124,7 @@ PER_PROCESS_NAMES = LAUNCHER_NAMES[:5]  # only a launcher sets these; a cluster 
 
 
 @dataclass(frozen=True)
-class Env:
+class RankEnvironment:
     """Parsed variables. A field is the variable's name in lower case without JOBC_; None = not set."""
 
     rank: int
@@ -169,12 +169,12 @@ SINGLE_PROCESS: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-def field_name(variable: str) -> str:
+def field_name_of_variable(variable: str) -> str:
     """Return the name in Env: JOBC_RUN_DIR -> run_dir, RANK -> rank."""
     return variable.removeprefix("JOBC_").lower()
 
 
-def read(environ: Mapping[str, str], needed: Sequence[str] = ()) -> Env:
+def parse_environment(environ: Mapping[str, str], needed: Sequence[str] = ()) -> RankEnvironment:
     """Parse `environ`. An empty value counts as not set.
 
     Without any launcher variable, the result is one process, rank 0 of 1. An incomplete set, or two launchers that
@@ -217,9 +217,9 @@ def read(environ: Mapping[str, str], needed: Sequence[str] = ()) -> Env:
                 or "mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=29500, or export both: the host of rank 0 and a free port"
             )
         raise BrokenInput(f"environment: {len(problems)} problem{'s' * (len(problems) > 1)}", problems, hint)
-    fields = {field_name(row.name): values[row.name] for row in TABLE if not row.like}
-    return Env(
-        **{**fields, **({field_name(name): contract[name] for name in contract} if launched else SINGLE_PROCESS)}
+    fields = {field_name_of_variable(row.name): values[row.name] for row in TABLE if not row.like}
+    return RankEnvironment(
+        **{**fields, **({field_name_of_variable(name): contract[name] for name in contract} if launched else SINGLE_PROCESS)}
     )
 
 
@@ -268,5 +268,5 @@ def _out_of_range(rank: str, size: str, values: Mapping[str, Any]) -> list[str]:
     return [f"{rank}: {rank_value} must be less than {size} {size_value}"]
 
 
-def _row(name: str) -> Variable:
+def _row(name: str) -> ContractVariable:
     return next(row for row in TABLE if row.name == name)

@@ -10,7 +10,7 @@ from collections.abc import MutableMapping
 from pathlib import Path
 
 
-def switch_on(environ: MutableMapping[str, str], run_dir: Path | None) -> None:
+def enable_flight_recorder(environ: MutableMapping[str, str], run_dir: Path | None) -> None:
     """Set the variables that `environ` does not set yet. Dumps go to logs/collectives_RANK in the run folder."""
     defaults = {
         "TORCH_FR_BUFFER_SIZE": "20000",  # number of collectives

@@ -72,7 +72,7 @@ class StatusBoard:
         return self._answer
 
     @property
-    def nobody(self) -> str:
+    def verdict_without_answer(self) -> str:
         """Return the verdict for the case that no result arrives: rank 0, which serves the store, is not responding."""
         return f"{self._names[0]} is {SILENT}"
 
@@ -146,7 +146,7 @@ def describe_culprit(statuses: Sequence[RankStatus | None], names: Sequence[str]
     alive = [status for status in statuses if status is not None]
     last = min(alive, key=lambda status: status.place)
     behind = [name for name, status in zip(names, alive, strict=True) if status.place == last.place]
-    description = f"in {last.phase} {of_step(last.place[0])} for {last.seconds:.0f} s"
+    description = f"in {last.phase} {name_step(last.place[0])} for {last.seconds:.0f} s"
     phases = {status.phase for status in alive}
     if len(behind) == len(names) or phases == {"data"}:
         return f"all ranks have been {description}: {_why_all(last)}"
@@ -164,7 +164,7 @@ def _why_all(last: RankStatus) -> str:
     return f"{'' if last.place[0] else 'slow work, '}a network link, or a collective that not all ranks call"
 
 
-def of_step(step: int) -> str:
+def name_step(step: int) -> str:
     """Name a step: "of step 7", or "before the first step" for step 0 (see Phases.place)."""
     return f"of step {step}" if step else "before the first step"
 

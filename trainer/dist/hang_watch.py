@@ -29,11 +29,11 @@ from types import TracebackType
 
 from torch.distributed import Store  # type: ignore[attr-defined]
 
-from ..lifecycle.errors import Hangs, PeerLost
+from ..lifecycle.errors import RankHangs, PeerLost
 from ..lifecycle.exit_rank import known_cause, print_error_once
-from .hang_store import ANSWER_TICKS, RankStatus, StatusBoard, of_step
+from .hang_store import ANSWER_TICKS, RankStatus, StatusBoard, name_step
 from .phases import Phases
-from .stall_clock import NoProgress
+from .stall_clock import StallClock
 
 # gloo's error messages; "timeout caused" means that another message to the same rank timed out first
 TIMED_OUT = re.compile("timed out|timeout caused", re.IGNORECASE)
@@ -73,7 +73,7 @@ class HangWatchdog:
         self.use_timeout(timeout_s)
         self._is_first = True  # the initial timeout still applies
         self.at_end: Callable[[], None] = lambda: None
-        self._no_progress = NoProgress(phases)
+        self._no_progress = StallClock(phases)
         self._alarmed, self._again_s = 0.0, 0.0  # start of the phase of the last alarm; time in it for the next alarm
         self._armed: tuple[float, float] | None = None
         self._ended = threading.Event()
@@ -123,7 +123,7 @@ class HangWatchdog:
         was_asked = self._alarmed == self.phases.since
         if not was_asked:
             board.ask()
-        return board.answer(0 if was_asked else LAST_S) or self.verdict or board.nobody
+        return board.answer(0 if was_asked else LAST_S) or self.verdict or board.verdict_without_answer
 
     def _run(self, look: Callable[[], None]) -> None:
         while not self._ended.wait(self.tick_s):
@@ -159,18 +159,18 @@ class HangWatchdog:
         last_words = threading.Thread(target=self._say_last, args=(timeout_s, is_first), daemon=True)
         last_words.start()
         last_words.join(self.timeout_s)  # a slow disk gets another timeout
-        os._exit(Hangs.code)
+        os._exit(RankHangs.code)
 
     def _say_last(self, timeout_s: float, is_first: bool) -> None:
         print(_stacks(), file=sys.stderr, flush=True)
         print_error_once(self._hangs(timeout_s, is_first))
         self.at_end()
 
-    def _hangs(self, timeout_s: float, is_first: bool) -> Hangs:
+    def _hangs(self, timeout_s: float, is_first: bool) -> RankHangs:
         phase, step, spent_s = self.phases.phase, self.phases.place[0], self._no_progress.spent_s
         key = "init_timeout_s" if is_first and timeout_s == self._first_s else "step_timeout_s"
-        return Hangs(
-            f"{self.name} has made no progress in {phase} {of_step(step)} for {spent_s:.0f} s",
+        return RankHangs(
+            f"{self.name} has made no progress in {phase} {name_step(step)} for {spent_s:.0f} s",
             [self.verdict] if self._board and self.verdict else [],
             hint=f"the rank's stacks are above; the limit is {ALONE:g} times process_group.{key}={timeout_s:g}",
         )
@@ -184,7 +184,7 @@ class HangWatchdog:
     def _alarm(self, position: RankStatus, since: float) -> None:
         faulthandler.cancel_dump_traceback_later()
         doing = AT_DISK.get(position.phase, f"in {position.phase}")
-        message = f"{self.name} has been {doing} {of_step(position.place[0])} for {position.seconds:.0f} s"
+        message = f"{self.name} has been {doing} {name_step(position.place[0])} for {position.seconds:.0f} s"
         if position.phase in AT_DISK:
             message += ", and continues; check its disk, because the other ranks are waiting for it"
         print(f"warning: {message}; its stacks:\n{_stacks()}", file=sys.stderr, flush=True)
@@ -194,7 +194,7 @@ class HangWatchdog:
             _ask_workers()
         if self._board:
             self._board.ask()
-            message = self._board.answer(ANSWER_TICKS * self.tick_s) or self._board.nobody
+            message = self._board.answer(ANSWER_TICKS * self.tick_s) or self._board.verdict_without_answer
             if self.phases.since != since:
                 return  # the rank has made progress in the meantime
             print(f"warning: {message}", file=sys.stderr, flush=True)

@@ -44,7 +44,7 @@ class LauncherVariables:
         return all(self.values.get(name) is not None for name in COUNTERS)
 
     @property
-    def is_half(self) -> bool:
+    def is_incomplete(self) -> bool:
         """Return whether the claim is incomplete, which is an error. Slurm and SkyPilot may set only some of their
         variables.
         """
@@ -79,7 +79,7 @@ def reconcile_variables(
         same = [claim for claim in counting if _same(environment, claim)]
         return _filled(environment, same), wrong, ", ".join(environment)
     if not counting:
-        half = [f"{c.launcher} set {', '.join(c.names.values())} only" for c in claims if c.is_half]
+        half = [f"{c.launcher} set {', '.join(c.names.values())} only" for c in claims if c.is_incomplete]
         return dict(environment), half, ", ".join(environment)
     inner, *outer = counting
     others = [claim for claim in outer if not (_same(inner.values, claim) or _counts_nodes(inner, claim))]
@@ -152,8 +152,8 @@ def _complete(claim: LauncherVariables) -> LauncherVariables:
     if claim.launcher == "srun":
         step_id = values.pop("SLURM_STEP_ID", 0)  # equal in all tasks of a step: srun(1)
         follows: dict[str, Callable[[Any], Any]] = {
-            "LOCAL_WORLD_SIZE": lambda text: tasks_of_node(text, values.get("GROUP_RANK", 0)),
-            "MASTER_ADDR": first_host,
+            "LOCAL_WORLD_SIZE": lambda text: number_of_tasks_on_node(text, values.get("GROUP_RANK", 0)),
+            "MASTER_ADDR": first_host_of_list,
             "MASTER_PORT": lambda job_id: PORTS[(job_id + STEP_STRIDE * step_id) % len(PORTS)],
         }
         values |= {name: follows[name](value) for name, value in values.items() if name in follows}
@@ -170,7 +170,7 @@ def _complete(claim: LauncherVariables) -> LauncherVariables:
     return replace(claim, values={name: value for name, value in values.items() if value is not None}, gpus=gpus)
 
 
-def tasks_of_node(text: str, node: int) -> int:
+def number_of_tasks_on_node(text: str, node: int) -> int:
     """Parse SLURM_STEP_TASKS_PER_NODE: 2(x3),1 -> 2 on nodes 0 to 2, 1 on node 3; 0 if it has no such node."""
     for part in text.split(","):
         number, _, times = part.rstrip(")").partition("(x")
@@ -182,7 +182,7 @@ def tasks_of_node(text: str, node: int) -> int:
     return 0
 
 
-def first_host(text: str) -> str:
+def first_host_of_list(text: str) -> str:
     """Return the first host of a host list: node[01-04,7],b -> node01. A name may have several brackets."""
     while match := re.match(r"([^],[]*)\[([^],-]+)[^]]*\](.*)$", text):
         text = "".join(match.groups())

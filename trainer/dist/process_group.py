@@ -24,9 +24,9 @@ from torch.distributed.distributed_c10d import _set_pg_timeout, _world
 
 from ..lifecycle.errors import BrokenInput, RendezvousFailed, StoppedEarly
 from . import flight_recorder
-from .env import Env
+from .env import RankEnvironment
 from .phases import Phases
-from .process_group_end import keep_groups
+from .process_group_end import keep_groups_alive
 from .wait_for_master import wait_for_master
 
 BEAT_S = 1.0  # time between heartbeats of a rank whose disk the others are waiting for
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Group:
+class RankGroup:
     """The job's ranks, as seen by one rank.
 
     device: the model's device.
@@ -60,10 +60,10 @@ class Group:
 
     def start_sum(self, values: Sequence[float]) -> Callable[[], list[float]]:
         """Start the sum of `values` over all ranks (float64, on the CPU). The returned function waits for the sums."""
-        sums = self.start_sum_of(torch.tensor(values, dtype=torch.float64))
+        sums = self.start_sum_on_device(torch.tensor(values, dtype=torch.float64))
         return lambda: [float(value) for value in sums().tolist()]
 
-    def start_sum_of(self, values: Tensor) -> Callable[[], Tensor]:
+    def start_sum_on_device(self, values: Tensor) -> Callable[[], Tensor]:
         """Start the sum of float64 values on the rank's device; the GPU stream waits, not the rank."""
         total = values.clone()
         work = dist.all_reduce(total, async_op=True) if self.world_size > 1 else None
@@ -83,17 +83,17 @@ class Group:
         dist.all_gather(gathered, values)
         return gathered
 
-    def largest(self, values: Tensor) -> Tensor:
+    def elementwise_maximum(self, values: Tensor) -> Tensor:
         """Return the elementwise maximum of the CPU tensors `values` of all ranks. In place."""
         if self.world_size > 1:
             dist.all_reduce(values, op=dist.ReduceOp.MAX)
         return values
 
-    def from_first(self, number: int) -> int:
+    def number_of_rank_0(self, number: int) -> int:
         """Return rank 0's number, on every rank."""
-        return self.from_rank(0, number)
+        return self.number_of_rank(0, number)
 
-    def from_rank(self, rank: int, number: int) -> int:
+    def number_of_rank(self, rank: int, number: int) -> int:
         """Return rank `rank`'s number, on every rank."""
         holder = torch.tensor([number], dtype=torch.int64)
         if self.world_size > 1:
@@ -109,27 +109,27 @@ class Group:
         if self.world_size == 1:
             return work()
         if self.rank != rank:
-            while not self.from_rank(rank, 0):
+            while not self.number_of_rank(rank, 0):
                 on_heartbeat()
             return None
         thread = ThreadPoolExecutor(1)
         result = thread.submit(work)
         thread.shutdown(wait=False)  # the thread ends with its work; a rank that has lost a peer does not wait for it
-        while not self.from_rank(rank, int(bool(wait([result], BEAT_S).done))):
+        while not self.number_of_rank(rank, int(bool(wait([result], BEAT_S).done))):
             pass
         return result.result()
 
-    def bytes_from(self, rank: int, content: bytes) -> bytes:
+    def broadcast_bytes(self, rank: int, content: bytes) -> bytes:
         """Broadcast a few bytes from `rank`; the arguments of other ranks are ignored."""
-        return bytes(self.file_from(rank, io.BytesIO(content)).getbuffer())
+        return bytes(self.broadcast_file(rank, io.BytesIO(content)).getbuffer())
 
-    def file_from(self, rank: int, content: io.BytesIO) -> io.BytesIO:
+    def broadcast_file(self, rank: int, content: io.BytesIO) -> io.BytesIO:
         """Broadcast an in-memory file from `rank`; the arguments of other ranks are ignored."""
         if self.world_size == 1:
             return content
-        size = self.from_rank(rank, content.getbuffer().nbytes)
+        size = self.number_of_rank(rank, content.getbuffer().nbytes)
         if self.rank != rank:
-            content = file_of(size)
+            content = zero_filled_file(size)
         buffer = content.getbuffer()
         for start in range(0, size, BROADCAST_BYTES):
             piece = torch.frombuffer(buffer, dtype=torch.uint8, offset=start, count=min(BROADCAST_BYTES, size - start))
@@ -156,7 +156,7 @@ class Group:
                 _set_pg_timeout(timedelta(seconds=seconds), group)
 
 
-def file_of(size: int) -> io.BytesIO:
+def zero_filled_file(size: int) -> io.BytesIO:
     """Create an in-memory file of `size` zero bytes, to be filled through getbuffer().
 
     While that buffer is exported, for example to a pending message, getvalue() may return more than `size` bytes.
@@ -169,7 +169,7 @@ def file_of(size: int) -> io.BytesIO:
     return file
 
 
-def choose_device(env: Env) -> torch.device:
+def choose_device(env: RankEnvironment) -> torch.device:
     """Return one GPU per rank if the job requests GPUs, else the CPU; without any request, a GPU if there is one.
 
     Raises BrokenInput if this node has fewer GPUs than requested, because training on the CPU would take weeks.
@@ -178,16 +178,16 @@ def choose_device(env: Env) -> torch.device:
     if env.gpus is not None and num_gpus < env.gpus:
         from ...runtime.system import gpus  # only in a jobctl of jobs with GPUs
 
-        raise BrokenInput(gpus.text(num_gpus, env.gpus), hint=gpus.HINT)
+        raise BrokenInput(gpus.describe_usable_gpus(num_gpus, env.gpus), hint=gpus.HINT)
     if num_gpus == 0 or env.gpus == 0:
         return torch.device("cpu")
     return torch.device("cuda", env.local_rank % num_gpus)
 
 
 @contextmanager
-def join(
-    env: Env, init_timeout_s: int, stopped: Callable[[], bool] = lambda: False, even_alone: bool = False
-) -> Iterator[Group]:
+def join_process_group(
+    env: RankEnvironment, init_timeout_s: int, stopped: Callable[[], bool] = lambda: False, even_alone: bool = False
+) -> Iterator[RankGroup]:
     """Run the rendezvous, and destroy the process group at the end.
 
     even_alone: create a process group with world_size 1 as well; DeepSpeed and FSDP need it.
@@ -201,12 +201,12 @@ def join(
     if env.world_size == 1:
         if even_alone:
             dist.init_process_group(_libraries(device), store=HashStore(), rank=0, world_size=1)
-        yield Group(0, 1, device)
+        yield RankGroup(0, 1, device)
         return
 
     timeout = timedelta(seconds=init_timeout_s)
     if device.type == "cuda":
-        flight_recorder.switch_on(os.environ, env.run_dir)
+        flight_recorder.enable_flight_recorder(os.environ, env.run_dir)
     if env.rank != 0:
         wait_for_master(env.master_addr, env.master_port, init_timeout_s, stopped)
     if stopped():
@@ -230,9 +230,9 @@ def join(
             f"rank {env.rank}: rendezvous timeout: not all {env.world_size} ranks joined within {init_timeout_s} s",
             [_missing_ranks(store, env.world_size), str(error).splitlines()[0]],
         ) from error
-    keep_groups()
-    yield Group(env.rank, env.world_size, device, _open_board(env, timeout))
-    keep_groups()  # including those created since
+    keep_groups_alive()
+    yield RankGroup(env.rank, env.world_size, device, _open_board(env, timeout))
+    keep_groups_alive()  # including those created since
     dist.destroy_process_group()
 
 
@@ -240,7 +240,7 @@ def _libraries(device: torch.device) -> str:
     return "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
 
 
-def _open_store(env: Env, timeout: timedelta) -> Store:
+def _open_store(env: RankEnvironment, timeout: timedelta) -> Store:
     """Open the key-value store in which ranks exchange addresses, with a key prefix for this attempt.
 
     torchrun keeps its store across restarts, so without the prefix, a new rank could read a dead rank's address.
@@ -262,7 +262,7 @@ def _open_store(env: Env, timeout: timedelta) -> Store:
     return PrefixStore(_prefix(env), store)
 
 
-def _open_board(env: Env, timeout: timedelta) -> Store | None:
+def _open_board(env: RankEnvironment, timeout: timedelta) -> Store | None:
     """Open a separate connection to the store, so that its operations do not queue behind those of training."""
     try:
         store = TCPStore(env.master_addr, env.master_port, env.world_size, timeout=timeout, wait_for_workers=False)
@@ -274,11 +274,11 @@ def _open_board(env: Env, timeout: timedelta) -> Store | None:
     return PrefixStore(f"{_prefix(env)}/board", store)
 
 
-def _prefix(env: Env) -> str:
+def _prefix(env: RankEnvironment) -> str:
     return f"jobc/{env.attempt or 0}.{env.torchelastic_restart_count or 0}"
 
 
-def _wait_for_all(store: Store, env: Env, timeout_s: float, stopped: Callable[[], bool]) -> None:
+def _wait_for_all(store: Store, env: RankEnvironment, timeout_s: float, stopped: Callable[[], bool]) -> None:
     """Wait for every rank. torch would also wait, but would ignore signals meanwhile.
 
     Raises StoppedEarly, and RuntimeError after timeout_s.

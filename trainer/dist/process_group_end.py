@@ -16,13 +16,13 @@ POLL_S, POLLS = 0.005, 3  # interval; required number of consecutive polls in wh
 LONGEST_S = 5.0  # the threads have only microseconds of work left, but the machine may be busy
 
 
-def keep_groups() -> None:
+def keep_groups_alive() -> None:
     """Keep every process group alive until the process exits, with a permanent reference."""
     for group in list(_world.pg_map):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
 
 
-def wait_for_threads() -> None:
+def wait_for_gloo_threads() -> None:
     """Wait until Gloo's threads have released all messages and no longer need the GIL. Send nothing afterwards.
 
     An idle thread sleeps until the next message; a thread that needs the GIL acquires it while this thread sleeps.

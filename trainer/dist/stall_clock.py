@@ -12,7 +12,7 @@ MOST_TICKS = 3  # upper limit on the time that counts between polls
 ENDLESS = ("start", "save", "write", "read", "failed")
 
 
-class NoProgress:
+class StallClock:
     """One rank's stall clock.
 
     spent_s: observed time since the last sign of progress.

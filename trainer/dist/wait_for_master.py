@@ -6,7 +6,7 @@ Standard library only. Rank 0 does not wait: it, or torchrun on its node, serves
 from collections.abc import Callable
 
 from ..lifecycle.errors import RendezvousFailed
-from ...runtime.network.reach import wait_until_reached
+from ...runtime.network.reach import wait_until_port_answers
 
 
 def wait_for_master(host: str, port: int, timeout_s: float, stopped: Callable[[], bool]) -> None:
@@ -14,6 +14,6 @@ def wait_for_master(host: str, port: int, timeout_s: float, stopped: Callable[[]
 
     Raises RendezvousFailed after timeout_s, with the last cause.
     """
-    if cause := wait_until_reached(host, port, timeout_s, stopped):
+    if cause := wait_until_port_answers(host, port, timeout_s, stopped):
         hint = "check that rank 0 is running and that the port is open between the nodes (jobctl preflight checks both)"
         raise RendezvousFailed(cause, hint=hint)

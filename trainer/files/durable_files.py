@@ -17,14 +17,14 @@ Content = bytes | Callable[[BinaryIO], object]
 
 
 @dataclass(frozen=True)
-class Written:
+class WriteResult:
     """Result of a write: size in bytes and SHA-256 in hex."""
 
     size: int
     sha256: str
 
 
-def write_durably(path: Path, content: Content) -> Written:
+def write_durably(path: Path, content: Content) -> WriteResult:
     """Write a file and flush it to disk. Raises OSError."""
     with open(path, "wb") as file:
         sink = _Sink(file)
@@ -39,10 +39,10 @@ def write_durably(path: Path, content: Content) -> Written:
             raise
         file.flush()
         os.fsync(file.fileno())
-    return Written(sink.size, sink.digest.hexdigest())
+    return WriteResult(sink.size, sink.digest.hexdigest())
 
 
-def replace_durably(path: Path, content: Content) -> Written:
+def replace_durably(path: Path, content: Content) -> WriteResult:
     """Replace `path` atomically: readers see either the old or the new content. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")

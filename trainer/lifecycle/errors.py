@@ -51,7 +51,7 @@ class StorageLost(TrainerError):
     code = exit_codes.PEER_LOST
 
 
-class Hangs(TrainerError):
+class RankHangs(TrainerError):
     """Raised if this rank hangs, and no collective timeout stops it."""
 
     code = exit_codes.PEER_LOST
@@ -63,17 +63,17 @@ class StoppedEarly(TrainerError):
     code = exit_codes.PREEMPTED
 
 
-class Diverged(TrainerError):
+class LossDiverged(TrainerError):
     """NaN or Inf in the loss or its gradient."""
 
 
-def lost_worker(pid: int | str, how: str) -> TrainerError:
+def error_of_dead_worker(pid: int | str, how: str) -> TrainerError:
     """Return the error for a dead data loader process. The data is rarely the cause, so a retry may succeed."""
     title = f"rank {os.environ.get('RANK', '0')}: data loader process {pid} died: {how}"
     return TrainerError(title, hint="probably out of memory: raise `mem`, or lower loader.workers")
 
 
-def unreadable(message: str) -> StorageLost:
+def error_of_unreadable_checkpoint(message: str) -> StorageLost:
     """Return the error for an unreadable checkpoint. message: the file and the I/O error"""
     hint = "the checkpoint may be intact, so it is neither skipped nor removed: check the disk, then --resume;"
     hint += " to continue without that checkpoint, move its folder away"

@@ -12,7 +12,14 @@ from typing import NoReturn
 
 from ...runtime import exit_codes
 from ..files.retried_reads import Unreadable
-from .errors import BrokenInput, PeerLost, StoppedEarly, TrainerError, lost_worker, unreadable
+from .errors import (
+    BrokenInput,
+    PeerLost,
+    StoppedEarly,
+    TrainerError,
+    error_of_dead_worker,
+    error_of_unreadable_checkpoint,
+)
 
 # Messages of torch 2.13 when a peer is lost. gloo raises plain RuntimeErrors that begin with a position in gloo's
 # source; a later message between the same two ranks fails with the second text. NCCL raises DistBackendErrors.
@@ -87,9 +94,9 @@ def known_cause(error: BaseException) -> TrainerError | None:
     if isinstance(error, TrainerError):
         return error
     if isinstance(error, Unreadable):
-        return unreadable(str(error))
+        return error_of_unreadable_checkpoint(str(error))
     if isinstance(error, RuntimeError) and (died := LOST_WORKER.search(str(error))):
-        return lost_worker(died[1], died[2] or "it exited")
+        return error_of_dead_worker(died[1], died[2] or "it exited")
     if isinstance(error, RuntimeError) and GPU_ASSERTION in str(error) and not os.environ.get("CUDA_LAUNCH_BLOCKING"):
         hint = "usual causes are a target >= the number of classes, or a token outside the vocabulary;"
         hint += " set env.CUDA_LAUNCH_BLOCKING=1 for a traceback with the right line"

@@ -6,26 +6,26 @@ Without the count, a job that crashes at the same step would be requeued forever
 from contextlib import suppress
 from pathlib import Path
 
-from ...runtime.run_folder.run_folder import PROGRESS, REACHED, read_small, write_small
+from ...runtime.run_folder.run_folder import PROGRESS, REACHED, read_small_file, write_small_file
 from ..checkpoint import store
 from ..files.retried_reads import Unreadable
 from ..lifecycle.errors import BrokenInput
-from .metrics import last_step
+from .metrics import last_step_in_file
 
 
-def note_start(run_dir: Path, limit: int | None) -> None:
+def record_start(run_dir: Path, limit: int | None) -> None:
     """Record a start, on rank 0. Raises BrokenInput if the last `limit` starts made no progress (a crash loop).
 
     A manual resume resets the count.
     """
     try:
-        newest = store.newest_first(run_dir / "checkpoints")
+        newest = store.checkpoints_newest_first(run_dir / "checkpoints")
     except Unreadable:
         return  # the error is reported after the rendezvous; without the newest step, there is nothing to compare
     recorded = _read(run_dir / REACHED, "step")
     reached = max(
-        store.step_of(newest[0]) if newest else 0,
-        last_step(run_dir / "metrics" / "rank_00.jsonl"),
+        store.step_of_folder(newest[0]) if newest else 0,
+        last_step_in_file(run_dir / "metrics" / "rank_00.jsonl"),
         recorded[0] if recorded else 0,
     )
     previous = _read(run_dir / PROGRESS, "step", "fruitless")
@@ -43,7 +43,7 @@ def note_start(run_dir: Path, limit: int | None) -> None:
         )
 
 
-def note_good_end(run_dir: Path) -> None:
+def record_normal_end(run_dir: Path) -> None:
     """Record a normal end or a requested stop, which does not count toward a crash loop."""
     with suppress(OSError):
         (run_dir / PROGRESS).unlink(missing_ok=True)
@@ -51,7 +51,7 @@ def note_good_end(run_dir: Path) -> None:
 
 def _read(path: Path, *names: str) -> list[int] | None:
     """Return the named numbers from a small file; None if it is missing, or empty after a power failure."""
-    content = read_small(path)
+    content = read_small_file(path)
     try:
         return [int(content[1][name]) for name in names] if content else None
     except (KeyError, ValueError):
@@ -61,4 +61,4 @@ def _read(path: Path, *names: str) -> list[int] | None:
 def _write(run_dir: Path, step: int, fruitless: int) -> None:
     """step: furthest step of all starts; fruitless: number of consecutive earlier starts without progress"""
     with suppress(OSError):  # the first save reports a read-only folder
-        write_small(run_dir / PROGRESS, keys={"step": step, "fruitless": fruitless})
+        write_small_file(run_dir / PROGRESS, keys={"step": step, "fruitless": fruitless})

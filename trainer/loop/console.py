@@ -8,7 +8,7 @@ from ..build.build import Training
 from ..config.schema import TrainConfig, kind_of
 
 
-def banner(training: Training) -> str:
+def format_startup_banner(training: Training) -> str:
     """Return the startup banner with the job, the hardware and the initial state."""
     config, env, source, group = training.config, training.env, training.source, training.group
     nodes = env.nodes or max(env.world_size // env.local_world_size, 1)
@@ -16,13 +16,13 @@ def banner(training: Training) -> str:
     rows = {
         "job": config.job,
         "run": env.run_id or str(training.run_dir),
-        "attempt": f"{env.attempt or 0}, {start_text(training)}",
-        "world": f"{plural(group.world_size, 'rank')} on {plural(nodes, 'node')}, {config.parallel.kind}",
+        "attempt": f"{env.attempt or 0}, {describe_start(training)}",
+        "world": f"{format_count(group.world_size, 'rank')} on {format_count(nodes, 'node')}, {config.parallel.kind}",
         "device": device_name(group.device),
         "threads": f"{config.threads_per_rank} per rank, CPU capability {cpu_capability}",
         "model": f"{kind_of(config.model)}, {training.parallel.num_parameters:,} parameters, {config.loop.precision}",
         "data": f"{source.name}, {source.summary}, digest {source.digest[:12]}",
-        "batch": batch_line(config),
+        "batch": describe_batch(config),
         "steps": f"{training.total_steps:,} in total, {training.order.steps_per_epoch:,} per epoch",
         "seed": str(config.seed),
         "versions": f"python {platform.python_version()}, torch {torch.__version__}",
@@ -30,15 +30,15 @@ def banner(training: Training) -> str:
     return "\n".join(f"{name:<9} {value}" for name, value in rows.items())
 
 
-def start_text(training: Training) -> str:
+def describe_start(training: Training) -> str:
     start = training.start
     return f"resumed from {start.words}" if start.step else f"step 0, {start.words}"
 
 
-def batch_line(config: TrainConfig) -> str:
+def describe_batch(config: TrainConfig) -> str:
     """Return the samples per step: micro-batch x gradient accumulation x ranks."""
     batch = config.batch
-    factors = f"{batch.micro} x {batch.accumulation} accumulated x {plural(config.world_size, 'rank')}"
+    factors = f"{batch.micro} x {batch.accumulation} accumulated x {format_count(config.world_size, 'rank')}"
     return f"{batch.global_} samples = {factors}"
 
 
@@ -49,7 +49,7 @@ def device_name(device: torch.device) -> str:
     return f"cpu {platform.machine()}"
 
 
-def step_line(step: int, total_steps: int, loss: float, score: str, lr: float, rate: str, eta_s: float) -> str:
+def format_step(step: int, total_steps: int, loss: float, score: str, lr: float, rate: str, eta_s: float) -> str:
     """Format one step: step 120/400  loss 2.314  bits/byte 3.338  lr 1.0e-03  41,230 tok/s  eta 0:42"""
     parts = [
         f"step {step}/{total_steps}",
@@ -62,21 +62,21 @@ def step_line(step: int, total_steps: int, loss: float, score: str, lr: float, r
     return "  ".join(part for part in parts if part)
 
 
-def score_text(kind: str, score: float) -> str:
+def format_score(kind: str, score: float) -> str:
     """Format a score: bits/byte 3.338, accuracy 97.2 %, or a recipe's name for its score and the value."""
     if kind == "accuracy":
         return f"accuracy {100 * score:.1f} %"
     return f"{kind.replace('_per_', '/')} {score:.3f}"
 
 
-def skipped_line(step: int, total_steps: int, num_skipped: int, loss_scale: float) -> str:
+def format_skipped_step(step: int, total_steps: int, num_skipped: int, loss_scale: float) -> str:
     """Format a skipped step: step 12/400  skipped (2 so far): fp16 overflowed, loss scale now 32,768"""
     return (
         f"step {step}/{total_steps}  skipped ({num_skipped} so far): fp16 overflowed, loss scale now {loss_scale:,.0f}"
     )
 
 
-def plural(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """Format a count: 1 rank, 2 ranks."""
     return f"{count:,} {noun}{'s' * (count != 1)}"
 

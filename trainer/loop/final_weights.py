@@ -7,17 +7,17 @@ from torch import Tensor
 from .. import export
 from ..build.build import Training
 from ..lifecycle.errors import TrainerError
-from .progress import Progress
+from .progress import ProgressReporter
 
 
-def write_final(training: Training, progress: Progress, weights: Mapping[str, Tensor], is_saved: bool) -> None:
+def write_final(training: Training, progress: ProgressReporter, weights: Mapping[str, Tensor], is_saved: bool) -> None:
     """Write the whole model's weights, and print their SHA-256. is_saved: whether the last checkpoint was written.
 
     Raises TrainerError if they cannot be written.
     """
     folder, step = training.run_dir / "final", max(training.start.step, training.total_steps)
     try:
-        digest = export.write(folder, weights, training.config, training.source, step)
+        digest = export.write_export(folder, weights, training.config, training.source, step)
     except OSError as error:
         hint = "free disk space; --resume continues from the last checkpoint"
         raise TrainerError(f"cannot write {folder}: {error}", hint=hint) from error

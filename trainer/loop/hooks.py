@@ -11,17 +11,17 @@ from typing import NoReturn
 from ...runtime import exit_codes
 from ...runtime.system.frozen_dataclass import dataclass
 from ..build.build import Training
-from ..checkpoint.background_save import Saver
-from ..checkpoint.contents import contents
+from ..checkpoint.background_save import BackgroundSaver
+from ..checkpoint.save_and_resume import files_of_checkpoint
 from ..dist.hang_watch import HangWatchdog
 from ..lifecycle.stop_signals import StopSignals
 from .final_weights import write_final
 from .nonfinite import SkipCounter
-from .profiling import Profiling
-from .progress import Progress
-from .rank_requests import Requests, requests_of_rank, stop_exit_code
+from .profiling import StepProfiler
+from .progress import ProgressReporter
+from .rank_requests import StopAndSaveRequests, requests_of_rank, stop_exit_code
 from .step_result import StepResult
-from .validation import Failed, Validation, Validator
+from .validation import ValidationFailed, ValidationResult, Validator
 
 VALIDATION = "validation"  # a checkpoint's part that contains the step of the last validation
 
@@ -33,9 +33,9 @@ class ValidationOutcome:
     is_interrupted: a stop request ended it early.
     """
 
-    result: Validation | None = None
+    result: ValidationResult | None = None
     is_interrupted: bool = False
-    error: Failed | None = None
+    error: ValidationFailed | None = None
 
     @property
     def ends_run(self) -> bool:
@@ -52,22 +52,24 @@ class Hooks:
     def __init__(self, training: Training, signals: StopSignals, watch: HangWatchdog) -> None:
         config, group = training.config, training.group
         self.training, self.signals = training, signals
-        self.progress = Progress(training, watch.names)
-        self.saver = Saver(training.checkpoints, config.checkpoint, group, training.start.damaged, training.phases)
+        self.progress = ProgressReporter(training, watch.names)
+        self.saver = BackgroundSaver(
+            training.checkpoints, config.checkpoint, group, training.start.damaged, training.phases
+        )
         self.validator = Validator(training)
-        self.profiling = Profiling(config.profile, group.rank, training.run_dir)
+        self.profiling = StepProfiler(config.profile, group.rank, training.run_dir)
         self.skips = SkipCounter(config.loop.max_skips)
         self.is_saved, self.is_complete = True, False
         watch.on_tick = self.progress.file.flush_if_due
-        watch.at_end = self.write_rest
+        watch.at_end = self.flush_and_finish_save
 
-    def requests(self) -> Requests:
+    def requests(self) -> StopAndSaveRequests:
         return requests_of_rank(self.training, self.signals, self.saver)
 
-    def before_step(self, step: int) -> Requests:
+    def before_step(self, step: int) -> StopAndSaveRequests:
         """Start the clock and the profiler for global step `step`, counted from 0; return this rank's requests."""
         requests = self.requests()
-        print_line(self.profiling.before_step(step + 1))
+        print_unless_empty(self.profiling.before_step(step + 1))
         self.training.phases.begin_step(step + 1)
         return requests
 
@@ -76,15 +78,15 @@ class Hooks:
         phases = self.training.phases
         phases.enter("metrics")
         self.progress.after_step(done, result, phases.since - phases.part_since)
-        print_line(self.profiling.after_step(done))
+        print_unless_empty(self.profiling.after_step(done))
 
     def checks(self, done: int, result: StepResult) -> None:
         """Count skipped updates, and check the result of a background save and that each sample was used once."""
         line = self.skips.after_step(done, result.skip_reason)
         if self.training.group.is_first:
-            print_line(line)
+            print_unless_empty(line)
         self.saver.look()
-        print_sample_proof(self.training, done)
+        print_exactly_once_result(self.training, done)
 
     def validation(self, done: int) -> ValidationOutcome:
         """Run the validation if it is due. An error in the validation is raised only after these weights are saved."""
@@ -94,7 +96,7 @@ class Hooks:
         training.phases.begin_part("validation")
         try:
             result = self.validator.validate(lambda: self.requests().stop)
-        except Failed as error:
+        except ValidationFailed as error:
             return ValidationOutcome(error=error)
         if result is not None:
             training.parts[VALIDATION] = {"step": done}
@@ -103,7 +105,7 @@ class Hooks:
             print(f"validation after step {done} was interrupted by the stop; --resume repeats it", flush=True)
         return ValidationOutcome(result, is_interrupted=result is None)
 
-    def checkpoint(self, done: int, requests: Requests, validation: ValidationOutcome) -> None:
+    def checkpoint(self, done: int, requests: StopAndSaveRequests, validation: ValidationOutcome) -> None:
         """Save at the configured interval, on request, and before exit. requests: those of any rank, made before the
         step
         """
@@ -114,7 +116,7 @@ class Hooks:
             # wait for a requested save, because removing control/SAVE tells the user that it is complete
             self.save(done, validation.result.loss if validation.result else None, wait=is_end or requests.save)
 
-    def stop(self, done: int, requests: Requests, validation: ValidationOutcome) -> int | None:
+    def stop(self, done: int, requests: StopAndSaveRequests, validation: ValidationOutcome) -> int | None:
         """Return the exit code if the run ends before its last step, else None. Raises an error from the validation."""
         if validation.error is not None:
             self.raise_validation_error(validation.error)
@@ -141,11 +143,11 @@ class Hooks:
 
     def close(self) -> None:
         """Write the remaining data, after the last step or an error. Sends nothing to other ranks."""
-        print_line(self.profiling.end())
+        print_unless_empty(self.profiling.end())
         self.progress.close(self.is_complete)
         self.saver.close()
 
-    def write_rest(self) -> None:
+    def flush_and_finish_save(self) -> None:
         """Flush metrics and finish the save. Called by the watchdog thread of a hung rank (dist/hang_watch.py)."""
         self.progress.file.flush()
         self.saver.finish()
@@ -154,7 +156,7 @@ class Hooks:
         is_last = done == self.training.total_steps
         return self.validator.num_samples > 0 and (is_last or done % self.training.config.validation.every_steps == 0)
 
-    def owes_validation(self) -> bool:
+    def is_validation_owed(self) -> bool:
         """Return whether the resumed checkpoint's validation was interrupted or failed."""
         step, last = self.training.start.step, self.training.start.parts.get(VALIDATION)
         return step > 0 and self.is_validation_due(step) and (last is None or last.get("step") != step)
@@ -166,7 +168,7 @@ class Hooks:
         self.progress.file.flush()  # a run resumed from this checkpoint finds the metrics of all earlier steps
         phases.enter("save")  # to the watchdog, a rank whose disk hangs in that flush is behind
         training.parts["data"] = training.proof.state(done)
-        files = partial(contents, done, training.parallel, training.config, training.group, training.parts)
+        files = partial(files_of_checkpoint, done, training.parallel, training.config, training.group, training.parts)
         self.is_saved = self.saver.save(done, files, val_loss, wait)
         self.progress.after_save(time.perf_counter() - phases.part_since)
 
@@ -179,20 +181,20 @@ class Hooks:
                 self.training.group.start_sum([0.0])()
         raise self.saver.failure(done)
 
-    def raise_validation_error(self, failed: Failed) -> NoReturn:
+    def raise_validation_error(self, failed: ValidationFailed) -> NoReturn:
         """Raise this rank's error, or wait until the rank with an error exits, so that its error is reported first."""
         if failed.error is None:
             self.training.group.start_sum([0.0])()
         raise failed.error or failed
 
 
-def print_line(line: str) -> None:
+def print_unless_empty(line: str) -> None:
     """Print a line unless it is empty."""
     if line:
         print(line, flush=True)
 
 
-def print_sample_proof(training: Training, done: int) -> None:
+def print_exactly_once_result(training: Training, done: int) -> None:
     """Check, after each epoch and at the end of training, that each sample was used once; print the result."""
     is_last = done == training.total_steps
     line = training.proof.after_step(done)
@@ -200,5 +202,5 @@ def print_sample_proof(training: Training, done: int) -> None:
         line = training.proof.verify(done)
     doubt = training.proof.doubt() if is_last else ""
     if training.group.is_first:
-        print_line(line or "")
-        print_line(doubt)
+        print_unless_empty(line or "")
+        print_unless_empty(doubt)

@@ -13,23 +13,23 @@ would weight items differently, because ranks can have different numbers of item
 import math
 
 from ..build.build import Training
-from ..build.gc_schedule import collect_garbage, stop_automatic_collection
-from ..config.schema import schedule_of
+from ..build.garbage_collection import collect_garbage, stop_automatic_collection
+from ..config.schema import schedule_of_optimizer
 from ..dist.hang_watch import HangWatchdog
 from ..lifecycle.exit_rank import print_error_once
 from ..lifecycle.stop_signals import StopSignals
-from ..recipe.optimizer import lr_at
+from ..recipe.optimizer import learning_rate_at_step
 from ..recipe.saved_buffers import SavedBuffers, buffers_unchanged
+from .before_first_step import print_banner, watch_ranks
 from .gpu_timer import GpuTimer
-from .hooks import Hooks, print_line
-from .nonfinite import check_items, skip_reason
-from .rank_requests import Requests
-from .startup import print_banner, watch_ranks
+from .hooks import Hooks, print_unless_empty
+from .nonfinite import require_items, skip_reason
+from .rank_requests import StopAndSaveRequests
 from .step_result import StepResult
 from .step_sums import StepSums, loss_divisor
 
 
-def run(training: Training, signals: StopSignals, watch: HangWatchdog | None = None) -> int:
+def run_training(training: Training, signals: StopSignals, watch: HangWatchdog | None = None) -> int:
     """Train; return the exit code: DONE, or PREEMPTED after a stop that will be resumed. In both cases, there is a
     checkpoint.
 
@@ -40,11 +40,11 @@ def run(training: Training, signals: StopSignals, watch: HangWatchdog | None = N
     training.phases.take()  # discard the times recorded during the build
     print_banner(training)
     hooks = Hooks(training, signals, watch)
-    print_line(hooks.profiling.never(training.start.step, training.total_steps))
+    print_unless_empty(hooks.profiling.never(training.start.step, training.total_steps))
     stop_automatic_collection()
     try:
         with watch:
-            return train(training, hooks, watch)
+            return run_remaining_steps(training, hooks, watch)
     except BaseException as error:
         print_error_once(error)  # before hooks.close(), which may wait for a slow disk
         raise
@@ -52,10 +52,10 @@ def run(training: Training, signals: StopSignals, watch: HangWatchdog | None = N
         hooks.close()
 
 
-def train(training: Training, hooks: Hooks, watch: HangWatchdog) -> int:
+def run_remaining_steps(training: Training, hooks: Hooks, watch: HangWatchdog) -> int:
     """Run the remaining steps, with hooks between them; return the exit code."""
     start = training.start.step
-    if hooks.owes_validation() and (code := validate_save_stop(hooks, start, Requests())) is not None:
+    if hooks.is_validation_owed() and (code := validate_save_stop(hooks, start, StopAndSaveRequests())) is not None:
         return code
     for step in range(start, training.total_steps):
         done = step + 1
@@ -71,14 +71,14 @@ def train(training: Training, hooks: Hooks, watch: HangWatchdog) -> int:
     return hooks.finish()
 
 
-def train_step(training: Training, step: int, requests: Requests) -> StepResult:
+def train_step(training: Training, step: int, requests: StopAndSaveRequests) -> StepResult:
     """Run optimizer step `step`, counted from 0. requests: this rank's requests.
 
     Raises Diverged for a NaN or Inf loss or gradient when loop.on_nan=stop. A skipped step changes neither weights nor
     buffers.
     """
     config, group, parallel, loader = training.config, training.group, training.parallel, training.loader
-    phases, timer, optim = training.phases, GpuTimer(group.device), schedule_of(config.optim)
+    phases, timer, optim = training.phases, GpuTimer(group.device), schedule_of_optimizer(config.optim)
     may_skip = config.loop.on_nan == "skip" or config.loop.precision == "fp16"
 
     # data: this rank's micro-batches
@@ -96,7 +96,7 @@ def train_step(training: Training, step: int, requests: Requests) -> StepResult:
             phases.enter("backward")
             parallel.backward(loss * sums.loss_factor(number), is_last)  # the last pass reduces the gradients
     phases.enter("data")
-    loader.ahead()  # prefetch for the next step while the GPU computes
+    loader.prefetch_next_step()  # prefetch for the next step while the GPU computes
     training.proof.note(micro_batches)
 
     # reduce: loss, items and requests of all ranks
@@ -104,12 +104,12 @@ def train_step(training: Training, step: int, requests: Requests) -> StepResult:
     sums.wait()
     norm_on_device = parallel.norm()
     norm = None if norm_on_device is None else float(norm_on_device)  # the only device sync in a step
-    totals = sums.totals()
-    check_items(training, step, totals)
+    totals = sums.totals_of_all_ranks()
+    require_items(training, step, totals)
 
     # schedule, clip, step: update() calls optimizer.step() and zero_grad(), which depend on the kind of parallelism
     # (recipe/optimizer.py, parallel/zero.py); except with DeepSpeed, it changes nothing if loss or norm is NaN or Inf
-    lr = lr_at(step, training.total_steps, optim)
+    lr = learning_rate_at_step(step, training.total_steps, optim)
     correction = sums.expected_items / loss_divisor(totals.items)
     update = parallel.update(lr, optim.clip_norm, norm, correction, totals.mean_loss)
     if not math.isfinite(update.grad_norm):
@@ -119,7 +119,7 @@ def train_step(training: Training, step: int, requests: Requests) -> StepResult:
     return StepResult(totals.mean_loss, sums.num_samples, lr, update, seconds, reason, totals.requests)
 
 
-def validate_save_stop(hooks: Hooks, done: int, requests: Requests) -> int | None:
+def validate_save_stop(hooks: Hooks, done: int, requests: StopAndSaveRequests) -> int | None:
     """Run the hooks that may end the run after `done` steps; return the exit code if they do, else None."""
     validation = hooks.validation(done)
     hooks.checkpoint(done, requests, validation)

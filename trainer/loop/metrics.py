@@ -4,7 +4,7 @@ Lines are buffered, and written every few seconds and before every checkpoint, s
 steps after its newest checkpoint, which a resumed run repeats. A power failure may lose the last 30 s or so, which the
 kernel had not yet written to disk. A repeated step has a line per attempt, of which the last one counts. A killed
 process may leave a torn line, which readers skip. A full file is rotated to rank_NN.jsonl.1, .2, … (.1 is the oldest);
-read() reads all of them.
+read_metrics() reads all of them.
 """
 
 import json
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from ...runtime.run_folder import run_folder
-from ...runtime.system.untrusted_files import Unreadable, open_regular, parsed
+from ...runtime.system.untrusted_files import Unreadable, open_regular, parse_json
 
 LONGEST_LINE = 1 << 20  # bytes; the trainer writes fewer than 4,096
 MOST_BYTES = 4 << 30  # largest readable file; the trainer rotates at metrics.max_mib
@@ -155,7 +155,7 @@ def _number(part: Path) -> int:
     return int(part.suffix[1:])
 
 
-def read(path: Path) -> Iterator[dict[str, object]]:
+def read_metrics(path: Path) -> Iterator[dict[str, object]]:
     """Yield every complete line in order, including rotated files. Raises Unreadable."""
     for part in (*rotated_files(path), path):
         with open_regular(part) as lines:
@@ -163,25 +163,25 @@ def read(path: Path) -> Iterator[dict[str, object]]:
                 raise Unreadable(part, "is larger than 4 GiB")
             while line := lines.readline(LONGEST_LINE):
                 try:
-                    values = parsed(part, line)
+                    values = parse_json(part, line)
                 except Unreadable:
                     continue
                 if isinstance(values, dict):
                     yield values
 
 
-def training_steps(path: Path) -> dict[int, dict[str, object]]:
+def last_line_of_each_step(path: Path) -> dict[int, dict[str, object]]:
     """Return the last training line of each step."""
-    return {int(str(values["step"])): values for values in read(path) if "loss" in values}
+    return {int(str(values["step"])): values for values in read_metrics(path) if "loss" in values}
 
 
-def last_step(path: Path) -> int:
+def last_step_in_file(path: Path) -> int:
     """Return the last step in the file, searching from its end; 0 if there is none."""
     for part in (path, *reversed(rotated_files(path))):
         try:
             with open_regular(part) as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - 65536))
-                step = run_folder.last_step(file.read(65536))
+                step = run_folder.last_step_in_metrics(file.read(65536))
         except (OSError, Unreadable):
             continue
         if step is not None:

@@ -8,19 +8,19 @@ import math
 import torch
 
 from ..build.build import Training
-from ..lifecycle.errors import BrokenInput, Diverged
-from ..recipe.optimizer import Update
-from .step_sums import StepSums, Totals
+from ..lifecycle.errors import BrokenInput, LossDiverged
+from ..recipe.optimizer import StepUpdate
+from .step_sums import StepSums, StepTotals
 
 
-def check_items(training: Training, step: int, totals: Totals) -> None:
+def require_items(training: Training, step: int, totals: StepTotals) -> None:
     """Raise BrokenInput if the step has no items to train on and on_nan=stop."""
     if totals.items <= 0 and training.config.loop.on_nan == "stop":
         hint = "loop.on_nan=skip skips such steps; or use a larger batch"
         raise BrokenInput(f"data: step {step + 1} has no items to train on, on any rank", hint=hint)
 
 
-def skip_reason(training: Training, step: int, totals: Totals, update: Update, sums: StepSums) -> str:
+def skip_reason(training: Training, step: int, totals: StepTotals, update: StepUpdate, sums: StepSums) -> str:
     """Return why the update was skipped, or "". Raises Diverged if on_nan=stop.
 
     An update skipped because the fp16 loss scale was too large does not count.
@@ -29,15 +29,15 @@ def skip_reason(training: Training, step: int, totals: Totals, update: Update, s
     if math.isfinite(totals.mean_loss) and (is_finite or update.skipped):
         return ""
     if training.config.loop.on_nan == "stop":
-        raise diverged(training, step, sums.local_loss)
+        raise divergence_error(training, step, sums.local_loss)
     if totals.items <= 0:
         return "no items to train on, on any rank"
     return "" if is_finite else ", ".join(nonfinite_ranks(training, sums.local_loss))
 
 
-def diverged(training: Training, step: int, local_loss: float) -> Diverged:
+def divergence_error(training: Training, step: int, local_loss: float) -> LossDiverged:
     """Return the error that names the step and the ranks with a NaN or Inf loss."""
-    return Diverged(
+    return LossDiverged(
         f"NaN or Inf in the loss or its gradient at step {step + 1}",
         nonfinite_ranks(training, local_loss),
         hint="the newest checkpoint is older than this step; try a lower optim.lr or optim.clip_norm in a new"
@@ -73,7 +73,7 @@ class SkipCounter:
             hint = "the newest checkpoint may predate these steps; try a lower optim.lr or optim.clip_norm in a"
             hint += " new run from its weights (--fork, from step 0)"
             title = f"NaN or Inf gradients in more than {self._limit} steps in a row, up to step {done}"
-            raise Diverged(title, [reason], hint)
+            raise LossDiverged(title, [reason], hint)
         if not reason:
             return ""
         row = f"{self._in_a_row} in a row, limit {self._limit}"

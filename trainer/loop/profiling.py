@@ -12,7 +12,7 @@ TROUBLE = (OSError, RuntimeError, AssertionError)  # raised by torch.profiler
 NO_PROFILE = "warning: no profile"
 
 
-class Profiling:
+class StepProfiler:
     """Profiler hooks before and after each step, which do nothing on other ranks and steps. Never raises.
 
     A process has only one profiler, which the recipe may also use. torch 2.13 lets a second one start, but stopping

@@ -13,15 +13,15 @@ from statistics import fmean, median
 import torch
 
 from ..build.build import Training
-from ..config.parse import plain
+from ..config.parse import to_json_types
 from ..config.schema import MetricsConfig
 from ..recipe.mfu import peak_flops, percentile
 from ..trackers import TrackedRun, Trackers
-from .console import score_text, skipped_line, step_line
+from .console import format_score, format_skipped_step, format_step
 from .metrics import MetricsFile, seconds_between_writes
 from .step_result import StepResult
-from .stragglers import OwnWork, Stragglers
-from .validation import Validation, readable_score
+from .stragglers import StragglerDetector, WorkTimes
+from .validation import ValidationResult, readable_score
 
 STEPS_KEPT = 10_000  # most recent steps, for percentiles
 PERCENTILES_EVERY_LINES = 10
@@ -29,7 +29,7 @@ GIB, MIB = 2**30, 2**20
 SLOW_SAVE_TIMES, SLOW_SAVE_S = 3.0, 2.0  # report a save that exceeds both: a multiple of the median, and seconds
 
 
-class Progress:
+class ProgressReporter:
     """Receives step and validation results. Keeps only what the next line needs.
 
     names: display name of each rank, by rank.
@@ -39,9 +39,11 @@ class Progress:
         config, group = training.config, training.group
         self.last_score = ""
         self._training, self._metrics = training, config.metrics
-        self.file = open_file(training, config.metrics)
-        self._stragglers, self._names = Stragglers(names), names
-        self._trackers = Trackers(config.metrics.trackers if group.is_first else (), tracked_run(training))
+        self.file = open_metrics_file(training, config.metrics)
+        self._stragglers, self._names = StragglerDetector(names), names
+        self._trackers = Trackers(
+            config.metrics.trackers if group.is_first else (), describe_run_for_trackers(training)
+        )
         self._step_times: deque[float] = deque(maxlen=STEPS_KEPT)
         self._save_times: deque[float] = deque(maxlen=20)
         self._lines = self._done = 0
@@ -85,9 +87,9 @@ class Progress:
         if result.update.skipped:
             self._skipped += 1
             if self._training.group.is_first:
-                print(skipped_line(done, total, self._skipped, result.update.loss_scale), flush=True)
+                print(format_skipped_step(done, total, self._skipped, result.update.loss_scale), flush=True)
         if done % self._metrics.every_steps == 0 or done == total:
-            mem_gib = round(memory_bytes(self._training.group.device) / GIB, 3)
+            mem_gib = round(peak_memory_bytes(self._training.group.device) / GIB, 3)
             self._write(done, {**values, "mem_gib": mem_gib})
             self._after_interval(done, result, mem_gib)
         else:
@@ -119,7 +121,7 @@ class Progress:
                 shown_rate = f"{tokens_per_s:,.0f} tok/s"
                 numbers["speed/tokens_per_s"] = tokens_per_s
             if kind.startswith("bits_per_"):
-                score = score_text(kind, readable_score(kind, result.loss, 0.0))
+                score = format_score(kind, readable_score(kind, result.loss, 0.0))
             if mfu is not None:
                 shown_rate += f"  mfu {100 * mfu:.1f} %"
                 numbers["speed/mfu"] = mfu
@@ -129,14 +131,14 @@ class Progress:
             details = f"{shown_rate}  {shown_data}  mem {memory_gib:.2f} GiB"
             eta_s = (training.total_steps - done) * step_s
             print(
-                step_line(done, training.total_steps, result.loss, score, result.lr, details, eta_s),
+                format_step(done, training.total_steps, result.loss, score, result.lr, details, eta_s),
                 flush=True,
             )
             self._trackers.log(done, numbers)
             self._lines += 1
             if self._lines % PERCENTILES_EVERY_LINES == 0:
                 print(self.step_times(), flush=True)
-            if line := self._stragglers.after(self._steps, [OwnWork(*row[:3]) for row in ranks]):
+            if line := self._stragglers.after(self._steps, [WorkTimes(*row[:3]) for row in ranks]):
                 print(line, flush=True)
         self._seconds, self._samples, self._steps = 0.0, 0, 0
         self._data_s, self._forward_s = 0.0, 0.0
@@ -147,7 +149,7 @@ class Progress:
         parts = [f"p{percent} {percentile(values, percent):.3f} s" for percent in (50, 95, 99)]
         return f"step times: {', '.join(parts)}, of {len(values):,} steps"
 
-    def after_validation(self, done: int, result: Validation) -> None:
+    def after_validation(self, done: int, result: ValidationResult) -> None:
         """Record a validation after `done` steps."""
         kind = self._training.source.score
         self._write(
@@ -160,7 +162,7 @@ class Progress:
                 "val_s": round(result.seconds, 6),
             },
         )
-        self.last_score = f"val {score_text(kind, result.score)}"
+        self.last_score = f"val {format_score(kind, result.score)}"
         if self._training.group.is_first:
             self._trackers.log(done, {"val/loss": result.loss, f"val/{kind}": result.score})
             print(
@@ -206,19 +208,19 @@ class Progress:
         )
 
 
-def open_file(training: Training, config: MetricsConfig) -> MetricsFile:
+def open_metrics_file(training: Training, config: MetricsConfig) -> MetricsFile:
     flush_s = seconds_between_writes(config.flush_s, training.env.local_world_size)
     return MetricsFile(training.run_dir, training.group.rank, flush_s, config.max_mib * MIB)
 
 
-def tracked_run(training: Training) -> TrackedRun:
+def describe_run_for_trackers(training: Training) -> TrackedRun:
     run_id = training.env.run_id or training.run_dir.name
-    config = plain(training.config)
+    config = to_json_types(training.config)
     assert isinstance(config, dict)
     return TrackedRun(run_id, training.config.job, training.run_dir, training.start.step, config)
 
 
-def memory_bytes(device: torch.device) -> int:
+def peak_memory_bytes(device: torch.device) -> int:
     """Return the peak memory: allocated by torch on a GPU, resident on a CPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)

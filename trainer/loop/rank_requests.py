@@ -5,13 +5,13 @@ loss.
 from ...runtime import exit_codes
 from ...runtime.system.frozen_dataclass import dataclass
 from ..build.build import Training
-from ..checkpoint.background_save import Saver
+from ..checkpoint.background_save import BackgroundSaver
 from ..lifecycle.control_files import stop_file
 from ..lifecycle.stop_signals import StopSignals
 
 
 @dataclass(frozen=True)
-class Requests:
+class StopAndSaveRequests:
     """Requests to act on after a step. Before the step, they are this rank's requests; after it, those of any rank.
 
     give_up: saving failed too often: end the run.
@@ -22,12 +22,12 @@ class Requests:
     give_up: bool = False
 
 
-def requests_of_rank(training: Training, signals: StopSignals, saver: Saver) -> Requests:
+def requests_of_rank(training: Training, signals: StopSignals, saver: BackgroundSaver) -> StopAndSaveRequests:
     """Return the requests of this rank. Only rank 0 reads control files, so that each file counts once."""
     if not training.group.is_first:
-        return Requests(stop=signals.received is not None)
+        return StopAndSaveRequests(stop=signals.received is not None)
     stop = signals.received is not None or stop_file(training.run_dir).exists()
-    return Requests(stop=stop, save=saver.request.is_made(), give_up=saver.gives_up)
+    return StopAndSaveRequests(stop=stop, save=saver.request.is_made(), give_up=saver.gives_up)
 
 
 def stop_exit_code(training: Training, signals: StopSignals, done: int) -> int:

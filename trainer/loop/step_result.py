@@ -1,8 +1,8 @@
 """The result of one optimizer step, for the hooks that follow it."""
 
 from ...runtime.system.frozen_dataclass import dataclass
-from ..recipe.optimizer import Update
-from .rank_requests import Requests
+from ..recipe.optimizer import StepUpdate
+from .rank_requests import StopAndSaveRequests
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class StepResult:
     loss: float
     num_samples: int
     lr: float
-    update: Update
+    update: StepUpdate
     forward_s: float | None
     skip_reason: str
-    requests: Requests
+    requests: StopAndSaveRequests

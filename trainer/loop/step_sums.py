@@ -13,10 +13,10 @@ from torch import Tensor
 
 from ..build.build import Training
 from ..data.loader import MicroBatch
-from .rank_requests import Requests
+from .rank_requests import StopAndSaveRequests
 
 
-class Totals(NamedTuple):
+class StepTotals(NamedTuple):
     """Sums over all ranks. stop, save, give_up: number of ranks with that request"""
 
     loss: float
@@ -31,9 +31,9 @@ class Totals(NamedTuple):
         return self.loss / self.items if self.items > 0 else math.nan
 
     @property
-    def requests(self) -> Requests:
+    def requests(self) -> StopAndSaveRequests:
         """Requests of any rank."""
-        return Requests(stop=self.stop > 0, save=self.save > 0, give_up=self.give_up > 0)
+        return StopAndSaveRequests(stop=self.stop > 0, save=self.save > 0, give_up=self.give_up > 0)
 
 
 class StepSums:
@@ -45,15 +45,17 @@ class StepSums:
                     (parallel.counts_ahead), a separate message counts the items during the first forward pass.
     """
 
-    def __init__(self, training: Training, step: int, micro_batches: Sequence[MicroBatch], requests: Requests) -> None:
+    def __init__(
+        self, training: Training, step: int, micro_batches: Sequence[MicroBatch], requests: StopAndSaveRequests
+    ) -> None:
         self._training, self._micro_batches = training, micro_batches
-        self.num_samples = training.order.num_real(step, 1)
+        self.num_samples = training.order.num_samples_without_padding(step, 1)
         counts = [training.recipe.count(fed.batch) if len(fed.indices_R) else 0 for fed in micro_batches]
         self._counts = counts  # None: only loss() knows the number of items
         self.expected_items = loss_divisor(self.num_samples * training.items_per_sample)
         self._exact_items = self._start_count() if training.parallel.counts_ahead else None
         device = training.group.device
-        self._local = torch.zeros(len(Totals._fields), dtype=torch.float64, device=device)
+        self._local = torch.zeros(len(StepTotals._fields), dtype=torch.float64, device=device)
         self._local_loss, self._local_items, *local_requests = self._local.unbind()  # views
         self._local_items += float(sum(count for count in counts if count is not None))
         for view, request in zip(local_requests, (requests.stop, requests.save, requests.give_up), strict=True):
@@ -78,7 +80,7 @@ class StepSums:
             if self._counts[number] is None:
                 self._local_items += num_items
         if number == len(self._micro_batches) - 1:
-            self._exchange = self._training.group.start_sum_of(self._local)
+            self._exchange = self._training.group.start_sum_on_device(self._local)
 
     def loss_factor(self, number: int) -> float:
         """Return the factor for the loss of micro-batch `number` before backward(). The factor contains the world size,
@@ -90,9 +92,9 @@ class StepSums:
         """Wait for the exchange. On a GPU, the stream waits, not this process."""
         self._reduced = self._exchange()
 
-    def totals(self) -> Totals:
+    def totals_of_all_ranks(self) -> StepTotals:
         """Return the sums over all ranks. Call wait() first."""
-        return Totals(*self._reduced.tolist())
+        return StepTotals(*self._reduced.tolist())
 
     def _start_count(self) -> Callable[[], list[float]]:
         """Start the sum of items over all ranks: exact if count() returned them, else the expected number."""

@@ -17,7 +17,7 @@ STEPS = 20  # averaged
 QUIET_S = 300.0  # before the same rank and phase is reported again
 
 
-class OwnWork(NamedTuple):
+class WorkTimes(NamedTuple):
     """Seconds for which one rank worked during a number of steps. step: duration of the whole steps, including waits"""
 
     data: float
@@ -25,23 +25,25 @@ class OwnWork(NamedTuple):
     step: float
 
 
-class Stragglers:
+class StragglerDetector:
     """Detector over the work times of all ranks. names: display name of each rank, by rank"""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
         self._reported: dict[tuple[int, str], float] = {}  # (rank, phase) -> when, monotonic seconds
-        self._steps, self._sums = 0, [OwnWork(0.0, 0.0, 0.0)] * len(names)
+        self._steps, self._sums = 0, [WorkTimes(0.0, 0.0, 0.0)] * len(names)
 
-    def after(self, steps: int, work: Sequence[OwnWork]) -> str:
+    def after(self, steps: int, work: Sequence[WorkTimes]) -> str:
         """Return a line about a straggler, or "". work: work times of the last `steps` steps, by rank"""
         self._steps += steps
-        self._sums = [OwnWork(*map(sum, zip(old, new, strict=True))) for old, new in zip(self._sums, work, strict=True)]
+        self._sums = [
+            WorkTimes(*map(sum, zip(old, new, strict=True))) for old, new in zip(self._sums, work, strict=True)
+        ]
         if self._steps < STEPS:
             return ""
         num, sums = self._steps, self._sums
-        self._steps, self._sums = 0, [OwnWork(0.0, 0.0, 0.0)] * len(self._names)
-        straggler = slowest(sums, LEAST_S * num)
+        self._steps, self._sums = 0, [WorkTimes(0.0, 0.0, 0.0)] * len(self._names)
+        straggler = find_straggler(sums, LEAST_S * num)
         if straggler is None:
             return ""
         rank, phase, rank_s, median_s = straggler
@@ -53,7 +55,7 @@ class Stragglers:
         return f"straggler: {self._names[rank]}: {phase} takes {times}"
 
 
-def slowest(work: Sequence[OwnWork], least_s: float) -> tuple[int, str, float, float] | None:
+def find_straggler(work: Sequence[WorkTimes], least_s: float) -> tuple[int, str, float, float] | None:
     """Return (rank, phase, its seconds, median seconds) of the slowest rank; None if it is not a straggler.
 
     least_s: minimum delay in seconds.

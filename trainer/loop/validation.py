@@ -15,14 +15,14 @@ from ...runtime.system.frozen_dataclass import dataclass
 from ..build.build import Training
 from ..data.batch_copier import BatchCopier
 from ..data.loader import ValidationBatches
-from ..dist.process_group import Group
+from ..dist.process_group import RankGroup
 from ..lifecycle.errors import BrokenInput
-from ..recipe.eval_mode import evaluating
+from ..recipe.eval_mode import eval_mode_without_gradients
 
 POLL_S = 1.0  # between polls for stop requests
 
 
-class Failed(Exception):
+class ValidationFailed(Exception):
     """Raised on all ranks together if a validation fails, so that they can save first. error: this rank's error, or
     None
     """
@@ -33,7 +33,7 @@ class Failed(Exception):
 
 
 @dataclass(frozen=True)
-class Validation:
+class ValidationResult:
     """Result of a validation. loss: per item, nats for cross-entropy; score: score of the data source or the recipe"""
 
     loss: float
@@ -48,7 +48,7 @@ class Validator:
     def __init__(self, training: Training) -> None:
         self.num_samples = len(validation_indices(training))
         self._training = training
-        shares = my_batches(training)
+        shares = validation_batches_of_rank(training)
         self._counts = [counts for _, counts in shares]
         # the busiest rank's number of batches; all ranks take that many turns, so that the watchdog can compare them
         self._num_turns = -(
@@ -59,7 +59,7 @@ class Validator:
             held_out, [indices_B for indices_B, _ in shares], loader, training.group.device
         )
 
-    def validate(self, stop_requested: Callable[[], bool] = lambda: False) -> Validation | None:
+    def validate(self, stop_requested: Callable[[], bool] = lambda: False) -> ValidationResult | None:
         """Run the validation; all ranks call it. Return None on all ranks if one of them has a stop request.
 
         Raises Failed on all ranks if one of them fails. With equal_passes, a failed rank raises its error immediately,
@@ -76,7 +76,7 @@ class Validator:
         error: Exception | None = None
         poll = StopPoll(training.group, lambda: error is not None or stop_requested())
         is_interrupted = False
-        with evaluating(model):
+        with eval_mode_without_gradients(model):
             batches = iter(self._batches)
             for number in range(self._num_turns):
                 phases.enter("validation")
@@ -104,14 +104,14 @@ class Validator:
         phases.enter("exchange")
         loss, score, items, num_failed = training.group.start_sum([*values, error is not None])()
         if num_failed:
-            raise Failed(error)
+            raise ValidationFailed(error)
         if is_interrupted:
             return None
         if items <= 0:
             title = f"data: none of the {self.num_samples:,} held-out samples has an item to measure"
-            raise Failed(BrokenInput(title))
+            raise ValidationFailed(BrokenInput(title))
         score = readable_score(training.source.score, loss / items, score / items)
-        return Validation(loss / items, score, self.num_samples, time.perf_counter() - started)
+        return ValidationResult(loss / items, score, self.num_samples, time.perf_counter() - started)
 
 
 class StopPoll:
@@ -119,7 +119,7 @@ class StopPoll:
     interval.
     """
 
-    def __init__(self, group: Group, stop_requested: Callable[[], bool]) -> None:
+    def __init__(self, group: RankGroup, stop_requested: Callable[[], bool]) -> None:
         self._group, self._stop_requested = group, stop_requested
         self._turns = self._next = 1
         self._polled_at = time.perf_counter()
@@ -129,7 +129,7 @@ class StopPoll:
         if turn < self._next:
             return False
         values = [float(self._stop_requested()), time.perf_counter() - self._polled_at]
-        stop, seconds = self._group.largest(torch.tensor(values, dtype=torch.float64)).tolist()
+        stop, seconds = self._group.elementwise_maximum(torch.tensor(values, dtype=torch.float64)).tolist()
         self._turns = max(1, min(2 * self._turns, int(self._turns * POLL_S / max(seconds, 1e-9))))
         self._next = turn + self._turns
         self._polled_at = time.perf_counter()
@@ -150,7 +150,7 @@ def validation_indices(training: Training) -> Tensor:
     return torch.arange(number) * available // max(number, 1)
 
 
-def my_batches(training: Training) -> Sequence[tuple[Tensor, bool]]:
+def validation_batches_of_rank(training: Training) -> Sequence[tuple[Tensor, bool]]:
     """Return this rank's batches, which have the training batch size (the last may be smaller), and whether each
     counts. With equal_passes, ranks with fewer batches run extra passes that do not count.
     """

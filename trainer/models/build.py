@@ -4,7 +4,7 @@ from typing import Protocol
 
 from torch import nn
 
-from ..config.instantiate import instantiate
+from ..config.instantiate import instantiate_target
 from ..config.schema import GptConfig, MlpConfig
 from ..config.target import Target
 from ..lifecycle.errors import BrokenInput
@@ -12,7 +12,7 @@ from .gpt import Gpt
 from .mlp import Mlp
 
 
-class DataSizes(Protocol):
+class ModelDataSizes(Protocol):
     """The data sizes that a model needs; data.source.DataSource provides them."""
 
     @property
@@ -22,13 +22,13 @@ class DataSizes(Protocol):
     def num_classes(self) -> int: ...
 
 
-def build_model(config: GptConfig | MlpConfig | Target, sizes: DataSizes) -> nn.Module:
+def build_model(config: GptConfig | MlpConfig | Target, sizes: ModelDataSizes) -> nn.Module:
     """Return a newly initialized model on the CPU. Uses torch's global random generator.
 
     Raises BrokenInput if config._target_ does not return a torch.nn.Module.
     """
     if isinstance(config, Target):
-        model = instantiate(config, "model")
+        model = instantiate_target(config, "model")
         if not isinstance(model, nn.Module):
             raise BrokenInput(f"model: {config.name} must return a torch.nn.Module, not {type(model).__name__}")
         return model

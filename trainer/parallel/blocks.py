@@ -51,7 +51,7 @@ def named_blocks(model: nn.Module) -> list[nn.Module]:
     return [module for module in model.modules() if module is not model and type(module).__name__ in classes]
 
 
-def prepare(model: nn.Module, loop: LoopConfig, classes: Sequence[str] = ()) -> None:
+def apply_checkpointing_and_compile(model: nn.Module, loop: LoopConfig, classes: Sequence[str] = ()) -> None:
     """Apply loop.activation_checkpointing and loop.compile to blocks. Raises BrokenInput if there are none."""
     blocks = blocks_of(model, classes)
     if not blocks and (loop.activation_checkpointing or loop.compile == "blocks"):
@@ -62,23 +62,23 @@ def prepare(model: nn.Module, loop: LoopConfig, classes: Sequence[str] = ()) -> 
         )
     if loop.activation_checkpointing:
         for block in blocks[:: loop.activation_checkpointing]:
-            _replace_forward(block, recomputed(block.forward))
+            _replace_forward(block, with_activation_checkpointing(block.forward))
     if loop.compile == "blocks":
         for block in blocks:
-            _replace_forward(block, compiled(block.forward))
+            _replace_forward(block, with_torch_compile(block.forward))
 
 
-def recomputed(forward: Forward) -> Forward:
+def with_activation_checkpointing(forward: Forward) -> Forward:
     """Wrap `forward` in activation checkpointing: keep only its inputs, and recompute the rest in the backward pass."""
 
     @functools.wraps(forward)
-    def checkpointed(*args: Any, **kwargs: Any) -> Any:
+    def run_checkpointed(*args: Any, **kwargs: Any) -> Any:
         return checkpoint(forward, *args, use_reentrant=False, **kwargs)
 
-    return checkpointed
+    return run_checkpointed
 
 
-def compiled(forward: Forward) -> Forward:
+def with_torch_compile(forward: Forward) -> Forward:
     """Wrap `forward` in torch.compile: it compiles once for the first shape, and again for all other shapes.
 
     With dynamic=False, torch 2.13 would compile eight shapes and run all others uncompiled.

@@ -3,13 +3,15 @@
 from torch import nn
 
 from ..config.schema import DdpConfig, DeepspeedConfig, TrainConfig
-from ..dist.env import Env
-from ..dist.process_group import Group
+from ..dist.env import RankEnvironment
+from ..dist.process_group import RankGroup
 from ..recipe.recipe import Recipe
 from .interface import Parallel
 
 
-def parallelize(model: nn.Module, recipe: Recipe, config: TrainConfig, env: Env, group: Group) -> Parallel:
+def parallelize(
+    model: nn.Module, recipe: Recipe, config: TrainConfig, env: RankEnvironment, group: RankGroup
+) -> Parallel:
     """Wrap `model` (on the CPU) and its optimizer for config.parallel. Imports only the selected kind."""
     if isinstance(config.parallel, DdpConfig):
         from .ddp import Ddp

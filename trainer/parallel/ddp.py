@@ -9,13 +9,13 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from ..config.schema import DdpConfig, TrainConfig
-from ..dist.process_group import Group
+from ..dist.process_group import RankGroup
 from ..lifecycle.errors import BrokenInput
-from ..recipe.loss import WithLoss
-from ..recipe.optimizer import Stepper, names_of
+from ..recipe.loss import ModelWithLoss
+from ..recipe.optimizer import Stepper, parameter_names_by_index
 from ..recipe.recipe import Recipe
-from .blocks import compiled, prepare
-from .interface import optimizer_of
+from .blocks import apply_checkpointing_and_compile, with_torch_compile
+from .interface import build_checked_optimizer
 from .stepped import Stepped
 
 NOT_SENT = (torch.int16, torch.uint16, torch.uint32, torch.uint64)  # not supported by gloo and NCCL in torch 2.13
@@ -29,17 +29,17 @@ class Ddp(Stepped):
     equal_passes = False
     gathers = False
 
-    def __init__(self, model: nn.Module, recipe: Recipe, config: TrainConfig, ddp: DdpConfig, group: Group) -> None:
+    def __init__(self, model: nn.Module, recipe: Recipe, config: TrainConfig, ddp: DdpConfig, group: RankGroup) -> None:
         self.group, self.model = group, model.to(group.device)
         self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
-        prepare(model, config.loop)
-        self.evaluated: nn.Module = WithLoss(model, recipe, config.loop.precision)
+        apply_checkpointing_and_compile(model, config.loop)
+        self.evaluated: nn.Module = ModelWithLoss(model, recipe, config.loop.precision)
         self.module: nn.Module = self.evaluated
         if config.loop.compile == "model":
-            self.module = cast(nn.Module, compiled(self.module))
+            self.module = cast(nn.Module, with_torch_compile(self.module))
         self.waits_for_all = group.world_size > 1 and not ddp.find_unused_parameters and not ddp.static_graph
         if group.world_size > 1:
-            refuse_buffers(model)
+            require_broadcastable_buffers(model)
             self.module = DistributedDataParallel(
                 self.module,
                 device_ids=[group.device.index] if group.device.type == "cuda" else None,
@@ -48,8 +48,8 @@ class Ddp(Stepped):
                 static_graph=ddp.static_graph,
                 gradient_as_bucket_view=True,
             )
-        self.stepper = Stepper(model, optimizer_of(recipe, model, group), config.loop.precision)
-        self.names = names_of(self.stepper.optimizer, model)
+        self.stepper = Stepper(model, build_checked_optimizer(recipe, model, group), config.loop.precision)
+        self.names = parameter_names_by_index(self.stepper.optimizer, model)
 
     def warm_up(self, loss: Tensor, counted: bool) -> None:
         """Raise BrokenInput if a parameter receives no gradient, because DDP would raise an error in the next step."""
@@ -84,7 +84,7 @@ class Ddp(Stepped):
         self.stepper.load(state)
 
 
-def refuse_buffers(model: nn.Module) -> None:
+def require_broadcastable_buffers(model: nn.Module) -> None:
     """Raise BrokenInput for buffers that rank 0 cannot broadcast."""
     if names := [name for name, buffer in model.named_buffers() if buffer.dtype in NOT_SENT]:
         types = ", ".join(str(dtype) for dtype in NOT_SENT)

@@ -27,14 +27,21 @@ from torch.distributed.fsdp import (
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..config.schema import FsdpConfig, HsdpConfig, TrainConfig
-from ..dist.process_group import Group
+from ..dist.process_group import RankGroup
 from ..lifecycle.errors import BrokenInput
 from ..lifecycle.exit_rank import known_cause
-from ..recipe.loss import DTYPES, WithLoss
+from ..recipe.loss import DTYPES, ModelWithLoss
 from ..recipe.optimizer import Stepper
 from ..recipe.recipe import Recipe
-from .blocks import blocks_of, prepare
-from .interface import agreed_names, copy_from_rank_0, is_extra, optimizer_of, refuse_another_model, shapes_of
+from .blocks import apply_checkpointing_and_compile, blocks_of
+from .interface import (
+    build_checked_optimizer,
+    copy_from_rank_0,
+    is_extra_state,
+    parameter_names_equal_on_ranks,
+    require_same_shapes,
+    shapes_of_weights,
+)
 from .stepped import Stepped
 
 
@@ -45,14 +52,14 @@ class Fsdp(Stepped):
     gathers = True
 
     def __init__(
-        self, model: nn.Module, recipe: Recipe, config: TrainConfig, sharding: FsdpConfig | HsdpConfig, group: Group
+        self, model: nn.Module, recipe: Recipe, config: TrainConfig, sharding: FsdpConfig | HsdpConfig, group: RankGroup
     ) -> None:
         self.group, self.model = group, model
         self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
-        refuse_scalars(model)
+        require_no_scalar_parameters(model)
         copy_from_rank_0(model, group)
-        prepare(model, config.loop, sharding.transformer_layer_cls_to_wrap)
-        mesh = mesh_of(sharding, group)
+        apply_checkpointing_and_compile(model, config.loop, sharding.transformer_layer_cls_to_wrap)
+        mesh = make_device_mesh(sharding, group)
         group.use_timeout(config.process_group.init_timeout_s)  # also for the mesh's process groups
         for part in modules_to_shard(model, sharding):
             _shard(part, sharding, mesh, config, sharding.reshard_after_forward)
@@ -60,10 +67,12 @@ class Fsdp(Stepped):
         _shard(model, sharding, mesh, config, False, torch.float32)  # the loss needs float32 outputs
         self.sharded = cast(FSDPModule, model)
         # FSDP casts weights and inputs itself: no autocast
-        self.module: nn.Module = WithLoss(model, recipe, "fp32")
+        self.module: nn.Module = ModelWithLoss(model, recipe, "fp32")
         self.evaluated: nn.Module = self.module
-        self.stepper = ShardStepper(model, optimizer_of(recipe, model, group), config.loop.precision, full_tensor)
-        self.names = agreed_names(self.stepper.optimizer, model, group)
+        self.stepper = ShardStepper(
+            model, build_checked_optimizer(recipe, model, group), config.loop.precision, unsharded_tensor
+        )
+        self.names = parameter_names_equal_on_ranks(self.stepper.optimizer, model, group)
 
     def passes(self, last: bool) -> AbstractContextManager[None]:
         """Exchange gradients only in the last pass of a step. Until then, each rank keeps unsharded gradients."""
@@ -76,14 +85,14 @@ class Fsdp(Stepped):
 
     def optimizer_state(self) -> Mapping[str, Any]:
         saved = self.stepper.optimizer.state_dict()
-        refuse_unsharded_state(saved["state"], self._numbered())
+        require_sharded_state(saved["state"], self._numbered())
         state = {number: dict(self._on_first(moments)) for number, moments in saved["state"].items()}
         return {**saved, "state": state, **self.stepper.scale.state()}
 
     def load_weights(self, weights: Mapping[str, Any]) -> None:
         current = self.model.state_dict()
-        refuse_another_model(weights, shapes_of(current))
-        extra = {name: weights[name] for name, value in current.items() if is_extra(name, value)}
+        require_same_shapes(weights, shapes_of_weights(current))
+        extra = {name: weights[name] for name, value in current.items() if is_extra_state(name, value)}
         for name, value in current.items():
             if name not in extra:
                 local = value.to_local() if isinstance(value, DTensor) else value
@@ -110,7 +119,7 @@ class Fsdp(Stepped):
         tensors, such as some optimizers' step, are yielded unchanged.
         """
         for name, value in values.items():
-            full = full_tensor(value)
+            full = unsharded_tensor(value)
             if self.group.is_first:
                 yield name, full.detach().to("cpu", copy=True) if isinstance(full, Tensor) else full
 
@@ -139,7 +148,7 @@ class ShardStepper(Stepper):
         self.has_stepped = True
 
 
-def refuse_scalars(model: nn.Module) -> None:
+def require_no_scalar_parameters(model: nn.Module) -> None:
     """Raise BrokenInput for scalar parameters: fully_shard of torch 2.13 shards the first dimension."""
     if scalars := [name for name, parameter in model.named_parameters() if parameter.ndim == 0]:
         are = "is a scalar" if len(scalars) == 1 else "are scalars"
@@ -149,7 +158,7 @@ def refuse_scalars(model: nn.Module) -> None:
         )
 
 
-def refuse_unsharded_state(state: Mapping[int, Mapping[str, Any]], parameters: Sequence[Tensor]) -> None:
+def require_sharded_state(state: Mapping[int, Mapping[str, Any]], parameters: Sequence[Tensor]) -> None:
     """Raise BrokenInput for a tensor that is not sharded like its parameter, because ranks may have different values.
 
     A single number, such as the step, is assumed to be equal on all ranks.
@@ -167,7 +176,7 @@ def refuse_unsharded_state(state: Mapping[int, Mapping[str, Any]], parameters: S
                 )
 
 
-def mesh_of(sharding: FsdpConfig | HsdpConfig, group: Group) -> DeviceMesh:
+def make_device_mesh(sharding: FsdpConfig | HsdpConfig, group: RankGroup) -> DeviceMesh:
     """Return the device mesh. The ranks along its last dimension share a copy of the model."""
     if isinstance(sharding, FsdpConfig):
         return init_device_mesh(group.device.type, (group.world_size,))
@@ -187,7 +196,7 @@ def modules_to_shard(model: nn.Module, sharding: FsdpConfig | HsdpConfig) -> lis
     return blocks_of(model, sharding.transformer_layer_cls_to_wrap)[::-1]
 
 
-def full_tensor(value: Any) -> Any:
+def unsharded_tensor(value: Any) -> Any:
     """Return the unsharded tensor; other values unchanged. All ranks must call it."""
     return value.full_tensor() if isinstance(value, DTensor) else value
 

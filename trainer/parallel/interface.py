@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ..config.instantiate import run_user_code
-from ..config.schema import schedule_of
-from ..dist.process_group import Group
+from ..config.schema import schedule_of_optimizer
+from ..dist.process_group import RankGroup
 from ..lifecycle.errors import BrokenInput
-from ..recipe.optimizer import Update, names_of, refuse_scheduler
+from ..recipe.optimizer import StepUpdate, parameter_names_by_index, require_no_scheduler
 from ..recipe.recipe import Recipe
 
 
@@ -60,7 +60,7 @@ class Parallel(Protocol):
     def norm(self) -> Tensor | None:
         """Return the gradient norm on the device; None if only update() knows it."""
 
-    def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> Update:
+    def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> StepUpdate:
         """Run one optimizer step, unless gradients or loss are not finite on some rank (DeepSpeed steps anyway).
 
         lr: largest learning rate of the groups; norm: value of norm(); loss: mean over all ranks.
@@ -79,7 +79,7 @@ class Parallel(Protocol):
     def load_optimizer(self, state: Mapping[str, Any]) -> None: ...
 
 
-def copy_from_rank_0(model: nn.Module, group: Group) -> None:
+def copy_from_rank_0(model: nn.Module, group: RankGroup) -> None:
     """Broadcast rank 0's parameters and buffers, because initialization may differ between ranks.
 
     DDP does this itself; fully_shard of torch 2.13 does not, and DeepSpeed 0.19.8 only broadcasts parameters.
@@ -91,7 +91,7 @@ def copy_from_rank_0(model: nn.Module, group: Group) -> None:
     group.copy_from_rank_0(named.values())
 
 
-def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:
+def build_checked_optimizer(recipe: Recipe, model: nn.Module, group: RankGroup) -> Optimizer:
     """Build the recipe's optimizer for the wrapped model. Rank 0 warns about parameters that the optimizer lacks.
 
     Raises BrokenInput if the result is not an Optimizer, if a group has no learning rate or one that the trainer would
@@ -107,8 +107,8 @@ def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:
             "set lr=NUMBER, which the schedule changes; optimizers that find their own learning rate are not supported"
         )
         raise BrokenInput("recipe: the optimizer from build_optimizer() has a parameter group without lr", hint=hint)
-    refuse_scheduler(optimizer.param_groups)
-    refuse_another_rate(optimizer, recipe, group)
+    require_no_scheduler(optimizer.param_groups)
+    require_configured_rate(optimizer, recipe, group)
     optimized = {parameter for param_group in optimizer.param_groups for parameter in param_group["params"]}
     trainable = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
     left_out = [name for name, weight in model.named_parameters() if weight.requires_grad and weight not in optimized]
@@ -123,11 +123,11 @@ def optimizer_of(recipe: Recipe, model: nn.Module, group: Group) -> Optimizer:
     return optimizer
 
 
-def refuse_another_rate(optimizer: Optimizer, recipe: Recipe, group: Group) -> None:
+def require_configured_rate(optimizer: Optimizer, recipe: Recipe, group: RankGroup) -> None:
     """Raise BrokenInput if a recipe's own optimizer has a learning rate other than optim.lr, which the trainer sets.
     If the rate is only the default of the optimizer's class, rank 0 prints a note instead.
     """
-    lr = schedule_of(recipe.config.optim).lr
+    lr = schedule_of_optimizer(recipe.config.optim).lr
     largest = max(float(param_group["lr"]) for param_group in optimizer.param_groups)
     if type(recipe).build_optimizer is Recipe.build_optimizer or math.isclose(largest, lr, rel_tol=1e-6):
         return
@@ -143,14 +143,14 @@ def refuse_another_rate(optimizer: Optimizer, recipe: Recipe, group: Group) -> N
     )
 
 
-def agreed_names(optimizer: Optimizer, model: nn.Module, group: Group) -> list[str]:
+def parameter_names_equal_on_ranks(optimizer: Optimizer, model: nn.Module, group: RankGroup) -> list[str]:
     """Return the names of the optimizer's parameters. Raises BrokenInput if their order differs between ranks."""
-    names = names_of(optimizer, model)
+    names = parameter_names_by_index(optimizer, model)
     require_same_on_ranks(names, "the order of the optimizer's parameters", group)
     return names
 
 
-def require_same_on_ranks(lines: Sequence[str], subject: str, group: Group) -> None:
+def require_same_on_ranks(lines: Sequence[str], subject: str, group: RankGroup) -> None:
     """Raise BrokenInput if `lines` differ between ranks, because their collectives would not match."""
     digest = hashlib.sha256("\n".join(lines).encode()).digest()
     digests = [bytes(row.tolist()) for row in group.gather(torch.tensor(list(digest), dtype=torch.uint8))]
@@ -161,17 +161,17 @@ def require_same_on_ranks(lines: Sequence[str], subject: str, group: Group) -> N
         )
 
 
-def is_extra(name: str, value: Any) -> bool:
+def is_extra_state(name: str, value: Any) -> bool:
     """Return whether a state_dict entry is from get_extra_state() rather than a weight."""
     return name.rpartition(".")[2] == "_extra_state" or not isinstance(value, Tensor)
 
 
-def shapes_of(weights: Mapping[str, Any]) -> Mapping[str, object]:
-    return {name: "extra" if is_extra(name, value) else value.shape for name, value in weights.items()}
+def shapes_of_weights(weights: Mapping[str, Any]) -> Mapping[str, object]:
+    return {name: "extra" if is_extra_state(name, value) else value.shape for name, value in weights.items()}
 
 
-def refuse_another_model(weights: Mapping[str, Any], shapes: Mapping[str, object]) -> None:
+def require_same_shapes(weights: Mapping[str, Any], shapes: Mapping[str, object]) -> None:
     """Raise RuntimeError if names or shapes differ; the lines after the first contain the names."""
-    saved = shapes_of(weights)
+    saved = shapes_of_weights(weights)
     if wrong := sorted(name for name in saved.keys() | shapes if saved.get(name) != shapes.get(name)):
         raise RuntimeError("weights of a different model:\n" + "\n".join(wrong))

@@ -16,12 +16,12 @@ from torch.utils import cpp_extension
 WAIT_S = 30.0
 
 
-def extensions_folder() -> Path:
+def torch_extensions_folder() -> Path:
     return Path(os.environ.get("TORCH_EXTENSIONS_DIR") or cpp_extension.get_default_build_root())
 
 
 @contextlib.contextmanager
-def may_build(folder: Path) -> Iterator[None]:
+def extension_build_allowed(folder: Path) -> Iterator[None]:
     """Context for code that may build extensions in `folder`. If no other process is in this context, remove stale
     locks.
     """

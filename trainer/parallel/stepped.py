@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from ..dist.process_group import Group
-from ..recipe.optimizer import Stepper, Update
+from ..dist.process_group import RankGroup
+from ..recipe.optimizer import Stepper, StepUpdate
 
 
 class Stepped:
@@ -12,7 +12,7 @@ class Stepped:
 
     stepper: Stepper
 
-    group: Group
+    group: RankGroup
 
     @property
     def counts_ahead(self) -> bool:
@@ -29,6 +29,6 @@ class Stepped:
     def norm(self) -> Tensor:
         return self.stepper.norm()
 
-    def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> Update:
+    def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> StepUpdate:
         assert norm is not None
         return self.stepper.update(lr, clip_norm, norm, factor, loss)

@@ -19,29 +19,36 @@ from torch import Tensor, nn
 from torch.optim import Adam, AdamW
 
 from ..config import parse as strict
-from ..config.deepspeed_json import disagreements, engine_config
+from ..config.deepspeed_json import deepspeed_config, find_contradictions
 from ..config.schema import DeepspeedConfig, TrainConfig
-from ..dist.env import Env
-from ..dist.process_group import Group
+from ..dist.env import RankEnvironment
+from ..dist.process_group import RankGroup
 from ..lifecycle.errors import BrokenInput
-from ..recipe.loss import WithLoss
-from ..recipe.optimizer import Rates, Update, optimizer_own_state
+from ..recipe.loss import ModelWithLoss
+from ..recipe.optimizer import GroupLearningRates, StepUpdate, optimizer_own_state
 from ..recipe.recipe import Recipe
-from .blocks import prepare
-from .interface import agreed_names, copy_from_rank_0, is_extra, optimizer_of, refuse_another_model, shapes_of
-from .stale_build_locks import extensions_folder, may_build
+from .blocks import apply_checkpointing_and_compile
+from .interface import (
+    build_checked_optimizer,
+    copy_from_rank_0,
+    is_extra_state,
+    parameter_names_equal_on_ranks,
+    require_same_shapes,
+    shapes_of_weights,
+)
+from .stale_build_locks import extension_build_allowed, torch_extensions_folder
 
 MOMENTS = ("exp_avg", "exp_avg_sq")  # names of AdamW's moments
 
 
-def settings(config: TrainConfig, env: Env) -> dict[str, Any]:
+def deepspeed_settings(config: TrainConfig, env: RankEnvironment) -> dict[str, Any]:
     """Return DeepSpeed's settings: train.json, then extra keys from deepspeed.json. BrokenInput if they contradict."""
-    train: Any = strict.plain(config)
+    train: Any = strict.to_json_types(config)
     path = env.accelerate_deepspeed_config_file or env.deepspeed_json
     if path is None:
-        return engine_config(train)
+        return deepspeed_config(train)
     document = _read(path)
-    if wrong := disagreements(document, train):
+    if wrong := find_contradictions(document, train):
         hint = f"the trainer uses train.json: compile again, or restore {path.name}"
         raise BrokenInput(f"{path} contradicts {env.train_json}", wrong, hint=hint)
     return document
@@ -63,9 +70,15 @@ class Zero:
     counts_ahead = True  # DeepSpeed's gradients cannot be scaled
 
     def __init__(
-        self, model: nn.Module, recipe: Recipe, config: TrainConfig, zero: DeepspeedConfig, env: Env, group: Group
+        self,
+        model: nn.Module,
+        recipe: Recipe,
+        config: TrainConfig,
+        zero: DeepspeedConfig,
+        env: RankEnvironment,
+        group: RankGroup,
     ) -> None:
-        engine_settings = settings(config, env)
+        engine_settings = deepspeed_settings(config, env)
         if group.device.type == "cpu":
             os.environ["DS_ACCELERATOR"] = "cpu"  # read when DeepSpeed is imported
         try:
@@ -77,15 +90,15 @@ class Zero:
         self.num_parameters = sum(parameter.numel() for parameter in model.parameters())
         copy_from_rank_0(model, group)
         model.to(group.device)
-        prepare(model, config.loop)
+        apply_checkpointing_and_compile(model, config.loop)
         weights = model.state_dict()
-        if extra := [name for name, value in weights.items() if is_extra(name, value)]:
+        if extra := [name for name, value in weights.items() if is_extra_state(name, value)]:
             raise BrokenInput(
                 f"model: {', '.join(extra[:8])}: ZeRO checkpoints do not support get_extra_state()",
                 hint="parallel=fsdp or parallel=ddp",
             )
-        self.shapes = shapes_of(weights)
-        optimizer = optimizer_of(recipe, model, group)
+        self.shapes = shapes_of_weights(weights)
+        optimizer = build_checked_optimizer(recipe, model, group)
         if self.stage > 0 and type(optimizer) not in (Adam, AdamW):  # a subclass may keep more state
             name = type(optimizer).__name__
             raise BrokenInput(
@@ -94,14 +107,14 @@ class Zero:
             )
         if self.stage > 0 and any(group.get("amsgrad") for group in optimizer.param_groups):
             raise BrokenInput("recipe: ZeRO checkpoints do not support amsgrad", hint="amsgrad=False, or parallel=fsdp")
-        self.names = agreed_names(optimizer, model, group)
+        self.names = parameter_names_equal_on_ranks(optimizer, model, group)
         # keep the original order, because ZeRO replaces the parameters with flat tensors
         self.order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-        self.groups, self.rates = optimizer.state_dict()["param_groups"], Rates(optimizer)
+        self.groups, self.rates = optimizer.state_dict()["param_groups"], GroupLearningRates(optimizer)
         self.steps = 0
-        with may_build(extensions_folder()):
+        with extension_build_allowed(torch_extensions_folder()):
             self.engine, self.optimizer, _, _ = deepspeed.initialize(
-                model=WithLoss(model, recipe, config.loop.precision),
+                model=ModelWithLoss(model, recipe, config.loop.precision),
                 optimizer=optimizer,
                 config=engine_settings,
                 dist_init_required=False,
@@ -127,7 +140,7 @@ class Zero:
     def norm(self) -> None:
         return None
 
-    def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> Update:
+    def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> StepUpdate:
         if not math.isclose(factor, 1.0, rel_tol=1e-9):
             raise item_count_error()
         self.rates.set(self.optimizer.param_groups, lr)
@@ -137,7 +150,7 @@ class Zero:
         self.steps += 1
         if norm is None:
             norm = float(self.engine.get_global_grad_norm())
-        return Update(norm if norm >= 0 else math.nan)  # -1: not finite
+        return StepUpdate(norm if norm >= 0 else math.nan)  # -1: not finite
 
     def weights(self) -> Mapping[str, Any]:
         with self._gathered():
@@ -164,7 +177,7 @@ class Zero:
         return {"state": state, "param_groups": groups}
 
     def load_weights(self, weights: Mapping[str, Any]) -> None:
-        refuse_another_model(weights, self.shapes)
+        require_same_shapes(weights, self.shapes)
         with self._gathered(modified=True):
             if self.stage < 3 or self.group.is_first:
                 self.model.load_state_dict(weights)

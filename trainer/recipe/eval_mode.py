@@ -8,7 +8,7 @@ from torch import nn
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
+def eval_mode_without_gradients(model: nn.Module) -> Iterator[None]:
     """Switch to eval mode, then restore each module's own mode, because some modules may be frozen in eval mode."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()

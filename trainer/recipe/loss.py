@@ -12,7 +12,7 @@ Precision = Literal["fp32", "bf16", "fp16"]
 DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}  # dtype of matmuls; None = dtype of the weights
 
 
-class WithLoss(nn.Module):
+class ModelWithLoss(nn.Module):
     """(batch) -> loss_sum and count; (batch, measure=True) -> loss_sum, score_sum and count. See recipe.py."""
 
     def __init__(self, model: nn.Module, recipe: Recipe, precision: Precision) -> None:
@@ -21,11 +21,11 @@ class WithLoss(nn.Module):
         self.device = next(model.parameters()).device
 
     def forward(self, batch: Any, measure: bool = False) -> Any:
-        with autocast(self.device, self.precision):
+        with autocast_context(self.device, self.precision):
             return self.recipe.measure(self.model, batch) if measure else self.recipe.loss(self.model, batch)
 
 
-def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
+def autocast_context(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
     """Return the autocast context: 16-bit matmuls with float32 weights for bf16 and fp16; fp32 does nothing."""
     dtype = DTYPES[precision]
     return nullcontext() if dtype is None else torch.autocast(device.type, dtype)

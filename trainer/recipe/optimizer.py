@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 
 from ...runtime.system.frozen_dataclass import dataclass
-from ..config.instantiate import instantiate
+from ..config.instantiate import instantiate_target
 from ..config.schema import SCHEDULE_KEYS, OptimConfig, ScheduleConfig
 from ..config.target import Target
 from ..lifecycle.errors import BrokenInput
@@ -25,7 +25,7 @@ NAMES = "parameter_names"  # key in a checkpoint, next to `state` and `param_gro
 
 
 @dataclass(frozen=True)
-class Update:
+class StepUpdate:
     """Result of one optimizer step.
 
     grad_norm:  norm of all gradients before clipping; NaN or Inf if the loss or a gradient was not finite, in which
@@ -39,7 +39,7 @@ class Update:
     loss_scale: float = 1.0
 
 
-class Rates:
+class GroupLearningRates:
     """Learning rates of an optimizer's groups. The group with the largest rate follows the schedule; the rates of other
     groups keep their initial ratio to it, so that layers can have different rates.
     """
@@ -54,7 +54,7 @@ class Rates:
         """Set the rates for a step. Raises BrokenInput if other code, such as a scheduler, has changed a rate since the
         last step.
         """
-        refuse_scheduler(groups)
+        require_no_scheduler(groups)
         if self._last and (changed := [group["lr"] for group in groups if group["lr"] not in self._last]):
             raise BrokenInput(
                 f"optim: something changed a learning rate to {float(changed[0]):g} between two steps",
@@ -80,9 +80,9 @@ class Stepper:
         precision: str,
         full_norm: Callable[[Tensor], Tensor] = lambda norm: norm,
     ) -> None:
-        refuse_closure(optimizer)
+        require_no_closure(optimizer)
         self.optimizer = optimizer
-        self.rates = Rates(optimizer)
+        self.rates = GroupLearningRates(optimizer)
         self.scale = LossScale(precision == "fp16")
         self._parameters = list(model.parameters())  # including frozen ones, which may be unfrozen later
         weights, groups = set(self._parameters), optimizer.param_groups
@@ -95,7 +95,7 @@ class Stepper:
     def norm(self) -> Tensor:
         return self._full_norm(nn.utils.get_total_norm(gradients_of(self._parameters)))
 
-    def update(self, lr: float, clip_norm: float | None, norm: float, factor: float, loss: float) -> Update:
+    def update(self, lr: float, clip_norm: float | None, norm: float, factor: float, loss: float) -> StepUpdate:
         """Run one optimizer step. norm: result of norm(); factor: multiplies all gradients; loss: mean over all ranks.
 
         Loss scale, `factor` and clipping are combined, so that gradients are multiplied at most once. Clips like
@@ -114,7 +114,7 @@ class Stepper:
             self.rates.set(self.optimizer.param_groups, lr)
             self.step()
         self.optimizer.zero_grad(set_to_none=True)
-        return Update(norm, skipped, self.scale.factor)
+        return StepUpdate(norm, skipped, self.scale.factor)
 
     def step(self) -> None:
         """Call optimizer.step(). A subclass can override it."""
@@ -135,7 +135,7 @@ def optimizer_own_state(state: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in state.items() if key != PART}
 
 
-def names_of(optimizer: Optimizer, model: nn.Module) -> list[str]:
+def parameter_names_by_index(optimizer: Optimizer, model: nn.Module) -> list[str]:
     """Return the parameter names by state_dict() index. A parameter outside the model is `not from the model N`."""
     names, others = {parameter: name for name, parameter in model.named_parameters()}, itertools.count()
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
@@ -159,7 +159,7 @@ def reorder_state(state: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
     return {**unnamed, "state": moments}
 
 
-def refuse_scheduler(groups: Sequence[Mapping[str, Any]]) -> None:
+def require_no_scheduler(groups: Sequence[Mapping[str, Any]]) -> None:
     """Raise BrokenInput for an optimizer with a torch scheduler, which adds `initial_lr` to its groups (torch 2.13)."""
     if any("initial_lr" in group for group in groups):
         raise BrokenInput(
@@ -167,7 +167,7 @@ def refuse_scheduler(groups: Sequence[Mapping[str, Any]]) -> None:
         )
 
 
-def refuse_closure(optimizer: Optimizer) -> None:
+def require_no_closure(optimizer: Optimizer) -> None:
     """Raise BrokenInput if step() needs a closure that recomputes gradients, as LBFGS in torch 2.13 does."""
     closure = inspect.signature(optimizer.step).parameters.get("closure")
     if closure is not None and closure.default is inspect.Parameter.empty:
@@ -185,7 +185,7 @@ def build_optimizer(model: nn.Module, config: OptimConfig | Target) -> Optimizer
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if isinstance(config, Target):
         arguments = {key: value for key, value in config.items() if key not in SCHEDULE_KEYS or key == "lr"}
-        optimizer = instantiate(arguments, "optim", parameters)
+        optimizer = instantiate_target(arguments, "optim", parameters)
         if not isinstance(optimizer, Optimizer):
             raise BrokenInput(
                 f"optim: {config.name} must return a torch.optim.Optimizer, not {type(optimizer).__name__}"
@@ -199,7 +199,7 @@ def build_optimizer(model: nn.Module, config: OptimConfig | Target) -> Optimizer
     return AdamW(groups, lr=config.lr, betas=config.betas, eps=config.eps, fused=fused)
 
 
-def lr_at(step: int, total_steps: int, config: OptimConfig | ScheduleConfig) -> float:
+def learning_rate_at_step(step: int, total_steps: int, config: OptimConfig | ScheduleConfig) -> float:
     """Return the learning rate of global step `step`, counted from 0: linear warm-up, then config.schedule."""
     if step < config.warmup_steps:
         return config.lr * (step + 1) / config.warmup_steps

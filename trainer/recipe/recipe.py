@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import Optimizer
 
-from ..config.instantiate import function_of, locate, run_user_code
+from ..config.instantiate import callable_of_target, import_dotted_name, run_user_code
 from ..config.schema import TrainConfig
 from ..config.target import Target
 from ..data import map_style
@@ -44,7 +44,7 @@ class Recipe:
         self.config = config
         self.items_of: Callable[..., Any] = cross_entropy
         if isinstance(config.loss, Target):
-            self.items_of = function_of(config.loss, "loss")
+            self.items_of = callable_of_target(config.loss, "loss")
 
     def build_data(self) -> DataSource:
         """Return the training and validation data, equal on every rank. For your own data sets, use
@@ -76,8 +76,10 @@ class Recipe:
         """
         inputs, targets = inputs_and_targets(batch)
         if self.items_of is cross_entropy:
-            return cross_entropy(outputs(model, inputs), targets), None
-        return loss_sum_and_count(self.items_of(outputs(model, inputs), targets), targets, self.items_of, self.config)
+            return cross_entropy(call_model_with_inputs(model, inputs), targets), None
+        return loss_sum_and_count(
+            self.items_of(call_model_with_inputs(model, inputs), targets), targets, self.items_of, self.config
+        )
 
     def measure(self, model: nn.Module, batch: Any) -> tuple[Sum, Sum | float, Count]:
         """Return loss, score (see `score`) and item count of a held-out batch, each summed over its items."""
@@ -85,7 +87,7 @@ class Recipe:
             loss, num_items = self.loss(model, batch)
             return loss, 0.0, self.count(batch) if num_items is None else num_items
         inputs, targets = inputs_and_targets(batch)
-        logits = outputs(model, inputs)
+        logits = call_model_with_inputs(model, inputs)
         if self.items_of is cross_entropy:
             return cross_entropy(logits, targets), (logits.argmax(-1) == targets).sum(), (targets != IGNORE).sum()
         loss, num_items = loss_sum_and_count(self.items_of(logits, targets), targets, self.items_of, self.config)
@@ -102,14 +104,14 @@ class Recipe:
 
     def source(self, train: Any, val: Any = None, collate: Callable[[list[Any]], Any] | None = None) -> DataSource:
         """Wrap map-style data sets. val: a data set, the fraction of `train` to hold out, or None"""
-        return map_style.source_of(type(self).__name__, train, val, self.config.seed, collate)
+        return map_style.source_from_datasets(type(self).__name__, train, val, self.config.seed, collate)
 
 
 def build_recipe(config: TrainConfig) -> Recipe:
     """Return the recipe that config.recipe names. Raises BrokenInput if it is not a subclass of Recipe."""
     if config.recipe is None:
         return Recipe(config)
-    recipe_class = locate(config.recipe, "recipe")
+    recipe_class = import_dotted_name(config.recipe, "recipe")
     if not (isinstance(recipe_class, type) and issubclass(recipe_class, Recipe)):
         hint = "class MyRecipe(Recipe), with `from jobc_trainer.recipe import Recipe`"
         raise BrokenInput(f"recipe: {config.recipe} is not a subclass of Recipe", hint=hint)
@@ -128,7 +130,7 @@ def inputs_and_targets(batch: Any) -> Any:
     return batch
 
 
-def outputs(model: nn.Module, inputs: Any) -> Any:
+def call_model_with_inputs(model: nn.Module, inputs: Any) -> Any:
     """Call the model with a batch's inputs: a tensor, a list of positional arguments, or a mapping of keyword
     arguments.
     """
@@ -178,7 +180,7 @@ def loss_sum_and_count(
                 ["torch broadcasts outputs and targets of different shapes, with only a warning"],
                 hint="return model outputs with the shape of the targets; a custom loss can return (sum, count)",
             )
-        ignored = ignore_index_of(items_of)
+        ignored = ignore_index_of_loss(items_of)
         counts_all = ignored is None or not isinstance(targets, Tensor) or result.shape != targets.shape
         return result.sum(dtype=torch.float32), result.numel() if counts_all else (targets != ignored).sum()
     got = f"a tensor {list(result.shape)}" if isinstance(result, Tensor) else type(result).__name__
@@ -195,7 +197,7 @@ def loss_sum_and_count(
     )
 
 
-def ignore_index_of(items_of: Callable[..., Any]) -> Any:
+def ignore_index_of_loss(items_of: Callable[..., Any]) -> Any:
     """Return the ignore_index of a torch loss: an attribute of CrossEntropyLoss and NLLLoss, an argument of
     cross_entropy() and nll_loss() in torch 2.13. None: every target counts.
     """

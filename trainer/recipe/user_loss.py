@@ -12,7 +12,7 @@ from .recipe import Recipe
 INTO_THE_MODEL = "make the loss part of the model in a recipe's build_model(), and call it in the recipe's loss()"
 
 
-def place_loss(recipe: Recipe, device: torch.device) -> None:
+def move_loss_to_device(recipe: Recipe, device: torch.device) -> None:
     """Move a loss that is a module to the model's device.
 
     Raises BrokenInput if it has trainable parameters, because they are in neither the optimizer nor a checkpoint.
@@ -30,7 +30,7 @@ def buffers_of_loss(recipe: Recipe) -> dict[str, Tensor]:
     return {name: buffer.detach().clone() for name, buffer in named}
 
 
-def refuse_other_buffers(recipe: Recipe, before: Mapping[str, Tensor]) -> None:
+def require_unchanged_loss_buffers(recipe: Recipe, before: Mapping[str, Tensor]) -> None:
     """Raise BrokenInput if a pass changed the loss's buffers, because a resume would start with their initial
     values.
     """

@@ -73,17 +73,17 @@ class Trackers:
             self._thread.join(CLOSE_S)
         if self._thread.is_alive():
             subject = f"tracker {self._busy}" if self._busy else "trackers"
-            warn(f"{subject} did not accept everything within {CLOSE_S:.0f} s; all numbers are in metrics/")
+            print_warning(f"{subject} did not accept everything within {CLOSE_S:.0f} s; all numbers are in metrics/")
 
     def _serve(self, names: Sequence[str], run: TrackedRun) -> None:
         opened: dict[str, Tracker] = {}
         for name in names:
             self._busy = name
-            succeeds_or_warns(name, lambda name=name: opened.update({name: tracker_factory(name)(run)}))  # type: ignore[misc]
+            call_or_warn(name, lambda name=name: opened.update({name: tracker_factory(name)(run)}))  # type: ignore[misc]
         while opened and (message := self._queue.get()) is not None:
             for name, tracker in list(opened.items()):
                 self._busy = name
-                if not succeeds_or_warns(name, lambda tracker=tracker: message(tracker)):  # type: ignore[misc]
+                if not call_or_warn(name, lambda tracker=tracker: message(tracker)):  # type: ignore[misc]
                     del opened[name]
 
 
@@ -96,16 +96,16 @@ def tracker_factory(name: str) -> Callable[[TrackedRun], Tracker]:
     return factory
 
 
-def succeeds_or_warns(name: str, action: Callable[[], object]) -> bool:
+def call_or_warn(name: str, action: Callable[[], object]) -> bool:
     """Call a function, report an error as a warning, and return whether the call succeeded."""
     try:
         action()
     except (Exception, SystemExit) as error:  # any failure of a tracker, its network or its server
-        warn(f"tracker {name} is disabled from now on: {type(error).__name__}: {error}")
+        print_warning(f"tracker {name} is disabled from now on: {type(error).__name__}: {error}")
         return False
     return True
 
 
-def warn(text: str) -> None:
+def print_warning(text: str) -> None:
     """Print the first line of `text` as a warning. Called on rank 0."""
     print(f"warning: {text.splitlines()[0]}", file=sys.stderr, flush=True)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from . import TrackedRun, warn
+from . import TrackedRun, print_warning
 
 TAG = "jobc.run_id"
 
@@ -39,7 +39,7 @@ def open_run(run: TrackedRun) -> MlflowRun:
 
     uri = os.environ.get("MLFLOW_TRACKING_URI")
     if not uri and os.environ.get("JOBC_STORE"):
-        warn(
+        print_warning(
             "tracker mlflow: each attempt becomes a separate run; set MLFLOW_TRACKING_URI to a server to "
             "combine these runs"
         )

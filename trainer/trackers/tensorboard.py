@@ -42,7 +42,7 @@ class EventFile:
     def _write(self, step: int, body: bytes) -> None:
         event = b"\x09" + struct.pack("<d", time.time()) + varint_field(2, step) + body
         length = struct.pack("<Q", len(event))
-        self._file.write(length + checksum(length) + event + checksum(event))
+        self._file.write(length + masked_crc32c(length) + event + masked_crc32c(event))
 
 
 def open_run(run: TrackedRun) -> EventFile:
@@ -77,7 +77,7 @@ def _table_entry(byte: int) -> int:
 TABLE = tuple(_table_entry(byte) for byte in range(256))
 
 
-def checksum(content: bytes) -> bytes:
+def masked_crc32c(content: bytes) -> bytes:
     """Return the CRC-32C, masked as in TensorFlow: rotated, plus a constant."""
     crc = 0xFFFFFFFF
     for byte in content:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from ....compiler.diagnostics.diagnostic import Diagnostic
 from ....compiler.plan.launch_plan import LaunchPlan
-from ..hosts import used_hosts
+from ..hosts import hosts_in_rank_order
 
 
 def check_no_hosts(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
     """JC4401: no hosts are set for a backend that runs commands on hosts."""
     alone = here and plan.topology.nodes == 1
-    if not used_hosts(plan) and not alone:
+    if not hosts_in_rank_order(plan) and not alone:
         because = f"{name} starts processes on a list of hosts"
         example = f"'hosts=node[1-{plan.topology.nodes}]'" if plan.topology.nodes > 1 else "hosts=node1"
         hint = f"{example}, or hosts=@FILE with one host per line"
@@ -22,7 +22,7 @@ def check_no_hosts(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnost
 
 def check_fewer_hosts_than_nodes(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
     """JC4403: fewer hosts in queue.nodelist than nodes. The number of `hosts` is checked for every backend."""
-    hosts, nodes = used_hosts(plan), plan.topology.nodes
+    hosts, nodes = hosts_in_rank_order(plan), plan.topology.nodes
     if 0 < len(hosts) < nodes:
         title = f"{len(hosts)} host{'s' * (len(hosts) > 1)} in queue.nodelist for {nodes} nodes"
         because = f"{name} can only use these hosts, and each node needs its own host"
@@ -31,7 +31,7 @@ def check_fewer_hosts_than_nodes(name: str, plan: LaunchPlan, here: bool) -> Ite
 
 def check_head_that_leads_to_itself(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
     """JC4404: the first host is a name such as localhost, which every node resolves to itself."""
-    hosts, nodes = used_hosts(plan), plan.topology.nodes
+    hosts, nodes = hosts_in_rank_order(plan), plan.topology.nodes
     if 1 < nodes <= len(hosts) and re.match(r"localhost\b|127\.", hosts[0].rpartition("@")[2]):
         title = f"node 0 is {hosts[0]}"
         because = "every other node would resolve that name to itself, so the rendezvous would fail"

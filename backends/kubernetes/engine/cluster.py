@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....runtime.engines.engine import ASK_S, Answer
 from ....runtime.system.failure import Failure
-from ....runtime.system.values import number, word
-from .pods import Pod, pods_of
+from ....runtime.system.values import number_or_none, word_or_empty
+from .pods import PodStatus, parse_pods
 
 DELETE_S = 3600  # timeout of a deletion that waits until the pods have ended
 DELETE_LOOK_S = 0.5
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Ask = Callable[..., Answer]  # Engine.ask
 
 
-class Target(NamedTuple):
+class JobObject(NamedTuple):
     """A job's Kubernetes object, with its context and namespace. companions: kinds of the objects created along
     with it
     """
@@ -58,13 +58,13 @@ class UnknownContext(Failure):
     """Raised if the kubeconfig no longer contains the context."""
 
 
-class Condition(NamedTuple):
+class ObjectCondition(NamedTuple):
     type: str
     reason: str
     message: str
 
 
-class Identity(NamedTuple):
+class ObjectIdentity(NamedTuple):
     """One object, identified by its uid, because a later object may have the same name.
 
     resource_version: changes with every change of the object; "" if it is not needed.
@@ -82,15 +82,15 @@ class Identity(NamedTuple):
         return f"/{group}/{self.version}/namespaces/{namespace}/{self.kind.lower()}s/{self.name}"
 
 
-class Found(NamedTuple):
+class FoundObject(NamedTuple):
     """The job's object in the cluster. uid: "" if it does not exist; conditions: those whose status is True.
 
     owner: USER@HOST and run ID; "" if jobctl did not create the object.
     """
 
-    identity: Identity
+    identity: ObjectIdentity
     owner: str
-    conditions: tuple[Condition, ...]
+    conditions: tuple[ObjectCondition, ...]
 
     @property
     def uid(self) -> str:
@@ -98,9 +98,9 @@ class Found(NamedTuple):
 
     @property
     def has_ended(self) -> bool:
-        return has_ended(self.conditions)
+        return has_ended_condition(self.conditions)
 
-    def is_of(self, run_id: str, uid: str) -> bool:
+    def belongs_to_run(self, run_id: str, uid: str) -> bool:
         """Return whether this object belongs to the run. uid: the recorded one, "" if none was recorded"""
         return bool(self.uid) and (self.uid == uid if uid else self.owner.endswith(f", run {run_id}"))
 
@@ -108,7 +108,7 @@ class Found(NamedTuple):
 class Cluster:
     """kubectl in a job's context and namespace. ask: runs a program, as Engine.ask does"""
 
-    def __init__(self, ask: Ask, target: Target) -> None:
+    def __init__(self, ask: Ask, target: JobObject) -> None:
         self.ask, self.target = ask, target
 
     def k(self, *words: str, text: str = "", timeout_s: float = ASK_S) -> Answer:
@@ -120,7 +120,7 @@ class Cluster:
         context = [f"--context={self.target.context}"] if self.target.context else []
         return ["kubectl", *context, f"--namespace={self.target.namespace}", *words]
 
-    def look(self, suffix: str = "") -> Found:
+    def look(self, suffix: str = "") -> FoundObject:
         """Return the object whose name has that suffix. Raises Failure."""
         target, name = self.target, self.target.object + suffix
         answer = self.k("get", target.kind, name, "--ignore-not-found", f"--output=jsonpath={_OBJECT}")
@@ -129,19 +129,19 @@ class Cluster:
         first, _, text = answer.text.partition("\n")
         uid, owner, version, kind, known_name = [*first.split("\t"), "", "", "", ""][:5]
         conditions = _conditions(text)
-        if target.kind.startswith("jobset.") and has_ended(conditions):
+        if target.kind.startswith("jobset.") and has_ended_condition(conditions):
             # the JobSet's own conditions do not mention the deadline
             selector = f"--selector=jobset.sigs.k8s.io/jobset-name={name}"
             deadline = self.k("get", "jobs", selector, f"--output=jsonpath={_DEADLINE}")
             conditions = (*_conditions(deadline.text), *conditions)
-        return Found(Identity(version, kind, known_name, uid), owner, conditions)
+        return FoundObject(ObjectIdentity(version, kind, known_name, uid), owner, conditions)
 
-    def pods(self) -> list[Pod]:
+    def pods(self) -> list[PodStatus]:
         """Return the object's pods, newest last. Raises Failure."""
         answer = self.k("get", "pods", f"--selector=jobc/job={self.target.object}", "--output=json")
         if answer.code:
             raise self._no_answer(answer)
-        return pods_of(answer.text)
+        return parse_pods(answer.text)
 
     def delete(self, suffix: str) -> None:
         """Delete the object and its companions, and wait until the pods are gone, so that no name still resolves to an
@@ -150,11 +150,11 @@ class Cluster:
         Raises Failure.
         """
         companions, found = self.companions(suffix), self.look(suffix)
-        self.delete_found(found)
+        self.delete_found_object(found)
         for companion in companions:
             self.remove(companion)
 
-    def delete_found(self, found: Found) -> None:
+    def delete_found_object(self, found: FoundObject) -> None:
         """Delete this object, but not a newer one with the same name, and wait until it is gone. Raises Failure."""
         if not found.uid:
             return
@@ -167,19 +167,19 @@ class Cluster:
                 )
             time.sleep(DELETE_LOOK_S)
 
-    def companions(self, suffix: str = "") -> list[Identity]:
+    def companions(self, suffix: str = "") -> list[ObjectIdentity]:
         """Return the job's companion objects. Raises Failure."""
         return self.identities(self.target.companions, f"jobc/job={self.target.object}{suffix}")
 
-    def identities(self, kinds: str, selector: str, condition: str = "*") -> list[Identity]:
+    def identities(self, kinds: str, selector: str, condition: str = "*") -> list[ObjectIdentity]:
         """Return the objects with that label. condition: of the items in a JSONPath. Raises Failure."""
         answer = self.k("get", kinds, f"--selector={selector}", f"--output=jsonpath={_IDENTITIES % condition}")
         if answer.code:
             raise self._no_answer(answer)
         lines = (line.split("\t") for line in answer.text.splitlines())
-        return [Identity(*words) for words in lines if len(words) == len(Identity._fields)]
+        return [ObjectIdentity(*words) for words in lines if len(words) == len(ObjectIdentity._fields)]
 
-    def remove_leftovers(self, leftovers: list[Identity]) -> None:
+    def remove_leftovers(self, leftovers: list[ObjectIdentity]) -> None:
         """Delete what an ended or interrupted job has left behind. Raises Failure if another submit has started the
         job.
 
@@ -192,7 +192,7 @@ class Cluster:
         for _ in range(TRIES if runtimes else 0):
             runtimes = [each for each in self.companions() if each.kind == RUNTIME and each.uid in uids]
             if (found := self.look()).uid:
-                raise live_failure(found, self.target)
+                raise failure_of_live_object(found, self.target)
             if not runtimes:
                 break
             time.sleep(1)
@@ -210,7 +210,7 @@ class Cluster:
         hint = "check the connection with kubectl cluster-info"
         return Failure(f"cannot query {self.target}: {lines[-1].rpartition('): ')[2]}", hint)
 
-    def remove(self, identity: Identity, policy: str = "Background", is_unchanged: bool = False) -> None:
+    def remove(self, identity: ObjectIdentity, policy: str = "Background", is_unchanged: bool = False) -> None:
         """Begin to delete this object, if it still exists. Raises Failure.
 
         policy: Foreground: it exists until its pods are gone
@@ -228,28 +228,28 @@ class Cluster:
         answer = self.k(
             "delete", "--raw", identity.path(self.target.namespace), "--filename=-", text=json.dumps(options)
         )
-        if answer.code and not is_gone(answer.errors):
+        if answer.code and not is_already_deleted(answer.errors):
             raise Failure(f"cannot delete {identity.kind} {identity.name} in {self.target}: {answer.errors.strip()}")
 
 
-def live_failure(found: Found, target: Target) -> Failure:
+def failure_of_live_object(found: FoundObject, target: JobObject) -> Failure:
     """Return the Failure for a submit that found the job's object still running."""
     owner = f"started by {found.owner or 'someone'}"
     hint = "stop that job with jobctl stop; a job with another name= or spec gets its own object"
     return Failure(f"{target.kind} {target.object} is live in {target}, {owner}", hint)
 
 
-def is_gone(errors: str) -> bool:
+def is_already_deleted(errors: str) -> bool:
     """Return whether the server refused to delete or patch an object because it no longer exists, or a newer one has
     its name.
     """
     return "(NotFound)" in errors or "(Conflict)" in errors
 
 
-def target_of_artifact(settings: Mapping[str, Any], nodes: int, context: str, namespace: str) -> Target:
+def job_object_of_artifact(settings: Mapping[str, Any], nodes: int, context: str, namespace: str) -> JobObject:
     """Return the Target that an artifact creates."""
     created = settings["creates"]
-    return Target(created["object"], created["kind"], created["companions"], nodes, context, namespace)
+    return JobObject(created["object"], created["kind"], created["companions"], nodes, context, namespace)
 
 
 def chosen_namespace(ask: Ask, settings: Mapping[str, Any]) -> tuple[str, str]:
@@ -266,19 +266,19 @@ def chosen_namespace(ask: Ask, settings: Mapping[str, Any]) -> tuple[str, str]:
     return context, namespace
 
 
-def target_of_record(keys: Mapping[str, str], settings: Mapping[str, Any]) -> Target | None:
+def job_object_of_record(keys: Mapping[str, str], settings: Mapping[str, Any]) -> JobObject | None:
     """Return the Target in a run's record; None if the record does not name an object, its kind and its companions."""
-    name, kind, companions = (word(keys.get(key, "")) for key in ("object", "kind", "companions"))
+    name, kind, companions = (word_or_empty(keys.get(key, "")) for key in ("object", "kind", "companions"))
     if not name or kind not in settings.get("kinds", ()) or companions not in settings.get("companions", ()):
         return None
-    nodes = number(keys.get("nodes", "")) or 1
-    return Target(name, kind, companions, nodes, keys.get("context", ""), keys.get("namespace", ""))
+    nodes = number_or_none(keys.get("nodes", "")) or 1
+    return JobObject(name, kind, companions, nodes, keys.get("context", ""), keys.get("namespace", ""))
 
 
-def has_ended(conditions: tuple[Condition, ...]) -> bool:
+def has_ended_condition(conditions: tuple[ObjectCondition, ...]) -> bool:
     return any(condition.type in ("Complete", "Completed", "Failed") for condition in conditions)
 
 
-def _conditions(text: str) -> tuple[Condition, ...]:
+def _conditions(text: str) -> tuple[ObjectCondition, ...]:
     rows = (line.split("\t", 2) for line in text.split("\n"))
-    return tuple(Condition(*row) for row in rows if len(row) == 3)
+    return tuple(ObjectCondition(*row) for row in rows if len(row) == 3)

@@ -26,31 +26,31 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from ....runtime.code.code_checkout import checkout_code
-from ....runtime.engines.table import Table
+from ....runtime.engines.check_table import Table
 from ....runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, PEER_LOST, PREEMPTED, RENDEZVOUS_FAILED
-from ....runtime.node.job_secrets import secrets
-from ....runtime.node.joining import (
+from ....runtime.node.job_secrets import read_job_secrets
+from ....runtime.node.join_attempt import (
     JoinFailure,
     StartFailure,
-    attempt_to,
-    depot_words,
-    derived_port,
-    init_from_of,
-    join_bucket,
+    begun_attempts,
+    call_or_fail_start,
+    depot_command,
     join_run,
+    join_run_in_bucket,
+    port_derived_from_text,
     prepare_attempt,
-    report_end,
-    started,
+    recorded_init_from,
+    report_start_failure,
 )
 from ....runtime.node.node_failure import NodeFailure
 from ....runtime.node.node_settings import NodeSettings
-from ....runtime.node.node_start import become, run_program
+from ....runtime.node.node_start import exec_program, run_program
 from ....runtime.run_folder.removal import remove_folder
 from ....runtime.run_folder.run import Run
-from ....runtime.run_folder.run_folder import write_small
-from ....runtime.system.failure import Leave
+from ....runtime.run_folder.run_folder import write_small_file
+from ....runtime.system.failure import NodeMustNotStart
 from ....runtime.system.text import printable
-from ....runtime.system.values import number, read_text
+from ....runtime.system.values import number_or_none, read_text
 
 CHECKS = ("smoke", "preflight")  # payloads with their own run folder, which is removed if all nodes pass
 HEAD_S = 60  # how long node 0's name may be missing after all nodes have joined
@@ -65,13 +65,13 @@ def main(argv: list[str]) -> int:
     signal.signal(signal.SIGTERM, _end)  # PID 1 ignores signals that it does not handle
     artifact = Path(sys.argv[0]).resolve().parent
     try:
-        attempt_to(f"unpack the job to {artifact}", unpack, artifact.parent / "files", artifact)
-        return Pod(artifact, payload).run(argv[1:])
-    except (Leave, NodeFailure) as error:
-        return report_end(error, os.environ, payload)
+        call_or_fail_start(f"unpack the job to {artifact}", unpack_config_map, artifact.parent / "files", artifact)
+        return JoiningPod(artifact, payload).run(argv[1:])
+    except (NodeMustNotStart, NodeFailure) as error:
+        return report_start_failure(error, os.environ, payload)
 
 
-def unpack(files: Path, artifact: Path) -> None:
+def unpack_config_map(files: Path, artifact: Path) -> None:
     """Copy a ConfigMap's files, whose names are paths with two dashes for each slash. Raises OSError."""
     for name in os.listdir(files):
         path = artifact / name.replace("--", "/")
@@ -90,7 +90,7 @@ def _end(*_: object) -> NoReturn:
     sys.exit(DONE if run and Run(Path(run)).is_stopped else PREEMPTED)
 
 
-class Pod:
+class JoiningPod:
     """One node of the job. Sets the node's JOBC_ variables in the environment."""
 
     def __init__(self, artifact: Path, payload: str) -> None:
@@ -144,20 +144,20 @@ class Pod:
         os.environ["JOBC_ATTEMPT"] = str(attempt)
         if not self._sees(self.head, HEAD_S):
             raise JoinFailure(attempt, RENDEZVOUS_FAILED, *_lost(self.head))
-        if init_from := init_from_of(self.run_path):
+        if init_from := recorded_init_from(self.run_path):
             os.environ["JOBC_INIT_FROM"] = init_from
         launch = self._launch_words(self.payload)
         if self.storage == "object":
-            launch = [*depot_words(self.run_path, "run"), "--", *launch]
+            launch = [*depot_command(self.run_path, "run"), "--", *launch]
         if self.payload not in CHECKS:
             if self.storage != "node" and self.rank == 0:
                 self._record_resume_command()
-            become(launch, os.environ)
+            exec_program(launch, os.environ)
         return self._check(launch)
 
     def _record_resume_command(self) -> None:
         keys = {"command": f"jobctl submit --resume {self.run_path.name}"}
-        attempt_to("write state/resume", write_small, self.run_path / "state/resume", keys=keys)
+        call_or_fail_start("write state/resume", write_small_file, self.run_path / "state/resume", keys=keys)
 
     def _launch_words(self, payload: str, *words: str) -> list[str]:
         """Return the launch.sh command for this pod. The run may consist only of what the submitting machine wrote."""
@@ -170,15 +170,15 @@ class Pod:
         uid.
         """
         if self.storage == "shared" and read_text(self.run_path / "control/STOP").strip() == self.uid:
-            raise Leave(DONE, "the run was stopped")
+            raise NodeMustNotStart(DONE, "the run was stopped")
 
     @property
     def _node_0_has_ended(self) -> bool:
         """Return whether node 0 has ended for good in this job's newest attempt, so that its name will not reappear."""
-        starts = started(self.run_path / "starts") if self.storage == "shared" else []
+        starts = begun_attempts(self.run_path / "starts") if self.storage == "shared" else []
         if not starts or starts[-1].submission != self.uid:
             return False
-        code = number(read_text(self.run_path / f"exit/{starts[-1].attempt}/node_00").split("\n")[0])
+        code = number_or_none(read_text(self.run_path / f"exit/{starts[-1].attempt}/node_00").split("\n")[0])
         return code is not None and code not in (PEER_LOST, PREEMPTED)
 
     # ---- the name of node 0
@@ -220,7 +220,7 @@ class Pod:
         is_good, lines = table.lines()
         if not is_good or done.returncode:
             print("\n".join(lines), flush=True)
-            raise Leave(done.returncode or CRASHED, "this pod cannot start the job")
+            raise NodeMustNotStart(done.returncode or CRASHED, "this pod cannot start the job")
 
     # ---- the bucket
 
@@ -230,7 +230,7 @@ class Pod:
         os.environ.update(self.settings.store or {})
         os.environ.update(node.get("env_aws") or {})
         aws = {name: secret for name, secret in self.settings.secrets.items() if name.startswith("AWS_")}
-        os.environ.update(secrets(aws, os.environ, self.payload))
+        os.environ.update(read_job_secrets(aws, os.environ, self.payload))
 
     # ---- a shell
 
@@ -238,10 +238,10 @@ class Pod:
         if Run(self.run_path).attempt is None:
             os.environ.update(JOBC_RUN_DIR="", JOBC_HEAD_ADDR="127.0.0.1")  # node 0 is not running
             if os.getcwd() == "/":
-                attempt_to(f"create the folder {self.root}", self.root.mkdir, parents=True, exist_ok=True)
+                call_or_fail_start(f"create the folder {self.root}", self.root.mkdir, parents=True, exist_ok=True)
                 os.chdir(self.root)
                 os.environ["JOBC_PROJECT"] = str(self.root)
-        become(self._launch_words("shell", *words), os.environ)
+        exec_program(self._launch_words("shell", *words), os.environ)
 
     # ---- this node's attempt
 
@@ -249,7 +249,9 @@ class Pod:
         """Return this node's attempt, once all nodes have joined it and its files are in the run folder."""
         most = self.settings.max_requeues
         if self.storage == "object":
-            attempt = join_bucket(self.run_path, self.uid, most, self.start_timeout_s, self.fork_of, self._prepare)
+            attempt = join_run_in_bucket(
+                self.run_path, self.uid, most, self.start_timeout_s, self.fork_of, self._prepare
+            )
             self._unpack_code()
             return attempt
         if self.storage == "node":
@@ -270,7 +272,7 @@ class Pod:
                     hint = "check that the node's pod is running: jobctl status prints what the pod is waiting for"
                     raise StartFailure(RENDEZVOUS_FAILED, f"cannot resolve the host name of node {other}", hint)
             if self.settings.rendezvous_port == 0:  # node 0 cannot publish a port, because the nodes share no folder
-                os.environ["JOBC_HEAD_PORT"] = str(derived_port(self.uid))
+                os.environ["JOBC_HEAD_PORT"] = str(port_derived_from_text(self.uid))
         self._unpack_code()
         self._prepare(0)
         return 0
@@ -289,9 +291,9 @@ class Pod:
         if not sent.exists():
             hint = "use jobctl submit, which sends the code; with kubectl alone, use code=git or code=image"
             raise StartFailure(DATA_BROKEN, "the code was not sent with this job", hint)
-        attempt_to(f"create the folder {self.run_path}", self.run_path.mkdir, parents=True, exist_ok=True)
-        attempt_to(f"unpack the code to {self.run_path}", _extract, sent, unfinished)
-        attempt_to(f"move the code to {code}", unfinished.rename, code)
+        call_or_fail_start(f"create the folder {self.run_path}", self.run_path.mkdir, parents=True, exist_ok=True)
+        call_or_fail_start(f"unpack the code to {self.run_path}", _extract, sent, unfinished)
+        call_or_fail_start(f"move the code to {code}", unfinished.rename, code)
 
     # ---- smoke and preflight
 
@@ -305,9 +307,9 @@ class Pod:
         if self.storage == "object":
             if code == DONE and self.rank == 0:
                 time.sleep(LAST_WORDS_S)
-                subprocess.run(depot_words(self.run_path, "remove"), check=False)
+                subprocess.run(depot_command(self.run_path, "remove"), check=False)
         elif self.storage == "shared" and code == DONE:
-            attempt_to("write to the run folder", (self.run_path / f"state/.good_{self.rank}").touch)
+            call_or_fail_start("write to the run folder", (self.run_path / f"state/.good_{self.rank}").touch)
             if self.rank == 0:
                 self._remove_when_good()
         print(f"jobc: payload exit code: {code}", flush=True)

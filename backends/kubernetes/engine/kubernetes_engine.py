@@ -1,7 +1,7 @@
 """Run the artifact's verbs on Kubernetes: start and stop runs, and check the nodes. Packed into jobctl.
 
-On this machine, a run is only a record (engines/records.py); the run itself, with its logs, is on the pods' storage.
-Python 3.8.
+On this machine, a run is only a record (engines/record_engine.py); the run itself, with its logs, is on the pods'
+storage. Python 3.8.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ....runtime.engines.checking import CheckingEngine
+from ....runtime.engines.artifact_location import Place
+from ....runtime.engines.check_table import Table
+from ....runtime.engines.checking_engine import CheckingEngine
 from ....runtime.engines.engine import Job, State
-from ....runtime.engines.jobs import Place
 from ....runtime.engines.new_run import NewRun, temporary_run
-from ....runtime.engines.records import LIVE, Record, newest_record, write_record
-from ....runtime.engines.starting import copy_user_code
-from ....runtime.engines.table import Table
+from ....runtime.engines.record_engine import LIVE, Record, newest_record, write_record
+from ....runtime.engines.starting_engine import copy_user_code
 from ....runtime.exit_codes import DATA_BROKEN
-from ....runtime.run_folder.run import Run, verb_words
+from ....runtime.run_folder.run import Run, jobctl_command
 from ....runtime.system.failure import Failure
-from ....runtime.system.streams import attached
+from ....runtime.system.streams import run_attached_to_terminal
 from ....runtime.system.text import one_line
-from .cluster import Cluster, Found, live_failure
-from .pods import running
-from .reading import JOIN, ReadingEngine
-from .sending import Purpose, Sender, pack_code, packed_code, shortened
+from .cluster import Cluster, FoundObject, failure_of_live_object
+from .object_creation import ObjectCreator, PodPurpose, last_line_of_error, pack_code, read_packed_code
+from .pods import running_pods
+from .run_trial import TrialOutput, run_trial
 from .storage_pod import StoragePods
-from .trials import Trial, run_trial
+from .storage_reading import JOIN, StorageReadingEngine
 
 # for bash in a pod, with the run folder as argument. Pods of this job that start later see the uid and exit (join.py)
 MARK = 'mkdir -p -- "$1/control" && echo "$JOBC_JOB_UID" >"$1/control/STOP"'
@@ -39,7 +39,7 @@ HOW = {
 }
 
 
-class KubernetesEngine(ReadingEngine, CheckingEngine):
+class KubernetesEngine(StorageReadingEngine, CheckingEngine):
     """Starts, stops and removes runs."""
 
     def __init__(self, job: Job) -> None:
@@ -65,15 +65,15 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
         If that is refused, signal() deletes the object, because pods without a mark would be replaced after they end.
         """
         cluster, why = self.cluster(record), ""
-        for pod in running(self.pods(record)):
-            folder = self.storage_of(record.run, pod.node)
+        for pod in running_pods(self.pods(record)):
+            folder = self.path_on_nodes(record.run, pod.node)
             answer = cluster.k("exec", pod.name, "--container=node", "--", "bash", "-c", MARK, "-", folder)
             refusal = answer.errors.strip() if answer.code else ""
             if not refusal and self.job.settings.get("storage") != "node":
                 why = ""
                 break
             why = why or refusal
-        if why and running(KubernetesEngine(self.job).pods(record)):
+        if why and running_pods(KubernetesEngine(self.job).pods(record)):
             self._unmarked.add(record.run.path)
             what = f"{cluster.target.kind} {cluster.target.object} is deleted instead"
             print(f"warning: cannot write the stop mark in a pod: {one_line(why)}; {what}", file=sys.stderr)
@@ -86,12 +86,12 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
         engine, cluster = KubernetesEngine(self.job), self.cluster(record)
         pods = engine.pods(record)
         is_deleted = name == "KILL" or run.path in self._unmarked
-        for pod in running(pods) if not is_deleted else ():
+        for pod in running_pods(pods) if not is_deleted else ():
             cluster.k("exec", pod.name, "--container=node", "--", "bash", "-c", f"kill -{name} 1")
         if is_deleted or not any(pod.phase in ("Running", "Succeeded") for pod in pods):
             if engine.seen(run).state != LIVE:
                 return  # another object may have the name by now
-            engine.keep_evidence(record)
+            engine.save_job_output(record)
             engine.delete_object(record)
 
     # ---- starting
@@ -114,7 +114,7 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
             raise Failure(title, hint, DATA_BROKEN)
         return None
 
-    def sees_code(self, folder: Path, new: NewRun) -> bool:
+    def can_nodes_read_folder(self, folder: Path, new: NewRun) -> bool:
         return False  # a pod cannot access this machine's folders
 
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
@@ -123,7 +123,7 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
         if self._sends_code:
             if new.attempt == 0:
                 pack_code(run.path)
-            code = packed_code(run.path)
+            code = read_packed_code(run.path)
         if options.how == "only-prepare":
             new.keep()
             print(run.path)
@@ -132,17 +132,17 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
         leftovers = cluster.companions()  # listed first, to exclude those of a job that starts after the next line
         found = _ended_object(cluster, before.keys.get("uid", "") if before is not None else "", options.replace)
         fork_of = Path(init_from).name if new.attempt == 0 else ""
-        sender, purpose = Sender(cluster, self.job.artifact), Purpose("train", run.id, fork_of, code=code)
+        sender, purpose = ObjectCreator(cluster, self.job.artifact), PodPurpose("train", run.id, fork_of, code=code)
         sender.require_accepted(purpose)
-        cluster.delete_found(found)
+        cluster.delete_found_object(found)
         cluster.remove_leftovers(leftovers)
         self._create(new, sender, purpose)
         print(f"run {run.id}: {cluster.target.kind} {cluster.target.object} in {cluster.target}")
-        print(f"  follow: {verb_words(new.artifact, 'logs')} --follow")
-        print(f"  stop:   {verb_words(new.artifact, 'stop')}", flush=True)
+        print(f"  follow: {jobctl_command(new.artifact, 'logs')} --follow")
+        print(f"  stop:   {jobctl_command(new.artifact, 'stop')}", flush=True)
         return self.wait(run) if options.how == "wait" else 0
 
-    def _create(self, new: NewRun, sender: Sender, purpose: Purpose) -> None:
+    def _create(self, new: NewRun, sender: ObjectCreator, purpose: PodPurpose) -> None:
         """Create the objects. The record is written first, so that no job runs without one."""
 
         def record(uid: str) -> None:
@@ -174,9 +174,9 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
 
     def preflight(self, place: Place, options: argparse.Namespace) -> int:
         cluster = self._own_cluster()
-        why = Sender(cluster, self.job.artifact).why_refused(Purpose("preflight"))
+        why = ObjectCreator(cluster, self.job.artifact).why_refused(PodPurpose("preflight"))
         if why:
-            print(f"FAIL  the cluster rejects the job in {cluster.target}: {one_line(shortened(why))}")
+            print(f"FAIL  the cluster rejects the job in {cluster.target}: {one_line(last_line_of_error(why))}")
             return 1
         print(f"ok    the cluster accepts the job in {cluster.target}", flush=True)
         if options.queue_only:
@@ -187,15 +187,15 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
                 table.add(f"{node}: {line}")
         return max(table.print(), 0 if trial.is_good else 1)
 
-    def _run_trial(self, place: Place, cluster: Cluster, payload: str) -> Trial:
-        purpose = Purpose(payload, f"{payload}-{os.urandom(4).hex()}", suffix=f"-{payload}")
-        sender = Sender(cluster, self.job.artifact)
+    def _run_trial(self, place: Place, cluster: Cluster, payload: str) -> TrialOutput:
+        purpose = PodPurpose(payload, f"{payload}-{os.urandom(4).hex()}", suffix=f"-{payload}")
+        sender = ObjectCreator(cluster, self.job.artifact)
         if not self._sends_code:
             return run_trial(sender, purpose, self._start_timeout_s)
         with temporary_run(place, self) as new:
             copy_user_code(place, self, new)
             pack_code(new.run.path)
-            return run_trial(sender, purpose._replace(code=packed_code(new.run.path)), self._start_timeout_s)
+            return run_trial(sender, purpose._replace(code=read_packed_code(new.run.path)), self._start_timeout_s)
 
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
         """Open a shell in one of the run's pods if the run is live, else in a separate pod without GPUs."""
@@ -206,11 +206,15 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
         if run is None or record is None or self.seen(run).state != LIVE:
             with StoragePods(self.job, self._start_timeout_s) as pods:
                 cluster = self._own_cluster()
-                return attached(cluster.command("exec", *terminal, pods.pod(cluster), "--container=node", "--", *words))
-        pod = next((pod for pod in reversed(running(self.pods(record))) if pod.node == node), None)
+                return run_attached_to_terminal(
+                    cluster.command("exec", *terminal, pods.pod(cluster), "--container=node", "--", *words)
+                )
+        pod = next((pod for pod in reversed(running_pods(self.pods(record))) if pod.node == node), None)
         if pod is None:
             raise Failure(f"node {node} of run {run.id} has no running pod", "jobctl status prints the reason")
-        return attached(self.cluster(record).command("exec", *terminal, pod.name, "--container=node", "--", *words))
+        return run_attached_to_terminal(
+            self.cluster(record).command("exec", *terminal, pod.name, "--container=node", "--", *words)
+        )
 
     @property
     def _sends_code(self) -> bool:
@@ -218,14 +222,14 @@ class KubernetesEngine(ReadingEngine, CheckingEngine):
         return isinstance(code, dict) and code.get("kind") == "snapshot"
 
 
-def _ended_object(cluster: Cluster, uid: str, may_replace: bool) -> Found:
+def _ended_object(cluster: Cluster, uid: str, may_replace: bool) -> FoundObject:
     """Return the job's object, if there is one. Raises Failure if the object has not ended or may not be replaced.
 
     uid: of the run's previous object, which may always be replaced.
     """
     found, target = cluster.look(), cluster.target
     if found.uid and not found.has_ended:
-        raise live_failure(found, target)
+        raise failure_of_live_object(found, target)
     if found.uid and not may_replace and found.uid != uid:
         hint = "jobctl submit --replace deletes the object and its pods' logs; logs on storage are kept"
         owner = f"started by {found.owner or 'someone'}"

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ....runtime.engines.engine import Job, NodeLine, State
-from ....runtime.engines.records import ENDED, GONE, LIVE, Record, RecordEngine, write_evidence
+from ....runtime.engines.record_engine import ENDED, GONE, LIVE, Record, RecordEngine, write_saved_output
 from ....runtime.run_folder.run import Run, last_progress, worst_code
 from ....runtime.system.command_line import print_failure
 from ....runtime.system.failure import Failure
-from ....runtime.system.values import read_text, word
-from .cluster import Cluster, Condition, UnknownContext, target_of_record
-from .pods import Pod
+from ....runtime.system.values import read_text, word_or_empty
+from .cluster import Cluster, ObjectCondition, UnknownContext, job_object_of_record
+from .pods import PodStatus
 
 FIRST_FAILURE = "logs/first_failure.txt"
 MOST_LINES = 20  # of a rank's output without a traceback
@@ -33,21 +33,21 @@ class ObservingEngine(RecordEngine):
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        self._conditions: dict[Path, tuple[Condition, ...]] = {}  # keyed by the record's file
-        self._pods: dict[Path, list[Pod]] = {}
+        self._conditions: dict[Path, tuple[ObjectCondition, ...]] = {}  # keyed by the record's file
+        self._pods: dict[Path, list[PodStatus]] = {}
         self._why_gone: dict[Path, str] = {}
         self._unknown: set[Path] = set()  # records whose context the kubeconfig does not contain
 
     def cluster(self, record: Record) -> Cluster:
         """Return the cluster named in the run's record. Raises Failure."""
-        target = target_of_record(record.keys, self.job.settings)
+        target = job_object_of_record(record.keys, self.job.settings)
         if target is None:
             raise Failure(
                 f"{record.path} does not name an object, its kind and its companions", "jobctl submit writes these keys"
             )
         return Cluster(self.ask, target)
 
-    def pods(self, record: Record) -> list[Pod]:
+    def pods(self, record: Record) -> list[PodStatus]:
         """Return the run's pods, newest last; none if its object is gone, even if a newer object has the same name."""
         if record.path not in self._pods:
             cluster = self.cluster(record)
@@ -57,11 +57,11 @@ class ObservingEngine(RecordEngine):
 
     def _is_there(self, record: Record) -> bool:
         try:
-            return self.cluster(record).look().is_of(record.run.id, _uid(record))
+            return self.cluster(record).look().belongs_to_run(record.run.id, _uid(record))
         except UnknownContext:
             return False
 
-    def conditions(self, record: Record) -> tuple[Condition, ...]:
+    def conditions(self, record: Record) -> tuple[ObjectCondition, ...]:
         """Return those conditions of the run's object whose status is True."""
         return self._conditions.get(record.path, ())
 
@@ -73,7 +73,7 @@ class ObservingEngine(RecordEngine):
             self._unknown.add(record.path)
             self._why_gone[record.path] = f"the kubeconfig no longer has a context {target.context}"
             return GONE
-        if not found.is_of(record.run.id, _uid(record)):
+        if not found.belongs_to_run(record.run.id, _uid(record)):
             return GONE
         self._conditions[record.path] = found.conditions
         if found.has_ended and self._lost_its_pods(record):
@@ -91,12 +91,12 @@ class ObservingEngine(RecordEngine):
         cluster = self.cluster(record)
         try:
             found = cluster.look()
-            if found.is_of(record.run.id, _uid(record)):
+            if found.belongs_to_run(record.run.id, _uid(record)):
                 cluster.remove(found.identity)
         except Failure as failure:
             print_failure(failure)
 
-    def job_end(self, record: Record) -> tuple[int, str]:
+    def end_of_job(self, record: Record) -> tuple[int, str]:
         return self._code(record), self._reason(record)
 
     def _code(self, record: Record) -> int:
@@ -145,7 +145,7 @@ class ObservingEngine(RecordEngine):
             own = lines[at + 1 : end]
         return [f"| {line}" for line in own if line]
 
-    def keep_evidence(self, record: Record) -> None:
+    def save_job_output(self, record: Record) -> None:
         """Save the end of the log of the pod that failed first, or of its init containers if no rank has started.
 
         Pods that exited because of another pod (69, 75) come last. Kubernetes deletes pods that were still running.
@@ -165,7 +165,7 @@ class ObservingEngine(RecordEngine):
             text += cluster.k("logs", name, "--tail=200", "--all-containers", "--prefix", "--ignore-errors").text
             text += cluster.k("get", "pod", name, "--output=jsonpath={.status}").text
         with contextlib.suppress(OSError):
-            write_evidence(path, f"node {failed[0].node}, pod {name}:\n{text}".encode())
+            write_saved_output(path, f"node {failed[0].node}, pod {name}:\n{text}".encode())
 
     def live_state(self, record: Record) -> State:
         target, run = self.cluster(record).target, record.run
@@ -184,15 +184,15 @@ class ObservingEngine(RecordEngine):
             return State("starting", f"starting, {pending} of {target.nodes} pods are pending, in {target}")
         return State("live", f"live, in {target}")
 
-    def gone_state(self, record: Record) -> State:
+    def state_of_forgotten_job(self, record: Record) -> State:
         if record.run.is_stopped:
             return State("stopped", "stopped by jobctl stop; its object was deleted")
         if record.path in self._unknown:
-            return State("gone", self.gone_reason(record))
-        text = f"{self.gone_reason(record)}; its exit code is only in the run's storage: jobctl logs reads it"
+            return State("gone", self.why_job_is_forgotten(record))
+        text = f"{self.why_job_is_forgotten(record)}; its exit code is only in the run's storage: jobctl logs reads it"
         return State("gone", text)
 
-    def gone_reason(self, record: Record) -> str:
+    def why_job_is_forgotten(self, record: Record) -> str:
         target = self.cluster(record).target
         if record.path in self._why_gone:
             return self._why_gone[record.path]
@@ -200,13 +200,13 @@ class ObservingEngine(RecordEngine):
             return f"{target.kind} {target.object} does not exist: jobctl submit was interrupted"
         return f"{target.kind} {target.object} no longer exists: it was deleted by hand, or after lifecycle.keep"
 
-    def why_it_stays(self, run: Run) -> str:
+    def why_not_removable(self, run: Run) -> str:
         record = self.seen(run).record
         if record is not None and record.path in self._unknown:
             return self._why_gone[record.path]
-        return super().why_it_stays(run)
+        return super().why_not_removable(run)
 
-    def live_reason(self, record: Record) -> str:
+    def why_live_run_stays(self, record: Record) -> str:
         target = self.cluster(record).target
         return f"{target.kind} {target.object} is live in {target}"
 
@@ -219,7 +219,7 @@ class ObservingEngine(RecordEngine):
         first = [pod for pod in pods if pod.node == 0 and pod.phase == "Running"]
         progress = None
         if first:
-            file = f"{self.storage_of(run)}/metrics/rank_00.jsonl"
+            file = f"{self.path_on_nodes(run)}/metrics/rank_00.jsonl"
             metrics = cluster.k("exec", first[-1].name, "--container=node", "--", "tail", "-c", "4096", file)
             progress = last_progress(metrics.text.split("\n"))
         for pod in pods:
@@ -263,7 +263,7 @@ def _last_traceback(lines: list[str]) -> list[str]:
 
 def _uid(record: Record) -> str:
     """Return the uid of the run's object; "" if jobctl submit was interrupted before it received the uid."""
-    return word(record.keys.get("uid", ""))
+    return word_or_empty(record.keys.get("uid", ""))
 
 
 def _warning(cluster: Cluster) -> str:

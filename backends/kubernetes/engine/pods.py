@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ....runtime.system.values import number
+from ....runtime.system.values import number_or_none
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 STUCK = ("ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError")
 
 
-class Pod(NamedTuple):
+class PodStatus(NamedTuple):
     """One pod of a run. exit: exit code of the ranks' container; waits: why it is not starting; init: init containers
     that failed; gone_at: time by which a deleted pod must have ended.
     """
@@ -27,14 +27,14 @@ class Pod(NamedTuple):
     gone_at: str
 
 
-class Waiting(NamedTuple):
+class WaitingReason(NamedTuple):
     """Why a pod is not starting. is_stuck: whether someone must change something first"""
 
     text: str = ""
     is_stuck: bool = False
 
 
-def pods_of(text: str) -> list[Pod]:
+def parse_pods(text: str) -> list[PodStatus]:
     """Return the pods in kubectl's output, newest last."""
     try:
         items = json.loads(text)["items"]
@@ -44,43 +44,43 @@ def pods_of(text: str) -> list[Pod]:
     return [pod for item in items for pod in _pod(item)]
 
 
-def running(pods: list[Pod]) -> list[Pod]:
+def running_pods(pods: list[PodStatus]) -> list[PodStatus]:
     return [pod for pod in pods if pod.phase == "Running"]
 
 
-def why_waiting(item: Any) -> Waiting:
+def why_pod_is_waiting(item: Any) -> WaitingReason:
     """Return why a pod in kubectl's JSON is not starting: it has no node, or one of its (init) containers cannot
     start.
     """
     status = item.get("status", {})
     for condition in status.get("conditions", ()):
         if condition.get("reason") == "Unschedulable":
-            return Waiting(condition.get("message", ""))
-    found = [Waiting()]
+            return WaitingReason(condition.get("message", ""))
+    found = [WaitingReason()]
     for kind, prefix in (("initContainerStatuses", "init container "), ("containerStatuses", "container ")):
         for container in status.get(kind, ()):
             waiting = container.get("state", {}).get("waiting")
             if waiting:
                 name = "" if container.get("name") == "node" else f"{prefix}{container.get('name')}: "
                 reason, message = waiting.get("reason", ""), waiting.get("message", "")
-                found.append(Waiting(f"{name}{reason}{message and f': {message}'}", reason in STUCK))
+                found.append(WaitingReason(f"{name}{reason}{message and f': {message}'}", reason in STUCK))
     return max(found, key=lambda waiting: (waiting.is_stuck, ": " in waiting.text, bool(waiting.text)))
 
 
-def _pod(item: Any) -> Iterator[Pod]:
+def _pod(item: Any) -> Iterator[PodStatus]:
     metadata, status = item["metadata"], item.get("status", {})
-    node = number(str(metadata.get("labels", {}).get(INDEX, "")))
+    node = number_or_none(str(metadata.get("labels", {}).get(INDEX, "")))
     if node is None:
         return
     codes = {kind: list(_exit_codes(status.get(kind, ()))) for kind in ("containerStatuses", "initContainerStatuses")}
     failed = [f"init container {name} exited with {code}" for name, code in codes["initContainerStatuses"] if code]
-    yield Pod(
+    yield PodStatus(
         node,
         str(metadata["name"]),
         str(status.get("phase", "")),
         str(item.get("spec", {}).get("nodeName", "")),
         next((code for name, code in codes["containerStatuses"] if name == "node"), None),
-        why_waiting(item).text,
+        why_pod_is_waiting(item).text,
         " ".join(failed),
         str(metadata.get("deletionTimestamp", "")),
     )

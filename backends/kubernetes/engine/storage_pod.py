@@ -18,9 +18,9 @@ from typing import Any
 from ....runtime.engines.engine import Job
 from ....runtime.system.failure import Failure
 from ....runtime.system.text import one_line
-from .cluster import Cluster, Identity
-from .pods import why_waiting
-from .sending import UID, Purpose, Sender, documents, with_owner
+from .cluster import Cluster, ObjectIdentity
+from .object_creation import UID, ObjectCreator, PodPurpose, add_owner_reference, split_by_kind
+from .pods import why_pod_is_waiting
 
 QUIET_S = 5  # a pod that has not started after this time is reported
 LABEL = "jobc/shell"  # label of the pods; its value is the name of the job's object
@@ -35,7 +35,7 @@ class StoragePods:
     def __init__(self, job: Job, start_timeout_s: int) -> None:
         self.job, self.start_timeout_s = job, start_timeout_s
         self._names: dict[tuple[str, str], str | Failure] = {}  # Failure: the pod has not started
-        self._created: list[tuple[Cluster, Identity]] = []
+        self._created: list[tuple[Cluster, ObjectIdentity]] = []
 
     def __enter__(self) -> StoragePods:
         return self
@@ -83,13 +83,13 @@ class StoragePods:
         answer = cluster.k("create", "--filename=-", UID, text=self._manifest(target.object, name))
         if answer.code:
             raise Failure(f"cannot create a pod in {target}: {answer.errors.strip()}")
-        pod = Identity("v1", "Pod", name, answer.text.strip())
+        pod = ObjectIdentity("v1", "Pod", name, answer.text.strip())
         self._created.append((cluster, pod))
-        sender = Sender(cluster, self.job.artifact)
-        config_map, _ = documents(sender.manifests(Purpose("shell")), "ConfigMap")
+        sender = ObjectCreator(cluster, self.job.artifact)
+        config_map, _ = split_by_kind(sender.manifests(PodPurpose("shell")), "ConfigMap")
         line = re.compile(rf"^( +(?:name|jobc/job): ){target.object}$", re.MULTILINE)
         config_map = line.sub(rf"\g<1>{name}", config_map)
-        if why := sender.create_all(with_owner(config_map, pod)):
+        if why := sender.create_manifests(add_owner_reference(config_map, pod)):
             raise Failure(f"cannot create a ConfigMap in {target}: {why}")
         return self._started(cluster, name)
 
@@ -109,7 +109,7 @@ class StoragePods:
             item = _object(answer.text)
             if answer.code == 0 and item.get("status", {}).get("phase", "Pending") != "Pending":
                 return name
-            waiting = why_waiting(item)
+            waiting = why_pod_is_waiting(item)
             if waiting.is_stuck:
                 raise Failure(f"pod {name} cannot start: {one_line(waiting.text)}", hint)
             if tick >= QUIET_S and waiting.text not in ("", said):

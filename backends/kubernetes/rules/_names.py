@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 
-from ..._shared.kubernetes_forms import DNS_NAME
+from ..._shared.kubernetes_formats import DNS_NAME
 
 LONGEST_NAME = 253
 
 
-def is_name(text: str) -> bool:
+def is_valid_object_name(text: str) -> bool:
     return bool(re.fullmatch(DNS_NAME, text)) and len(text) <= LONGEST_NAME

@@ -7,23 +7,23 @@ from collections.abc import Iterator
 
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, nearest
 from ....compiler.plan.launch_plan import LaunchPlan
-from ....runtime.system.gpu_names import is_of_type
-from ..._shared.gpus import MOST_GPUS, USUAL_GPUS, max_gpus_at_site, max_gpus_in_cloud, spread_over_nodes
+from ....runtime.system.gpu_names import is_gpu_of_type
+from ..._shared.gpus import MOST_GPUS, USUAL_GPUS, max_gpus_at_site, max_gpus_in_cloud, overrides_to_spread_gpus
 from .. import tcpx
-from ..devices import EFA, EFA_CARDS, EFA_GPUS, RDMA_PROFILES, is_resource, network_resource
-from ..gpu_types import DISCOVERED, PRODUCTS, label, values
+from ..devices import EFA, EFA_CARDS, EFA_GPUS, RDMA_PROFILES, is_resource_with_count, network_resource
+from ..gpu_types import DISCOVERED, PRODUCTS, gpu_label_name, gpu_label_values
 from ..options import KubernetesOptions
 
 
-def check_gpu_type_of_no_label(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def check_gpu_type_without_label(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4521: a GPU type that matches none of the node label's known values (gpu_types.py)."""
-    requested, key = plan.resources.gpu_type, label(options)
-    if requested is not None and not values(plan, options):
+    requested, key = plan.resources.gpu_type, gpu_label_name(options)
+    if requested is not None and not gpu_label_values(plan, options):
         mapped = f"backend.gpu_labels.{requested}=[VALUE] with a value that `kubectl get nodes -L {key}` shows"
         near = nearest(requested.upper(), _types(key))
         others = ((resource, PRODUCTS[label_key].split()) for resource, label_key in DISCOVERED.items())
-        vendors = [resource for resource, products in others if any(is_of_type(p, requested) for p in products)]
-        similar = [product for product in PRODUCTS[key].split() if near and is_of_type(product, near[0])]
+        vendors = [resource for resource, products in others if any(is_gpu_of_type(p, requested) for p in products)]
+        similar = [product for product in PRODUCTS[key].split() if near and is_gpu_of_type(product, near[0])]
         example = f", such as {similar[-1]}" if similar else ""
         because = f"the label {key} uses product names{example}, so the pods would stay Pending"
         hint = f"gpu_type={near[0]}, or {mapped}" if near else mapped
@@ -37,7 +37,7 @@ def _types(key: str) -> list[str]:
     return sorted(word for word in words if re.fullmatch(r"(?!SXM|NVL|HBM|MI325$|MI355$)[A-Z]+\d+[A-Z]?", word))
 
 
-def check_gpus_of_no_node(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def check_more_gpus_than_any_node(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4505: more GPUs per node than any machine has (error) or than most machines have (warning)."""
     count, kind = plan.topology.gpus, plan.resources.gpu_type
     most = (max_gpus_at_site(kind) if kind else None) or MOST_GPUS
@@ -48,16 +48,16 @@ def check_gpus_of_no_node(plan: LaunchPlan, options: KubernetesOptions) -> Itera
     rare = count <= most
     some = f"few machines have more than {usual}{of}" if rare else f"no machine has more than {most}{of}"
     because = f"{some}, and pods that do not fit on any node stay Pending; gpus is per node, 1 to {usual}"
-    hint = spread_over_nodes(count, plan.topology.nodes, usual)
+    hint = overrides_to_spread_gpus(count, plan.topology.nodes, usual)
     severity = Severity.WARNING if rare else Severity.ERROR
     title = f"gpus={count}{of} is too many for one node"
     yield Diagnostic("JC4505", title, because, hint, key="gpus", severity=severity)
 
 
-def check_unseen_network_devices(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def check_network_devices_not_requested(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4510: network devices that the pods do not receive, because no resource requests them."""
     resource, key = options.network_resource, "backend.network_resource"
-    if resource is not None and not is_resource(resource):
+    if resource is not None and not is_resource_with_count(resource):
         because = "the value must be the name of a device plugin's resource and a count per pod"
         yield Diagnostic("JC4510", f"{key}: {resource!r} is not NAME:COUNT", because, f"{key}=rdma/hca:1", key=key)
     fabric = plan.network.profile
@@ -71,7 +71,7 @@ def check_unseen_network_devices(plan: LaunchPlan, options: KubernetesOptions) -
         yield Diagnostic("JC4510", title, because, hint, key=key)
 
 
-def check_tcpx_without_its_nodes(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def check_tcpx_requirements(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4518: network=tcpx without the cards' networks, with the wrong number of GPUs, or on the host network."""
     if plan.network.profile != "tcpx":
         return

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
-from ....compiler.emit.render import Whole
-from ....compiler.pipeline.library import contents_of, program_on_nodes
+from ....compiler.emit.render import WholePlanView
+from ....compiler.pipeline.jobctl_program import pack_program_for_nodes, program_contents_of_job
 from ....compiler.plan.launch_plan import LaunchPlan
 from ....compiler.spec.examples import IMAGE
-from ..config_map import packed
-from ..names import LONGEST, digest, longest_pod, object_name, without_neutral_fields
+from ..config_map import compressed_jobctl_lines
+from ..names import LONGEST, digest_of_plan, longest_pod_name, object_name, without_neutral_fields
 from ..options import KubernetesOptions
-from ._names import is_name
+from ._names import is_valid_object_name
 
 KIB = 1024
 MOST_CONFIG_KIB = 900  # etcd accepts 1024; the rest is for the object itself
@@ -29,7 +29,7 @@ def check_no_image(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Dia
         yield Diagnostic("JC4512", "a pod needs an image", because, hint, key="image")
 
 
-def check_no_pytorchjob(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def check_unsupported_pytorchjob(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4509: a PyTorchJob is not supported, because its pods restart one at a time."""
     if options.flavor == "pytorchjob":
         because = "PyTorchJob restarts pods one at a time, while the other pods hang in their old process group"
@@ -37,7 +37,7 @@ def check_no_pytorchjob(plan: LaunchPlan, options: KubernetesOptions) -> Iterato
         yield Diagnostic("JC4509", "backend.flavor=pytorchjob is not supported", because, hint, key="backend.flavor")
 
 
-def check_kept_trainjob(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def check_keep_with_trainjob(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4102: lifecycle.keep is ignored for a TrainJob.
 
     Source: Trainer 2.3: a TrainJob has no ttlSecondsAfterFinished; with one in its JobSet, the TrainJob would remain.
@@ -49,7 +49,7 @@ def check_kept_trainjob(plan: LaunchPlan, options: KubernetesOptions) -> Iterato
         yield Diagnostic("JC4102", title, because, hint, key="lifecycle.keep", severity=Severity.NOTE)
 
 
-def check_early_deadline(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def check_deadline_before_time_limit(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4511: backend.deadline is 0 or shorter than the time limit."""
     limit = plan.lifecycle.time_limit_s + plan.lifecycle.kill_after_s
     if options.deadline == 0:
@@ -66,8 +66,8 @@ def check_early_deadline(plan: LaunchPlan, options: KubernetesOptions) -> Iterat
 
 def check_long_name(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4501: a job name that is too long for the names of its pods."""
-    name = object_name(plan, Whole(digest(plan, options)))
-    longest = longest_pod(name, options.flavor, plan.topology.nodes)
+    name = object_name(plan, WholePlanView(digest_of_plan(plan, options)))
+    longest = longest_pod_name(name, options.flavor, plan.topology.nodes)
     if len(longest) > LONGEST:
         most = len(plan.name) - (len(longest) - LONGEST)
         because = f"the name becomes {longest}, but Kubernetes allows only {LONGEST} characters"
@@ -79,7 +79,9 @@ def check_large_job(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Di
     """JC4507: a job too large for its ConfigMap, which contains launch.sh, job.json and jobctl. The job's own text
     appears in launch.sh and several times in job.json.
     """
-    program_size = len(packed(program_on_nodes(contents_of(plan), Path(__file__).parents[1])).text)
+    program_size = len(
+        compressed_jobctl_lines(pack_program_for_nodes(program_contents_of_job(plan), Path(__file__).parents[1])).text
+    )
     own_size = len(json.dumps(without_neutral_fields(plan), ensure_ascii=False).encode())
     total = (program_size + 6 * own_size) // KIB
     if total > MOST_CONFIG_KIB:
@@ -92,7 +94,7 @@ def check_secret_without_key(plan: LaunchPlan, options: KubernetesOptions) -> It
     """JC4506: a secret reference that does not name a key of a Kubernetes Secret."""
     for name, secret in plan.secrets.items():
         object_, _, key = secret.ref.partition("/")
-        if secret.kind == "k8s" and not (is_name(object_) and re.fullmatch(r"[-\w.]+", key)):
+        if secret.kind == "k8s" and not (is_valid_object_name(object_) and re.fullmatch(r"[-\w.]+", key)):
             title = f"secrets.{name} does not name a key in a Secret"
             because = "a reference must be k8s:SECRET/KEY; a Secret's name may contain only a-z, 0-9, '-' and '.'"
             hint = (

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from ....compiler.diagnostics.diagnostic import Diagnostic, nearest
 from ....compiler.plan.launch_plan import LaunchPlan
 from ....compiler.spec.examples import IMAGE as USUAL
-from ..._shared.kubernetes_forms import DNS_LABEL, IMAGE, LABEL_KEY, LABEL_VALUE
+from ..._shared.kubernetes_formats import DNS_LABEL, IMAGE, LABEL_KEY, LABEL_VALUE
 from .. import gpu_types
 from ..options import KubernetesOptions
 from ..pod import JOB_LABEL
-from ._names import LONGEST_NAME, is_name
+from ._names import LONGEST_NAME, is_valid_object_name
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -70,7 +70,7 @@ def _names(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]
         hint = f"{key}=[{','.join(map(_as_name, names))}]"
         entries += [(f"{key}.{i}", text, hint) for i, text in enumerate(names)]
     for key, text, hint in entries:
-        if not is_name(text):
+        if not is_valid_object_name(text):
             yield _refused(key, text, "a name may contain only a-z, 0-9, dash and dot", hint)
         elif key == "queue.name" and not _is_value(text):
             yield _refused(
@@ -96,12 +96,12 @@ def _labels(plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 def _selected(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """Check node label values and selectors."""
-    of_label = f"the type must be a value of the node label {gpu_types.label(options)}"
+    of_label = f"the type must be a value of the node label {gpu_types.gpu_label_name(options)}"
     for name, values in options.gpu_labels.items():
         hint = f"backend.gpu_labels.{name}=[{','.join(map(_as_value, values))}]"
         yield from (_refused(f"backend.gpu_labels.{name}", v, of_label, hint) for v in values if not _is_value(v))
     if plan.resources.gpu_type not in options.gpu_labels:
-        values = gpu_types.values(plan, options)
+        values = gpu_types.gpu_label_values(plan, options)
         yield from (_refused("gpu_type", v, of_label, f"gpu_type={_as_value(v)}") for v in values if not _is_value(v))
     pairs = [text.partition("=") for text in options.node_selector]
     hint = _listed("backend.node_selector", [f"{_as_key(key)}={_as_value(value)}" for key, _, value in pairs])
@@ -114,7 +114,7 @@ def _selected(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnost
 
 def _said_twice(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """Check that no node label is required to have two values; a selector would keep only the last one."""
-    owners = {gpu_types.label(options): "gpu_type"} if plan.resources.gpu_type is not None else {}
+    owners = {gpu_types.gpu_label_name(options): "gpu_type"} if plan.resources.gpu_type is not None else {}
     once = []
     for i, text in enumerate(options.node_selector):
         key, option = text.partition("=")[0], f"backend.node_selector.{i}"

@@ -8,10 +8,10 @@ from pathlib import PurePosixPath
 
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
 from ....compiler.plan.launch_plan import LaunchPlan, Mount
-from ....compiler.spec.value_types import show_bytes
+from ....compiler.spec.value_types import format_bytes
 from ..options import KubernetesOptions
-from ..reserved_paths import is_reserved, normalize
-from ._names import is_name
+from ..reserved_paths import is_reserved, normalize_path
+from ._names import is_valid_object_name
 
 
 def check_unusable_mount(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -23,39 +23,41 @@ def check_unusable_mount(plan: LaunchPlan, options: KubernetesOptions) -> Iterat
 def _mounted(i: int, mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[Diagnostic]:
     key = f"mounts.{i}"
 
-    def refuse(title: str, because: str, hint: str) -> Iterator[Diagnostic]:
+    def diagnostic(title: str, because: str, hint: str) -> Iterator[Diagnostic]:
         yield Diagnostic("JC4503", f"{key}: {title}", because, hint, key="mounts")
 
     if mount.kind in ("volume", "bucket"):
         because = "a pod can mount a claim, a host folder, an NFS export or an empty folder"
-        yield from refuse(f"a pod cannot mount kind {mount.kind}", because, "kind: claim")
-    elif mount.kind == "claim" and not is_name(mount.source):
+        yield from diagnostic(f"a pod cannot mount kind {mount.kind}", because, "kind: claim")
+    elif mount.kind == "claim" and not is_valid_object_name(mount.source):
         because = "a claim name must have at most 253 characters from a-z, 0-9, dash and dot"
-        yield from refuse(
+        yield from diagnostic(
             f"{mount.source!r} is not a claim name", because, "kubectl get persistentvolumeclaims lists the claims"
         )
     elif mount.kind == "nfs" and not re.fullmatch(r"[^/:\s]+:/.*", mount.source):
-        yield from refuse(
+        yield from diagnostic(
             f"{mount.source!r} is not an NFS export",
             "an NFS source must be a server and a path",
             "source: SERVER:/PATH",
         )
     elif mount.kind == "host" and not mount.source.startswith("/"):
-        yield from refuse(
+        yield from diagnostic(
             f"{mount.source!r} is not an absolute path", "a host folder must be an absolute path", "source: /PATH"
         )
     elif mount.kind == "empty" and mount.source and not re.fullmatch(r"[1-9][0-9]*([KMGT]i)?", mount.source):
         because = "an empty folder's source is its size limit, in Kubernetes syntax"
-        yield from refuse(f"{mount.source!r} is not a size", because, "source: 10Gi, or an empty string for no limit")
+        yield from diagnostic(
+            f"{mount.source!r} is not a size", because, "source: 10Gi, or an empty string for no limit"
+        )
     if not mount.target.startswith("/") or ":" in mount.target or is_reserved(mount.target):
         because = "a target must be an absolute path without a colon, and must not hide the image's or jobc's files"
-        yield from refuse(f"target {mount.target} is invalid", because, "target: /shared")
-    elif normalize(mount.target) in [normalize(earlier.target) for earlier in mounts[:i]]:
-        instead = f"target: {normalize(mount.target)}-{i}"
-        yield from refuse(f"target {mount.target} is taken", "a pod can have only one volume at a path", instead)
+        yield from diagnostic(f"target {mount.target} is invalid", because, "target: /shared")
+    elif normalize_path(mount.target) in [normalize_path(earlier.target) for earlier in mounts[:i]]:
+        instead = f"target: {normalize_path(mount.target)}-{i}"
+        yield from diagnostic(f"target {mount.target} is taken", "a pod can have only one volume at a path", instead)
 
 
-def check_runs_on_no_volume(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def check_runs_without_shared_volume(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4502: runs that are not on a volume shared by all pods: an error with storage.run=shared, else a warning."""
     if plan.run.storage == "object":
         return
@@ -114,4 +116,4 @@ def check_shm_beyond_memory(plan: LaunchPlan, options: KubernetesOptions) -> Ite
         because = (
             "/dev/shm counts toward the pod's memory, and the pod is killed when that memory is full (exit code 137)"
         )
-        yield Diagnostic("JC4508", "shm is not smaller than mem", because, f"mem={show_bytes(2 * shm)}", key="shm")
+        yield Diagnostic("JC4508", "shm is not smaller than mem", because, f"mem={format_bytes(2 * shm)}", key="shm")

@@ -35,7 +35,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
             if not re.fullmatch(NAME, name):
                 because = "a resource must be cpu, memory, ephemeral-storage, hugepages-SIZE or VENDOR/DEVICE"
                 yield Diagnostic("JC4524", f"{name!r} is not a resource", because, f"remove {at}", key=at)
-            elif size(text) is None:
+            elif parse_quantity(text) is None:
                 because = "a quantity must be a number with a Kubernetes unit: 500m, 16, 64Gi or 64G"
                 yield Diagnostic(
                     "JC4524",
@@ -54,7 +54,7 @@ def _above_limits(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diag
     memory = {"memory": str(plan.resources.mem_bytes)} if plan.resources.mem_bytes else {}
     limits = {**memory, **options.limits}
     for name, text in options.requests.items():
-        asked, most = size(text), size(limits.get(name, ""))
+        asked, most = parse_quantity(text), parse_quantity(limits.get(name, ""))
         is_device = "/" in name
         if asked is None or (most is None and not is_device):
             continue
@@ -75,7 +75,7 @@ def _with(key: str, entries: Mapping[str, str], name: str, text: str) -> str:
     return f"'backend.{key}={{{items}}}'"
 
 
-def size(text: str) -> Decimal | None:
+def parse_quantity(text: str) -> Decimal | None:
     """Return a quantity as a number, or None if the text is not a quantity."""
     match = re.fullmatch(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([A-Za-z]{0,2})", text)
     return Decimal(match[1]) * _UNITS[match[2]] if match and match[2] in _UNITS else None
@@ -84,4 +84,4 @@ def size(text: str) -> Decimal | None:
 def _as_size(text: str) -> str:
     """Return the size in a valid spelling, such as 64G for 64GB, or else an example."""
     bare = text.strip().removesuffix("B").replace("K", "k") if not text.endswith("iB") else text[:-1]
-    return bare if size(bare) is not None else "64Gi"
+    return bare if parse_quantity(bare) is not None else "64Gi"

@@ -6,10 +6,10 @@ import shutil
 import sys
 from typing import Any
 
-from ....runtime.engines.records import RecordEngine
+from ....runtime.engines.record_engine import RecordEngine
 from ....runtime.run_folder.run import Run
 from ....runtime.system.failure import Failure
-from .output import last_json, rows
+from .parse_output import last_json, rows_of_table
 
 SKY_S = 300  # timeout of a sky command, which may start its API server and query clouds
 
@@ -38,10 +38,10 @@ class SkypilotClient(RecordEngine):
         """Return a cluster's status: UP, STOPPED or INIT; "" if the cluster does not exist. Refreshes the status first,
         because a cluster may stop by itself.
         """
-        table = self.sky_json("status", "--refresh", "--output", "json", cluster)
-        return next((str(row.get("status", "")) for row in rows(table)), "").rpartition(".")[2]
+        table = self.run_sky_for_json("status", "--refresh", "--output", "json", cluster)
+        return next((str(row.get("status", "")) for row in rows_of_table(table)), "").rpartition(".")[2]
 
-    def sky_json(self, *words: str) -> Any:
+    def run_sky_for_json(self, *words: str) -> Any:
         """Return the JSON that sky prints after its log lines; None if there is none."""
         return last_json(self.sky(*words))
 
@@ -60,7 +60,7 @@ class SkypilotClient(RecordEngine):
         program = [sys.executable, "-I", "-S", str(self.job.artifact / "jobctl"), "depot", verb]
         return [*program, f"{self.job.name}/{run.id}", *words], environment
 
-    def storage_of(self, run: Run, node: int = 0) -> str:
+    def path_on_nodes(self, run: Run, node: int = 0) -> str:
         """Return the run's path on the nodes; a relative path is below the home folder."""
-        path = super().storage_of(run, node)
+        path = super().path_on_nodes(run, node)
         return path[2:] if path.startswith("~/") else path

@@ -24,14 +24,14 @@ from pathlib import Path
 from typing import NoReturn
 
 from ....runtime.exit_codes import DONE, MEANING, PEER_LOST, PREEMPTED
-from ....runtime.node.joining import report_end
+from ....runtime.node.join_attempt import report_start_failure
 from ....runtime.node.node_failure import NodeFailure
-from ....runtime.run_folder.run_secrets import forget_secrets
+from ....runtime.run_folder.run_secrets import delete_run_secrets
 from ....runtime.run_folder.saved_secrets import save_secret
 from ....runtime.system.command_line import print_failure
-from ....runtime.system.failure import Failure, Leave
+from ....runtime.system.failure import Failure, NodeMustNotStart
 from .node import SkypilotNode
-from .run_at_attempt import RunAtAttempt
+from .run_at_attempt import RunPinnedToAttempt
 
 KILLED = 143  # exit code if SIGTERM arrives before the ranks are running. Not 75, which would recover a managed job
 LOOK_S = 0.5  # pause between checks of whether the other nodes have ended
@@ -48,24 +48,24 @@ def main(argv: list[str]) -> int:
     """Run the node, or save or remove secrets. Return the exit code."""
     payload = argv[0] if argv else os.environ.get("JOBC_PAYLOAD") or "train"
     if payload in ("secret", "forget"):
-        return change_secrets(Path(argv[1]), argv[2:])
+        return save_or_remove_secrets(Path(argv[1]), argv[2:])
     try:
         node = SkypilotNode(Path(sys.argv[0]).parent.resolve(), payload, os.environ)
     except NodeFailure as failure:
-        return report_end(failure, os.environ, payload)
+        return report_start_failure(failure, os.environ, payload)
     code, exit_code = run_node(node)
     print(f"jobc: node {node.rank} exits with {code}: {MEANING.get(code, 'unknown')}", flush=True)
     return exit_code
 
 
-def change_secrets(run: Path, names: list[str]) -> int:
+def save_or_remove_secrets(run: Path, names: list[str]) -> int:
     """Save the secret whose value is on stdin; without a name, remove the run's saved secrets."""
     try:
         for name in names:
             os.environ[name] = sys.stdin.read().rstrip("\n")
             save_secret(run, name)
         if not names:
-            forget_secrets(run)
+            delete_run_secrets(run)
     except Failure as failure:
         print_failure(failure)
         return failure.code
@@ -77,12 +77,12 @@ def run_node(node: SkypilotNode) -> tuple[int, int]:
     try:
         signal.signal(signal.SIGTERM, _raise_terminated)
         attempt = node.join()
-        code = launch(node, attempt)
-        return agree_on_end(node, attempt, code) if node.payload == "train" else remove_check(node, code)
+        code = run_launch_sh(node, attempt)
+        return agree_on_end(node, attempt, code) if node.payload == "train" else remove_passed_check(node, code)
     except Terminated:
         return PREEMPTED, KILLED
-    except (Leave, NodeFailure) as error:
-        code = report_end(error, node.environ, node.payload)
+    except (NodeMustNotStart, NodeFailure) as error:
+        code = report_start_failure(error, node.environ, node.payload)
         return code, code
 
 
@@ -93,25 +93,27 @@ def _raise_terminated(*_: object) -> NoReturn:
 # ---- the ranks
 
 
-def launch(node: SkypilotNode, attempt: int) -> int:
+def run_launch_sh(node: SkypilotNode, attempt: int) -> int:
     """Run the attempt's launch.sh until it ends (with a bucket, under `jobctl depot run`). Return its exit code."""
     words = ["bash", str(node.run / f"artifact/{attempt}/launch.sh"), str(node.rank), node.payload]
-    code = run_passing_sigterm([*node.depot_words("run"), "--", *words] if node.is_in_bucket else words, node)
+    code = run_and_forward_sigterm([*node.depot_words("run"), "--", *words] if node.is_in_bucket else words, node)
     is_lost = node.is_in_bucket and node.payload == "train" and code > 128
-    if is_lost and not RunAtAttempt(node.run, attempt).has_ended(node.rank):
+    if is_lost and not RunPinnedToAttempt(node.run, attempt).has_ended(node.rank):
         lost = "work since the last checkpoint in the bucket is lost"
-        raise Leave(PEER_LOST, f"node {node.rank}'s depot.py was killed, {lost}")  # and everything that it started
+        raise NodeMustNotStart(
+            PEER_LOST, f"node {node.rank}'s depot.py was killed, {lost}"
+        )  # and everything that it started
     return code
 
 
-def run_passing_sigterm(words: list[str], node: SkypilotNode) -> int:
+def run_and_forward_sigterm(words: list[str], node: SkypilotNode) -> int:
     """Run a program until it ends, and forward SIGTERM from sky cancel or a preemption to it. The program's stderr goes
     to stdout. Return its exit code; 128 + N after signal N.
     """
     process: subprocess.Popen[bytes] | None = None
     is_pending = False
 
-    def pass_on(*_: object) -> None:
+    def forward_sigterm(*_: object) -> None:
         nonlocal is_pending
         if process is None:
             is_pending = True
@@ -119,7 +121,7 @@ def run_passing_sigterm(words: list[str], node: SkypilotNode) -> int:
             with contextlib.suppress(ProcessLookupError):  # the program has already ended
                 process.terminate()
 
-    signal.signal(signal.SIGTERM, pass_on)
+    signal.signal(signal.SIGTERM, forward_sigterm)
     sys.stdout.flush()
     process = subprocess.Popen(words, env=node.environ, stderr=subprocess.STDOUT)
     if is_pending:
@@ -142,15 +144,15 @@ def agree_on_end(node: SkypilotNode, attempt: int, code: int) -> tuple[int, int]
         return code, code
     if node.settings.nodes == 1:
         return code, code
-    code = code_of_all(node, attempt, code)
+    code = worst_code_of_all_nodes(node, attempt, code)
     if node.rank == 0:
         if code != DONE:
             time.sleep(SETTLE_S)
         return code, code
-    return code, DONE if RunAtAttempt(node.run, attempt).has_ended(0) else code
+    return code, DONE if RunPinnedToAttempt(node.run, attempt).has_ended(0) else code
 
 
-def code_of_all(node: SkypilotNode, attempt: int, code: int) -> int:
+def worst_code_of_all_nodes(node: SkypilotNode, attempt: int, code: int) -> int:
     """Wait until all nodes have recorded their exit codes; return the worst one, or PEER_LOST if a node was lost.
 
     After a failure, the wait is limited. A node other than 0 that has finished does not wait.
@@ -160,19 +162,19 @@ def code_of_all(node: SkypilotNode, attempt: int, code: int) -> int:
     while (node.rank == 0 if code == DONE else time.monotonic() < until) and node.lacking_nodes(attempt) > 0:
         time.sleep(LOOK_S)
     if code == DONE and node.rank == 0 and node.storage == "shared":  # a node may still be starting its supervisor
-        while RunAtAttempt(node.run, attempt).has_unseen_nodes(nodes) and time.monotonic() < until:
+        while RunPinnedToAttempt(node.run, attempt).has_unseen_nodes(nodes) and time.monotonic() < until:
             time.sleep(LOOK_S)
         while node.lacking_nodes(attempt) > 0:
             time.sleep(LOOK_S)
     if code == DONE and node.rank > 0:
         return code
-    ends = RunAtAttempt(node.run, attempt)
+    ends = RunPinnedToAttempt(node.run, attempt)
     if code == DONE and ends.ended_nodes() < nodes:
         code = PEER_LOST
     return ends.worst_exit(code, nodes)
 
 
-def remove_check(node: SkypilotNode, code: int) -> tuple[int, int]:
+def remove_passed_check(node: SkypilotNode, code: int) -> tuple[int, int]:
     """Remove the run folder of a check that passed. Return its exit code twice."""
     if code == DONE and node.rank == 0:
         if node.is_in_bucket:

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ....runtime.exit_codes import DATA_BROKEN
-from ....runtime.run_folder.artifact_copies import numbers_of_copies
+from ....runtime.run_folder.artifact_copies import copy_number_by_attempt
 from ....runtime.run_folder.removal import remove_folder
 from ....runtime.run_folder.run import Run
 from ....runtime.system.failure import Failure
 
 
-class Launch(NamedTuple):
+class LaunchedPayload(NamedTuple):
     """The payload that the nodes run (train, smoke or preflight), and its attempt. fork_of: ID of another run, or
     ""
     """
@@ -30,11 +30,11 @@ class Launch(NamedTuple):
     @property
     def artifact(self) -> str:
         """Return the artifact's path relative to the folder that is sent. An unchanged artifact is sent only once."""
-        number = numbers_of_copies(self.run.path).get(self.attempt, self.attempt)
+        number = copy_number_by_attempt(self.run.path).get(self.attempt, self.attempt)
         return f"{self.run_id}/artifact/{number}"
 
 
-def require_sent(settings: Mapping[str, Any]) -> None:
+def require_files_to_send(settings: Mapping[str, Any]) -> None:
     """Raise Failure if something that must be sent is not on this machine: secrets, files."""
     for name in settings.get("secrets", ()):
         if not os.environ.get(name):
@@ -46,7 +46,7 @@ def require_sent(settings: Mapping[str, Any]) -> None:
             raise Failure(title, "copy the file here, or remove it from backend.file_mounts", DATA_BROKEN)
 
 
-def stage(launch: Launch) -> Path:
+def prepare_folder_to_send(launch: LaunchedPayload) -> Path:
     """Return the folder to send, with the artifact and the code. SkyPilot never removes files that it sent earlier, so
     both are in a folder named after the run.
     """
@@ -62,7 +62,7 @@ def stage(launch: Launch) -> Path:
     return sent
 
 
-def launch_words(settings: Mapping[str, Any], launch: Launch) -> list[str]:
+def sky_launch_arguments(settings: Mapping[str, Any], launch: LaunchedPayload) -> list[str]:
     """Return the sky arguments that start the payload."""
     cluster, is_training = str(settings.get("cluster", "")), launch.payload == "train"
     words = ["launch", "--cluster", cluster]
@@ -80,15 +80,15 @@ def launch_words(settings: Mapping[str, Any], launch: Launch) -> list[str]:
         words += ["--env", f"{name}={value}"]
     if not is_training:
         words += settings.get("check_words", ())
-    return [*words, *secret_words(settings), f"{launch.artifact}/task.sky.yaml"]
+    return [*words, *sky_secret_options(settings), f"{launch.artifact}/task.sky.yaml"]
 
 
-def secret_words(settings: Mapping[str, Any]) -> list[str]:
+def sky_secret_options(settings: Mapping[str, Any]) -> list[str]:
     """Return the options that pass this shell's secrets; SkyPilot keeps their values out of its output."""
     return [word for name in settings.get("secrets", ()) for word in ("--secret", name)]
 
 
-def _job_name(cluster: str, launch: Launch) -> str:
+def _job_name(cluster: str, launch: LaunchedPayload) -> str:
     """Return a managed job's name."""
     return re.sub("[^A-Za-z0-9-]", "-", f"{cluster}-{launch.run_id}-{launch.attempt}")
 

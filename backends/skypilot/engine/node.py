@@ -8,23 +8,23 @@ from collections.abc import MutableMapping
 from pathlib import Path
 
 from ....runtime.exit_codes import CRASHED, DATA_BROKEN
-from ....runtime.node.job_secrets import secrets
-from ....runtime.node.joining import (
+from ....runtime.node.job_secrets import read_job_secrets
+from ....runtime.node.join_attempt import (
     SPACE_HINT,
     StartFailure,
-    attempt_to,
-    depot_words,
-    derived_port,
-    init_from_of,
-    join_bucket,
+    call_or_fail_start,
+    depot_command,
     join_run,
+    join_run_in_bucket,
+    port_derived_from_text,
     prepare_attempt,
+    recorded_init_from,
 )
 from ....runtime.node.node_settings import NodeSettings
-from ....runtime.run_folder.artifact_copies import copy_of
+from ....runtime.run_folder.artifact_copies import artifact_copy_of_attempt
 from ....runtime.run_folder.removal import remove_folder
-from ....runtime.system.values import number
-from .run_at_attempt import RunAtAttempt
+from ....runtime.system.values import number_or_none
+from .run_at_attempt import RunPinnedToAttempt
 
 ANOTHER_JOB = "changing the number of {0} changes the job: compile it again for that number"
 
@@ -79,11 +79,11 @@ class SkypilotNode:
         """Return the attempt once all nodes have joined it and its files are in the run folder. Raises StartFailure,
         JoinFailure, Leave.
         """
-        attempt_to(f"create the folder {self.run}", self.run.mkdir, parents=True, exist_ok=True)
+        call_or_fail_start(f"create the folder {self.run}", self.run.mkdir, parents=True, exist_ok=True)
         join = {"shared": self._join_shared, "object": self._join_bucket, "node": self._join_own_disks}
         attempt = join[self.storage]()
         self.environ["JOBC_ATTEMPT"] = str(attempt)
-        init_from = init_from_of(self.run)
+        init_from = recorded_init_from(self.run)
         if init_from:
             self.environ["JOBC_INIT_FROM"] = init_from
         return attempt
@@ -100,19 +100,19 @@ class SkypilotNode:
         environ.update(settings.store or {})
         environ.update(settings.tree["node"].get("env_aws") or {})
         keys = {name: reference for name, reference in settings.secrets.items() if name.startswith("AWS_")}
-        environ.update(secrets(keys, environ, self.payload))
+        environ.update(read_job_secrets(keys, environ, self.payload))
         fork_of, most = environ.get("JOBC_FORK_OF", ""), settings.max_requeues
-        attempt = join_bucket(self.run, self.task_id, most, self._timeout_s(), fork_of, self._prepare)
+        attempt = join_run_in_bucket(self.run, self.task_id, most, self._timeout_s(), fork_of, self._prepare)
         self._copy_code()
         return attempt
 
     def _join_own_disks(self) -> int:
         """Join without shared storage: jobctl submit sets the attempt, and the checkpoints are on node 0."""
-        attempt = number(self.environ.get("JOBC_ATTEMPT", "")) or 0
+        attempt = number_or_none(self.environ.get("JOBC_ATTEMPT", "")) or 0
         if self.settings.nodes > 1 and not self.settings.rendezvous_port:  # node 0 cannot publish a port
-            self.environ["JOBC_HEAD_PORT"] = str(derived_port(self.task_id))
+            self.environ["JOBC_HEAD_PORT"] = str(port_derived_from_text(self.task_id))
         self._copy_code()
-        if self.rank == 0 or copy_of(self.run, attempt) is None:
+        if self.rank == 0 or artifact_copy_of_attempt(self.run, attempt) is None:
             self._prepare(attempt)
         return attempt
 
@@ -133,7 +133,7 @@ class SkypilotNode:
             return
         copy = self.run / f".code.{self.rank}"
         if copy.exists():
-            attempt_to(f"remove {copy}", remove_folder, copy)
+            call_or_fail_start(f"remove {copy}", remove_folder, copy)
         done = subprocess.run(["cp", "-R", "--", str(sent), str(copy)], stderr=subprocess.PIPE, check=False)
         if done.returncode:
             reason = done.stderr.decode(errors="replace").strip().rpartition(": ")[2]
@@ -150,16 +150,16 @@ class SkypilotNode:
 
     def depot_words(self, verb: str) -> list[str]:
         """Return the command that runs a depot.py verb for the run."""
-        return depot_words(self.run, verb)
+        return depot_command(self.run, verb)
 
     def lacking_nodes(self, attempt: int) -> int:
         """Return how many nodes have not recorded an exit code in the attempt but may still do so."""
         if not self.is_in_bucket:
-            return RunAtAttempt(self.run, attempt).lacking_nodes(self.settings.nodes)
+            return RunPinnedToAttempt(self.run, attempt).lacking_nodes(self.settings.nodes)
         os.makedirs(self.run / f"exit/{attempt}", exist_ok=True)  # folder to which depot.py downloads them
         words = self.depot_words("lacking")
         done = subprocess.run(words, env=self.environ, stdout=subprocess.PIPE, check=False)
-        return 0 if done.returncode else number(done.stdout.decode().strip()) or 0
+        return 0 if done.returncode else number_or_none(done.stdout.decode().strip()) or 0
 
 
 def _require_compiled_size(settings: NodeSettings, nodes: int, gpus: str) -> None:

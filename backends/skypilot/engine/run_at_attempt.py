@@ -6,10 +6,10 @@ from functools import partial
 from pathlib import Path
 
 from ....runtime.exit_codes import CRASHED, DONE, PRIORITY
-from ....runtime.run_folder.run import Run, machine
+from ....runtime.run_folder.run import Run, identify_machine
 
 
-class RunAtAttempt(Run):
+class RunPinnedToAttempt(Run):
     """A run pinned to one attempt, even if this folder does not contain that attempt's copy of the artifact."""
 
     def __init__(self, path: Path, attempt: int) -> None:
@@ -31,7 +31,7 @@ class RunAtAttempt(Run):
 
     def lacking_nodes(self, nodes: int) -> int:
         """Return how many nodes have not recorded an exit code but may still do so."""
-        here = machine()
+        here = identify_machine()
         missing = [node for node in self.nodes() if node.number < nodes and not self.has_ended(node.number)]
         statuses = (node.status(here, partial(self.silent_s, node)) for node in missing)
         return sum(status not in ("dead", "silent") for status in statuses)

@@ -15,17 +15,31 @@ from pathlib import Path
 
 from ....runtime.engines.engine import Job, NodeLine, State
 from ....runtime.engines.log_files import LogRequest
-from ....runtime.engines.records import ENDED, GONE, LIVE, MARK_ON_NODE, Record, newest_record, write_evidence
+from ....runtime.engines.record_engine import ENDED, GONE, LIVE, MARK_ON_NODE, Record, newest_record, write_saved_output
 from ....runtime.exit_codes import PRIORITY
-from ....runtime.run_folder.run import Run, last_progress, verb_words, worst_code
+from ....runtime.run_folder.run import Run, jobctl_command, last_progress, worst_code
 from ....runtime.system.failure import Failure
-from ....runtime.system.streams import print_lines, stream
+from ....runtime.system.streams import print_client_output, print_lines
 from ....runtime.system.text import one_line, printable
 from ....runtime.system.untrusted_files import open_regular
-from ....runtime.system.values import number
-from .output import first_failure, plain, plain_bytes, rows, worst_of_nodes
-from .record import cluster_of, is_managed, log_file, log_lines, logs_words, name_of, ssh_words
-from .run_at_attempt import RunAtAttempt
+from ....runtime.system.values import number_or_none
+from .job_record import (
+    cluster_name_in_record,
+    describe_job,
+    file_of_saved_output,
+    is_managed_job,
+    lines_of_saved_output,
+    sky_logs_arguments,
+    ssh_command_for_node,
+)
+from .parse_output import (
+    line_without_colors,
+    line_without_colors_as_bytes,
+    reason_of_first_failure,
+    rows_of_table,
+    worst_code_in_output,
+)
+from .run_at_attempt import RunPinnedToAttempt
 from .starting import StartingSkypilot
 
 _ENDED = re.compile("SUCCEEDED|FAILED.*|CANCELLED")
@@ -40,56 +54,56 @@ class SkypilotEngine(StartingSkypilot):
         self._marked: set[Path] = set()  # runs whose stop mark a managed job's nodes can see
 
     def ask_engine(self, record: Record) -> str:
-        cluster, job_id = cluster_of(record), number(record.keys.get("id", ""))
+        cluster, job_id = cluster_name_in_record(record), number_or_none(record.keys.get("id", ""))
         if not cluster or job_id is None:
             raise Failure(f"{record.path} does not name a cluster and a job", "jobctl submit writes these keys")
         words = ["jobs", "queue", "--output", "json", "--limit", "1000"]
-        table = self.sky_json(*(words if is_managed(record) else ["queue", "--output", "json", cluster]))
-        status = next((str(row.get("status", "")) for row in rows(table) if row.get("job_id") == job_id), "")
+        table = self.run_sky_for_json(*(words if is_managed_job(record) else ["queue", "--output", "json", cluster]))
+        status = next((str(row.get("status", "")) for row in rows_of_table(table) if row.get("job_id") == job_id), "")
         self._words[record.path] = status = status.rpartition(".")[2]
         if not status:
             return GONE
         return ENDED if _ENDED.fullmatch(status) else LIVE
 
-    def word_of(self, run: Run) -> str:
+    def state_named_by_engine(self, run: Run) -> str:
         record = self.seen(run).record
         return self._words.get(record.path, "") if record else ""
 
-    def keep_evidence(self, record: Record) -> None:
+    def save_job_output(self, record: Record) -> None:
         """Save the job's output without colors; with several nodes, each line starts with its node, as in `1: line`."""
-        printed = self.sky(*logs_words(record, LogRequest()))
-        lines = [plain(line) for line in printed.split("\n")]
+        printed = self.sky(*sky_logs_arguments(record, LogRequest()))
+        lines = [line_without_colors(line) for line in printed.split("\n")]
         with contextlib.suppress(OSError):
-            write_evidence(log_file(record), "\n".join(lines).encode())
+            write_saved_output(file_of_saved_output(record), "\n".join(lines).encode())
 
-    def job_end(self, record: Record) -> tuple[int, str]:
-        status, lines = self._words.get(record.path, ""), log_lines(record)
-        code = 0 if status == "SUCCEEDED" else worst_of_nodes(lines) or (75 if status == "CANCELLED" else 1)
-        return code, first_failure(lines, code) or f"SkyPilot reports {status}"
+    def end_of_job(self, record: Record) -> tuple[int, str]:
+        status, lines = self._words.get(record.path, ""), lines_of_saved_output(record)
+        code = 0 if status == "SUCCEEDED" else worst_code_in_output(lines) or (75 if status == "CANCELLED" else 1)
+        return code, reason_of_first_failure(lines, code) or f"SkyPilot reports {status}"
 
     def end_on_storage(self, record: Record) -> tuple[int, str] | None:
         """Return the exit code and reason recorded on the storage; None if the job is running or may still be
         recovered.
         """
-        path = record.run.path / "ends" if self.is_in_bucket else Path(self.storage_of(record.run))
+        path = record.run.path / "ends" if self.is_in_bucket else Path(self.path_on_nodes(record.run))
         if self.is_in_bucket:
-            attempt = number(self.depot(record.run, "ends", str(path)).strip())
+            attempt = number_or_none(self.depot(record.run, "ends", str(path)).strip())
         else:
             attempt = Run(path).attempt if path.is_absolute() else None
         if attempt is None or attempt < record.attempt:
             return None
-        stored_run = RunAtAttempt(path, attempt)
+        stored_run = RunPinnedToAttempt(path, attempt)
         code = worst_code([code for code in stored_run.exit_codes().values() if code in PRIORITY]) or 0
         if code == 0 and stored_run.ended_nodes() < self.job.nodes:
             return None
-        if code in (69, 75) and is_managed(record):
+        if code in (69, 75) and is_managed_job(record):
             return None
         first = stored_run.first_failure()
-        unknown = f"{name_of(record)} failed, and none of its nodes recorded a reason"
+        unknown = f"{describe_job(record)} failed, and none of its nodes recorded a reason"
         return code, f"node {first['node']}: {first['reason']}" if first else unknown
 
     def live_state(self, record: Record) -> State:
-        status, location = self._words.get(record.path, ""), name_of(record)
+        status, location = self._words.get(record.path, ""), describe_job(record)
         if not record.run.is_mine:
             return State("live", f"live, {location}")
         if status != "RUNNING":
@@ -98,41 +112,41 @@ class SkypilotEngine(StartingSkypilot):
             return State("stopping", f"stopping, {location}")
         return State("live", f"live, {location}")
 
-    def gone_state(self, record: Record) -> State:
+    def state_of_forgotten_job(self, record: Record) -> State:
         if record.run.is_stopped:
             return State("stopped", "stopped, and its cluster was deleted")
         text = (
-            f"ended, or its cluster was deleted: SkyPilot no longer knows {name_of(record)}, and its result"
+            f"ended, or its cluster was deleted: SkyPilot no longer knows {describe_job(record)}, and its result"
             f" is unknown here; {self.job.settings.get('end_is', '')}"
         )
         return State("gone", text)
 
-    def live_reason(self, record: Record) -> str:
+    def why_live_run_stays(self, record: Record) -> str:
         return "the job is still in SkyPilot"
 
-    def remove_stored(self, run: Run) -> bool:
+    def remove_outside_run_folder(self, run: Run) -> bool:
         """Remove the run from the bucket. A run on the nodes' disks is deleted with the nodes; one on their storage is
         kept.
         """
-        path = self.storage_of(run)
+        path = self.path_on_nodes(run)
         if not self.is_in_bucket:
             if path.startswith("/") and not _is_same(path, run.path):
                 print(f"  {one_line(path)} on the nodes' storage is kept", flush=True)
         elif newest_record(run) is not None:
             command, environment = self.depot_words(run, "remove")
-            if stream(command, environment=environment):
+            if print_client_output(command, environment=environment):
                 return False
-        return super().remove_stored(run)
+        return super().remove_outside_run_folder(run)
 
     def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
         """Yield a line with rank 0's last metrics while the job is running."""
         record = self.seen(run).record
         if record is not None and self._words.get(record.path) == "RUNNING" and not self.job.settings.get("managed"):
-            words = ["tail", "-c", "4096", f"{self.storage_of(run)}/metrics/rank_00.jsonl"]
-            metrics = self.ask(ssh_words(cluster_of(record), 0, words)).text
+            words = ["tail", "-c", "4096", f"{self.path_on_nodes(run)}/metrics/rank_00.jsonl"]
+            metrics = self.ask(ssh_command_for_node(cluster_name_in_record(record), 0, words)).text
             progress = last_progress(metrics.split("\n"))
             if progress:
-                yield NodeLine(0, f"of cluster {cluster_of(record)}", "running", "", progress)
+                yield NodeLine(0, f"of cluster {cluster_name_in_record(record)}", "running", "", progress)
 
     def notes(self, run: Run, state: State) -> Iterator[str]:
         return self.cost()
@@ -140,7 +154,7 @@ class SkypilotEngine(StartingSkypilot):
     def cost(self) -> Iterator[str]:
         settings, cluster = self.job.settings, str(self.job.settings.get("cluster", ""))
         now = self.status_of(cluster)
-        down = f"{verb_words(self.job.artifact, 'stop')} --down"
+        down = f"{jobctl_command(self.job.artifact, 'stop')} --down"
         if settings.get("managed") and not now:
             return  # a managed job's machines end with it; `cluster` belongs to jobctl smoke or jobctl preflight
         if not now:
@@ -153,7 +167,7 @@ class SkypilotEngine(StartingSkypilot):
                 yield str(settings["idle"])
 
     def logs(self, run: Run) -> tuple[str, str]:
-        return "on the nodes in", self.storage_of(run)
+        return "on the nodes in", self.path_on_nodes(run)
 
     # ---- logs
 
@@ -165,16 +179,18 @@ class SkypilotEngine(StartingSkypilot):
         if request.rank is not None:
             return self._print_rank(record, request.rank, request)
         node = None if request.node is None else f"{request.node}: "
-        kept = log_file(record)
+        kept = file_of_saved_output(record)
         if self.seen(run).state == LIVE or (kept.is_file() and not kept.stat().st_size):
             self.require_client()
-            words = ["sky", *logs_words(record, request)]
-            return stream(words, partial(plain_bytes, node), environment=self.sky_environment, errors="merged")
+            words = ["sky", *sky_logs_arguments(record, request)]
+            return print_client_output(
+                words, partial(line_without_colors_as_bytes, node), environment=self.sky_environment, errors="merged"
+            )
         if not kept.is_file():
             hint = "on a machine that can read the storage, jobctl logs --rank N prints a rank's log"
             if self.job.settings.get("storage") == "node":
                 hint = "check while its cluster is up: SkyPilot removes idle clusters (backend.autostop)"
-            raise Failure(f"SkyPilot no longer has the output of {name_of(record)}", hint)
+            raise Failure(f"SkyPilot no longer has the output of {describe_job(record)}", hint)
         with open_regular(kept, follow=False) as file:
             of_node = (lambda line: line if line.startswith(node.encode()) else None) if node else None
             print_lines(file, of_node, request.tail)
@@ -186,9 +202,9 @@ class SkypilotEngine(StartingSkypilot):
         node, file = rank // (procs if isinstance(procs, int) else 1), f"logs/{request.name}"
         if self.is_in_bucket and (not request.follow or settings.get("managed")):
             words, environment = self.depot_words(run, "cat", file)
-            if stream(words, tail=request.tail, environment=environment) == 0:
+            if print_client_output(words, tail=request.tail, environment=environment) == 0:
                 return 0
-        path = Path(f"{self.storage_of(run, node)}/{file}")
+        path = Path(f"{self.path_on_nodes(run, node)}/{file}")
         if path.is_absolute() and path.is_file():
             with open_regular(path, follow=False) as log:
                 print_lines(log, tail=request.tail)
@@ -197,20 +213,20 @@ class SkypilotEngine(StartingSkypilot):
         if settings.get("managed"):
             title = "the machines of a managed job cannot be reached from here"
             raise Failure(title, "jobctl logs without --rank prints the output of the job's nodes")
-        if not self.status_of(cluster_of(record)):
+        if not self.status_of(cluster_name_in_record(record)):
             raise Failure(
-                f"no log for rank {rank}: {name_of(record)} no longer exists", str(settings.get("end_is", ""))
+                f"no log for rank {rank}: {describe_job(record)} no longer exists", str(settings.get("end_is", ""))
             )
         lines = "+1" if request.tail is None else str(request.tail)
         remote = ["tail", "-n", lines, *(["-f"] if request.follow else []), "--", str(path)]
-        return stream(ssh_words(cluster_of(record), node, remote))
+        return print_client_output(ssh_command_for_node(cluster_name_in_record(record), node, remote))
 
     # ---- stopping
 
     has_machines = True
     no_end_hint = "jobctl stop --down deletes its machines"
 
-    def stop_steps(self) -> list[tuple[str, int]]:
+    def stop_signals_and_waits(self) -> list[tuple[str, int]]:
         """Return the steps of a stop: SkyPilot takes several seconds to respond, and can end a job in only one way."""
         return [("TERM", self.grace_s + 40), ("KILL", 60)]
 
@@ -222,7 +238,7 @@ class SkypilotEngine(StartingSkypilot):
 
     def _mark_for_nodes(self, record: Record) -> None:
         """Write the stop mark to the bucket, to storage mounted on this machine, or to the nodes."""
-        run, path, settings = record.run, Path(self.storage_of(record.run)), self.job.settings
+        run, path, settings = record.run, Path(self.path_on_nodes(record.run)), self.job.settings
         if self.is_in_bucket:
             command, environment = self.depot_words(run, "stop")
             answer = self.ask(command, environment=environment)
@@ -234,7 +250,7 @@ class SkypilotEngine(StartingSkypilot):
             self.write_stop_mark(path)
             self._marked.add(run.path)
             return
-        if is_managed(record):
+        if is_managed_job(record):
             print(
                 "the machines of a managed job cannot be reached from here: the job is cancelled, "
                 "and work since its last"
@@ -242,8 +258,8 @@ class SkypilotEngine(StartingSkypilot):
             )
             return
         for node in range(1 if settings.get("storage") == "shared" else self.job.nodes):
-            words = ["bash", "-c", MARK_ON_NODE, "-", self.storage_of(run, node)]
-            if self.ask(ssh_words(cluster_of(record), node, words)).code:
+            words = ["bash", "-c", MARK_ON_NODE, "-", self.path_on_nodes(run, node)]
+            if self.ask(ssh_command_for_node(cluster_name_in_record(record), node, words)).code:
                 print(
                     f"node {node} cannot be reached: SkyPilot cancels the job, and work since its last checkpoint"
                     " may be lost"
@@ -254,13 +270,13 @@ class SkypilotEngine(StartingSkypilot):
         record, engine = newest_record(run), SkypilotEngine(self.job)
         if record is None or engine.seen(run).state != LIVE:
             return
-        job_id = str(number(record.keys.get("id", "")))
-        if is_managed(record):
+        job_id = str(number_or_none(record.keys.get("id", "")))
+        if is_managed_job(record):
             words = ["jobs", "cancel", "--yes", job_id]
             sees_mark = run.path in self._marked
         else:
-            words = ["cancel", "--yes", cluster_of(record), job_id]
-            sees_mark = engine.word_of(run) == "RUNNING"
+            words = ["cancel", "--yes", cluster_name_in_record(record), job_id]
+            sees_mark = engine.state_named_by_engine(run) == "RUNNING"
         if name != "TERM" or not sees_mark:
             self._print_sky(*words)
 
@@ -270,14 +286,14 @@ class SkypilotEngine(StartingSkypilot):
         """
         cluster = str(self.job.settings.get("cluster", ""))
         if not is_asked and self.job.settings.get("ends_with_last_job"):
-            queue = self.sky_json("queue", "--skip-finished", "--output", "json", cluster)
-            is_asked = not any("job_id" in row for row in rows(queue))
+            queue = self.run_sky_for_json("queue", "--skip-finished", "--output", "json", cluster)
+            is_asked = not any("job_id" in row for row in rows_of_table(queue))
         if is_asked and self.status_of(cluster) and self._print_sky("down", "--yes", cluster):
             raise Failure(f"cluster {cluster} could not be deleted", f"sky down {cluster}")
 
     def _print_sky(self, *words: str) -> int:
         """Run a sky command, print its output, and return its exit code."""
-        return stream(["sky", *words], environment=self.sky_environment)
+        return print_client_output(["sky", *words], environment=self.sky_environment)
 
 
 def _is_same(path: str, folder: Path) -> bool:

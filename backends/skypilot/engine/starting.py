@@ -10,23 +10,29 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from ....runtime.engines.checking import CheckingEngine
-from ....runtime.engines.jobs import Place
+from ....runtime.engines.artifact_location import Place
+from ....runtime.engines.check_table import Table
+from ....runtime.engines.checking_engine import CheckingEngine
 from ....runtime.engines.log_files import LogRequest
 from ....runtime.engines.new_run import NewRun, temporary_run
-from ....runtime.engines.records import Record, newest_record, write_record
-from ....runtime.engines.starting import copy_user_code
-from ....runtime.engines.table import Table
+from ....runtime.engines.record_engine import Record, newest_record, write_record
+from ....runtime.engines.starting_engine import copy_user_code
 from ....runtime.exit_codes import CRASHED, DONE
-from ....runtime.run_folder.run import Run, verb_words
+from ....runtime.run_folder.run import Run, jobctl_command
 from ....runtime.system.command_line import print_failure
 from ....runtime.system.failure import Failure
-from ....runtime.system.streams import attached, output_of, stream
+from ....runtime.system.streams import print_client_output, run_and_capture, run_attached_to_terminal
 from ....runtime.system.text import printable
 from .client import SkypilotClient
-from .launch import Launch, launch_words, require_sent, secret_words, stage
-from .output import check_line, estimate, job_id_in, last_words
-from .record import cluster_of, logs_words, name_of, ssh_words
+from .job_record import cluster_name_in_record, describe_job, sky_logs_arguments, ssh_command_for_node
+from .launch import (
+    LaunchedPayload,
+    prepare_folder_to_send,
+    require_files_to_send,
+    sky_launch_arguments,
+    sky_secret_options,
+)
+from .parse_output import last_lines_as_one_line, line_of_node_check, lines_of_cost_estimate, parse_job_id
 
 # for bash on a node; $1: run folder, $2: attempt, $3: secret or node
 _JOIN = 'cd && cd -- "$1" && exec python3 -I -S "artifact/$2/jobctl" join'
@@ -55,12 +61,12 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
 
     def _require_startable(self) -> None:
         self.require_client()
-        require_sent(self.job.settings)
+        require_files_to_send(self.job.settings)
 
     def require_startable(self, run: Run | None) -> None:
         """Do nothing, because begin() has checked this machine, and SkyPilot checks the rest."""
 
-    def sees_code(self, folder: Path, new: NewRun) -> bool:
+    def can_nodes_read_folder(self, folder: Path, new: NewRun) -> bool:
         return False  # the nodes have only files sent from this machine
 
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
@@ -71,18 +77,18 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
             print(run.path)
             return 0
         kind = "managed" if self.job.settings.get("managed") else ""
-        record = self._launch(Launch("train", run, run.id, new.attempt, Path(init_from).name), kind)
+        record = self._launch(LaunchedPayload("train", run, run.id, new.attempt, Path(init_from).name), kind)
         new.keep()
-        print(f"run {run.id}: {name_of(record)}")
-        print(f"  follow: {verb_words(copy, 'logs')} --follow")
-        print(f"  stop:   {verb_words(copy, 'stop')}", flush=True)
+        print(f"run {run.id}: {describe_job(record)}")
+        print(f"  follow: {jobctl_command(copy, 'logs')} --follow")
+        print(f"  stop:   {jobctl_command(copy, 'stop')}", flush=True)
         return self._follow_to_the_end(run) if options.wait else 0
 
-    def _launch(self, launch: Launch, kind: str) -> Record:
+    def _launch(self, launch: LaunchedPayload, kind: str) -> Record:
         """Start the payload on the nodes, record the job in the run, and return the record. kind: managed, or "" """
-        folder, settings = stage(launch), self.job.settings
+        folder, settings = prepare_folder_to_send(launch), self.job.settings
         try:
-            code, text = output_of(["sky", *launch_words(settings, launch)], self.sky_environment, folder)
+            code, text = run_and_capture(["sky", *sky_launch_arguments(settings, launch)], self.sky_environment, folder)
         except BaseException as error:
             if not isinstance(error, Exception):  # a signal
                 print("SkyPilot may have accepted the job: check with sky queue or sky jobs queue", file=sys.stderr)
@@ -90,7 +96,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         if code:
             hint = "jobctl preflight --queue-only tries again; sky check lists the enabled clouds"
             raise Failure("SkyPilot rejects the job; its messages are above", hint)
-        job_id = job_id_in(text)
+        job_id = parse_job_id(text)
         if job_id is None:
             raise Failure("SkyPilot did not print the job ID", "check with sky queue or sky jobs queue")
         keys = {"kind": kind, "cluster": str(settings.get("cluster", "")), "id": str(job_id)}
@@ -110,7 +116,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
 
     def smoke(self, place: Place) -> int:
         self._require_startable()
-        return self._trial(place, "smoke", check_line)
+        return self._trial(place, "smoke", line_of_node_check)
 
     def add_preflight_options(self, parser: argparse.ArgumentParser) -> None:
         text = "only ask SkyPilot whether it would launch the job and what that would cost; start no machines"
@@ -120,13 +126,21 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         """Ask SkyPilot whether it would launch the job, then check the cluster's nodes."""
         self._require_startable()
         cluster = str(self.job.settings.get("cluster", ""))
-        words = ["launch", "--dryrun", "--yes", "--cluster", cluster, *secret_words(self.job.settings), "task.sky.yaml"]
-        code, text = output_of(["sky", *words], self.sky_environment, self.job.artifact, is_shown=False)
+        words = [
+            "launch",
+            "--dryrun",
+            "--yes",
+            "--cluster",
+            cluster,
+            *sky_secret_options(self.job.settings),
+            "task.sky.yaml",
+        ]
+        code, text = run_and_capture(["sky", *words], self.sky_environment, self.job.artifact, is_shown=False)
         if code:
-            print(f"FAIL  SkyPilot rejects the job: {last_words(text)}")
+            print(f"FAIL  SkyPilot rejects the job: {last_lines_as_one_line(text)}")
             return CRASHED
         print("ok    SkyPilot would launch the job")
-        for line in estimate(text):
+        for line in lines_of_cost_estimate(text):
             print(f"      {line}")
         if options.queue_only:
             return DONE
@@ -144,9 +158,9 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         with temporary_run(place, self) as new:
             if payload == "preflight" or self.job.settings.get("has_setup"):  # it looks for the program; setup reads it
                 copy_user_code(place, self, new)
-            record = self._launch(Launch(payload, new.run, f"{payload}-{os.urandom(4).hex()}", 0), "")
-            words = ["sky", *logs_words(record, LogRequest(follow=True))]
-            stream(words, change, environment=self.sky_environment, errors="merged")
+            record = self._launch(LaunchedPayload(payload, new.run, f"{payload}-{os.urandom(4).hex()}", 0), "")
+            words = ["sky", *sky_logs_arguments(record, LogRequest(follow=True))]
+            print_client_output(words, change, environment=self.sky_environment, errors="merged")
             while (state := self.state_now(new.run)).is_live:
                 time.sleep(TRIAL_S)
         return DONE if state.exit_code == DONE else CRASHED
@@ -161,26 +175,26 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
             raise Failure(title, "set backend.managed=false to run on a cluster that you can reach from here")
         run = place.choose_run(named)
         record = newest_record(run)
-        cluster = "" if record is None else cluster_of(record)
+        cluster = "" if record is None else cluster_name_in_record(record)
         if record is None or not cluster or self.status_of(cluster) != "UP":
             title = f"cluster {cluster or self.job.settings.get('cluster', '')} is not up"
             raise Failure(title, "start the cluster with jobctl submit, jobctl smoke or jobctl preflight")
-        require_sent(self.job.settings)
+        require_files_to_send(self.job.settings)
         secrets = self.job.settings.get("secrets", ())
         try:
             for name in secrets:
                 self._save_secret(record, node, name)
             options = ["-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
             words = self._on_node(record, node, _SHELL, str(node), *command)
-            return attached(ssh_words(cluster, node, words, options))
+            return run_attached_to_terminal(ssh_command_for_node(cluster, node, words, options))
         finally:
             if secrets:
-                self.ask(ssh_words(cluster, node, self._on_node(record, node, _FORGET_SECRETS)))
+                self.ask(ssh_command_for_node(cluster, node, self._on_node(record, node, _FORGET_SECRETS)))
 
     def _save_secret(self, record: Record, node: int, name: str) -> None:
         """Save a secret for launch.sh. The secret is sent on stdin, so that it appears on no command line."""
         words = self._on_node(record, node, _SAVE_SECRET, name)
-        answer = self.ask(ssh_words(cluster_of(record), node, words), text=os.environ[name])
+        answer = self.ask(ssh_command_for_node(cluster_name_in_record(record), node, words), text=os.environ[name])
         if answer.code:
             print(printable(answer.errors), end="", file=sys.stderr)
             raise Failure(f"cannot save secret {name} on node {node}", "the messages from ssh are above")
@@ -188,10 +202,10 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
     def _on_node(self, record: Record, node: int, script: str, *words: str) -> list[str]:
         """Return the command that runs a bash script with the run folder, the attempt and `words` as arguments."""
         run = record.run
-        return ["bash", "-c", script, "-", self.storage_of(run, node), str(run.attempt), *words]
+        return ["bash", "-c", script, "-", self.path_on_nodes(run, node), str(run.attempt), *words]
 
 
 def _add_to(table: Table, line: bytes) -> None:
-    kept = check_line(line)
+    kept = line_of_node_check(line)
     if kept is not None:
         table.add(printable(kept.decode(errors="replace")).rstrip("\n"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 ALTERNATIVES = ("backend.any_of", "backend.ordered")
 
 
-def undo(key: str, instead: str) -> str:
+def hint_to_remove_value(key: str, instead: str) -> str:
     """Return a hint for the key that set a value. instead: the equivalent job key; "" if there is none"""
     if key in ALTERNATIVES:
         return f"remove that entry of {key}"

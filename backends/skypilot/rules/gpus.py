@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, alternatives, nearest
+from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, join_with_or, nearest
 from ....compiler.plan.launch_plan import LaunchPlan
 from ..._shared.gpus import (
     GPUS,
@@ -17,13 +17,13 @@ from ..._shared.gpus import (
     USUAL_GPUS,
     clouds_offering,
     max_gpus_at_site,
-    max_gpus_in,
+    max_gpus_per_machine,
     offered_gpu_counts,
-    spread_over_nodes,
+    overrides_to_spread_gpus,
 )
-from ..config import SITES, cloud
-from ..options import SkypilotOptions, cloud_of
-from ..task import open_types
+from ..config import SITES, requested_cloud
+from ..options import SkypilotOptions, cloud_of_infra
+from ..task import gpu_types_sold_in_number
 
 LATE = "and SkyPilot would find no such machine at launch"
 
@@ -42,7 +42,9 @@ class RequestedGpu(NamedTuple):
     @property
     def most(self) -> int:
         """Return the maximum number of these GPUs in one machine in that cloud or at that site."""
-        return (max_gpus_at_site(self.type) if self.is_site else max_gpus_in(self.cloud, self.type)) or MOST_GPUS
+        return (
+            max_gpus_at_site(self.type) if self.is_site else max_gpus_per_machine(self.cloud, self.type)
+        ) or MOST_GPUS
 
 
 def requested_gpus(plan: LaunchPlan, options: SkypilotOptions) -> list[RequestedGpu]:
@@ -62,10 +64,10 @@ def _typed(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[RequestedGpu]
     for key, alternative in entries:
         if name := alternative.gpu_type or gpu_type:
             yield RequestedGpu(
-                key if alternative.gpu_type else "gpu_type", cloud_of(alternative.infra or options.infra), name
+                key if alternative.gpu_type else "gpu_type", cloud_of_infra(alternative.infra or options.infra), name
             )
     if gpu_type and not entries:
-        yield RequestedGpu("gpu_type", cloud(plan, options), gpu_type)
+        yield RequestedGpu("gpu_type", requested_cloud(plan, options), gpu_type)
 
 
 def check_gpus_without_type(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
@@ -73,7 +75,7 @@ def check_gpus_without_type(plan: LaunchPlan, options: SkypilotOptions) -> Itera
     if not plan.topology.gpus or requested_gpus(plan, options) or options.instance_type is not None:
         return
     because = "SkyPilot requests GPUs by name, such as H100:8"
-    if types := open_types(plan, options):
+    if types := gpu_types_sold_in_number(plan, options):
         title = f"gpu_type is not set: SkyPilot chooses the cheapest of {', '.join(types)} (backend.gpu_types)"
         yield Diagnostic("JC4703", title, because, "gpu_type=H100", key="gpu_type", severity=Severity.WARNING)
     else:
@@ -124,13 +126,13 @@ def check_unusual_gpus(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[D
             because = (
                 f"few machines have more than {USUAL_GPUS} GPUs, and SkyPilot only checks at launch; gpus is per node"
             )
-            fewer = spread_over_nodes(count, plan.topology.nodes, USUAL_GPUS)
+            fewer = overrides_to_spread_gpus(count, plan.topology.nodes, USUAL_GPUS)
             hint = f"{fewer}, or site.gpus={count} in the cluster profile if the machines have that many"
             title = f"gpus={count} is too many {request.type} GPUs for one node"
             yield Diagnostic("JC4705", title, because, hint, key="gpus", severity=Severity.WARNING)
 
 
-def check_gpus_not_sold(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+def check_gpus_not_offered(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4705: a GPU count or type that none of the cloud's machines have.
 
     The finding is a warning, because clouds change their offers.
@@ -148,11 +150,11 @@ def _not_sold(each: RequestedGpu, count: int) -> Iterator[Diagnostic]:
     if numbers is None or count in numbers:
         return
     if numbers:
-        because = f"machines are offered with {alternatives(map(str, numbers))} of these GPUs, {LATE}"
+        because = f"machines are offered with {join_with_or(map(str, numbers))} of these GPUs, {LATE}"
         near = [*[n for n in numbers if n < count][-1:], *[n for n in numbers if n > count][:1]]
         hints = [f"gpus={number}" for number in near]
     else:
         because = f"{each.cloud} offers other GPU types, {LATE}"
         hints = [f"backend.infra={name}" for name in clouds_offering(each.type)] or ["gpu_type=H100"]
     title = f"no known {each.cloud} machine has {count} {each.type}"
-    yield Diagnostic("JC4705", title, because, alternatives(hints), key="gpus", severity=Severity.WARNING)
+    yield Diagnostic("JC4705", title, because, join_with_or(hints), key="gpus", severity=Severity.WARNING)

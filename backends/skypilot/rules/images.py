@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
 from ....compiler.plan.launch_plan import LaunchPlan
 from ....compiler.spec.examples import IMAGE as USUAL
-from ..._shared.kubernetes_forms import IMAGE
-from ..config import SITES, cloud
-from ..options import SkypilotOptions, cloud_of
+from ..._shared.kubernetes_formats import IMAGE
+from ..config import SITES, requested_cloud
+from ..options import SkypilotOptions, cloud_of_infra
 
 
-def check_misnamed_image(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+def check_invalid_image_name(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4717: an invalid image name, or one that starts with `docker:`."""
     image = plan.container.image
     if image is None:
@@ -28,7 +28,7 @@ def check_misnamed_image(plan: LaunchPlan, options: SkypilotOptions) -> Iterator
 
 def check_image_without_pyxis(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4711: an image on Slurm without Pyxis; a note if backend.pyxis is unset."""
-    if plan.container.image is None or cloud(plan, options) != "slurm" or options.pyxis:
+    if plan.container.image is None or requested_cloud(plan, options) != "slurm" or options.pyxis:
         return
     without = "image=null container=none python=venv"
     if options.pyxis is None:
@@ -44,7 +44,7 @@ def check_machine_image_beside_container(plan: LaunchPlan, options: SkypilotOpti
     """JC4725: a machine image together with a container image, or on infrastructure that does not boot machines."""
     entries = [(f"backend.{n}", entry) for n in ("any_of", "ordered") for entry in getattr(options, n)]
     images = [("backend.image_id", options.image_id, options.cloud)]
-    images += [(key, entry.image_id, cloud_of(entry.infra or options.infra)) for key, entry in entries]
+    images += [(key, entry.image_id, cloud_of_infra(entry.infra or options.infra)) for key, entry in entries]
     for key, image_id, machine_cloud in images:
         if image_id is None:
             continue

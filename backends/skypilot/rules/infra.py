@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, nearest
 from ....compiler.plan.launch_plan import LaunchPlan
 from .. import schema, task
-from ..config import PODS, SITES, cloud
-from ..options import SkypilotOptions, cloud_of
+from ..config import PODS, SITES, requested_cloud
+from ..options import SkypilotOptions, cloud_of_infra
 
 _NAME = r"[a-zA-Z]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?"
 
 
-def infras(options: SkypilotOptions) -> Iterator[tuple[str, str]]:
+def requested_infras(options: SkypilotOptions) -> Iterator[tuple[str, str]]:
     """Yield (key, infra) for each infra that is set."""
     if options.infra is not None:
         yield "backend.infra", options.infra
@@ -26,9 +26,9 @@ def infras(options: SkypilotOptions) -> Iterator[tuple[str, str]]:
         )
 
 
-def can_parse(infra: str) -> bool:
+def is_valid_infra(infra: str) -> bool:
     """Return whether SkyPilot can parse the infra, even if it does not exist."""
-    return not schema.problems({"resources": {"infra": infra}})
+    return not schema.find_schema_errors({"resources": {"infra": infra}})
 
 
 def is_site(infra: str) -> bool:
@@ -45,12 +45,12 @@ def _word(infra: str) -> str:
 
 def check_unknown_infra(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4701: an infra that SkyPilot cannot parse."""
-    for key, text in infras(options):
-        if not can_parse(text):
+    for key, text in requested_infras(options):
+        if not is_valid_infra(text):
             because = (
                 "the value must be cloud[/region[/zone]], k8s[/context], slurm[/cluster[/partition]] or ssh[/pool]"
             )
-            clouds = schema.schemas()["resources"]["properties"]["cloud"]["case_insensitive_enum"]
+            clouds = schema.load_schemas()["resources"]["properties"]["cloud"]["case_insensitive_enum"]
             near = nearest(text.partition("/")[0].lower(), ["k8s", *clouds])
             title = f"{text!r} is not a valid infra"
             yield Diagnostic("JC4701", title, because, f"{key}={near[0] if near else 'aws'}", key=key)
@@ -58,12 +58,12 @@ def check_unknown_infra(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[
 
 def check_unknown_cluster(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4702: a context, cluster or pool unknown at the site."""
-    for key, text in infras(options):
+    for key, text in requested_infras(options):
         cloud, _, cluster_path = text.partition("/")
         name = cluster_path if cloud.lower() in ("k8s", "kubernetes") else cluster_path.partition("/")[0]
         if not name or options.clusters is None or not is_site(cloud) or name in (*options.clusters, "*"):
             continue
-        if can_parse(text):
+        if is_valid_infra(text):
             near = nearest(name, options.clusters) or [*options.clusters]
             hint = f"{key}={cloud}/{near[0]}" if near else f"{key}={cloud}"
             because = (
@@ -73,21 +73,21 @@ def check_unknown_cluster(plan: LaunchPlan, options: SkypilotOptions) -> Iterato
             yield Diagnostic("JC4702", f"cluster {name} does not exist at this site", because, hint, key=key)
 
 
-def check_misnamed_cluster(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+def check_invalid_cluster_name(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4717: an invalid cluster name for `sky launch`."""
     if options.cluster is not None and not re.fullmatch(_NAME, options.cluster):
         because = (
             "a cluster name must start with a letter, contain only letters, digits and -_. and end with "
             "a letter or digit"
         )
-        hint = f"backend.cluster={task.cluster_name(options.cluster)}"
+        hint = f"backend.cluster={task.to_cluster_name(options.cluster)}"
         yield Diagnostic("JC4717", f"{options.cluster!r} is not a cluster name", because, hint, key="backend.cluster")
 
 
 def check_partition(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4719: a Slurm partition that does not exist, or that differs from queue.name."""
-    for key, infra in infras(options):
-        _, _, name = infra.split("/", 2) if cloud_of(infra) == "slurm" and infra.count("/") == 2 else ("", "", "")
+    for key, infra in requested_infras(options):
+        _, _, name = infra.split("/", 2) if cloud_of_infra(infra) == "slurm" and infra.count("/") == 2 else ("", "", "")
         if name and options.partitions and name not in options.partitions:
             near = (nearest(name, options.partitions) or sorted(options.partitions))[0]
             because = f"known partitions: {', '.join(sorted(options.partitions))}; SkyPilot would fail at launch"
@@ -99,7 +99,7 @@ def check_partition(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diag
             yield Diagnostic("JC4719", f"queue.name={plan.queue.name} has no effect", because, hint, key="queue.name")
 
 
-def check_unheard_wish(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+def check_ignored_queue_options(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4712: queue options that are ignored, because the infrastructure has no scheduler that supports them."""
     wishes = {
         f"queue.{n}": getattr(plan.queue, n)
@@ -107,19 +107,19 @@ def check_unheard_wish(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[D
     }
     wishes["hosts"] = plan.resources.hosts
     is_slurm = options.cloud == "slurm"
-    if cloud(plan, options) not in ("slurm", "kubernetes") or (
-        is_slurm and any("/" not in i for _, i in infras(options))
+    if requested_cloud(plan, options) not in ("slurm", "kubernetes") or (
+        is_slurm and any("/" not in i for _, i in requested_infras(options))
     ):
         wishes["queue.name"] = plan.queue.name
     for key, value in wishes.items():
         if value and (not is_slurm or key == "queue.name"):
-            infra = options.infra or cloud(plan, options) or "any"
+            infra = options.infra or requested_cloud(plan, options) or "any"
             because = f"infra {infra} does not support this key; the job computes the same results without it"
             hint = f"remove {key}, or backend.infra=slurm/CLUSTER"
             yield Diagnostic("JC4712", f"{key} is ignored", because, hint, key=key, severity=Severity.NOTE)
 
 
-def check_taken_unseen(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+def check_unlisted_site_resources(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4721: site resources that are not checked, because no profile lists them. This is a note."""
     if facts := _facts(plan, options):
         title = f"not checked: {_in_words([*facts.values()])}"
@@ -135,7 +135,7 @@ def check_taken_unseen(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[D
 
 def _facts(plan: LaunchPlan, options: SkypilotOptions) -> dict[str, str]:
     """Map each unset profile key to the requested resource that it would check."""
-    sites = [infra.split("/") for _, infra in infras(options) if is_site(infra)]
+    sites = [infra.split("/") for _, infra in requested_infras(options) if is_site(infra)]
     names = [parts[1] for parts in sites if len(parts) > 1 and parts[1] != "*"]
     facts = {}
     if names and options.clusters is None:
@@ -143,7 +143,7 @@ def _facts(plan: LaunchPlan, options: SkypilotOptions) -> dict[str, str]:
     if options.cloud == "slurm" and plan.queue.qos and options.qos is None:
         facts["backend.qos"] = f"QOS {plan.queue.qos}"
     partition = plan.queue.name or next(
-        (parts[2] for parts in sites if cloud_of(parts[0]) == "slurm" and len(parts) > 2), ""
+        (parts[2] for parts in sites if cloud_of_infra(parts[0]) == "slurm" and len(parts) > 2), ""
     )
     if options.cloud == "slurm" and partition and not options.partitions:
         facts["site.partitions"] = f"partition {partition}"

@@ -9,12 +9,12 @@ from posixpath import normpath
 from ....compiler.diagnostics.diagnostic import Diagnostic
 from ....compiler.plan.launch_plan import LaunchPlan, Mount
 from .. import task
-from ..finished import mapping
+from ..finished_task import as_mapping
 from ..options import SkypilotOptions
-from .infra import has_pods, infras
+from .infra import has_pods, requested_infras
 
 
-def check_unfit_mount(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+def check_unsupported_mount(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4708: a mount that SkyPilot does not support, or does not support with these settings."""
     for i, mount in enumerate(plan.mounts):
         if why := _unfit(mount, options):
@@ -29,7 +29,7 @@ def _unfit(mount: Mount, options: SkypilotOptions) -> tuple[str, str, str] | Non
     if mount.kind == "bucket" and not re.fullmatch(r"[a-z0-9]+://\S+", mount.source):
         return f"{mount.source!r} is not a bucket URL", "a bucket source must be a URL", "source: s3://my-bucket"
     if mount.kind == "host":
-        elsewhere = [text for _, text in infras(options) if not has_pods(text)]
+        elsewhere = [text for _, text in requested_infras(options) if not has_pods(text)]
         if not elsewhere:
             return None
         because = f"only pods on k8s and ssh can mount their nodes' folders, not machines on {elsewhere[0]}"
@@ -42,14 +42,14 @@ def _unfit(mount: Mount, options: SkypilotOptions) -> tuple[str, str, str] | Non
     return None
 
 
-def check_taken_target(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+def check_duplicate_mount_target(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4708: `mounts`, `backend.file_mounts` or `backend.extra` use the same target path twice."""
     targets = [(f"mounts.{i}", "mounts", mount.target) for i, mount in enumerate(plan.mounts)]
     targets += [(f"backend.file_mounts.{target}", "backend.file_mounts", target) for target in options.file_mounts]
     exact = {target for _, _, target in targets}  # JC4600 reports these
     for section in ("volumes", "file_mounts"):
         key = f"backend.extra.{section}"
-        targets += [(f"{key}.{t}", key, t) for t in mapping(options.extra.get(section)) if t not in exact]
+        targets += [(f"{key}.{t}", key, t) for t in as_mapping(options.extra.get(section)) if t not in exact]
     owners = {normpath(task.artifact_path_on_node(plan)): "the code"} if plan.code.kind == "git" else {}
     for name, key, target in targets:
         path = normpath(target)

@@ -9,17 +9,17 @@ from ....compiler.plan.launch_plan import LaunchPlan, Mount
 from ..options import SkypilotOptions
 
 
-def must_be_shared(plan: LaunchPlan, options: SkypilotOptions) -> bool:
+def must_runs_be_shared(plan: LaunchPlan, options: SkypilotOptions) -> bool:
     """Return whether several nodes, or a managed job's later machines, must have access to the runs."""
     return plan.run.storage == "shared" and (plan.topology.nodes > 1 or options.managed)
 
 
-def is_of_site(plan: LaunchPlan, options: SkypilotOptions) -> bool:
+def are_runs_on_site_storage(plan: LaunchPlan, options: SkypilotOptions) -> bool:
     """Return whether the runs are on a Slurm site's file system."""
     return options.cloud == "slurm" and plan.run.root.startswith("/")
 
 
-def lasting_mounts(plan: LaunchPlan) -> list[Mount]:
+def persistent_mounts_of_runs(plan: LaunchPlan) -> list[Mount]:
     """Return the persistent mounts that hold the runs."""
     return [
         mount
@@ -35,7 +35,11 @@ def _below(path: str, folder: str) -> bool:
 def check_unshared_runs(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4706: runs that are not on storage shared by the nodes."""
     root = plan.run.root
-    if not must_be_shared(plan, options) or lasting_mounts(plan) or is_of_site(plan, options):
+    if (
+        not must_runs_be_shared(plan, options)
+        or persistent_mounts_of_runs(plan)
+        or are_runs_on_site_storage(plan, options)
+    ):
         return
     if options.cloud == "slurm":
         because = f"storage.root={root} is relative to the home folder, which is deleted with the cluster"
@@ -49,8 +53,8 @@ def check_unshared_runs(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[
 
 def check_runs_in_folder_of_nodes(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4706: runs in a host folder. This is a note, because jobc does not know whether all nodes share it."""
-    lasting = lasting_mounts(plan)
-    if not must_be_shared(plan, options) or is_of_site(plan, options):
+    lasting = persistent_mounts_of_runs(plan)
+    if not must_runs_be_shared(plan, options) or are_runs_on_site_storage(plan, options):
         return
     if lasting and all(mount.kind == "host" for mount in lasting):
         target, source = lasting[0].target, lasting[0].source
@@ -88,7 +92,7 @@ def check_runs_deleted_with_machines(plan: LaunchPlan, options: SkypilotOptions)
     """JC4724: runs on the disks of machines that are deleted when the cluster is idle. This is a warning."""
     if options.autostop is None or not options.down or options.cloud in ("slurm", "ssh"):
         return
-    if plan.run.storage == "object" or options.managed or lasting_mounts(plan):
+    if plan.run.storage == "object" or options.managed or persistent_mounts_of_runs(plan):
         return
     because = (
         f"the runs are on the machines' own disks, and {options.autostop // 60} min after the job ends, the machines"

@@ -18,21 +18,21 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ....runtime.engines.artifact_location import Place
 from ....runtime.engines.engine import Engine
-from ....runtime.engines.jobs import Place
 from ....runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, MEANING, PEER_LOST, PREEMPTED, PRIORITY
-from ....runtime.run_folder.artifact_copies import link_attempt, numbers_of_copies
+from ....runtime.run_folder.artifact_copies import copy_number_by_attempt, link_attempt
 from ....runtime.run_folder.run import Run, worst_code
-from ....runtime.run_folder.run_folder import write_small
-from ....runtime.run_folder.run_secrets import forget_secrets
-from ....runtime.system.command_line import call
+from ....runtime.run_folder.run_folder import write_small_file
+from ....runtime.run_folder.run_secrets import delete_run_secrets
+from ....runtime.system.command_line import run_verb
 from ....runtime.system.failure import Failure
 from ....runtime.system.signal_queue import SignalQueue
-from ....runtime.system.values import number, read_keys
-from .job_records import full_job_id, record_job, step_id
-from .named_log import link_log
+from ....runtime.system.values import number_or_none, read_keys
+from .job_records import full_job_id, record_running_or_ended_job, recorded_step_id
+from .link_named_log import link_log
 from .pyxis import container_options, secrets_root
-from .requeue import lost_nodes, next_start, requeue
+from .requeue import decide_next_start, lost_nodes, requeue_without_lost_nodes
 
 LOOK_S = 1.0  # pause between checks for a failed node
 CHECK_S = 60  # timeout of the step that checks whether all nodes can access the run folder
@@ -50,25 +50,25 @@ _CANNOT_READ = '[[ -r $0 ]] || echo "$SLURM_NODEID $(uname -n)"'
 
 def main(argv: list[str]) -> int:
     """Return the job's exit code."""
-    return call(batch, argv)
+    return run_verb(run_batch_job, argv)
 
 
-def batch(argv: list[str]) -> int:
+def run_batch_job(argv: list[str]) -> int:
     """Run one attempt. Raises Failure if the run cannot be created or recorded."""
     separator = argv.index("--")
     arguments, srun = argv[:separator], argv[separator + 1 :]
     signals = SignalQueue((signal.SIGUSR2, signal.SIGTERM, signal.SIGINT, signal.SIGCHLD))
     job_id = full_job_id(os.environ)
-    run = Path(arguments[0]) if arguments else created_run(job_id)
+    run = Path(arguments[0]) if arguments else create_or_find_run(job_id)
     first_attempt = int(arguments[1]) if len(arguments) > 1 else 0
     is_here = len(arguments) > 2
-    restarts = 0 if is_here else number(os.environ.get("SLURM_RESTART_COUNT", "")) or 0
+    restarts = 0 if is_here else number_or_none(os.environ.get("SLURM_RESTART_COUNT", "")) or 0
     attempt = first_attempt + restarts
-    place = Place(artifact_of(run, first_attempt, attempt))
-    return Batch(place, attempt, job_id, restarts, is_here, signals).run_attempt(srun)
+    place = Place(artifact_of_attempt(run, first_attempt, attempt))
+    return BatchAttempt(place, attempt, job_id, restarts, is_here, signals).run_attempt(srun)
 
 
-class Batch:
+class BatchAttempt:
     """One attempt of a run, as a batch job or as a step of the user's allocation (--here)."""
 
     def __init__(
@@ -124,7 +124,7 @@ class Batch:
             return DONE, "stopped by jobctl stop before it started"
         # since 24.05, Slurm also requeues a job that exits with 0 during a preemption's GraceTime
         last = read_keys(self.run.path / f"state/job_{self.attempt - 1}")
-        if self.restarts > 0 and number(last.get("exit", "")) == DONE:
+        if self.restarts > 0 and number_or_none(last.get("exit", "")) == DONE:
             return DONE, "finished before Slurm started it again"
         if self.restarts > self.most_restarts:
             limit = f"lifecycle.max_requeues is {self.most_restarts}"
@@ -163,13 +163,13 @@ class Batch:
         words = ["timeout", str(CHECK_S), "srun", *layout, "bash", "-c", _CANNOT_READ, str(self.artifact / "launch.sh")]
         answer = self.engine.ask(words, CHECK_S + 30, inherited=environ)
         sys.stderr.write(answer.errors)
-        return blind_nodes(answer.text)
+        return nodes_with_failed_check(answer.text)
 
     def _record_blind(self, blind: Mapping[int, str]) -> str:
         hosts = ",".join(blind.values())
         why = f"{hosts} cannot read {self.artifact}: storage.root must be a folder that all nodes can read"
         first = self.run.path / f"exit/{self.attempt}/first"
-        write_small(first, str(DATA_BROKEN), {"node": next(iter(blind)), "reason": why})
+        write_small_file(first, str(DATA_BROKEN), {"node": next(iter(blind)), "reason": why})
         return why
 
     def _run_tasks(self, words: list[str], environ: Mapping[str, str]) -> int:
@@ -180,7 +180,7 @@ class Batch:
         even a successful one while rank 0 is still saving.)
         """
         try:
-            srun = started_in_background(words, environ)
+            srun = start_ignoring_ctrl_c(words, environ)
         except OSError as error:
             print(f"error: cannot run {words[0]}: {error.strerror}", file=sys.stderr)
             return CRASHED
@@ -212,7 +212,7 @@ class Batch:
 
     def _signal_steps(self) -> None:
         """Send SIGTERM to this job's steps; with --here, only to the run's step, once it exists."""
-        target = step_id(self.run.path, self.attempt) if self.is_here else self.job_id
+        target = recorded_step_id(self.run.path, self.attempt) if self.is_here else self.job_id
         if target:
             self.engine.ask(["scancel", "--signal=TERM", target])
 
@@ -223,27 +223,27 @@ class Batch:
             return ""
         answer = self.engine.ask(["scontrol", "show", "job", self.job_id])
         limits = (self.restarts, self.most_restarts)
-        return "" if answer.code else next_start(answer.text, code, self.asked, *limits, self.run.is_stopped)
+        return "" if answer.code else decide_next_start(answer.text, code, self.asked, *limits, self.run.is_stopped)
 
     def _requeue(self, code: int) -> bool:
         nodes = os.environ.get("SLURM_JOB_NODELIST", "")
         lost = lost_nodes(self.engine, nodes) if code == PEER_LOST else []
         if lost:
             print(f"node {','.join(lost)} does not respond: the next attempt will not use it", flush=True)
-        return requeue(self.engine, self.run.path / "state", self.job_id, nodes, lost)
+        return requeue_without_lost_nodes(self.engine, self.run.path / "state", self.job_id, nodes, lost)
 
     def _record(self, code: int | None = None, reason: str = "") -> None:
-        record_job(self.run.path, self.attempt, self.job_id, code, reason, self.is_here)
+        record_running_or_ended_job(self.run.path, self.attempt, self.job_id, code, reason, self.is_here)
 
     def _leave(self, code: int, reason: str) -> int:
         """Record the run's end, remove its secrets, and return the exit code."""
         with contextlib.suppress(OSError):  # a full disk
             self._record(code, reason)
-        forget_secrets(self.run.path)
+        delete_run_secrets(self.run.path)
         return code
 
 
-def created_run(job_id: str) -> Path:
+def create_or_find_run(job_id: str) -> Path:
     """Create the run for a job that was queued by hand, or return the existing one if Slurm has restarted the job."""
     words = [sys.executable, "-I", "-S", sys.argv[0], "submit", "--only-prepare", "--run-id", f"slurm-{job_id}"]
     submit = subprocess.run(words, stdout=subprocess.PIPE, check=False)
@@ -252,14 +252,14 @@ def created_run(job_id: str) -> Path:
     return Path(os.fsdecode(submit.stdout).rstrip("\n"))
 
 
-def artifact_of(run: Path, first_attempt: int, attempt: int) -> Path:
+def artifact_of_attempt(run: Path, first_attempt: int, attempt: int) -> Path:
     """Return an attempt's artifact. If it is missing, link or copy the artifact of this job's first attempt."""
-    numbers = numbers_of_copies(run)
+    numbers = copy_number_by_attempt(run)
     if attempt not in numbers and not link_attempt(run, attempt, numbers[first_attempt]):
         unfinished = run / f"artifact/.{attempt}.{os.getpid()}"
         shutil.copytree(run / f"artifact/{numbers[first_attempt]}", unfinished, symlinks=True)
         unfinished.rename(run / f"artifact/{attempt}")
-    return run / f"artifact/{numbers_of_copies(run)[attempt]}"
+    return run / f"artifact/{copy_number_by_attempt(run)[attempt]}"
 
 
 def task_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -271,10 +271,12 @@ def task_environment(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def blind_nodes(text: str) -> dict[int, str]:
+def nodes_with_failed_check(text: str) -> dict[int, str]:
     """Return number -> host for the nodes in the check's output, in order."""
     fields = [line.split() for line in text.splitlines()]
-    return dict(sorted((int(pair[0]), pair[1]) for pair in fields if len(pair) == 2 and number(pair[0]) is not None))
+    return dict(
+        sorted((int(pair[0]), pair[1]) for pair in fields if len(pair) == 2 and number_or_none(pair[0]) is not None)
+    )
 
 
 def worst_exit(run: Run, status: int, nodes: int) -> int:
@@ -287,7 +289,7 @@ def worst_exit(run: Run, status: int, nodes: int) -> int:
     return CRASHED if code == DONE and status and run.ended_nodes() < nodes else code
 
 
-def started_in_background(words: list[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def start_ignoring_ctrl_c(words: list[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Start a program that ignores Ctrl-C, as a shell's background jobs do. Raises OSError."""
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

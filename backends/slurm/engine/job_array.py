@@ -12,17 +12,17 @@ from collections.abc import Sequence
 
 from ....runtime.engines.new_run import NewRun
 from ....runtime.engines.new_sweep import NewSweep, print_sweep
+from ....runtime.engines.run_watch import RunWatch
 from ....runtime.engines.sweep_engine import SweepEngine
-from ....runtime.engines.watch import Watch
 from ....runtime.run_folder.saved_secrets import saved_secrets
 from ....runtime.verbs.sweep_points import print_points
-from .job_records import note_job
-from .submission import Queue, dependency_option
+from .job_records import record_queued_job
+from .submission import SlurmQueue, dependency_option
 
 LOOK_S = 2  # pause between checks of whether all points have ended
 
 
-def start_array(sweep: NewSweep, queue: Queue, options: argparse.Namespace) -> int:
+def start_array(sweep: NewSweep, queue: SlurmQueue, options: argparse.Namespace) -> int:
     """Queue the array, and return the exit code of jobctl submit."""
     with contextlib.ExitStack() as unfinished:
         points = _create_points(sweep, unfinished)
@@ -30,15 +30,15 @@ def start_array(sweep: NewSweep, queue: Queue, options: argparse.Namespace) -> i
         with queue.queued(_words(sweep, elements, options.after)) as job_id:
             for point in points:
                 point.keep()
-            sweep.new.preserve()
-            note_job(sweep.run.path, 0, job_id)
+            sweep.new.keep_for_logs()
+            record_queued_job(sweep.run.path, 0, job_id)
             for index, point in enumerate(points):
-                note_job(point.run.path, 0, f"{job_id}_{index}")
+                record_queued_job(point.run.path, 0, f"{job_id}_{index}")
     print_sweep(sweep, f"job array {job_id}_[{elements}]")
     if not options.wait:
         return 0
     engine = SweepEngine(sweep.engine)
-    Watch(engine, [point.run for point in points], "", is_patient=True).wait(float("inf"), LOOK_S)
+    RunWatch(engine, [point.run for point in points], "", is_patient=True).wait(float("inf"), LOOK_S)
     return print_points(SweepEngine(sweep.engine), sweep.run, "text")
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from ....runtime.run_folder.run_folder import write_small
+from ....runtime.run_folder.run_folder import write_small_file
 from ....runtime.system.values import read_keys
 
 _STEP_ID = re.compile(r"[0-9]{1,18}[.][0-9]{1,18}")
@@ -25,27 +25,29 @@ def full_job_id(environ: Mapping[str, str]) -> str:
     return f"{job_id}_{element}" if element else job_id
 
 
-def note_job(run: Path, attempt: int, job_id: str) -> None:
+def record_queued_job(run: Path, attempt: int, job_id: str) -> None:
     """Record a queued job, unless it is already running and has recorded itself."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with contextlib.suppress(OSError), open(os.open(run / f"state/job_{attempt}", flags, 0o666), "w") as file:
         file.write(f"job_id={job_id}\n")
 
 
-def record_job(run: Path, attempt: int, job_id: str, code: int | None, reason: str, is_here: bool) -> None:
+def record_running_or_ended_job(
+    run: Path, attempt: int, job_id: str, code: int | None, reason: str, is_here: bool
+) -> None:
     """Record a running job, or, with its exit code, one that has ended. Raises OSError."""
     end = {"exit": "" if code is None else code, "reason": reason}
-    write_small(run / f"state/job_{attempt}", keys={"job_id": job_id, **end, "here": "yes" if is_here else ""})
+    write_small_file(run / f"state/job_{attempt}", keys={"job_id": job_id, **end, "here": "yes" if is_here else ""})
 
 
 def record_step(run: Path, attempt: str, environ: Mapping[str, str]) -> None:
     """Record the tasks' step. environ: environment of one of the tasks"""
     with contextlib.suppress(OSError):
         step = f"{environ['SLURM_JOB_ID']}.{environ['SLURM_STEP_ID']}"
-        write_small(run / "state/step", keys={"attempt": attempt, "step": step})
+        write_small_file(run / "state/step", keys={"attempt": attempt, "step": step})
 
 
-def step_id(run: Path, attempt: int) -> str:
+def recorded_step_id(run: Path, attempt: int) -> str:
     """Return the recorded step; "" before the step is running."""
     keys = read_keys(run / "state/step")
     step = keys.get("step", "")

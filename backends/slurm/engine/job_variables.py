@@ -1,6 +1,6 @@
 """Translate a task's Slurm variables into jobc's. Called by `jobctl node` and `jobctl container`; Python 3.8.
 
-In:  an srun task's environment, including the variables that batch.py or trial.py set in it (they override Slurm's).
+In:  an srun task's environment, including the variables that batch.py or srun_trial.py set (they override Slurm's).
 Out: the node's JOBC_ variables; LOCAL_RANK with launcher=srun; RUN/state/step, for jobctl stop.
 Source: Slurm manual page srun, OUTPUT ENVIRONMENT VARIABLES; 22.05 to 25.11.
 """

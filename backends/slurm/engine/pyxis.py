@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ....runtime.exit_codes import DATA_BROKEN
-from ....runtime.run_folder.run_secrets import secrets_of
+from ....runtime.run_folder.run_secrets import secrets_folder_of_run
 from ....runtime.system.failure import Failure
 
 
@@ -28,7 +28,7 @@ def container_options(settings: Mapping[str, Any], artifact: Path, run: Path, pr
         f"{mount['source']}:{mount['target']}{':ro' if mount['read_only'] else ''}" for mount in container["mounts"]
     ]
     files = [secret["ref"] for secret in node["secrets"].values() if secret["kind"] == "file"]
-    folders = ["/tmp", project, project / node["code"]["root"], run, artifact, secrets_of(run), *files]
+    folders = ["/tmp", project, project / node["code"]["root"], run, artifact, secrets_folder_of_run(run), *files]
     for path in map(_absolute, folders):
         if not os.path.exists(path):
             continue

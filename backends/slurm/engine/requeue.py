@@ -22,7 +22,7 @@ ANSWER_S, MOST_ASKED = 10.0, 64  # timeout for a slurmd to accept a connection; 
 _NODE = re.compile(r"^NodeName=(\S+) .*?\bNodeAddr=(\S+)", re.MULTILINE)
 
 
-def next_start(shown: str, code: int, asked: str, restarts: int, most_restarts: int, is_stopped: bool) -> str:
+def decide_next_start(shown: str, code: int, asked: str, restarts: int, most_restarts: int, is_stopped: bool) -> str:
     """Return "queued" if Slurm has already requeued the job, "ask" if it should be requeued, else "".
 
     A job is requeued near its time limit, in a preemption's GraceTime, and after a lost node; not after a manual
@@ -43,7 +43,9 @@ def lost_nodes(engine: Engine, nodes: str) -> list[str]:
     port = slurmd_port(engine.ask(["scontrol", "show", "config"]).text)
     if port is None:
         return []
-    return silent_nodes(node_addresses(engine.ask(["scontrol", "--oneliner", "show", "node", nodes]).text), port)
+    return nodes_without_connection(
+        node_addresses(engine.ask(["scontrol", "--oneliner", "show", "node", nodes]).text), port
+    )
 
 
 def slurmd_port(config: str) -> int | None:
@@ -57,7 +59,7 @@ def node_addresses(shown: str) -> dict[str, str]:
     return dict(_NODE.findall(shown))
 
 
-def silent_nodes(addresses: Mapping[str, str], port: int) -> list[str]:
+def nodes_without_connection(addresses: Mapping[str, str], port: int) -> list[str]:
     """Return the names of the nodes that accept no connections."""
     with ThreadPoolExecutor(MOST_ASKED) as pool:
         answers = {name: pool.submit(_answers, address, port) for name, address in addresses.items()}
@@ -72,7 +74,7 @@ def _answers(address: str, port: int) -> bool:
     return True
 
 
-def requeue(engine: Engine, folder: Path, job_id: str, nodes: str, lost: Sequence[str]) -> bool:
+def requeue_without_lost_nodes(engine: Engine, folder: Path, job_id: str, nodes: str, lost: Sequence[str]) -> bool:
     """Requeue this job without its lost nodes. Return False if Slurm rejects that.
 
     Slurm would restart the job on the lost nodes, or wait until it considers them down (SlurmdTimeout, 300 s). So the

@@ -15,27 +15,27 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....runtime.engines.checking import CheckingEngine
-from ....runtime.engines.engine import Job, State, ended
-from ....runtime.engines.jobs import Place, is_run
+from ....runtime.engines.artifact_location import Place, is_complete_run
+from ....runtime.engines.check_table import Table
+from ....runtime.engines.checking_engine import CheckingEngine
+from ....runtime.engines.engine import Job, State, state_of_ended_run
 from ....runtime.engines.log_files import LogRequest
 from ....runtime.engines.new_run import NewRun, temporary_run
 from ....runtime.engines.print_logs import print_logs
-from ....runtime.engines.starting import positive
-from ....runtime.engines.table import Table
+from ....runtime.engines.starting_engine import parse_positive_number
 from ....runtime.exit_codes import CRASHED
-from ....runtime.node.node_start import become, run_program
-from ....runtime.run_folder.run import Run, shell_word, verb_words
-from ....runtime.run_folder.run_secrets import forget_secrets
+from ....runtime.node.node_start import exec_program, run_program
+from ....runtime.run_folder.run import Run, jobctl_command, quote_shell_word
+from ....runtime.run_folder.run_secrets import delete_run_secrets
 from ....runtime.run_folder.saved_secrets import saved_secrets
 from ....runtime.system.command_line import print_failure
 from ....runtime.system.failure import Failure
-from ....runtime.system.streams import printed_lines
+from ....runtime.system.streams import lines_of_client_output
 from ....runtime.system.text import one_line, printable
-from ....runtime.system.values import number, numbered, read_keys
-from .job_records import note_job, step_id
-from .submission import Queue, clean_environment, dependency_option, parse_after, require_client
-from .trial import container_environment, without_padding, words_beside, words_on_nodes
+from ....runtime.system.values import number_or_none, numbers_of_files, read_keys
+from .job_records import record_queued_job, recorded_step_id
+from .srun_trial import secrets_folder_for_container, srun_beside_live_run, srun_in_new_allocation, strip_label_padding
+from .submission import SlurmQueue, dependency_from_after_option, dependency_option, environment_for_job, require_client
 
 if TYPE_CHECKING:
     from ....runtime.engines.new_sweep import NewSweep
@@ -88,7 +88,7 @@ class SlurmEngine(CheckingEngine):
         self.live_every_s = 5
         cluster = job.settings.get("cluster")
         self._environment = {"SLURM_CLUSTERS": str(cluster)} if cluster else {}
-        self._queue = Queue(self, self._environment)
+        self._queue = SlurmQueue(self, self._environment)
 
     def prepare(self, runs: Sequence[Run]) -> None:
         ids = {job_id.partition("_")[0] for job_id in (_asked_id(_job_file(run)) for run in runs) if job_id}
@@ -115,13 +115,13 @@ class SlurmEngine(CheckingEngine):
             return State("not started", "not submitted")
         keys = read_keys(path)
         job_id = _valid_id(keys)
-        code = number(keys.get("exit", ""))
+        code = number_or_none(keys.get("exit", ""))
         if self._silent:
             why = f"Slurm does not respond: {self._silent}"
             return State("unknown", f"unknown, because {why}", None, why)
         state, _, reason = self._known.get(job_id, "").partition(" ") if _asked_id(path) else ("", "", "")
         if state == "PENDING":
-            return State("queued", f"queued as job {job_id}: {pending(reason)}")
+            return State("queued", f"queued as job {job_id}: {why_job_is_pending(reason)}")
         if state and not _OVER.match(state):
             if run.is_stopped:
                 return State("stopping", f"stopping, job {job_id}")
@@ -133,7 +133,7 @@ class SlurmEngine(CheckingEngine):
             text = f"job {job_id} was cancelled by hand after it saved; resume with jobctl submit --resume {run.id}"
             return State("preempted", text, code, why)
         if code is not None:
-            return ended(run, code, why)
+            return state_of_ended_run(run, code, why)
         suffix = f" as {state}" if state else ""
         text = f"failed: job {job_id} ended without recording an exit code{suffix}: cancelled by hand, or node lost"
         return State("failed", text, None, why)
@@ -152,7 +152,7 @@ class SlurmEngine(CheckingEngine):
             why += "; not every node recorded an exit code: see logs/slurm-*.log"
         return why
 
-    def why_it_stays(self, run: Run) -> str:
+    def why_not_removable(self, run: Run) -> str:
         """Return why the run cannot be removed, because its job may still have processes; "" if Slurm reports that they
         have ended.
         """
@@ -178,7 +178,7 @@ class SlurmEngine(CheckingEngine):
             return
         keys, job_id = read_keys(path), _asked_id(path)
         if keys.get("here"):
-            job_id = step_id(run.path, int(path.name[4:]))
+            job_id = recorded_step_id(run.path, int(path.name[4:]))
         is_queued = self._known.get(job_id, "").startswith("PENDING")
         if not job_id:
             return
@@ -186,7 +186,7 @@ class SlurmEngine(CheckingEngine):
             answer = self.ask(["scancel", job_id], environment=self._environment)
             if answer.code:
                 print(printable(answer.errors.strip()), file=sys.stderr)
-            forget_secrets(run.path)  # batch.py may not have recorded the step yet
+            delete_run_secrets(run.path)  # batch.py may not have recorded the step yet
         else:
             self.ask(["scancel", f"--signal={name}", job_id], environment=self._environment)
 
@@ -204,7 +204,9 @@ class SlurmEngine(CheckingEngine):
             "start after job ID has succeeded; also afterany:ID, afternotok:ID and singleton, as in sbatch "
             "--dependency; added to queue.after"
         )
-        parser.add_argument("--after", metavar="ID", action="append", default=[], type=parse_after, help=text)
+        parser.add_argument(
+            "--after", metavar="ID", action="append", default=[], type=dependency_from_after_option, help=text
+        )
 
     def begin(self, options: argparse.Namespace) -> int | None:
         """If the job was started with `sbatch job.sbatch` and Slurm has restarted it since, print its run."""
@@ -213,7 +215,7 @@ class SlurmEngine(CheckingEngine):
         require_client()
         run = self.job.runs / (options.run_id or ".")
         is_again = os.environ.get("SLURM_RESTART_COUNT", "0") not in ("", "0")
-        if options.how != "only-prepare" or not (options.run_id and is_again and is_run(run)):
+        if options.how != "only-prepare" or not (options.run_id and is_again and is_complete_run(run)):
             return None
         print(run)
         return 0
@@ -229,15 +231,15 @@ class SlurmEngine(CheckingEngine):
             if options.how == "here":
                 new.keep()
                 os.chdir(run.path)
-                become(["bash", script, str(run.path), str(new.attempt), "here"], os.environ)
+                exec_program(["bash", script, str(run.path), str(new.attempt), "here"], os.environ)
             words = dependency_option(options.after, str(self.job.settings.get("after") or ""))
             words += [f"--chdir={run.path}", f"--output={run.path}/logs/slurm-%j.log"]
             with self._queue.queued([*words, script, str(run.path), str(new.attempt)]) as job_id:
                 new.keep()
-                note_job(run.path, new.attempt, job_id)
-        print(f"run {run.id} in {shell_word(str(run.path))}, job {job_id}")
-        print(f"  follow: {verb_words(new.artifact, 'logs')} --follow")
-        print(f"  stop:   {verb_words(new.artifact, 'stop')}", flush=True)
+                record_queued_job(run.path, new.attempt, job_id)
+        print(f"run {run.id} in {quote_shell_word(str(run.path))}, job {job_id}")
+        print(f"  follow: {jobctl_command(new.artifact, 'logs')} --follow")
+        print(f"  stop:   {jobctl_command(new.artifact, 'stop')}", flush=True)
         return self._wait(run) if options.how == "wait" else 0
 
     def _wait(self, run: Run) -> int:
@@ -248,13 +250,13 @@ class SlurmEngine(CheckingEngine):
             print_failure(failure)
         print(f"run {run.id}: {one_line(self.state_now(run).text)}")
         path = _job_file(run)
-        code = None if path is None else number(read_keys(path).get("exit", ""))
+        code = None if path is None else number_or_none(read_keys(path).get("exit", ""))
         return CRASHED if code is None else code
 
     def add_sweep_arguments(self, parser: argparse.ArgumentParser) -> None:
         limit = self.job.settings.get("array_limit")
         text = "run at most N points at a time; default: backend.array_limit"
-        parser.add_argument("--parallel", metavar="N", type=positive, default=limit, help=text)
+        parser.add_argument("--parallel", metavar="N", type=parse_positive_number, default=limit, help=text)
         text = "wait until all points have ended; exit with 0 if all succeeded, else with 1"
         parser.add_argument("--wait", action="store_true", help=text)
         self._add_after(parser)
@@ -273,11 +275,11 @@ class SlurmEngine(CheckingEngine):
 
     def smoke(self, place: Place) -> int:
         with self._trial(place) as new:
-            words = words_on_nodes(self, new.run.path, place.project, ["--label"], ["smoke"])
+            words = srun_in_new_allocation(self, new.run.path, place.project, ["--label"], ["smoke"])
             code = run_program(words, self._trial_environment())
             if code:
-                new.preserve()
-                print(f"its logs are in {shell_word(str(new.run.path / 'logs'))}", file=sys.stderr)
+                new.keep_for_logs()
+                print(f"its logs are in {quote_shell_word(str(new.run.path / 'logs'))}", file=sys.stderr)
         return code
 
     def add_preflight_options(self, parser: argparse.ArgumentParser) -> None:
@@ -297,9 +299,9 @@ class SlurmEngine(CheckingEngine):
             return 0
         table = Table(map(str, range(self.job.nodes)))
         with self._trial(place) as new:
-            words = words_on_nodes(self, new.run.path, place.project, ["--label"], ["preflight"])
-            for line in printed_lines(words, inherited=self._trial_environment()):
-                table.add(without_padding(line))
+            words = srun_in_new_allocation(self, new.run.path, place.project, ["--label"], ["preflight"])
+            for line in lines_of_client_output(words, inherited=self._trial_environment()):
+                table.add(strip_label_padding(line))
         return table
 
     @contextlib.contextmanager
@@ -313,10 +315,14 @@ class SlurmEngine(CheckingEngine):
                     print(f"waiting for Slurm to allocate {nodes}; press Ctrl-C to stop", file=sys.stderr, flush=True)
                     yield new
             finally:
-                forget_secrets(new.run.path)
+                delete_run_secrets(new.run.path)
 
     def _trial_environment(self) -> dict[str, str]:
-        return {**clean_environment(os.environ), **self._environment, **container_environment(self, os.environ)}
+        return {
+            **environment_for_job(os.environ),
+            **self._environment,
+            **secrets_folder_for_container(self, os.environ),
+        }
 
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
         """Become a shell on a node of a live run, or on a newly allocated node."""
@@ -325,15 +331,17 @@ class SlurmEngine(CheckingEngine):
         pty = ["--pty"] if sys.stdin.isatty() and sys.stdout.isatty() else []
         allocation = None if run is None else self._allocation(run)
         if run is not None and allocation is not None:
-            words = words_beside(self, run, place.project, allocation, node, pty)
-            environ = {**os.environ, **self._environment, **container_environment(self, os.environ)}
-            become([*words, *command], environ)
+            words = srun_beside_live_run(self, run, place.project, allocation, node, pty)
+            environ = {**os.environ, **self._environment, **secrets_folder_for_container(self, os.environ)}
+            exec_program([*words, *command], environ)
         if node:
             hint = "without NODE, Slurm allocates a node for the shell"
             raise Failure(f"node {node} does not exist, because no run is live", hint, 2)
         folder = Path(os.path.realpath(place.runs())) if run is None else run.path
         options = ["--nodes=1", *pty]
-        become(words_on_nodes(self, folder, place.project, options, ["shell", *command]), self._trial_environment())
+        exec_program(
+            srun_in_new_allocation(self, folder, place.project, options, ["shell", *command]), self._trial_environment()
+        )
 
     def _allocation(self, run: Run) -> tuple[str, str] | None:
         """Return a running job's ID and node list; None if the job is not running. Raises Failure."""
@@ -345,7 +353,7 @@ class SlurmEngine(CheckingEngine):
             return None
         words = ["squeue", "--noheader", f"--jobs={job_id}", "--format=%A %N"]
         own_id, _, nodes = self.ask(words, environment=self._environment).text.strip().partition(" ")
-        return (own_id, nodes.strip()) if number(own_id) is not None and nodes.strip() else None
+        return (own_id, nodes.strip()) if number_or_none(own_id) is not None and nodes.strip() else None
 
     # ---- sweeps
 
@@ -360,7 +368,7 @@ class SlurmEngine(CheckingEngine):
         return f"job array {'' if path is None else _valid_id(read_keys(path))}"
 
 
-def pending(reason: str) -> str:
+def why_job_is_pending(reason: str) -> str:
     """Return why a job is waiting, as text for jobctl status."""
     for pattern, text in _PENDING:
         if re.fullmatch(pattern, reason):
@@ -370,7 +378,7 @@ def pending(reason: str) -> str:
 
 def _job_file(run: Run) -> Path | None:
     """Return the record of the newest attempt that Slurm has accepted."""
-    attempts = numbered(run.path / "state", "job_")
+    attempts = numbers_of_files(run.path / "state", "job_")
     return run.path / "state" / f"job_{attempts[-1]}" if attempts else None
 
 
@@ -386,7 +394,7 @@ def _asked_id(path: Path | None) -> str:
     if path is None:
         return ""
     keys = read_keys(path)
-    return "" if keys.get("here") and number(keys.get("exit", "")) is not None else _valid_id(keys)
+    return "" if keys.get("here") and number_or_none(keys.get("exit", "")) is not None else _valid_id(keys)
 
 
 def _is_unknown(errors: str) -> bool:

@@ -17,7 +17,7 @@ from pathlib import Path
 from ....runtime.engines.engine import Answer, Engine
 from ....runtime.system.failure import Failure
 from ....runtime.system.text import one_line, printable
-from ....runtime.system.values import number
+from ....runtime.system.values import number_or_none
 
 SUBMIT_S = 3600.0  # timeout of sbatch, which retries for minutes if the controller is busy
 # Slurm stores a job's environment, so the job gets only these variables. For example, an outer allocation's
@@ -49,7 +49,7 @@ def require_client(name: str = "sbatch") -> None:
         raise Failure(f"{name} not found on {os.uname().nodename}", hint)
 
 
-def parse_after(text: str) -> str:
+def dependency_from_after_option(text: str) -> str:
     """Return a value of --after in sbatch's syntax. A plain ID means that the job must succeed. Raises Failure."""
     value = f"afterok:{text.replace(',', ':')}" if re.match("[0-9]", text) else text
     if not _DEPENDENCY.fullmatch(value):
@@ -61,17 +61,17 @@ def parse_after(text: str) -> str:
 def dependency_option(after: Sequence[str], given: str) -> list[str]:
     """Return the sbatch option that replaces the line in job.sbatch; [] without --after.
 
-    after: values of parse_after(); given: the value from queue.after in job.sbatch, or "".
+    after: values of dependency_from_after_option(); given: the value from queue.after in job.sbatch, or "".
     """
     return [f"--dependency={','.join(filter(None, [given, *after]))}"] if after else []
 
 
-def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
+def environment_for_job(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment variables that Slurm stores for a job."""
     return {name: environ[name] for name in _KEPT if environ.get(name)}
 
 
-class Queue:
+class SlurmQueue:
     """Slurm's queue. engine: runs Slurm's clients; environment: variables that name the cluster"""
 
     def __init__(self, engine: Engine, environment: Mapping[str, str]) -> None:
@@ -85,8 +85,8 @@ class Queue:
         """
         job_id = self._sbatch(words)
         try:
-            if why := self.never_starts(job_id):
-                raise refusal(why)
+            if why := self.why_never_starts(job_id):
+                raise rejection_failure(why)
             yield job_id
         except BaseException:
             self._engine.ask(["scancel", job_id], environment=self._environment)
@@ -99,20 +99,20 @@ class Queue:
         return not answer.code, re.sub("^sbatch: ", "", "; ".join(map(printable, lines)))
 
     def _ask_sbatch(self, *words: str) -> Answer:
-        environ = clean_environment(os.environ)
+        environ = environment_for_job(os.environ)
         return self._engine.ask(["sbatch", *words], SUBMIT_S, self._environment, inherited=environ)
 
     def _sbatch(self, words: Sequence[str]) -> str:
         answer = self._ask_sbatch("--parsable", *words)
         if answer.code:
-            raise refusal(f"{answer.text}{answer.errors}")
+            raise rejection_failure(f"{answer.text}{answer.errors}")
         ids = re.findall("^[0-9]{1,18}", answer.text, re.MULTILINE)  # possibly among a site's own warnings
         if not ids:
             hint = "squeue --me shows whether the job is queued"
             raise Failure(f"sbatch printed no job ID: {one_line(answer.text)}", hint)
         return str(ids[-1])
 
-    def never_starts(self, job_id: str) -> str:
+    def why_never_starts(self, job_id: str) -> str:
         """Return why a job can never start (it requests more than its partition has or allows); "" if it may start.
 
         Slurm would keep such a job in the queue forever.
@@ -125,14 +125,14 @@ class Queue:
         shown = self._text("scontrol", "show", "partition", partition)
         for most in ("MaxNodes", "TotalNodes"):
             match = re.search(f"{most}=([0-9]{{1,18}})", shown)
-            if match and (number(nodes) or 0) > int(match[1]):
+            if match and (number_or_none(nodes) or 0) > int(match[1]):
                 return f"{nodes} nodes, but partition {partition} has or allows only {match[1]}"
         match = re.search("MaxTime=([0-9:-]+)", shown)
-        if match and seconds(limit) > seconds(match[1]):
+        if match and seconds_of_time_limit(limit) > seconds_of_time_limit(match[1]):
             return f"a time limit of {limit}, but partition {partition} allows only {match[1]}"
         sizes = self._text("sinfo", "--noheader", f"--partition={partition}", "--format=%c").replace("+", "").split()
-        largest = max((size for size in map(number, sizes) if size is not None), default=None)
-        if largest is not None and (number(cores) or 0) > largest:
+        largest = max((size for size in map(number_or_none, sizes) if size is not None), default=None)
+        if largest is not None and (number_or_none(cores) or 0) > largest:
             return f"{cores} cores per node, but nodes of partition {partition} have at most {largest}"
         return ""
 
@@ -140,7 +140,7 @@ class Queue:
         return self._engine.ask(words, environment=self._environment).text
 
 
-def seconds(text: str) -> int:
+def seconds_of_time_limit(text: str) -> int:
     """Convert a time limit, D-HH:MM:SS or its trailing parts, to seconds; 0 for any other text."""
     parts = re.split("[-:]", text)
     if len(parts) > 4 or not all(re.fullmatch("[0-9]{1,9}", part) for part in parts):
@@ -149,7 +149,7 @@ def seconds(text: str) -> int:
     return ((days * 24 + hours) * 60 + minutes) * 60 + rest
 
 
-def refusal(printed: str) -> Failure:
+def rejection_failure(printed: str) -> Failure:
     """Return the Failure for a job that Slurm rejects. printed: sbatch's output, or why the job can never start"""
     prefix = re.compile("^sbatch: (error: )?(Batch job submission failed: )?")
     why = "; ".join(prefix.sub("", line) for line in printed.splitlines())

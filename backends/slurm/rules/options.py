@@ -6,14 +6,14 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, alternatives
+from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, join_with_or
 from ....compiler.plan.launch_plan import LaunchPlan
 from ....runtime.system.frozen_dataclass import dataclass
 from ..._shared import sbatch_options
 from .. import srun_options
+from ..option_values import LONG, more_option
 from ..options import SlurmOptions
-from ..own_options import OURS, SRUN
-from ..spelling import LONG, more_option
+from ..protected_options import OURS, SRUN
 
 
 def check_unknown_version(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
@@ -101,5 +101,5 @@ def _unknown(program: Program, name: str, title: str) -> Diagnostic:
     if owner := program.owners.get(meant[0]):
         because = f"{because}; --{meant[0]} is similar"
         return Diagnostic("JC4340", title, because, f"remove {key}, and set {owner}", key=key, judgment=not begun)
-    hint = f"did you mean {alternatives(f'{program.section}.{name}' for name in meant)}?"
+    hint = f"did you mean {join_with_or(f'{program.section}.{name}' for name in meant)}?"
     return Diagnostic("JC4340", title, because, hint, key=key, judgment=not begun)

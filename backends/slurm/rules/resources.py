@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, nearest
 from ....compiler.plan.launch_plan import LaunchPlan
 from ..._shared.sbatch_options import AFTER
-from ..notice import EARLY_S, notice_s
+from ..option_values import tasks_per_node
 from ..options import SlurmOptions
-from ..spelling import tasks_per_node
+from ..signal_before_limit import EARLY_S, seconds_before_limit
 
 USUAL = 8  # cores per GPU, for the hint
 
@@ -47,7 +47,7 @@ def check_ignored_memory(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Di
 
 def check_no_time_to_save(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     """JC4305: a time limit so short that Slurm's signal could arrive right at the start."""
-    limit, notice = plan.lifecycle.time_limit_s, notice_s(plan)
+    limit, notice = plan.lifecycle.time_limit_s, seconds_before_limit(plan)
     if 0 < limit <= notice:
         title = f"time={limit}s leaves no time to save"
         because = (

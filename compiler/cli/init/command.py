@@ -15,18 +15,18 @@ from pathlib import Path
 
 from ....runtime.system.frozen_dataclass import dataclass
 from ...diagnostics.diagnostic import CompileError, Diagnostic, has_errors, nearest
-from ...diagnostics.origin import one_line
+from ...diagnostics.origin import escape_to_one_line
 from ...pipeline.compile import compile_job
-from ...pipeline.types import Request
-from ...spec.value_types import Refused, expand_hostlist, read_name
+from ...pipeline.types import CompileRequest
+from ...spec.value_types import InvalidValue, expand_hostlist, read_name
 from ...untrusted_files import Unreadable, read_text
-from ..arguments import Arguments, user_config
-from ..completion import groups
+from ..arguments import Arguments, user_config_folder
+from ..completion import find_group_options
 from ..reporting import OK
-from ..terminal import put, put_text
+from ..terminal import print_lines, print_text
 from . import probe
 from .probe import Fact, Run
-from .profile import profile
+from .profile import format_profile
 
 Ask = Callable[[str, str], str]  # question, default -> answer
 OPTIONS = ("--yes", "--force", "--project")
@@ -47,19 +47,19 @@ def init_command(arguments: Arguments) -> int:
     asking = "--yes" not in requested.options and sys.stdin.isatty()
     facts = detect_facts(requested.given, os.environ)
     for fact in facts:
-        put(f"  {_said(fact):<56} {fact.by}")
+        print_lines(f"  {_said(fact):<56} {fact.by}")
     name = requested.name or next((fact.value for fact in facts if fact.key == "name"), "site")
     facts = [fact for fact in facts if fact.key != "name"]
     if asking:
-        name, facts = questions(name, facts, _ask)
+        name, facts = ask_for_facts(name, facts, _ask)
     target = _target(name, arguments, requested.options)
     text = _that_compiles(name, facts, requested.given, arguments.config_dirs)
-    put_text(f"\n{text}\n")
+    print_text(f"\n{text}\n")
     if asking and _ask(f"write {target}? [Y/n]", "y").lower()[:1] != "y":
-        put("nothing was written")
+        print_lines("nothing was written")
         return OK
     _write(target, text)
-    put(f"wrote {target}; use it with: jobc cluster={name} …")
+    print_lines(f"wrote {target}; use it with: jobc cluster={name} …")
     return OK
 
 
@@ -90,18 +90,18 @@ def _given(word: str) -> Fact:
 def detect_facts(given: Sequence[Fact], environment: os._Environ[str]) -> list[Fact]:
     """Return the given facts, then those detected on this machine or on the first given host."""
     given_values = {fact.key: fact.value for fact in given}
-    facts = list(probe.slurm(probe.run_here)) if given_values.get("backend", "slurm") == "slurm" else []
-    runner: Run = probe.run_here
+    facts = list(probe.detect_slurm(probe.run_locally)) if given_values.get("backend", "slurm") == "slurm" else []
+    runner: Run = probe.run_locally
     if not facts and "hosts" in given_values:
         runner = probe.runner_on_host(_first_host(given_values["hosts"]))
-        facts = [Fact("backend", "ssh", "hosts were given"), *probe.machine(runner)]
+        facts = [Fact("backend", "ssh", "hosts were given"), *probe.detect_machine(runner)]
     elif not facts:
-        facts = [Fact("backend", "local", "sinfo is not available"), *probe.machine(runner)]
-    facts += [*probe.interfaces(runner), *probe.python(environment)]
+        facts = [Fact("backend", "local", "sinfo is not available"), *probe.detect_machine(runner)]
+    facts += [*probe.detect_network_interfaces(runner), *probe.detect_python_environment(environment)]
     python_path = given_values.get("python.path") or next(
         (fact.value for fact in facts if fact.key == "python.path"), ""
     )
-    facts += probe.torch(runner, f"{python_path}/bin/python" if python_path else "python3")
+    facts += probe.detect_torch_version(runner, f"{python_path}/bin/python" if python_path else "python3")
     if "python" in given_values:
         facts = [fact for fact in facts if fact.key not in ("python", "python.path")]
     return [*given, *(fact for fact in facts if not fact.key or fact.key not in given_values)]
@@ -114,13 +114,13 @@ def _first_host(text: str) -> str:
             lines = (line.partition("#")[0].split() for line in read_text(text[1:]).split("\n"))
             text = next((words[0] for words in lines if words), "")
         return expand_hostlist(text.strip("[]") if text[:1] == "[" else text)[0]
-    except (Refused, Unreadable):
+    except (InvalidValue, Unreadable):
         return ""
 
 
-def questions(name: str, facts: list[Fact], ask: Ask) -> tuple[str, list[Fact]]:
+def ask_for_facts(name: str, facts: list[Fact], ask: Ask) -> tuple[str, list[Fact]]:
     """Ask for the name and the facts on the terminal; an empty answer keeps the detected value."""
-    put_text("\nEnter accepts the value in brackets, - skips a value, Ctrl-C quits without writing anything.")
+    print_text("\nEnter accepts the value in brackets, - skips a value, Ctrl-C quits without writing anything.")
     name = ask(f"name of the site [{name}]", name)
     facts_by_key = {fact.key: fact for fact in facts}
     remaining = [("backend", "backend: slurm, ssh, pdsh or local")]
@@ -165,7 +165,7 @@ def _questions_of(backend: str) -> list[tuple[str, str]]:
 def _ask(question: str, default: str) -> str:
     """Read one line from the terminal, and treat Ctrl-D like Ctrl-C."""
     try:
-        return input(f"  {one_line(question)}: ").strip() or default
+        return input(f"  {escape_to_one_line(question)}: ").strip() or default
     except EOFError:
         raise KeyboardInterrupt from None
 
@@ -178,12 +178,12 @@ def _target(name: str, arguments: Arguments, options: frozenset[str]) -> Path:
     """Return the profile's path. Raises CompileError: JC1135 if it exists, JC1136 for an invalid name."""
     try:
         read_name(name)
-    except Refused as error:
+    except InvalidValue as error:
         hint = f"jobc init {error.values[0]}"
         raise CompileError(
             [Diagnostic("JC1136", f"{name!r} is not a valid profile name", error.because, hint)]
         ) from None
-    folder = Path("jobc") if "--project" in options else user_config()
+    folder = Path("jobc") if "--project" in options else user_config_folder()
     target = folder / "cluster" / f"{name}.yaml"
     if target.exists() and "--force" not in options:
         hint = f"jobc init {name} --force, or another name"
@@ -199,7 +199,7 @@ def _that_compiles(name: str, facts: Sequence[Fact], given: Sequence[Fact], fold
     """
     facts, dropped = list(facts), list[Fact]()
     while True:
-        text = profile(name, facts, sorted(groups()), dropped)
+        text = format_profile(name, facts, sorted(find_group_options()), dropped)
         try:
             _try(name, text, folders)
             return text
@@ -225,7 +225,7 @@ def _try(name: str, text: str, folders: Sequence[tuple[str, Path]]) -> None:
         (Path(folder) / "cluster").mkdir()
         (Path(folder) / "cluster" / f"{name}.yaml").write_text(text, encoding="utf-8")
         words = (f"cluster={name}", "site.requires=[]", "command=[true]")  # jobs must set some values
-        compile_job(Request(words, None, (("input", Path(folder)), *folders)))
+        compile_job(CompileRequest(words, None, (("input", Path(folder)), *folders)))
 
 
 def _write(target: Path, text: str) -> None:

@@ -16,7 +16,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 
 from ....runtime.system.frozen_dataclass import dataclass
-from ...spec.value_types import show_duration
+from ...spec.value_types import format_duration
 
 Run = Callable[..., "str | None"]  # a command's words -> stdout; None if it does not exist or fails
 PATIENCE_S = 10  # timeout of one lookup: a scheduler that does not respond counts as absent
@@ -33,7 +33,7 @@ class Fact:
     by: str
 
 
-def run_here(*words: str) -> str | None:
+def run_locally(*words: str) -> str | None:
     """Run a command on this machine and return its stdout, or None if the command is missing or fails."""
     if shutil.which(words[0]) is None:
         return None
@@ -51,10 +51,10 @@ def runner_on_host(host: str) -> Run:
     """Return a runner for commands on a host with passwordless ssh. Without a host, the runner returns None."""
     options = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=5")
 
-    def run(*words: str) -> str | None:
-        return run_here("ssh", *options, "--", host, shlex.join(words)) if host else None
+    def run_on_host(*words: str) -> str | None:
+        return run_locally("ssh", *options, "--", host, shlex.join(words)) if host else None
 
-    return run
+    return run_on_host
 
 
 # ---- Slurm ----------------------------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def runner_on_host(host: str) -> Run:
 _SINFO = ("sinfo", "--exact", "--noheader", "--format=%P|%D|%c|%m|%G|%l")  # --exact: no `16+` for nodes that differ
 
 
-def slurm(run: Run) -> list[Fact]:
+def detect_slurm(run: Run) -> list[Fact]:
     """Return facts from Slurm's clients; empty if there are no clients or slurmctld does not respond."""
     rows = run(*_SINFO)
     if rows is None:
@@ -71,7 +71,7 @@ def slurm(run: Run) -> list[Fact]:
     if version := re.search(r"(\d+)\.(\d+)", run("sbatch", "--version") or ""):
         facts.append(Fact("backend.version", f"{version[1]}.{version[2]}", "sbatch --version"))
     facts += _config(run("scontrol", "show", "config") or "")
-    return [*facts, *partitions(rows)]
+    return [*facts, *parse_sinfo_partitions(rows)]
 
 
 def _config(text: str) -> list[Fact]:
@@ -87,7 +87,7 @@ def _config(text: str) -> list[Fact]:
     return facts
 
 
-def partitions(rows: str) -> list[Fact]:
+def parse_sinfo_partitions(rows: str) -> list[Fact]:
     """Return one fact per partition from sinfo's rows `NAME|NODES|CPUS|MIB|GRES|LIMIT`; `*` marks the default."""
     merged: dict[str, dict[str, list[str]]] = {}
     for row in rows.split("\n"):
@@ -132,13 +132,13 @@ def convert_time_limit(text: str) -> str:
     if not match:
         return ""
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
-    return show_duration(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+    return format_duration(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
 # ---- a machine ------------------------------------------------------------------------------------------------------
 
 
-def machine(run: Run) -> list[Fact]:
+def detect_machine(run: Run) -> list[Fact]:
     """Return one machine's GPUs, cores and memory; all of a site's nodes are assumed to be alike."""
     facts = []
     if (names := run("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")) is not None:
@@ -153,7 +153,7 @@ def machine(run: Run) -> list[Fact]:
     return facts
 
 
-def interfaces(run: Run) -> list[Fact]:
+def detect_network_interfaces(run: Run) -> list[Fact]:
     """Return the network interfaces with an address: `ip -oneline -family inet address show up scope global`."""
     rows = run("ip", "-oneline", "-family", "inet", "address", "show", "up", "scope", "global") or ""
     return [
@@ -161,7 +161,7 @@ def interfaces(run: Run) -> list[Fact]:
     ]
 
 
-def python(environment: Mapping[str, str]) -> list[Fact]:
+def detect_python_environment(environment: Mapping[str, str]) -> list[Fact]:
     """Return the active Python environment. Loaded modules are only printed, because not all of them are for Python."""
     facts = []
     for variable, kind in (("VIRTUAL_ENV", "venv"), ("CONDA_PREFIX", "conda")):
@@ -173,7 +173,7 @@ def python(environment: Mapping[str, str]) -> list[Fact]:
     return facts
 
 
-def torch(run: Run, interpreter: str) -> list[Fact]:
+def detect_torch_version(run: Run, interpreter: str) -> list[Fact]:
     """Return an interpreter's torch version without importing torch, which takes seconds."""
     program = "from importlib.metadata import version; print(version('torch').partition('+')[0])"
     version = (run(interpreter, "-c", program) or "").strip()

@@ -23,7 +23,7 @@ _SECTIONS = {  # in file order, each with the comment above it; other keys come 
 _COLUMN = 26  # column where comments begin
 
 
-def profile(name: str, facts: Sequence[Fact], groups: Sequence[str], dropped: Sequence[Fact]) -> str:
+def format_profile(name: str, facts: Sequence[Fact], groups: Sequence[str], dropped: Sequence[Fact]) -> str:
     """Return the profile of site NAME. groups: keys whose value is an option; dropped: facts that do not compile."""
     chosen = [fact for fact in facts if fact.key in groups]
     tree: dict[str, Any] = {}

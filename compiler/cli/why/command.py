@@ -16,16 +16,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from ...diagnostics.diagnostic import CompileError, Diagnostic, nearest
-from ...emit.artifact_dir import text_of
+from ...emit.artifact_dir import read_text_with_line_endings
 from ...emit.job_json import JOB
 from ..arguments import Arguments, is_override
-from ..inspect import no_option, take_option, usage
+from ..explain_and_backends import pop_option, unknown_option_error, usage_error
 from ..reporting import OK
-from ..terminal import put
-from .job import Job, keys_of, lines_of
-from .line import artifact_of, column_lines, explain_line, plan_key_lines, spec_key
-from .load import compiled_job, written_job
-from .variable import about_variable
+from ..terminal import print_lines
+from .job import ExplainedJob, plan_keys_of_line, split_into_lines
+from .line import artifact_containing, explain_line, explain_spec_key, format_columns, plan_key_lines
+from .load import job_from_artifact, job_from_overrides
+from .variable import explain_variable
 
 EXAMPLE = "jobc why artifacts/hello/local/launch.sh:12"
 WANTED = "FILE:LINE, or DIR and a name"
@@ -33,13 +33,13 @@ WANTED = "FILE:LINE, or DIR and a name"
 
 def why_command(arguments: Arguments) -> int:
     words, rank = _rank(list(arguments.words))
-    if folder := take_option(words, "--config-dir"):
+    if folder := pop_option(words, "--config-dir"):
         arguments = replace(arguments, config_dir=Path(folder))
     places = [word for word in words if re.search(r":\d+(-\d+)?$", word) and not is_override(word)]
     remaining = [word for word in words if word not in places]
     _refuse_options(words)
     if not words or (not places and not any(_is_name(word) for word in remaining)):
-        raise usage(
+        raise usage_error(
             "why",
             WANTED,
             f"jobc why {_a_line_of(Path(remaining[0]))}" if remaining and _is_path(remaining[0]) else EXAMPLE,
@@ -49,34 +49,34 @@ def why_command(arguments: Arguments) -> int:
             "--rank prints where a rank runs and a variable's value there; keys and lines are the same for all ranks"
         )
         raise CompileError([Diagnostic("JC1110", "--rank has no effect here", because, "remove --rank")])
-    jobs: dict[Path, Job] = {}
+    jobs: dict[Path, ExplainedJob] = {}
     for location in places:
         for line in _each_line(location):
-            put(*_of_line(line, jobs, arguments))
+            print_lines(*_of_line(line, jobs, arguments))
     if remaining:
         _tell(_job(remaining, arguments), list(filter(_is_name, remaining)), rank)
     return OK
 
 
-def _of_line(place: str, jobs: dict[Path, Job], arguments: Arguments) -> list[str]:
+def _of_line(place: str, jobs: dict[Path, ExplainedJob], arguments: Arguments) -> list[str]:
     """Return the output lines for FILE:LINE. jobs: recompiled directories, a cache that this function extends"""
     name, _, number = place.rpartition(":")
-    directory = artifact_of(Path(name))
+    directory = artifact_containing(Path(name))
     if directory not in jobs:
-        jobs[directory] = written_job(directory, arguments)
+        jobs[directory] = job_from_artifact(directory, arguments)
     path = Path(name).absolute().relative_to(directory).as_posix()
     job = jobs[directory]
     if path not in job.files:
-        job = replace(job, files={**job.files, path: lines_of(text_of(Path(name)))})
+        job = replace(job, files={**job.files, path: split_into_lines(read_text_with_line_endings(Path(name)))})
     return list(explain_line(job, path, place, int(number)))
 
 
-def _tell(job: Job, names: Sequence[str], rank: int | None) -> None:
+def _tell(job: ExplainedJob, names: Sequence[str], rank: int | None) -> None:
     """Print everything that is known about the names, then raise CompileError for unknown names."""
     refused: list[Diagnostic] = []
     for name in names:
         try:
-            put(*about(job, name, rank))
+            print_lines(*explain_name(job, name, rank))
         except CompileError as error:
             refused += error.diagnostics
     if refused:
@@ -88,7 +88,7 @@ def _each_line(place: str) -> Iterator[str]:
     name, _, numbers = place.rpartition(":")
     first, _, last = numbers.partition("-")
     if last and int(last) < int(first):
-        raise usage("why", "the first line must come before the last", f"jobc why {name}:{last}-{first}")
+        raise usage_error("why", "the first line must come before the last", f"jobc why {name}:{last}-{first}")
     return (f"{name}:{number}" for number in range(int(first), int(last or first) + 1))
 
 
@@ -102,7 +102,7 @@ def _refuse_options(words: Sequence[str]) -> None:
             [Diagnostic("JC1110", "jobc why explains one job", because, shlex.join(["jobc", "why", *of_one]))]
         )
     if option is not None:
-        raise no_option("why", option, "the options of jobc why are --rank N and --config-dir FOLDER")
+        raise unknown_option_error("why", option, "the options of jobc why are --rank N and --config-dir FOLDER")
 
 
 def _rank(words: list[str]) -> tuple[list[str], int | None]:
@@ -112,7 +112,7 @@ def _rank(words: list[str]) -> tuple[list[str], int | None]:
     index = words.index("--rank")
     number = words[index + 1] if index + 1 < len(words) else ""
     if not number.isdecimal():
-        raise usage("why", "--rank needs a number", "jobc why artifacts/hello/local RANK --rank 3")
+        raise usage_error("why", "--rank needs a number", "jobc why artifacts/hello/local RANK --rank 3")
     return [*words[:index], *words[index + 2 :]], int(number)
 
 
@@ -128,46 +128,46 @@ def _is_variable(word: str) -> bool:
     return bool(re.fullmatch(r"[A-Z][A-Z0-9_]*", word))
 
 
-def _job(words: Sequence[str], arguments: Arguments) -> Job:
+def _job(words: Sequence[str], arguments: Arguments) -> ExplainedJob:
     """Return the job of the artifact directory among the words, or else the job that the overrides compile to."""
     folders = [Path(word) for word in words if _is_path(word) and not is_override(word)]
     if not folders:
-        return compiled_job(tuple(word for word in words if not _is_name(word)), arguments)
+        return job_from_overrides(tuple(word for word in words if not _is_name(word)), arguments)
     if len(folders) > 1 or any(map(is_override, words)):
         because = f"{folders[0]} already selects the job"
         raise CompileError(
             [Diagnostic("JC1110", "jobc why explains one job", because, f"jobc why {folders[0]} loop.steps")]
         )
     if not (folders[0] / JOB).is_file():
-        from ..targets import no_artifact
+        from ..find_artifacts import no_artifact_error
 
-        raise no_artifact(folders[0], "jobc why")
-    return written_job(folders[0], arguments, f"{folders[0]}/")
+        raise no_artifact_error(folders[0], "jobc why")
+    return job_from_artifact(folders[0], arguments, f"{folders[0]}/")
 
 
 # ---- a name
 
 
-def about(job: Job, name: str, rank: int | None) -> Iterator[str]:
+def explain_name(job: ExplainedJob, name: str, rank: int | None) -> Iterator[str]:
     """Yield the explanation of a key or a variable. CompileError JC5030 for an unknown name, JC5031 for an invalid
     rank.
     """
     plan_keys = [key for key in job.source_map.table if _alike(key, name)] or [key for key in job.plan if key == name]
     spec_keys = [key for key in job.source_map.spec if key == name or key.startswith(f"{name}.")]
     if _is_variable(name):
-        yield from about_variable(job, name, rank)
+        yield from explain_variable(job, name, rank)
     elif spec_keys:
         yield name
         for key in spec_keys:
-            yield from spec_key(job.source_map, key)
+            yield from explain_spec_key(job.source_map, key)
             yield from plan_key_lines(job, [plan for plan, specs in job.source_map.table.items() if key in specs])
         yield from _dependent(job, spec_keys)
     elif plan_keys:
         yield name
         yield from plan_key_lines(job, plan_keys)
-        spec_keys = list(job.source_map.spec_keys(keys_of(tuple(plan_keys), f"data at {name}")))
+        spec_keys = list(job.source_map.spec_keys(plan_keys_of_line(tuple(plan_keys), f"data at {name}")))
         for key in spec_keys:
-            yield from spec_key(job.source_map, key)
+            yield from explain_spec_key(job.source_map, key)
         of_lines = [
             key for key in plan_keys if key in job.source_map.table
         ]  # other plan keys are derived in the record
@@ -191,24 +191,24 @@ def _alike(key: str, name: str) -> bool:
     )
 
 
-def _dependent(job: Job, spec_keys: Sequence[str], plan_keys: Sequence[str] = ()) -> Iterator[str]:
+def _dependent(job: ExplainedJob, spec_keys: Sequence[str], plan_keys: Sequence[str] = ()) -> Iterator[str]:
     """Yield every line that depends on one of the spec keys, or on one of the plan keys if these are given."""
     if plan_keys:
         rows = [
-            job.show_written(path, number)
+            job.format_written_line(path, number)
             for path, all_keys in sorted(job.source_map.files.items())
             for number, (keys, template) in enumerate(all_keys, 1)
-            if set(keys_of(keys, template)) & set(plan_keys)
+            if set(plan_keys_of_line(keys, template)) & set(plan_keys)
         ]
     else:
         rows = [row for key in spec_keys for row in job.lines.get(key, ())]
-    yield from column_lines("lines", dict.fromkeys(rows))
+    yield from format_columns("lines", dict.fromkeys(rows))
     files = [
         f"{job.folder}{path}"
         for path, keys in job.source_map.chosen.items()
         if set(job.source_map.spec_keys(keys)) & set(spec_keys)
     ]
-    yield from column_lines("files", files)
+    yield from format_columns("files", files)
     if not rows and not files:
         yield "  lines    none: no file of this job depends on this name"
 

@@ -11,7 +11,7 @@ from ...emit.source_map import SourceMap
 
 
 @dataclass(frozen=True)
-class Job:
+class ExplainedJob:
     """One compiled job.
 
     written: path -> lines as jobc compiles them now.
@@ -34,11 +34,11 @@ class Job:
         behind: dict[tuple[str, ...], tuple[str, ...]] = {}
         for path, rows in sorted(self.source_map.files.items()):
             for number, (keys, template) in enumerate(rows, 1):
-                keys = keys_of(keys, template)
+                keys = plan_keys_of_line(keys, template)
                 if keys not in behind:
                     behind[keys] = self.source_map.sources(self.source_map.spec_keys(keys))
                 for key in behind[keys]:
-                    lines_by_key.setdefault(key, []).append(self.show_written(path, number))
+                    lines_by_key.setdefault(key, []).append(self.format_written_line(path, number))
         return lines_by_key
 
     @cached_property
@@ -48,11 +48,11 @@ class Job:
         """
         numbers_by_path = {}
         for path, lines in self.files.items():
-            written = enumerate(match_lines(self.written.get(path, ()), lines), 1)
+            written = enumerate(match_lines_to_compiled(self.written.get(path, ()), lines), 1)
             numbers_by_path[path] = {was: (number, is_same) for number, (was, is_same) in written}
         return numbers_by_path
 
-    def show_written(self, path: str, was: int) -> str:
+    def format_written_line(self, path: str, was: int) -> str:
         """Return a line that jobc wrote, in its current form."""
         if was not in self.numbers.get(path, {}):
             return f"{self.folder}{path}  edited: a line that depended on it was removed"
@@ -64,27 +64,27 @@ class Job:
         return f"{self.folder}{path}:{number}  {self.files[path][number - 1].strip()}".rstrip()
 
 
-def match_lines(written: Sequence[str], now: Sequence[str]) -> list[tuple[int | None, bool]]:
+def match_lines_to_compiled(written: Sequence[str], now: Sequence[str]) -> list[tuple[int | None, bool]]:
     """Match each line on disk to its compiled line: (line number, whether it is unchanged).
 
     An edited line has the number of the line that it replaced; an added line has None.
     """
     if list(now) == list(written):
         return [(number, True) for number in range(1, len(now) + 1)]
-    from ...emit.line_diff import opcodes
+    from ...emit.line_diff import diff_opcodes
 
     matches: list[tuple[int | None, bool]] = []
-    for kind, a, a_end, b, b_end in opcodes(written, now):
+    for kind, a, a_end, b, b_end in diff_opcodes(written, now):
         stands_for = kind == "equal" or (kind == "replace" and a_end - a == b_end - b)
         matches += [(a + n + 1 if stands_for else None, kind == "equal") for n in range(b_end - b)]
     return matches
 
 
-def keys_of(keys: tuple[str, ...], template: str) -> tuple[str, ...]:
+def plan_keys_of_line(keys: tuple[str, ...], template: str) -> tuple[str, ...]:
     """Return a line's plan keys. The backend's name is the selected group, not a spec field."""
     return ("spec.backend",) if template in ("data at backend", "data at backend.name") else keys
 
 
-def lines_of(text: str) -> list[str]:
+def split_into_lines(text: str) -> list[str]:
     lines = text.split("\n")
     return lines[:-1] if not lines[-1] else lines

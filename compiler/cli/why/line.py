@@ -12,10 +12,10 @@ from ...diagnostics.origin import Origin
 from ...emit.artifact import PROGRAM
 from ...emit.job_json import JOB
 from ...emit.source_map import PACKED, SEAL, SourceMap, SpecValue
-from .job import Job, keys_of, match_lines
+from .job import ExplainedJob, match_lines_to_compiled, plan_keys_of_line
 
 
-def artifact_of(file: Path) -> Path:
+def artifact_containing(file: Path) -> Path:
     """Return the artifact directory that contains a file. Raises CompileError JC5004."""
     directory = next((parent for parent in file.absolute().parents if (parent / JOB).is_file()), None)
     if not file.is_file() or directory is None:
@@ -25,7 +25,7 @@ def artifact_of(file: Path) -> Path:
     return directory
 
 
-def explain_line(job: Job, path: str, place: str, number: int) -> Iterator[str]:
+def explain_line(job: ExplainedJob, path: str, place: str, number: int) -> Iterator[str]:
     """Yield the output lines for FILE:LINE, typed as `place`. CompileError JC5006 if the file has no such line."""
     lines = job.files[path]
     if path == PROGRAM:
@@ -42,7 +42,7 @@ def explain_line(job: Job, path: str, place: str, number: int) -> Iterator[str]:
     yield f"  | {lines[number - 1]}"
     for change in job.changes:
         yield f"  changed  since it was compiled: {change}"
-    was, is_same = match_lines(job.written.get(path, ()), lines)[number - 1]
+    was, is_same = match_lines_to_compiled(job.written.get(path, ()), lines)[number - 1]
     if not is_same:
         yield "  edited   this line was changed after the compile; jobc verify lists the edits"
         if was is None:
@@ -57,7 +57,7 @@ def explain_line(job: Job, path: str, place: str, number: int) -> Iterator[str]:
         yield "  made     from the whole job" if template == SEAL else "  packed   jobc's program for the nodes"
         return
     yield f"  from     {template}"
-    keys = keys_of(keys, template)
+    keys = plan_keys_of_line(keys, template)
     chosen = source_map.chosen.get(path, ())
     if chosen:
         yield f"  file     this version of {path} is chosen by {', '.join(chosen)}"
@@ -66,10 +66,10 @@ def explain_line(job: Job, path: str, place: str, number: int) -> Iterator[str]:
         if key in source_map.rules:
             yield f"  rule     {key}: {source_map.rules[key]}"
     for key in source_map.spec_keys((*keys, *chosen)):
-        yield from spec_key(source_map, key)
+        yield from explain_spec_key(source_map, key)
 
 
-def spec_key(source_map: SourceMap, key: str, told: set[str] | None = None) -> Iterator[str]:
+def explain_spec_key(source_map: SourceMap, key: str, told: set[str] | None = None) -> Iterator[str]:
     """Yield lines about a key: its value, its position and why that file is used; then the keys it refers to."""
     told = set() if told is None else told
     told.add(key)
@@ -83,7 +83,7 @@ def spec_key(source_map: SourceMap, key: str, told: set[str] | None = None) -> I
     yield from _option(source_map, value.origin)
     for referenced_key in re.findall(r"\$\{([\w.]+)\}", value.via):
         if referenced_key in source_map.spec and referenced_key not in told:
-            yield from spec_key(source_map, referenced_key, told)
+            yield from explain_spec_key(source_map, referenced_key, told)
 
 
 def _shown(value: SpecValue) -> str:
@@ -101,7 +101,7 @@ def _option(source_map: SourceMap, origin: Origin | None) -> Iterator[str]:
             yield f"           read for {group}={option}, chosen {chosen or 'in a defaults list'}"
 
 
-def plan_key_lines(job: Job, keys: Sequence[str]) -> Iterator[str]:
+def plan_key_lines(job: ExplainedJob, keys: Sequence[str]) -> Iterator[str]:
     for key in keys:
         short = key.replace("topology.groups.0", "topology")
         value = f" = {_json(job.plan[short])}" if short in job.plan else ""
@@ -116,6 +116,6 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def column_lines(title: str, rows: Any) -> Iterator[str]:
+def format_columns(title: str, rows: Any) -> Iterator[str]:
     for number, row in enumerate(rows):
         yield f"  {'' if number else title:<8} {row}"

@@ -7,36 +7,36 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ...artifacts.diff import read_record
+from ...artifacts.diff import read_job_record
 from ...diagnostics.diagnostic import CompileError, Diagnostic
-from ...emit.artifact_dir import text_of
+from ...emit.artifact_dir import read_text_with_line_endings
 from ...emit.job_json import JOB
 from ..arguments import Arguments
-from .job import Job, lines_of
+from .job import ExplainedJob, split_into_lines
 
 if TYPE_CHECKING:
     from ...artifacts.recompile import Recompiled
 
 
-def compiled_job(words: tuple[str, ...], arguments: Arguments) -> Job:
+def job_from_overrides(words: tuple[str, ...], arguments: Arguments) -> ExplainedJob:
     """Compile overrides in memory. Raises CompileError."""
     from ...pipeline.compile import compile_job
-    from ..request import request
+    from ..request import build_request
 
-    compiled = compile_job(request(replace(arguments, words=words)))
-    lines = {artifact.path: lines_of(artifact.text) for artifact in compiled.artifacts}
-    return Job(compiled.source_map, _plan("\n".join(lines[JOB])), lines, lines)
+    compiled = compile_job(build_request(replace(arguments, words=words)))
+    lines = {artifact.path: split_into_lines(artifact.text) for artifact in compiled.artifacts}
+    return ExplainedJob(compiled.source_map, _plan("\n".join(lines[JOB])), lines, lines)
 
 
-def written_job(folder: Path, arguments: Arguments, shown: str = "") -> Job:
+def job_from_artifact(folder: Path, arguments: Arguments, shown: str = "") -> ExplainedJob:
     """Compile an artifact directory again. CompileError JC5004, with the reasons, if that is not possible."""
-    from ...artifacts.recompile import InputsMissing, drift
+    from ...artifacts.recompile import InputsMissing, find_drift
 
     again: Recompiled | None = None
     changes: tuple[str, ...] = ()
     refused: tuple[Diagnostic, ...] = ()
     try:
-        input_drift, again = drift(folder, arguments.config_dirs)
+        input_drift, again = find_drift(folder, arguments.config_dirs)
         changes, refused = (input_drift.causes, input_drift.refused) if input_drift else ((), ())
     except InputsMissing as error:
         changes = (str(error),)
@@ -45,11 +45,11 @@ def written_job(folder: Path, arguments: Arguments, shown: str = "") -> Job:
         hint = "run jobc why where the job was compiled, with the same --config-dir"
         raise CompileError([Diagnostic("JC5004", title, "; ".join(changes), hint), *refused])
     existing = {path: folder / path for path in again.texts if (folder / path).is_file()}
-    files = {path: lines_of(text_of(file)) for path, file in existing.items()}
-    written = {path: lines_of(text) for path, text in again.texts.items()}
-    return Job(again.source_map, _plan(again.texts[JOB]), written, files, shown, changes)
+    files = {path: split_into_lines(read_text_with_line_endings(file)) for path, file in existing.items()}
+    written = {path: split_into_lines(text) for path, text in again.texts.items()}
+    return ExplainedJob(again.source_map, _plan(again.texts[JOB]), written, files, shown, changes)
 
 
 def _plan(text: str) -> dict[str, Any]:
     """Return the plan in a job.json; for a sweep directory, its first point's plan."""
-    return read_record(json.loads(text), "plan")
+    return read_job_record(json.loads(text), "plan")

@@ -10,12 +10,12 @@ from ...diagnostics.diagnostic import CompileError, Diagnostic, nearest
 from ...pipeline.common_files import JOB
 from ...plugins.registry import PACKAGE
 from .gpus import VISIBLE_GPUS, explain_visible_gpus
-from .job import Job, lines_of, match_lines
+from .job import ExplainedJob, match_lines_to_compiled, split_into_lines
 from .launcher import launcher_setting
-from .line import column_lines, plan_key_lines, spec_key
+from .line import explain_spec_key, format_columns, plan_key_lines
 
 
-def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
+def explain_variable(job: ExplainedJob, name: str, rank: int | None) -> Iterator[str]:
     """Yield where an environment variable is set: first in this artifact's files, then in jobctl's."""
     from ....trainer.dist.env import LAUNCHER_NAMES, TABLE
 
@@ -62,7 +62,7 @@ def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
     if of_gpus:
         yield from plan_key_lines(job, ["topology.gpus"])
     if not settings and key in job.source_map.spec:
-        yield from spec_key(job.source_map, key)
+        yield from explain_spec_key(job.source_map, key)
     if name in LAUNCHER_NAMES:
         library = {
             file: lines for file, lines in library.items() if assignment is not None and file in assignment.files
@@ -73,8 +73,8 @@ def about_variable(job: Job, name: str, rank: int | None) -> Iterator[str]:
         for n in _naming(lines, name)
     ]
     started = [f"jobc:{path}:{n}  {lines[n - 1].strip()}" for path, lines in _engine(job) for n in _naming(lines, name)]
-    yield from column_lines("submit", started)
-    yield from column_lines("on node", copied)
+    yield from format_columns("submit", started)
+    yield from format_columns("on node", copied)
     if row is None and not of_gpus and not settings and not copied and key not in job.source_map.spec:
         close = nearest(name, [row.name for row in TABLE])
         hint = f"did you mean {close[0]}?" if close else f"jobc env.{name}=VALUE sets it"
@@ -87,13 +87,13 @@ def _library() -> dict[str, list[str]]:
     root = PACKAGE / "runtime"
     files = {file.relative_to(root).as_posix(): file for file in sorted(root.rglob("*.py"))}
     return {
-        path: lines_of(file.read_text(encoding="utf-8"))
+        path: split_into_lines(file.read_text(encoding="utf-8"))
         for path, file in files.items()
         if not path.startswith(("verbs/", "engines/"))
     }
 
 
-def _shares_machine(job: Job) -> bool:
+def _shares_machine(job: ExplainedJob) -> bool:
     """Return whether submit starts several nodes on one machine: hosts.txt lists their addresses, and no client
     is set.
     """
@@ -102,7 +102,7 @@ def _shares_machine(job: Job) -> bool:
     return "hosts.txt" in job.files and settings.get("nodes", 1) > 1 and "hosts" not in settings
 
 
-def _engine(job: Job) -> Iterator[tuple[str, list[str]]]:
+def _engine(job: ExplainedJob) -> Iterator[tuple[str, list[str]]]:
     """Yield the path and lines of each module of the engine that starts the job, if its backend is part of jobc."""
     text = "\n".join(job.written.get(JOB, ()))
     settings = json.loads(text) if text else {}
@@ -111,7 +111,7 @@ def _engine(job: Job) -> Iterator[tuple[str, list[str]]]:
     if settings.get("nodes") == 1 and any("OneMachineEngine" in file.read_text(encoding="utf-8") for file in files):
         files += [PACKAGE / f"runtime/engines/{name}.py" for name in ("one_machine", "starting")]
     for file in files:
-        yield file.relative_to(PACKAGE).as_posix(), lines_of(file.read_text(encoding="utf-8"))
+        yield file.relative_to(PACKAGE).as_posix(), split_into_lines(file.read_text(encoding="utf-8"))
 
 
 _KEYS = {  # plan keys from which jobctl sets a node's variables
@@ -132,7 +132,7 @@ NODE = "node"  # section of job.json that programs on a node read
 _OF_NODE = ("node/node.py", "supervisor/launch.py", "ranks/launchers.py")  # set the variables that launch.sh reads
 
 
-def _through_node(job: Job, variables: Sequence[str], library: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _through_node(job: ExplainedJob, variables: Sequence[str], library: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """Yield where jobctl sets each of these variables on a node, and the keys from which they are computed."""
     for variable in variables:
         rows = [
@@ -140,37 +140,37 @@ def _through_node(job: Job, variables: Sequence[str], library: Mapping[str, Sequ
             for file in _OF_NODE
             for n in _naming(library[file], variable)
         ]
-        yield from column_lines("through", rows)
+        yield from format_columns("through", rows)
         yield from _keys_of(job, _KEYS.get(variable, ()))
 
 
-def _keys_of(job: Job, plan_keys: Sequence[str]) -> Iterator[str]:
+def _keys_of(job: ExplainedJob, plan_keys: Sequence[str]) -> Iterator[str]:
     """Yield plan keys, the line of job.json where jobctl reads each, and the spec keys from which they are derived."""
     for key in plan_keys:
         if key == "resources.hosts" and not job.plan.get(key):
             continue  # the engine chooses the hosts
         full = key.replace("topology.", "topology.groups.0.")
         full = full if full in job.source_map.table else key
-        yield from column_lines("through", _read_at(job, full))
+        yield from format_columns("through", _read_at(job, full))
         yield from plan_key_lines(job, [full])
         for spec in job.source_map.spec_keys((full,)):
-            yield from spec_key(job.source_map, spec)
+            yield from explain_spec_key(job.source_map, spec)
 
 
-def _read_at(job: Job, key: str) -> list[str]:
+def _read_at(job: ExplainedJob, key: str) -> list[str]:
     """Return the line of job.json, in its section `node`, that depends only on this plan key."""
     rows = enumerate(job.source_map.files.get(JOB, ()), 1)
     numbers = [n for n, (keys, template) in rows if keys == (key,) and template.startswith(f"data at {NODE}.")]
-    return [job.show_written(JOB, number) for number in numbers[:1]]
+    return [job.format_written_line(JOB, number) for number in numbers[:1]]
 
 
-def _carrier(job: Job, path: str) -> str:
+def _carrier(job: ExplainedJob, path: str) -> str:
     """Return the path, or that of the file in which its text is embedded (CarryingBackend)."""
     carriers = (file for file, lines in job.files.items() if f"  {path}: |" in lines)
     return path if path in job.files else next(carriers, path)
 
 
-def _settings(job: Job, name: str) -> list[tuple[str, int]]:
+def _settings(job: ExplainedJob, name: str) -> list[tuple[str, int]]:
     paths = [path for path in sorted(job.source_map.files) if path != "spec.yaml"]
     return [(path, n) for path in paths for n in _setting(job.files.get(path, ()), name)]
 
@@ -181,7 +181,7 @@ _SECRETS = {
 }
 
 
-def _secret(job: Job, name: str) -> Iterator[str]:
+def _secret(job: ExplainedJob, name: str) -> Iterator[str]:
     """Yield how a secret reaches a node, and the lines of job.json that name it."""
     secret = job.source_map.spec.get(f"secrets.{name}")
     kind, _, ref = str(secret.value if secret else "").partition(":")
@@ -191,16 +191,16 @@ def _secret(job: Job, name: str) -> Iterator[str]:
     lines = job.files.get(JOB, ())
     numbers = [n for n, line in enumerate(lines, 1) if line == f"      {json.dumps(name)}: {{"]
     numbers += [*_in_list(lines, "saved_secrets", ref)] if kind == "env" else []
-    yield from column_lines("through", [job.show(JOB, number) for number in numbers])
+    yield from format_columns("through", [job.show(JOB, number) for number in numbers])
 
 
-def _run_root(job: Job) -> Iterator[str]:
+def _run_root(job: ExplainedJob) -> Iterator[str]:
     """Yield the submit settings that set the run root, if it is on the job's storage."""
     root = f'"runs": {json.dumps(job.plan.get("run.root"), ensure_ascii=False)},'
     lines = job.files.get(JOB, ())
     numbers = [n for n, line in enumerate(lines, 1) if line.strip() == root or line.startswith('  "job": ')]
     if len(numbers) == 2:
-        yield from column_lines("through", [job.show(JOB, number) for number in numbers])
+        yield from format_columns("through", [job.show(JOB, number) for number in numbers])
 
 
 def _in_list(lines: Sequence[str], key: str, value: str) -> Iterator[int]:
@@ -214,7 +214,7 @@ def _in_list(lines: Sequence[str], key: str, value: str) -> Iterator[int]:
 
 
 def _all(
-    job: Job,
+    job: ExplainedJob,
     title: str,
     name: str,
     places: Sequence[tuple[str, int]],
@@ -266,7 +266,7 @@ def _read_in(line: str, name: str) -> list[str]:
     return [variable for variable in dict.fromkeys(names) if variable not in (name, "python", "here")]
 
 
-def _place(job: Job, rank: int, name: str) -> str:
+def _place(job: ExplainedJob, rank: int, name: str) -> str:
     procs, world = job.plan["topology.procs"], job.plan["topology.world_size"]
     if rank >= world:
         because = f"the world size is {world}, and ranks start at 0"
@@ -297,8 +297,8 @@ def _naming(lines: Sequence[str], name: str) -> list[int]:
     return [n for n, line in enumerate(lines, 1) if pattern.search(line) and line.lstrip()[:1] != "#"]
 
 
-def _behind(job: Job, path: str, number: int) -> Iterator[str]:
-    was, is_same = match_lines(job.written.get(path, ()), job.files[path])[number - 1]
+def _behind(job: ExplainedJob, path: str, number: int) -> Iterator[str]:
+    was, is_same = match_lines_to_compiled(job.written.get(path, ()), job.files[path])[number - 1]
     if not is_same:
         yield "           edited: this line was changed after the compile"
     if was is None:
@@ -307,4 +307,4 @@ def _behind(job: Job, path: str, number: int) -> Iterator[str]:
     yield f"  from     {template}"
     yield from plan_key_lines(job, [key for key in keys if not key.startswith(("spec.", "options."))])
     for key in job.source_map.spec_keys(keys):
-        yield from spec_key(job.source_map, key)
+        yield from explain_spec_key(job.source_map, key)

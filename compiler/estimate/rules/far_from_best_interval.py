@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
 from ..figures import Figures
-from ..limits import Finding, warning
+from ..limits import SizeFinding, make_warning
 
 _FAR = 3  # times too often, or too rarely
 
 
-def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
+def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
     of_epoch = figures.schedule.steps_of_epoch
     configured = spec.checkpoint.interval(of_epoch)
     if not figures.goodput or not figures.goodput.interval_s or not figures.step_s or not configured:
@@ -28,7 +28,7 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
         title = f"{key}={spec.checkpoint.every_epochs or configured} is far from optimal"
         because = f"at these failure rates and save times, saving every {best:,} steps loses the least time (Daly 2006)"
         by = max(every / best, best / every)
-        yield warning("JC2122", title, because, _hint(spec, best, of_epoch), key, by)
+        yield make_warning("JC2122", title, because, _hint(spec, best, of_epoch), key, by)
 
 
 def _hint(spec: JobSpec, best: int, of_epoch: int | None) -> str:

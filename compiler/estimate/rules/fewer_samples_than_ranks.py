@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
 from ..figures import Figures
-from ..limits import Finding, warning
-from ..pace import samples_of_rank
+from ..limits import SizeFinding, make_warning
+from ..step_time import samples_per_rank_and_step
 
 
-def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
+def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
     steps = figures.schedule
     samples, ranks, batch = steps.epoch_samples, steps.world_size, steps.global_batch
     has_own_data = spec.recipe is not None and spec.estimate.samples is None  # a recipe may read other data
@@ -24,11 +24,11 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
         because = "a rank without samples would stall every step, so the trainer exits with an error at startup"
         key = "nodes" if plan.topology.nodes > 1 else "procs" if spec.procs else "gpus"
         hint = _fewer_ranks(samples, figures, spec, plan)
-        yield warning("JC2128", f"{samples:,} samples for {ranks:,} ranks", because, hint, key, ranks / samples)
+        yield make_warning("JC2128", f"{samples:,} samples for {ranks:,} ranks", because, hint, key, ranks / samples)
     elif spec.loop.drop_last and samples < batch:
         title = f"{samples:,} samples do not fill one batch of {batch:,}"
         because = "loop.drop_last skips incomplete batches, so the trainer would exit at startup without running a step"
-        yield warning("JC2128", title, because, "loop.drop_last=false", "loop.drop_last", batch / samples)
+        yield make_warning("JC2128", title, because, "loop.drop_last=false", "loop.drop_last", batch / samples)
 
 
 def _fewer_ranks(samples: int, figures: Figures, spec: JobSpec, plan: LaunchPlan) -> str:
@@ -43,6 +43,6 @@ def _fewer_ranks(samples: int, figures: Figures, spec: JobSpec, plan: LaunchPlan
     words = [f"nodes={nodes}"] if nodes < plan.topology.nodes else []
     words += [] if is_enough else [f"procs={samples}"]
     ranks = nodes * of_node if is_enough else samples
-    if spec.loop.drop_last and samples < samples_of_rank(plan.train) * ranks:
+    if spec.loop.drop_last and samples < samples_per_rank_and_step(plan.train) * ranks:
         words.append("loop.drop_last=false")
     return " ".join(words)

@@ -9,10 +9,10 @@ from ...diagnostics.diagnostic import Diagnostic, Severity
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
 from ..figures import ANY_GPU, Figures
-from ..limits import Finding
+from ..limits import SizeFinding
 
 
-def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding]:
+def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
     prices, kind = spec.estimate.prices, spec.gpu_type
     if not prices or figures.gpu_hours is None or figures.cost is not None:
         return
@@ -22,4 +22,4 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[Finding
     hint += ", with the price of one GPU hour" if match is None else ""
     title = f"no price for {kind}" if kind else "no price for a GPU of any type"
     because = f"estimate.prices has {', '.join(prices)}, so the cost cannot be estimated"
-    yield Finding(Diagnostic("JC2127", title, because, hint, key="estimate.prices", severity=Severity.NOTE), 1)
+    yield SizeFinding(Diagnostic("JC2127", title, because, hint, key="estimate.prices", severity=Severity.NOTE), 1)

@@ -1,7 +1,7 @@
 """Look up which keys accelerate.yaml and deepspeed.json may have, and which values the engine accepts.
 
 In:  engine_tables.json, which tools/engine_tables.py generates from the installed accelerate, DeepSpeed and torch.
-Out: a section, a type as text, or None for an unknown key; accepts(), descriptions and examples for people.
+Out: a section, a type as text, or None for an unknown key; is_accepted_value(), descriptions and examples for people.
 
 These checks are never stricter than the engine: pydantic, which parses most of deepspeed.json, converts 1e9 to an
 integer and "yes" to true, and DeepSpeed drops the value "auto". Source: pydantic 2.14, Conversion Table, lax mode, JSON
@@ -32,52 +32,52 @@ _EXAMPLES = {"bool": "true", "text": "TEXT", "scalar": "TEXT", "list": "[]", "ma
 
 
 @cache
-def tables() -> Mapping[str, Any]:
+def load_engine_tables() -> Mapping[str, Any]:
     read: Mapping[str, Any] = json.loads(Path(__file__).with_name("engine_tables.json").read_text(encoding="utf-8"))
     return read
 
 
-def engine(file: str) -> str:
+def engine_name_and_version(file: str) -> str:
     """Return the name and minor version of the engine that these keys come from. file: `accelerate` or `deepspeed`"""
     name = {"accelerate": "accelerate", "deepspeed": "DeepSpeed"}[file]
-    return f"{name} {tables()['versions'][file].rpartition('.')[0]}"
+    return f"{name} {load_engine_tables()['versions'][file].rpartition('.')[0]}"
 
 
-def keys_below(path: KeyPath, section: Section, tree: Mapping[str, Any]) -> Section:
+def keys_of_section(path: KeyPath, section: Section, tree: Mapping[str, Any]) -> Section:
     """Return a section's keys. An optimizer's or scheduler's `params` depend on the type next to it.
 
     path: the section's path in its file; tree: the user's values there.
     """
     if path not in (("optimizer",), ("scheduler",)):
         return section
-    kinds, kind, params = tables()[path[0]], str(tree.get("type")), tree.get("params")
+    kinds, kind, params = load_engine_tables()[path[0]], str(tree.get("type")), tree.get("params")
     if kind.lower() in ("adam", "adamw") and isinstance(params, Mapping) and params.get("torch_adam") is True:
         kind = "adam torch_adam"
     return {**section, "params": kinds.get(kind) or kinds.get(kind.lower()) or "mapping"}
 
 
-def accepts(rule: str, value: Any) -> bool:
+def is_accepted_value(rule: str, value: Any) -> bool:
     """Return whether the engine accepts a value. rule: a type of engine_tables.json"""
     return any(_accepts(alternative, value) for alternative in rule.split(" or "))
 
 
-def description(rule: str) -> str:
+def describe_valid_values(rule: str) -> str:
     """Return a readable description of the valid values: `an integer >= 0`."""
     return " or ".join(_description(alternative) for alternative in rule.split(" or "))
 
 
-def example(rule: str) -> str:
+def example_value(rule: str) -> str:
     """Return a valid value, as typed on the command line."""
     first = rule.partition(" or ")[0]
     match = _TYPE.fullmatch(first)
     if match is None:
-        return literals(first)[-1]
+        return literals_in_rule(first)[-1]
     if match[1] not in ("int", "number"):
         return _EXAMPLES.get(match[1], "auto")
     return next((text for text in ("1", "0.5", "0", "-1") if _accepts(first, float(text))), "auto")
 
 
-def literals(rule: str) -> list[str]:
+def literals_in_rule(rule: str) -> list[str]:
     """Return every literal in a rule; empty if it only names types."""
     parts = [part for part in rule.split(" or ") if not _TYPE.fullmatch(part)]
     return [word for part in parts for word in part.lstrip("~").split("|")]
@@ -86,7 +86,7 @@ def literals(rule: str) -> list[str]:
 def _accepts(rule: str, value: Any) -> bool:
     match = _TYPE.fullmatch(rule)
     if match is None:
-        allowed = literals(rule)
+        allowed = literals_in_rule(rule)
         if rule.startswith("~") and isinstance(value, str):
             return value.lower() in (word.lower() for word in allowed)
         return isinstance(value, str) and value in allowed
@@ -128,6 +128,6 @@ def _within(number: float, sign: str, bound: float) -> bool:
 def _description(rule: str) -> str:
     match = _TYPE.fullmatch(rule)
     if match is None:
-        return f"one of {', '.join(literals(rule))}"
+        return f"one of {', '.join(literals_in_rule(rule))}"
     bounds = " and ".join(f"{sign} {bound}" for sign, bound in _BOUND.findall(match[2]))
     return f"{_NAMES.get(match[1], match[1])} {bounds}".strip()

@@ -8,7 +8,7 @@ from typing import Any
 DESCRIPTION, EXAMPLE = 'all, or different GPUs of a node, such as "0,1"', "all"
 
 
-def are_gpus(value: Any) -> bool:
+def is_valid_gpu_ids(value: Any) -> bool:
     """Return whether the value is `all`, or distinct numbers or UUIDs (CUDA Programming Guide,
     CUDA_VISIBLE_DEVICES).
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ....trainer.config.deepspeed_json import SAID_BY
-from ...emit.overlay import Path
+from ...emit.extra_entries import Path
 from ...plan.launch_plan import LaunchPlan
 
 Protected = Mapping[Path, str]
@@ -88,7 +88,7 @@ OF_HSDP: Protected = {
 FSDP_1 = ("sharding_strategy", "backward_prefetch", "forward_prefetch", "sync_module_states", "use_orig_params")
 
 
-def of_accelerate(plan: LaunchPlan) -> Protected:
+def protected_keys_of_accelerate(plan: LaunchPlan) -> Protected:
     return {
         **OF_THE_PLAN,
         **(OF_THE_TRAINER if plan.uses_trainer else {}),
@@ -96,5 +96,5 @@ def of_accelerate(plan: LaunchPlan) -> Protected:
     }
 
 
-def of_deepspeed(plan: LaunchPlan) -> Protected:
+def protected_keys_of_deepspeed(plan: LaunchPlan) -> Protected:
     return {**OF_DEEPSPEED, **(OF_ITS_DEEPSPEED if plan.uses_trainer else {})}

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ...emit.overlay import Path
-from ...launchers.accelerate.engine_tables import Section, keys_below, tables
-from ...launchers.accelerate.protected_keys import FSDP_1, Protected, of_accelerate, of_deepspeed
+from ...emit.extra_entries import Path
+from ...launchers.accelerate.engine_tables import Section, keys_of_section, load_engine_tables
+from ...launchers.accelerate.protected_keys import (
+    FSDP_1,
+    Protected,
+    protected_keys_of_accelerate,
+    protected_keys_of_deepspeed,
+)
 from ...plan.launch_plan import LaunchPlan
 
 Tree = Mapping[str, Any]
@@ -29,19 +34,23 @@ class UserEntry(NamedTuple):
         return ".".join(self.path)
 
     @property
-    def inside(self) -> Path:
+    def path_in_file(self) -> Path:
         """Return the path in the file."""
         return self.path[2:]
 
 
 def user_entries(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[UserEntry]:
     """Yield the entries of both trees, except those that the plan sets (JC4600) and sections whose keys are known."""
-    yield from _entries_of_section(extra, "accelerate", tables()["accelerate"], of_accelerate(plan), (section, "extra"))
+    yield from _entries_of_section(
+        extra, "accelerate", load_engine_tables()["accelerate"], protected_keys_of_accelerate(plan), (section, "extra")
+    )
     path = (section, "deepspeed_extra")
-    yield from _entries_of_section(deepspeed_extra, "deepspeed", tables()["deepspeed"], of_deepspeed(plan), path)
+    yield from _entries_of_section(
+        deepspeed_extra, "deepspeed", load_engine_tables()["deepspeed"], protected_keys_of_deepspeed(plan), path
+    )
 
 
-def is_of_fsdp_1(name: str) -> bool:
+def is_only_for_fsdp_1(name: str) -> bool:
     return name.removeprefix("fsdp_") in FSDP_1
 
 
@@ -52,6 +61,6 @@ def _entries_of_section(tree: Tree, file: str, known: Section, ours: Protected, 
         if any(inside == protected for protected in ours):
             continue
         if isinstance(rule, Mapping) and isinstance(value, Mapping):
-            yield from _entries_of_section(value, file, keys_below(inside, rule, value), ours, path)
+            yield from _entries_of_section(value, file, keys_of_section(inside, rule, value), ours, path)
         else:
             yield UserEntry(path, file, value, rule, known)

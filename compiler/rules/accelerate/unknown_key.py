@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...diagnostics.diagnostic import Diagnostic, nearest
-from ...launchers.accelerate.engine_tables import engine, tables
+from ...launchers.accelerate.engine_tables import engine_name_and_version, load_engine_tables
 from ...plan.launch_plan import LaunchPlan
 from ._user_entries import Tree, UserEntry, user_entries
 
@@ -17,8 +17,12 @@ def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) ->
 
 
 def _unknown(entry: UserEntry) -> Diagnostic:
-    key, engine_name = entry.key, engine(entry.file)
-    removed = tables()["deepspeed_removed"].get(".".join(entry.inside)) if entry.file == "deepspeed" else None
+    key, engine_name = entry.key, engine_name_and_version(entry.file)
+    removed = (
+        load_engine_tables()["deepspeed_removed"].get(".".join(entry.path_in_file))
+        if entry.file == "deepspeed"
+        else None
+    )
     if removed:
         because = f"{engine_name} no longer accepts this key: {removed}"
         return Diagnostic("JC4602", f"{key} was removed", because, f"remove {key}", key=key)

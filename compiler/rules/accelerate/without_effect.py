@@ -9,25 +9,25 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
 
-from ...diagnostics.diagnostic import Diagnostic, alternatives
-from ...emit.overlay import Path, leaves
-from ...launchers.accelerate.files import SHARDED
-from ...launchers.accelerate.gpu_ids import are_gpus
+from ...diagnostics.diagnostic import Diagnostic, join_with_or
+from ...emit.extra_entries import Path, paths_of_values
+from ...launchers.accelerate.config_files import SHARDED
+from ...launchers.accelerate.gpu_ids import is_valid_gpu_ids
 from ...plan.launch_plan import LaunchPlan
-from ._user_entries import Tree, is_of_fsdp_1
+from ._user_entries import Tree, is_only_for_fsdp_1
 
 
 def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
     parent = (section, "extra")
     if extra and plan.launcher != "accelerate":
         because = f"launcher={plan.launcher} does not read accelerate.yaml, into which this key is merged"
-        yield _without_effect((*parent, *next(leaves(extra))), because, "launcher=accelerate")
+        yield _without_effect((*parent, *next(paths_of_values(extra))), because, "launcher=accelerate")
     yield from _misplaced(plan, extra, parent)
     yield from _mesh(plan, extra.get("parallelism_config"), parent)
     yield from _gpus(plan, extra.get("gpu_ids"), parent)
     if deepspeed_extra and plan.parallel != "deepspeed":
         because = f"parallel={plan.parallel} does not use deepspeed.json, into which this key is merged"
-        path = (section, "deepspeed_extra", *next(leaves(deepspeed_extra)))
+        path = (section, "deepspeed_extra", *next(paths_of_values(deepspeed_extra)))
         yield _without_effect(path, because, "parallel=deepspeed")
 
 
@@ -50,7 +50,7 @@ def _misplaced(plan: LaunchPlan, extra: Tree, at: Path) -> Iterator[Diagnostic]:
         yield _without_effect((*at, "megatron_lm_config"), because, f"remove {'.'.join((*at, 'megatron_lm_config'))}")
     fsdp = extra.get("fsdp_config")
     for name in fsdp if isinstance(fsdp, Mapping) else ():
-        if is_of_fsdp_1(name):
+        if is_only_for_fsdp_1(name):
             key = ".".join((*at, "fsdp_config", name))
             because = "parallel=fsdp is FSDP version 2, which ignores or rejects this key (accelerate#3394)"
             hint = f"remove {key}; parallel.reshard_after_forward replaces sharding_strategy"
@@ -67,7 +67,7 @@ def _gpus(plan: LaunchPlan, ids: Any, at: Path) -> Iterator[Diagnostic]:
     rank.
     """
     key, procs, gpus = ".".join((*at, "gpu_ids")), plan.topology.procs, plan.topology.gpus
-    if ids in (None, "all") or not are_gpus(ids):
+    if ids in (None, "all") or not is_valid_gpu_ids(ids):
         return
     named = str(ids).split(",")
     if not gpus:
@@ -91,7 +91,7 @@ def _mesh(plan: LaunchPlan, sizes: Any, at: Path) -> Iterator[Diagnostic]:
         fitting = [f"{key}={world // remaining}"] if world % remaining == 0 else [f"remove {key}"]
         title = f"the product of the sizes in parallelism_config is {product}, but the world size is {world}"
         because = "each rank has one position in the mesh, and sizes default to 1"
-        yield Diagnostic("JC4604", title, because, alternatives(fitting), key=key)
+        yield Diagnostic("JC4604", title, because, join_with_or(fitting), key=key)
 
 
 def _without_effect(path: Path, because: str, hint: str) -> Diagnostic:

@@ -98,7 +98,7 @@ _STARTERS: Mapping[str, _Starter] = {
 }
 
 
-def program(command: Sequence[str]) -> str:
+def program_name(command: Sequence[str]) -> str:
     """Return the program's name without its folder, even if it is written as `$(which NAME)`; "" if there are
     no words.
     """
@@ -107,7 +107,7 @@ def program(command: Sequence[str]) -> str:
     return (match[2] if match else first).rpartition("/")[2]
 
 
-def from_program_on(words: Sequence[str]) -> Sequence[str]:
+def words_from_program_on(words: Sequence[str]) -> Sequence[str]:
     """Return the program and its arguments, without a prefix such as `then`, `X=1`, `env X=1`, `timeout -k 9 1h` or `uv
     run`.
     """
@@ -115,7 +115,7 @@ def from_program_on(words: Sequence[str]) -> Sequence[str]:
     while words:
         if words[0] in _KEYWORDS or _GIVEN.fullmatch(words[0]):
             words = words[1:]
-        elif starter := _STARTERS.get(program(words)):
+        elif starter := _STARTERS.get(program_name(words)):
             remaining = _behind_options(words[1:], starter)
             if starter.sub:
                 if list(remaining[:1]) != [starter.sub]:
@@ -130,7 +130,7 @@ def from_program_on(words: Sequence[str]) -> Sequence[str]:
 def leading_assignments(words: Sequence[str]) -> Sequence[str]:
     """Return the assignments `X=1` before the program, with or without `env`."""
     front = split_env_string(words)
-    return [word for word in front[: len(front) - len(from_program_on(front))] if _GIVEN.fullmatch(word)]
+    return [word for word in front[: len(front) - len(words_from_program_on(front))] if _GIVEN.fullmatch(word)]
 
 
 def _behind_options(words: Sequence[str], starter: _Starter) -> Sequence[str]:
@@ -151,7 +151,7 @@ def split_env_string(words: Sequence[str]) -> Sequence[str]:
         if behind_env and (split := _SPLIT.fullmatch(word)):
             flags = (split[1],) if (split[1] or "-") != "-" else ()
             return (*words[:index], *flags, *_split(split, words[index + 1 :]))
-        behind_env |= program((word,)) == "env"
+        behind_env |= program_name((word,)) == "env"
     return words
 
 
@@ -166,10 +166,10 @@ def _split(option: re.Match[str], rest: Sequence[str]) -> Sequence[str]:
         return ()
 
 
-def launcher(words: Sequence[str]) -> str:
+def launcher_that_starts_ranks(words: Sequence[str]) -> str:
     """Return the launcher in these words that starts its own ranks; "" if there is none."""
-    name, arguments = _of_python(words) if _is_python(words) else (program(words), words[1:])
-    name = program((name,))  # for `python $(which torchrun)`
+    name, arguments = _of_python(words) if _is_python(words) else (program_name(words), words[1:])
+    name = program_name((name,))  # for `python $(which torchrun)`
     pattern = _LAUNCHERS.get(name)
     return name if pattern == "" or (pattern and re.match(rf"({pattern})( |$)", " ".join(arguments[:SEARCHED]))) else ""
 
@@ -177,24 +177,24 @@ def launcher(words: Sequence[str]) -> str:
 def starts_training(words: Sequence[str]) -> bool:
     """Return whether the words seem to start training: a Python file or module, or a launcher command."""
     words = words[:SEARCHED]
-    starts_another = program(words) in (*_OF_ANYTHING, *_HOLDERS)
+    starts_another = program_name(words) in (*_OF_ANYTHING, *_HOLDERS)
     return any(_trains_itself(words[start:]) for start in range(len(words) if starts_another else 1))
 
 
 def _trains_itself(words: Sequence[str]) -> bool:
     """Return whether the program itself trains, not a command passed to `ssh` or `docker run`."""
-    name = program(words)
-    if launcher(words):
-        return name not in _OF_ANYTHING or not any(program((word,)) in TOOLS for word in words[1:])
+    name = program_name(words)
+    if launcher_that_starts_ranks(words):
+        return name not in _OF_ANYTHING or not any(program_name((word,)) in TOOLS for word in words[1:])
     if _is_python(words):
-        return program((_of_python(words)[0],)) not in _NOT_THE_JOB
+        return program_name((_of_python(words)[0],)) not in _NOT_THE_JOB
     by_variable = bool(words) and words[0].startswith("$")
     return name.endswith(".py") or (by_variable and any(word.endswith(".py") for word in words))
 
 
 def _is_python(words: Sequence[str]) -> bool:
     """Return whether the words start Python; a job's command may begin with Python's option `-m`."""
-    return bool(words) and bool(re.fullmatch(r"python[\d.]*", program(words)) or words[0].startswith("-m"))
+    return bool(words) and bool(re.fullmatch(r"python[\d.]*", program_name(words)) or words[0].startswith("-m"))
 
 
 def _of_python(words: Sequence[str]) -> tuple[str, Sequence[str]]:

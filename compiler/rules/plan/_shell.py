@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from ....runtime.system.frozen_dataclass import dataclass
-from ._programs import from_program_on, program, split_env_string
+from ._programs import program_name, split_env_string, words_from_program_on
 
 SHELLS = ("sh", "bash", "dash", "ksh", "zsh")
 _HIDDEN = re.compile(r"""(?sx)
@@ -31,7 +31,7 @@ _WORD = re.compile(r"\(\(|[()]|[^\s()]+")
 
 
 @dataclass(frozen=True)
-class Command:
+class ShellCommand:
     """One command in a shell text, up to its separator: `;`, `|`, `&&` …, or "" at the end of the text."""
 
     typed: tuple[str, ...]  # words without quotes; a shell bracket is a word
@@ -41,57 +41,57 @@ class Command:
 
     @property
     def words(self) -> Sequence[str]:
-        words = from_program_on(self.typed)
+        words = words_from_program_on(self.typed)
         closed = next((index for index, word in enumerate(words) if index and word == ")"), None)
         return words[:closed]
 
 
-def commands(text: str) -> list[Command]:
-    plain, result, start = unquoted(text), list[Command](), 0
+def split_into_commands(text: str) -> list[ShellCommand]:
+    plain, result, start = blank_out_quoted_text(text), list[ShellCommand](), 0
     for join in (*_JOIN.finditer(plain), None):
         end = join.start() if join else len(plain)
         typed = tuple(_unquoted_word(text[slice(*word.span())]) for word in _WORD.finditer(plain, start, end))
-        result.append(Command(typed, join[0] if join else "", start, end))
+        result.append(ShellCommand(typed, join[0] if join else "", start, end))
         start = join.end() if join else end
     return result
 
 
-def simple_commands(command: Sequence[str]) -> Iterator[Sequence[str]]:
+def program_words_of_commands(command: Sequence[str]) -> Iterator[Sequence[str]]:
     """Yield the program and arguments of each command in a shell's text, including nested texts, or of the command
     itself.
     """
     if text := shell_text(command):
-        for inner_command in commands(text):
-            yield from simple_commands(inner_command.words)
+        for inner_command in split_into_commands(text):
+            yield from program_words_of_commands(inner_command.words)
     else:
-        yield from_program_on(command)
+        yield words_from_program_on(command)
 
 
 def shell_text(command: Sequence[str] | None) -> str:
     """Return the text after `bash -c`, preceded by a line `set …` with the shell's options; "" for other commands."""
-    words = from_program_on(command or ())
+    words = words_from_program_on(command or ())
     text = _place_of_text(words)
     return f"set {' '.join(words[1:text])}\n{words[text]}" if text else ""
 
 
-def text_of_bash(command: Sequence[str] | None) -> str:
+def text_after_bash_c(command: Sequence[str] | None) -> str:
     """Return the text after `-c` of bash, sh or dash, without the shell's options; "" for other commands."""
-    words = from_program_on(command or ())
+    words = words_from_program_on(command or ())
     text = _place_of_text(words)
-    return words[text] if text and program(words) in ("bash", "sh", "dash") else ""
+    return words[text] if text and program_name(words) in ("bash", "sh", "dash") else ""
 
 
-def texts_of_bash(command: Sequence[str] | None) -> Iterator[str]:
+def nested_bash_texts(command: Sequence[str] | None) -> Iterator[str]:
     """Yield a shell text and the texts of all nested `bash -c`."""
-    if text := text_of_bash(command):
+    if text := text_after_bash_c(command):
         yield text
-        for inner_command in commands(text):
-            yield from texts_of_bash(inner_command.words)
+        for inner_command in split_into_commands(text):
+            yield from nested_bash_texts(inner_command.words)
 
 
 def _place_of_text(words: Sequence[str]) -> int:
     """Return the index of the text that a shell runs; 0 if none, as in `bash run.sh -c x`, whose -c is the script's."""
-    if program(words) not in SHELLS:
+    if program_name(words) not in SHELLS:
         return 0
     index, reads_text = 1, False
     while index < len(words) and re.match("[-+].", words[index]):
@@ -102,7 +102,7 @@ def _place_of_text(words: Sequence[str]) -> int:
     return index if reads_text and index < len(words) else 0
 
 
-def open_quote(text: str) -> int | None:
+def position_of_unclosed_quote(text: str) -> int | None:
     """Return the position of an unclosed quote; None if there is none, or if nested quotes in `$(…)` or `${…}`, or an
     unfinished here-document, make it impossible to tell.
     """
@@ -113,29 +113,29 @@ def open_quote(text: str) -> int | None:
     return next((position for position, sign in enumerate(_quotes_blanked(text)) if sign in "'\""), None)
 
 
-def broken_continuations(text: str) -> list[tuple[int, int]]:
+def find_broken_continuations(text: str) -> list[tuple[int, int]]:
     """Return (start, end) of each backslash followed by blanks, or by blanks and a comment, at a line end."""
     matches = (_BROKEN.match(text, start) for start, _, kind in _parts(text) if kind == "hidden")
     return [broken.span() for broken in matches if broken]
 
 
-def in_one_word(command: Sequence[str] | None) -> bool:
+def is_quoted_into_one_word(command: Sequence[str] | None) -> bool:
     """Return whether the first word contains a program and its arguments, quoted into one word."""
     program_and_words = r"\S+\s+-|(python[\d.]*|bash|sh|torchrun|accelerate)\s|\S+\.(py|sh)\s"
     return any(re.match(program_and_words, word) for word in (command or ())[:1])
 
 
-def with_option(command: Sequence[str], *option: str) -> str:
+def with_shell_option(command: Sequence[str], *option: str) -> str:
     """Return the command with one more option for its shell, as text for the command line."""
-    words = from_program_on(command)
+    words = words_from_program_on(command)
     if tuple(command[-len(words) :]) != tuple(words):
         command = split_env_string(command)
     index = len(command) - len(words)
-    shell = "bash" if "pipefail" in option and program(command[index:]) in ("sh", "dash") else command[index]
-    return on_a_line([*command[:index], shell, *option, *command[index + 1 :]])  # dash 0.5.12 has no pipefail
+    shell = "bash" if "pipefail" in option and program_name(command[index:]) in ("sh", "dash") else command[index]
+    return quote_for_bash([*command[:index], shell, *option, *command[index + 1 :]])  # dash 0.5.12 has no pipefail
 
 
-def on_a_line(words: Iterable[str]) -> str:
+def quote_for_bash(words: Iterable[str]) -> str:
     """Return the words as typed in bash. Newlines are written as `\\n`, which bash interprets only in $'…'."""
     return " ".join(shlex.quote(word) if word.isprintable() else _with_escapes(word) for word in words)
 
@@ -150,7 +150,7 @@ def _escaped(sign: str) -> str:
     return r"\n" if sign == "\n" else "".join(f"\\x{byte:02x}" for byte in sign.encode(errors="surrogatepass"))
 
 
-def is_set(option: str, words: Sequence[str], before: bool, letter: str = "-") -> bool:
+def is_shell_option_set(option: str, words: Sequence[str], before: bool, letter: str = "-") -> bool:
     """Return whether a shell option is on after a command: `set -e`, `set -euo pipefail`, `set +o errexit`."""
     for word, name in zip(words, (*words[1:], ""), strict=False) if list(words[:1]) == ["set"] else ():
         if re.fullmatch(r"[-+][A-Za-z]+", word) and (letter in word[1:] or (word[-1] == "o" and name == option)):
@@ -158,7 +158,7 @@ def is_set(option: str, words: Sequence[str], before: bool, letter: str = "-") -
     return before
 
 
-def unquoted(text: str) -> str:
+def blank_out_quoted_text(text: str) -> str:
     """Blank out everything in the text that the shell does not interpret, keeping all positions."""
     plain = _quotes_blanked(text)
     while plain != (blanked := _OF_ANOTHER.sub(lambda match: match[0][0] + "_" * (len(match[0]) - 1), plain)):

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 
 from ....runtime.system.frozen_dataclass import dataclass
 from ...spec.job_spec import JobSpec
-from ._programs import leading_assignments, program, starts_training
-from ._shell import Command, commands, shell_text
+from ._programs import leading_assignments, program_name, starts_training
+from ._shell import ShellCommand, shell_text, split_into_commands
 
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _EXPORTS = ("export", "declare", "typeset")
@@ -22,45 +22,47 @@ _TESTS = ("[", "[[", "((", "test", "grep", "command", "type")
 
 
 @dataclass(frozen=True)
-class Variable:
+class UserVariable:
     name: str
     value: str
     key: str  # spec key that sets it
 
     @property
-    def is_of_command(self) -> bool:
+    def is_set_by_command(self) -> bool:
         return self.key == "command"
 
     @property
     def title(self) -> str:
-        return f"{self.name} in the command" if self.is_of_command else self.key
+        return f"{self.name} in the command" if self.is_set_by_command else self.key
 
     @property
     def is_known(self) -> bool:
         """Return whether the program receives the value unchanged, without shell expansion."""
-        return not (self.is_of_command and re.search(r"[$`]", self.value))
+        return not (self.is_set_by_command and re.search(r"[$`]", self.value))
 
     def without(self, instead: str = "") -> str:
         """Return the hint to remove the variable. instead: assignment in env that replaces it"""
-        if not self.is_of_command:
+        if not self.is_set_by_command:
             return f"~{self.key}" + f" {instead}" * bool(instead)
         return f"{instead.removeprefix('env.')} in its place" if instead else f"the command without {self.name}"
 
 
-def variables(spec: JobSpec) -> Iterator[Variable]:
+def user_variables(spec: JobSpec) -> Iterator[UserVariable]:
     """Yield the variables of `env`, then those of the command."""
-    yield from (Variable(name, value, f"env.{name}") for name, value in spec.env.items())
-    yield from (Variable(name, value, "command") for name, value in of_command(spec.command or ()).items())
+    yield from (UserVariable(name, value, f"env.{name}") for name, value in spec.env.items())
+    yield from (
+        UserVariable(name, value, "command") for name, value in variables_set_by_command(spec.command or ()).items()
+    )
 
 
-def of_command(command: Sequence[str]) -> dict[str, str]:
+def variables_set_by_command(command: Sequence[str]) -> dict[str, str]:
     assignments = _pairs(leading_assignments(command))
     if text := shell_text(command):
-        assignments |= _of_text(commands(text))
+        assignments |= _of_text(split_into_commands(text))
     return {name: value for name, value in assignments.items() if not re.search(rf"\$\{{?{name}\b", value)}
 
 
-def _of_text(found: Sequence[Command]) -> dict[str, str]:
+def _of_text(found: Sequence[ShellCommand]) -> dict[str, str]:
     last = max(
         (index for index, command in enumerate(found) if command.words and _may_train(command.words)), default=-1
     )
@@ -70,10 +72,10 @@ def _of_text(found: Sequence[Command]) -> dict[str, str]:
         depth += sum(word in ("(", *_OPEN) for word in command.typed[:1])
         is_sure = depth == 0 and not (before and (before.join == "||" or _tests(before)))
         words = command.words
-        if is_sure and program(words) in _EXPORTS and (words[0] == "export" or "-x" in words):
+        if is_sure and program_name(words) in _EXPORTS and (words[0] == "export" or "-x" in words):
             result |= _pairs(words[1:])
         elif index == last and is_sure:
-            result |= _pairs(leading_assignments(command.typed)) | of_command(words)
+            result |= _pairs(leading_assignments(command.typed)) | variables_set_by_command(words)
         depth -= sum(word == ")" for word in command.typed) + sum(word in _CLOSE for word in command.typed[:1])
         depth = max(depth, 0)
     return result
@@ -83,12 +85,12 @@ def _may_train(words: Sequence[str]) -> bool:
     return (
         starts_training(words)
         or words[0].startswith("./")
-        or any(starts_training(command.words) for command in commands(shell_text(words)))
+        or any(starts_training(command.words) for command in split_into_commands(shell_text(words)))
     )
 
 
-def _tests(command: Command) -> bool:
-    return command.join == "&&" and (program(command.words) in _TESTS or command.typed[:1] == ("!",))
+def _tests(command: ShellCommand) -> bool:
+    return command.join == "&&" and (program_name(command.words) in _TESTS or command.typed[:1] == ("!",))
 
 
 def _pairs(words: Sequence[str]) -> dict[str, str]:

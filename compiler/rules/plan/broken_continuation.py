@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from ...diagnostics.diagnostic import Diagnostic
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
-from ._shell import broken_continuations, on_a_line, texts_of_bash
+from ._shell import find_broken_continuations, nested_bash_texts, quote_for_bash
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    results = ((text, broken_continuations(text)) for text in texts_of_bash(spec.command))
+    results = ((text, find_broken_continuations(text)) for text in nested_bash_texts(spec.command))
     text, broken = next((result for result in results if result[1]), ("", []))
     if not broken:
         return
@@ -25,5 +25,5 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     for start, end in reversed(broken):
         mended = f"{mended[:start]}\\\n{mended[end:]}"
     words = [mended if word == text else word for word in spec.command or ()]
-    hint = f"-- {on_a_line(words)}" if mended in words else "remove the whitespace after the backslash"
+    hint = f"-- {quote_for_bash(words)}" if mended in words else "remove the whitespace after the backslash"
     yield Diagnostic("JC3014", title, because, hint, key="command", judgment=True)

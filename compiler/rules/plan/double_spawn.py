@@ -16,8 +16,8 @@ from itertools import pairwise, takewhile
 from ...diagnostics.diagnostic import Diagnostic
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
-from ._programs import launcher
-from ._shell import simple_commands
+from ._programs import launcher_that_starts_ranks
+from ._shell import program_words_of_commands
 
 _OF_TORCHRUN = (r"--nnodes", r"--master[-_]addr|--rdzv[-_]endpoint")
 _OF_ACCELERATE = (r"--num_machines|--config_file", r"--main_process_ip|--config_file")
@@ -39,7 +39,12 @@ _NUMBER = re.compile(r"-np?|--n(proc|um|gpus)[\w-]*")  # an option whose value m
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     nodes, procs, command = plan.topology.nodes, plan.topology.procs, spec.command or ()
     name, words = next(
-        ((name, candidate) for candidate in simple_commands(command) if (name := launcher(candidate))), ("", ())
+        (
+            (name, candidate)
+            for candidate in program_words_of_commands(command)
+            if (name := launcher_that_starts_ranks(candidate))
+        ),
+        ("", ()),
     )
     if not name or (procs < 2 and (nodes < 2 or _may_know_others(spec, name, words))):
         return

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from ...diagnostics.diagnostic import Diagnostic, Severity
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
-from ._variables import variables
+from ._variables import user_variables
 
 _READ = {  # prefix -> what an empty value means to its reader
     "TORCH_DISTRIBUTED_": "torch fails on an empty value",
@@ -33,7 +33,7 @@ _READ = {  # prefix -> what an empty value means to its reader
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    for variable in variables(spec):
+    for variable in user_variables(spec):
         because = next((words for prefix, words in _READ.items() if variable.name.startswith(prefix)), "")
         if not variable.value and because:
             title, hint = f"{variable.title} is set to an empty value", f"{variable.without()}, to leave it unset"

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from ...diagnostics.diagnostic import Diagnostic
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
-from ._variables import Variable, variables
+from ._variables import UserVariable, user_variables
 
 _GLOO = ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
 _NCCL = "NCCL_SOCKET_IFNAME"
@@ -24,8 +24,8 @@ _OWN = "network.interface"
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     nodes = plan.topology.nodes
-    interface = Variable(_OWN, spec.network.interface or "", _OWN)
-    for variable in (*variables(spec), interface):
+    interface = UserVariable(_OWN, spec.network.interface or "", _OWN)
+    for variable in (*user_variables(spec), interface):
         if variable.name in _GLOO and variable.value.startswith(("^", "=")):
             because = f"only NCCL gives {variable.value[0]} a meaning; Gloo looks for an interface with this exact name"
             yield _error(f"{variable.name}={variable.value} is not an interface name", because, variable)
@@ -49,7 +49,7 @@ def _nccl_takes_lo(value: str) -> bool:
     return len(value) > 1 and matches is not value.startswith("^")
 
 
-def _lonely(variable: Variable, nodes: int) -> Diagnostic:
+def _lonely(variable: UserVariable, nodes: int) -> Diagnostic:
     because = "lo is the loopback interface, so ranks on other nodes cannot connect"
     if variable.value.startswith("^"):
         because = f"the value selects all interfaces except these, including lo, and {because}"
@@ -58,10 +58,10 @@ def _lonely(variable: Variable, nodes: int) -> Diagnostic:
     return _error(f"{variable.name}={variable.value} with {nodes} nodes", because, variable, judgment=True)
 
 
-def _error(title: str, because: str, variable: Variable, judgment: bool = False) -> Diagnostic:
+def _error(title: str, because: str, variable: UserVariable, judgment: bool = False) -> Diagnostic:
     """Return JC3012. judgment: the user may know that all nodes are one machine, or how the shell expands a value."""
     without = f"{_OWN}=null" if variable.key == _OWN else variable.without()
     hint = f"{without}, so that each node finds its interface to node 0; or network.interface=eth0"
-    if variable.is_of_command:
+    if variable.is_set_by_command:
         hint, judgment = f"{without}, so that each node finds its interface to node 0", True
     return Diagnostic("JC3012", title, because, hint, key=variable.key, judgment=judgment)

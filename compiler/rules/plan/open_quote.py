@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from ...diagnostics.diagnostic import Diagnostic
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
-from ._shell import open_quote, texts_of_bash
+from ._shell import nested_bash_texts, position_of_unclosed_quote
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    results = ((text, open_quote(text)) for text in texts_of_bash(spec.command))
+    results = ((text, position_of_unclosed_quote(text)) for text in nested_bash_texts(spec.command))
     text, position = next((result for result in results if result[1] is not None), ("", None))
     if position is not None:
         line = text[position:].split("\n", 1)[0]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from ...diagnostics.diagnostic import Diagnostic, Severity
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
-from ._variables import variables
+from ._variables import user_variables
 
 _OF_TORCH = {  # old name -> new name, since when
     f"NCCL_{name}": (f"TORCH_NCCL_{name}", "torch 2.2")
@@ -29,7 +29,7 @@ _OF_OTHERS = {  # packages whose version the spec does not contain and torch's v
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     renamed = {**_OF_OTHERS, **(_OF_TORCH if _torch(spec) >= (2, 2) else {})}
-    for variable in variables(spec):
+    for variable in user_variables(spec):
         if variable.name in renamed:
             new, since = renamed[variable.name]
             title, because = f"{variable.title} was renamed", f"since {since}, the variable has been named {new}"

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from ...diagnostics.diagnostic import Diagnostic
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
-from ...spec.secret_scan import looks_like_token, secret_in_words
+from ...spec.secret_scan import describe_secret_in_command, looks_like_token
 from ._shell import shell_text
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     in_shell = re.sub("[\"']", "", shell_text(spec.command)).split()
-    if shown := secret_in_words((*(spec.command or ()), *in_shell)):
+    if shown := describe_secret_in_command((*(spec.command or ()), *in_shell)):
         because = (
             "`ps` shows command-line arguments to all users of the node, and launch.sh contains them in plain text"
         )

@@ -12,8 +12,16 @@ from ....runtime.system.frozen_dataclass import dataclass
 from ...diagnostics.diagnostic import Diagnostic, Severity
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
-from ._programs import TOOLS, program, starts_training
-from ._shell import Command, broken_continuations, commands, is_set, shell_text, unquoted, with_option
+from ._programs import TOOLS, program_name, starts_training
+from ._shell import (
+    ShellCommand,
+    blank_out_quoted_text,
+    find_broken_continuations,
+    is_shell_option_set,
+    shell_text,
+    split_into_commands,
+    with_shell_option,
+)
 
 _ENDS = (";", ";;", "\n", "&", "||", "")
 # Last commands that may check the result or do the work: a test, a script, or a command that starts another one.
@@ -27,7 +35,7 @@ _JUDGES = (
 class _Part:
     """Part of a shell text, up to its separator: `;`, a newline, `&`, `||`, or "" at the end of the text."""
 
-    commands: tuple[Command, ...]  # commands joined by `&&` and `|`
+    commands: tuple[ShellCommand, ...]  # commands joined by `&&` and `|`
 
     @property
     def typed(self) -> tuple[str, ...]:
@@ -44,19 +52,19 @@ class _Part:
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     text = shell_text(spec.command)
-    if broken_continuations(text):  # JC3014 reports this, and the commands after it would be misread
+    if find_broken_continuations(text):  # JC3014 reports this, and the commands after it would be misread
         return
-    parts = _parts(commands(text))
+    parts = _parts(split_into_commands(text))
     while len(parts) > 1 and parts[-1].typed in ((), ("exit",), ("return",)):
         if parts[-2].end == "&" and not parts[-1].typed:
             break
         parts.pop()
-    if len(parts) < 2 or _decides(parts[-1], unquoted(text)) or not (lost := _lost(parts)):
+    if len(parts) < 2 or _decides(parts[-1], blank_out_quoted_text(text)) or not (lost := _lost(parts)):
         return
     last = text[parts[-1].commands[0].start : parts[-1].commands[-1].end].strip() or "&"
     because = f"the exit code of `{last}` becomes the exit code of the job, even if the program failed"
     title = "the last command of the shell hides the program's exit code"
-    hint = f"-- {with_option(spec.command or (), '-e')}, which stops at the first failure"
+    hint = f"-- {with_shell_option(spec.command or (), '-e')}, which stops at the first failure"
     if any(part.end == "&" for part in lost):
         hint = "put the program last; wait for each background process by its PID: wait $first; wait $second"
     elif not all(_is_seen(part) for part in lost) or re.search(r"\bset \+\w*[eo]", text):
@@ -64,7 +72,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     yield Diagnostic("JC3009", title, because, hint, key="command", severity=Severity.WARNING)
 
 
-def _parts(found: Sequence[Command]) -> list[_Part]:
+def _parts(found: Sequence[ShellCommand]) -> list[_Part]:
     parts, start = list[_Part](), 0
     for index, command in enumerate(found, start=1):
         if command.join in _ENDS:
@@ -78,7 +86,7 @@ def _lost(parts: Sequence[_Part]) -> list[_Part]:
     stops, lost, behind = False, list[_Part](), list[_Part]()
     for part in parts[:-1]:
         for command in part.commands:
-            stops = is_set("errexit", command.words, stops, letter="e")
+            stops = is_shell_option_set("errexit", command.words, stops, letter="e")
         if _exits(part):
             lost, behind = [], []
         elif part.runs and part.typed[0] != "until" and part.typed[:2] != ("while", "!"):
@@ -112,7 +120,7 @@ def _exits(part: _Part) -> bool:
 def _decides(last: _Part, text: str) -> bool:
     """Return whether the last command sets the exit code itself or may be the program."""
     words = last.commands[-1].words
-    name, first = program(words), words[0] if words else ""
+    name, first = program_name(words), words[0] if words else ""
     if last.runs or _exits(last) or name in _JUDGES or first.startswith(("$", "((", "./", "[[")):
         return True
     if name == "wait":

@@ -14,7 +14,7 @@ from typing import Any, get_args
 from ...diagnostics.diagnostic import Diagnostic, Severity
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
-from ...spec.type_hints import hints
+from ...spec.type_hints import types_of_fields
 from ...spec.value_types import MountTarget, Path
 
 _SECTIONS = ("code", "python", "container", "mounts", "storage", "caches")  # estimate.run is read here, not on a node
@@ -41,7 +41,7 @@ def _paths(value: Any, key: str) -> Iterator[tuple[str, str]]:
             yield from _paths(item, f"{key}.{i}")
     elif is_dataclass(value):
         cls: type = type(value)
-        types = hints(cls)
+        types = types_of_fields(cls)
         for field in fields(value):
             hint = types[field.name.rstrip("_")]
             text, options = getattr(value, field.name), (hint, *get_args(hint))

@@ -11,7 +11,7 @@ from ...plan import derive
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
 from ._programs import SEARCHED
-from ._shell import in_one_word, on_a_line, shell_text
+from ._shell import is_quoted_into_one_word, quote_for_bash, shell_text
 
 # $USER, ${SCRATCH} or $(hostname), or any name at the start of a path; not $5, $$, \$USER, $Name, $N$, ${oc.env:USER}
 _FOUND = re.compile(
@@ -33,7 +33,9 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
                 hint += f"; or ~env.{name} {_in_shell(f'export {name}={_for_shell(value)}; ', derive.command(spec))}"
             yield _warning(f"env.{name} contains {expression}, which is not expanded", because, hint, f"env.{name}")
     command = spec.command or ()
-    if in_one_word(command) or any(shell_text(command[start:SEARCHED]) for start in range(min(SEARCHED, len(command)))):
+    if is_quoted_into_one_word(command) or any(
+        shell_text(command[start:SEARCHED]) for start in range(min(SEARCHED, len(command)))
+    ):
         return  # JC3010 then suggests a shell
     for word in command:
         if expression := _found(word):
@@ -53,7 +55,7 @@ def _in_shell(first: str, command: Sequence[str]) -> str:
     """Return command-line words that run the command in a shell, which expands the text. first: shell text to run
     before it
     """
-    return f"-- {on_a_line(['bash', '-c', f'{first}exec ' + ' '.join(map(_for_shell, command))])}"
+    return f"-- {quote_for_bash(['bash', '-c', f'{first}exec ' + ' '.join(map(_for_shell, command))])}"
 
 
 def _for_shell(word: str) -> str:

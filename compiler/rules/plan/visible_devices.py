@@ -12,7 +12,7 @@ from itertools import takewhile
 from ...diagnostics.diagnostic import Diagnostic
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
-from ._variables import variables
+from ._variables import user_variables
 
 _MASKS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 _DEVICES = (r"\s*\+?0*(\d+)", r"(GPU-.+)", r"(MIG-.+)")  # all entries of one mask have the same kind
@@ -20,7 +20,7 @@ _DEVICES = (r"\s*\+?0*(\d+)", r"(GPU-.+)", r"(MIG-.+)")  # all entries of one ma
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     masks, procs = (
-        {variable.name: variable for variable in variables(spec) if variable.name in _MASKS},
+        {variable.name: variable for variable in user_variables(spec) if variable.name in _MASKS},
         plan.topology.procs,
     )
     if not masks or not plan.topology.gpus:

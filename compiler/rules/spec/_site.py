@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ...diagnostics.diagnostic import Diagnostic, alternatives
+from ...diagnostics.diagnostic import Diagnostic, join_with_or
 from ...spec.job_spec import JobSpec
-from ...spec.site_facts import fact, site_description, site_limit
+from ...spec.site_facts import describe_partitions, site_fact, site_limit
 
 
 def exceeds_site(code: str, spec: JobSpec, key: str, show: Any = str) -> Iterator[Diagnostic]:
@@ -16,7 +16,7 @@ def exceeds_site(code: str, spec: JobSpec, key: str, show: Any = str) -> Iterato
     if requested is None or limit is None or requested <= limit:
         return
     unit = {"nodes": " nodes", "gpus": " GPUs on each node", "cpus": " cores on each node"}.get(key, "")
-    because = f"{site_description(spec)} has {show(limit)}" + {"time": " as its maximum time"}.get(key, unit)
-    others = [partition for partition in spec.site.partitions if (fact(spec, key, partition) or 0) >= requested]
-    hint = alternatives([f"{key}={show(limit)}", *(f"queue.name={name}" for name in others[:2])])
+    because = f"{describe_partitions(spec)} has {show(limit)}" + {"time": " as its maximum time"}.get(key, unit)
+    others = [partition for partition in spec.site.partitions if (site_fact(spec, key, partition) or 0) >= requested]
+    hint = join_with_or([f"{key}={show(limit)}", *(f"queue.name={name}" for name in others[:2])])
     yield Diagnostic(code, f"{key}={show(requested)} exceeds the site's limit", because, hint, key=key)

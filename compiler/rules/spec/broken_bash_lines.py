@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ... import bash_syntax
 from ...diagnostics.diagnostic import Diagnostic, Severity
-from ...frontend.observed_files import ask_program, record_no_answer
+from ...frontend.observed_files import record_no_answer, record_program_lookup
 from ...spec.job_spec import JobSpec
 
 KEYS = ("setup", "before", "per_node", "then", "after")
@@ -14,7 +14,7 @@ KEYS = ("setup", "before", "per_node", "then", "after")
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     if any(getattr(spec, key) for key in KEYS):
-        ask_program("bash")
+        record_program_lookup("bash")
     for key in KEYS:
         lines = getattr(spec, key)
         scripts = lines if key == "then" else ["\n".join(lines)]

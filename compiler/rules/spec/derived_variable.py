@@ -9,9 +9,9 @@ from ...diagnostics.diagnostic import Diagnostic
 from ...plan.launch_plan import PATH_VARIABLES
 from ...spec.derived_variables import is_derived
 from ...spec.job_spec import JobSpec
-from ..plan._programs import launcher
-from ..plan._shell import simple_commands
-from ..plan._variables import variables
+from ..plan._programs import launcher_that_starts_ranks
+from ..plan._shell import program_words_of_commands
+from ..plan._variables import user_variables
 
 _OF_ITS_OWN = ("OMP_NUM_THREADS", "PYTHONUNBUFFERED")  # a shell may change these
 
@@ -19,19 +19,21 @@ _KEYS = {"OMP_NUM_THREADS": ("threads", 1, 1024), "MASTER_PORT": ("rendezvous.po
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
-    has_launcher = any(map(launcher, simple_commands(spec.command or ())))  # that launcher sets them for its own ranks
-    for variable in variables(spec):
+    has_launcher = any(
+        map(launcher_that_starts_ranks, program_words_of_commands(spec.command or ()))
+    )  # that launcher sets them for its own ranks
+    for variable in user_variables(spec):
         if (
             variable.name not in PATH_VARIABLES
             and is_derived(variable.name)
-            and not (variable.is_of_command and (has_launcher or variable.name in _OF_ITS_OWN))
+            and not (variable.is_set_by_command and (has_launcher or variable.name in _OF_ITS_OWN))
         ):
             title, because = (
                 f"{variable.title} is derived and cannot be set",
                 "a value that you set would contradict the launcher's value",
             )
-            hint = variable.without() if variable.is_of_command else _instead(variable.name, variable.value)
-            yield Diagnostic("JC2006", title, because, hint, key=variable.key, judgment=variable.is_of_command)
+            hint = variable.without() if variable.is_set_by_command else _instead(variable.name, variable.value)
+            yield Diagnostic("JC2006", title, because, hint, key=variable.key, judgment=variable.is_set_by_command)
 
 
 def _instead(name: str, value: str) -> str:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...diagnostics.diagnostic import Diagnostic
-from ...plan.derive import inventory
+from ...plan.derive import usable_hosts
 from ...spec.job_spec import JobSpec
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
-    if spec.hosts is None or len(usable := inventory(spec, spec.hosts)) >= spec.nodes:
+    if spec.hosts is None or len(usable := usable_hosts(spec, spec.hosts)) >= spec.nodes:
         return
     exclusion_note = (
         f", without the {len(spec.hosts) - len(usable)} of queue.exclude" if len(usable) < len(spec.hosts) else ""

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from ...diagnostics.diagnostic import Diagnostic, nearest
 from ...spec.job_spec import JobSpec
-from ...spec.site_facts import fact, partitions
+from ...spec.site_facts import possible_partitions, site_fact
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
-    gpu_types = [fact(spec, "gpu_types", partition) for partition in partitions(spec) or (None,)]
+    gpu_types = [site_fact(spec, "gpu_types", partition) for partition in possible_partitions(spec) or (None,)]
     if spec.gpu_type is None or None in gpu_types or any(spec.gpu_type in types for types in gpu_types):
         return
     names = sorted({name for types in gpu_types for name in types})

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...diagnostics.diagnostic import Diagnostic
-from ...spec.examples import example
+from ...spec.examples import example_value
 from ...spec.job_spec import JobSpec
-from ...spec.type_hints import options_of, spec_keys, type_at
+from ...spec.type_hints import spec_keys, type_of_key, union_members
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     known_keys = spec_keys(JobSpec) if spec.site.requires else ()
     missing = [key for key in spec.site.requires if key in known_keys and _value(spec, key) in (None, (), {})]
     if missing:
-        lines = [f"{key}={example(options_of(type_at(JobSpec, key)))}" for key in missing]
+        lines = [f"{key}={example_value(union_members(type_of_key(JobSpec, key)))}" for key in missing]
         title = f"this site needs {' and '.join(missing)}"
         these, them = ("this key", "it") if len(missing) == 1 else ("these keys", "them")
         because = f"the cluster profile requires {these} (site.requires), and nothing sets {them}"

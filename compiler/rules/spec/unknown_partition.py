@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from ...diagnostics.diagnostic import Diagnostic, nearest
 from ...spec.job_spec import JobSpec
-from ...spec.site_facts import partitions
+from ...spec.site_facts import possible_partitions
 
 
 def check(spec: JobSpec) -> Iterator[Diagnostic]:
     site_partitions = spec.site.partitions
-    for name in partitions(spec) if site_partitions else ():
+    for name in possible_partitions(spec) if site_partitions else ():
         if name not in site_partitions:
             key = "queue.name" if spec.queue.name else "site.partition"
             hint = f"{key}={(nearest(name, site_partitions) or sorted(site_partitions))[0]}"

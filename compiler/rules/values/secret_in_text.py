@@ -10,7 +10,7 @@ from typing import Any
 
 from ...diagnostics.diagnostic import Diagnostic
 from ...emit.source_map import SpecValue
-from ...spec.secret_scan import secret_in
+from ...spec.secret_scan import find_secret_in_text
 
 _OWN_RULE = ("env.", "labels.", "secrets.", "command", "code.repository")  # checked by JC4515, JC3003 and JC4516
 
@@ -19,7 +19,7 @@ def check(values: Mapping[str, SpecValue]) -> Iterator[Diagnostic]:
     for key, leaf in values.items():
         if key.startswith(_OWN_RULE):
             continue
-        if name := next(filter(None, map(secret_in, _texts(leaf.value))), ""):
+        if name := next(filter(None, map(find_secret_in_text, _texts(leaf.value))), ""):
             because = (
                 "spec.yaml and the emitted files would show the secret in plain text to everyone who can read the run"
             )

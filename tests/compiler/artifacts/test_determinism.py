@@ -21,7 +21,7 @@ import yaml
 import jobc
 from jobc.compiler.emit.artifact import PROGRAM
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.types import CompileRequest
 
 ROOT = Path(__file__).parents[3]
 JOB = (
@@ -113,9 +113,9 @@ def test_no_absolute_path_but_those_that_were_typed_or_belong_to_every_machine(u
 def test_the_version_of_jobc_is_in_the_job_file_alone(
     usual: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = {a.path: a.text for a in compile_job(Request(JOB)).artifacts}
+    before = {a.path: a.text for a in compile_job(CompileRequest(JOB)).artifacts}
     monkeypatch.setattr("jobc.compiler.pipeline.seal.__version__", "99.9.9")
-    after = {a.path: a.text for a in compile_job(Request(JOB)).artifacts}
+    after = {a.path: a.text for a in compile_job(CompileRequest(JOB)).artifacts}
     assert [path for path in after if after[path] != before[path]] == [".jobc/job.json"]
     tree = json.loads(after[".jobc/job.json"])
     assert tree["versions"] == {"jobc": "99.9.9"}
@@ -123,7 +123,7 @@ def test_the_version_of_jobc_is_in_the_job_file_alone(
 
 
 def files(words: Iterable[str]) -> dict[str, str]:
-    return {a.path: a.text for a in compile_job(Request(tuple(words))).artifacts}
+    return {a.path: a.text for a in compile_job(CompileRequest(tuple(words))).artifacts}
 
 
 @pytest.mark.parametrize(

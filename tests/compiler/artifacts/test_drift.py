@@ -198,7 +198,7 @@ def test_a_file_of_a_user_who_is_not_here_is_elsewhere(call: Call) -> None:
     call("name=job")
     file = Path(JOB, ".jobc/job.json")
     tree = json.loads(file.read_text())
-    file.write_text(job_json.to_text({**tree, "inputs": {"file:~nobody-of-that-name/hosts": "0"}}))
+    file.write_text(job_json.to_canonical_text({**tree, "inputs": {"file:~nobody-of-that-name/hosts": "0"}}))
     assert "not compared: not here: file:~nobody-of-that-name/hosts" in call("verify", JOB)[1]
 
 
@@ -308,7 +308,7 @@ def test_a_sum_that_somebody_fitted_to_a_file_is_found(call: Call) -> None:
     tree = json.loads(file.read_text())
     script.write_text(script.read_text() + "# mine\n")
     tree["checksums"]["launch.sh"]["sha256"] = hashlib.sha256(script.read_bytes()).hexdigest()
-    file.write_text(job_json.to_text(tree))
+    file.write_text(job_json.to_canonical_text(tree))
     status, printed, said = call("verify", JOB)
     assert status == 1 and ".jobc/job.json (the digest does not match the checksums)" in said
     assert "[JC5032 " in said and "because: the checksums in job.json were changed after the compile" in said

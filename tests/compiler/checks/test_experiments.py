@@ -10,7 +10,7 @@ import yaml
 
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Compiled, Request
+from jobc.compiler.pipeline.types import CompiledJob, CompileRequest
 from jobc.compiler.plugins.registry import PACKAGE
 from jobc.tests.compiler.hints import words_of
 
@@ -31,13 +31,15 @@ HOSTS = {
 }  # which these teams type
 
 
-def compiled(experiment: str, backend: str, *words: str) -> Compiled:
+def compiled(experiment: str, backend: str, *words: str) -> CompiledJob:
     hosts = [HOSTS[experiment]] if experiment in HOSTS and backend in ("ssh", "pdsh", "accelerate") else []
     hosts = [] if any(word.startswith("hosts=") for word in words) else hosts
-    return compile_job(Request((f"+experiment={experiment}", f"backend={backend}", *BACKENDS[backend], *hosts, *words)))
+    return compile_job(
+        CompileRequest((f"+experiment={experiment}", f"backend={backend}", *BACKENDS[backend], *hosts, *words))
+    )
 
 
-def text(job: Compiled, path: str) -> str:
+def text(job: CompiledJob, path: str) -> str:
     return next(a.text for a in job.artifacts if a.path == path)
 
 
@@ -54,18 +56,18 @@ def test_each_compiles_for_each_backend_to_the_same_job(experiment: str, backend
 def test_its_name_alone_compiles_for_each_backend(experiment: str, backend: str) -> None:
     words = (f"+experiment={experiment}", f"backend={backend}")
     try:
-        job = compile_job(Request(words))
+        job = compile_job(CompileRequest(words))
     except CompileError as error:  # nobody but the team knows its hosts
         (missing,) = error.diagnostics
         assert (missing.code, experiment in HOSTS, backend in ("ssh", "pdsh", "accelerate")) == ("JC4401", True, True)
-        job = compile_job(Request((*words, *words_of(missing.hint))))
+        job = compile_job(CompileRequest((*words, *words_of(missing.hint))))
     assert (job.plan.topology.nodes == 1) is (backend == "local")
 
 
 @pytest.mark.parametrize("nodes", [(), ("nodes=1",), ("nodes=2",)])
 @pytest.mark.parametrize("backend", ["local", "skypilot"])
 def test_a_wish_that_a_backend_ignores_is_said_once(backend: str, nodes: tuple[str, ...]) -> None:
-    job = compile_job(Request(("+experiment=qwen_image", f"backend={backend}", *nodes)))
+    job = compile_job(CompileRequest(("+experiment=qwen_image", f"backend={backend}", *nodes)))
     assert [d.key for d in job.diagnostics].count("queue.nodelist") == 1
 
 
@@ -73,13 +75,13 @@ def test_a_wish_that_a_backend_ignores_is_said_once(backend: str, nodes: tuple[s
 def test_each_compiles_for_pods_to_the_same_training(experiment: str) -> None:
     slurm = compiled(experiment, "slurm")
     own_image = () if slurm.spec.image else ("image=x", "code=image", VOLUME, "storage.root=/shared/runs")
-    job = compile_job(Request((f"+experiment={experiment}", "backend=kubernetes", *own_image)))
+    job = compile_job(CompileRequest((f"+experiment={experiment}", "backend=kubernetes", *own_image)))
     assert job.plan.train == slurm.plan.train
     assert job.plan.topology == slurm.plan.topology
 
 
 def test_opensora_is_what_its_team_has_by_hand() -> None:
-    job = compile_job(Request(("+experiment=opensora_k8s", "backend=kubernetes")))
+    job = compile_job(CompileRequest(("+experiment=opensora_k8s", "backend=kubernetes")))
     service, made, files = yaml.safe_load_all(text(job, "job.yaml"))
     pod = made["spec"]["template"]["spec"]
     (container,) = pod["containers"]
@@ -90,7 +92,7 @@ def test_opensora_is_what_its_team_has_by_hand() -> None:
     waits = ("COLOSSALAI_DIST_TIMEOUT=1800", "COLOSSALAI_MASTER_READY_TIMEOUT=600")
     assert {f"export {wait}" for wait in waits} <= {*files["data"]["launch.sh"].splitlines()}
     assert json.loads(text(job, ".jobc/job.json"))["node"]["rendezvous"]["timeout_s"] == 1800
-    test_before = compile_job(Request(("+experiment=opensora_k8s", "backend=kubernetes", "nodes=2")))
+    test_before = compile_job(CompileRequest(("+experiment=opensora_k8s", "backend=kubernetes", "nodes=2")))
     assert test_before.plan.topology.world_size == 16
 
 
@@ -100,7 +102,7 @@ def test_it_is_short_and_says_nothing_that_a_default_says(experiment: str) -> No
     assert len(file.read_text().splitlines()) <= 20
     job = compiled(experiment, "slurm")
     task = [f"task={choice}" for choice in ("digits", "gpt_small") if f"override /task: {choice}" in file.read_text()]
-    before = compile_job(Request(("backend=slurm", *task))).source_map.spec
+    before = compile_job(CompileRequest(("backend=slurm", *task))).source_map.spec
     place = f"conf/experiment/{experiment}.yaml"
     said = {key: v.value for key, v in job.source_map.spec.items() if v.origin and v.origin.path == place}
     assert said and not [key for key, value in said.items() if key in before and before[key].value == value]
@@ -130,7 +132,7 @@ def test_slurm_ddp_asks_for_what_its_batch_script_asked_for() -> None:
 def test_aorta_takes_its_list_of_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("node_ip_list.txt").write_text("192.168.1.10\n192.168.1.11\n")
-    job = compile_job(Request(("+experiment=aorta", "backend=ssh", "hosts=@node_ip_list.txt")))
+    job = compile_job(CompileRequest(("+experiment=aorta", "backend=ssh", "hosts=@node_ip_list.txt")))
     assert text(job, "hosts.txt") == "192.168.1.10\n192.168.1.11\n"
     assert job.plan.topology.world_size == 16 and job.plan.run.keep == 5
     train = json.loads(text(job, "train.json"))

@@ -10,7 +10,7 @@ import yaml
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.sweeps import compile_sweep
-from jobc.compiler.pipeline.types import Compiled, Request
+from jobc.compiler.pipeline.types import CompiledJob, CompileRequest
 from jobc.tests.compiler.hints import words_of
 
 ON_HOSTS = ("ssh", "pdsh", "accelerate")
@@ -18,8 +18,8 @@ BACKENDS = ("local", *ON_HOSTS, "slurm", "kubernetes", "skypilot")
 SPEC = ("image=pytorch/pytorch:2.9.0", "hosts=[a,b]", "gpu_type=H100", "nodes=2", "gpus=8")
 
 
-def compiled(backend: str, *words: str, command: tuple[str, ...] | None = ("train.py", "--lr", "0.1")) -> Compiled:
-    return compile_job(Request((f"backend={backend}", *words), command))
+def compiled(backend: str, *words: str, command: tuple[str, ...] | None = ("train.py", "--lr", "0.1")) -> CompiledJob:
+    return compile_job(CompileRequest((f"backend={backend}", *words), command))
 
 
 def check_first_try(backend: str, *words: str, command: tuple[str, ...] | None = ("train.py", "--lr", "0.1")) -> bool:
@@ -57,7 +57,7 @@ def test_one_spec_with_image_hosts_and_gpu_type_compiles_for_every_backend(tmp_p
     values = "\n".join(word.replace("=", ": ", 1) for word in SPEC)
     (tmp_path / "spec.yaml").write_text(f"defaults: [config, _self_]\n{values}\n")
     words = (f"backend={','.join(BACKENDS)}",)
-    jobs = compile_sweep(Request(words, ("train.py",), (("project", tmp_path),), config_name="spec"))
+    jobs = compile_sweep(CompileRequest(words, ("train.py",), (("project", tmp_path),), config_name="spec"))
     sizes = {job.backend.name: job.plan.topology.world_size for job in jobs}
     assert sizes == {**dict.fromkeys(BACKENDS, 16), "local": 8}
     images = {job.backend.name for job in jobs if job.plan.container.image and job.plan.container.kind != "none"}
@@ -111,7 +111,7 @@ def test_an_experiment_of_the_seeds_compiles_for_a_cloud() -> None:
     ],
 )
 def test_runs_are_shared_where_all_nodes_see_their_folder(words: tuple[str, ...], storage: str) -> None:
-    assert compile_job(Request(words, ("train.py",))).plan.run.storage == storage
+    assert compile_job(CompileRequest(words, ("train.py",))).plan.run.storage == storage
 
 
 def test_runs_that_end_with_their_pods_are_a_warning_that_says_what_is_lost() -> None:

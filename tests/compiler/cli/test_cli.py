@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from jobc.compiler.cli.arguments import VERBS
-from jobc.compiler.cli.verb_options import options_of, options_with
+from jobc.compiler.cli.verb_options import options_of_backend_verb, options_of_verb
 from jobc.compiler.emit.artifact import PROGRAM
 from jobc.compiler.plugins.registry import plugin
 
@@ -240,8 +240,8 @@ def test_the_help_of_a_command_is_its_own(shell: Shell, verb: str, says: str) ->
 def test_help_names_the_options_of_every_verb_of_every_backend(shell: Shell, backend: str) -> None:
     assert shell.jobc(f"backend={backend}", *(["hosts=a"] if backend == "ssh" else [])).returncode == 0
     for verb in VERBS:
-        options = options_with(plugin(backend), verb)
-        assert options.keys() <= options_of(verb).keys()
+        options = options_of_backend_verb(plugin(backend), verb)
+        assert options.keys() <= options_of_verb(verb).keys()
         done = shell.jobc(verb, f"artifacts/job/{backend}", "--help")
         assert done.returncode == 0 and all(option in done.stdout for option in options), verb
         usage = shell.run([f"artifacts/job/{backend}/jobctl", verb, "--help"]).stdout.partition("\n\n")[0]

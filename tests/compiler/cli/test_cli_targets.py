@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jobc.compiler.cli import main
-from jobc.compiler.cli.targets import artifacts_of
+from jobc.compiler.cli.find_artifacts import find_named_artifacts
 from jobc.compiler.diagnostics.diagnostic import CompileError
 
 from ...security.users import NEIGHBOUR
@@ -48,17 +48,17 @@ def make_run(job: str, run: str, attempt: int = 0, started: int = 1) -> Path:
 def test_a_word_is_a_folder_a_run_id_or_the_name_of_a_job() -> None:
     old, new = make_run("a", "old"), make_run("a", "new", started=2)
     newer = make_run("a", "old", 1, started=1)
-    assert artifacts_of("status", ["runs/a/new"]) == ([new], [])
-    assert artifacts_of("status", ["old"]) == ([newer], [])
-    assert artifacts_of("logs", ["a", "--tail", "3"]) == ([new], ["--tail", "3"])
-    assert artifacts_of("logs", [str(old), "new", "--point", "7"]) == ([old, new], ["--point", "7"])
+    assert find_named_artifacts("status", ["runs/a/new"]) == ([new], [])
+    assert find_named_artifacts("status", ["old"]) == ([newer], [])
+    assert find_named_artifacts("logs", ["a", "--tail", "3"]) == ([new], ["--tail", "3"])
+    assert find_named_artifacts("logs", [str(old), "new", "--point", "7"]) == ([old, new], ["--point", "7"])
 
 
 def test_commands_that_change_something_take_no_names() -> None:
     make_run("a", "new")
     for command in ("stop", "submit", "clean", "shell"):
         with pytest.raises(CompileError, match="not an artifact directory"):
-            artifacts_of(command, ["new"])
+            find_named_artifacts(command, ["new"])
 
 
 def test_a_name_without_a_run_and_an_id_of_two_runs_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,7 +77,7 @@ def test_programs_in_the_run_of_another_user_are_not_started_by_its_id() -> None
     os.chown(artifact.parents[1], NEIGHBOUR, NEIGHBOUR)
     for word in ("theirs", "a"):
         with pytest.raises(CompileError, match="neither a run nor an artifact"):
-            artifacts_of("status", [word])
+            find_named_artifacts("status", [word])
 
 
 def test_several_runs_are_printed_one_after_the_other(capfd: pytest.CaptureFixture[str]) -> None:

@@ -16,9 +16,9 @@ import pytest
 
 from jobc.compiler.cli.init import probe
 from jobc.compiler.cli.init.probe import Fact
-from jobc.compiler.cli.init.profile import profile
+from jobc.compiler.cli.init.profile import format_profile
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Compiled, Request
+from jobc.compiler.pipeline.types import CompiledJob, CompileRequest
 
 JOBC = [sys.executable, "-m", "jobc"]
 SLURM = {
@@ -53,8 +53,8 @@ def _path() -> str:
     return os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
 
 
-def use(tmp_path: Path, *words: str) -> Compiled:
-    return compile_job(Request(words, None, (("user", tmp_path / ".config" / "jobc"),)))
+def use(tmp_path: Path, *words: str) -> CompiledJob:
+    return compile_job(CompileRequest(words, None, (("user", tmp_path / ".config" / "jobc"),)))
 
 
 def test_slurm_is_read_and_the_profile_compiles(site: Callable[..., object], tmp_path: Path) -> None:
@@ -138,11 +138,11 @@ def test_what_cannot_be_used_is_refused_and_nothing_is_written(
 def test_a_look_up_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "PATIENCE_S", 0.2)
     started = time.monotonic()
-    assert probe.run_here("sleep", "30") is None and time.monotonic() - started < 5
+    assert probe.run_locally("sleep", "30") is None and time.monotonic() - started < 5
 
 
 def test_strange_text_stays_text() -> None:
-    text = profile(
+    text = format_profile(
         "x", [Fact("env.A", "a: b # c", ""), Fact("queue.name", "é", "by"), Fact("name", "no: n", "")], (), ()
     )
     assert '  A: "a: b # c"' in text and '  name: "é"' in text

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from jobc.compiler import user_cache
-from jobc.compiler.cli import main, repeat
+from jobc.compiler.cli import main, skip_unchanged
 from jobc.compiler.plugins import registry
 from jobc.prove import repeats
 
@@ -39,13 +39,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def compiled(project: Path, capsys: pytest.CaptureFixture[str]) -> str:
     """What the compile printed."""
-    assert repeat.remember(WORDS, lambda: main(WORDS)) == 0
+    assert skip_unchanged.compile_and_record(WORDS, lambda: main(WORDS)) == 0
     return capsys.readouterr().out
 
 
 def test_a_repeat_prints_the_same_and_writes_nothing(compiled: str, capsys: pytest.CaptureFixture[str]) -> None:
     before = os.stat("artifacts/job/ssh").st_ino
-    assert repeat.repeated(WORDS)
+    assert skip_unchanged.reprint_if_unchanged(WORDS)
     assert capsys.readouterr() == (compiled, "")
     assert os.stat("artifacts/job/ssh").st_ino == before
 
@@ -79,7 +79,7 @@ def test_everything_that_a_compile_reads_is_recorded(
     for name in ("stat", "lstat", "open", "listdir", "scandir", "readlink", "access"):
         watch(os, name)
     watch(builtins, "open")
-    assert repeat.remember(WORDS, lambda: main(WORDS)) == 0
+    assert skip_unchanged.compile_and_record(WORDS, lambda: main(WORDS)) == 0
     monkeypatch.undo()
     (record,) = (tmp_path / "home/.cache/jobc/compiles").iterdir()
     asked = {os.path.abspath(project / path) for _, path, _ in json.loads(user_cache.read(record) or b"")["answers"]}
@@ -98,16 +98,16 @@ def test_a_repeat_would_change_nothing(seed: int, tmp_path: Path, monkeypatch: p
 
 def test_a_compile_with_errors_is_not_recorded(project: Path) -> None:
     words = ["procs=0"]
-    assert repeat.remember(words, lambda: main(words)) == 1
-    assert not repeat.repeated(words)
+    assert skip_unchanged.compile_and_record(words, lambda: main(words)) == 1
+    assert not skip_unchanged.reprint_if_unchanged(words)
 
 
 def test_warnings_are_printed_again(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["name=job", "code.root=gone", "--", "train.py"]
-    assert repeat.remember(words, lambda: main(words)) == 0
+    assert skip_unchanged.compile_and_record(words, lambda: main(words)) == 0
     printed = capsys.readouterr()
     assert "JC5010" in printed.err
-    assert repeat.repeated(words) and capsys.readouterr() == printed
+    assert skip_unchanged.reprint_if_unchanged(words) and capsys.readouterr() == printed
 
 
 def test_a_full_disk_behind_the_output_is_one_diagnostic(project: Path) -> None:
@@ -128,88 +128,92 @@ def test_the_lock_of_an_editor_is_a_file_like_others(tmp_path: Path) -> None:
 def test_a_plugin_of_hydra_is_not_recorded(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (project / "site/hydra_plugins").mkdir(parents=True)
     monkeypatch.setattr(sys, "path", [*sys.path, str(project / "site")])
-    assert repeat.remember(WORDS, lambda: main(WORDS)) == 0
-    assert not repeat.repeated(WORDS)
+    assert skip_unchanged.compile_and_record(WORDS, lambda: main(WORDS)) == 0
+    assert not skip_unchanged.reprint_if_unchanged(WORDS)
 
 
 def test_the_mode_of_the_directory_is_restored(compiled: str) -> None:
     Path("artifacts/job/ssh").chmod(0o777)
-    assert not repeat.repeated(WORDS)
+    assert not skip_unchanged.reprint_if_unchanged(WORDS)
 
 
 def test_another_bash_may_find_other_mistakes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("bin").mkdir()
     monkeypatch.setenv("PATH", f"{project}/bin:{os.environ['PATH']}")
     words = ["name=job", "setup=['ulimit -l unlimited']", "--", "train.py"]
-    assert repeat.remember(words, lambda: main(words)) == 0
-    assert repeat.repeated(words)
+    assert skip_unchanged.compile_and_record(words, lambda: main(words)) == 0
+    assert skip_unchanged.reprint_if_unchanged(words)
     Path("bin/bash").write_text("#!/bin/sh\n")
-    assert not repeat.repeated(words)
+    assert not skip_unchanged.reprint_if_unchanged(words)
 
 
 def test_a_plugin_of_another_package_is_not_recorded(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = registry.Plugin("lab", "plugin:lab", project, object)
     monkeypatch.setattr(registry, "find_policies", lambda: (policy,))
-    assert repeat.remember(WORDS, lambda: main(WORDS)) == 0
-    assert not repeat.repeated(WORDS)
+    assert skip_unchanged.compile_and_record(WORDS, lambda: main(WORDS)) == 0
+    assert not skip_unchanged.reprint_if_unchanged(WORDS)
 
 
 def test_a_change_of_jobc_or_of_a_package_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeat, "_PACKAGE", tmp_path / "jobc")
+    monkeypatch.setattr(skip_unchanged, "_PACKAGE", tmp_path / "jobc")
     monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), "gone"])
-    for folder in (*(f"jobc/{name}" for name in repeat._OWN_FOLDERS), "jobc/compiler/cli", "site/hydra-1.dist-info"):
+    for folder in (
+        *(f"jobc/{name}" for name in skip_unchanged._OWN_FOLDERS),
+        "jobc/compiler/cli",
+        "site/hydra-1.dist-info",
+    ):
         (tmp_path / folder).mkdir(parents=True, exist_ok=True)
-    states = [repeat.code_state()]
+    states = [skip_unchanged.installed_code_state()]
     (tmp_path / "jobc/compiler/cli/new.py").write_text("a = 1\n")
-    states.append(repeat.code_state())
+    states.append(skip_unchanged.installed_code_state())
     (tmp_path / "jobc/compiler/cli/new.py").write_text("a = 2\n")
-    states.append(repeat.code_state())
+    states.append(skip_unchanged.installed_code_state())
     (tmp_path / "site/hydra-1.dist-info").rename(tmp_path / "site/hydra-2.dist-info")
-    states.append(repeat.code_state())
+    states.append(skip_unchanged.installed_code_state())
     (tmp_path / "site/hydra-2.dist-info/entry_points.txt").touch()
-    states.append(repeat.code_state())
+    states.append(skip_unchanged.installed_code_state())
     assert len({json.dumps(state) for state in states}) == 5
 
 
 def test_code_that_was_just_changed_is_not_recorded(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repeat, "SETTLED_S", 10**10)
-    assert repeat.remember(WORDS, lambda: main(WORDS)) == 0
-    assert not repeat.repeated(WORDS)
+    monkeypatch.setattr(skip_unchanged, "SETTLED_S", 10**10)
+    assert skip_unchanged.compile_and_record(WORDS, lambda: main(WORDS)) == 0
+    assert not skip_unchanged.reprint_if_unchanged(WORDS)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"code": 1}', '{"answers": [[1]]}', "[" * 100, "\0"])
 def test_a_damaged_record_is_ignored(content: str, compiled: str, tmp_path: Path) -> None:
     (record,) = (tmp_path / "home/.cache/jobc/compiles").iterdir()
     user_cache.write(record, content.encode(), 100)
-    assert not repeat.repeated(WORDS)
-    assert repeat.remember(WORDS, lambda: main(WORDS)) == 0
-    assert repeat.repeated(WORDS)
+    assert not skip_unchanged.reprint_if_unchanged(WORDS)
+    assert skip_unchanged.compile_and_record(WORDS, lambda: main(WORDS)) == 0
+    assert skip_unchanged.reprint_if_unchanged(WORDS)
 
 
 def test_a_record_of_another_user_is_ignored(compiled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (record,) = (tmp_path / "home/.cache/jobc/compiles").iterdir()
     assert stat.S_IMODE(record.stat().st_mode) == 0o600 and stat.S_IMODE(record.parent.stat().st_mode) == 0o700
     monkeypatch.setattr(os, "geteuid", lambda: record.stat().st_uid + 1)
-    assert not repeat.repeated(WORDS)
+    assert not skip_unchanged.reprint_if_unchanged(WORDS)
 
 
 def test_a_cache_that_cannot_be_written_costs_only_the_repeat(project: Path, tmp_path: Path) -> None:
     (tmp_path / "home/.cache").write_text("not a folder")
-    assert repeat.remember(WORDS, lambda: main(WORDS)) == 0
-    assert not repeat.repeated(WORDS)
+    assert skip_unchanged.compile_and_record(WORDS, lambda: main(WORDS)) == 0
+    assert not skip_unchanged.reprint_if_unchanged(WORDS)
 
 
 def test_the_oldest_records_are_removed(compiled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (record,) = (folder := tmp_path / "home/.cache/jobc/compiles").iterdir()
-    monkeypatch.setattr(repeat, "MOST_RECORDS", 10)
+    monkeypatch.setattr(skip_unchanged, "MOST_RECORDS", 10)
     for i in range(10):
         (folder / f"{i}.json").touch()
         os.utime(folder / f"{i}.json", (i, i))
-    assert repeat.remember(WORDS, lambda: main(WORDS)) == 0
+    assert skip_unchanged.compile_and_record(WORDS, lambda: main(WORDS)) == 0
     assert {file.name for file in folder.iterdir()} == {record.name, *(f"{i}.json" for i in range(1, 10))}
 
 
 def test_a_torn_record_is_ignored(compiled: str, tmp_path: Path) -> None:
     (record,) = (tmp_path / "home/.cache/jobc/compiles").iterdir()
     record.write_bytes(record.read_bytes()[:-1])
-    assert not repeat.repeated(WORDS)
+    assert not skip_unchanged.reprint_if_unchanged(WORDS)

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from jobc.compiler.cli import main
-from jobc.compiler.diagnostics.diagnostic import Diagnostic, merged, points_of
+from jobc.compiler.diagnostics.diagnostic import Diagnostic, describe_sweep_points, merge_equal_diagnostics
 from jobc.compiler.diagnostics.origin import Origin
 
 
@@ -44,9 +44,9 @@ def test_a_problem_of_several_points_is_told_once(
 def told(*found: tuple[str, str]) -> list[tuple[str, str]]:
     """found: title and point -> title and line of points, merged and merged once more."""
     made = [Diagnostic("JC2003", title, points=(point,) if point else ()) for title, point in found]
-    once = merged(made)
-    assert merged(once) == once
-    return [(d.title, points_of(d)) for d in once]
+    once = merge_equal_diagnostics(made)
+    assert merge_equal_diagnostics(once) == once
+    return [(d.title, describe_sweep_points(d)) for d in once]
 
 
 def test_the_first_of_several_has_the_word() -> None:
@@ -70,4 +70,4 @@ def test_what_differs_in_more_than_numbers_is_another_problem() -> None:
     made += [Diagnostic("JC2003", "x", points=("n=3",), **more) for more in ({"allowed": "so"}, {"key": "nodes"})]  # type: ignore[arg-type]
     made += [Diagnostic("JC2003", "x", hint="do y", points=("n=4",))]
     made += [Diagnostic("JC2003", "x", origin=Origin("project", "a.yaml", 3, 1), points=("n=5",))]
-    assert len(merged(made)) == 6
+    assert len(merge_equal_diagnostics(made)) == 6

@@ -9,7 +9,7 @@ import pytest
 
 from jobc.compiler.emit.source_map import DIGEST, DIGEST_RULE
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Compiled, Request
+from jobc.compiler.pipeline.types import CompiledJob, CompileRequest
 from jobc.prove.why import BASES, LEAST, PRECISION, measure
 
 SLURM = ("name=w", "backend=slurm", "gpus=2")
@@ -25,7 +25,7 @@ def jobs_with(key: str) -> list[str]:
 
 @cache
 def spec_of(words: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(compile_job(Request(words)).source_map.spec)
+    return frozenset(compile_job(CompileRequest(words)).source_map.spec)
 
 
 def is_taken(base: str, key: str) -> bool:
@@ -44,7 +44,7 @@ def test_changed_lines_are_the_attributed_lines(base: str) -> None:
     assert len(found.leaves) >= 30
 
 
-def keys_of(compiled: Compiled, path: str, text: str) -> set[str]:
+def keys_of(compiled: CompiledJob, path: str, text: str) -> set[str]:
     """The spec keys of the first line of a file that has the text."""
     lines = next(a.text.split("\n") for a in compiled.artifacts if a.path == path)
     keys, _ = compiled.source_map.files[path][next(n for n, line in enumerate(lines) if text in line)]
@@ -58,11 +58,11 @@ def keys_of(compiled: Compiled, path: str, text: str) -> set[str]:
     ],
 )
 def test_a_line_depends_on_what_is_empty_in_it(words: tuple[str, ...], path: str, text: str, key: str) -> None:
-    assert key in keys_of(compile_job(Request(words)), path, text)
+    assert key in keys_of(compile_job(CompileRequest(words)), path, text)
 
 
 def test_a_block_without_lines_is_no_part_of_the_line_above_it() -> None:
-    compiled = compile_job(Request(SLURM))  # `{% if plan.resources.cpus %}` comes next
+    compiled = compile_job(CompileRequest(SLURM))  # `{% if plan.resources.cpus %}` comes next
     assert "cpus" not in keys_of(compiled, "job.sbatch", "#SBATCH --gpus-per-node=2")
 
 
@@ -83,7 +83,7 @@ def test_a_block_without_lines_is_no_part_of_the_line_above_it() -> None:
     ],
 )
 def test_a_derived_line_leads_to_its_keys(words: tuple[str, ...], path: str, text: str, keys: set[str]) -> None:
-    compiled = compile_job(Request(words))
+    compiled = compile_job(CompileRequest(words))
     assert keys <= {*compiled.source_map.sources(keys_of(compiled, path, text))}
 
 
@@ -95,7 +95,7 @@ def test_a_derived_line_leads_to_its_keys(words: tuple[str, ...], path: str, tex
     ],
 )
 def test_a_digest_is_a_key_of_its_own(words: tuple[str, ...], path: str, text: str) -> None:
-    compiled = compile_job(Request(words))
+    compiled = compile_job(CompileRequest(words))
     lines = next(a.text.split("\n") for a in compiled.artifacts if a.path == path)
     keys, _ = compiled.source_map.files[path][next(n for n, line in enumerate(lines) if text in line)]
     assert DIGEST in keys and compiled.source_map.rules[DIGEST] == DIGEST_RULE

@@ -283,7 +283,7 @@ def test_where_the_nodes_make_the_run_folder_submit_sh_has_no_part_in_it(ask: As
 def test_a_message_and_downloads_set_nothing(ask: Ask) -> None:
     said = ask("name=y", "caches=shared", "caches.prefetch=[model:gpt2]", "JOBC_RUN_DIR")
     assert "no run folder" not in said
-    assert re.search(r'jobc:runtime/engines/starting.py:\d+  "JOBC_RUN_DIR": str', said, re.MULTILINE)
+    assert re.search(r'jobc:runtime/engines/starting_engine.py:\d+  "JOBC_RUN_DIR": str', said, re.MULTILINE)
 
 
 def test_an_edited_line_has_the_chain_of_the_line_it_stands_for(ask: Ask, project: Path) -> None:

@@ -246,7 +246,7 @@ def test_the_hint_for_a_failed_write_is_about_its_cause(
 
     monkeypatch.setattr(artifact_dir, "_make_root", fail)
     with pytest.raises(CompileError) as error:
-        artifact_dir.write(tmp_path / TARGET, ())
+        artifact_dir.write_artifact_dir(tmp_path / TARGET, ())
     (diagnostic,) = error.value.diagnostics
     assert diagnostic.hint == f"{remedy}choose another folder with --out DIR; existing files are unchanged"
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from jobc.compiler.cli import main
-from jobc.compiler.diagnostics.code_heading import LONGEST, read_heading
-from jobc.compiler.diagnostics.diagnostic import Diagnostic, format_text
+from jobc.compiler.diagnostics.code_heading import LONGEST, read_code_page_heading
+from jobc.compiler.diagnostics.diagnostic import Diagnostic, format_for_terminal
 from jobc.compiler.plugins.registry import PACKAGE, code_name, code_pages, codes_by_name
 from jobc.tests.compiler import hints
 from jobc.tests.compiler.quick_jobc import quick_jobc
@@ -87,7 +87,7 @@ def test_a_page_begins_with_its_code_a_name_and_a_title(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_name_is_two_to_four_short_words(page: Path) -> None:
-    name = read_heading(page).name
+    name = read_code_page_heading(page).name
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+){1,3}", name) and len(name) <= LONGEST
 
 
@@ -177,7 +177,7 @@ def test_explain_suggests_a_near_code(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_a_diagnostic_is_printed_with_its_code_and_its_name() -> None:
     found = [Diagnostic("JC3011", "a port that may be taken"), Diagnostic("ACME01", "a code without a page")]
-    shown = format_text(found, name_of=code_name).split("\n\n")
+    shown = format_for_terminal(found, name_of=code_name).split("\n\n")
     assert shown == ["error[ACME01]: a code without a page", "error[JC3011 taken-port]: a port that may be taken"]
 
 

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from jobc.compiler.diagnostics.diagnostic import Severity
-from jobc.compiler.emit.overlay import merge_extra, refuse_extra
+from jobc.compiler.emit.extra_entries import check_extra_entries, merge_extra_entries
 from jobc.compiler.emit.render import Render
-from jobc.compiler.frontend.yaml_reader import read_tree
+from jobc.compiler.frontend.yaml_reader import read_yaml_tree
 from jobc.compiler.spec.convert import convert
 
 from ..diagnosed import found
@@ -27,7 +27,7 @@ class Options:
 
 
 def options(text: str) -> Options:
-    read = convert(read_tree(text, "input", "x.yaml"), Options, lambda key: None, "backend")
+    read = convert(read_yaml_tree(text, "input", "x.yaml"), Options, lambda key: None, "backend")
     assert not read.diagnostics and read.value is not None
     return read.value
 
@@ -35,7 +35,7 @@ def options(text: str) -> Options:
 def merged(base: Any, text: str) -> Any:
     given = options(text)
     render = Render((), (), {"options": given, "plan": MappingProxyType({"name": "hello"})})
-    return render.yaml([merge_extra(base, given.extra)], "job.yaml")
+    return render.yaml([merge_extra_entries(base, given.extra)], "job.yaml")
 
 
 def test_scalars_are_read_as_yaml_1_2_reads_them() -> None:
@@ -91,7 +91,7 @@ def test_the_name_of_an_item_that_is_added_leads_back_to_what_adds_it() -> None:
     ],
 )
 def test_what_the_plan_says_is_refused(extra: str, keys: list[str]) -> None:
-    found = list(refuse_extra(options(f"extra: {extra}").extra, PROTECTED))
+    found = list(check_extra_entries(options(f"extra: {extra}").extra, PROTECTED))
     assert [diagnostic.key for diagnostic in found] == keys
     assert {diagnostic.code for diagnostic in found} <= {"JC4600"}
 

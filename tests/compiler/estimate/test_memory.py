@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jobc.compiler.estimate.host_memory import host_memory
-from jobc.compiler.estimate.memory import memory
+from jobc.compiler.estimate.memory import estimate_rank_memory
 from jobc.compiler.estimate.parameters import ModelSize
 
 from ..conftest import Plan
@@ -43,7 +43,7 @@ SEVEN_B = ModelSize(7_000_000_000, 200_000_000, None, 1)
 
 
 def test_each_rank_of_a_node_reads_a_whole_checkpoint(plan: Plan) -> None:
-    sharded = memory(
+    sharded = estimate_rank_memory(
         train(kind="fsdp", reshard_after_forward=True, auto_wrap_policy="NO_WRAP", offload_params=False), SEVEN_B, 64
     )
     assert host_memory(train(kind="fsdp"), sharded, procs=8, uses_trainer=True) == 8 * 20 * SEVEN_B.parameters
@@ -53,7 +53,7 @@ def test_each_rank_of_a_node_reads_a_whole_checkpoint(plan: Plan) -> None:
 
 
 def test_each_stage_divides_one_part_more() -> None:
-    stages = [memory(zero(stage), SEVEN_B, 64) for stage in range(4)]
+    stages = [estimate_rank_memory(zero(stage), SEVEN_B, 64) for stage in range(4)]
     n = SEVEN_B.parameters
     assert [stage.weights for stage in stages] == [4 * n, 4 * n, 4 * n, 4 * n // 64]
     assert [stage.gradients for stage in stages] == [4 * n, 4 * n, 4 * n // 64, 4 * n // 64]
@@ -66,10 +66,10 @@ def test_the_shares_are_those_of_deepspeeds_estimator() -> None:
 
     n, ranks = SEVEN_B.parameters, 64
     _, theirs = estimate_zero2_model_states_mem_needs(n, num_gpus_per_node=8, num_nodes=8, cpu_offload=False)
-    ours = memory(zero(2), SEVEN_B, ranks).states
+    ours = estimate_rank_memory(zero(2), SEVEN_B, ranks).states
     assert theirs == 2 * n + 18 * n // ranks
     assert ours == 4 * n + 16 * n // ranks
-    of_eight = memory(zero(2), SEVEN_B, 8).states
+    of_eight = estimate_rank_memory(zero(2), SEVEN_B, 8).states
     _, theirs_of_eight = estimate_zero2_model_states_mem_needs(n, num_gpus_per_node=8, num_nodes=1, cpu_offload=False)
     assert (ours / theirs, of_eight / theirs_of_eight) == pytest.approx((1.86, 1.41), abs=0.01), "as docs/plan.md says"
 
@@ -82,7 +82,7 @@ def test_a_program_of_ones_own_has_weights_of_16_bits_with_deepspeed() -> None:
     from deepspeed.runtime.zero.stage_1_and_2 import estimate_zero2_model_states_mem_needs
 
     n, ranks, nowhere = SEVEN_B.parameters, 64, {"cpu_offload": False, "num_gpus_per_node": 8, "num_nodes": 8}
-    of = [memory(zero(stage, precision="bf16"), SEVEN_B, ranks, uses_trainer=False) for stage in range(4)]
+    of = [estimate_rank_memory(zero(stage, precision="bf16"), SEVEN_B, ranks, uses_trainer=False) for stage in range(4)]
     assert [one.weights for one in of] == [2 * n, 2 * n, 2 * n, 2 * n // ranks]
     assert [one.gradients for one in of] == [2 * n, 2 * n, 2 * n // ranks, 2 * n // ranks]
     assert [one.optimizer for one in of] == [12 * n, *[12 * n // ranks] * 3]
@@ -91,30 +91,39 @@ def test_a_program_of_ones_own_has_weights_of_16_bits_with_deepspeed() -> None:
     assert of[2].states == second
     _, third, layer = estimate_zero3_model_states_mem_needs(n, 900_000_000, cpu_offload_params=False, **nowhere)
     assert third == 18 * n // ranks + layer
-    large = memory(zero(3, precision="bf16"), ModelSize(n, 900_000_000, None, 1), ranks, uses_trainer=False)
+    large = estimate_rank_memory(
+        zero(3, precision="bf16"), ModelSize(n, 900_000_000, None, 1), ranks, uses_trainer=False
+    )
     assert (large.states, large.gathered) == (16 * n // ranks + layer // 2, layer // 2)
-    away = memory(zero(2, "cpu", precision="bf16"), SEVEN_B, ranks, uses_trainer=False)
+    away = estimate_rank_memory(zero(2, "cpu", precision="bf16"), SEVEN_B, ranks, uses_trainer=False)
     _, theirs = estimate_zero2_model_states_mem_needs(n, num_gpus_per_node=8, num_nodes=8, cpu_offload=True)
     assert away.states == theirs == 2 * n and away.host == 18 * n // ranks
 
 
 def test_the_bucket_of_zero_is_as_large_as_it_may_be() -> None:
     small, large = ModelSize(1000, 100, None, 1), 500_000_000
-    of = {stage: memory(zero(stage, bucket=large), small, 2).buffers for stage in range(4)}
+    of = {stage: estimate_rank_memory(zero(stage, bucket=large), small, 2).buffers for stage in range(4)}
     assert of == {0: 0, 1: 4 * large, 2: 4 * large, 3: 4 * large}
-    assert memory(zero(2, bucket=large, precision="bf16"), small, 2, uses_trainer=False).buffers == 2 * large
-    assert memory(zero(2, bucket=large, precision="bf16"), small, 2).buffers == 4 * large + 2 * small.parameters
-    assert memory(zero(3, bucket=large, precision="bf16"), small, 2).buffers == 2 * large, "no copies of autocast"
+    assert (
+        estimate_rank_memory(zero(2, bucket=large, precision="bf16"), small, 2, uses_trainer=False).buffers == 2 * large
+    )
+    assert (
+        estimate_rank_memory(zero(2, bucket=large, precision="bf16"), small, 2).buffers
+        == 4 * large + 2 * small.parameters
+    )
+    assert estimate_rank_memory(zero(3, bucket=large, precision="bf16"), small, 2).buffers == 2 * large, (
+        "no copies of autocast"
+    )
     twice = zero(2, bucket=large)
     twice["parallel"] |= {"overlap_comm": True}
-    assert memory(twice, small, 2).buffers == 8 * large
+    assert estimate_rank_memory(twice, small, 2).buffers == 8 * large
     twice["parallel"] |= {"contiguous_gradients": False}
-    assert memory(twice, small, 2).buffers == 0
+    assert estimate_rank_memory(twice, small, 2).buffers == 0
 
 
 def test_zero_3_keeps_half_a_billion_parameters_whole() -> None:
     def gathered(parameters: int, unit: int | None, ranks: int = 2) -> int | None:
-        return memory(zero(3), ModelSize(parameters, unit, None, 1), ranks).gathered
+        return estimate_rank_memory(zero(3), ModelSize(parameters, unit, None, 1), ranks).gathered
 
     assert gathered(1000, None) == 4 * 1000, "all of it"
     assert gathered(1000, 10, ranks=1) == 0, "nobody shares it"
@@ -141,12 +150,15 @@ def sharded(kind: Mapping[str, Any], **said: Any) -> dict[str, Any]:
 def test_fsdp_divides_all_by_its_ranks_and_hsdp_by_its_shards() -> None:
     n, low = SEVEN_B.parameters, 200_000_000
     for kind, shares in ({"kind": "fsdp"}, 64), ({"kind": "hsdp", "shards": 8}, 8):
-        found = memory(sharded(kind), SEVEN_B, 64)
+        found = estimate_rank_memory(sharded(kind), SEVEN_B, 64)
         assert (found.weights, found.gradients, found.optimizer) == (4 * n // shares, 4 * n // shares, 8 * n // shares)
         assert found.gathered == 2 * 4 * low
         accumulated = {**sharded(kind), "batch": {"micro": 1, "accumulation": 2}}
-        assert memory(accumulated, SEVEN_B, 64).gradients == 4 * n, "exchanged once, so whole until then"
-        assert memory(sharded(kind, offload_params=True), SEVEN_B, 64).host == 3 * found.weights + found.gradients
+        assert estimate_rank_memory(accumulated, SEVEN_B, 64).gradients == 4 * n, "exchanged once, so whole until then"
+        assert (
+            estimate_rank_memory(sharded(kind, offload_params=True), SEVEN_B, 64).host
+            == 3 * found.weights + found.gradients
+        )
 
 
 @pytest.mark.parametrize(
@@ -163,8 +175,10 @@ def test_fsdp_divides_all_by_its_ranks_and_hsdp_by_its_shards() -> None:
 def test_the_keys_of_fsdp_say_what_is_whole(said: dict[str, Any], whole: int) -> None:
     for precision, low in ("fp32", 4), ("bf16", 2):
         train = {**sharded({"kind": "fsdp"}, **said), "loop": {"precision": precision}}
-        assert memory(train, SEVEN_B, 8).gathered == low * whole
-        assert memory(train, ModelSize(300_000_000, 200_000_000, None, 1), 8).gathered == low * min(whole, 300_000_000)
+        assert estimate_rank_memory(train, SEVEN_B, 8).gathered == low * whole
+        assert estimate_rank_memory(train, ModelSize(300_000_000, 200_000_000, None, 1), 8).gathered == low * min(
+            whole, 300_000_000
+        )
 
 
 def test_classes_that_a_built_in_model_may_not_have_leave_what_is_gathered_open(plan: Plan) -> None:
@@ -175,6 +189,6 @@ def test_classes_that_a_built_in_model_may_not_have_leave_what_is_gathered_open(
 
 
 def test_what_is_offloaded_lies_with_the_cpu() -> None:
-    there, here = memory(zero(2), SEVEN_B, 8), memory(zero(2, "cpu"), SEVEN_B, 8)
+    there, here = estimate_rank_memory(zero(2), SEVEN_B, 8), estimate_rank_memory(zero(2, "cpu"), SEVEN_B, 8)
     assert here.optimizer == here.gradients == 0
     assert here.host == there.optimizer + there.gradients

@@ -11,7 +11,7 @@ import pytest
 
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Compiled, Request
+from jobc.compiler.pipeline.types import CompiledJob, CompileRequest
 from jobc.compiler.spec.value_types import expand_hostlist, fold_hostlist
 
 SEED = "192.168.1.10\n192.168.1.11\n"  # as a team has it: the first line is the master
@@ -22,11 +22,11 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def compiled(*words: str, **folders: Path) -> Compiled:
-    return compile_job(Request(("backend=ssh", *words), None, tuple(folders.items())))
+def compiled(*words: str, **folders: Path) -> CompiledJob:
+    return compile_job(CompileRequest(("backend=ssh", *words), None, tuple(folders.items())))
 
 
-def text(job: Compiled, path: str) -> str:
+def text(job: CompiledJob, path: str) -> str:
     return next(a.text for a in job.artifacts if a.path == path)
 
 
@@ -87,7 +87,7 @@ def test_a_nodelist_is_enough_for_a_backend_that_needs_hosts() -> None:
 def test_slurm_gets_no_host_that_is_excluded_and_no_more_than_nodes(
     words: tuple[str, ...], nodelist: str | None
 ) -> None:
-    script = text(compile_job(Request(("backend=slurm", "nodes=2", *words))), "job.sbatch")
+    script = text(compile_job(CompileRequest(("backend=slurm", "nodes=2", *words))), "job.sbatch")
     asked = dict(re.findall(r"^#SBATCH --(nodelist|exclude)=(.*)$", script, re.MULTILINE))
     assert asked.get("nodelist") == nodelist
     assert asked.get("exclude") == ("n1" if len(words) == 2 else None)

@@ -13,11 +13,11 @@ from hydra import compose as hydra_compose
 from omegaconf import DictConfig, OmegaConf
 
 from jobc.compiler.diagnostics.diagnostic import CompileError, Diagnostic
-from jobc.compiler.frontend.compose import compose_config, hydra_ready
-from jobc.compiler.frontend.compose_cache import COMPOSE_ERRORS, recompose
+from jobc.compiler.frontend.compose import compose_hydra_config, hydra_started
+from jobc.compiler.frontend.compose_cache import COMPOSE_ERRORS, compose_from_cache
 from jobc.compiler.frontend.overrides import read_overrides
-from jobc.compiler.pipeline.compile import compile_job, known_keys, search_path
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import all_config_keys, compile_job, config_search_path
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.compiler.spec.job_spec import open_keys
 
 WORDS = [
@@ -34,19 +34,19 @@ REJECTED = [  # no such option, with no such key; no such keys; a null group; va
 
 @pytest.mark.parametrize("words", WORDS, ids=" ".join)
 def test_it_is_what_hydra_composes_kept_and_again(words: tuple[str, ...]) -> None:
-    folders = search_path(Request(words))
+    folders = config_search_path(CompileRequest(words))
     overrides = read_overrides(words, open_keys(words))
-    with hydra_ready(folders) as loader:
-        wanted = plain(compose_config(loader, "config", overrides, known_keys)[0])
-        recompose(tuple(folder.path for folder in folders), "config", overrides)
+    with hydra_started(folders) as loader:
+        wanted = plain(compose_hydra_config(loader, "config", overrides, all_config_keys)[0])
+        compose_from_cache(tuple(folder.path for folder in folders), "config", overrides)
         for _ in range(2):
-            got = recompose(tuple(folder.path for folder in folders), "config", overrides)
+            got = compose_from_cache(tuple(folder.path for folder in folders), "config", overrides)
             assert repr(plain(got)) == repr(wanted)  # with the places of the values
 
 
 @pytest.mark.parametrize("words", [*REJECTED, ("model={kind: gpt, layers: 2}", "model.layers=3")], ids=" ".join)
 def test_it_raises_what_hydra_raises(words: tuple[str, ...]) -> None:
-    folders = search_path(Request(words))
+    folders = config_search_path(CompileRequest(words))
     canonical = [o.canonical for o in read_overrides(words)]
 
     def answer(compose: Callable[[], DictConfig]) -> object:
@@ -55,20 +55,20 @@ def test_it_raises_what_hydra_raises(words: tuple[str, ...]) -> None:
         except COMPOSE_ERRORS as error:
             return type(error), str(error), str(error.__cause__)
 
-    with hydra_ready(folders):
+    with hydra_started(folders):
         wanted = answer(lambda: hydra_compose("config", canonical, return_hydra_config=True))
         for _ in range(2):
-            got = answer(lambda: recompose(tuple(f.path for f in folders), "config", read_overrides(words)))
+            got = answer(lambda: compose_from_cache(tuple(f.path for f in folders), "config", read_overrides(words)))
             assert got == wanted
 
 
 @pytest.mark.parametrize("words", REJECTED, ids=" ".join)
 def test_the_diagnostics_are_the_same_when_composed_again(words: tuple[str, ...]) -> None:
-    folders, overrides = search_path(Request(words)), read_overrides(words)
+    folders, overrides = config_search_path(CompileRequest(words)), read_overrides(words)
 
     def diagnostics(again: bool) -> list[Diagnostic]:
-        with hydra_ready(folders) as loader, pytest.raises(CompileError) as raised:
-            compose_config(loader, "config", overrides, known_keys, again)
+        with hydra_started(folders) as loader, pytest.raises(CompileError) as raised:
+            compose_hydra_config(loader, "config", overrides, all_config_keys, again)
         return list(raised.value.diagnostics)
 
     assert diagnostics(again=False) == diagnostics(again=True)
@@ -86,7 +86,7 @@ def test_a_change_of_any_file_is_seen(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
     lab = "# @package _global_\nname: {}\n"
     (user / "cluster" / "lab.yaml").write_text(lab.format("one"))
-    request = Request(("backend=local", "cluster=lab"), config_dirs=(("project", project), ("user", user)))
+    request = CompileRequest(("backend=local", "cluster=lab"), config_dirs=(("project", project), ("user", user)))
 
     def name() -> str:
         return compile_job(request).plan.name

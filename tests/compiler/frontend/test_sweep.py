@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from jobc.compiler.cli.reporting import tell_progress
+from jobc.compiler.cli.reporting import progress_printer
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.frontend.sweep import sweep_points
 from jobc.compiler.pipeline.sweeps import compile_sweep, plan_sweep
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.types import CompileRequest
 
 from ..diagnosed import Jobc, codes
 
@@ -79,9 +79,9 @@ def test_two_points_of_one_folder_are_refused_by_their_cause(
 
 
 def test_who_waits_for_a_sweep_is_told_how_far_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    request = Request(("seed=range(0,3)",))
+    request = CompileRequest(("seed=range(0,3)",))
     for make in (compile_sweep, plan_sweep):
-        make(request, tell_progress(0))
+        make(request, progress_printer(0))
         assert capsys.readouterr() == ("", "jobc: 0 of 3 points\njobc: 1 of 3 points\njobc: 2 of 3 points\n")
-        make(request, tell_progress())
+        make(request, progress_printer())
         assert capsys.readouterr() == ("", ""), "a sweep that is done at once says nothing"

@@ -10,17 +10,17 @@ import pytest
 
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Compiled, Request
+from jobc.compiler.pipeline.types import CompiledJob, CompileRequest
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "bring_your_own" / "jobc"
 NET = ("model=target", "model._target_=no_such_module.Net", "model.context=64")
 
 
-def compiled(*words: str) -> Compiled:
-    return compile_job(Request(words, config_dirs=(("project", EXAMPLE),)))
+def compiled(*words: str) -> CompiledJob:
+    return compile_job(CompileRequest(words, config_dirs=(("project", EXAMPLE),)))
 
 
-def text(job: Compiled, path: str) -> str:
+def text(job: CompiledJob, path: str) -> str:
     return next(file.text for file in job.artifacts if file.path == path)
 
 

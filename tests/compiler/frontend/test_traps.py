@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from jobc.compiler.diagnostics.diagnostic import CompileError, Diagnostic
-from jobc.compiler.frontend.compose import compose, hydra_ready
+from jobc.compiler.frontend.compose import compose_job, hydra_started
 from jobc.compiler.frontend.overrides import read_overrides, read_sweep
-from jobc.compiler.pipeline.compile import known_keys, search_path
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import all_config_keys, config_search_path
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.compiler.spec.convert import convert
 from jobc.compiler.spec.job_spec import OPEN_KEYS, JobSpec
 
@@ -89,10 +89,10 @@ REFUSED = [
 
 def convert_job(words: tuple[str, ...], folder: Path | None = None) -> tuple[JobSpec | None, tuple[Diagnostic, ...]]:
     """The typed job, or why there is none."""
-    request = Request(words, None, (("user", folder),) if folder else ())
+    request = CompileRequest(words, None, (("user", folder),) if folder else ())
     try:
-        with hydra_ready(search_path(request)) as loader:
-            composed = compose(loader, "config", read_overrides(words, OPEN_KEYS), known_keys)
+        with hydra_started(config_search_path(request)) as loader:
+            composed = compose_job(loader, "config", read_overrides(words, OPEN_KEYS), all_config_keys)
     except CompileError as error:
         return None, error.diagnostics
     tree = {key: value for key, value in composed.tree.items() if key != "backend"}

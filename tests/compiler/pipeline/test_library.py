@@ -15,34 +15,34 @@ from pathlib import Path
 import pytest
 
 from jobc.compiler import user_cache
-from jobc.compiler.pipeline import library
-from jobc.compiler.pipeline.library import (
+from jobc.compiler.pipeline import jobctl_program
+from jobc.compiler.pipeline.jobctl_program import (
     EVERYTHING,
     OF_FEATURES,
-    Contents,
-    modules,
-    program,
-    program_on_nodes,
-    source_files,
+    ProgramContents,
+    find_source_files,
+    pack_program,
+    pack_program_for_nodes,
+    select_modules,
 )
-from jobc.compiler.pipeline.sweeps import compile_sweep, sweep_folders
-from jobc.compiler.pipeline.types import Request, SweepFolder
+from jobc.compiler.pipeline.sweeps import compile_sweep, group_points_into_folders
+from jobc.compiler.pipeline.types import CompileRequest, SweepFolder
 from jobc.compiler.plugins.registry import find_plugins
 
 OF_A_COMMAND = EVERYTHING._replace(trainer=False)
 PARTS = {
-    "a command": Contents(),
+    "a command": ProgramContents(),
     "a command with everything": OF_A_COMMAND,
     "the trainer": EVERYTHING,
-    "verbs": Contents(nodes=False),
-    "nodes": Contents(verbs=False),
-    **{f"feature {name}": Contents(features=(name,)) for name in OF_FEATURES},
+    "verbs": ProgramContents(nodes=False),
+    "nodes": ProgramContents(verbs=False),
+    **{f"feature {name}": ProgramContents(features=(name,)) for name in OF_FEATURES},
 }
 FEATURE_OF = {f"jobc_{path}.py": feature for feature, paths in OF_FEATURES.items() for path in paths}
 OPTIONAL = {*FEATURE_OF}
 # Modules that import those of a feature in a function, which they call only in jobs that have the feature.
 IMPORTERS = {
-    "bucket": {"engine/join", "runtime/node/joining"},
+    "bucket": {"engine/join", "runtime/node/join_attempt"},
     "container": set[str](),
     "gpus": {
         "runtime/engines/one_machine",
@@ -56,12 +56,12 @@ IMPORTERS = {
     "prefetch": {"runtime/verbs/prefetch"},
     "secrets": {"runtime/node/node"},
     "shared_code": {"runtime/preflight/node_checks"},
-    "snapshot": {"runtime/engines/starting"},
+    "snapshot": {"runtime/engines/starting_engine"},
     "srun": {"runtime/ranks/spawn"},
-    "steps": {"runtime/supervisor/ending"},
+    "steps": {"runtime/supervisor/node_ending"},
     "sweep": {
         "engine/slurm_engine",
-        "runtime/engines/jobs",
+        "runtime/engines/artifact_location",
         "runtime/verbs/help",
         "runtime/verbs/logs",
         "runtime/verbs/status",
@@ -90,8 +90,8 @@ def imports(path: str, text: bytes) -> set[str]:
 @pytest.mark.parametrize("backend", find_plugins())
 @pytest.mark.parametrize("part", PARTS)
 def test_what_a_module_imports_is_there_unless_only_other_jobs_need_it(part: str, backend: str) -> None:
-    packed = modules(PARTS[part], find_plugins()[backend].folder)
-    missing = missing_imports(packed, modules(EVERYTHING, find_plugins()[backend].folder).keys())
+    packed = select_modules(PARTS[part], find_plugins()[backend].folder)
+    missing = missing_imports(packed, select_modules(EVERYTHING, find_plugins()[backend].folder).keys())
     assert {feature for feature, _ in missing}.isdisjoint(PARTS[part].features)
     mistakes = {(feature, path) for feature, path in missing if path not in IMPORTERS.get(feature, ())}
     assert not mistakes, "called only in jobs with the feature? Then name it in IMPORTERS; else import it at the top"
@@ -110,7 +110,9 @@ def missing_imports(packed: Mapping[str, bytes], every: Set[str]) -> set[tuple[s
 
 def test_every_named_importer_imports_the_feature() -> None:
     folders = [plugin.folder for plugin in find_plugins().values()]
-    parts = [(modules(Contents(), folder), modules(EVERYTHING, folder).keys()) for folder in folders]
+    parts = [
+        (select_modules(ProgramContents(), folder), select_modules(EVERYTHING, folder).keys()) for folder in folders
+    ]
     found = {pair for packed, every in parts for pair in missing_imports(packed, every)}
     assert found == {(feature, path) for feature, paths in IMPORTERS.items() for path in paths}
 
@@ -119,7 +121,7 @@ def test_every_named_importer_imports_the_feature() -> None:
 def test_the_module_of_each_program_is_there(part: str) -> None:
     from jobc.runtime.__main__ import PROGRAMS, VERBS
 
-    packed = modules(PARTS[part], find_plugins()["local"].folder)
+    packed = select_modules(PARTS[part], find_plugins()["local"].folder)
     verbs = {f"jobc_runtime/verbs/{name}.py" for name in (*VERBS, "help")}
     programs = {f"jobc_runtime/{folder}/{name}.py" for name, folder in PROGRAMS.items()}
     optional = OPTIONAL | {"jobc_runtime/engines/table.py"}
@@ -133,25 +135,25 @@ def test_the_module_of_each_program_is_there(part: str) -> None:
 def test_modules_of_a_feature_are_only_in_jobs_that_have_it(feature: str) -> None:
     folder = find_plugins()["slurm" if feature == "sweep" else "local"].folder
     paths = {f"jobc_{path}.py" for path in OF_FEATURES[feature]}
-    assert paths.isdisjoint(modules(Contents(), folder))
-    assert paths <= modules(Contents(features=(feature,)), folder).keys()
+    assert paths.isdisjoint(select_modules(ProgramContents(), folder))
+    assert paths <= select_modules(ProgramContents(features=(feature,)), folder).keys()
 
 
 @pytest.mark.parametrize(("backend", "features", "are_packed"), [("ssh", (), True), ("slurm", ("hosts",), False)])
 def test_a_module_of_a_feature_is_packed_where_something_imports_it(
     backend: str, features: tuple[str, ...], are_packed: bool
 ) -> None:
-    packed = modules(Contents(features=features), find_plugins()[backend].folder)
+    packed = select_modules(ProgramContents(features=features), find_plugins()[backend].folder)
     paths = {f"jobc_{path}.py" for path in OF_FEATURES["hosts"]}
     assert paths & packed.keys() == (paths if are_packed else set())
 
 
 def test_a_command_gets_no_model_no_data_and_no_training_loop() -> None:
-    packed = modules(OF_A_COMMAND)
+    packed = select_modules(OF_A_COMMAND)
     assert {Path(path).suffix for path in packed} == {".py"}
     assert not [path for path, text in packed.items() if b"importlib.resources" in text]
     left_out = ("models/gpt.py", "data/digits.py", "loop/loop.py", "recipe/recipe.py", "config/schema.py")
-    assert {f"jobc_trainer/{path}" for path in left_out} <= source_files().keys() - {*packed}
+    assert {f"jobc_trainer/{path}" for path in left_out} <= find_source_files().keys() - {*packed}
 
 
 @pytest.mark.parametrize(
@@ -167,7 +169,7 @@ def test_a_command_gets_no_model_no_data_and_no_training_loop() -> None:
 def test_every_packed_module_can_be_imported(tmp_path: Path, part: str, backend: str) -> None:
     archive = tmp_path / "jobctl"
     contents, folder = PARTS[part], find_plugins()[backend].folder
-    packed = program(contents, folder).content if contents.verbs else program_on_nodes(contents, folder)
+    packed = pack_program(contents, folder).content if contents.verbs else pack_program_for_nodes(contents, folder)
     archive.write_bytes(packed)
     paths = zipfile.ZipFile(io.BytesIO(packed)).namelist()
     modules_ = [path.removesuffix(".py") for path in paths if path.endswith(".py") and not path.endswith("__.py")]
@@ -183,13 +185,13 @@ def test_every_packed_module_can_be_imported(tmp_path: Path, part: str, backend:
 def test_the_points_of_a_sweep_share_one_program() -> None:
     """A value that decides what a single job's jobctl contains does not split a sweep."""
     words = ("backend=local", "procs=1", "gpus=0,1", "code=snapshot,shared")
-    (folder,) = sweep_folders(compile_sweep(Request(words, ("train.py",))))[0]
+    (folder,) = group_points_into_folders(compile_sweep(CompileRequest(words, ("train.py",))))[0]
     assert isinstance(folder, SweepFolder) and folder.points == 4
 
 
 def packed(backend: Path) -> bytes | None:
-    program.cache_clear()  # as in a new process
-    return program(Contents(nodes=False), backend).binary
+    pack_program.cache_clear()  # as in a new process
+    return pack_program(ProgramContents(nodes=False), backend).binary
 
 
 def test_a_program_is_packed_once_for_all_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +203,7 @@ def test_a_program_is_packed_once_for_all_commands(tmp_path: Path, monkeypatch: 
     first = packed(backend)
     (file,) = (tmp_path / "cache/jobc/programs").iterdir()
     with monkeypatch.context() as patch:
-        patch.setattr(library, "modules", None)
+        patch.setattr(jobctl_program, "select_modules", None)
         assert packed(backend) == first
     engine.write_text("A = 2\n")
     assert packed(backend) != first

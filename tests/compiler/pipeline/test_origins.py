@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from jobc.compiler.diagnostics.origin import Origin
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.types import CompileRequest
 
 
 def origin(key: str, *words: str) -> Origin | None:
-    return compile_job(Request(words)).source_map.spec[key].origin
+    return compile_job(CompileRequest(words)).source_map.spec[key].origin
 
 
 def test_a_list_comes_from_the_file_that_an_override_chose() -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.emit.job_json import JOB
-from jobc.compiler.emit.points_json import PointFiles, points_json
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.sweeps import compile_sweep, sweep_folders
-from jobc.compiler.pipeline.types import Compiled, Request, SweepFolder
-from jobc.runtime.run_folder.points import apply_changes, read_points, write_point
+from jobc.compiler.emit.points_json import PointFiles, points_json_text
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.sweeps import compile_sweep, group_points_into_folders
+from jobc.compiler.pipeline.types import CompiledJob, CompileRequest, SweepFolder
+from jobc.runtime.run_folder.points_file import apply_changes, read_points, write_artifact_of_point
 from jobc.runtime.system.failure import Failure
 
 BACKENDS = {
@@ -28,8 +28,8 @@ BACKENDS = {
 OWN_SCRIPT = ("train.py", "--lr", "0.1")
 
 
-def folders(*words: str, command: tuple[str, ...] | None = OWN_SCRIPT) -> list[Compiled | SweepFolder]:
-    return sweep_folders(compile_sweep(Request(words, command)))[0]
+def folders(*words: str, command: tuple[str, ...] | None = OWN_SCRIPT) -> list[CompiledJob | SweepFolder]:
+    return group_points_into_folders(compile_sweep(CompileRequest(words, command)))[0]
 
 
 def files(folder: Path) -> dict[str, tuple[bytes, int]]:
@@ -38,8 +38,8 @@ def files(folder: Path) -> dict[str, tuple[bytes, int]]:
     return {path.relative_to(folder).as_posix(): (path.read_bytes(), path.stat().st_mode) for path in paths}
 
 
-def written(folder: SweepFolder | Compiled, out: Path) -> Path:
-    return write_job(folder, out)
+def written(folder: SweepFolder | CompiledJob, out: Path) -> Path:
+    return write_compiled_job(folder, out)
 
 
 @pytest.mark.parametrize(
@@ -51,16 +51,16 @@ def test_each_point_expands_to_what_it_compiles_to_alone(
 ) -> None:
     words = (f"backend={backend}", "name=lr", *BACKENDS[backend], "seed=0,1", "env.TEXT='a b',\"ü $x\"", "time=1h,2h")
     words = (*words[:-1], "time=1h") if backend == "slurm" else words
-    compiled = compile_sweep(Request(words, command))
-    ((folder,), _) = sweep_folders(compiled)
+    compiled = compile_sweep(CompileRequest(words, command))
+    ((folder,), _) = group_points_into_folders(compiled)
     assert isinstance(folder, SweepFolder) and folder.points == len(compiled) >= 4
     sweep = written(folder, tmp_path)
     assert len(files(sweep)) <= (9 if backend == "kubernetes" and command is None else 8)
     points = read_points(sweep)
     for job, point in zip(compiled, points.points, strict=True):
         assert job.point is not None
-        write_point(sweep, points, point, tmp_path / f"point_{point.number}")
-        alone = compile_job(Request(job.point.words, command))
+        write_artifact_of_point(sweep, points, point, tmp_path / f"point_{point.number}")
+        alone = compile_job(CompileRequest(job.point.words, command))
         assert set(point.overrides) <= set(job.point.words)
         assert files(tmp_path / f"point_{point.number}") == files(written(alone, tmp_path / "alone"))
         assert point.job == alone.plan.run.folder and (point.label == job.where)
@@ -77,7 +77,7 @@ def test_points_that_need_other_files_or_nodes_are_in_other_directories() -> Non
 
 def test_a_limit_of_several_job_arrays_is_a_warning() -> None:
     words = ("backend=slurm", "name=s", "seed=0,1", "nodes=2,4", "backend.array_limit=1")
-    _, (warning,) = sweep_folders(compile_sweep(Request(words, OWN_SCRIPT)))
+    _, (warning,) = group_points_into_folders(compile_sweep(CompileRequest(words, OWN_SCRIPT)))
     assert warning.code == "JC4308" and "--nodes" in warning.because
 
 
@@ -102,7 +102,7 @@ def test_a_damaged_points_json_is_reported(text: str, problem: str, tmp_path: Pa
     (sweep / "points.json").write_text(text)
     with pytest.raises(Failure, match=problem):
         points = read_points(sweep)
-        write_point(sweep, points, points.points[0], tmp_path / "point")
+        write_artifact_of_point(sweep, points, points.points[0], tmp_path / "point")
 
 
 def test_an_edited_file_whose_lines_differ_between_points_is_refused(tmp_path: Path) -> None:
@@ -110,16 +110,16 @@ def test_an_edited_file_whose_lines_differ_between_points_is_refused(tmp_path: P
     sweep = written(folder, tmp_path)
     points = read_points(sweep)
     (sweep / "notes.txt").write_text("mine")
-    write_point(sweep, points, points.points[1], tmp_path / "one")
+    write_artifact_of_point(sweep, points, points.points[1], tmp_path / "one")
     assert (tmp_path / "one/notes.txt").read_text() == "mine" and not (tmp_path / "one/points.json").exists()
     (sweep / "launch.sh").rename(tmp_path / "elsewhere.sh")
     (sweep / "launch.sh").symlink_to(tmp_path / "elsewhere.sh")
-    write_point(sweep, points, points.points[1], tmp_path / "linked")
+    write_artifact_of_point(sweep, points, points.points[1], tmp_path / "linked")
     assert (tmp_path / "linked/launch.sh").read_text() == (tmp_path / "one/launch.sh").read_text()
     assert "export A=1\n" in (tmp_path / "elsewhere.sh").read_text(), "it is not written to"
     (sweep / "launch.sh").write_text("# edited\n" + (sweep / "launch.sh").read_text())
     with pytest.raises(Failure, match=r"launch\.sh was edited"):
-        write_point(sweep, points, points.points[1], tmp_path / "two")
+        write_artifact_of_point(sweep, points, points.points[1], tmp_path / "two")
 
 
 def test_applied_changes_give_the_other_text() -> None:
@@ -132,7 +132,7 @@ def test_applied_changes_give_the_other_text() -> None:
         texts = ["".join(source.choices("ab\n", k=source.randrange(12))) for _ in range(4)]
         directory, *points = ({"f": text} for text in texts)
         written_points = [PointFiles("", "j", [], point) for point in points]
-        tree = json.loads(points_json(directory, written_points))
+        tree = json.loads(points_json_text(directory, written_points))
         first = apply_changes(directory["f"], tree["every_point"].get("f", {}))
         for point, entry in zip(points, tree["points"], strict=True):
             assert apply_changes(first, entry["changes"].get("f", {})) == point["f"], (texts, entry)
@@ -151,8 +151,8 @@ def test_the_inputs_of_a_point_are_the_files_that_it_reads(tmp_path: Path) -> No
         (tmp_path / f"lab/{name}.yaml").write_text(f"# @package _global_\nname: {name}\n")
 
     def inputs(*words: str) -> list[list[str]]:
-        request = Request(words, OWN_SCRIPT, config_dirs=(("project", tmp_path),))
-        made = sweep_folders(compile_sweep(request))[0]
+        request = CompileRequest(words, OWN_SCRIPT, config_dirs=(("project", tmp_path),))
+        made = group_points_into_folders(compile_sweep(request))[0]
         jobs = (file for folder in made for file in folder.artifacts if file.path == JOB)
         return [[*json.loads(job.text)["inputs"]] for job in jobs]
 
@@ -166,7 +166,7 @@ def test_a_comment_in_a_file_of_another_point_allows_nothing(tmp_path: Path) -> 
     (tmp_path / "lab").mkdir()
     (tmp_path / "lab/b.yaml").write_text("# @package _global_\nname: b\n")
     (tmp_path / "lab/a.yaml").write_text("# jobc: allow it\n# @package _global_\nname: a\n")
-    request = Request(("+lab=a,b",), OWN_SCRIPT, config_dirs=(("project", tmp_path),))
+    request = CompileRequest(("+lab=a,b",), OWN_SCRIPT, config_dirs=(("project", tmp_path),))
     with pytest.raises(CompileError) as error:
         compile_sweep(request)
     assert [(found.code, found.points) for found in error.value.diagnostics] == [("JC3080", ("+lab=a",))]

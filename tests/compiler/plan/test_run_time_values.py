@@ -8,8 +8,8 @@ import pytest
 
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
-from jobc.compiler.plan.runtime_vars import Concat, RuntimeVar, to_word
+from jobc.compiler.pipeline.types import CompileRequest
+from jobc.compiler.plan.runtime_vars import Concat, RuntimeVar, parse_runtime_references
 from jobc.compiler.plan.shell_quoting import sh
 from jobc.compiler.spec.runtime_references import NAMES
 
@@ -34,12 +34,12 @@ def test_each_name_is_a_variable_that_launch_sh_knows():
     ],
 )
 def test_text_becomes_a_word(text, word):
-    assert to_word(text) == word
+    assert parse_runtime_references(text) == word
 
 
 @pytest.mark.parametrize("text", ["a b", "'", '"', "$(exit 3)", "`exit 3`", "\\", "a\nb", "*", "!x", "$", "é"])
 def test_the_shell_gets_the_text_around_a_value_unchanged(text):
-    word = sh(to_word(f"{text}${{jobc:run_id}}{text}"))
+    word = sh(parse_runtime_references(f"{text}${{jobc:run_id}}{text}"))
     value = "$(exit 4) '\"*"  # even a hostile run ID is one word
     done = subprocess.run(
         ["bash", "-c", f"printf %s. {word}"], env={"JOBC_RUN_ID": value}, capture_output=True, text=True, check=True
@@ -49,7 +49,9 @@ def test_the_shell_gets_the_text_around_a_value_unchanged(text):
 
 @pytest.mark.parametrize("words", ON_BACKENDS, ids=lambda words: words[0])
 def test_launch_sh_of_every_backend_has_the_variables(words):
-    request = Request((*words, "env.TRIAL=${jobc:run_id}", "env.COPY=${env.TRIAL}"), ("./t", "--out=${jobc:run_dir}/x"))
+    request = CompileRequest(
+        (*words, "env.TRIAL=${jobc:run_id}", "env.COPY=${env.TRIAL}"), ("./t", "--out=${jobc:run_dir}/x")
+    )
     files = [file.text for file in compile_job(request).artifacts if file.path in ("launch.sh", "job.yaml")]
     lines = {line.strip() for text in files for line in text.splitlines()}
     wanted = {'export TRIAL="${JOBC_RUN_ID}"', 'export COPY="${JOBC_RUN_ID}"', '--out="${JOBC_RUN_DIR}"/x'}
@@ -71,5 +73,5 @@ def test_launch_sh_of_every_backend_has_the_variables(words):
 )
 def test_a_value_that_is_not_known_is_refused_once(word, key):
     with pytest.raises(CompileError) as error:
-        compile_job(Request(("backend=local", word), ("train.py",)))
+        compile_job(CompileRequest(("backend=local", word), ("train.py",)))
     assert [(d.code, d.key) for d in error.value.diagnostics] == [("JC1205", key)]

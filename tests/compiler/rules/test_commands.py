@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.rules.plan._shell import on_a_line
+from jobc.compiler.rules.plan._shell import quote_for_bash
 
 from ..diagnosed import found, in_shell
 
@@ -545,7 +545,7 @@ def test_the_text_of_a_shell_is_behind_its_own_options(options: list[str]) -> No
 )
 def test_a_backslash_before_a_blank_continues_no_line(text: str, mended: str | None) -> None:
     told = found("JC3014", *in_shell(text))
-    assert [each.hint for each in told] == ([f"-- {on_a_line(in_shell(mended))}"] if mended else [])
+    assert [each.hint for each in told] == ([f"-- {quote_for_bash(in_shell(mended))}"] if mended else [])
     if mended:
         assert not found("JC3009", *in_shell(text)) and not found("JC3014", *in_shell(mended))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from jobc.compiler.cli import main
-from jobc.compiler.cli.output import FORMATS
-from jobc.compiler.diagnostics.diagnostic import CompileError, format_text
+from jobc.compiler.cli.diagnostic_formats import FORMATS
+from jobc.compiler.diagnostics.diagnostic import CompileError, format_for_terminal
 from jobc.compiler.emit.source_map import SpecValue
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.compiler.rules import check_values
 
 from ..diagnosed import found
@@ -81,9 +81,9 @@ def test_what_other_rules_look_at_is_left_to_them() -> None:
 )
 def test_the_message_names_the_key_and_not_the_secret(key: str, value: str) -> None:
     with pytest.raises(CompileError) as refused:
-        compile_job(Request(("backend=skypilot", f"{key}={value}")))
+        compile_job(CompileRequest(("backend=skypilot", f"{key}={value}")))
     assert [(d.code, d.key) for d in refused.value.diagnostics] == [("JC4515", key)]
-    assert TOKEN not in format_text(refused.value.diagnostics)
+    assert TOKEN not in format_for_terminal(refused.value.diagnostics)
 
 
 SWEPT = [  # a sweep, what no message about it repeats, and how its points are named

@@ -9,7 +9,7 @@ import pytest
 from jobc.compiler.diagnostics.diagnostic import Diagnostic
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.sweeps import compile_sweep
-from jobc.compiler.testing.golden import is_sweep, read_case
+from jobc.compiler.testing.golden import is_sweep_case, read_golden_case
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 ABOUT = {  # case, code -> why it is right that the job is told
@@ -53,7 +53,7 @@ ABOUT = {  # case, code -> why it is right that the job is told
 
 
 def found(case: Path) -> list[Diagnostic]:
-    made = compile_sweep(read_case(case)) if is_sweep(case) else [compile_job(read_case(case))]
+    made = compile_sweep(read_golden_case(case)) if is_sweep_case(case) else [compile_job(read_golden_case(case))]
     return [d for one in made for d in one.diagnostics]
 
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from jobc.compiler.diagnostics.diagnostic import CompileError
-from jobc.compiler.pipeline.compile import compile_job, write_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.compiler.rules.spec import _script_names as shell_names
 
 
 @pytest.mark.parametrize("words", [(), ("setup=[true]", "backend=ssh", "hosts=[a,b]")], ids=["local", "setup"])
 def test_every_variable_that_launch_sh_has_in_the_end_is_known(tmp_path: Path, words: tuple[str, ...]) -> None:
-    job = compile_job(Request(("name=end", "procs=1", *words), ("python3", "train.py")))
-    node = write_job(job, tmp_path) / "launch.sh"
+    job = compile_job(CompileRequest(("name=end", "procs=1", *words), ("python3", "train.py")))
+    node = write_compiled_job(job, tmp_path) / "launch.sh"
     last = re.search(r"\nexec .* launch .*\n$", text := node.read_text())
     assert last is not None
     node.write_text(text[: last.start()] + "\ncompgen -v\n")
@@ -42,7 +42,7 @@ def test_every_variable_that_launch_sh_has_in_the_end_is_known(tmp_path: Path, w
 )  # fmt: skip
 def test_a_name_that_would_be_lost_is_refused(words: tuple[str, ...]) -> None:
     with pytest.raises(CompileError) as refused:
-        compile_job(Request(words))
+        compile_job(CompileRequest(words))
     assert [found.code for found in refused.value.diagnostics] == ["JC2018"]
 
 
@@ -51,4 +51,4 @@ def test_a_name_that_would_be_lost_is_refused(words: tuple[str, ...]) -> None:
     ["http_proxy", "no_proxy", "lr", "code", "procs", "my_rank", "HOSTNAME", "OPTARG", "BASH_ENV", "CODE", "RUN"],
 )
 def test_other_names_reach_the_ranks(name: str) -> None:
-    compile_job(Request((f"env.{name}=1",)))
+    compile_job(CompileRequest((f"env.{name}=1",)))

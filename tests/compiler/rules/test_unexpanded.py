@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from jobc.compiler.diagnostics.diagnostic import Diagnostic, format_text
+from jobc.compiler.diagnostics.diagnostic import Diagnostic, format_for_terminal
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.types import CompileRequest
 
 from ..diagnosed import found, in_shell
 
@@ -65,7 +65,7 @@ def test_the_shell_of_the_hint_gets_every_other_word_as_it_is() -> None:
     ],
 )
 def test_a_dollar_that_means_something_else_is_not(words: tuple[str, ...], command: tuple[str, ...]) -> None:
-    assert compile_job(Request(words, command or None)).diagnostics == ()
+    assert compile_job(CompileRequest(words, command or None)).diagnostics == ()
 
 
 PATHS = [
@@ -123,7 +123,7 @@ def test_a_path_that_a_script_expands_or_that_has_no_variable_is_not(words: tupl
 
 def as_typed(hint: str) -> bytes:
     """What the command of a hint prints when somebody takes it from the screen."""
-    (line,) = format_text([Diagnostic("JC3002", "", "", hint)]).splitlines()[-1:]
+    (line,) = format_for_terminal([Diagnostic("JC3002", "", "", hint)]).splitlines()[-1:]
     text = line.partition(" -- ")[2]
     path = {"PATH": "/usr/bin:/bin", "HOME": "/home/me", "USER": "me"}
     return subprocess.run(["bash", "-c", text], env=path, capture_output=True, check=True).stdout

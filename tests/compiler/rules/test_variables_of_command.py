@@ -6,7 +6,7 @@ import pytest
 
 from jobc.compiler.diagnostics.diagnostic import CompileError, Diagnostic
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.types import CompileRequest
 
 from ..diagnosed import found, in_shell
 
@@ -16,7 +16,7 @@ JUDGED = ("JC2006", "JC3004", "JC3005", "JC3006", "JC3007", "JC3012")
 
 def told(command: tuple[str, ...]) -> list[Diagnostic]:
     try:
-        said = compile_job(Request(NODES, command)).diagnostics
+        said = compile_job(CompileRequest(NODES, command)).diagnostics
     except CompileError as error:
         said = error.diagnostics
     return [each for each in said if each.code in JUDGED]

@@ -8,11 +8,11 @@ import pytest
 
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Request
+from jobc.compiler.pipeline.types import CompileRequest
 from jobc.compiler.plugins.registry import find_plugins
 from jobc.compiler.spec.aliases import KEYS
 from jobc.compiler.spec.job_spec import JobSpec
-from jobc.compiler.spec.type_hints import type_at
+from jobc.compiler.spec.type_hints import type_of_key
 from jobc.tests.compiler.hints import mended, words_of
 
 GROUPS = ("parallel",)  # chosen as a whole
@@ -22,7 +22,7 @@ GROUPS = ("parallel",)  # chosen as a whole
 def test_the_key_exists(key: str) -> None:
     section, _, name = key.partition(".")
     if section != "backend":
-        assert type_at(JobSpec, key) is not None
+        assert type_of_key(JobSpec, key) is not None
         return
     options = [plugin.load().Options for plugin in find_plugins().values()]
     assert any(name in {field.name for field in dataclasses.fields(each)} for each in options)
@@ -60,12 +60,12 @@ def test_the_key_exists(key: str) -> None:
 )
 def test_a_word_of_another_tool_leads_to_the_key_and_its_hint_helps(typed: str, hint: str) -> None:
     with pytest.raises(CompileError) as refused:
-        compile_job(Request((typed,)))
+        compile_job(CompileRequest((typed,)))
     (found,) = refused.value.diagnostics
     assert hint in found.hint
     if words := words_of(found.hint):
         try:
-            compile_job(Request(tuple(mended([typed], words, typed))))
+            compile_job(CompileRequest(tuple(mended([typed], words, typed))))
         except CompileError as error:
             assert found.code not in [d.code for d in error.diagnostics]
 
@@ -76,5 +76,5 @@ def test_a_word_of_another_tool_leads_to_the_key_and_its_hint_helps(typed: str, 
 )
 def test_a_key_of_like_spelling_is_no_hint_when_it_cannot_have_the_value(typed: str, other: str) -> None:
     with pytest.raises(CompileError) as refused:
-        compile_job(Request((typed,)))
+        compile_job(CompileRequest((typed,)))
     assert f"did you mean {other}=" not in refused.value.diagnostics[0].hint

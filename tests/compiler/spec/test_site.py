@@ -9,7 +9,7 @@ import pytest
 
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.pipeline.compile import compile_job
-from jobc.compiler.pipeline.types import Compiled, Request
+from jobc.compiler.pipeline.types import CompiledJob, CompileRequest
 
 LAB = """# @package _global_
 defaults:
@@ -29,17 +29,17 @@ site:
     cpu: {nodes: 100, gpus: 0, gpu_types: [], mem: 256GiB}
 """
 
-Compile = Callable[..., Compiled]
+Compile = Callable[..., CompiledJob]
 
 
 @pytest.fixture
 def compiled(tmp_path: Path) -> Compile:
     """words -> the job of those words and cluster=lab."""
 
-    def run(*words: str, profile: str = LAB, command: tuple[str, ...] | None = None) -> Compiled:
+    def run(*words: str, profile: str = LAB, command: tuple[str, ...] | None = None) -> CompiledJob:
         (tmp_path / "cluster").mkdir(exist_ok=True)
         (tmp_path / "cluster" / "lab.yaml").write_text(profile)
-        return compile_job(Request(("cluster=lab", *words), command, (("user", tmp_path),)))
+        return compile_job(CompileRequest(("cluster=lab", *words), command, (("user", tmp_path),)))
 
     return run
 

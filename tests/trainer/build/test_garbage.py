@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from jobc.trainer.build import gc_schedule
-from jobc.trainer.build.gc_schedule import garbage_collection_paused
+from jobc.trainer.build import garbage_collection
+from jobc.trainer.build.garbage_collection import garbage_collection_paused
 
 from ..in_process import train
 
@@ -44,8 +44,8 @@ class Cyclic(torch.nn.Linear):
 
 
 def test_what_refers_to_itself_does_not_pile_up(digits: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gc_schedule, "COLLECT_EVERY_STEPS", 2)
-    monkeypatch.setattr(gc_schedule, "COLLECT_ALL_EVERY_STEPS", 10)
+    monkeypatch.setattr(garbage_collection, "COLLECT_EVERY_STEPS", 2)
+    monkeypatch.setattr(garbage_collection, "COLLECT_ALL_EVERY_STEPS", 10)
     train(tmp_path, digits({"model": {"_target_": f"{__name__}.Cyclic"}, "loop.steps": 40}))
     assert Cycle.alive <= 6
 

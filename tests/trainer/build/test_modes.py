@@ -13,7 +13,7 @@ from torch import nn
 from jobc.trainer.build.build import build
 from jobc.trainer.config import train_json
 from jobc.trainer.dist import env
-from jobc.trainer.dist.process_group import Group
+from jobc.trainer.dist.process_group import RankGroup
 from jobc.trainer.loop.validation import Validator
 
 pytestmark = pytest.mark.usefixtures("settings_of_torch")
@@ -38,8 +38,8 @@ def test_a_validation_gives_every_module_its_mode_back(
     model: type[nn.Module], modes: list[bool], digits: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
     tree = digits({"model": {"_target_": f"{__name__}.{model.__name__}"}})
-    values = env.read({"JOBC_RUN_DIR": str(tmp_path)})
-    training = build(train_json.parse(tree), values, Group(0, 1, torch.device("cpu")))
+    values = env.parse_environment({"JOBC_RUN_DIR": str(tmp_path)})
+    training = build(train_json.parse_train_config(tree), values, RankGroup(0, 1, torch.device("cpu")))
     made: Any = training.parallel.evaluated.model
     assert [module.training for module in made] == modes, "in the first step"
     before = made[0].running_mean.clone()

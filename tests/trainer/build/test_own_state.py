@@ -16,10 +16,10 @@ from jobc.runtime.exit_codes import DATA_BROKEN, DONE
 from jobc.trainer.build.build import build
 from jobc.trainer.config import train_json
 from jobc.trainer.dist import env as environment
-from jobc.trainer.dist.process_group import Group
+from jobc.trainer.dist.process_group import RankGroup
 from jobc.trainer.lifecycle.errors import BrokenInput
-from jobc.trainer.loop.loop import run
-from jobc.trainer.parallel.ddp import refuse_buffers
+from jobc.trainer.loop.loop import run_training
+from jobc.trainer.parallel.ddp import require_broadcastable_buffers
 
 from ..conftest import Run
 from ..ways import FSDP, HSDP, ZERO
@@ -38,9 +38,9 @@ class Signals:
 
 def train(folder: Path, tree: dict[str, Any]) -> int:
     """In this process, as a world of one."""
-    values = environment.read({"JOBC_RUN_DIR": str(folder)})
-    group = Group(0, 1, torch.device("cpu"))
-    return run(build(train_json.parse(tree), values, group), Signals())  # type: ignore[arg-type]
+    values = environment.parse_environment({"JOBC_RUN_DIR": str(folder)})
+    group = RankGroup(0, 1, torch.device("cpu"))
+    return run_training(build(train_json.parse_train_config(tree), values, group), Signals())  # type: ignore[arg-type]
 
 
 def optim(name: str, **arguments: Any) -> dict[str, Any]:
@@ -345,7 +345,7 @@ def test_extra_state_is_refused_by_zero(digits: Tree, new_run: Callable[[], Run]
 def test_a_buffer_that_ranks_cannot_send_is_refused_by_name() -> None:
     model = torch.nn.Linear(2, 2)
     model.register_buffer("table", torch.arange(4))
-    refuse_buffers(model)
+    require_broadcastable_buffers(model)
     model.register_buffer("short", torch.arange(4, dtype=torch.int16))
     with pytest.raises(BrokenInput, match="model: short: DDP cannot broadcast"):
-        refuse_buffers(model)
+        require_broadcastable_buffers(model)

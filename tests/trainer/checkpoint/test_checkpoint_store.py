@@ -22,12 +22,12 @@ FILES = {"weights.pt": bytes(range(256)) * 20, "optimizer.pt": b"o" * 900, "stat
 
 def saved(root: Path, *steps: int, keep: int = 2) -> Path:
     for step in steps:
-        store.save(root, step, FILES, keep)
+        store.save_checkpoint(root, step, FILES, keep)
     return root
 
 
 def steps(root: Path) -> list[int]:
-    return [store.step_of(folder) for folder in store.newest_first(root)]
+    return [store.step_of_folder(folder) for folder in store.checkpoints_newest_first(root)]
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def test_the_newest_are_kept_by_step(tmp_path: Path) -> None:
 
 def test_the_time_of_a_folder_says_nothing(tmp_path: Path) -> None:
     for step, hours in ((1, 1), (2, 0), (3, -1)):  # written by nodes whose clocks differ
-        folder = saved(tmp_path, step, keep=9) / store.folder_name(step)
+        folder = saved(tmp_path, step, keep=9) / store.name_of_step_folder(step)
         for path in (*folder.iterdir(), folder):
             os.utime(path, (1.7e9 + 3600 * hours,) * 2)
     assert store.newest_verified(tmp_path)[0] == tmp_path / "step_00000003"
@@ -67,22 +67,22 @@ def test_the_time_of_a_folder_says_nothing(tmp_path: Path) -> None:
 
 def test_every_so_many_steps_one_is_kept_for_ever(tmp_path: Path) -> None:
     for step in range(5, 65, 5):
-        store.save(tmp_path, step, FILES, keep=2, keep_every_steps=20)
+        store.save_checkpoint(tmp_path, step, FILES, keep=2, keep_every_steps=20)
     assert steps(tmp_path) == [60, 55, 40, 20]
 
 
 def test_one_known_to_be_damaged_does_not_count_among_the_newest(tmp_path: Path) -> None:
     saved(tmp_path, 1, 2)
     (tmp_path / "step_00000002" / "weights.pt").write_bytes(b"")
-    store.save(tmp_path, 3, FILES, keep=2, damaged=["step_00000002"])
+    store.save_checkpoint(tmp_path, 3, FILES, keep=2, damaged=["step_00000002"])
     assert steps(tmp_path) == [3, 1]
 
 
 def test_one_known_to_be_damaged_is_not_the_best(tmp_path: Path) -> None:
     for step, loss in ((20, 1.0), (30, 1.1), (40, 0.9)):
-        store.save(tmp_path, step, FILES, keep=3, val_loss=loss)
+        store.save_checkpoint(tmp_path, step, FILES, keep=3, val_loss=loss)
     (tmp_path / "step_00000040" / "weights.pt").write_bytes(b"")
-    store.save(tmp_path, 35, FILES, keep=2, damaged=["step_00000040"])
+    store.save_checkpoint(tmp_path, 35, FILES, keep=2, damaged=["step_00000040"])
     assert steps(tmp_path) == [35, 30, 20]
     assert (tmp_path / "best").resolve().name == "step_00000020"
 
@@ -92,7 +92,7 @@ def test_a_later_format_is_neither_read_nor_passed_over(tmp_path: Path, monkeypa
     with monkeypatch.context() as later:
         later.setattr(store, "FORMAT", 2)
         saved(tmp_path, 2)
-    with pytest.raises(store.NewerFormat, match="step_00000002 has format 2, but this trainer reads format 1"):
+    with pytest.raises(store.NewerFormatError, match="step_00000002 has format 2, but this trainer reads format 1"):
         store.newest_verified(tmp_path)
 
 
@@ -115,7 +115,7 @@ def test_a_kill_before_any_line_of_a_save_loses_nothing(tmp_path: Path) -> None:
 def test_a_full_disk_keeps_the_old_checkpoints(tmp_path: Path, size_bytes: int) -> None:
     saved(tmp_path, 1, 2)
     with largest_file(size_bytes), pytest.raises(OSError, match="File too large"):
-        store.save(tmp_path, 3, FILES, keep=2)
+        store.save_checkpoint(tmp_path, 3, FILES, keep=2)
     assert store.newest_verified(tmp_path)[0] == tmp_path / "step_00000002"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step_00000001", "step_00000002"]
 
@@ -190,7 +190,7 @@ def test_a_folder_in_the_place_of_a_file_is_damage(tmp_path: Path, name: str) ->
     path = saved(tmp_path, 1) / "step_00000001" / name
     path.unlink()
     path.mkdir()
-    assert store.problem(path.parent) == f"{name} is a directory, not a regular file"
+    assert store.find_problem(path.parent) == f"{name} is a directory, not a regular file"
 
 
 def test_a_save_of_a_step_that_the_disk_does_not_give_replaces_nothing(
@@ -209,10 +209,10 @@ def test_one_that_may_be_the_best_stays_though_the_disk_does_not_say(
 ) -> None:
     losses(tmp_path, 1.0, 2.0, 3.0)
     refuse(tmp_path / "step_00000001" / store.MANIFEST, errno.ESTALE, 1)
-    store.save(tmp_path, 4, FILES, keep=2, val_loss=4.0)
+    store.save_checkpoint(tmp_path, 4, FILES, keep=2, val_loss=4.0)
     assert steps(tmp_path) == [4, 3, 2, 1]
     assert (tmp_path / "best").resolve().name == "step_00000001"
-    store.save(tmp_path, 5, FILES, keep=2, val_loss=5.0)
+    store.save_checkpoint(tmp_path, 5, FILES, keep=2, val_loss=5.0)
     assert steps(tmp_path) == [5, 4, 1]
 
 
@@ -224,7 +224,7 @@ def test_any_flipped_bit_of_a_manifest_is_noticed(tmp_path: Path) -> None:
         if content[place] in whitespace:
             continue
         path.write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
-        assert store.problem(path.parent) is not None, content[max(0, place - 10) : place + 10]
+        assert store.find_problem(path.parent) is not None, content[max(0, place - 10) : place + 10]
 
 
 def test_a_folder_under_the_name_of_another_step_is_damaged(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_a_kill_while_the_only_checkpoint_is_replaced_leaves_the_old_one_or_the_
 def test_what_cannot_be_replaced_stays(tmp_path: Path) -> None:
     saved(tmp_path, 1)
     with largest_file(500), pytest.raises(OSError, match="File too large"):
-        store.save(tmp_path, 1, FILES, keep=2, replaces=True)
+        store.save_checkpoint(tmp_path, 1, FILES, keep=2, replaces=True)
     assert store.newest_verified(tmp_path) == (tmp_path / "step_00000001", [])
 
 
@@ -276,7 +276,10 @@ def test_what_the_disk_does_not_put_back_in_its_place_is_not_removed(
         with pytest.raises(OSError, match="Stale"):
             saved(tmp_path, 2)
     assert store.newest_verified(tmp_path) == (aside, [])
-    assert store.newest_first(saved(tmp_path, 2)) == [tmp_path / "step_00000002", tmp_path / "step_00000001"]
+    assert store.checkpoints_newest_first(saved(tmp_path, 2)) == [
+        tmp_path / "step_00000002",
+        tmp_path / "step_00000001",
+    ]
 
 
 def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:
@@ -291,7 +294,7 @@ def test_a_file_is_replaced_in_one_step(tmp_path: Path) -> None:
 
 def losses(root: Path, *val_losses: float | None) -> Path:
     for step, val_loss in enumerate(val_losses, 1):
-        store.save(root, step, FILES, keep=2, val_loss=val_loss)
+        store.save_checkpoint(root, step, FILES, keep=2, val_loss=val_loss)
     return root
 
 
@@ -309,11 +312,13 @@ def test_the_best_checkpoint_is_never_removed(
     tmp_path: Path, val_losses: tuple[float | None, ...], best: int, kept: list[int]
 ) -> None:
     losses(tmp_path, *val_losses)
-    assert store.best(tmp_path) == (tmp_path / "best").resolve() == tmp_path / store.folder_name(best)
+    assert (
+        store.best_checkpoint(tmp_path) == (tmp_path / "best").resolve() == tmp_path / store.name_of_step_folder(best)
+    )
     assert steps(tmp_path) == kept
-    assert all(store.problem(folder) is None for folder in store.newest_first(tmp_path))
+    assert all(store.find_problem(folder) is None for folder in store.checkpoints_newest_first(tmp_path))
 
 
 def test_without_a_validation_there_is_no_best_one(tmp_path: Path) -> None:
-    assert store.best(saved(tmp_path, 1, 2, 3)) is None
+    assert store.best_checkpoint(saved(tmp_path, 1, 2, 3)) is None
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step_00000002", "step_00000003"]

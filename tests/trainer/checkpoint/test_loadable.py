@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from jobc.trainer.checkpoint.safe_pickle import refuse_what_cannot_be_read
+from jobc.trainer.checkpoint.safe_pickle import require_loadable_state
 from jobc.trainer.lifecycle.errors import BrokenInput
 
 
@@ -32,7 +32,7 @@ BIG = torch.zeros(4 * 2**20)  # 16 MiB
 )
 def test_a_state_is_checked_without_a_copy_of_its_tensors(state: dict[str, Any]) -> None:
     tracemalloc.start()
-    refuse_what_cannot_be_read("save()", state)
+    require_loadable_state("save()", state)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2**20
@@ -42,7 +42,7 @@ def test_a_state_is_checked_without_a_copy_of_its_tensors(state: dict[str, Any])
 def test_what_cannot_be_read_without_running_code_is_refused_without_a_copy_as_well(thing: object) -> None:
     tracemalloc.start()
     with pytest.raises(BrokenInput, match="may only contain tensors, numbers and text"):
-        refuse_what_cannot_be_read("save()", {"deep": [{"down": thing}]})
+        require_loadable_state("save()", {"deep": [{"down": thing}]})
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2**20

@@ -13,9 +13,9 @@ import torch
 
 from jobc.runtime.exit_codes import CRASHED, DONE
 from jobc.trainer.checkpoint import store
-from jobc.trainer.checkpoint.background_save import Saver
+from jobc.trainer.checkpoint.background_save import BackgroundSaver
 from jobc.trainer.config import train_json
-from jobc.trainer.dist.process_group import Group
+from jobc.trainer.dist.process_group import RankGroup
 from jobc.trainer.lifecycle.exit_rank import print_error_once
 
 from ..conftest import Run
@@ -78,8 +78,8 @@ def test_saves_that_come_faster_than_the_disk_takes_them_are_told_once(
 
 
 def test_a_rank_that_gets_on_after_its_last_words_saves_again(digits: Tree, tmp_path: Path) -> None:
-    config, group = train_json.parse(digits()).checkpoint, Group(0, 1, torch.device("cpu"))
-    saver = Saver(tmp_path / "checkpoints", config, group)
+    config, group = train_json.parse_train_config(digits()).checkpoint, RankGroup(0, 1, torch.device("cpu"))
+    saver = BackgroundSaver(tmp_path / "checkpoints", config, group)
     saver.save(1, lambda keep: {"weights.pt": b"1"}, None, wait=False)
     saver.finish()
     assert store.newest_verified(tmp_path / "checkpoints")[0] == tmp_path / "checkpoints" / "step_00000001"
@@ -90,7 +90,7 @@ def test_a_rank_that_gets_on_after_its_last_words_saves_again(digits: Tree, tmp_
 SLOW_DISK = """
 import os, time
 from pathlib import Path
-from jobc.trainer.checkpoint.verified import newest_verified
+from jobc.trainer.checkpoint.verified_checkpoint import newest_verified
 from jobc.trainer.dist.process_group import join
 from jobc.trainer.dist.env import read
 
@@ -113,7 +113,9 @@ with join(read(os.environ), 60) as group:
 @pytest.mark.slow
 def test_a_checkpoint_that_is_read_slowly_is_waited_for(digits: Tree, new_run: Callable[[], Run]) -> None:
     run = new_run()
-    store.save(run.folder / "of_rank_1", 7, {"state.json": b"{}"}, keep=2)  # a folder that one node alone sees
+    store.save_checkpoint(
+        run.folder / "of_rank_1", 7, {"state.json": b"{}"}, keep=2
+    )  # a folder that one node alone sees
     run.start(digits({"world_size": 2, "batch.micro": 48}), ["-c", SLOW_DISK])
     assert run.wait() == [DONE] * 2, run.output(0)
     assert [run.output(rank) for rank in range(2)] == ["1 b'{}'\n"] * 2

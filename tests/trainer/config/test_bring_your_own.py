@@ -21,13 +21,13 @@ from jobc.runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, PREEMPTED
 from jobc.tests.packed import write_program
 from jobc.trainer import export
 from jobc.trainer.build.data_checks import check_enough_samples
-from jobc.trainer.checkpoint.store import newest_first
+from jobc.trainer.checkpoint.store import checkpoints_newest_first
 from jobc.trainer.config import train_json
 from jobc.trainer.data import order
-from jobc.trainer.dist.process_group import Group
+from jobc.trainer.dist.process_group import RankGroup
 from jobc.trainer.lifecycle.errors import BrokenInput, TrainerError
 from jobc.trainer.lifecycle.exit_rank import known_cause
-from jobc.trainer.loop.metrics import read, training_steps
+from jobc.trainer.loop.metrics import last_line_of_each_step, read_metrics
 
 from ..conftest import Run
 from ..in_process import built, train
@@ -305,12 +305,12 @@ def start(run: Run, tree: dict[str, Any], lib: Path, program: tuple[str, ...] = 
 
 
 def losses(folder: Path) -> list[float]:
-    lines = training_steps(folder / "metrics" / "rank_00.jsonl")
+    lines = last_line_of_each_step(folder / "metrics" / "rank_00.jsonl")
     return [float.fromhex(str(line["loss_hex"])) for _, line in sorted(lines.items())]
 
 
 def validation(folder: Path) -> dict[str, Any]:
-    return [line for line in read(folder / "metrics" / "rank_00.jsonl") if "val_loss" in line][-1]
+    return [line for line in read_metrics(folder / "metrics" / "rank_00.jsonl") if "val_loss" in line][-1]
 
 
 @pytest.fixture(scope="module")
@@ -341,7 +341,9 @@ def test_the_proof_survives_a_resume(digits: Tree, tmp_path: Path, capsys: pytes
     tree = digits({**OWN, "loop.steps": 13})
     for _ in range(3):
         train(tmp_path, tree, received="SIGTERM")
-    saved = json.loads((newest_first(tmp_path / "checkpoints")[0] / "state.json").read_text())["parts"]["data"]
+    saved = json.loads((checkpoints_newest_first(tmp_path / "checkpoints")[0] / "state.json").read_text())["parts"][
+        "data"
+    ]
     assert (saved["num_fed"], saved["first_step"]) == (144, 0)
     train(tmp_path, tree)
     told = [line for line in capsys.readouterr().out.splitlines() if line.startswith("data: ")]
@@ -373,8 +375,8 @@ def test_a_sampler_that_knows_of_no_ranks_ends_the_run(digits: Tree, new_run: Ca
     code = (
         "import sys\n"
         "from jobc_trainer.data import order\n"
-        "shard = order.shard\n"
-        "order.shard = lambda indices_G, num_real, rank, world_size: shard(indices_G, num_real, 0, world_size)\n"
+        "shard = order.shard_of_rank\n"
+        "order.shard_of_rank = lambda indices_G, real, rank, world_size: shard(indices_G, real, 0, world_size)\n"
         "from jobc_trainer.__main__ import main\n"
         "sys.exit(main())\n"
     )
@@ -413,7 +415,7 @@ def test_a_share_that_loses_samples_is_found(digits: Tree, tmp_path: Path, monke
         """The first sample of each batch never, the one behind it twice."""
         return torch.cat([indices_G[1:2], indices_G[1:]]), num_real
 
-    monkeypatch.setattr(order, "shard", broken)
+    monkeypatch.setattr(order, "shard_of_rank", broken)
     with pytest.raises(BrokenInput, match="not trained on exactly once") as caught:
         train(tmp_path, digits(OWN))
     assert "overlap 11, missing 11, padded 28" in caught.value.details[0]
@@ -436,7 +438,7 @@ def test_groups_keep_the_proportion_of_their_rates(digits: Tree, tmp_path: Path,
     tree = digits({**OWN, "recipe": "broken.TwoRates", "loop.steps": 4, "checkpoint.every_steps": 2})
     for received in ("SIGTERM", None):
         train(tmp_path, tree, received=received)
-    newest = newest_first(tmp_path / "checkpoints")[0]
+    newest = checkpoints_newest_first(tmp_path / "checkpoints")[0]
     groups = torch.load(newest / "optimizer.pt", weights_only=True)["param_groups"]
     assert [group["lr"] for group in groups] == pytest.approx([0.1, 0.01])  # optim.lr and a tenth of it
 
@@ -686,10 +688,10 @@ def test_a_first_batch_without_a_connection_may_be_tried_again(digits: Tree, tmp
 
 def test_fewer_samples_than_ranks_are_refused() -> None:
     with pytest.raises(BrokenInput, match="data: 5 samples for 8 ranks"):
-        check_enough_samples(order.Order(0, 5, 8, False), Group(3, 8, torch.device("cpu")))
+        check_enough_samples(order.SampleOrder(0, 5, 8, False), RankGroup(3, 8, torch.device("cpu")))
     title = r"data: 1 sample for 2 ranks\n.*fewer nodes and procs; 3 more are held out"
     with pytest.raises(BrokenInput, match=title) as caught:
-        check_enough_samples(order.Order(0, 1, 8, False), Group(0, 2, torch.device("cpu")), num_held_out=3)
+        check_enough_samples(order.SampleOrder(0, 1, 8, False), RankGroup(0, 2, torch.device("cpu")), num_held_out=3)
     assert caught.value.code == DATA_BROKEN
 
 
@@ -704,5 +706,5 @@ def test_fewer_samples_than_ranks_are_refused() -> None:
 )
 def test_train_json_refuses_what_is_no_target(section: dict[str, Any], problem: str, digits: Tree) -> None:
     with pytest.raises(BrokenInput) as caught:
-        train_json.parse(digits({**OWN, "model": section}))
+        train_json.parse_train_config(digits({**OWN, "model": section}))
     assert problem in "\n".join(caught.value.details)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from jobc.runtime.exit_codes import DATA_BROKEN
 from jobc.trainer.config import rules, train_json
 from jobc.trainer.config import schema as config
-from jobc.trainer.config.identity import identity
+from jobc.trainer.config.identity import identity_keys
 from jobc.trainer.lifecycle.errors import BrokenInput
 
 from ..conftest import DIGITS
@@ -27,7 +27,7 @@ Tree = Callable[..., dict[str, Any]]
 
 def problems(tree: object) -> tuple[str, ...]:
     with pytest.raises(BrokenInput) as caught:
-        train_json.parse(tree)
+        train_json.parse_train_config(tree)
     assert caught.value.code == DATA_BROKEN
     return caught.value.details
 
@@ -35,8 +35,8 @@ def problems(tree: object) -> tuple[str, ...]:
 def test_a_good_file_survives_the_round_trip(gpt: Tree, digits: Tree, tmp_path: Path) -> None:
     for tree in (gpt(), digits()):
         path = tmp_path / "train.json"
-        path.write_text(train_json.to_json(train_json.parse(tree)))
-        assert train_json.load(path) == train_json.parse(tree)
+        path.write_text(train_json.to_json(train_json.parse_train_config(tree)))
+        assert train_json.load_train_json(path) == train_json.parse_train_config(tree)
         assert json.loads(path.read_text()) == tree
 
 
@@ -105,7 +105,7 @@ def test_a_broken_file_is_one_message(text: str, tmp_path: Path) -> None:
     path = tmp_path / "train.json"
     path.write_bytes(text.encode("utf-8", "surrogatepass"))
     with pytest.raises(BrokenInput, match=r"train\.json"):
-        train_json.load(path)
+        train_json.load_train_json(path)
 
 
 JSON = st.recursive(
@@ -118,21 +118,23 @@ JSON = st.recursive(
 @given(section=st.sampled_from(sorted(DIGITS)), value=JSON)
 def test_any_value_anywhere_is_a_config_or_a_message(section: str, value: object) -> None:
     try:
-        train_json.parse({**DIGITS, section: value})
+        train_json.parse_train_config({**DIGITS, section: value})
         for key in DIGITS[section] if isinstance(DIGITS[section], dict) else ():
-            train_json.parse({**DIGITS, section: {**DIGITS[section], key: value}})
+            train_json.parse_train_config({**DIGITS, section: {**DIGITS[section], key: value}})
     except BrokenInput as error:
         assert error.details
 
 
 def test_identity_holds_what_the_run_is(gpt: Tree) -> None:
-    before = identity(train_json.parse(gpt()))
-    free = identity(
-        train_json.parse(gpt({"world_size": 2, "batch.micro": 48, "loop.steps": 99, "metrics.every_steps": 1}))
+    before = identity_keys(train_json.parse_train_config(gpt()))
+    free = identity_keys(
+        train_json.parse_train_config(
+            gpt({"world_size": 2, "batch.micro": 48, "loop.steps": 99, "metrics.every_steps": 1})
+        )
     )
     assert free == before
     for path, value in {"model.width": 64, "data.max_bytes": 1000, "seed": 1, "optim.lr": 0.5}.items():
-        changed = identity(train_json.parse(gpt({path: value})))
+        changed = identity_keys(train_json.parse_train_config(gpt({path: value})))
         assert {key for key in changed if changed[key] != before[key]} == {path}
 
 

@@ -9,8 +9,8 @@ from torch import nn
 from jobc.trainer.data.batch_copier import _pinned
 from jobc.trainer.data.exactly_once import ExactlyOnceCheck
 from jobc.trainer.data.loader import MicroBatch
-from jobc.trainer.data.order import Order
-from jobc.trainer.dist.process_group import Group
+from jobc.trainer.data.order import SampleOrder
+from jobc.trainer.dist.process_group import RankGroup
 from jobc.trainer.parallel.blocks import blocks_of
 
 
@@ -19,7 +19,7 @@ class Batch:
 
 
 def test_the_proof_keeps_no_batch_and_no_memory_of_a_worker() -> None:
-    proof = ExactlyOnceCheck(Order(0, 64, 2, False), Group(0, 1, torch.device("cpu")), 0)
+    proof = ExactlyOnceCheck(SampleOrder(0, 64, 2, False), RankGroup(0, 1, torch.device("cpu")), 0)
     batches = [Batch() for _ in range(32)]
     indices = torch.arange(64)
     for at, batch in enumerate(batches):

@@ -14,8 +14,8 @@ import torch
 from jobc.runtime.exit_codes import DONE
 from jobc.trainer.data.duplicate_batches import MOST_STEPS, DuplicateBatchCheck, batch_digest
 from jobc.trainer.data.loader import MicroBatch
-from jobc.trainer.dist.env import read
-from jobc.trainer.dist.process_group import Group, join
+from jobc.trainer.dist.env import parse_environment
+from jobc.trainer.dist.process_group import RankGroup, join_process_group
 from jobc.trainer.lifecycle.errors import BrokenInput
 
 from ..conftest import Run
@@ -104,7 +104,7 @@ def test_sparse_tensors_are_told_apart_as_dense_ones_are(layout: torch.layout) -
     assert same == again and len({same, *others}) == 3
 
 
-def verdicts(group: Group, case: Callable[[int, int], list[MicroBatch]]) -> list[Any]:
+def verdicts(group: RankGroup, case: Callable[[int, int], list[MicroBatch]]) -> list[Any]:
     """(step, words) of each that raised or warned in the end: a short training, one of 7 steps, and a long one."""
     found = []
     for total in (SHORT, 7, 2 * MOST_STEPS):
@@ -121,6 +121,6 @@ def verdicts(group: Group, case: Callable[[int, int], list[MicroBatch]]) -> list
 
 
 if __name__ == "__main__":
-    with join(read(os.environ), 60) as joined:
+    with join_process_group(parse_environment(os.environ), 60) as joined:
         told = json.dumps({case.__name__: verdicts(joined, case) for case in CASES})
     print(told, flush=True)

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from jobc.runtime.exit_codes import CRASHED, DATA_BROKEN, PEER_LOST
-from jobc.trainer.checkpoint.store import newest_first
+from jobc.trainer.checkpoint.store import checkpoints_newest_first
 from jobc.trainer.lifecycle.errors import BrokenInput
-from jobc.trainer.loop.metrics import read, training_steps
+from jobc.trainer.loop.metrics import last_line_of_each_step, read_metrics
 
 from .. import in_process
 from ..conftest import Run
@@ -77,8 +77,8 @@ def train(folder: Path, tree: dict[str, Any]) -> list[tuple[float, float]]:
     """Loss and gradient norm of each step, and last the validation's loss."""
     assert in_process.train(folder, tree) == 0
     file = folder / "metrics" / "rank_00.jsonl"
-    steps = [(line["loss"], line["grad_norm"]) for _, line in sorted(training_steps(file).items())]
-    return [*steps, *((line["val_loss"], 0.0) for line in read(file) if "val_loss" in line)]  # type: ignore[list-item]
+    steps = [(line["loss"], line["grad_norm"]) for _, line in sorted(last_line_of_each_step(file).items())]
+    return [*steps, *((line["val_loss"], 0.0) for line in read_metrics(file) if "val_loss" in line)]  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("changes", [{}, {"recipe": "own_items.Counted"}], ids=["counted late", "counted before"])
@@ -106,7 +106,7 @@ def test_a_count_that_one_rank_alone_knows_before_the_forward_pass(
         PYTHONPATH=f"{tmp_path}:{':'.join(sys.path)}",
     )
     assert two.wait() == [0, 0], two.output(0)
-    steps = training_steps(two.folder / "metrics" / "rank_00.jsonl")
+    steps = last_line_of_each_step(two.folder / "metrics" / "rank_00.jsonl")
     found = [(line["loss"], line["grad_norm"]) for _, line in sorted(steps.items())]
     for one, other in zip(alone, found, strict=True):
         assert other == pytest.approx(one, rel=1e-5)
@@ -147,7 +147,7 @@ def test_held_out_data_that_cannot_be_read_cost_no_training(
     data = {**BLOBS, "val": {"_target_": f"unreadable.{name}"}, "collate": None}
     with pytest.raises(error, match="shard"):
         train(tmp_path, digits({**TREE, "data": data, "checkpoint.every_steps": 1000}))
-    saved = [path.name for path in newest_first(tmp_path / "checkpoints")]
+    saved = [path.name for path in checkpoints_newest_first(tmp_path / "checkpoints")]
     assert saved == (["step_00000006"] if name == "Late" else [])
 
 
@@ -161,7 +161,7 @@ def test_held_out_data_that_one_rank_cannot_read_cost_no_training(
     started.start(digits({**TREE, **changes}), PYTHONPATH=f"{tmp_path}:{':'.join(sys.path)}")
     assert started.wait() == [PEER_LOST, CRASHED], started.output(0)
     assert "OSError: shard 41" in started.output(1)
-    assert [path.name for path in newest_first(started.folder / "checkpoints")] == ["step_00000006"]
+    assert [path.name for path in checkpoints_newest_first(started.folder / "checkpoints")] == ["step_00000006"]
 
 
 @pytest.mark.parametrize(("given", "code"), [("0", CRASHED), ("None", CRASHED), ("65", DATA_BROKEN), ("'no'", CRASHED)])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.trainer.dist.env import LAUNCHER_NAMES, TABLE, Env, field_name, read
+from jobc.trainer.dist.env import LAUNCHER_NAMES, TABLE, RankEnvironment, field_name_of_variable, parse_environment
 from jobc.trainer.lifecycle.errors import BrokenInput
 from jobc.runtime.exit_codes import DATA_BROKEN
 
@@ -21,28 +21,28 @@ LAUNCHED = {
 
 
 def test_no_launcher_means_one_process() -> None:
-    env = read({"PATH": "/bin", "MASTER_ADDR": "somewhere"})
+    env = parse_environment({"PATH": "/bin", "MASTER_ADDR": "somewhere"})
     assert (env.rank, env.world_size, env.local_rank, env.local_world_size) == (0, 1, 0, 1)
 
 
 def test_torchruns_names_are_read() -> None:
-    env = read(LAUNCHED)
+    env = parse_environment(LAUNCHED)
     assert (env.rank, env.world_size, env.group_rank, env.master_port) == (3, 4, 1, 29500)
 
 
 def test_optional_values_have_their_type() -> None:
-    env = read({"JOBC_RUN_DIR": "/runs/a b", "JOBC_ATTEMPT": "2", "TORCHELASTIC_USE_AGENT_STORE": "True"})
+    env = parse_environment({"JOBC_RUN_DIR": "/runs/a b", "JOBC_ATTEMPT": "2", "TORCHELASTIC_USE_AGENT_STORE": "True"})
     assert (env.run_dir, env.attempt, env.torchelastic_use_agent_store) == (Path("/runs/a b"), 2, True)
 
 
 def test_an_empty_value_is_not_set() -> None:
-    assert read({"RANK": "", "JOBC_INIT_FROM": ""}).init_from is None
+    assert parse_environment({"RANK": "", "JOBC_INIT_FROM": ""}).init_from is None
 
 
 @pytest.mark.parametrize("missing", LAUNCHER_NAMES)
 def test_a_half_set_launcher_is_refused(missing: str) -> None:
     with pytest.raises(BrokenInput) as caught:
-        read({name: value for name, value in LAUNCHED.items() if name != missing})
+        parse_environment({name: value for name, value in LAUNCHED.items() if name != missing})
     assert caught.value.code == DATA_BROKEN
     assert [line.split(":")[0] for line in caught.value.details] == [missing]
 
@@ -50,7 +50,7 @@ def test_a_half_set_launcher_is_refused(missing: str) -> None:
 def test_everything_wrong_is_reported_at_once() -> None:
     broken = {**LAUNCHED, "RANK": "one", "MASTER_PORT": "70000", "JOBC_ATTEMPT": "-1"}
     with pytest.raises(BrokenInput) as caught:
-        read(broken, needed=("JOBC_TRAIN_JSON",))
+        parse_environment(broken, needed=("JOBC_TRAIN_JSON",))
     names = {line.split(":")[0] for line in caught.value.details}
     assert names == {"RANK", "MASTER_PORT", "JOBC_ATTEMPT", "JOBC_TRAIN_JSON"}
 
@@ -58,11 +58,11 @@ def test_everything_wrong_is_reported_at_once() -> None:
 @pytest.mark.parametrize("name", ["RANK", "LOCAL_RANK"])
 def test_a_rank_outside_its_world_is_refused(name: str) -> None:
     with pytest.raises(BrokenInput, match=f"{name}: 4 must be less than"):
-        read({**LAUNCHED, name: "4"})
+        parse_environment({**LAUNCHED, name: "4"})
 
 
 def test_table_and_values_name_the_same_things() -> None:
-    assert {field_name(row.name) for row in TABLE if not row.like} == {field.name for field in dataclasses.fields(Env)}
+    assert {field_name_of_variable(row.name) for row in TABLE if not row.like} == {field.name for field in dataclasses.fields(RankEnvironment)}
 
 
 # ---- other launchers
@@ -93,26 +93,26 @@ TORCHRUN = {**LAUNCHED, "TORCHELASTIC_USE_AGENT_STORE": "True"}
 
 @pytest.mark.parametrize("environ", [SRUN, {**MPIRUN, **MEET}, {**HYDRA, **MEET}, {**PALS, **MEET}])
 def test_a_rank_of_another_launcher_is_that_of_torchrun(environ: dict[str, str]) -> None:
-    env = read(environ)
+    env = parse_environment(environ)
     assert (env.rank, env.world_size, env.local_rank, env.local_world_size, env.group_rank) == (3, 4, 1, 2, 1)
     meet = ("node3", 20001) if environ is SRUN else ("node1", 29500)
     assert (env.master_addr, env.master_port) == meet
 
 
 def test_two_steps_of_one_job_meet_at_two_ports() -> None:
-    steps = [[read({**SRUN, "SLURM_STEP_ID": step, "SLURM_PROCID": rank}) for rank in "03"] for step in ("0", "1", "2")]
+    steps = [[parse_environment({**SRUN, "SLURM_STEP_ID": step, "SLURM_PROCID": rank}) for rank in "03"] for step in ("0", "1", "2")]
     ports = [{env.master_port for env in ranks} for ranks in steps]
     assert ports[0] == {20001} and all(len(of_step) == 1 for of_step in ports)  # its ranks agree
     assert len(set.union(*ports)) == 3
-    assert read({**SRUN, **MEET, "SLURM_STEP_ID": "1"}).master_port == 29500  # what is set counts
+    assert parse_environment({**SRUN, **MEET, "SLURM_STEP_ID": "1"}).master_port == 29500  # what is set counts
 
 
 def test_skypilot_starts_a_rank_on_each_node() -> None:
-    env = read(SKYPILOT)
+    env = parse_environment(SKYPILOT)
     assert (env.rank, env.world_size, env.local_world_size, env.master_addr) == (1, 2, 1, "10.0.0.1")
     with pytest.raises(BrokenInput, match="8 GPUs: use torchrun"):
-        read({**SKYPILOT, "SKYPILOT_NUM_GPUS_PER_NODE": "8"})
-    assert read({**SKYPILOT, "SKYPILOT_NODE_RANK": "0", "SKYPILOT_NUM_NODES": "1"}).world_size == 1
+        parse_environment({**SKYPILOT, "SKYPILOT_NUM_GPUS_PER_NODE": "8"})
+    assert parse_environment({**SKYPILOT, "SKYPILOT_NODE_RANK": "0", "SKYPILOT_NUM_NODES": "1"}).world_size == 1
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_skypilot_starts_a_rank_on_each_node() -> None:
     ],
 )
 def test_a_launcher_below_another_is_no_contradiction(environ: dict[str, str], rank: int) -> None:
-    assert read(environ).rank == rank
+    assert parse_environment(environ).rank == rank
 
 
 @pytest.mark.parametrize(
@@ -152,14 +152,14 @@ def test_launchers_that_disagree_or_say_half_are_refused_and_both_named(
     environ: dict[str, str], names: list[str]
 ) -> None:
     with pytest.raises(BrokenInput) as caught:
-        read(environ)
+        parse_environment(environ)
     assert all(name in str(caught.value) for name in names) and caught.value.code == DATA_BROKEN
 
 
 @pytest.mark.parametrize("word", ["openmpi", "slurm", "pmi", "SRUN", "none"])
 def test_a_launcher_that_nobody_knows_is_refused_with_the_words_there_are(word: str) -> None:
     with pytest.raises(BrokenInput) as caught:
-        read({**MPIRUN, **MEET, "JOBC_LAUNCHER": word})
+        parse_environment({**MPIRUN, **MEET, "JOBC_LAUNCHER": word})
     known = "jobc, torchrun, mpirun, mvapich, PMI, srun, skypilot"
     assert list(caught.value.details) == [f"JOBC_LAUNCHER: expected one of {known}, found '{word}'"]
     assert caught.value.code == DATA_BROKEN
@@ -181,11 +181,11 @@ def test_a_trusted_launcher_that_has_not_counted_is_no_world_of_one(
     environ: dict[str, str], trusted: str, said: str
 ) -> None:
     with pytest.raises(BrokenInput) as caught:
-        read({**environ, "JOBC_LAUNCHER": trusted})
+        parse_environment({**environ, "JOBC_LAUNCHER": trusted})
     assert list(caught.value.details) == [f"JOBC_LAUNCHER={trusted}, but found {said}"]
     assert caught.value.code == DATA_BROKEN
 
 
 @pytest.mark.parametrize("environ", [{}, {**SRUN, "SLURM_STEP_NUM_TASKS": "1", "SLURM_PROCID": "0"}])
 def test_a_shell_in_a_job_has_no_launcher_and_is_one_process(environ: dict[str, str]) -> None:
-    assert read({**environ, "JOBC_LAUNCHER": "jobc"}).world_size == 1
+    assert parse_environment({**environ, "JOBC_LAUNCHER": "jobc"}).world_size == 1

@@ -14,7 +14,7 @@ def test_ranks_without_launch_sh_have_what_it_sets(tmp_path: Path) -> None:
     in_launch_sh = dict(re.findall(r"^export (TORCH_(?:FR|NCCL)_\w+)=\$\{\1:-(.*?)\}", LAUNCH_SH.read_text(), re.MULTILINE))
     assert len(in_launch_sh) == 4
     environ: dict[str, str] = {}
-    flight_recorder.switch_on(environ, tmp_path / "run")
+    flight_recorder.enable_flight_recorder(environ, tmp_path / "run")
     assert environ == {name: value.replace("$JOBC_RUN_DIR", f"{tmp_path}/run") for name, value in in_launch_sh.items()}
     assert (tmp_path / "run" / "logs").is_dir()
 
@@ -22,6 +22,6 @@ def test_ranks_without_launch_sh_have_what_it_sets(tmp_path: Path) -> None:
 def test_what_is_set_stays() -> None:
     environ = {"TORCH_FR_BUFFER_SIZE": "7", "TORCH_NCCL_DUMP_ON_TIMEOUT": "0"}
     told = dict(environ)
-    flight_recorder.switch_on(environ, None)
+    flight_recorder.enable_flight_recorder(environ, None)
     assert {name: environ[name] for name in told} == told
     assert "TORCH_FR_DUMP_TEMP_FILE" not in environ

@@ -19,11 +19,11 @@ import torch
 
 from jobc.trainer.dist import hang_watch as watch_module
 from jobc.trainer.dist import process_group
-from jobc.trainer.dist.env import read
+from jobc.trainer.dist.env import parse_environment
 from jobc.trainer.dist.hang_watch import HangWatchdog
 from jobc.trainer.dist.phases import Phase, Phases
-from jobc.trainer.dist.process_group import join
-from jobc.trainer.dist.stall_clock import NoProgress
+from jobc.trainer.dist.process_group import join_process_group
+from jobc.trainer.dist.stall_clock import StallClock
 from jobc.runtime.exit_codes import DONE, PEER_LOST
 
 from ..conftest import Run
@@ -39,9 +39,9 @@ def in_step(phase: Phase) -> Phases:
     return phases
 
 
-def after(phases: Phases, *seconds: float, tick_s: float = 1.0) -> NoProgress:
+def after(phases: Phases, *seconds: float, tick_s: float = 1.0) -> StallClock:
     """Of one that looks so many seconds after the phase began."""
-    seen = NoProgress(phases)
+    seen = StallClock(phases)
     for second in seconds:
         seen.look(phases.since + second, tick_s)
     return seen
@@ -247,9 +247,9 @@ def signs_of(phases: Phases, gives: Callable[[], object]) -> int:
 
 if __name__ == "__main__":
     process_group.BROADCAST_BYTES = 8
-    with join(read(os.environ), 60) as group:
+    with join_process_group(parse_environment(os.environ), 60) as group:
         signs = {
             "tensors": signs_of(group.phases, lambda: group.copy_from_rank_0([torch.zeros(2 * PIECES)])),
-            "file": signs_of(group.phases, lambda: group.file_from(0, io.BytesIO(b"12345678" * PIECES))),
+            "file": signs_of(group.phases, lambda: group.broadcast_file(0, io.BytesIO(b"12345678" * PIECES))),
         }
     print(json.dumps(signs), flush=True)

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 import torch
 
-from jobc.trainer.checkpoint.verified import torch_file
+from jobc.trainer.checkpoint.verified_checkpoint import writer_of_torch_file
 from jobc.trainer.checkpoint import store
-from jobc.trainer.loop.metrics import training_steps
+from jobc.trainer.loop.metrics import last_line_of_each_step
 from jobc.runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, PEER_LOST, PREEMPTED, RENDEZVOUS_FAILED
 
 from ..conftest import Run, changed, clean_environment
@@ -35,7 +35,7 @@ THREE = {"world_size": 3, "batch.micro": 4, "batch.accumulation": 2, "loop.steps
 
 
 def loss_hex(folder: Path, rank: int = 0) -> dict[int, object]:
-    lines = training_steps(folder / "metrics" / f"rank_{rank:02d}.jsonl")
+    lines = last_line_of_each_step(folder / "metrics" / f"rank_{rank:02d}.jsonl")
     return {step: line["loss_hex"] for step, line in sorted(lines.items())}
 
 
@@ -70,7 +70,7 @@ def test_stopped_then_killed_then_resumed_is_bit_identical(whole: Run, gpt: Tree
     first, damaged = store.newest_verified(run.folder / "checkpoints")
     assert first is not None
     assert damaged == []
-    assert store.step_of(first) == max(loss_hex(run.folder))  # not a single step is lost
+    assert store.step_of_folder(first) == max(loss_hex(run.folder))  # not a single step is lost
     assert "stopped by a signal sent to another rank after step" in run.output(0)
 
     run.start(tree)
@@ -122,7 +122,7 @@ def test_another_number_of_ranks_continues_with_the_same_samples(two: Run, digit
 
 
 def test_every_rank_writes_the_same_global_loss_and_its_own_times(two: Run) -> None:
-    zero, one = (training_steps(two.folder / "metrics" / f"rank_0{rank}.jsonl") for rank in range(2))
+    zero, one = (last_line_of_each_step(two.folder / "metrics" / f"rank_0{rank}.jsonl") for rank in range(2))
     assert [line["loss_hex"] for line in zero.values()] == [line["loss_hex"] for line in one.values()]
     assert all(line["world_size"] == 2 and line["attempt"] == 0 for line in zero.values())
     assert [line["step_s"] for line in zero.values()] != [line["step_s"] for line in one.values()]
@@ -167,10 +167,10 @@ def test_a_frozen_rank_is_named_and_the_other_leaves_its_stacks(frozen: int, dig
 HANGS = """
 import os, runpy, time
 from jobc.trainer.checkpoint import store as checkpoint_store
-from jobc.trainer.data.digits import Images
+from jobc.trainer.data.digits import DigitImages
 
 rank, where, seconds = os.environ["RANK"], os.environ["HANGS_IN"], float(os.environ["SLOW_S"])
-batch, batches = Images.batch, 0
+batch, batches = DigitImages.batch, 0
 
 def slow(self, indices_B):
     global batches
@@ -184,7 +184,7 @@ def slow(self, indices_B):
 def hangs(*args, **kwargs):
     time.sleep(3600)
 
-Images.batch = slow
+DigitImages.batch = slow
 if where == "save":
     checkpoint_store.save = hangs
 runpy.run_module("jobc.trainer", run_name="__main__")
@@ -217,9 +217,9 @@ def test_a_living_rank_that_hangs_is_told_with_its_phase(
 
 ALL_HANG = """
 import runpy, time
-from jobc.trainer.data.digits import Images
+from jobc.trainer.data.digits import DigitImages
 
-batch, batches = Images.batch, 0
+batch, batches = DigitImages.batch, 0
 
 def reads_for_ever(self, indices_B):
     global batches
@@ -228,7 +228,7 @@ def reads_for_ever(self, indices_B):
         time.sleep(3600)
     return batch(self, indices_B)
 
-Images.batch = reads_for_ever
+DigitImages.batch = reads_for_ever
 runpy.run_module("jobc.trainer", run_name="__main__")
 """
 
@@ -258,7 +258,7 @@ def test_ranks_of_which_none_waits_for_another_end_by_themselves(
 HANGS_AT_FIRST = """
 import os, runpy, time
 from jobc.trainer.checkpoint import store as checkpoint_store
-from jobc.trainer.data.digits import Images
+from jobc.trainer.data.digits import DigitImages
 from jobc.trainer.models.mlp import Mlp
 
 def hangs(*args, **kwargs):
@@ -266,7 +266,7 @@ def hangs(*args, **kwargs):
 
 rank, where = os.environ["RANK"], os.environ["HANGS_IN"]
 if rank == "1":  # data that are opened, the folder of a dead mount, what is compiled
-    at = {"data": (Images, "__init__"), "restore": (checkpoint_store, "newest_first"), "forward": (Mlp, "forward")}
+    at = {"data": (DigitImages, "__init__"), "restore": (checkpoint_store, "checkpoints_newest_first"), "forward": (Mlp, "forward")}
     setattr(*at[where], hangs)
 runpy.run_module("jobc.trainer", run_name="__main__")
 """
@@ -274,16 +274,16 @@ runpy.run_module("jobc.trainer", run_name="__main__")
 
 SLOW_AT_FIRST = """
 import os, runpy, time
-from jobc.trainer.data.digits import Images
+from jobc.trainer.data.digits import DigitImages
 
-made = Images.__init__
+made = DigitImages.__init__
 
 def slow(self, *args):
     print("opens its data", flush=True)
     time.sleep(float(os.environ["SLOW_S"]))
     made(self, *args)
 
-Images.__init__ = slow
+DigitImages.__init__ = slow
 runpy.run_module("jobc.trainer", run_name="__main__")
 """
 
@@ -344,9 +344,9 @@ def test_a_disk_that_hangs_in_a_save_is_told_and_waited_for(digits: Tree, new_ru
 
 SLOW_VALIDATION = """
 import os, runpy, time
-from jobc.trainer.data.digits import Images
+from jobc.trainer.data.digits import DigitImages
 
-batch, reads = Images.batch, 0
+batch, reads = DigitImages.batch, 0
 
 def slow(self, indices_B):
     global reads
@@ -356,7 +356,7 @@ def slow(self, indices_B):
         time.sleep(float(os.environ["SLOW_S"]))
     return batch(self, indices_B)
 
-Images.batch = slow
+DigitImages.batch = slow
 runpy.run_module("jobc.trainer", run_name="__main__")
 """
 
@@ -374,7 +374,7 @@ def test_a_stop_breaks_a_validation_off_and_saves(digits: Tree, new_run: NewRun)
     assert run.wait() == [PREEMPTED] * 2, run.output(0)
     assert time.monotonic() - told_at < 25
     assert "validation after step 10 was interrupted by the stop" in run.output(0)
-    assert [store.step_of(folder) for folder in store.newest_first(run.folder / "checkpoints")] == [10]
+    assert [store.step_of_folder(folder) for folder in store.checkpoints_newest_first(run.folder / "checkpoints")] == [10]
     assert "val loss" not in run.output(0)
 
     assert run.run(tree) == [DONE] * 2
@@ -439,10 +439,10 @@ def test_different_data_on_two_ranks_is_refused(digits: Tree, new_run: NewRun) -
     code = (
         "import os\n"
         "from jobc.trainer.dist import env; from jobc.trainer.lifecycle import exit_rank as leave\n"
-        "from jobc.trainer.dist.process_group import join\n"
+        "from jobc.trainer.dist.process_group import join_process_group\n"
         "from jobc.trainer.build.data_checks import check_same_data\n"
         "try:\n"
-        "    with join(env.read(os.environ), 20) as group:\n"
+        "    with join_process_group(env.read(os.environ), 20) as group:\n"
         "        check_same_data(['aa', 'bb'][group.rank] * 32, group)\n"
         "except BaseException as error:\n"
         "    leave.exit_with_error(error)\n"
@@ -483,7 +483,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from jobc.trainer.dist import env
 from jobc.trainer import script
-from jobc.trainer.dist.process_group import join
+from jobc.trainer.dist.process_group import join_process_group
 
 def work():
     model = DistributedDataParallel(nn.Linear(1, 1))
@@ -496,7 +496,7 @@ if os.environ["END"] == "script":
     runtime = script.init()
     work()
 else:
-    with join(env.read(os.environ), 60) as group:
+    with join_process_group(env.read(os.environ), 60) as group:
         work()
 gc.collect()
 os._exit(0)
@@ -517,12 +517,12 @@ def test_no_process_group_is_taken_apart_before_the_process_ends(
 OWN_FOLDERS = """
 import os
 from pathlib import Path
-from jobc.trainer.checkpoint.verified import newest_verified
+from jobc.trainer.checkpoint.verified_checkpoint import newest_verified
 from jobc.trainer.checkpoint import store
 from jobc.trainer.dist import env
-from jobc.trainer.dist.process_group import join
+from jobc.trainer.dist.process_group import join_process_group
 
-with join(env.read(os.environ), 60) as group:
+with join_process_group(env.read(os.environ), 60) as group:
     root = Path(os.environ["JOBC_RUN_DIR"], f"of_rank_{group.rank}")
     for step in ((195,), (190, 198, 200))[group.rank]:
         folder = store.save(root, step, {"weights.pt": str(step).encode()}, keep=9)
@@ -547,11 +547,11 @@ def test_the_newest_sound_checkpoint_of_any_node_counts(digits: Tree, new_run: N
 UNREAD = """
 import builtins, errno, os
 from pathlib import Path
-from jobc.trainer.checkpoint.verified import newest_verified
+from jobc.trainer.checkpoint.verified_checkpoint import newest_verified
 from jobc.trainer.checkpoint import store
 from jobc.trainer.dist import env
 from jobc.trainer.files import retried_reads as patient
-from jobc.trainer.dist.process_group import join
+from jobc.trainer.dist.process_group import join_process_group
 from jobc.trainer.lifecycle.exit_rank import exit_with_error
 
 def refuse(place):
@@ -565,7 +565,7 @@ def refuse(place):
 
 patient.PAUSES_S = (0.0, 0.0, 0.0)
 try:
-    with join(env.read(os.environ), 60) as group:
+    with join_process_group(env.read(os.environ), 60) as group:
         root = Path(os.environ["JOBC_RUN_DIR"], f"of_rank_{group.rank}")
         folder = store.save(root, 3 + 4 * group.rank, {"weights.pt": b"some"}, keep=9)
         when, name = os.environ["WHEN"], os.environ["NAME"]
@@ -599,14 +599,14 @@ def test_all_ranks_end_with_69_when_the_disk_of_one_does_not_give_what_is_there(
 LARGE = """
 import os, resource
 from pathlib import Path
-from jobc.trainer.checkpoint.verified import newest_verified
+from jobc.trainer.checkpoint.verified_checkpoint import newest_verified
 from jobc.trainer.dist import env
-from jobc.trainer.dist.process_group import join
+from jobc.trainer.dist.process_group import join_process_group
 
 def peak_mb():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
 
-with join(env.read(os.environ), 60) as group:
+with join_process_group(env.read(os.environ), 60) as group:
     found = newest_verified(Path(os.environ["JOBC_RUN_DIR"], "checkpoints"), group)
     before = peak_mb()
     loaded = found.load("weights.pt")
@@ -618,7 +618,7 @@ with join(env.read(os.environ), 60) as group:
 def test_a_resume_holds_the_bytes_of_a_file_once_beside_its_tensors(digits: Tree, new_run: NewRun) -> None:
     run = new_run()
     large = torch.ones(40_000_000)  # 160 MB, more than two messages
-    store.save(run.folder / "checkpoints", 1, {"weights.pt": torch_file(large)}, keep=2)
+    store.save_checkpoint(run.folder / "checkpoints", 1, {"weights.pt": writer_of_torch_file(large)}, keep=2)
     run.start(digits({"world_size": 2}), program=["-c", LARGE])
     assert run.wait(60) == [DONE] * 2, run.output(0)
     assert [int(run.output(rank)) < 2.5 * 160 for rank in range(2)] == [True, True], run.output(0)
@@ -626,15 +626,15 @@ def test_a_resume_holds_the_bytes_of_a_file_once_beside_its_tensors(digits: Tree
 
 SLOW_DATA = """
 import os, runpy, time
-from jobc.trainer.data.digits import Images
+from jobc.trainer.data.digits import DigitImages
 
-batch = Images.batch
+batch = DigitImages.batch
 
 def slow(self, indices_B):
     time.sleep(0.2 if os.environ["RANK"] == "1" else 0)
     return batch(self, indices_B)
 
-Images.batch = slow
+DigitImages.batch = slow
 runpy.run_module("jobc.trainer", run_name="__main__")
 """
 

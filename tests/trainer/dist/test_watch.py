@@ -13,7 +13,7 @@ from jobc.trainer.dist.hang_store import LOOK_TICKS, StatusBoard, RankStatus, de
 from jobc.trainer.dist.hang_watch import HangWatchdog
 from jobc.trainer.dist.phases import Phase, Phases
 from jobc.trainer.lifecycle.errors import PeerLost
-from jobc.trainer.loop.stragglers import OwnWork, Stragglers
+from jobc.trainer.loop.stragglers import WorkTimes, StragglerDetector
 from jobc.runtime.exit_codes import PEER_LOST
 
 NAMES = ["rank 0 on a", "rank 1 on b"]
@@ -139,18 +139,18 @@ def test_ranks_that_all_read_do_not_wait_for_a_link() -> None:
 
 
 def test_a_straggler_is_named_with_its_phase_once_in_a_while() -> None:
-    fast, slow_data = OwnWork(0.1, 1.0, 3.0), OwnWork(1.5, 1.0, 3.0)
-    stragglers = Stragglers([*NAMES, "rank 2 on c"])
+    fast, slow_data = WorkTimes(0.1, 1.0, 3.0), WorkTimes(1.5, 1.0, 3.0)
+    stragglers = StragglerDetector([*NAMES, "rank 2 on c"])
     assert stragglers.after(10, [fast, slow_data, fast]) == ""  # not long enough yet
     assert stragglers.after(10, [fast, slow_data, fast]) == (
         "straggler: rank 1 on b: data takes 0.150 s per step, median 0.010 s, over 20 steps"
     )
     assert stragglers.after(20, [fast, slow_data, fast]) == ""  # said
-    slow_gpu = OwnWork(0.1, 2.0, 3.0)
+    slow_gpu = WorkTimes(0.1, 2.0, 3.0)
     assert "rank 2 on c: forward takes 0.100 s" in stragglers.after(20, [fast, fast, slow_gpu])
-    assert Stragglers(NAMES).after(20, [fast, OwnWork(0.1, 1.1, 3.0)]) == ""
-    tiny = OwnWork(0.02, 0.02, 0.2)  # a millisecond each, and 4 ms behind
-    assert Stragglers(NAMES).after(20, [tiny, OwnWork(0.1, 0.02, 0.2)]) == ""
+    assert StragglerDetector(NAMES).after(20, [fast, WorkTimes(0.1, 1.1, 3.0)]) == ""
+    tiny = WorkTimes(0.02, 0.02, 0.2)  # a millisecond each, and 4 ms behind
+    assert StragglerDetector(NAMES).after(20, [tiny, WorkTimes(0.1, 0.02, 0.2)]) == ""
 
 
 @pytest.mark.parametrize(("looks", "is_frozen"), [(1.4, False), (9, True)])

@@ -32,7 +32,10 @@ def test_the_save_file_saves_once_and_goes_on(digits: Tree, tmp_path: Path) -> N
     (tmp_path / "control" / "SAVE").touch()
     train(tmp_path, digits({"loop.steps": 3}))
     assert not (tmp_path / "control" / "SAVE").exists()
-    assert [path.name for path in store.newest_first(tmp_path / "checkpoints")] == ["step_00000003", "step_00000001"]
+    assert [path.name for path in store.checkpoints_newest_first(tmp_path / "checkpoints")] == [
+        "step_00000003",
+        "step_00000001",
+    ]
 
 
 def test_a_save_file_that_cannot_be_removed_counts_once(
@@ -41,7 +44,10 @@ def test_a_save_file_that_cannot_be_removed_counts_once(
     file = tmp_path / "control" / "SAVE"
     file.mkdir(parents=True)
     train(tmp_path, digits({"loop.steps": 8, "checkpoint.keep": 9}))
-    assert [path.name for path in store.newest_first(tmp_path / "checkpoints")] == ["step_00000008", "step_00000001"]
+    assert [path.name for path in store.checkpoints_newest_first(tmp_path / "checkpoints")] == [
+        "step_00000008",
+        "step_00000001",
+    ]
     assert capsys.readouterr().out.count(f"warning: {file} was handled but cannot be removed: Is a directory") == 1
 
     request = SaveRequest(tmp_path)

@@ -23,26 +23,26 @@ from jobc.runtime.exit_codes import DATA_BROKEN
 from jobc.trainer.build.checks import checked_flops
 from jobc.trainer.config.schema import GptConfig, ProfileConfig
 from jobc.trainer.config.target import Target
-from jobc.trainer.config.train_json import parse
+from jobc.trainer.config.train_json import parse_train_config
 from jobc.trainer.data.source import DataSource
-from jobc.trainer.dist import roll_call
-from jobc.trainer.dist.process_group import Group
+from jobc.trainer.dist import compare_ranks
+from jobc.trainer.dist.process_group import RankGroup
 from jobc.trainer.files import retried_reads
-from jobc.trainer.lifecycle.errors import BrokenInput, Diverged, TrainerError
+from jobc.trainer.lifecycle.errors import BrokenInput, LossDiverged, TrainerError
 from jobc.trainer.loop import attempt_counter
 from jobc.trainer.loop.metrics import (
     MetricsFile,
-    last_step,
-    read,
+    last_line_of_each_step,
+    last_step_in_file,
+    read_metrics,
     rotated_files,
     seconds_between_writes,
-    training_steps,
 )
-from jobc.trainer.loop.profiling import Profiling
+from jobc.trainer.loop.profiling import StepProfiler
 from jobc.trainer.recipe.mfu import flops_per_sample, peak_flops, percentile
 from jobc.trainer.recipe.recipe import Recipe
 from jobc.trainer.trackers import TrackedRun, Trackers
-from jobc.trainer.trackers.tensorboard import checksum, open_run
+from jobc.trainer.trackers.tensorboard import masked_crc32c, open_run
 
 from ..in_process import train
 
@@ -100,13 +100,13 @@ def test_a_training_with_everything_on(gpt: Tree, tmp_path: Path, capsys: pytest
     train(tmp_path, gpt({"loop.steps": 20, "batch.micro": 4, **EVERYTHING}), JOBC_RUN_ID="20260131-120000-1f2e")
     told = capsys.readouterr()
 
-    lines = training_steps(tmp_path / "metrics" / "rank_00.jsonl")
+    lines = last_line_of_each_step(tmp_path / "metrics" / "rank_00.jsonl")
     assert list(lines) == list(range(1, 21))  # though they were written in few pieces
     for line in lines.values():
         parts = sum(float(str(line[f"{phase}_s"])) for phase in ("data", "forward", "backward"))
         assert 0 < parts < float(str(line["step_s"]))
         assert line["mfu"] is None  # a CPU has no peak that means anything
-    *_, last = read(tmp_path / "metrics" / "rank_00.jsonl")
+    *_, last = read_metrics(tmp_path / "metrics" / "rank_00.jsonl")
     assert last["step_s_p50"] <= last["step_s_p95"] <= last["step_s_p99"]  # type: ignore[operator]
 
     console = told.out.splitlines()
@@ -144,7 +144,7 @@ def test_a_profile_that_is_open_is_written_whatever_ends_the_steps(
     (tmp_path / "control").mkdir()
     if how == "stopped":
         (tmp_path / "control" / "STOP").touch()
-    with pytest.raises(Diverged) if how == "diverged" else nullcontext():
+    with pytest.raises(LossDiverged) if how == "diverged" else nullcontext():
         train(tmp_path, digits({"profile.steps": [1, 100], **changes}))
     assert [path.name for path in (tmp_path / "profile").iterdir()] == [f"rank_00_steps_1-{last}.json.gz"]
     assert f"profile of steps 1 to {last}: profile/rank_00" in capsys.readouterr().out
@@ -158,7 +158,7 @@ def test_a_profile_that_is_open_is_written_whatever_ends_the_steps(
     ],
 )
 def test_a_profiler_of_the_recipes_own_costs_the_profile_alone(theirs: range, why: str, tmp_path: Path) -> None:
-    profiling, told = Profiling(ProfileConfig(steps=(1, 3), ranks=(0,)), 0, tmp_path), []
+    profiling, told = StepProfiler(ProfileConfig(steps=(1, 3), ranks=(0,)), 0, tmp_path), []
     own = torch.profiler.profile()
     for step in range(1, 4):
         if step == theirs.start == 1:
@@ -222,9 +222,9 @@ def scalars(folder: Path) -> dict[int, dict[str, float]]:
         content = path.read_bytes()
         while content:
             (length,) = struct.unpack("<Q", content[:8])
-            assert content[8:12] == checksum(content[:8])
+            assert content[8:12] == masked_crc32c(content[:8])
             event, content = content[12 : 12 + length], content[12 + length :]
-            assert content[:4] == checksum(event)
+            assert content[:4] == masked_crc32c(event)
             content = content[4:]
             fields = dict(protobuf(event))
             if 5 in fields:
@@ -260,7 +260,7 @@ def protobuf(message: bytes) -> Iterator[tuple[int, Any]]:
 def test_checksums_are_those_of_tensorflow() -> None:
     # CRC-32C of 32 zero bytes is 8a9136aa (RFC 3720, B.4); masked as in TensorFlow's lib/hash/crc32c.h
     masked = ((0x8A9136AA >> 15 | 0x8A9136AA << 17) + 0xA282EAD8) & 0xFFFFFFFF
-    assert checksum(bytes(32)) == struct.pack("<I", masked)
+    assert masked_crc32c(bytes(32)) == struct.pack("<I", masked)
 
 
 @pytest.mark.parametrize("steps", [0, 7])  # 0: the one before ended before its first save
@@ -299,12 +299,12 @@ def test_lines_are_written_together_rotated_and_read_back_complete(tmp_path: Pat
     assert len(rotated_files(path)) > 1
     assert all(part.stat().st_size <= 2000 for part in (*rotated_files(path), path))
     assert path.stat().st_size > 0  # so that jobctl status, which looks there, always finds the last step
-    assert list(training_steps(path)) == list(range(1, 201))
-    assert last_step(path) == 200
+    assert list(last_line_of_each_step(path)) == list(range(1, 201))
+    assert last_step_in_file(path) == 200
     again = MetricsFile(tmp_path, 0, flush_s=0, max_bytes=10)
     again.write({"step": 201, "loss": 0.5})
-    assert last_step(path) == 201
-    assert len(training_steps(path)) == 201
+    assert last_step_in_file(path) == 201
+    assert len(last_line_of_each_step(path)) == 201
 
 
 def test_a_disk_that_is_full_when_a_run_goes_on_costs_lines_alone(
@@ -336,12 +336,12 @@ def test_steps_without_a_finite_gradient_are_skipped_but_not_for_ever(
 ) -> None:
     wild = {"optim.lr": 1e38, "optim.clip_norm": None, "optim.warmup_steps": 0, "loop.on_nan": "skip"}
     wild["loop.precision"] = precision
-    with pytest.raises(Diverged, match="NaN or Inf gradients in more than 3 steps in a row, up to step 5"):
+    with pytest.raises(LossDiverged, match="NaN or Inf gradients in more than 3 steps in a row, up to step 5"):
         train(tmp_path, digits({**wild, "loop.max_skips": 3}))
     told = capsys.readouterr().out
     words = "the loss of rank 0 is nan; 1 in a row, limit 3"
     assert f"warning: step 2 skipped without updating the weights: {words}" in told
-    lines = training_steps(tmp_path / "metrics" / "rank_00.jsonl")
+    lines = last_line_of_each_step(tmp_path / "metrics" / "rank_00.jsonl")
     assert [bool(line.get("skipped")) for line in lines.values()] == [False, True, True, True, True]
     assert lines[2]["loss"] is None
     if precision == "fp16":  # whose factor is not to blame for a loss that is no number
@@ -352,18 +352,18 @@ def test_a_run_that_gets_nowhere_is_ended_and_may_be_tried_again_by_hand(tmp_pat
     metrics = tmp_path / "metrics" / "rank_00.jsonl"
     metrics.parent.mkdir()
     metrics.write_text('{"step": 59, "loss": 1}\n')
-    attempt_counter.note_start(tmp_path, 2)  # came further than anything before
-    attempt_counter.note_start(tmp_path, 2)  # 1 without a new step
+    attempt_counter.record_start(tmp_path, 2)  # came further than anything before
+    attempt_counter.record_start(tmp_path, 2)  # 1 without a new step
     with pytest.raises(BrokenInput, match="crash loop: 2 consecutive starts completed no step beyond step 59") as e:
-        attempt_counter.note_start(tmp_path, 2)
+        attempt_counter.record_start(tmp_path, 2)
     assert e.value.code == DATA_BROKEN
-    attempt_counter.note_start(tmp_path, 2)
+    attempt_counter.record_start(tmp_path, 2)
     metrics.write_text('{"step": 60, "loss": 1}\n')
     for _ in range(2):
-        attempt_counter.note_start(tmp_path, 2)  # the first of them finds a new step
-    attempt_counter.note_good_end(tmp_path)  # preempted: not the run's own fault
+        attempt_counter.record_start(tmp_path, 2)  # the first of them finds a new step
+    attempt_counter.record_normal_end(tmp_path)  # preempted: not the run's own fault
     for _ in range(2):
-        attempt_counter.note_start(tmp_path, 2)
+        attempt_counter.record_start(tmp_path, 2)
 
 
 def test_a_run_that_falls_back_further_each_time_gets_nowhere(tmp_path: Path) -> None:
@@ -373,7 +373,7 @@ def test_a_run_that_falls_back_further_each_time_gets_nowhere(tmp_path: Path) ->
     for step in (150, 140, 145, 120, 130, 110, 111, 105, 109):
         metrics.write_text(f'{{"step": {step}, "loss": 1}}\n')
         try:
-            attempt_counter.note_start(tmp_path, 3)
+            attempt_counter.record_start(tmp_path, 3)
         except BrokenInput as error:
             assert "completed no step beyond step 150" in str(error)
             ended.append(step)
@@ -383,7 +383,7 @@ def test_a_run_that_falls_back_further_each_time_gets_nowhere(tmp_path: Path) ->
 def test_a_start_whose_disk_does_not_give_the_checkpoints_is_not_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attempt_counter.note_start(tmp_path, 1)
+    attempt_counter.record_start(tmp_path, 1)
     before = (tmp_path / "state" / "progress").read_text()
 
     def stale(path: Path) -> list[str]:
@@ -392,7 +392,7 @@ def test_a_start_whose_disk_does_not_give_the_checkpoints_is_not_counted(
     with monkeypatch.context() as bad:
         bad.setattr(retried_reads, "PAUSES_S", ())
         bad.setattr(os, "listdir", stale)
-        attempt_counter.note_start(tmp_path, 1)
+        attempt_counter.record_start(tmp_path, 1)
     assert (tmp_path / "state" / "progress").read_text() == before
 
 
@@ -401,18 +401,18 @@ def test_a_count_that_a_power_failure_has_left_empty_is_none(tmp_path: Path, con
     progress = tmp_path / "state" / "progress"
     progress.parent.mkdir()
     progress.write_bytes(content)
-    attempt_counter.note_start(tmp_path, 1)
+    attempt_counter.record_start(tmp_path, 1)
     assert progress.read_text() == "step=0\nfruitless=0\n"
 
 
 def test_ranks_that_are_not_alike_are_listed() -> None:
     one, two = {"host": "a", "torch": "2.13.0", "CPU capability": "AVX2"}, {"host": "b", "torch": "2.12.1"}
-    assert roll_call.fact_differences([one, one, one, {**one, "host": "c"}]) == []
-    assert roll_call.fact_differences([one, one, two, one]) == [
+    assert compare_ranks.fact_differences([one, one, one, {**one, "host": "c"}]) == []
+    assert compare_ranks.fact_differences([one, one, two, one]) == [
         "torch: 2.13.0 on ranks 0-1, 3; 2.12.1 on rank 2",
         "CPU capability: AVX2 on ranks 0-1, 3; none on rank 2",
     ]
-    (mine,) = roll_call.gather_rank_facts(Group(0, 1, torch.device("cpu")))
+    (mine,) = compare_ranks.gather_rank_facts(RankGroup(0, 1, torch.device("cpu")))
     assert mine["torch"] == torch.__version__
 
 
@@ -422,7 +422,7 @@ def test_ranks_that_are_not_alike_are_listed() -> None:
     ("aabbccdd", 4, ""), ("aaabbbcc", 2, "ranks 2-3 share a copy of the model, on a, b"),
 ])  # fmt: skip
 def test_a_copy_that_is_on_more_nodes_than_it_needs_is_told(hosts: str, shards: int, told: str) -> None:
-    assert roll_call.scattered_copy([{"host": host} for host in hosts], shards) == told
+    assert compare_ranks.describe_scattered_copy([{"host": host} for host in hosts], shards) == told
 
 
 class Counted(Recipe):
@@ -440,7 +440,7 @@ class BuildsItsOwn(Recipe):
 
 
 def test_a_recipe_says_what_its_model_takes(digits: Tree) -> None:
-    of_the_trainer = parse(digits())
+    of_the_trainer = parse_train_config(digits())
     own = dataclasses.replace(of_the_trainer, model=Target({"_target_": "torch.nn.Linear"}))
     assert [checked_flops(Recipe(config), 7) for config in (of_the_trainer, own)] == [42.0, None]
     assert checked_flops(Counted(own), 7) == 14.0

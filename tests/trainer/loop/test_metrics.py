@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jobc.trainer.loop.metrics import MetricsFile, read, rotated_files
+from jobc.trainer.loop.metrics import MetricsFile, read_metrics, rotated_files
 
 
 def full_at(call: str, times: set[int], monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
@@ -49,7 +49,7 @@ def test_a_disk_that_is_full_when_a_file_is_put_aside_costs_no_line_and_harms_no
         file.write({"step": step})
     os.close(weights)
     assert (tmp_path / "weights.pt").read_bytes() == b""
-    assert [line["step"] for line in read(file.path)] == [1, 2, 3, 4, 5, 6]
+    assert [line["step"] for line in read_metrics(file.path)] == [1, 2, 3, 4, 5, 6]
     assert sorted(path.name for path in file.path.parent.iterdir()) == [
         "rank_00.jsonl", *(path.name for path in rotated_files(file.path))
     ]  # fmt: skip
@@ -65,7 +65,7 @@ def test_a_disk_that_is_full_when_a_run_begins_costs_lines_alone(
     file.write({"step": 1})
     has_room()
     file.write({"step": 2})
-    assert [line["step"] for line in read(file.path)] == [2]
+    assert [line["step"] for line in read_metrics(file.path)] == [2]
     assert capsys.readouterr().err.count("No space left on device") == 1
 
 
@@ -82,5 +82,5 @@ def test_a_line_torn_by_a_full_disk_is_ended_once_there_is_room(
         resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
     assert file.path.read_text() == '{"step": 1}\n{"st'
     file.write({"step": 3})
-    assert [line["step"] for line in read(file.path)] == [1, 3]
+    assert [line["step"] for line in read_metrics(file.path)] == [1, 3]
     assert "warning: metrics are not written: " in capsys.readouterr().err

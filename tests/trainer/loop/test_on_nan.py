@@ -13,12 +13,12 @@ import torch
 
 from jobc.runtime.exit_codes import DONE
 from jobc.trainer.build.build import build
-from jobc.trainer.config.train_json import parse
-from jobc.trainer.dist.env import read
-from jobc.trainer.dist.process_group import Group, join
-from jobc.trainer.lifecycle.errors import Diverged
+from jobc.trainer.config.train_json import parse_train_config
+from jobc.trainer.dist.env import parse_environment
+from jobc.trainer.dist.process_group import RankGroup, join_process_group
+from jobc.trainer.lifecycle.errors import LossDiverged
 from jobc.trainer.loop.loop import train_step
-from jobc.trainer.loop.rank_requests import Requests
+from jobc.trainer.loop.rank_requests import StopAndSaveRequests
 
 from ..conftest import Run
 
@@ -41,16 +41,16 @@ def infinite_in_value(outputs, targets):
 """
 
 
-def two_steps(group: Group, tree: dict[str, Any], folder: Path) -> dict[str, Any]:
+def two_steps(group: RankGroup, tree: dict[str, Any], folder: Path) -> dict[str, Any]:
     """What the second step says and whether it moves the weights."""
     sys.modules.pop("bad_loss", None)
-    training = build(parse(tree), read({"JOBC_RUN_DIR": str(folder)}), group)
-    nothing = Requests()
+    training = build(parse_train_config(tree), parse_environment({"JOBC_RUN_DIR": str(folder)}), group)
+    nothing = StopAndSaveRequests()
     assert train_step(training, 0, nothing).skip_reason == ""
     before = {name: value.clone() for name, value in training.parallel.weights().items()}
     try:
         told = train_step(training, 1, nothing).skip_reason
-    except Diverged as error:
+    except LossDiverged as error:
         told = f"{error.title}: {', '.join(error.details)}"
     moved = [name for name, value in training.parallel.weights().items() if not torch.equal(value, before[name])]
     good = train_step(training, 2, nothing)
@@ -71,10 +71,14 @@ def test_a_step_that_is_left_out_leaves_no_trace_in_buffers(
     (tmp_path / "bad_loss.py").write_text(LAST_RANK)
     monkeypatch.syspath_prepend(str(tmp_path))
     sys.modules.pop("bad_loss", None)
-    group = Group(0, 1, torch.device("cpu"))
+    group = RankGroup(0, 1, torch.device("cpu"))
     model = {"model": {"_target_": f"{__name__}.Frozen"}}
-    training = build(parse(digits({**changes("skip", 1), **model})), read({"JOBC_RUN_DIR": str(tmp_path)}), group)
-    nothing = Requests()
+    training = build(
+        parse_train_config(digits({**changes("skip", 1), **model})),
+        parse_environment({"JOBC_RUN_DIR": str(tmp_path)}),
+        group,
+    )
+    nothing = StopAndSaveRequests()
     train_step(training, 0, nothing)
     before = {name: value.clone() for name, value in training.parallel.weights().items()}
     assert float(before["0.running_mean"].abs().max()) > 0 == float(before["1.running_mean"].abs().max())
@@ -102,7 +106,7 @@ def test_an_infinite_loss_moves_no_weight(
 ) -> None:
     (tmp_path / "bad_loss.py").write_text(LAST_RANK)
     monkeypatch.syspath_prepend(str(tmp_path))
-    check(two_steps(Group(0, 1, torch.device("cpu")), digits(changes(on_nan, 1)), tmp_path), on_nan, 0)
+    check(two_steps(RankGroup(0, 1, torch.device("cpu")), digits(changes(on_nan, 1)), tmp_path), on_nan, 0)
 
 
 def test_an_infinite_loss_of_one_rank_moves_no_weight_of_any(
@@ -122,10 +126,10 @@ def main() -> None:
     """One of the ranks: both policies, one after the other."""
     import os
 
-    env = read(os.environ)
+    env = parse_environment(os.environ)
     assert env.train_json is not None
     tree = json.loads(env.train_json.read_text())
-    with join(env, 60) as group:
+    with join_process_group(env, 60) as group:
         found = {}
         for on_nan in ("skip", "stop"):
             tree["loop"]["on_nan"] = on_nan

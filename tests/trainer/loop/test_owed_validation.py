@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jobc.runtime import exit_codes
-from jobc.trainer.loop.loop import run
+from jobc.trainer.loop.loop import run_training
 
 from ..in_process import built, lines, train, weights
 
@@ -40,7 +40,7 @@ def test_a_validation_that_was_broken_off_is_the_first_work_of_the_next_attempt(
     assert train(whole, digits(CHANGES)) == exit_codes.DONE
     capsys.readouterr()
 
-    assert run(built(folder, digits(CHANGES)), StopsAfter(folder, stopped_after)) == exit_codes.PREEMPTED
+    assert run_training(built(folder, digits(CHANGES)), StopsAfter(folder, stopped_after)) == exit_codes.PREEMPTED
     assert f"validation after step {stopped_after} was interrupted by the stop" in capsys.readouterr().out
     assert not (folder / "final").exists(), "the last measurement belongs to the training"
     assert [line["step"] for line in lines(folder, "val_loss")] == [5][: stopped_after // 10]

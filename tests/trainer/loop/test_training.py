@@ -20,11 +20,11 @@ from jobc.trainer.config import train_json
 from jobc.trainer.dist import env as environment
 from jobc.trainer.dist.process_group import choose_device
 from jobc.trainer.export import load
-from jobc.trainer.lifecycle.errors import BrokenInput, Diverged, TrainerError
-from jobc.trainer.loop.loop import run
-from jobc.trainer.loop.metrics import MetricsFile, read, training_steps
+from jobc.trainer.lifecycle.errors import BrokenInput, LossDiverged, TrainerError
+from jobc.trainer.loop.loop import run_training
+from jobc.trainer.loop.metrics import MetricsFile, last_line_of_each_step, read_metrics
 from jobc.trainer.recipe.loss_scale import LossScale
-from jobc.trainer.recipe.optimizer import lr_at
+from jobc.trainer.recipe.optimizer import learning_rate_at_step
 
 from ..in_process import Signals, built, train, weights
 
@@ -34,11 +34,11 @@ Tree = Callable[..., dict[str, Any]]
 
 
 def losses(folder: Path) -> list[str]:
-    return [str(line["loss_hex"]) for line in training_steps(folder / "metrics" / "rank_00.jsonl").values()]
+    return [str(line["loss_hex"]) for line in last_line_of_each_step(folder / "metrics" / "rank_00.jsonl").values()]
 
 
 def validations(folder: Path) -> list[dict[str, Any]]:
-    return [line for line in read(folder / "metrics" / "rank_00.jsonl") if "val_loss" in line]
+    return [line for line in read_metrics(folder / "metrics" / "rank_00.jsonl") if "val_loss" in line]
 
 
 @pytest.fixture(scope="module")
@@ -122,14 +122,16 @@ def test_a_checkpoint_with_something_else_in_it_is_refused_in_words(
     train(tmp_path, digits({"loop.steps": 1}))
     root = tmp_path / "checkpoints"
     files = {path.name: path.read_bytes() for path in (root / "step_00000001").iterdir() if path.name != store.MANIFEST}
-    store.save(root, 2, {**files, "weights.pt": lambda file: torch.save(content, file)}, keep=2)
+    store.save_checkpoint(root, 2, {**files, "weights.pt": lambda file: torch.save(content, file)}, keep=2)
     with pytest.raises(BrokenInput, match=told):
         train(tmp_path, digits())
 
 
 def test_a_checkpoint_of_a_script_is_refused_in_words(digits: Tree, tmp_path: Path) -> None:
     state = b'{"step": 30, "world_size": 1, "torch": "2.13.0"}'  # as of Runtime.save
-    saved = store.save(tmp_path / "checkpoints", 30, {"state.pt": b"", "rng.pt": b"", "state.json": state}, keep=2)
+    saved = store.save_checkpoint(
+        tmp_path / "checkpoints", 30, {"state.pt": b"", "rng.pt": b"", "state.json": state}, keep=2
+    )
     words = "step_00000030 was saved by a script, not by the trainer"
     with pytest.raises(BrokenInput, match=words):
         train(tmp_path, digits())
@@ -145,7 +147,7 @@ def test_a_gpu_gives_the_same_bits_when_asked_and_a_cpu_always(
     digits: Tree, device: str, asked: bool, exact: bool
 ) -> None:
     torch.use_deterministic_algorithms(False)
-    set_determinism(train_json.parse(digits({"loop.deterministic": asked})), torch.device(device))
+    set_determinism(train_json.parse_train_config(digits({"loop.deterministic": asked})), torch.device(device))
     assert torch.are_deterministic_algorithms_enabled() is exact
     torch.use_deterministic_algorithms(False)
 
@@ -156,7 +158,7 @@ def test_a_gpu_gives_the_same_bits_when_asked_and_a_cpu_always(
 )
 def test_fp32_is_fp32_on_a_gpu_as_well(digits: Tree, device: str, precision: str, products: str) -> None:
     torch.set_float32_matmul_precision("highest")  # as it is at first
-    set_determinism(train_json.parse(digits({"loop.precision": precision})), torch.device(device))
+    set_determinism(train_json.parse_train_config(digits({"loop.precision": precision})), torch.device(device))
     assert torch.get_float32_matmul_precision() == products
     assert torch.backends.cudnn.allow_tf32 == (precision != "fp32"), "of convolutions; a CPU has none of it"
     torch.use_deterministic_algorithms(False)
@@ -174,7 +176,7 @@ def test_a_checkpoint_of_a_later_format_is_refused_and_stays(
     with pytest.raises(BrokenInput, match="was saved by a newer version of the trainer") as refused:
         train(tmp_path, digits())
     assert refused.value.details == ("step_00000002 has format 2, but this trainer reads format 1",)
-    assert [store.step_of(path) for path in store.newest_first(tmp_path / "checkpoints")] == [2, 1]
+    assert [store.step_of_folder(path) for path in store.checkpoints_newest_first(tmp_path / "checkpoints")] == [2, 1]
 
 
 def test_a_fork_takes_the_weights_and_starts_at_step_0(whole: Path, digits: Tree, tmp_path: Path) -> None:
@@ -232,7 +234,7 @@ def test_a_run_that_cannot_save_its_last_state_does_not_end_well(digits: Tree, t
     assert stopped.value.code == exit_codes.CRASHED and "--resume continues from the last checkpoint" in str(
         stopped.value
     )
-    assert [path.name for path in store.newest_first(tmp_path / "checkpoints")] == ["step_00000002"]
+    assert [path.name for path in store.checkpoints_newest_first(tmp_path / "checkpoints")] == ["step_00000002"]
 
 
 def test_a_save_in_the_background_has_the_state_of_its_step(whole: Path, digits: Tree, tmp_path: Path) -> None:
@@ -240,7 +242,7 @@ def test_a_save_in_the_background_has_the_state_of_its_step(whole: Path, digits:
     train(tmp_path / "waits", digits(every))
     train(tmp_path / "goes_on", digits({**every, "checkpoint.background": True}))
     assert losses(tmp_path / "goes_on") == losses(tmp_path / "waits") == losses(whole)
-    folders = [store.newest_first(tmp_path / name / "checkpoints") for name in ("waits", "goes_on")]
+    folders = [store.checkpoints_newest_first(tmp_path / name / "checkpoints") for name in ("waits", "goes_on")]
     assert len(folders[0]) == len(folders[1]) == 20
     for waited, went_on in zip(*folders, strict=True):
         for name in ("weights.pt", "optimizer.pt", "rng.pt"):
@@ -251,7 +253,7 @@ def test_an_owner_finds_its_part_of_a_checkpoint_again(digits: Tree, tmp_path: P
     tree = digits({"loop.steps": 1})
     first = built(tmp_path, tree)
     first.parts["owner"] = {"seen": [1, 2]}
-    run(first, Signals())  # type: ignore[arg-type]
+    run_training(first, Signals())  # type: ignore[arg-type]
     assert built(tmp_path, tree).parts["owner"] == {"seen": [1, 2]}
 
 
@@ -274,12 +276,12 @@ def test_a_full_disk_for_the_final_weights_is_one_line_and_a_resume_writes_them(
 def test_fewer_gpus_than_asked_for_are_refused_and_none_asked_for_is_the_cpu() -> None:
     seen = torch.cuda.device_count()
     with pytest.raises(BrokenInput, match=f"GPUs visible to torch: {seen}, wanted: {seen + 1}"):
-        choose_device(environment.read({"JOBC_GPUS": str(seen + 1)}))
-    assert choose_device(environment.read({"JOBC_GPUS": "0"})).type == "cpu"
+        choose_device(environment.parse_environment({"JOBC_GPUS": str(seen + 1)}))
+    assert choose_device(environment.parse_environment({"JOBC_GPUS": "0"})).type == "cpu"
 
 
 def test_a_loss_that_is_no_number_ends_the_run_without_saving_it(digits: Tree, tmp_path: Path) -> None:
-    with pytest.raises(Diverged, match="at step 2"):
+    with pytest.raises(LossDiverged, match="at step 2"):
         train(tmp_path, digits({"optim.lr": 1e38, "optim.clip_norm": None, "optim.warmup_steps": 0}))
     assert not (tmp_path / "checkpoints").exists()
 
@@ -301,7 +303,7 @@ def test_the_final_weights_are_plain_torch(whole: Path) -> None:
 def test_the_result_is_a_module_again(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     tree = request.getfixturevalue(kind)({"loop.steps": 2, "batch.micro": 8})
     training = built(tmp_path, tree)
-    run(training, Signals())  # type: ignore[arg-type]
+    run_training(training, Signals())  # type: ignore[arg-type]
     module = load(tmp_path / "final")
     inputs, _ = training.source.validation.batch(torch.arange(3))
     with torch.no_grad():
@@ -336,7 +338,9 @@ def test_checkpoints_lie_at_the_ends_of_epochs_after_a_resume_too(digits: Tree, 
     tree = digits({**epochs, "checkpoint.keep": 9})
     assert train(tmp_path, tree, received="SIGTERM") == exit_codes.PREEMPTED
     assert train(tmp_path, tree) == exit_codes.DONE
-    saved = [store.step_of(folder) for folder in reversed(store.newest_first(tmp_path / "checkpoints"))]
+    saved = [
+        store.step_of_folder(folder) for folder in reversed(store.checkpoints_newest_first(tmp_path / "checkpoints"))
+    ]
     assert saved == [1, 2 * 15, 4 * 15, 5 * 15], "the stop, every second epoch, the end"
 
 
@@ -348,7 +352,7 @@ def test_a_batch_larger_than_the_data_is_refused_with_drop_last(digits: Tree, tm
 @pytest.mark.parametrize("change", [{"loop.precision": "bf16"}, {"data.max_bytes": None, "loop.steps": 1}])
 def test_a_gpt_trains(gpt: Tree, tmp_path: Path, change: dict[str, Any]) -> None:
     train(tmp_path, gpt({"batch.micro": 8, **change}))
-    first = next(read(tmp_path / "metrics" / "rank_00.jsonl"))
+    first = next(read_metrics(tmp_path / "metrics" / "rank_00.jsonl"))
     assert first["bits_per_byte"] == pytest.approx(8, abs=0.4)
     assert validations(tmp_path)[-1]["val_bits_per_byte"] < 8.1
 
@@ -358,23 +362,23 @@ def test_a_torn_line_of_metrics_is_ended_and_skipped(tmp_path: Path) -> None:
     path = tmp_path / "metrics" / "rank_00.jsonl"
     path.write_bytes(path.read_bytes() + b'{"step": 2, "lo')
     MetricsFile(tmp_path, 0, 0, 10**6).write({"step": 2, "loss": 0.25})
-    assert [line["step"] for line in read(path)] == [1, 2]
+    assert [line["step"] for line in read_metrics(path)] == [1, 2]
 
 
 def test_metrics_of_a_repeated_step_are_those_of_the_last_attempt(tmp_path: Path) -> None:
     for attempt in (0, 1):
         MetricsFile(tmp_path, 0, 0, 10**6).write({"step": 1, "loss": attempt})
-    assert training_steps(tmp_path / "metrics" / "rank_00.jsonl")[1]["loss"] == 1
+    assert last_line_of_each_step(tmp_path / "metrics" / "rank_00.jsonl")[1]["loss"] == 1
 
 
 def test_the_learning_rate_rises_and_falls(digits: Tree) -> None:
     changes = {"optim.schedule": "cosine", "optim.lr": 1.0, "optim.warmup_steps": 4, "optim.min_lr_ratio": 0.1}
-    optim = train_json.parse(digits(changes)).optim
-    assert [lr_at(step, 20, optim) for step in range(4)] == [0.25, 0.5, 0.75, 1.0]
-    assert lr_at(4, 20, optim) == 1.0
-    assert lr_at(12, 20, optim) == pytest.approx(0.55)
-    assert lr_at(20, 20, optim) == pytest.approx(0.1)
-    assert lr_at(0, 1, optim) == 0.25
+    optim = train_json.parse_train_config(digits(changes)).optim
+    assert [learning_rate_at_step(step, 20, optim) for step in range(4)] == [0.25, 0.5, 0.75, 1.0]
+    assert learning_rate_at_step(4, 20, optim) == 1.0
+    assert learning_rate_at_step(12, 20, optim) == pytest.approx(0.55)
+    assert learning_rate_at_step(20, 20, optim) == pytest.approx(0.1)
+    assert learning_rate_at_step(0, 1, optim) == 0.25
 
 
 def test_nothing_warns(digits: Tree, tmp_path: Path) -> None:
@@ -390,8 +394,8 @@ def test_the_checkpoint_of_the_lowest_validation_loss_stays(digits: Tree, tmp_pa
     measured = {int(str(line["step"])): line["val_loss"] for line in validations(tmp_path)}
     assert measured.keys() == {3, 6}
     best = (tmp_path / "checkpoints" / "best").resolve()
-    assert store.step_of(best) == min(measured, key=lambda step: measured[step])
-    assert json.loads((best / "MANIFEST.json").read_text())["val_loss"] == measured[store.step_of(best)]
+    assert store.step_of_folder(best) == min(measured, key=lambda step: measured[step])
+    assert json.loads((best / "MANIFEST.json").read_text())["val_loss"] == measured[store.step_of_folder(best)]
 
 
 def test_a_step_that_fp16_overflows_is_left_out_and_told(
@@ -399,7 +403,7 @@ def test_a_step_that_fp16_overflows_is_left_out_and_told(
 ) -> None:
     monkeypatch.setattr("jobc.trainer.recipe.loss_scale.FIRST", 2.0**24)
     train(tmp_path, digits({"loop.precision": "fp16", "loop.steps": 12}))
-    lines = list(training_steps(tmp_path / "metrics" / "rank_00.jsonl").values())
+    lines = list(last_line_of_each_step(tmp_path / "metrics" / "rank_00.jsonl").values())
     skipped = [bool(line["skipped"]) for line in lines]
     assert skipped[0] and not skipped[-1]
     assert float(str(lines[-1]["loss_scale"])) == 2.0 ** (24 - sum(skipped))

@@ -8,16 +8,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from jobc.compiler.estimate.gathered import gathered_parameters
-from jobc.compiler.estimate.memory import ACTIVATION_ERROR, memory
-from jobc.compiler.estimate.moments import moments
-from jobc.compiler.estimate.parameters import BYTES, DIGITS, PIXELS, model_size
-from jobc.trainer.config.parse import plain
+from jobc.compiler.estimate.gathered_parameters import gathered_parameters
+from jobc.compiler.estimate.memory import ACTIVATION_ERROR, estimate_rank_memory
+from jobc.compiler.estimate.optimizer_state import optimizer_bytes_per_parameter
+from jobc.compiler.estimate.parameters import BYTES, DIGITS, PIXELS, model_size_from_train_json
+from jobc.trainer.config.parse import to_json_types
 from jobc.trainer.config.schema import FsdpConfig, GptConfig, MlpConfig
 from jobc.trainer.models.gpt import Attention, Gpt
 from jobc.trainer.models.mlp import Mlp
 from jobc.trainer.parallel.fsdp import modules_to_shard
-from jobc.trainer.recipe.loss import autocast
+from jobc.trainer.recipe.loss import autocast_context
 from jobc.trainer.recipe.recipe import cross_entropy
 
 
@@ -38,7 +38,7 @@ def kept(model: nn.Module, inputs: Tensor, targets: Tensor, precision: str) -> i
         return tensor
 
     hooks = torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
-    with hooks, autocast(inputs.device, precision):  # type: ignore[arg-type]
+    with hooks, autocast_context(inputs.device, precision):  # type: ignore[arg-type]
         cross_entropy(model(inputs), targets)
     return sum(found.values())
 
@@ -50,11 +50,11 @@ def kept(model: nn.Module, inputs: Tensor, targets: Tensor, precision: str) -> i
 def test_a_gpt_has_and_keeps_what_is_said(config: GptConfig, precision: str) -> None:
     model = Gpt(config, BYTES)
     train = {
-        "model": plain(config),
+        "model": to_json_types(config),
         "data": {"kind": "stdlib_bytes"},
         "loop": {"precision": precision, "activation_checkpointing": 0},
     }
-    said = model_size(train)
+    said = model_size_from_train_json(train)
     assert said is not None
     assert said.parameters == sum(parameter.numel() for parameter in model.parameters())
     tokens = torch.randint(0, BYTES, (3, config.context))
@@ -87,7 +87,9 @@ def test_masks_of_dropout_are_counted(precision: str) -> None:
                 if dropout and isinstance(child, nn.Dropout):
                     setattr(module, name, DropoutOfGpus(dropout))
         loop = {"precision": precision, "activation_checkpointing": 0}
-        size = model_size({"model": plain(config), "data": {"kind": "stdlib_bytes"}, "loop": loop})
+        size = model_size_from_train_json(
+            {"model": to_json_types(config), "data": {"kind": "stdlib_bytes"}, "loop": loop}
+        )
         assert size is not None and size.saved_per_sample is not None
         tokens = torch.randint(0, BYTES, (3, config.context))
         found.append(kept(model, tokens, tokens, precision) / 3)
@@ -108,14 +110,16 @@ def test_an_optimizer_of_torch_keeps_what_is_said(name: str, arguments: dict[str
     weight.grad = torch.ones(100)
     optimizer.step()
     numbers = [value for value in optimizer.state[weight].values() if isinstance(value, Tensor) and value.numel() > 1]
-    assert moments({"_target_": f"torch.optim.{name}", **arguments}) == 4 * len(numbers)
-    assert moments({"_target_": "torch.optim.LBFGS"}) is None
+    assert optimizer_bytes_per_parameter({"_target_": f"torch.optim.{name}", **arguments}) == 4 * len(numbers)
+    assert optimizer_bytes_per_parameter({"_target_": "torch.optim.LBFGS"}) is None
 
 
 def test_a_classifier_has_and_keeps_what_is_said() -> None:
     config = MlpConfig("mlp", 64, 2)
     model = Mlp(config, PIXELS, DIGITS)
-    said = model_size({"model": plain(config), "data": {"kind": "digits"}, "loop": {"precision": "fp32"}})
+    said = model_size_from_train_json(
+        {"model": to_json_types(config), "data": {"kind": "digits"}, "loop": {"precision": "fp32"}}
+    )
     assert said is not None
     assert said.parameters == sum(parameter.numel() for parameter in model.parameters())
     found = kept(model, torch.rand(32, PIXELS), torch.randint(0, DIGITS, (32,)), "fp32") / 32
@@ -136,8 +140,8 @@ SMALL_GPT, SMALL_MLP = GptConfig("gpt", 3, 4, 64, 32, 0.0), MlpConfig("mlp", 96,
 def test_what_fsdp_has_whole_is_what_the_trainer_wraps(model: GptConfig | MlpConfig, policy: Any, least: int) -> None:
     sharding = FsdpConfig("fsdp", True, policy, (), least, False, "FULL_STATE_DICT", True)
     data = {"kind": "stdlib_bytes" if model.kind == "gpt" else "digits"}
-    size = model_size(
-        {"model": plain(model), "data": data, "loop": {"precision": "fp32", "activation_checkpointing": 0}}
+    size = model_size_from_train_json(
+        {"model": to_json_types(model), "data": data, "loop": {"precision": "fp32", "activation_checkpointing": 0}}
     )
     made = Gpt(model, BYTES) if isinstance(model, GptConfig) else Mlp(model, PIXELS, DIGITS)
     taken: set[nn.Parameter] = set()
@@ -148,9 +152,9 @@ def test_what_fsdp_has_whole_is_what_the_trainer_wraps(model: GptConfig | MlpCon
         taken |= own
     assert size is not None
     rest = size.parameters - sum(units)
-    assert gathered_parameters(plain(sharding), size) == min(2 * max(units, default=0) + rest, size.parameters)
+    assert gathered_parameters(to_json_types(sharding), size) == min(2 * max(units, default=0) + rest, size.parameters)
     kept = FsdpConfig("fsdp", False, policy, (), least, False, "FULL_STATE_DICT", True)
-    assert gathered_parameters(plain(kept), size) == size.parameters
+    assert gathered_parameters(to_json_types(kept), size) == size.parameters
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
@@ -168,16 +172,16 @@ def test_states_are_those_of_accelerates_estimator(precision: str) -> None:
     theirs, (largest, _) = calculate_maximum_sizes(model)
     parts = estimate_training_usage(theirs, {"fp32": "float32", "bf16": "bfloat16"}[precision])
     train = {
-        "model": plain(config),
+        "model": to_json_types(config),
         "data": {"kind": "random_tokens", "vocabulary": 50257},
         "loop": {"precision": precision, "activation_checkpointing": 0},
         "parallel": {"kind": "ddp"},
         "batch": {"micro": 1, "accumulation": 1},
         "optim": {"kind": "adamw"},
     }
-    size = model_size(train)
+    size = model_size_from_train_json(train)
     assert size is not None and size.largest_unit is not None
-    ours = memory(train, size, 1)
+    ours = estimate_rank_memory(train, size, 1)
     assert 4 * size.parameters == theirs
     assert 4 * size.largest_unit == pytest.approx(largest, rel=0.03), "its largest layer; ours has the places as well"
     assert (ours.weights, ours.optimizer) == (parts["model"], parts["optimizer"])

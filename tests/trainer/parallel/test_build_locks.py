@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jobc.trainer.parallel.stale_build_locks import may_build
+from jobc.trainer.parallel.stale_build_locks import extension_build_allowed
 
 
 def test_a_lock_that_was_left_is_removed(tmp_path: Path) -> None:
     lock = tmp_path / "py311_cpu" / "deepspeed_shm_comm" / "lock"
     lock.parent.mkdir(parents=True)
     lock.touch()
-    with may_build(tmp_path):
+    with extension_build_allowed(tmp_path):
         assert not lock.exists()
 
 
 def test_the_lock_of_a_build_that_goes_on_stays(tmp_path: Path) -> None:
     lock = tmp_path / "ops" / "lock"
     lock.parent.mkdir()
-    with may_build(tmp_path):
+    with extension_build_allowed(tmp_path):
         lock.touch()
-        with may_build(tmp_path):
+        with extension_build_allowed(tmp_path):
             assert lock.exists()
-    with may_build(tmp_path):
+    with extension_build_allowed(tmp_path):
         assert not lock.exists()

@@ -14,12 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from jobc.trainer.config import train_json
-from jobc.trainer.data.order import Order, shard
+from jobc.trainer.data.order import SampleOrder, shard_of_rank
 from jobc.trainer.lifecycle.errors import BrokenInput
-from jobc.trainer.loop.metrics import training_steps
-from jobc.trainer.parallel.blocks import blocks_of, compiled, prepare
+from jobc.trainer.loop.metrics import last_line_of_each_step
+from jobc.trainer.parallel.blocks import apply_checkpointing_and_compile, blocks_of, with_torch_compile
 from jobc.trainer.recipe import recipe
-from jobc.trainer.recipe.loss import WithLoss
+from jobc.trainer.recipe.loss import ModelWithLoss
 
 from ..conftest import Run
 from ..ways import COMPILED, FSDP, HSDP, STEPS, WAYS, ZEROS
@@ -127,15 +127,15 @@ class Layered(nn.Module):
 
 
 def test_blocks_may_be_named_by_their_class_and_called_with_keywords(gpt: Tree) -> None:
-    loop = train_json.parse(gpt({"loop.activation_checkpointing": 1})).loop
+    loop = train_json.parse_train_config(gpt({"loop.activation_checkpointing": 1})).loop
     torch.manual_seed(0)
     plain = Layered()
     again = copy.deepcopy(plain)
     with pytest.raises(BrokenInput, match="does not name any"):
-        prepare(again, loop)
+        apply_checkpointing_and_compile(again, loop)
     with pytest.raises(BrokenInput, match="no module of class Layr"):
-        prepare(again, loop, ["Layr"])
-    prepare(again, loop, ["Layer"])
+        apply_checkpointing_and_compile(again, loop, ["Layr"])
+    apply_checkpointing_and_compile(again, loop, ["Layer"])
     for model in (plain, again):
         model(torch.ones(2, 4)).sum().backward()
     gradients = [[parameter.grad for parameter in model.parameters()] for model in (plain, again)]
@@ -158,7 +158,7 @@ def test_twelve_lengths_are_compiled_twice(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(
         torch, "compile", partial(torch.compile, backend=lambda graph, _: graphs.append(graph) or graph)
     )
-    forward = compiled(nn.Linear(4, 4).forward)
+    forward = with_torch_compile(nn.Linear(4, 4).forward)
     for length in range(5, 29, 2):
         forward(torch.ones(2, length, 4))
     assert len(graphs) == 2
@@ -167,12 +167,12 @@ def test_twelve_lengths_are_compiled_twice(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("every", [0, 1])
 def test_a_compiled_pass_is_one_graph(every: int, gpt: Tree) -> None:
     """What breaks a graph in two is not told anywhere, and costs speed."""
-    configured = train_json.parse(gpt({"loop.precision": "bf16", "loop.activation_checkpointing": every}))
+    configured = train_json.parse_train_config(gpt({"loop.precision": "bf16", "loop.activation_checkpointing": every}))
     made = recipe.build_recipe(configured)
     source = made.build_data()
     model = made.build_model(source)
-    prepare(model, configured.loop)
-    module = WithLoss(model, made, configured.loop.precision)
+    apply_checkpointing_and_compile(model, configured.loop)
+    module = ModelWithLoss(model, made, configured.loop.precision)
     batch = source.train.batch(torch.arange(3))
     whole = torch.compile(module, dynamic=False, fullgraph=True, backend="eager")
     torch.manual_seed(0)
@@ -215,7 +215,7 @@ def test_a_run_goes_on_with_other_ranks_and_another_way(gpt: Tree, new_run: NewR
     assert "resumed from checkpoints/step_00000004, saved by 2 ranks" in run.output(0)
     assert run.run(gpt({**tree, "batch.accumulation": 2})) == [0], run.output(0)
     assert "resumed from checkpoints/step_00000008, saved by 4 ranks" in run.output(0)
-    mine, whole = (training_steps(one.folder / "metrics" / "rank_00.jsonl") for one in (run, alone))
+    mine, whole = (last_line_of_each_step(one.folder / "metrics" / "rank_00.jsonl") for one in (run, alone))
     assert mine.keys() == whole.keys() == set(range(1, 13))
     assert [line["world_size"] for line in mine.values()] == [2] * 4 + [4] * 4 + [1] * 4
     for step, line in mine.items():
@@ -250,13 +250,13 @@ def test_a_rank_that_shares_is_killed_and_the_resumed_run_is_bit_identical(
 
 
 def test_the_samples_of_a_run_are_the_same_whoever_reads_them() -> None:
-    order = Order(seed=0, num_samples=100, batch=32, drop_last=False)
+    order = SampleOrder(seed=0, num_samples=100, batch=32, drop_last=False)
 
     def seen(world_size_of_step: Callable[[int], int]) -> Counter[int]:
         samples: Counter[int] = Counter()
         for step in range(12):
             for rank in range(world := world_size_of_step(step)):
-                indices_R, num_real = shard(*order.global_batch(step), rank, world)
+                indices_R, num_real = shard_of_rank(*order.global_batch(step), rank, world)
                 samples.update(indices_R[:num_real].tolist())
         return samples
 

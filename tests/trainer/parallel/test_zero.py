@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from jobc.tests.trainer.conftest import Run
-from jobc.trainer.config.deepspeed_json import disagreements, engine_config
-from jobc.trainer.loop.metrics import training_steps
+from jobc.trainer.config.deepspeed_json import deepspeed_config, find_contradictions
+from jobc.trainer.loop.metrics import last_line_of_each_step
 
 from ..ways import ZERO
 
@@ -30,7 +30,8 @@ TWO = {"world_size": 2, "batch.micro": 24, "batch.accumulation": 2, "optim.lr": 
 
 def losses(folder: Path) -> list[float]:
     return [
-        float(str(line["loss"])) for _, line in sorted(training_steps(folder / "metrics" / "rank_00.jsonl").items())
+        float(str(line["loss"]))
+        for _, line in sorted(last_line_of_each_step(folder / "metrics" / "rank_00.jsonl").items())
     ]
 
 
@@ -84,7 +85,7 @@ def test_a_deepspeed_json_that_was_edited_ends_with_65_and_both_names(digits: Tr
     made = new_run()
     tree = {**digits(TWO), "parallel": ZERO}
     edited = made.folder.parent / f"{made.folder.name}.deepspeed.json"
-    edited.write_text(json.dumps({**engine_config(tree), "train_batch_size": 48}))
+    edited.write_text(json.dumps({**deepspeed_config(tree), "train_batch_size": 48}))
     assert made.run(tree, JOBC_DEEPSPEED_JSON=str(edited)) == [65, 65]
     assert "train_batch_size: 48, not 96" in made.output(0)
     assert str(edited) in made.output(0) and "train.json" in made.output(0)
@@ -92,12 +93,12 @@ def test_a_deepspeed_json_that_was_edited_ends_with_65_and_both_names(digits: Tr
 
 def test_what_a_deepspeed_json_says_beyond_train_json_is_its_own(digits: Tree) -> None:
     tree = {**digits(TWO), "parallel": ZERO}
-    ours = engine_config(tree)
-    assert disagreements({**ours, "steps_per_print": 10}, tree) == []
-    assert disagreements({key: value for key, value in ours.items() if key != "gradient_clipping"}, tree)
-    assert disagreements({**ours, "bf16": {"enabled": True}}, tree) == ["bf16: set, but loop.precision omits it"]
+    ours = deepspeed_config(tree)
+    assert find_contradictions({**ours, "steps_per_print": 10}, tree) == []
+    assert find_contradictions({key: value for key, value in ours.items() if key != "gradient_clipping"}, tree)
+    assert find_contradictions({**ours, "bf16": {"enabled": True}}, tree) == ["bf16: set, but loop.precision omits it"]
     offload = {**ours["zero_optimization"], "offload_optimizer": {"device": "cpu"}}
-    assert disagreements({**ours, "zero_optimization": offload}, tree) == [
+    assert find_contradictions({**ours, "zero_optimization": offload}, tree) == [
         "zero_optimization.offload_optimizer: set, but parallel omits it"
     ]
     assert (

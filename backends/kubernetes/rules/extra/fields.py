@@ -8,18 +8,18 @@ from typing import Any
 from .....compiler.diagnostics.diagnostic import Diagnostic, nearest
 from .....compiler.plan.launch_plan import LaunchPlan
 from .....compiler.spec.derived_variables import is_derived
-from .....compiler.spec.secret_scan import names_secret
+from .....compiler.spec.secret_scan import is_name_of_secret
 from ...._shared import kubernetes_fields as fields
-from ...._shared import kubernetes_forms as forms
+from ...._shared import kubernetes_formats as forms
 from ... import tcpx
-from ...extra import KEY, KINDS, POD, VARIABLES
+from ...extra_fields import KEY, KINDS, POD, VARIABLES
 from ...options import KubernetesOptions
 
 EXAMPLE = "nameservers=[10.96.0.10] and dnsConfig.searches=[NAMESPACE.svc.cluster.local]"
 _SPEC = f"{KEY}.{POD}.spec"
 
 
-def valid_extra(options: KubernetesOptions) -> Mapping[str, Any]:
+def extra_with_known_fields(options: KubernetesOptions) -> Mapping[str, Any]:
     """Return everything that `backend.extra` adds; empty if Kubernetes does not know one of the fields, which JC4540
     reports.
     """
@@ -28,12 +28,12 @@ def valid_extra(options: KubernetesOptions) -> Mapping[str, Any]:
 
 def extra_pod_spec(options: KubernetesOptions) -> Mapping[str, Any]:
     """Return the additions to the pod spec, with named items as lists; empty if there are none."""
-    pod = valid_extra(options).get(POD)
+    pod = extra_with_known_fields(options).get(POD)
     spec = fields.to_api_form(POD, pod).get("spec") if isinstance(pod, Mapping) else None
     return spec if isinstance(spec, Mapping) else {}
 
 
-def check_no_document(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def check_unknown_document(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4513: a key of backend.extra that is not an emitted document, or a value that is not a mapping."""
     kinds = (POD, *KINDS[options.flavor])
     for kind, tree in options.extra.items():
@@ -48,12 +48,12 @@ def check_no_document(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[
             yield Diagnostic("JC4513", title, because, hint, key=f"{KEY}.{kind}")
 
 
-def check_unfit_pod(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def check_inconsistent_pod(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4550: a container without an image, a volume without a source, or a mount of a volume that does not exist."""
     volumes = ["files", "artifact", "shm", *(f"mount-{i}" for i in range(len(plan.mounts)))]
     if plan.network.profile == "tcpx":
-        volumes += [volume["name"] for volume in tcpx.volumes()]
-    for path, why in forms.unmatched(extra_pod_spec(options), ("node",), volumes):
+        volumes += [volume["name"] for volume in tcpx.tcpx_volumes()]
+    for path, why in forms.find_pod_inconsistencies(extra_pod_spec(options), ("node",), volumes):
         key = ".".join((KEY, POD, "spec", *path))
         because = "the API server would reject the job"
         yield Diagnostic("JC4550", f"{key}: {why}", because, f"complete the value, or remove {key}", key=key)
@@ -77,7 +77,7 @@ def check_secret_in_a_variable(plan: LaunchPlan, options: KubernetesOptions) -> 
         for container in spec.get(kind) or ():
             for entry in container.get("env") or ():
                 name, value = entry.get("name", ""), entry.get("value")
-                if isinstance(value, str) and value and names_secret(name):
+                if isinstance(value, str) and value and is_name_of_secret(name):
                     title = f"{KEY} has a variable {name} that looks like a secret"
                     because = (
                         "job.yaml and spec.yaml would show the secret in plain text to everyone who can read the run"
@@ -86,7 +86,7 @@ def check_secret_in_a_variable(plan: LaunchPlan, options: KubernetesOptions) -> 
                     yield Diagnostic("JC4515", title, because, hint, key=f"{KEY}.{POD}", private=True)
 
 
-def check_head_without_a_name(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def check_unresolvable_node_0(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4522: DNS settings that prevent pods from resolving node 0, whose name is relative to a search domain.
 
     Source: Kubernetes 1.37, "DNS for Services and Pods".

@@ -8,12 +8,12 @@ from fractions import Fraction
 from typing import Any
 
 from .....compiler.diagnostics.diagnostic import Diagnostic
-from ...._shared.kubernetes_forms import QUANTITY
-from ...extra import KEY, POD
+from ...._shared.kubernetes_formats import QUANTITY
+from ...extra_fields import KEY, POD
 from ...options import KubernetesOptions
 from ...pod import ARTIFACT, CODE, CONTAINER, FILES, RUNS
-from ...pod_security import is_restricted, violations
-from ...reserved_paths import OWN, is_jobc_path, normalize
+from ...pod_security import find_pod_security_violations, is_restricted
+from ...reserved_paths import OWN, is_jobc_path, normalize_path
 
 Tree = Mapping[str, Any]
 SPEC = f"{KEY}.{POD}.spec"
@@ -33,15 +33,15 @@ SHARED = r"cpu|memory|ephemeral-storage"  # resources whose limit may exceed the
 POWERS = {"n": -3, "u": -2, "m": -1, "k": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
 
-def containers(pod: Tree) -> Iterator[tuple[Tree, str]]:
+def containers_with_path(pod: Tree) -> Iterator[tuple[Tree, str]]:
     for kind in ("initContainers", "containers"):
         for container in pod.get(kind) or ():
             yield container, f"{SPEC}.{kind}.{container['name']}"
 
 
-def check_beyond_pod_security(pod: Mapping[str, Any], options: KubernetesOptions) -> Iterator[Diagnostic]:
+def check_pod_security_violations(pod: Mapping[str, Any], options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4525: a pod that `backend.pod_security=restricted` forbids, because of the job or of `backend.extra`."""
-    found = list(dict.fromkeys(violations(pod))) if is_restricted(options) else []
+    found = list(dict.fromkeys(find_pod_security_violations(pod))) if is_restricted(options) else []
     if found:
         changes = dict.fromkeys(change for word, change in CAUSES.items() if any(word in text for text in found))
         because = "a namespace with that Pod Security level rejects the pods, so the job would never start"
@@ -50,13 +50,13 @@ def check_beyond_pod_security(pod: Mapping[str, Any], options: KubernetesOptions
         yield Diagnostic("JC4525", title, because, f"{hint}; or {KEY}=null", key=KEY)
 
 
-def check_root_where_nobody_is(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def check_root_with_run_as_non_root(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4550: runAsUser=0 in a pod with runAsNonRoot.
 
     Source: Kubernetes 1.37, verifyRunAsNonRoot in pkg/kubelet/kuberuntime/security_context_others.go.
     The pod then stays in CreateContainerConfigError.
     """
-    for container, key in containers(pod):
+    for container, key in containers_with_path(pod):
         of_pod, of_container = (tree.get("securityContext") or {} for tree in (pod, container))
         context = {**of_pod, **{name: value for name, value in of_container.items() if value is not None}}
         if context.get("runAsNonRoot") and context.get("runAsUser") == 0 and not is_restricted(options):  # JC4525
@@ -73,10 +73,10 @@ def check_two_mounts_at_a_path(pod: Tree, options: KubernetesOptions) -> Iterato
 
     Source: Kubernetes 1.37, ValidateVolumeMounts ("must be unique") in pkg/apis/core/validation/validation.go.
     """
-    for container, key in containers(pod):
+    for container, key in containers_with_path(pod):
         owners: dict[str, str] = {}
         for mount in container.get("volumeMounts") or ():
-            path, name = normalize(str(mount.get("mountPath", ""))), mount["name"]
+            path, name = normalize_path(str(mount.get("mountPath", ""))), mount["name"]
             is_in_ours = container["name"] == CONTAINER and is_jobc_path(path) and (name, path) not in OURS
             if path in owners or is_in_ours:
                 because = f"{owners.get(path, 'jobc')} uses {path}, and a container can have only one volume at a path"
@@ -88,12 +88,12 @@ def check_two_mounts_at_a_path(pod: Tree, options: KubernetesOptions) -> Iterato
             owners.setdefault(path, name)
 
 
-def check_uncovered_request(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def check_request_beyond_limit(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4550: a request that exceeds its limit, or for a device, one that differs from its limit.
 
     Source: Kubernetes 1.37, validateContainerResourceRequirements in pkg/apis/core/validation/validation.go.
     """
-    for container, key in containers(pod):
+    for container, key in containers_with_path(pod):
         yield from _resources(container, key)
 
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from .....compiler.diagnostics.diagnostic import Diagnostic
 from ... import schema
-from ...finished import FinishedTask
+from ...finished_task import FinishedTask
 from ...sky_names import TIERS
-from .._undo import undo
+from .._undo import hint_to_remove_value
 
 
 def check_refused_by_schema(task: FinishedTask) -> Iterator[Diagnostic]:
     """JC4718: values in the finished task that SkyPilot's own schema rejects."""
-    for path, why in schema.problems(task.tree):
+    for path, why in schema.find_schema_errors(task.tree):
         key = task.key(path)
         hint = f"remove {key}" if key else "docs.skypilot.co/en/latest/reference/yaml-spec.html"
         yield Diagnostic("JC4718", f"SkyPilot would reject {'.'.join(map(str, path))}", why, hint, key=key)
@@ -25,5 +25,5 @@ def check_unknown_tier(task: FinishedTask) -> Iterator[Diagnostic]:
         tier = task.section("resources").get(name)
         if tier not in (None, *words):
             title, key = f"SkyPilot would reject resources.{name}", task.key(("resources", name))
-            hint = undo(key, f"backend.{name}={words[0]}")
+            hint = hint_to_remove_value(key, f"backend.{name}={words[0]}")
             yield Diagnostic("JC4718", title, f"the value must be one of {', '.join(words)}", hint, key=key)

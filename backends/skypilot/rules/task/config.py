@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from posixpath import normpath
 
 from .....compiler.diagnostics.diagnostic import Diagnostic, nearest
-from ...finished import SBATCH, FinishedTask, mapping, text
+from ...finished_task import SBATCH, FinishedTask, as_mapping, as_text
 from ...schema import At
 from ...sky_names import CONFIG_KEYS
 
 
-def check_dropped_config(task: FinishedTask) -> Iterator[Diagnostic]:
+def check_config_not_overridable(task: FinishedTask) -> Iterator[Diagnostic]:
     """JC4715: keys of ~/.sky/config.yaml that a task cannot override; SkyPilot drops them."""
     for section, inner in task.section("config").items():
         valid_names = CONFIG_KEYS.get(section)
@@ -20,7 +20,7 @@ def check_dropped_config(task: FinishedTask) -> Iterator[Diagnostic]:
             because = f"a task can only override {', '.join(sorted(CONFIG_KEYS))} of ~/.sky/config.yaml"
             yield _dropped(task, ("config", section), because, nearest(section, CONFIG_KEYS) or ["kubernetes"])
             continue
-        for name in mapping(inner):
+        for name in as_mapping(inner):
             if name not in valid_names:
                 because = f"a task can only set {', '.join(valid_names)} there; other keys are accepted but ignored"
                 yield _dropped(task, ("config", section, name), because, nearest(name, valid_names) or [*valid_names])
@@ -34,7 +34,7 @@ def _dropped(task: FinishedTask, at: At, because: str, instead: list[str]) -> Di
 
 def check_unknown_qos(task: FinishedTask) -> Iterator[Diagnostic]:
     """JC4713: an unknown Slurm QOS."""
-    qos, qos_names = text(task.section(*SBATCH).get("qos")), task.options.qos
+    qos, qos_names = as_text(task.section(*SBATCH).get("qos")), task.options.qos
     if qos and qos_names is not None and qos not in qos_names:
         key = task.key((*SBATCH, "qos"))
         because = f"backend.qos lists {', '.join(qos_names) or 'none'}; Slurm would queue the job and never start it"

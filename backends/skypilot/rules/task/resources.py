@@ -8,15 +8,15 @@ from typing import Any
 
 from .....compiler.diagnostics.diagnostic import Diagnostic
 from .....runtime.system.frozen_dataclass import dataclass
-from ...._shared.kubernetes_forms import DNS_NAME, LABEL_KEY, LABEL_VALUE
+from ...._shared.kubernetes_formats import DNS_NAME, LABEL_KEY, LABEL_VALUE
 from ...config import PODS
-from ...finished import FinishedTask, Machine
+from ...finished_task import AcceptableMachine, FinishedTask
 from ...sky_names import LEAST_DISK_GB
-from .._undo import undo
+from .._undo import hint_to_remove_value
 
 
 @dataclass(frozen=True)
-class Lack:
+class MissingFeature:
     """A feature that some clouds lack. field: field of resources; asks: returns whether a value requires the feature;
     undo: hint.
     """
@@ -31,8 +31,8 @@ class Lack:
 
 LATE = "SkyPilot rejects this setting at launch"
 LACKS = (
-    Lack(("slurm", "ssh"), "use_spot", bool, "has no spot machines", LATE, "backend.use_spot=false"),
-    Lack(
+    MissingFeature(("slurm", "ssh"), "use_spot", bool, "has no spot machines", LATE, "backend.use_spot=false"),
+    MissingFeature(
         ("slurm",),
         "ports",
         bool,
@@ -40,11 +40,13 @@ LACKS = (
         "SkyPilot cannot open ports on Slurm nodes",
         "backend.ports=[]",
     ),
-    Lack(("slurm", *PODS), "local_disk", bool, "has no local_disk", "only cloud machines have a local disk", ""),
-    Lack(
+    MissingFeature(
+        ("slurm", *PODS), "local_disk", bool, "has no local_disk", "only cloud machines have a local disk", ""
+    ),
+    MissingFeature(
         PODS, "disk_tier", lambda tier: tier not in (None, "best"), "has no disk_tier", LATE, "backend.disk_tier=null"
     ),
-    Lack(
+    MissingFeature(
         ("slurm", *PODS),
         "autostop",
         lambda said: isinstance(said, Mapping) and not said.get("down"),
@@ -55,7 +57,7 @@ LACKS = (
 )
 
 
-def check_not_there(task: FinishedTask) -> Iterator[Diagnostic]:
+def check_missing_feature(task: FinishedTask) -> Iterator[Diagnostic]:
     """JC4711: a setting that SkyPilot's schema accepts but the infrastructure lacks."""
     for machine in task.machines():
         settings = machine.asked
@@ -64,7 +66,7 @@ def check_not_there(task: FinishedTask) -> Iterator[Diagnostic]:
             is_pyxis = lack.field == "autostop" and machine.cloud == "slurm" and settings.get("image_id")
             if machine.cloud in lack.clouds and lack.asks(settings.get(lack.field)) and not is_pyxis:
                 key = task.key(machine.place(lack.field))
-                title, hint = f"{machine.cloud} {lack.what}", undo(key, lack.undo)
+                title, hint = f"{machine.cloud} {lack.what}", hint_to_remove_value(key, lack.undo)
                 yield Diagnostic("JC4711", title, lack.because, hint, key=key)
 
 
@@ -74,7 +76,9 @@ def check_untracked_memory(task: FinishedTask) -> Iterator[Diagnostic]:
         if machine.cloud == "slurm" and machine.asked.get("memory") and not task.options.tracks_memory:
             key = task.key(machine.place("memory"))
             because = "this Slurm does not track memory, and rejects jobs that request it"
-            yield Diagnostic("JC4711", "mem is not supported on this slurm", because, undo(key, "mem=null"), key=key)
+            yield Diagnostic(
+                "JC4711", "mem is not supported on this slurm", because, hint_to_remove_value(key, "mem=null"), key=key
+            )
 
 
 def check_small_disk(task: FinishedTask) -> Iterator[Diagnostic]:
@@ -83,7 +87,7 @@ def check_small_disk(task: FinishedTask) -> Iterator[Diagnostic]:
         yield from _disk(task, machine)
 
 
-def _disk(task: FinishedTask, machine: Machine) -> Iterator[Diagnostic]:
+def _disk(task: FinishedTask, machine: AcceptableMachine) -> Iterator[Diagnostic]:
     path, disk_size = machine.place("disk_size"), machine.asked.get("disk_size")
     least = 1 if machine.cloud in ("slurm", *PODS) else LEAST_DISK_GB.get(machine.cloud, min(LEAST_DISK_GB.values()))
     size, typed, key = _gigabytes(disk_size), task.options.disk_size, task.key(path)
@@ -133,7 +137,7 @@ def check_priority_class(task: FinishedTask) -> Iterator[Diagnostic]:
         yield Diagnostic("JC4714", f"{name!r} is not a priority class", because, f"{key}=high", key=key)
 
 
-def check_label_of_pods(task: FinishedTask) -> Iterator[Diagnostic]:
+def check_invalid_pod_label(task: FinishedTask) -> Iterator[Diagnostic]:
     """JC4717: a label that is invalid for pods, on infrastructure whose machines are pods."""
     if not any(machine.cloud in PODS for machine in task.machines()):
         return
@@ -149,7 +153,7 @@ def check_label_of_pods(task: FinishedTask) -> Iterator[Diagnostic]:
             yield Diagnostic("JC4717", f"{key}={value!r} is not a valid label", because, hint, key=key)
 
 
-def check_unread_port(task: FinishedTask) -> Iterator[Diagnostic]:
+def check_invalid_port(task: FinishedTask) -> Iterator[Diagnostic]:
     """JC4717: an invalid port."""
     ports = task.section("resources").get("ports")
     for port in map(str, ports if isinstance(ports, list) else [] if ports is None else [ports]):
@@ -161,7 +165,7 @@ def check_unread_port(task: FinishedTask) -> Iterator[Diagnostic]:
             yield Diagnostic("JC4717", f"{port!r} is not a port", because, f"{key}=[6006,8000-8010]", key=key)
 
 
-def check_two_lists(task: FinishedTask) -> Iterator[Diagnostic]:
+def check_any_of_and_ordered(task: FinishedTask) -> Iterator[Diagnostic]:
     """JC4718: both any_of and ordered are set, but SkyPilot accepts only one."""
     resources = task.section("resources")
     if resources.get("any_of") and resources.get("ordered"):

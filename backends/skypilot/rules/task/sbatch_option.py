@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .....compiler.diagnostics.diagnostic import Diagnostic, alternatives
+from .....compiler.diagnostics.diagnostic import Diagnostic, join_with_or
 from ...._shared import sbatch_options
-from ...finished import SBATCH, FinishedTask
+from ...finished_task import SBATCH, FinishedTask
 from ...sky_names import BREAKS, OWNED, QUEUED, SBATCH_TIME
 
 
@@ -36,7 +36,7 @@ def _option(task: FinishedTask, key: str, option: str, value: Any) -> Iterator[D
     elif option in task.queued and key.startswith("backend.config."):  # in backend.extra it is JC4600
         because = f"{QUEUED[option]} already sets --{option}, and this value would override it"
         yield from refuse(f"{key} is set twice", because, f"remove {key}, or {QUEUED[option]}")
-    elif not sbatch_options.is_known(option):
+    elif not sbatch_options.is_known_option(option):
         because = f"SkyPilot passes on --{option}, and sbatch fails on unknown options"
         yield from refuse(
             f"sbatch has no option --{option}", because, _instead(key, sbatch_options.similar_options(option))
@@ -56,7 +56,7 @@ def _instead(key: str, meant: list[str]) -> str:
     if owner := OWNED.get(meant[0]) or BREAKS.get(meant[0]):
         return f"remove {key}, and set {owner}"
     above = key.rpartition(".")[0]
-    return f"did you mean {alternatives(f'{above}.{name}' for name in meant)}?"
+    return f"did you mean {join_with_or(f'{above}.{name}' for name in meant)}?"
 
 
 def _is_exclusive(value: Any) -> bool:

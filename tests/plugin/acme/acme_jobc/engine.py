@@ -16,10 +16,10 @@ from jobc.runtime.engines.api import (
     Run,
     State,
     Table,
-    number,
-    printed_lines,
+    lines_of_client_output,
+    number_or_none,
+    print_client_output,
     read_text,
-    stream,
     temporary_run,
 )
 
@@ -28,8 +28,8 @@ CHECK_S = "60"  # time limit of preflight and smoke
 
 class AcmeEngine(CheckingEngine):
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
-        answer = self.ask(["acme", "submit", job_file(new)], environment=self.run_environ(new, init_from))
-        job = number(answer.text.strip())
+        answer = self.ask(["acme", "submit", job_file(new)], environment=self.environment_for_launch_sh(new, init_from))
+        job = number_or_none(answer.text.strip())
         if answer.code or job is None:
             raise Failure(f"acme rejects the job: {answer.errors.strip()}", "acme queues lists the queues")
         job_of(new.run).write_text(f"{job}\n")
@@ -39,27 +39,34 @@ class AcmeEngine(CheckingEngine):
 
     def smoke(self, place: Place) -> int:
         with temporary_run(place, self, place.runs()) as new:
-            return stream(["acme", "submit", "--wait", job_file(new)], environment=self._check_environ(new, "smoke"))
+            return print_client_output(
+                ["acme", "submit", "--wait", job_file(new)], environment=self._check_environ(new, "smoke")
+            )
 
     def preflight(self, place: Place, options: argparse.Namespace) -> Table:
         table = Table([str(node) for node in range(self.job.nodes)])
         with temporary_run(place, self, place.runs()) as new:
             words = ["acme", "submit", "--wait", job_file(new)]
-            for line in printed_lines(words, self._check_environ(new, "preflight")):
+            for line in lines_of_client_output(words, self._check_environ(new, "preflight")):
                 table.add(line)
         return table
 
     def _check_environ(self, new: NewRun, payload: str) -> dict[str, str]:
-        return {**self.run_environ(new), "JOBC_RUN_ID": payload, "JOBC_PAYLOAD": payload, "JOBC_TIME_LIMIT_S": CHECK_S}
+        return {
+            **self.environment_for_launch_sh(new),
+            "JOBC_RUN_ID": payload,
+            "JOBC_PAYLOAD": payload,
+            "JOBC_TIME_LIMIT_S": CHECK_S,
+        }
 
     def signal(self, run: Run, name: str) -> None:
         """Cancel the job, because a queued one has no process."""
-        job = number(read_text(job_of(run)).strip())
+        job = number_or_none(read_text(job_of(run)).strip())
         if job is not None:
             self.ask(["acme", "cancel", str(job)])
 
     def state(self, run: Run) -> State:
-        job = number(read_text(job_of(run)).strip())
+        job = number_or_none(read_text(job_of(run)).strip())
         state = "gone" if job is None else self.ask(["acme", "state", str(job)]).text.strip()
         if state in ("waiting", "running") and run.is_stopped:
             return State("stopping", "stopping")

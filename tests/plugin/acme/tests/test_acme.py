@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler.testing.suite import BackendSuite, CompileError, call, write_job
+from jobc.compiler.testing.suite import BackendSuite, CompileError, run_verb, write_compiled_job
 
 HERE = Path(__file__).parent
 
@@ -42,13 +42,13 @@ class TestAcme(BackendSuite):
     @pytest.mark.parametrize("queue", ["closed", "slow"], ids=["queued", "running"])
     def test_a_job_can_be_stopped_at_any_time(self, queue: str, tmp_path: Path) -> None:
         compiled = self.compile("launcher=spawn", f"queue.name={queue}", command=("sleep", "60"))
-        artifact = write_job(compiled, tmp_path / "artifacts")
-        assert call(artifact, "submit", tmp_path, self.environment(tmp_path)).returncode == 0
+        artifact = write_compiled_job(compiled, tmp_path / "artifacts")
+        assert run_verb(artifact, "submit", tmp_path, self.environment(tmp_path)).returncode == 0
         (run,) = tmp_path.glob("runs/*/*")
         until = time.monotonic() + 30
         while queue == "slow" and not (run / "state/node_00").exists() and time.monotonic() < until:
             time.sleep(0.1)
-        stopped = call(artifact, "stop", tmp_path, self.environment(tmp_path))
+        stopped = run_verb(artifact, "stop", tmp_path, self.environment(tmp_path))
         assert stopped.returncode == 0 and "stopped by jobctl stop" in stopped.stdout
         assert (run / "state/node_00").exists() == (queue == "slow")
 

@@ -1,0 +1,137 @@
+"""JC4550: values added to a pod that the API server would reject, although the fields exist.
+
+In:  a definition in kubernetes_fields.json, one of its fields and that field's value; added containers and volumes.
+Out: the reason why Kubernetes would reject it.
+Source: Kubernetes 1.37 API reference; validation as observed on v1.36.2 ("must be one of", RFC 1123, quantities).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+DNS_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+DNS_NAME = rf"{DNS_LABEL}(\.{DNS_LABEL})*"
+LABEL_KEY = rf"({DNS_NAME}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?"
+LABEL_VALUE = r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"
+QUANTITY = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?"
+_PART = r"[a-z0-9]+((\.|_{1,2}|-+)[a-z0-9]+)*"
+_HOST = r"(localhost|[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+|[A-Za-z0-9-]+(?=:))(:[0-9]+)?"
+IMAGE = rf"({_HOST}/)?{_PART}(/{_PART})*(:[\w][\w.-]{{0,127}})?(@sha256:[0-9a-f]{{64}})?"  # distribution/reference
+STANDARD = r"cpu|memory|ephemeral-storage|hugepages-\S+"  # resources without a domain
+
+Form = Callable[[Any], str]  # value -> reason why it is invalid, or ""
+
+
+def _text(pattern: str, words: str) -> Form:
+    return lambda value: "" if re.fullmatch(pattern, str(value)) else f"{str(value)!r} is not a valid {words}"
+
+
+def _number(least: int, most: int) -> Form:
+    return lambda value: (
+        "" if not _is_number(value) or least <= value <= most else f"{value} is out of range: must be {least} to {most}"
+    )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _labels(value: Any) -> str:
+    pairs = value.items() if isinstance(value, Mapping) else ()
+    whys = (_text(LABEL_KEY, "key of a label")(key) or _text(LABEL_VALUE, "value of a label")(v) for key, v in pairs)
+    return next((why for why in whys if why), "")
+
+
+def _resources(value: Any) -> str:
+    for name, amount in value.items() if isinstance(value, Mapping) else ():
+        if "/" not in name and not re.fullmatch(STANDARD, name):
+            return f"{name!r} is not a resource: device plugins use a domain, such as nvidia.com/gpu"
+        if name in ("nvidia.com/gpus", "amd.com/gpus"):
+            return f"no node has {name!r}, so the pods would stay Pending: use {name[:-1]}"
+        if why := _QUANTITY(amount):
+            return why
+    return ""
+
+
+_LABEL = _text(rf"(?!.{{64}}){DNS_LABEL}", "name of at most 63 characters from a-z, 0-9 and dash")
+_NAME = _text(DNS_NAME, "name that contains only a-z, 0-9, dash and dot")
+_LABEL_KEY = _text(LABEL_KEY, "key of a label")
+_QUANTITY = _text(QUANTITY, "quantity such as 64Gi or 500m")
+_PORT, _FROM_0, _FROM_1 = _number(1, 65535), _number(0, 2**31 - 1), _number(1, 2**31 - 1)
+_WEIGHT = _number(1, 100)
+FORMS: Mapping[tuple[str, str], Form] = {
+    ("Container", "name"): _LABEL,
+    ("Container", "image"): _text(IMAGE, "image [REGISTRY/]NAME[:TAG][@DIGEST], with a lower-case name"),
+    ("Volume", "name"): _LABEL,
+    ("ObjectMeta", "labels"): _labels,
+    ("LabelSelector", "matchLabels"): _labels,
+    ("PodSpec", "nodeSelector"): _labels,
+    ("Toleration", "key"): _text(LABEL_KEY, "key of a taint"),
+    ("Toleration", "value"): _text(LABEL_VALUE, "value of a taint"),
+    ("NodeSelectorRequirement", "key"): _LABEL_KEY,
+    ("LabelSelectorRequirement", "key"): _LABEL_KEY,
+    ("PodAffinityTerm", "topologyKey"): _LABEL_KEY,
+    ("WeightedPodAffinityTerm", "weight"): _WEIGHT,
+    ("PreferredSchedulingTerm", "weight"): _WEIGHT,
+    ("TopologySpreadConstraint", "topologyKey"): _LABEL_KEY,
+    ("TopologySpreadConstraint", "maxSkew"): _FROM_1,
+    ("TopologySpreadConstraint", "minDomains"): _FROM_1,
+    ("PodSpec", "priorityClassName"): _NAME,
+    ("PodSpec", "runtimeClassName"): _NAME,
+    ("PodSpec", "serviceAccountName"): _NAME,
+    ("PodSpec", "schedulerName"): _NAME,
+    ("PodSpec", "nodeName"): _NAME,
+    ("PodSpec", "activeDeadlineSeconds"): _FROM_1,
+    ("JobSpec", "activeDeadlineSeconds"): _FROM_0,
+    ("JobSpec", "ttlSecondsAfterFinished"): _FROM_0,
+    ("LocalObjectReference", "name"): _NAME,
+    ("SecretKeySelector", "name"): _NAME,
+    ("ConfigMapKeySelector", "name"): _NAME,
+    ("SecretEnvSource", "name"): _NAME,
+    ("ConfigMapEnvSource", "name"): _NAME,
+    ("SecretVolumeSource", "secretName"): _NAME,
+    ("ConfigMapVolumeSource", "name"): _NAME,
+    ("SecretProjection", "name"): _NAME,
+    ("ConfigMapProjection", "name"): _NAME,
+    ("PersistentVolumeClaimVolumeSource", "claimName"): _NAME,
+    ("EmptyDirVolumeSource", "sizeLimit"): _QUANTITY,
+    ("EmptyDirVolumeSource", "medium"): _text(r"(Memory|HugePages(-\S+)?)?", "medium: Memory, HugePages or nothing"),
+    ("ResourceRequirements", "limits"): _resources,
+    ("ResourceRequirements", "requests"): _resources,
+    ("ContainerPort", "containerPort"): _PORT,
+    ("ContainerPort", "hostPort"): _PORT,
+    ("ServicePort", "port"): _PORT,
+    ("EnvVar", "name"): _text(r"[ -<>-~]+", "name of a variable, printable and without ="),
+    ("VolumeMount", "mountPath"): _text(r"[^:]+", "path without a colon"),
+}
+
+
+def reason_for_rejection(definition: str, field: str, value: Any) -> str:
+    """Return why Kubernetes would reject a field's value, or ""."""
+    form = FORMS.get((definition, field))
+    return form(value) if form is not None and value is not None else ""
+
+
+Unmatched = Iterator[tuple[tuple[str, ...], str]]  # path and reason
+
+
+def find_pod_inconsistencies(spec: Mapping[str, Any], containers: Sequence[str], volumes: Sequence[str]) -> Unmatched:
+    """Yield inconsistencies in a pod spec in the API's form. containers, volumes: names that already exist"""
+    added = [volume for volume in spec.get("volumes") or () if volume["name"] not in volumes]
+    for volume in added:
+        if len(volume) < 2:
+            yield ("volumes", volume["name"]), "a volume needs a source, such as emptyDir: {}"
+    volume_names = {*volumes, *(volume["name"] for volume in added)}
+    for kind in ("containers", "initContainers"):
+        for container in spec.get(kind) or ():
+            if not container.get("name"):
+                yield (kind,), "a container needs a name"
+                continue
+            key_path = (kind, container["name"])
+            if container.get("name") not in containers and not container.get("image"):
+                yield key_path, "a container needs an image"
+            for mount in container.get("volumeMounts") or ():
+                if mount.get("name") not in volume_names:
+                    yield (*key_path, "volumeMounts"), f"the pod has no volume {mount.get('name')!r}"

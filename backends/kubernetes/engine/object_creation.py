@@ -1,0 +1,312 @@
+"""Create an artifact's objects in a cluster, or ask the cluster whether it accepts them. Packed into jobctl.
+
+In:  a Cluster; the artifact with job.yaml; a Purpose: what the pods will do.
+Out: the uid of the created object, which owns its companions; or Failure. Existing objects are never deleted.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import gzip
+import io
+import json
+import os
+import re
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from ....runtime.engines.engine import Answer
+from ....runtime.exit_codes import DATA_BROKEN
+from ....runtime.system.command_line import print_failure
+from ....runtime.system.failure import Failure
+from .cluster import RUNTIME, TRIES, Cluster, ObjectIdentity, failure_of_live_object, is_already_deleted
+
+MOST_CODE_BYTES = 600 << 10  # after packing: a ConfigMap may contain 1 MiB, in base64
+MOST_REASON = 600  # most characters of the server's reply
+TRAIN_JOB = "TrainJob"
+KINDS = {"job": "Job", "jobset": "JobSet", "trainjob": TRAIN_JOB}
+TRAINER_API = "trainer.kubeflow.org/v1alpha1"
+_NO_RUNTIME = "must be created before"
+UID = "--output=jsonpath={.metadata.uid}"
+
+
+class PodPurpose(NamedTuple):
+    """Task for the pods. payload: train, smoke, preflight or shell.
+
+    suffix: appended to every name; fork_of: ID of the run from whose checkpoint the new run starts.
+    code: packed copy of the user's code, which is sent to the pods; None = no copy.
+    """
+
+    payload: str
+    run_id: str = ""
+    fork_of: str = ""
+    suffix: str = ""
+    code: bytes | None = None
+
+
+class ObjectCreator:
+    """Creates an artifact's objects."""
+
+    def __init__(self, cluster: Cluster, artifact: Path) -> None:
+        self.cluster, self.artifact = cluster, artifact
+        self._has_train_job = cluster.target.kind.startswith("trainjob.")
+        self._kind = KINDS[cluster.target.kind.partition(".")[0]]
+        self.may_be_there = False  # after a failure: whether the job may exist in the cluster
+
+    def require_accepted(self, purpose: PodPurpose) -> None:
+        """Raise Failure if the cluster would refuse the objects. Called before anything is deleted or created."""
+        if why := self.why_refused(purpose):
+            title = f"the cluster rejects the job in {self.cluster.target}: {last_line_of_error(why)}"
+            raise Failure(title, "jobctl preflight --queue-only tries again")
+
+    def why_refused(self, purpose: PodPurpose) -> str:
+        """Return why the cluster would refuse the objects; "" if it accepts them.
+
+        The dry run uses different names, so that existing objects do not conflict.
+        """
+        try:
+            suffix = f"-dry{os.urandom(2).hex()}"
+            manifests = self.manifests(purpose._replace(suffix=suffix))
+        except Failure as failure:
+            return failure.title
+        if not self._has_train_job:
+            return self.create_manifests(manifests, "--dry-run=server")
+        train_job, others = split_by_kind(manifests, TRAIN_JOB)
+        runtime, _ = split_by_kind(manifests, RUNTIME)
+        try:
+            # the runtime is really created, because the TrainJob would be refused without it
+            return (
+                self.create_manifests(others, "--dry-run=server")
+                or self.create_manifests(runtime)
+                or self._create_train_job(train_job, "--dry-run=server")
+            )
+        finally:
+            for companion in self.cluster.companions(suffix):
+                self.cluster.remove(companion)
+
+    @contextlib.contextmanager
+    def created(self, purpose: PodPurpose) -> Iterator[str]:
+        """Create the objects for a trial and yield the uid. Deletes the objects if the block raises. Raises Failure."""
+        uid = self.create(purpose)
+        try:
+            yield uid
+        except BaseException:  # such as Ctrl-C
+            with contextlib.suppress(Failure):
+                self.cluster.delete(purpose.suffix)
+            raise
+
+    def create(self, purpose: PodPurpose, remember: Callable[[str], None] = lambda uid: None) -> str:
+        """Create the job's object, which fails if its name is taken, then its companions. Return the uid.
+
+        remember: called with the uid as soon as it is known. Raises Failure after removing what this call created;
+        may_be_there is True if the job may still exist in the cluster.
+        """
+        main, companions = split_by_kind(self.manifests(purpose), self._kind)
+        runtimes: list[ObjectIdentity] = []
+        if self._has_train_job:  # its webhook wants the runtime first
+            runtime, companions = split_by_kind(companions, RUNTIME)
+            runtimes = [self._create_runtime(runtime, purpose)]
+        owner = None
+        try:
+            owner = self._create_object(main, purpose)
+            remember(owner.uid)
+            for each in runtimes:
+                self._own_runtime(each, owner)
+            if why := self.create_manifests(add_owner_reference(companions, owner)):
+                raise Failure(
+                    f"the cluster rejected part of the job in {self.cluster.target}: {last_line_of_error(why)}"
+                )
+        except BaseException:
+            if owner is not None or not self.may_be_there:
+                self._take_back([*([owner] if owner else ()), *runtimes])
+            raise
+        return owner.uid
+
+    def _create_object(self, manifest: str, purpose: PodPurpose) -> ObjectIdentity:
+        """Create the job's own object. Raises Failure."""
+        cluster, target = self.cluster, self.cluster.target
+        self.may_be_there = True
+        for _ in range(TRIES if self._has_train_job else 1):
+            answer = cluster.k("create", "--filename=-", UID, text=manifest)
+            if _NO_RUNTIME not in answer.errors:
+                break
+            time.sleep(1)
+        if answer.code == 0:
+            version = re.search("^apiVersion: (.*)", manifest, re.MULTILINE)
+            name = target.object + purpose.suffix
+            return ObjectIdentity(version.group(1) if version else "", self._kind, name, answer.text.strip())
+        found = cluster.look(purpose.suffix)  # the connection may have been lost after the object was created
+        if found.belongs_to_run(purpose.run_id, ""):
+            return found.identity
+        self.may_be_there = False
+        if found.uid:
+            raise failure_of_live_object(found, target)
+        raise Failure(f"the cluster rejected the job in {target}: {last_line_of_error(_reason(answer))}")
+
+    def _create_runtime(self, manifest: str, purpose: PodPurpose) -> ObjectIdentity:
+        name = self.cluster.target.object + purpose.suffix
+        answer = self.cluster.k("create", "--filename=-", UID, text=manifest)
+        if "(AlreadyExists)" in answer.errors:
+            title = f"TrainingRuntime {name} exists in {self.cluster.target}: another submit is starting this job"
+            raise Failure(
+                title, "if no other submit is running, delete the runtime: kubectl delete trainingruntime " + name
+            )
+        if answer.code:
+            raise Failure(
+                f"the cluster rejected the job in {self.cluster.target}: {last_line_of_error(_reason(answer))}"
+            )
+        return ObjectIdentity(TRAINER_API, RUNTIME, name, answer.text.strip())
+
+    def _own_runtime(self, runtime: ObjectIdentity, owner: ObjectIdentity) -> None:
+        """Make the TrainJob own its runtime, so that both are deleted together. Raises Failure if another submit has
+        deleted the runtime as a leftover. The server refuses another runtime's uid.
+        """
+        patch = json.dumps({"metadata": {"uid": runtime.uid, "ownerReferences": [_reference(owner)]}})
+        words = ("patch", "trainingruntime.trainer.kubeflow.org", runtime.name, "--type=merge", f"--patch={patch}")
+        answer = self.cluster.k(*words)
+        if answer.code and is_already_deleted(answer.errors):
+            title = f"another submit has deleted {RUNTIME} {runtime.name} in {self.cluster.target}"
+            raise Failure(title, "submit again, unless jobctl status shows that the other one has started the job")
+        if answer.code:
+            warning = (
+                f"{RUNTIME} {runtime.name} will not be deleted with its TrainJob: {last_line_of_error(_reason(answer))}"
+            )
+            print(f"warning: {warning}", file=sys.stderr)
+
+    def _take_back(self, created: list[ObjectIdentity]) -> None:
+        """Delete the objects that were just created."""
+        try:
+            for each in created:
+                self.cluster.remove(each)
+            self.may_be_there = False
+        except Failure as failure:
+            print_failure(failure)
+
+    def manifests(self, purpose: PodPurpose) -> str:
+        """Return this artifact's manifests for a purpose. Raises Failure."""
+        file = self.artifact / "job.yaml"
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeError) as error:
+            raise Failure(f"cannot read {file}: {error}", "compile the job again", DATA_BROKEN) from error
+        own_object = self.cluster.target.object
+        name = own_object + purpose.suffix
+        text = re.sub(rf"\b{re.escape(own_object)}\b", name, text)
+        text = re.sub(r"(\n *- )name: JOBC_JOB_UID\n", rf"{_variables(purpose)}\g<0>", text)
+        text = re.sub(r"jobc/owner: .*", f"jobc/owner: {_owner()}, run {purpose.run_id}", text)
+        if purpose.code is None:
+            return text
+        text = re.sub(rf"(name: {re.escape(name)}-code\n) *optional: true\n", r"\1", text)  # the pods wait for it
+        return _code_map(name, purpose.code) + text
+
+    def _create_train_job(self, manifest: str, *words: str) -> str:
+        """Create the TrainJob, and return why it was refused.
+
+        A webhook refuses a TrainJob, even in a dry run, until the webhook has seen the new runtime, which takes a
+        moment.
+        Source: Kubeflow Trainer 2, pkg/runtime/core/trainingruntime.go: ValidateObjects.
+        """
+        for _ in range(TRIES):
+            why = self.create_manifests(manifest, *words)
+            if _NO_RUNTIME not in why:
+                break
+            time.sleep(1)
+        return why
+
+    def create_manifests(self, manifests: str, *words: str) -> str:
+        """Create the objects, and return kubectl's error."""
+        answer = self.cluster.k("create", *words, "--filename=-", text=manifests)
+        return (_reason(answer) or f"kubectl exited with {answer.code}") if answer.code else ""
+
+
+def _reference(owner: ObjectIdentity) -> dict[str, str]:
+    return {"apiVersion": owner.version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
+
+
+def add_owner_reference(manifests: str, owner: ObjectIdentity) -> str:
+    """Return the manifests with an owner reference, so that the objects are deleted with their owner."""
+    line = f"metadata:\n  ownerReferences: [{json.dumps(_reference(owner))}]\n"
+    return re.sub(r"^metadata:\n", line, manifests, flags=re.MULTILINE)
+
+
+def last_line_of_error(why: str) -> str:
+    """Return the end of the server's reply, which contains the reason."""
+    return why[-MOST_REASON:]
+
+
+def split_by_kind(manifests: str, kind: str) -> tuple[str, str]:
+    """Return the manifests of that kind, and all others. No line of a ConfigMap's text is `---`, because text is
+    indented.
+    """
+    chosen: list[str] = []
+    others: list[str] = []
+    for text in re.split(r"^---\n", manifests, flags=re.MULTILINE):
+        is_chosen = re.search(rf"^kind: {kind}$", text, re.MULTILINE)
+        (chosen if is_chosen else others).append(text)
+    return "---\n".join(chosen), "---\n".join(others)
+
+
+def pack_code(run: Path) -> None:
+    """Pack RUN/code into RUN/code.tar.gz deterministically. Raises Failure."""
+    packed = io.BytesIO()
+    try:
+        with gzip.GzipFile("", "wb", 9, packed, 0) as file:
+            _write_archive(run / "code", file)
+    except OSError as error:
+        hint = "check permissions and free space, or set JOBC_RUN_ROOT to another folder"
+        raise Failure(f"cannot pack the code in {run / 'code'}: {error.strerror or error}", hint) from error
+    size = len(packed.getvalue())
+    if size > MOST_CODE_BYTES:
+        raise Failure(
+            f"the code is {size >> 10} KiB packed, more than the {MOST_CODE_BYTES >> 10} KiB that fit in a ConfigMap",
+            "list files that the job does not need in .jobcignore; or use code=git, code=image or code=volume",
+            DATA_BROKEN,
+        )
+    (run / "code.tar.gz").write_bytes(packed.getvalue())
+
+
+def read_packed_code(run: Path) -> bytes:
+    """Return the archive that pack_code() wrote. Raises Failure."""
+    try:
+        return (run / "code.tar.gz").read_bytes()
+    except OSError as error:
+        raise Failure(f"cannot read {run / 'code.tar.gz'}: {error.strerror}") from error
+
+
+def _write_archive(folder: Path, file: gzip.GzipFile) -> None:
+    with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as archive:
+        archive.add(folder, ".", filter=_without_owner)
+
+
+def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    entry.mtime = 0
+    return entry
+
+
+def _code_map(name: str, code: bytes) -> str:
+    return (
+        f"apiVersion: v1\nkind: ConfigMap\nimmutable: true\nmetadata:\n  name: {name}-code\n"
+        f"  labels:\n    jobc/job: {name}\nbinaryData:\n  code.tar.gz: {base64.b64encode(code).decode()}\n---\n"
+    )
+
+
+def _variables(purpose: PodPurpose) -> str:
+    """Return a purpose's variables, as a replacement for the line before which they are inserted."""
+    values = {"PAYLOAD": purpose.payload, "RUN_ID": purpose.run_id, "FORK_OF": purpose.fork_of}
+    return "".join(rf'\g<1>{{name: JOBC_{name}, value: "{value}"}}' for name, value in values.items() if value)
+
+
+def _owner() -> str:
+    """Return USER@HOST, without characters that YAML or the API would reject."""
+    return re.sub("[^A-Za-z0-9@._-]", "", f"{os.environ.get('USER') or os.getuid()}@{os.uname().nodename}")
+
+
+def _reason(answer: Answer) -> str:
+    return answer.errors.strip()

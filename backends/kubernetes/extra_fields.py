@@ -1,0 +1,148 @@
+"""Rules for `backend.extra`: what it may merge into the manifests, and which fields the plan owns.
+
+The keys of `backend.extra` are the kinds in job.yaml, and `Pod`, which stands for the pod template (wherever the flavor
+puts it) and for the pod that `jobctl shell` creates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...compiler.diagnostics.diagnostic import Diagnostic
+from ...compiler.emit.extra_entries import Path, check_extra_entries, merge_extra_entries
+from ...compiler.plan.launch_plan import LaunchPlan
+from ...compiler.rules import findings, run_all
+from .._shared import kubernetes_fields as fields
+from . import gpu_types, tcpx
+from .options import KubernetesOptions
+
+KEY = "backend.extra"
+POD = "Pod"
+KUEUE = "kueue.x-k8s.io/queue-name"
+KINDS = {
+    "job": ("Service", "Job"),
+    "jobset": ("JobSet",),
+    "trainjob": ("TrainingRuntime", "TrainJob"),
+    "pytorchjob": (),
+}
+
+_JOB = {
+    "completionMode": "nodes",
+    "completions": "nodes",
+    "parallelism": "nodes",
+    "activeDeadlineSeconds": "backend.deadline",
+    "backoffLimit": "lifecycle.max_requeues",
+    "backoffLimitPerIndex": "lifecycle.max_requeues",
+    "maxFailedIndexes": "lifecycle.max_requeues",
+    "podReplacementPolicy": "lifecycle.max_requeues",
+    "podFailurePolicy": "lifecycle.max_requeues",
+    "successPolicy": "nodes",
+    "ttlSecondsAfterFinished": "lifecycle.keep",
+    "selector": "name",
+    "template": f"{KEY}.{POD}",
+}
+_POD = {
+    "subdomain": "name",
+    "hostname": "name",
+    "setHostnameAsFQDN": "name",
+    "hostnameOverride": "name",
+    "restartPolicy": "lifecycle.max_requeues",
+    "terminationGracePeriodSeconds": "lifecycle.grace",
+    "hostNetwork": "backend.host_network",
+    "enableServiceLinks": "name",
+}
+_CONTAINER = {
+    "image": "image",
+    "command": "-- COMMAND",
+    "args": "-- COMMAND",
+    "workingDir": "container.workdir",
+    "restartPolicy": "lifecycle.max_requeues",
+    "restartPolicyRules": "lifecycle.max_requeues",
+}
+_INDEX = "batch.kubernetes.io/job-completion-index"  # the pod's node rank
+_OF_THE_CONTROLLER = (
+    "job-name",
+    "controller-uid",
+    *(f"batch.kubernetes.io/{n}" for n in ("job-name", "controller-uid")),
+    _INDEX,
+)
+_NAMES = "PAYLOAD RUN_ID FORK_OF JOB_ID JOB_UID NODE_RANK HEAD_ADDR HEAD_PORT TIME_LIMIT_S RUN_ROOT"
+VARIABLES = tuple(f"JOBC_{name}" for name in _NAMES.split())  # set in pod.environment
+
+
+def merge_extra_into_documents(documents: dict[str, Any], options: KubernetesOptions) -> dict[str, Any]:
+    """Return the documents, keyed by kind (or `Pod`), each merged with its part of `backend.extra`."""
+    extras = {kind: tree for kind, tree in options.extra.items() if kind in documents and tree}
+    if not extras:
+        return documents
+    return {kind: fields.to_api_form(kind, tree) for kind, tree in merge_extra_entries(documents, extras).items()}
+
+
+def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """Yield the diagnostics of rules/extra, JC4540 (unknown field) and JC4600 (field set by the plan)."""
+    trees = {kind: tree for kind, tree in options.extra.items() if isinstance(tree, Mapping)}
+    return run_all(
+        lambda: findings(f"{__package__}.rules.extra", plan, options),
+        lambda: fields.check(options.extra),
+        lambda: check_extra_entries(trees, protected_fields(plan, options)),
+    )
+
+
+def protected_fields(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
+    """Return the fields that the scripts rely on: path in a document -> the job key that sets it."""
+    paths: dict[Path, str] = {}
+
+    def protect(owners: Mapping[str, str], *prefix: str) -> None:
+        paths.update({(*prefix, name): owner for name, owner in owners.items()})
+
+    for kind in (POD, *KINDS[options.flavor]):
+        protect({"apiVersion": "backend.flavor", "kind": "backend.flavor"}, kind)
+        protect({"name": "name", "namespace": "backend.namespace", "generateName": "name"}, kind, "metadata")
+        protect({"jobc/job": "name"}, kind, "metadata", "labels")
+        protect({"jobc/owner": "name"}, kind, "metadata", "annotations")
+    service = ("clusterIP", "clusterIPs", "publishNotReadyAddresses", "selector")
+    protect(dict.fromkeys(service, "name"), "Service", "spec")
+    protect(dict.fromkeys(_OF_THE_CONTROLLER, "name"), POD, "metadata", "labels")
+    protect(dict.fromkeys(_OF_THE_CONTROLLER, "name"), POD, "metadata", "annotations")
+    protect(_JOB, "Job", "spec")
+    job_set = {"network": "name", "successPolicy": "nodes", "failurePolicy": "lifecycle.max_requeues"}
+    job_set["ttlSecondsAfterFinished"] = "lifecycle.keep"
+    for prefix in (("JobSet", "spec"), ("TrainingRuntime", "spec", "template", "spec")):
+        protect(job_set, *prefix)
+        protect({"name": "name", "replicas": "nodes"}, *prefix, "replicatedJobs", "node")
+        protect(_JOB, *prefix, "replicatedJobs", "node", "template", "spec")
+    protect({"mlPolicy": "nodes"}, "TrainingRuntime", "spec")
+    train_job = {"runtimeRef": "name", "trainer": "nodes", "runtimePatches": f"{KEY}.{POD}"}
+    protect({**train_job, "activeDeadlineSeconds": "backend.deadline"}, "TrainJob", "spec")
+    protect(_POD, POD, "spec")
+    container = (POD, "spec", "containers", "node")
+    protect(_CONTAINER, *container)
+    protect(dict.fromkeys(VARIABLES, "nodes"), *container, "env")
+    for kind in ("limits", "requests"):
+        protect({options.gpu_resource: "gpus", "memory": "mem"}, *container, "resources", kind)
+        protect({"memory": "mem"}, POD, "spec", "resources", kind)  # for the whole pod
+    if plan.resources.cpus:
+        protect({"cpu": "cpus"}, *container, "resources", "requests")
+    if plan.queue.priority is not None:
+        protect({"priorityClassName": "queue.priority"}, POD, "spec")
+    labels = {**dict.fromkeys(plan.labels, "labels"), **({KUEUE: "queue.name"} if plan.queue.name else {})}
+    for kind in (POD, *KINDS[options.flavor]):
+        protect(labels, kind, "metadata", "labels")
+    if plan.resources.gpu_type is not None:
+        protect({gpu_types.gpu_label_name(options): "gpu_type"}, POD, "spec", "nodeSelector")
+    chosen = {
+        "hosts": plan.resources.hosts,
+        "queue.exclude": plan.queue.exclude,
+        "gpu_type": len(gpu_types.gpu_label_values(plan, options)) > 1,
+    }
+    if says := [key for key, value in chosen.items() if value]:  # `extra` would replace this list, which has no names
+        required = "requiredDuringSchedulingIgnoredDuringExecution"
+        protect({required: " and ".join(says)}, POD, "spec", "affinity", "nodeAffinity")
+    if plan.network.profile == "tcpx":
+        protect({tcpx.DAEMON: "network"}, POD, "spec", "initContainers")
+    volumes = {"files": "name", "artifact": "name", "shm": "shm"}
+    volumes |= {f"mount-{i}": "mounts" for i in range(len(plan.mounts))}
+    protect(volumes, POD, "spec", "volumes")
+    protect(volumes, *container, "volumeMounts")
+    return paths

@@ -1,0 +1,210 @@
+"""JC4522: Kubernetes fields that no job key sets, and that would break something the scripts rely on.
+
+If the job itself still works and only something else suffers, the finding is a warning.
+Fields that job keys set are listed in extra.protected_fields (JC4600). Every field of the pod, the container, the Job,
+the Service, the JobSet and the TrainJob in kubernetes_fields.json was reviewed. Fields in neither list are the user's
+responsibility: the API server, an event or the ranks report errors in them.
+Source: Kubernetes 1.37 API reference, PodSpec, Container, JobSpec; "Share process namespace between containers in a
+Pod"; "Container Lifecycle Hooks"; "Sidecar Containers"; KEP-3521 (schedulingGates), KEP-4368 (managedBy).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from .....compiler.diagnostics.diagnostic import Diagnostic, Severity
+from .....compiler.emit.extra_entries import Path
+from .....compiler.plan.launch_plan import LaunchPlan
+from ...extra_fields import KEY
+from ...options import KubernetesOptions
+from .fields import extra_with_known_fields
+
+
+class ReservedField(NamedTuple):
+    """A field that users must not set. paths: where it occurs in the documents, with `*` for any name; breaks: whether
+    a value breaks the job; hint: what to write instead.
+    """
+
+    paths: tuple[Path, ...]
+    because: str
+    hint: str
+    breaks: Callable[[Any], bool] = bool
+    severity: Severity = Severity.ERROR
+    verb: str = "would break the job"
+
+
+_POD = ("Pod", "spec")
+_NODE = (*_POD, "containers", "node")
+RUNTIME = ("TrainingRuntime", "spec", "template", "spec")
+_REPLICATED = ("replicatedJobs", "node", "template", "spec")
+JOBS = (("Job", "spec"), ("JobSet", "spec", *_REPLICATED), (*RUNTIME, *_REPLICATED))
+_STARTED = (*JOBS, ("JobSet", "spec"), RUNTIME, ("TrainJob", "spec"))  # each can be suspended, or managed elsewhere
+_KINDS = ("Pod", "Service", "Job", "JobSet", "TrainingRuntime", "TrainJob")
+OWN_CONTROLLERS = (
+    "kubernetes.io/job-controller", "jobset.sigs.k8s.io/jobset-controller", "trainer.kubeflow.org/trainjob-controller",
+)  # fmt: skip
+OPENS = "breaks the isolation between pod and node"
+
+
+def paths_of_children(paths: Iterable[Path], *names: str) -> tuple[Path, ...]:
+    return tuple((*path, name) for path in paths for name in names)
+
+
+def _is_given(value: Any) -> bool:
+    return value not in (None, (), {})
+
+
+PROMISES = (
+    ReservedField(
+        (("Pod", "spec", "hostPID"),),
+        "jobctl stop and the kubelet signal PID 1 of the pod, which would be PID 1 of the machine",
+        "`kubectl debug node/NODE -it --image=IMAGE` shows a node's processes",
+    ),
+    ReservedField(
+        (("Pod", "spec", "shareProcessNamespace"),),
+        "jobctl stop signals PID 1 of the pod, which would be the pause container, so the ranks would not save",
+        "`kubectl debug POD -it --target=node --image=IMAGE` shows the job's processes",
+    ),
+    ReservedField(
+        (("Pod", "spec", "nodeName"),),
+        "every pod would go to that node, bypassing the scheduler, which knows whether the node's GPUs are free",
+        "hosts=node1, with one host per node",
+    ),
+    ReservedField(
+        (("Pod", "spec", "activeDeadlineSeconds"),),
+        "the deadline kills a pod without letting the ranks save, and counts from the start of the "
+        "pod, not of the ranks",
+        "time=2h for each attempt; backend.deadline=1d for the whole job",
+    ),
+    ReservedField(
+        paths_of_children(_STARTED, "suspend"),
+        "jobctl submit would wait for pods that never start; Kueue suspends and resumes jobs itself",
+        "queue.name=team, a Kueue LocalQueue",
+    ),
+    ReservedField(
+        (("Pod", "spec", "schedulingGates"),),
+        "no pod would start until the gate is removed; Kueue gates pods itself",
+        "queue.name=team, a Kueue LocalQueue",
+        _is_given,
+    ),
+    ReservedField(
+        paths_of_children(_STARTED, "managedBy"),
+        "another controller would start the pods, and the scripts would not find them",
+        f"remove the field, or {OWN_CONTROLLERS[0]}",
+        lambda value: value not in OWN_CONTROLLERS,
+    ),
+    ReservedField(
+        paths_of_children(JOBS, "manualSelector"),
+        "manualSelector requires your own selector, but this Job uses the generated one",
+        "remove manualSelector: the generated selector is unique to this Job",
+    ),
+    ReservedField(
+        paths_of_children((_NODE,), "livenessProbe", "startupProbe"),
+        "the kubelet kills the container when the probe fails, and ranks may respond slowly while they save; hung "
+        "ranks exit by themselves",
+        "process_group.step_timeout_s=100, to detect hung ranks; or a readinessProbe, which does not kill",
+        _is_given,
+    ),
+    ReservedField(
+        (*paths_of_children((_NODE,), "lifecycle"),),
+        "preStop uses up the grace period in which the ranks save, because SIGTERM is only sent "
+        "after preStop has ended",
+        "lifecycle.grace=2m, if the ranks need longer; lifecycle: {postStart: …} is supported",
+        lambda value: isinstance(value, Mapping) and bool({"preStop", "stopSignal"} & {*value}),
+    ),
+    ReservedField(
+        (("Pod", "spec", "os"),),
+        "the scripts need bash",
+        "remove the field, or backend.extra.Pod.spec.os.name=linux",
+        lambda value: isinstance(value, Mapping) and value.get("name") not in (None, "linux"),
+    ),
+    ReservedField(
+        (("Pod", "spec", "ephemeralContainers"),),
+        "Kubernetes allows ephemeral containers only in running pods, not in a template",
+        "`kubectl debug POD -it --target=node --image=IMAGE`",
+        _is_given,
+    ),
+    ReservedField(
+        (("Pod", "spec", "priority"),),
+        "Kubernetes derives the priority from the priority class, and rejects pods with a different number",
+        "queue.priority=high, a PriorityClass",
+        lambda value: value is not None,
+    ),
+    ReservedField(
+        paths_of_children(((kind, "metadata") for kind in _KINDS), "finalizers"),
+        "a controller would have to remove the finalizer, and jobctl stop and jobctl clean would wait until then",
+        "remove it",
+        _is_given,
+    ),
+    ReservedField(
+        paths_of_children(
+            ((kind, "metadata") for kind in _KINDS),
+            *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "managedFields"),
+            *("resourceVersion", "selfLink", "uid"),
+        ),
+        "the API server sets this field, and rejects or ignores it in a new object",
+        "remove it",
+        lambda value: value is not None,
+    ),
+    ReservedField(
+        (("Service", "spec", "type"), ("Service", "spec", "externalName")),
+        "pod names resolve only through a headless Service",
+        "add a second Service",
+        lambda value: value not in (None, "ClusterIP"),
+    ),
+    ReservedField(
+        (("Pod", "spec", "hostIPC"),),
+        "the ranks would share System V memory, semaphores and queues with all processes on the node",
+        "shm=16GiB, which is the pod's own /dev/shm",
+        severity=Severity.WARNING,
+        verb=OPENS,
+    ),
+    ReservedField(
+        ((*_NODE, "securityContext", "privileged"), (*_POD, "initContainers", "*", "securityContext", "privileged")),
+        "the container would see every device on its node, including other pods' GPUs; and a "
+        "namespace with a Pod Security"
+        " Standard rejects such pods",
+        "network=infiniband, which adds IPC_LOCK; backend.network_resource=NAME:COUNT for its devices",
+        severity=Severity.WARNING,
+        verb=OPENS,
+    ),
+    ReservedField(
+        ((*_NODE, "terminationMessagePolicy"),),
+        "if a pod's log is gone, jobctl status prints its last lines, which this setting would discard",
+        "remove it: FallbackToLogsOnError",
+        lambda value: value == "File",
+        Severity.WARNING,
+        "hides how a pod ended",
+    ),
+    ReservedField(
+        ((*_POD, "containers", "*"),),
+        "a pod ends when its last container ends: a container that keeps running blocks the GPUs after the ranks have "
+        "exited, and a container that fails counts as a failed node",
+        "backend.extra.Pod.spec.initContainers.NAME.restartPolicy=Always: a sidecar, which ends when the ranks end",
+        lambda value: isinstance(value, Mapping),
+        Severity.WARNING,
+        "may outlive the ranks",
+    ),
+)
+
+
+def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    extra = extra_with_known_fields(options)
+    for promise in PROMISES:
+        for path in promise.paths:
+            for value_path, value in values_at(extra, path):
+                if value is not None and promise.breaks(value):
+                    key = ".".join((KEY, *value_path))
+                    title = f"{key} {promise.verb}"
+                    yield Diagnostic("JC4522", title, promise.because, promise.hint, key=key, severity=promise.severity)
+
+
+def values_at(tree: Any, path: Path, at: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Yield each matching path with its value; `*` matches any name except `node`, the ranks' container."""
+    if not path:
+        yield at, tree
+    elif isinstance(tree, Mapping):
+        names = [name for name in tree if name != "node"] if path[0] == "*" else [path[0]]
+        for name in names:
+            yield from values_at(tree.get(name), path[1:], (*at, name))

@@ -1,0 +1,87 @@
+"""Comments in job.yaml for users who edit the file: what a line means, and which job key sets it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from ...compiler.emit.render import Leaf
+from ...compiler.plan.launch_plan import LaunchPlan
+from .options import KubernetesOptions
+from .pod import CONTAINER
+
+At = tuple[str | int, ...]
+
+USAGE = """\
+job.yaml: job {name} on Kubernetes. Each pod runs launch.sh, in the ConfigMap below.
+usage: {apply} -f job.yaml     ./jobctl submit also sends your code, runs checks and records the run"""
+AGAIN = {
+    "job": "total pod failures allowed, nodes x lifecycle.max_requeues: one lost rank fails the pods of all nodes",
+    "jobset": "never restart a single pod: the JobSet's failurePolicy restarts all, lifecycle.max_requeues times",
+}
+NODES = "number of nodes, also used by launch.sh and the ranks; to change it, compile again with `jobc nodes=N`"
+NOTES = {
+    "completions": NODES,
+    "podFailurePolicy": "69: lost a peer, 75: saved and stopped early; these restart the pods. Other codes end the job",
+    "terminationGracePeriodSeconds": "time for the ranks to save (lifecycle.grace) plus some seconds to exit",
+    "env": "jobctl submit adds the run; the variables of key `env` are in launch.sh",
+}
+
+WITHOUT_VOLUME = {
+    "backoffLimit": "any failure ends the job, because a new pod would not have the run folder (storage.run=node)",
+}
+BY_STORAGE = ("backoffLimit", "podFailurePolicy")
+DEADLINE = "limit of each attempt, because a JobSet has none; the job ends when an attempt reaches it (failurePolicy)"
+
+ON_NODES = "the run folders: all nodes must share this file system, or they cannot find each other"
+
+
+def comments_for_job_yaml(documents: list[Any], plan: LaunchPlan, options: KubernetesOptions) -> dict[At, str | Leaf]:
+    """Return a mapping from places in job.yaml to the comments above them."""
+    again = AGAIN["job" if options.flavor == "job" else "jobset"]
+    texts = {**NOTES, "backoffLimit": again}
+    if options.flavor == "trainjob":
+        texts["numNodes"] = NODES
+    if options.flavor == "jobset":
+        texts["activeDeadlineSeconds"] = DEADLINE
+    on_nodes = _runs_on_nodes(plan)
+    comments: dict[At, str | Leaf] = {}
+    for i, document in enumerate(documents):
+        for path, holder in _keys(document, (i,)):
+            if path[-1] in texts and (path[-1] != "env" or holder.get("name") == CONTAINER):
+                comments[path] = _by_storage(str(path[-1]), texts[str(path[-1])])
+            if path[-1] == "hostPath" and str(holder.get("name")) in on_nodes:
+                comments[path] = ON_NODES
+    return {(0, next(iter(documents[0]))): _usage, **comments}
+
+
+def _usage(v: Any) -> str:
+    """Return the comment at the top. The bundled trainer is too large for a plain `kubectl apply`."""
+    return USAGE.format(name=v.plan.name, apply=f"kubectl apply{' --server-side' if v.plan.uses_trainer else ''}")
+
+
+def _by_storage(key: str, text: str) -> str | Leaf:
+    """Return a key's comment, which is different if runs are deleted with their pods (storage.run=node)."""
+    if key not in BY_STORAGE:
+        return text
+    return lambda v: WITHOUT_VOLUME.get(key, text) if v.plan.run.storage == "node" else text
+
+
+def _runs_on_nodes(plan: LaunchPlan) -> set[str]:
+    """Return the names of host folder volumes that hold the runs, for a job with several nodes."""
+    if plan.topology.nodes == 1 or plan.run.storage == "object":
+        return set()
+    folders = [(i, mount.target) for i, mount in enumerate(plan.mounts) if mount.kind == "host"]
+    return {f"mount-{i}" for i, target in folders if PurePosixPath(plan.run.root).is_relative_to(target)}
+
+
+def _keys(tree: Any, at: At) -> Iterator[tuple[At, Mapping[str, Any]]]:
+    """Yield each key of each mapping, together with the mapping."""
+    if isinstance(tree, Mapping):
+        for key, inner in tree.items():
+            yield (*at, key), tree
+            yield from _keys(inner, (*at, key))
+    elif isinstance(tree, (list, tuple)):
+        for i, item in enumerate(tree):
+            yield from _keys(item, (*at, i))

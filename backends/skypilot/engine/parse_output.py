@@ -1,0 +1,93 @@
+"""Read sky's output: the rows of its JSON tables, and a job's output without colors. Packed into jobctl."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ....runtime.exit_codes import PRIORITY
+from ....runtime.run_folder.run import worst_code
+from ....runtime.system.text import one_line, printable
+
+_COLORS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_NODE = re.compile(r"^\((?:head|worker[0-9]+), rank=([0-9]+), pid=[0-9]+(?:, ip=[^)]*)?\) ")
+_TASK = re.compile(r"^\([^()]*, pid=[0-9]+\) ")
+_LAST_WORD = re.compile(r"([0-9]+): jobc: node [0-9]+ exits with ([0-9]{1,3}):")
+_OF_NODE = re.compile(rb"[0-9]+: ")
+_ESTIMATE = re.compile(" *[A-Za-z(].*[0-9]")
+_JOB_ID = re.compile(r"(?:Job submitted, ID: |Managed Job ID: |Job ID: )([0-9]{1,18})")
+
+
+def last_json(text: str) -> Any:
+    """Return the JSON that sky prints after its log lines; None if there is none."""
+    for match in re.finditer(r"^[\[{]", text, re.MULTILINE):
+        with contextlib.suppress(ValueError, RecursionError):
+            return json.JSONDecoder().raw_decode(text, match.start())[0]
+    return None
+
+
+def rows_of_table(table: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows (mappings with a status) in sky's output: a list, or a mapping of lists."""
+    if isinstance(table, dict):
+        for value in table.values():
+            yield from rows_of_table(value)
+        if "status" in table:
+            yield table
+    elif isinstance(table, list):
+        for value in table:
+            yield from rows_of_table(value)
+
+
+def parse_job_id(text: str) -> int | None:
+    """Return the job's number from the output of `sky launch`; None if there is none."""
+    found = _JOB_ID.findall(_COLORS.sub("", text))
+    return int(found[-1]) if found else None
+
+
+def line_without_colors(line: str) -> str:
+    """Return a line without colors, with the node rank instead of SkyPilot's prefix."""
+    return _TASK.sub("0: ", _NODE.sub(r"\1: ", _COLORS.sub("", line), 1), 1)
+
+
+def line_without_colors_as_bytes(prefix: str | None, line: bytes) -> bytes | None:
+    """Return a line as line_without_colors() does if it begins with the prefix, else None."""
+    text = line_without_colors(line.decode(errors="surrogateescape"))
+    return text.encode(errors="surrogateescape") if text.startswith(prefix or "") else None
+
+
+def line_of_node_check(line: bytes) -> bytes | None:
+    """Return a line that a check printed on a node, as line_without_colors() does; None for any other line."""
+    text = line_without_colors_as_bytes(None, line) or b""
+    return text if _OF_NODE.match(text) and not _LAST_WORD.match(text.decode(errors="replace")) else None
+
+
+def last_lines_as_one_line(text: str) -> str:
+    """Return the last three lines of sky's output as one line, for an error message."""
+    return one_line(_COLORS.sub("", " ".join(text.rstrip("\n").split("\n")[-3:])))
+
+
+def lines_of_cost_estimate(text: str) -> list[str]:
+    """Return the lines in which `sky launch --dryrun` describes the machines and what they cost."""
+    return [printable(line) for line in _COLORS.sub("", text).split("\n") if _ESTIMATE.match(line)]
+
+
+def worst_code_in_output(lines: list[str]) -> int | None:
+    """Return the job's exit code, read from its nodes' last lines; None if no node reports a failure."""
+    last = {match.group(1): int(match.group(2)) for match in map(_LAST_WORD.match, lines) if match}
+    return worst_code([code for code in last.values() if code in PRIORITY and code])  # except 143: killed by SkyPilot
+
+
+def reason_of_first_failure(lines: list[str], code: int) -> str:
+    """Return the reason printed by the first node that exited with the job's code in the newest attempt."""
+    first = exact = ""
+    for line in lines:
+        if re.search("jobc: run .*, attempt [0-9]+, job ", line):
+            first = exact = ""
+        match = re.search("jobc: (.*failed first.*)", line)
+        if match:
+            first = first or match.group(1)
+            exact = exact or (match.group(1) if re.search(rf"[(]exit {code}[):]", line) else "")
+    return exact or first

@@ -1,0 +1,144 @@
+"""Build the finished task, as it will be written, so that checks cover both job keys and `backend.extra`.
+
+In:  plan, options.
+Out: FinishedTask: the task as plain data, its acceptable machines, and the key that set each value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...compiler.emit.render import evaluate_document
+from ...compiler.plan.launch_plan import LaunchPlan
+from ...runtime.system.frozen_dataclass import dataclass
+from . import schema, task
+from .config import requested_cloud, sbatch_options
+from .options import SkypilotOptions, cloud_of_infra
+
+Tree = Mapping[str, Any]
+SBATCH = ("config", "slurm", "sbatch_options")
+
+# place in the task -> the job key that sets it, if neither backend.extra nor backend.config does
+SAID_BY: Mapping[schema.At, str] = {
+    ("resources", "infra"): "backend.infra",
+    ("resources", "any_of"): "backend.any_of",
+    ("resources", "ordered"): "backend.ordered",
+    ("resources", "accelerators"): "gpu_type",
+    ("resources", "memory"): "mem",
+    ("resources", "use_spot"): "backend.use_spot",
+    ("resources", "disk_size"): "backend.disk_size",
+    ("resources", "disk_tier"): "backend.disk_tier",
+    ("resources", "network_tier"): "backend.network_tier",
+    ("resources", "ports"): "backend.ports",
+    ("resources", "image_id"): "image",
+    ("resources", "labels"): "labels",
+    ("resources", "priority"): "queue.priority",
+    ("resources", "priority_class"): "queue.priority",
+    ("resources", "autostop"): "backend.down",
+    ("file_mounts",): "backend.file_mounts",
+    (*SBATCH, "account"): "queue.account",
+    (*SBATCH, "qos"): "queue.qos",
+    (*SBATCH, "reservation"): "queue.reservation",
+}
+NAMED = (("resources", "labels"), ("file_mounts",))  # places at which the item's name is appended to the key
+
+
+@dataclass(frozen=True)
+class AcceptableMachine:
+    """One entry of any_of or ordered, merged over `resources`; without entries, `resources` itself.
+
+    at: the entry's place in the task; entry: its value.
+    """
+
+    asked: Tree
+    at: schema.At
+    entry: Tree
+
+    @property
+    def cloud(self) -> str:
+        return cloud_of_infra(as_text(self.asked.get("infra")))
+
+    def place(self, field: str) -> schema.At:
+        return (*self.at, field) if field in self.entry else ("resources", field)
+
+
+@dataclass(frozen=True)
+class FinishedTask:
+    """The finished task. tree: the data that SkyPilot will read; queued: the sbatch options that job keys set."""
+
+    tree: Tree
+    options: SkypilotOptions
+    queued: Tree
+
+    @classmethod
+    def of(cls, plan: LaunchPlan, options: SkypilotOptions) -> FinishedTask:
+        queued = sbatch_options(plan) if requested_cloud(plan, options) == "slurm" else {}
+        return cls(
+            evaluate_document(task.task_document(plan, options), plan, options, task.artifact_digest(plan)),
+            options,
+            queued,
+        )
+
+    def section(self, *path: str) -> Tree:
+        """Return the mapping at a path; an empty one if there is none."""
+        node: Any = self.tree
+        for part in path:
+            node = as_mapping(node).get(part)
+        return as_mapping(node)
+
+    def machines(self) -> Iterator[AcceptableMachine]:
+        """Yield each acceptable machine as SkyPilot reads it: an entry merged over `resources`."""
+        resources = self.section("resources")
+        entries = [
+            AcceptableMachine({**resources, **as_mapping(entry)}, ("resources", name, i), as_mapping(entry))
+            for name in ("any_of", "ordered")
+            for i, entry in enumerate(resources.get(name) or ())
+        ]
+        yield from entries or [AcceptableMachine(resources, ("resources",), resources)]
+
+    def local_files(self) -> dict[str, str]:
+        """Return the local files and folders that are sent with the task, by key. A list has no URLs (Storage)."""
+        files = {}
+        for target, mount in self.section("file_mounts").items():
+            source, key = as_mapping(mount).get("source", mount), self.key(("file_mounts", target))
+            if target not in self.options.file_mounts and not key.startswith("backend.extra."):
+                continue  # of `mounts`, or ours
+            if isinstance(source, (list, tuple)):
+                files.update({f"{key}.source.{i}": as_text(item) for i, item in enumerate(source) if as_text(item)})
+            elif as_text(source) and "://" not in source:
+                files[key] = source
+        return files
+
+    def key(self, at: schema.At) -> str:
+        """Return the key that set the value at that place; "" if no single key did."""
+        if typed := _typed(self.options.extra, at):
+            return ".".join(("backend", "extra", *typed))
+        if at[:1] == ("config",) and (typed := _typed(self.options.config, at[1:])):
+            return ".".join(("backend", "config", *typed))
+        path = next((path for path in SAID_BY if at[: len(path)] == path), None)
+        if path is None:
+            return ""
+        below = at[len(path) :] if path in NAMED else ()
+        return ".".join((SAID_BY[path], *map(str, below)))
+
+
+def as_mapping(value: Any) -> Tree:
+    return value if isinstance(value, Mapping) else {}
+
+
+def as_text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _typed(tree: Any, at: schema.At) -> tuple[str, ...]:
+    """Return the longest part of a path that the user typed; () if none."""
+    typed: list[str] = []
+    for part in at:
+        if not isinstance(tree, Mapping):
+            break
+        if part not in tree:
+            return ()
+        tree = tree[part]
+        typed.append(str(part))
+    return tuple(typed)

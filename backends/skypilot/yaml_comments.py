@@ -1,0 +1,47 @@
+"""Comments in task.sky.yaml, for users who edit it by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...compiler.emit.render import Leaf
+from . import task
+
+USAGE = """\
+task.sky.yaml: job {name} on SkyPilot; `run` starts once on each node.
+usage: {verb} task.sky.yaml{secrets}     in this folder, or in the one that contains artifacts/
+Fits the schema of SkyPilot 0.14.1. Only SkyPilot knows prices, clusters, contexts, partitions and
+files: ./jobctl preflight --queue-only asks it."""
+COLLECTION = """
+SkyPilot sends its developers facts about a task, unless SKYPILOT_DISABLE_USAGE_COLLECTION=1 is exported,
+as jobctl submit does."""
+
+
+def usage_comment(v: Any) -> str:
+    secrets = "".join(f" --secret {name}" for name in task.secret_variables(v.plan))
+    text = USAGE.format(name=v.plan.name, verb=task.sky_verb(v.options), secrets=secrets)
+    return text if v.options.usage_collection else text + COLLECTION
+
+
+def idle_cluster_comment(v: Any) -> str:
+    ends = "deleted" if v.options.down else "stopped, and their disks still cost money"
+    return f"after this idle time the machines are {ends}" if task.autostop(v) else ""
+
+
+def restart_comment(v: Any) -> str:
+    most = v.plan.lifecycle.max_requeues
+    return (
+        f"69: lost a peer, 75: saved and stopped early; jobctl join stops restarting after {most}"
+        if v.options.managed
+        else ""
+    )
+
+
+# place in the task -> comment above it
+NOTES: Mapping[tuple[str | int, ...], str | Leaf] = {
+    (0, "name"): usage_comment,
+    (0, "resources", "autostop"): idle_cluster_comment,
+    (0, "resources", "job_recovery"): restart_comment,
+    (0, "envs"): "jobctl submit fills in the empty values; sky launch alone leaves them empty",
+}

@@ -1,0 +1,72 @@
+"""Link a job's log under the name that `backend.output` requests. Packed into jobctl; Python 3.8.
+
+In:  a file name pattern in sbatch's syntax; the job's environment.
+Out: a symlink to RUN/logs/slurm-JOB.log, where jobctl reads the log.
+Source: sbatch manual, filename pattern, 25.11.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from ....runtime.engines.artifact_location import is_complete_run
+
+_VARIABLES: Mapping[str, tuple[str, ...]] = {  # replacement symbol -> variables of the batch script, the first set one
+    "A": ("SLURM_ARRAY_JOB_ID", "SLURM_JOB_ID"),
+    "J": ("SLURM_JOB_ID",),
+    "N": ("SLURMD_NODENAME",),
+    "a": ("SLURM_ARRAY_TASK_ID",),
+    "j": ("SLURM_JOB_ID",),
+    "u": ("SLURM_JOB_USER", "USER"),
+    "x": ("SLURM_JOB_NAME",),
+}
+_OF_A_BATCH_SCRIPT = {"%": "%", "n": "0", "s": "batch", "t": "0"}
+
+
+def expand_log_name(pattern: str, environ: Mapping[str, str]) -> str:
+    """Return the file name: `logs/%x-%4j.out` becomes logs/train-0012.out for job 12 with the name train."""
+
+    def value_of_placeholder(found: re.Match[str]) -> str:
+        symbol = found["symbol"]
+        if symbol not in _VARIABLES:
+            return _OF_A_BATCH_SCRIPT.get(symbol, found[0])
+        names = _VARIABLES[symbol]
+        text = next((environ[name] for name in names if environ.get(name)), "")
+        return text.zfill(min(int(found["width"] or 0), 10)) if text.isdigit() else text
+
+    return re.sub(r"%(?P<width>[0-9]*)(?P<symbol>[A-Za-z%])", value_of_placeholder, pattern)
+
+
+def link_log(log: Path, pattern: str, project: Path, environ: Mapping[str, str]) -> str:
+    """Create a symlink with this name to the log. Returns "", or why that failed.
+
+    A file or symlink of the user is left alone, and a missing log is not linked: a job that `sbatch job.sbatch`
+    submitted writes its log to this name.
+    """
+    link = project / expand_log_name(pattern, environ)
+    if not log.exists() or str(link) == os.devnull:
+        return ""
+    if os.path.lexists(link) and not _is_link_to_log(link, log.parents[3]):
+        return f"cannot link the log as {link}: what is there was not created by jobc"
+    unfinished = link.with_name(f".{link.name}.{os.getpid()}")
+    try:
+        link.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.symlink_to(log)
+        unfinished.replace(link)
+    except OSError as error:
+        return f"cannot create {link}: {error.strerror}"
+    return ""
+
+
+def _is_link_to_log(link: Path, run_root: Path) -> bool:
+    """Return whether link_log() created this: a symlink to a log of a run, or of one in `run_root` that was removed."""
+    if not link.is_symlink():
+        return False
+    log = Path(os.readlink(link))
+    run = log.parent.parent
+    if not re.fullmatch(r"logs/slurm-[^/]+\.log", log.relative_to(run).as_posix()):
+        return False
+    return is_complete_run(run) or run.parent.parent == run_root

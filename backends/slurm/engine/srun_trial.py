@@ -1,0 +1,92 @@
+"""Run launch.sh on the same kind of nodes as the job, in a new allocation or beside a live run. Packed into jobctl.
+
+In:  job.sbatch with the job's options; the artifact's settings (cpus, pyxis).
+Out: the words and the environment of an srun command.
+Source: Slurm manual page srun; 22.05 to 25.11.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ....runtime.engines.engine import Engine
+from ....runtime.run_folder.run import Run
+from ....runtime.system.failure import Failure
+from .pyxis import container_options, secrets_root
+
+MINUTES = 10  # time limit of the new allocation
+_OF_THE_JOB_ALONE = re.compile(
+    "--(array|time|signal|requeue|no-requeue|open-mode|dependency|ntasks-per-node|cpus-per-task)"
+)  # options that srun does not have, or that apply to the job's tasks
+
+
+def srun_in_new_allocation(
+    engine: Engine, run: Path, project: Path, options: Sequence[str], payload: Sequence[str]
+) -> list[str]:
+    """Return an srun command that waits for an allocation and runs one launch.sh on each of its nodes.
+
+    options: further srun options, which override the job's; payload: launch.sh's payload, and its command.
+    Raises Failure.
+    """
+    artifact, cores = engine.job.artifact, engine.job.settings.get("cpus")
+    flags = [option for option in _job_options(artifact / "job.sbatch") if not _OF_THE_JOB_ALONE.match(option)]
+    flags += [f"--cpus-per-task={cores}"] if cores else []
+    trial = ["--ntasks-per-node=1", f"--time={MINUTES}", "--mpi=none", "--quiet", *options]
+    container = pyxis_options(engine, run, project)
+    environ = _env(JOBC_RUN_DIR=run, JOBC_ATTEMPT=0, JOBC_PROJECT=project)
+    return ["srun", *flags, *trial, *container, *environ, "bash", str(artifact / "launch.sh"), "", *payload]
+
+
+def srun_beside_live_run(
+    engine: Engine, run: Run, project: Path, allocation: tuple[str, str], node: int, pty: Sequence[str]
+) -> list[str]:
+    """Return an srun command that runs launch.sh with the payload `shell` on one of a live run's nodes; a command may
+    follow.
+
+    allocation: job ID and list of nodes, as squeue prints them. Raises Failure.
+    """
+    job_id, nodes = allocation
+    hosts = engine.ask(["scontrol", "show", "hostnames", nodes]).text.split()
+    if node >= len(hosts):
+        raise Failure(f"node {node} does not exist", f"the run has {len(hosts)} nodes", 2)
+    where = [f"--jobid={job_id}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={hosts[node]}", "--mpi=none"]
+    environ = _env(  # variables of the run's step, not of this step
+        JOBC_RUN_DIR=run.path,
+        JOBC_ATTEMPT=run.attempt,
+        JOBC_PROJECT=project,
+        JOBC_JOB_ID=job_id,
+        JOBC_NODE_RANK=node,
+        JOBC_HEAD_ADDR=hosts[0],
+        JOBC_NODE_LIST=nodes,
+    )
+    script = f"{run.path}/artifact/{run.attempt}/launch.sh"
+    container = pyxis_options(engine, run.path, project)
+    return ["srun", *where, *pty, *container, *environ, "bash", script, str(node), "shell"]
+
+
+def _env(**variables: object) -> list[str]:
+    return ["env", *(f"{name}={value}" for name, value in variables.items())]
+
+
+def pyxis_options(engine: Engine, run: Path, project: Path) -> list[str]:
+    """Return the srun options for a Pyxis container; [] if there is none. Raises Failure."""
+    job = engine.job
+    return container_options(job.settings, job.artifact, run, project) if job.settings.get("pyxis") else []
+
+
+def secrets_folder_for_container(engine: Engine, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable that names the secrets folder for a Pyxis container."""
+    return {"JOBC_SECRETS_ROOT": secrets_root(environ)} if engine.job.settings.get("pyxis") else {}
+
+
+def strip_label_padding(line: str) -> str:
+    """Return a line of `srun --label` without the padding of task numbers, which srun adds for ten tasks or more."""
+    return re.sub("^[ 0]*([0-9]+: )", r"\1", line)
+
+
+def _job_options(script: Path) -> list[str]:
+    lines = os.fsdecode(script.read_bytes()).splitlines()
+    return [line[len("#SBATCH ") :] for line in lines if line.startswith("#SBATCH ")]

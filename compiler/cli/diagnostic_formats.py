@@ -1,0 +1,151 @@
+"""Print diagnostics for machines: `--format json`, `sarif` and `github`. diagnostic.py prints text for people.
+
+In:  diagnostics, and the folders of the roots that their positions refer to.
+Out: one deterministic document, sorted by position; allowed diagnostics are included and marked.
+
+Source: SARIF 2.1.0 (OASIS, errata 01); GitHub Actions, "Workflow commands": ::error file=…,line=…,col=…,title=…::text
+        GitHub, "SARIF support for code scanning": a uri is relative to the repository root; so is file=.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from ... import __version__
+from ..diagnostics.code_heading import read_code_page_heading
+from ..diagnostics.diagnostic import Diagnostic, Severity, describe_sweep_points, merge_equal_diagnostics
+from ..diagnostics.origin import COMMAND_LINE, Origin, escape_to_one_line
+from ..plugins.registry import code_name, code_pages
+from .terminal import to_printable_json
+
+Folders = Mapping[str, Path]  # an origin's root -> its folder
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+
+def path_in_report(origin: Origin | None, folders: Folders) -> str:
+    """Return the file relative to the current directory if inside, else absolute; "" if it is not a user's file."""
+    if origin is None or origin.root == COMMAND_LINE:
+        return ""
+    if origin.root == "file":  # hosts=@FILE, as typed
+        return origin.path
+    if origin.root not in folders:
+        return ""
+    path = folders[origin.root] / origin.path
+    relative = os.path.relpath(path)
+    return os.path.abspath(path) if relative.startswith("..") else relative
+
+
+def _in_repository(file: str) -> str:
+    """Return the file relative to the repository root in a GitHub workflow that checked it out; otherwise unchanged."""
+    workspace = os.environ.get("GITHUB_WORKSPACE")
+    for root in (os.path.abspath(workspace), os.path.realpath(workspace)) if file and workspace else ():
+        relative = os.path.relpath(file, root)
+        if relative.split(os.sep)[0] != os.pardir:
+            return relative
+    return file
+
+
+def diagnostics_as_json(found: Sequence[Diagnostic], folders: Folders) -> str:
+    """Return {"version": 1, "diagnostics": [{code, name, severity, title, because, hint, key, place, points, …}]}."""
+    return _dumped({"version": 1, "diagnostics": [_plain(d, folders) for d in merge_equal_diagnostics(found)]})
+
+
+def _plain(d: Diagnostic, folders: Folders) -> dict[str, Any]:
+    plain: dict[str, Any] = {"code": d.code, "name": code_name(d.code), "severity": d.severity.value, "title": d.title}
+    plain |= {"because": d.because, "hint": d.hint, "key": d.key, "place": None}
+    if d.origin:
+        source = {"root": d.origin.root, "path": d.origin.path, "file": path_in_report(d.origin, folders)}
+        plain["place"] = {**source, "line": d.origin.line, "column": d.origin.column}
+    return {**plain, "points": list(d.points), "otherwise": list(d.otherwise), "allowed": d.allowed}
+
+
+def diagnostics_as_sarif(found: Sequence[Diagnostic], folders: Folders) -> str:
+    """Return a SARIF 2.1.0 log with one run; an allowed diagnostic is a suppressed result."""
+    diagnostics, pages = merge_equal_diagnostics(found), code_pages()
+    codes = sorted({d.code for d in diagnostics})
+    driver = {"name": "jobc", "version": __version__, "rules": [_rule(code, pages.get(code)) for code in codes]}
+    results = [_result(d, codes.index(d.code), folders) for d in diagnostics]
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    return _dumped({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+
+
+def _rule(code: str, page: Path | None) -> dict[str, Any]:
+    if page is None:
+        return {"id": code}
+    text, heading = page.read_text(encoding="utf-8"), read_code_page_heading(page)
+    about = text.partition("\n\n")[2].partition("\n\n")[0]
+    rule: dict[str, Any] = {"id": code, **({"name": heading.name} if heading.name else {})}
+    return {**rule, "shortDescription": {"text": heading.title}, "help": {"text": about, "markdown": text}}
+
+
+def _result(d: Diagnostic, rule: int, folders: Folders) -> dict[str, Any]:
+    result: dict[str, Any] = {"ruleId": d.code, "ruleIndex": rule, "level": d.severity.value}
+    result["message"] = {"text": _message(d)}
+    if location := _location(d, folders):
+        result["locations"] = [location]
+    if d.allowed:
+        result["suppressions"] = [{"kind": "inSource", "justification": d.allowed}]
+    if d.points:
+        result["properties"] = {"points": list(d.points), "otherwise": list(d.otherwise)}
+    return result
+
+
+def _location(d: Diagnostic, folders: Folders) -> dict[str, Any]:
+    """Return the position in a file, or else the key or the command-line words."""
+    origin = d.origin
+    location: dict[str, Any] = {}
+    if origin and origin.root != COMMAND_LINE:
+        file = _in_repository(path_in_report(origin, folders))
+        uri = quote(file) if file else f"{origin.root}:{quote(origin.path)}"
+        physical: dict[str, Any] = {"artifactLocation": {"uri": f"file://{uri}" if file.startswith("/") else uri}}
+        if origin.line:
+            physical["region"] = {"startLine": origin.line, "startColumn": origin.column}
+        location["physicalLocation"] = physical
+    if name := d.key or (origin.path if origin else ""):
+        location["logicalLocations"] = [{"fullyQualifiedName": name, "kind": "parameter"}]
+    return location
+
+
+def diagnostics_as_github(found: Sequence[Diagnostic], folders: Folders) -> str:
+    """Return one workflow command per diagnostic; GitHub displays it at the file's line."""
+    return "".join(f"{_annotation(d, folders)}\n" for d in merge_equal_diagnostics(found) if not d.allowed)
+
+
+def _annotation(d: Diagnostic, folders: Folders) -> str:
+    level = "notice" if d.severity is Severity.NOTE else d.severity.value
+    named: dict[str, object] = {}
+    if file := _in_repository(path_in_report(d.origin, folders)):
+        named["file"] = file
+    if file and d.origin and d.origin.line:
+        named |= {"line": d.origin.line, "col": d.origin.column}
+    named["title"] = f"{d.code} {code_name(d.code)}".strip()
+    properties = ",".join(f"{name}={_escaped(escape_to_one_line(str(value)), ':,')}" for name, value in named.items())
+    prefix = f"{d.origin}: " if d.origin and not file else ""
+    return f"::{level} {properties}::{_escaped(escape_to_one_line(prefix) + _message(d))}"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    return "".join(f"%{ord(c):02X}" if c in f"%\r\n{more}" else c for c in text)
+
+
+def _message(d: Diagnostic) -> str:
+    lines = [d.title]
+    lines += [f"{name}: {text}" for name, text in (("because", d.because), ("hint", d.hint)) if text]
+    return "\n".join(
+        escape_to_one_line(line) for line in [*lines, *([f"points: {describe_sweep_points(d)}"] if d.points else [])]
+    )
+
+
+def _dumped(document: object) -> str:
+    return to_printable_json(document) + "\n"
+
+
+FORMATS: dict[str, Callable[[Sequence[Diagnostic], Folders], str]] = {
+    "json": diagnostics_as_json,
+    "sarif": diagnostics_as_sarif,
+    "github": diagnostics_as_github,
+}

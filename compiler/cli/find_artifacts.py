@@ -1,0 +1,80 @@
+"""Find the artifact that a command-line word names: its directory, a run folder, a run ID or a job name.
+
+Run IDs and names are only looked up among this user's runs, because the run's jobctl is then executed.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..diagnostics.diagnostic import CompileError, Diagnostic
+from ..emit.job_json import JOB
+
+BY_NAME = ("status", "logs", "watch")  # commands that change nothing, so a name may select the newest run
+
+
+def find_named_artifacts(command: str, words: Sequence[str]) -> tuple[list[Path], list[str]]:
+    """Return the artifact directories that the first words name, and the remaining words. Only commands in BY_NAME
+    accept several.
+    """
+    example = f"jobc {command} artifacts/hello/local"
+    if not words:
+        because = "this command runs an artifact directory's jobctl"
+        raise CompileError([Diagnostic("JC1110", f"jobc {command} needs a directory", because, example)])
+    count = 1
+    while command in BY_NAME and count < len(words) and not words[count].startswith("-"):
+        count += 1
+    return [_artifact_of(command, word) for word in words[:count]], list(words[count:])
+
+
+def _artifact_of(command: str, word: str) -> Path:
+    directory = _newest_copy(Path(word).absolute())
+    if not (directory / JOB).is_file() and command in BY_NAME:
+        run = _run_called(command, word)
+        if run is None and not directory.exists():
+            because = "no folder, job or run of yours in the run root has that name"
+            raise CompileError([Diagnostic("JC5004", f"{word} is neither a run nor an artifact", because, "jobc ls")])
+        directory = _newest_copy(run or directory)
+    if not (directory / JOB).is_file():
+        raise no_artifact_error(Path(word), f"jobc {command}")
+    return directory
+
+
+def _newest_copy(folder: Path) -> Path:
+    """Return the newest copy of the artifact in a run folder; any other folder unchanged."""
+    copies = [copy for copy in folder.glob("artifact/*") if copy.name.isdecimal() and (copy / JOB).is_file()]
+    return max(copies, key=lambda copy: int(copy.name), default=folder)
+
+
+def _run_called(command: str, word: str) -> Path | None:
+    """Return the run with that ID, or the newest run of the job with that name."""
+    from ...runtime.verbs.run_list import find_runs
+    from .ls import run_roots
+
+    roots = [root for root in dict.fromkeys(run_roots()) if root.is_dir()]
+    called = [
+        run for run in find_runs(roots) if word in (run.id, run.path.parent.name) and not run.flaw and run.is_mine
+    ]
+    with_id = [run.path for run in called if run.id == word]
+    if len(with_id) > 1:
+        hint = shlex.join(["jobc", command, str(with_id[0])])
+        because = f"these runs belong to the jobs {', '.join(path.parent.name for path in with_id)}"
+        raise CompileError([Diagnostic("JC1110", f"{len(with_id)} runs have the ID {word}", because, hint)])
+    return next(iter([*with_id, *(run.path for run in called)]), None)
+
+
+def no_artifact_error(folder: Path, command: str) -> CompileError:
+    """Return JC5004 for a folder without job.json. The hint names a folder above or below that has one."""
+    below = [*folder.glob(f"*/{JOB}"), *folder.glob(f"*/*/{JOB}")]
+    around = [min(below).parent.parent] if below else [up for up in folder.parents if (up / JOB).is_file()]
+    because = f"the folder does not contain {JOB}" if folder.is_dir() else "the folder does not exist"
+    hint = f"{command} artifacts/hello/local, which jobc name=hello writes"
+    if around:
+        hint = shlex.join([*command.split(), str(around[0])])
+    elif (folder / ".jobc").is_dir() or all((folder / name).is_file() for name in ("spec.yaml", "jobctl")):
+        because = f"the folder's {JOB}, which lists the files that jobc wrote, is missing"
+        hint = "move the folder elsewhere and compile the job again"
+        hint += "; its spec.yaml shows what the job was" * (folder / "spec.yaml").is_file()
+    return CompileError([Diagnostic("JC5004", f"{folder} is not an artifact directory", because, hint)])

@@ -1,0 +1,189 @@
+"""Recognize a compile that would change nothing, without composing it.
+
+After a compile, a file in the user's cache records its output and everything it depended on: what the file system
+returned (frontend/observed_files.py), the state of jobc's own files, and the installed packages. When the same words
+are typed again in the same directory, and all of this is unchanged, including the artifact's files, the recorded output
+is printed again and nothing else happens. This takes a fifth of a compile's time, because neither Hydra nor most of the
+compiler is imported.
+
+Not recorded: failed compiles, sweeps, and compiles in an environment where another package provides a backend or a
+policy, whose code could read anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, cast
+
+from ..frontend.observed_files import (
+    Answers,
+    add_to_recordings,
+    answer_for_written_file,
+    are_answers_unchanged,
+    ask_file_system,
+    record_answers,
+)
+from ..untrusted_files import Unreadable, parse_json
+from ..user_cache import SETTLED_S, cache_file, read, states_of, write
+
+if TYPE_CHECKING:
+    from ..emit.artifact import Artifact
+
+FORMAT = 1  # version of the record's format
+MOST_RECORDS = 500
+_HYDRA_PLUGINS = "hydra_plugins"  # package in which Hydra 1.3 looks for plugins, which may add config folders
+_PACKAGE = Path(__file__).parents[2]
+_OWN_FOLDERS = ("backends", "compiler", "conf", "runtime", "trainer")
+_VARIABLES = ("HOME", "PATH", "XDG_CONFIG_HOME", "NO_COLOR", "GITHUB_WORKSPACE")  # the only ones that a compile reads
+
+
+def reprint_if_unchanged(words: Sequence[str]) -> bool:
+    """If a compile would change nothing, print again what it printed before. Returns whether that was done.
+
+    Raises OSError if the output cannot be written.
+    """
+    file = _record_of(words)
+    if file is None or (known := _read(file)) is None:
+        return False
+    try:
+        if known["code"] != installed_code_state() or not are_answers_unchanged(
+            {(q, path): answer for q, path, answer in known["answers"]}
+        ):
+            return False
+        out, err = str(known["stdout"]), str(known["stderr"])
+    except (KeyError, TypeError, ValueError):
+        return False
+    sys.stderr.write(err)
+    sys.stdout.write(out)
+    sys.stdout.flush()
+    return True
+
+
+def compile_and_record(words: Sequence[str], compile_job: Callable[[], int]) -> int:
+    """Compile, record the compile if it succeeds, and return its exit code."""
+    file, code, started = _record_of(words), installed_code_state(), time.time()
+    streams = sys.stdout, sys.stderr
+    out, err = _Copy(sys.stdout), _Copy(sys.stderr)
+    sys.stdout, sys.stderr = cast(TextIO, out), cast(TextIO, err)
+    try:
+        with record_answers() as answers:
+            status = compile_job()
+    finally:
+        sys.stdout, sys.stderr = streams
+    if status == 0 and file is not None and not _has_foreign_plugins() and _newest(code) < started - SETTLED_S:
+        record = {"code": code, "answers": _listed(answers), "stdout": out.text, "stderr": err.text}
+        write(file, json.dumps(record).encode(), MOST_RECORDS)
+    return status
+
+
+def record_written_files(files: Iterable[Artifact], target: Path) -> None:
+    """Record the files of an artifact directory that was just written."""
+    folder = target.absolute()
+    add_to_recordings(
+        {
+            ("our file", str(folder / file.path)): answer_for_written_file(file.content, file.executable)
+            for file in files
+        }
+    )
+    for part in (folder, folder / ".jobc"):
+        ask_file_system("real path", part)
+        ask_file_system("mode", part)
+
+
+class _Copy:
+    """A text stream that also keeps what was written to it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._kept = stream, StringIO()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        self._kept.write(text)
+        return self._stream.write(text)
+
+    @property
+    def text(self) -> str:
+        return self._kept.getvalue()
+
+
+def installed_code_state() -> list[Any]:
+    """Return what identifies the code that a compile runs: the state of jobc's files and of the installed packages."""
+    own = [_PACKAGE / name for name in _OWN_FOLDERS]
+    files = [
+        *states_of(_PACKAGE, below=False),
+        *(state for folder in own for state in states_of(folder)),
+    ]
+    digest, newest = hashlib.sha256(), 0
+    for state in files:
+        digest.update(repr(state).encode("utf-8", "surrogateescape"))
+        newest = max(newest, state[2])
+    for folder in dict.fromkeys(sys.path):
+        plugins = os.path.isdir(os.path.join(folder, _HYDRA_PLUGINS))
+        digest.update(repr((folder, plugins, *_packages_in(folder))).encode("utf-8", "surrogateescape"))
+    return [digest.hexdigest(), newest]
+
+
+def _newest(code: Sequence[Any]) -> float:
+    """Return when jobc's files were last changed, in seconds since 1970."""
+    return float(code[1]) / 1e9
+
+
+def _packages_in(folder: str) -> Iterator[tuple[str, int]]:
+    """Yield the distributions in a folder of sys.path, each with the time at which its entry points changed (0:
+    none).
+    """
+    try:
+        names = sorted(name for name in os.listdir(folder or ".") if name.endswith((".dist-info", ".egg-info")))
+    except OSError:  # a zip file, or missing
+        names = [""] if os.path.isfile(folder) else []
+    for name in names:
+        file = os.path.join(folder, name, "entry_points.txt") if name else folder
+        try:
+            yield name, os.stat(file).st_mtime_ns
+        except OSError:
+            yield name, 0
+
+
+def _has_foreign_plugins() -> bool:
+    """Return whether a compile runs third-party code, which may read anything: a backend, a policy or a Hydra
+    plugin.
+    """
+    from ..plugins.registry import find_plugins, find_policies
+
+    if any(os.path.isdir(os.path.join(folder, _HYDRA_PLUGINS)) for folder in sys.path):
+        return True
+    return bool(find_policies()) or any(plugin.root != "jobc" for plugin in find_plugins().values())
+
+
+def _record_of(words: Sequence[str]) -> Path | None:
+    """Return the path of the record for a command line typed in this directory, None if there cannot be one."""
+    try:
+        here = os.getcwd()
+    except OSError:
+        return None
+    variables = {name: os.environ.get(name) for name in _VARIABLES}
+    place = [FORMAT, list(words), here, variables, sys.path, sys.version, sys.stderr.isatty()]
+    return cache_file("compiles", json.dumps(place))
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    """Return a record that this user wrote, None if there is none."""
+    content = read(file)
+    try:
+        tree = parse_json(file, content or b"")
+    except Unreadable:
+        return None
+    return tree if isinstance(tree, dict) else None
+
+
+def _listed(answers: Answers) -> list[list[Any]]:
+    return [[question, path, answer] for (question, path), answer in answers.items()]

@@ -1,0 +1,113 @@
+"""When a template is compiled, check that each value passes through the right filter, so that no value becomes syntax.
+
+In:  a template's syntax tree, from jobc or a plugin.
+Out: TemplateSyntaxError for an expression without a filter, or with a filter for another context.
+
+The text before an expression determines its context. All branches of an `if` start in the same context.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NoReturn, cast
+
+import jinja2
+from jinja2 import nodes
+
+from ..plan.shell_quoting import PLACES
+from .shell_context import ShellContextScanner
+
+_SHELL = re.compile(r"\.(?:sh|bash|sbatch|pbs)(?:\.j2)?$|^#!.*sh\b")
+_FITTING = {
+    "code": ("sh", "raw"),
+    "single": ("raw",),
+    "double": ("raw",),
+    "heredoc": ("raw",),
+    "comment": ("comment",),
+    "directive": ("directive",),
+    "text": ("comment", "sh", "raw"),
+}
+_WORDS = {
+    "code": "shell code",
+    "single": "single quotes",
+    "double": "double quotes",
+    "heredoc": "a here-document",
+    "comment": "a comment",
+    "directive": "a directive",
+    "text": "text",
+}
+
+
+def check_filters_fit_places(template: nodes.Template, environment: jinja2.Environment, name: str) -> None:
+    """Raise TemplateSyntaxError for the first expression without a filter that fits its context."""
+    first = next((data.data for data in template.find_all(nodes.TemplateData)), "")
+    shell = _SHELL.search(name) or _SHELL.match(first.split("\n")[0])
+    _Checker(environment, name, ShellContextScanner() if shell else None).body(template.body)
+
+
+class _Checker:
+    """Checks one template. places: contexts in the text so far; None for a file that is not a shell script."""
+
+    def __init__(self, environment: jinja2.Environment, name: str, places: ShellContextScanner | None) -> None:
+        self.environment, self.name, self.places = environment, name, places
+
+    def body(self, statements: Iterable[nodes.Node]) -> None:
+        for statement in statements:
+            if isinstance(statement, nodes.Output):
+                for piece in statement.nodes:
+                    self.check_piece(piece)
+            elif isinstance(statement, nodes.If):
+                self.check_branches(statement)
+            elif isinstance(statement, nodes.FilterBlock):
+                self.refuse(statement, "a filter block changes text after its filters", PLACES)
+            else:
+                for field in ("body", "else_"):
+                    self.body(getattr(statement, field, ()))
+
+    def check_branches(self, node: nodes.If) -> None:
+        before = self.places and self.places.copy()
+        self.body(node.body)
+        after = self.places
+        for branch in (*(alternative.body for alternative in node.elif_), node.else_):
+            self.places = before and before.copy()
+            self.body(branch)
+        self.places = after
+
+    def check_piece(self, piece: nodes.Expr) -> None:
+        if isinstance(piece, nodes.TemplateData):
+            self.feed(piece.data)
+        elif isinstance(piece, nodes.CondExpr) and _is_constant(piece):
+            self.check_piece(piece.expr1)
+        elif isinstance(piece, nodes.Const):
+            self.feed(str(piece.value))
+        else:
+            self.printed(piece)
+            self.feed("x")
+
+    def feed(self, text: str) -> None:
+        if self.places:
+            self.places.feed(text)
+
+    def printed(self, piece: nodes.Expr) -> None:
+        context = self.places.place if self.places else "text"
+        fitting = _FITTING[context]
+        used = piece.name if isinstance(piece, nodes.Filter) else None
+        if used not in PLACES:
+            self.refuse(piece, f"a value is printed without any of the filters {', '.join(PLACES)}", fitting)
+        if used not in fitting:
+            self.refuse(piece, f"| {used} does not fit in {_WORDS[context]}", fitting)
+        if used == "directive":
+            line = cast(ShellContextScanner, self.places).line.split(" ")[0]
+            cast(nodes.Filter, piece).args = [nodes.Const(line, lineno=piece.lineno)]
+
+    def refuse(self, piece: nodes.Node, problem: str, fitting: tuple[str, ...]) -> NoReturn:
+        because = f"{problem}; here it is | {' or | '.join(fitting)}"
+        raise jinja2.TemplateSyntaxError(because, piece.lineno, self.name, self.name)
+
+
+def _is_constant(node: nodes.Expr | None) -> bool:
+    """Return whether the expression can print nothing but constants from the template."""
+    if isinstance(node, nodes.CondExpr):
+        return _is_constant(node.expr1) and (node.expr2 is None or _is_constant(node.expr2))
+    return isinstance(node, nodes.Const)

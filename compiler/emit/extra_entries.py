@@ -1,0 +1,125 @@
+"""Merge `backend.extra`, every backend's escape hatch, into the tree that becomes the engine's file.
+
+In:  a document for Render.yaml, the user's tree, the paths that the plan sets.
+Out: the merged document, whose added lines are traced to `backend.extra`; JC4600 for entries that contradict the plan.
+
+Mappings are merged key by key. Lists whose items have a `name` are merged by name, with new items at the end.
+Anything else replaces the existing value; null removes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..diagnostics.diagnostic import Diagnostic
+from ..plan.launch_plan import to_mutable_tree
+from .render import Omit
+
+Path = tuple[str, ...]
+
+
+def check_extra_entries(
+    extra: Mapping[str, Any], protected: Mapping[Path, str], section: Path = ("backend", "extra")
+) -> Iterator[Diagnostic]:
+    """Yield JC4600 for each entry at, above or below a path that the plan sets.
+
+    protected: path -> description of the spec keys that set it: ("num_processes",): "nodes and procs"; `*` is any key.
+    section:   the key that contains the tree.
+    """
+    for extra_path in paths_of_values(extra):
+        owner = next((words for path, words in protected.items() if _touches(extra_path, path)), None)
+        if owner is not None:
+            key = ".".join((*section, *extra_path))
+            because = f"jobc sets this key from {owner}, and the scripts rely on it"
+            hint = f"remove {key}, and set {owner}"
+            yield Diagnostic("JC4600", f"{key} would contradict the plan", because, hint, key=key)
+
+
+def merge_extra_entries(document: Any, extra: Mapping[str, Any], at: Path = ("options", "extra")) -> Any:
+    """Return the document for Render.yaml or Render.json with a tree merged in. `jobc why` finds its keys.
+
+    at: the tree's path in the views.
+    """
+    return _merge(document, extra, at) if extra else document
+
+
+def extra_value_leaf(path: Path) -> Callable[[Any], Any]:
+    """Return a leaf for Render.yaml that reads a view at a path, so that `jobc why` finds the key."""
+
+    def read_value(views: Any) -> Any:
+        value = getattr(getattr(views, path[0]), path[1])
+        for key in path[2:]:
+            value = value[key]
+        return to_mutable_tree(value)
+
+    return read_value
+
+
+def extra_name_leaf(name: str, item: Mapping[str, Any]) -> Any:
+    """Return a leaf for an added item's name that depends on every value in the item.
+
+    Returns the plain name if no value of the item depends on the plan.
+    """
+    functions = [*_functions(item)]
+
+    def read_name(views: Any) -> str:
+        for leaf in functions:
+            leaf(views)
+        return name
+
+    return read_name if functions else name
+
+
+def _functions(node: Any) -> Iterator[Callable[[Any], Any]]:
+    if isinstance(node, Mapping):
+        for inner in node.values():
+            yield from _functions(inner)
+    elif isinstance(node, (list, tuple)):
+        for inner in node:
+            yield from _functions(inner)
+    elif callable(node):
+        yield node
+
+
+def _merge(base: Any, extra: Any, path: Path) -> Any:
+    if extra is None:
+        return Omit
+    if not isinstance(extra, Mapping) or not extra:
+        return extra_value_leaf(path)
+    if callable(base):  # a leaf whose value may be a mapping
+        return lambda views: _merge(base(views), extra, path)
+    if _is_named(base):
+        return _merge_named(base, extra, path)
+    entries = base if isinstance(base, Mapping) else {}
+    return {**entries, **{key: _merge(entries.get(key), value, (*path, key)) for key, value in extra.items()}}
+
+
+def _is_named(base: Any) -> bool:
+    items = isinstance(base, Sequence) and not isinstance(base, str) and base
+    return bool(items) and all(isinstance(item, Mapping) and "name" in item for item in base)
+
+
+def _merge_named(base: Sequence[Any], extra: Mapping[str, Any], path: Path) -> list[Any]:
+    """Merge into a list by the items' `name`, which must be plain text in the document."""
+    items = {item["name"]: item for item in base}
+    for name, value in extra.items():
+        item = _merge(items.get(name, {"name": name}), value, (*path, name))
+        items[name] = (
+            item if name in items or not isinstance(item, Mapping) else {**item, "name": extra_name_leaf(name, item)}
+        )
+    return [item for item in items.values() if item is not Omit]
+
+
+def paths_of_values(tree: Any, at: Path = ()) -> Iterator[Path]:
+    """Yield each value's path in a tree. An empty mapping counts as a value."""
+    if isinstance(tree, Mapping) and tree:
+        for key, inner in tree.items():
+            yield from paths_of_values(inner, (*at, key))
+    else:
+        yield at
+
+
+def _touches(first: Path, second: Path) -> bool:
+    """Return whether one path equals, contains or is inside the other."""
+    return all("*" in (a, b) or a == b for a, b in zip(first, second, strict=False)) and bool(first)

@@ -1,0 +1,28 @@
+"""Estimate the step time at each size, assuming that each rank takes constant time per sample.
+
+A rank has batch.micro x batch.accumulation samples per step, so half as many passes take half the time. This estimate
+holds for data parallelism as long as the network keeps up and a forward pass takes time in proportion to the
+micro-batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...runtime.system.frozen_dataclass import dataclass
+
+
+@dataclass(frozen=True)
+class StepTimeEstimate:
+    """Step time in seconds for this number of samples per rank."""
+
+    step_s: float
+    samples_of_rank: int
+
+    def at(self, train: Mapping[str, Any]) -> float:
+        return self.step_s * samples_per_rank_and_step(train) / self.samples_of_rank
+
+
+def samples_per_rank_and_step(train: Mapping[str, Any]) -> int:
+    return int(train["batch"]["micro"] * train["batch"]["accumulation"])

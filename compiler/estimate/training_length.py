@@ -1,0 +1,96 @@
+"""Convert a number of samples into steps, epochs and tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import Any
+
+from ...runtime.system.frozen_dataclass import dataclass
+from ..spec.site_spec import EstimateSpec
+from .parameters import ModelSize
+
+NUM_IMAGES = 1797  # in trainer/data/digits.py
+BATCH = frozenset(("batch.micro", "batch.accumulation", "batch.global"))
+LENGTH = frozenset(("loop.steps", "loop.epochs"))
+SAVES = frozenset(("checkpoint.every_steps", "checkpoint.every_epochs"))
+
+
+@dataclass(frozen=True)
+class TrainingLength:
+    """Counts; None if the number of samples, or the behavior of a user's own program, is unknown.
+
+    steps_ceil, steps_floor, steps_quotient: per epoch; steps_of_epoch: the one that loop.drop_last selects.
+    empty_slots: in the last step of an epoch, with weight 0.
+    steps, samples, tokens: for the whole training run.
+    """
+
+    world_size: int
+    micro: int | None
+    accumulation: int | None
+    global_batch: int | None
+    epoch_samples: int | None
+    steps_ceil: int | None
+    steps_floor: int | None
+    steps_quotient: float | None
+    steps_of_epoch: int | None
+    empty_slots: int | None
+    epochs: float | None
+    steps: int | None
+    samples: int | None
+    tokens: int | None
+
+
+def training_length(
+    train: Mapping[str, Any],
+    world_size: int,
+    given: EstimateSpec,
+    size: ModelSize | None,
+    unsaid: Set[str] = frozenset(),
+) -> TrainingLength:
+    """Return the counts. train: train.json; unsaid: spec keys whose values in train.json do not apply"""
+    loop = train["loop"]
+    batch = {} if unsaid >= BATCH else train["batch"]
+    of_batch = batch.get("global")
+    epoch_samples = given.samples
+    if epoch_samples is None and "data.kind" not in unsaid:
+        epoch_samples = _known_samples(train["data"])
+    ceil = floor = quotient = in_epoch = empty = samples = None
+    steps, epochs = (None, None) if unsaid >= LENGTH else (loop["steps"], loop["epochs"])
+    if steps is not None and of_batch is not None:
+        samples = steps * of_batch
+    if epoch_samples is not None and of_batch is not None:
+        ceil, floor, quotient = -(-epoch_samples // of_batch), epoch_samples // of_batch, epoch_samples / of_batch
+        in_epoch = floor if loop["drop_last"] else ceil
+        empty = 0 if loop["drop_last"] else ceil * of_batch - epoch_samples
+        counted = floor * of_batch if loop["drop_last"] else epoch_samples
+        if epochs is not None:
+            steps, samples = epochs * in_epoch, epochs * counted
+        elif steps is not None and in_epoch:
+            full_epochs, remaining_steps = divmod(steps, in_epoch)
+            samples = full_epochs * counted + min(remaining_steps * of_batch, counted)
+            epochs = steps / in_epoch
+    per_sample = given.tokens_per_sample or (size.tokens_per_sample if size else 1)
+    return TrainingLength(
+        world_size=world_size,
+        micro=batch.get("micro"),
+        accumulation=batch.get("accumulation"),
+        global_batch=of_batch,
+        epoch_samples=epoch_samples,
+        steps_ceil=ceil,
+        steps_floor=floor,
+        steps_quotient=quotient,
+        steps_of_epoch=in_epoch,
+        empty_slots=empty,
+        epochs=epochs,
+        steps=steps,
+        samples=samples,
+        tokens=samples * per_sample if samples is not None and per_sample > 1 else None,
+    )
+
+
+def _known_samples(data: Mapping[str, Any]) -> int | None:
+    """Return the training samples if the config determines them; for stdlib_bytes they depend on the nodes' Python."""
+    if data.get("kind") == "digits":
+        held_out = round(NUM_IMAGES * float(data["val_fraction"]))
+        return NUM_IMAGES - min(max(held_out, 1), NUM_IMAGES - 1)
+    return data["samples"] if data.get("kind") == "random_tokens" else None

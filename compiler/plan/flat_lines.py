@@ -1,0 +1,60 @@
+"""Write nested data as `key = value` lines, one per leaf, with values in JSON, for the records in .jobc/job.json."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..spec.type_hints import join_key
+from ..untrusted_files import parse_json
+from .runtime_vars import Concat, RuntimeVar
+
+_to_json = json.JSONEncoder(ensure_ascii=False).encode  # with this option, json.dumps() creates an encoder in each call
+_SCALARS = (str, int, float, bool, type(None))
+
+
+def to_json_types(value: Any) -> Any:
+    """Return a value as JSON types. A runtime variable becomes `$JOBC_NODE_RANK`."""
+    if type(value) in _SCALARS:  # checked first, because there may be 10,000 hosts
+        return value
+    if isinstance(value, RuntimeVar):
+        return f"${value.variable}"
+    if isinstance(value, Concat):
+        return "".join(to_json_types(part) for part in value)
+    if isinstance(value, Mapping):
+        return {str(key): to_json_types(inner) for key, inner in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [to_json_types(item) for item in value]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_json_types(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    return value
+
+
+def flatten_to_leaves(
+    value: Any, key: str, show: Callable[[str, Any], Any] = lambda _, leaf: to_json_types(leaf)
+) -> Iterator[tuple[str, Any]]:
+    """Yield every leaf by dotted key, descending into dataclasses and mappings. Lists and empty mappings are leaves.
+
+    show: returns a JSON value for (key, leaf).
+    """
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for field in dataclasses.fields(value):
+            yield from flatten_to_leaves(getattr(value, field.name), join_key(key, field.name.rstrip("_")), show)
+    elif isinstance(value, Mapping) and value:
+        for name, inner in value.items():
+            yield from flatten_to_leaves(inner, join_key(key, name), show)
+    else:
+        yield key, show(key, value)
+
+
+def to_flat_lines(values: Mapping[str, Any]) -> list[str]:
+    """Return the values as sorted lines."""
+    return [f"{key} = {_to_json(value)}" for key, value in sorted(values.items())]
+
+
+def parse_flat_lines(lines: Sequence[str]) -> dict[str, Any]:
+    """Return the values by key. Raises Unreadable for text that is not made of `key = value` lines."""
+    pairs = (line.partition(" = ") for line in lines)
+    return {key: parse_json("", value) for key, _, value in pairs}

@@ -1,0 +1,189 @@
+"""Find an artifact's job, its run root, and its runs.
+
+In:  jobctl's folder with .jobc/job.json; JOBC_RUN_ROOT; the working directory if the artifact was moved.
+Out: Job, Run; or Failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from ..run_folder.artifact_copies import JOB_FILE
+from ..run_folder.run import Run, is_mine, owner_name
+from ..system.failure import Failure
+from ..system.values import read_keys, read_settings
+from .engine import Engine, Job
+
+RUN_ID = re.compile("[A-Za-z0-9][A-Za-z0-9._-]*")
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]")  # a tab counts as a space
+
+
+class Place:
+    """Location of an artifact and its runs."""
+
+    def __init__(self, artifact: Path, sweep: Place | None = None) -> None:
+        """sweep: the sweep's directory, if the artifact is one of its points in a temporary folder"""
+        self.artifact = Path(os.path.realpath(artifact))
+        self.settings = read_settings(self.artifact / JOB_FILE)
+        name, root = self.settings.get("job"), self.settings.get("runs")
+        if not isinstance(name, str) or not isinstance(root, str):
+            raise Failure(f"{self.artifact / JOB_FILE} does not describe a job", "compile the job again")
+        own_run = self.artifact.parent.parent  # the artifact is RUN/artifact/ATTEMPT
+        self.own_run = Run(own_run) if sweep is None and os.path.isfile(own_run / "state/run") else None
+        self.is_moved = False
+        self.project: Path = self._project() if sweep is None else sweep.project
+        project = self.project
+        if sweep is not None:
+            runs = sweep.job.runs.parent / name
+        elif self.own_run is not None:
+            runs = own_run.parent
+        else:
+            run_root = os.environ.get("JOBC_RUN_ROOT")
+            runs = Path(run_root or project / root) / name
+            runs = runs if runs.is_absolute() else Path.cwd() / runs
+            if self.is_moved:
+                print(f"this artifact was moved; its runs are in {runs}", file=sys.stderr)
+        for folder in (project, runs):
+            if _CONTROL.search(str(folder)):
+                raise Failure(f"the folder's name has a control character: {str(folder)!r}", "rename the folder", 2)
+        runs = Path(os.path.realpath(runs)) if os.path.isdir(runs) else runs
+        is_elsewhere = self.is_moved or bool(os.environ.get("JOBC_RUN_ROOT"))
+        is_elsewhere = is_elsewhere if sweep is None else sweep.job.is_elsewhere
+        self.job: Job = Job(name, self.artifact, runs, self.settings, is_elsewhere)
+        self.job.project = str(project)
+
+    @classmethod
+    def location_of_this_program(cls) -> Place:
+        """Return the artifact whose jobctl is this program."""
+        return cls(Path(sys.argv[0]).parent)
+
+    def _project(self) -> Path:
+        """Return the folder that contains artifacts/, or the working directory if the artifact was moved."""
+        if self.own_run is not None:
+            return Path(read_keys(self.own_run.path / "state/run").get("project", "/"))
+        place, parts = self.settings.get("place"), self.artifact.parts
+        compiled_path = place if isinstance(place, str) else ""
+        if len(parts) > 4 and compiled_path and str(self.artifact).endswith(f"/{compiled_path}"):
+            return self.artifact.parents[2]
+        self.is_moved = True
+        if Path.cwd() == Path("/"):
+            raise Failure("this artifact was moved, and / is not a project folder", "cd to your project folder")
+        return Path.cwd()
+
+    def engine(self) -> Engine:
+        """Return the backend's engine, which is packed with the artifact; the base engine if the backend has none."""
+        try:
+            module = import_module("jobc_engine")
+        except ModuleNotFoundError:
+            return Engine(self.job)
+        engine: Engine = module.ENGINE(self.job)
+        return engine
+
+    def watching_engine(self) -> Engine:
+        """Return the backend's engine, or the engine for all points if the artifact is a sweep."""
+        engine = self.engine()
+        if not self.is_sweep:
+            return engine
+        from .sweep_engine import SweepEngine  # only in a sweep's jobctl
+
+        return SweepEngine(engine)
+
+    def location_of_point(self, named: str, named_run: str) -> Place:
+        """Return the artifact in a point's run. named_run: the sweep's run, "" for the newest. Raises Failure."""
+        from .sweep_engine import locate_point
+
+        return locate_point(self, named, named_run)
+
+    @property
+    def is_sweep(self) -> bool:
+        return bool(self.settings.get("sweep"))
+
+    def runs(self) -> Path:
+        """Return the folder of the job's runs, and create it if it is missing. Raises Failure."""
+        try:
+            self.job.runs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            hint = "check permissions and free space, or set JOBC_RUN_ROOT to another folder"
+            raise Failure(f"cannot create the folder {self.job.runs}: {error.strerror}", hint) from error
+        return self.job.runs
+
+    def list_runs(self) -> list[Run]:
+        """Return all runs of the job, newest first."""
+        return list_runs(self.job.runs)
+
+    def has_runs(self) -> bool:
+        """Return whether this artifact is in a run, or this user has any runs of the job."""
+        return self.own_run is not None or any(run.is_mine for run in self.list_runs())
+
+    def choose_run(self, named: str) -> Run:
+        """Return the run with that ID or folder; without a name, the run that contains this artifact, or else this
+        user's newest run. Raises Failure.
+        """
+        runs = self.job.runs
+        if named:
+            for candidate in (runs / named, Path(named)):
+                if is_complete_run(candidate):
+                    return Run(Path(os.path.realpath(candidate)))
+            if os.path.isfile(runs / named / ".making") and is_mine(runs / named):
+                why = (
+                    f"run {named} is incomplete: jobctl submit was killed while it created the run, or is still running"
+                )
+                raise Failure(why, f"jobctl submit --run-id {named} creates the run again")
+            raise Failure(f"job {self.job.name} has no run {named} in {runs}", "jobctl status --all lists them")
+        if self.own_run is not None:
+            return self.own_run
+        all_runs = self.list_runs()
+        for run in all_runs:
+            if run.is_mine:
+                return run
+        if all_runs:
+            newest = all_runs[0]
+            why = f"you have no run in {runs}: the newest belongs to {owner_name(newest.path)}"
+            hint = f"to select it: --run {newest.id}; jobctl status --all lists all runs"
+            raise Failure(f"job {self.job.name} has {why}", hint)
+        hint = "jobctl submit creates a run; JOBC_RUN_ROOT sets the run root"
+        raise Failure(f"job {self.job.name} has no run in {runs}", hint)
+
+    def choose_any_run(self, named: str) -> Run:
+        """Return a run that jobctl itself specifies by path, even while the run is being created."""
+        is_path = os.path.isabs(named) and os.path.isdir(os.path.join(named, "state"))
+        return Run(Path(named)) if is_path else self.choose_run(named)
+
+
+def add_point_option(parser: argparse.ArgumentParser, engine: Engine, default: str) -> None:
+    """Add --point if the artifact is a sweep. default: what the verb does without --point"""
+    parser.set_defaults(point=None)
+    if engine.job.settings.get("sweep"):
+        parser.add_argument("--point", metavar="POINT", help=f"number or label of a point; default: {default}")
+
+
+def list_runs(folder: Path) -> list[Run]:
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    runs = [Run(folder / name) for name in names if is_complete_run(folder / name)]
+    return sorted(runs, key=lambda run: (run.created(), run.id), reverse=True)
+
+
+def require_own_run(run: Run) -> Run:
+    """Return the run. Raises Failure if another user owns it."""
+    if not run.is_mine:
+        title = f"run {run.id} belongs to {owner_name(run.path)}: only its owner can start, stop or remove it"
+        raise Failure(title, "jobctl submit starts a new run; with --fork, it starts from that run's checkpoint")
+    return run
+
+
+def is_complete_run(folder: Path) -> bool:
+    """Return whether this is a complete run folder that jobctl clean has not hidden."""
+    return (
+        RUN_ID.fullmatch(folder.name) is not None
+        and not os.path.islink(folder)
+        and os.path.isfile(f"{folder}/state/run")
+        and os.path.isdir(f"{folder}/artifact")
+    )

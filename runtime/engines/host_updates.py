@@ -1,0 +1,217 @@
+"""Copy a run's state, last steps and logs from its hosts to the local folder (storage.run=node).
+
+In:  data from the hosts (untrusted): archives of small files, and new parts of logs.
+Out: the local run folder, as if all nodes wrote to it, with times by this machine's clock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from ..run_folder.run import NodeState, Run, identify_machine
+from ..system.values import read_keys
+from . import host_commands
+from .host_copies import was_sent_from_here
+from .hosts import HostClient, HostEntry, hosts_of
+
+MOST_BYTES = 1 << 20  # of an archive with three small files
+BLOCK = 1 << 16
+ALL_NODES = "node_*.log"  # represents all nodes' logs
+_LOG = re.compile(r"(node|rank)_([0-9]{1,9})[.]log")
+
+
+class HostUpdates:
+    """A run's state and logs on its hosts. nodes: the job's number of nodes; procs: ranks per node"""
+
+    def __init__(self, client: HostClient, run: Run, nodes: int, procs: int) -> None:
+        self.client, self.run, self.nodes, self.procs = client, Run(run.path), nodes, procs
+        self.hosts = hosts_of(self.run) if was_sent_from_here(run) else []
+        self.attempt = self.run.attempt
+
+    # ---- states
+
+    def copy_liveness(self) -> None:
+        """Copy the states that show whether the run is live. The other nodes' states are copied only if node 0 has
+        ended or does not respond. Once all nodes have ended, their states are copied again, because nodes record more
+        while they wait for each other.
+        """
+        if not self.hosts or self._all_have_ended():
+            return
+        self._copy_states(self.hosts[:1])
+        if self._is_node_0_live():
+            return
+        self._copy_states(self.hosts[1:])
+        if self._all_have_ended() and any(_lingers(node) for node in self._read_nodes()):
+            time.sleep(1)
+            self._copy_states(self.hosts)
+
+    def update(self) -> None:
+        """Copy all nodes' states, and the metrics of each node's first rank."""
+        self._copy_states(self.hosts)
+        self._each(self.hosts, lambda host: self._copy_rest(host, f"metrics/rank_{host.node * self.procs:02}.jsonl"))
+
+    def has_reported_rendezvous(self) -> bool:
+        """Return whether this attempt's node 0 has reported its rendezvous."""
+        wanted = str(self.attempt)
+        return all(read_keys(self.run.path / "state" / name).get("attempt") == wanted for name in ("head", "link"))
+
+    def copy_rendezvous(self) -> bool:
+        """Copy node 0's rendezvous, and return whether it is known."""
+        words = ["sh", "-c", host_commands.MEETING, str(self.run.path), str(self.attempt)]
+        found = self._ask(self.hosts[0], words, ("head", "link"))
+        for name, file in found.items():
+            _replace(self.run.path / "state" / name, file)
+        return self.has_reported_rendezvous()
+
+    def _copy_states(self, hosts: Sequence[HostEntry]) -> None:
+        self._each(hosts, self._copy_state)
+
+    def _copy_state(self, host: HostEntry) -> None:
+        name = f"node_{host.node:02}"
+        state, ends = f"state/{name}", [f"exit/{self.attempt}/{name}", f"exit/{self.attempt}/first"]
+        keys = read_keys(self.run.path / state)
+        if keys.get("ended") and not keys.get("lingers") and os.path.lexists(self.run.path / ends[0]):
+            return
+        words = ["sh", "-c", host_commands.STATE, str(self.run.path), name, str(self.attempt)]
+        found = self._ask(host, words, ("state/.now", state, *ends))
+        if state not in found or "state/.now" not in found:
+            return
+        for end in ends:
+            if end in found:
+                _replace(self.run.path / end, found[end])
+        age_s = found["state/.now"].changed - found[state].changed  # by the host's clock
+        _replace(self.run.path / state, found[state]._replace(changed=time.time() - age_s))
+
+    def _ask(self, host: HostEntry, words: Sequence[str], names: Collection[str]) -> dict[str, _File]:
+        with self.client.answering(host, words) as process:
+            assert process.stdout is not None
+            return _unpacked(process.stdout, names)
+
+    def _read_nodes(self) -> list[NodeState]:
+        return Run(self.run.path).nodes()
+
+    def _all_have_ended(self) -> bool:
+        return {node.number for node in self._read_nodes() if node.ended is not None} >= set(range(self.nodes))
+
+    def _is_node_0_live(self) -> bool:
+        nodes = [node for node in self._read_nodes() if node.number == 0]
+        return any(
+            node.status(identify_machine(), partial(self.run.silent_s, node)) in ("up", "elsewhere") for node in nodes
+        )
+
+    # ---- logs
+
+    def copy_logs(self, name: str) -> None:
+        """Copy a log's new lines; with ALL_NODES, the new lines of all node logs, with their times."""
+        match = _LOG.fullmatch(name)
+        if name == ALL_NODES:
+            self._each(self.hosts, self._copy_console)
+        elif match:
+            node = int(match.group(2)) // (self.procs if match.group(1) == "rank" else 1)
+            self._each(self.hosts[node : node + 1], lambda host: self._copy_rest(host, f"logs/{name}"))
+
+    def _copy_console(self, host: HostEntry) -> None:
+        self._copy_rest(host, f"logs/node_{host.node:02}.log")
+        self._copy_rest(host, f"logs/.node_{host.node:02}.times")
+
+    def _copy_rest(self, host: HostEntry, name: str) -> None:
+        """Copy what has been appended to a file since the last call. Concurrent callers write the same bytes."""
+        path = self.run.path / name
+        size = _size(path)
+        words = ["sh", "-c", host_commands.REST_OF_FILE, str(self.run.path), name, str(size + 1)]
+        with self.client.answering(host, words) as process:
+            assert process.stdout is not None
+            block = process.stdout.read(BLOCK)
+            if block:
+                path.parent.mkdir(exist_ok=True)
+                flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+                with open(os.open(path, flags, 0o666), "wb") as file:
+                    file.seek(size)
+                    while block:
+                        file.write(block)
+                        block = process.stdout.read(BLOCK)
+
+    def _each(self, hosts: Sequence[HostEntry], action: Callable[[HostEntry], None]) -> None:
+        """Call the action for each host. Hosts that do not respond, or whose response cannot be stored, are skipped."""
+
+        def run_quietly(host: HostEntry, _: object) -> int:
+            with contextlib.suppress(OSError, OverflowError, ValueError):  # the last two: invalid digits of a time
+                action(host)
+            return 0
+
+        self.client.call_for_every_host(hosts, run_quietly)
+
+
+class _File(NamedTuple):
+    """A small file from a host. changed: its modification time, in seconds since 1970"""
+
+    content: bytes
+    changed: float
+
+
+class _Bounded:
+    """The first bytes of a stream, as a file for tarfile."""
+
+    def __init__(self, stream: IO[bytes], most: int) -> None:
+        self._stream, self._left = stream, most
+
+    def read(self, size: int) -> bytes:
+        data = self._stream.read(min(size, self._left))
+        self._left -= len(data)
+        return data
+
+
+def _unpacked(stream: IO[bytes], names: Collection[str]) -> dict[str, _File]:
+    """Return a tar archive's files by name; {} if it contains anything other than files with these names.
+
+    A host could send a link, which would make this machine read or write elsewhere.
+    """
+    files = {}
+    try:
+        with tarfile.open(fileobj=_Bounded(stream, MOST_BYTES), mode="r|") as archive:  # type: ignore[call-overload]
+            for member in archive:
+                opened = archive.extractfile(member) if member.isreg() and member.name in names else None
+                if opened is None:
+                    return {}
+                files[member.name] = _File(opened.read(), member.mtime)
+    except (tarfile.TarError, OSError, EOFError, ValueError):
+        return {}
+    return files
+
+
+def _replace(path: Path, file: _File) -> None:
+    """Create a file or replace it whole. Raises OSError."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with open(os.open(part, flags, 0o666), "wb") as opened:
+            opened.write(file.content)
+        os.utime(part, (file.changed, file.changed))
+        os.replace(part, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            part.unlink()
+
+
+def _size(path: Path) -> int:
+    try:
+        seen = path.lstat()
+    except OSError:
+        return 0
+    return seen.st_size if stat.S_ISREG(seen.st_mode) else 0
+
+
+def _lingers(node: NodeState) -> bool:
+    """Return whether a node has ended but is still waiting to learn how all the others ended."""
+    return node.keys.get("lingers") == "yes"

@@ -1,0 +1,213 @@
+"""Base class of engines whose runs are on storage that this machine cannot access (Kubernetes, SkyPilot).
+
+On this machine, a run folder is only a record: the engine's IDs for the job in RUN/state/job_ATTEMPT, the artifact that
+was sent, and what was observed about the job. When the job has ended, the exit code and the reason are added, because
+engines forget them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from ..exit_codes import CRASHED, DONE, INTERRUPTED, PEER_LOST, PREEMPTED
+from ..run_folder.run import Run, worst_code
+from ..run_folder.run_folder import write_small_file
+from ..system.failure import Failure
+from ..system.text import one_line
+from ..system.values import number_or_none, numbers_of_files, read_keys
+from .engine import Engine, Job, State, state_of_ended_run
+
+# for bash on a node, with the run folder, which may not exist yet, as argument
+MARK_ON_NODE = 'mkdir -p -- "$1/control" && touch -- "$1/control/STOP"'
+WAIT_S = 2  # interval between checks of whether an awaited job has ended
+LIVE, ENDED, GONE = "live", "ended", "gone"  # a job's state in its engine; GONE: the engine has forgotten the job
+
+
+class Record(NamedTuple):
+    """The file state/job_ATTEMPT for the newest attempt that the engine accepted."""
+
+    run: Run
+    path: Path
+    attempt: int
+    keys: dict[str, str]
+
+
+class SeenState(NamedTuple):
+    """A run's state as last observed. code, reason: exit code and reason, once the run has ended."""
+
+    record: Record | None
+    state: str  # LIVE, ENDED, GONE, or "" without a record
+    code: int | None = None
+    reason: str = ""
+
+
+class RecordEngine(Engine):
+    """Engine with a job record per run, which subclasses interpret."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self._seen: dict[Path, SeenState] = {}
+
+    # ---- what a backend provides
+
+    def ask_engine(self, record: Record) -> str:
+        """Return LIVE, ENDED or GONE. Raises Failure if the engine does not respond."""
+        raise NotImplementedError
+
+    def save_job_output(self, record: Record) -> None:
+        """Save the job's output before the engine deletes it."""
+
+    def end_of_job(self, record: Record) -> tuple[int, str]:
+        """Return an ended job's exit code and reason."""
+        raise NotImplementedError
+
+    def end_on_storage(self, record: Record) -> tuple[int, str] | None:
+        """Return the exit code and reason that a gone job's nodes left on storage; None if they left none."""
+        return None
+
+    def live_state(self, record: Record) -> State:
+        """Return the State of a live job."""
+        raise NotImplementedError
+
+    def state_of_forgotten_job(self, record: Record) -> State:
+        """Return the State of a job that the engine has forgotten."""
+        raise NotImplementedError
+
+    def why_job_is_forgotten(self, record: Record) -> str:
+        """Return why the engine has forgotten the job."""
+        return ""
+
+    def why_live_run_stays(self, record: Record) -> str:
+        """Return why a live run may not be removed."""
+        raise NotImplementedError
+
+    # ---- common to all backends
+
+    has_files_here = False
+    can_replace_code = False
+    stop_every_s = 1
+
+    def why_not_removable(self, run: Run) -> str:
+        status = self.seen(run)
+        return self.why_live_run_stays(status.record) if status.state == LIVE and status.record else ""
+
+    def seen(self, run: Run) -> SeenState:
+        if run.path not in self._seen:
+            self._seen[run.path] = self._look(run)
+        return self._seen[run.path]
+
+    def _look(self, run: Run) -> SeenState:
+        record = newest_record(run)
+        if record is None:
+            return SeenState(None, "")
+        code = number_or_none(record.keys.get("exit", ""))
+        if code is not None:
+            return SeenState(record, ENDED, code, record.keys.get("reason", ""))
+        if not run.is_mine:
+            return SeenState(record, LIVE)  # never write to another user's record, because the file may be a link
+        state = self.ask_engine(record)
+        if state == ENDED:
+            self.save_job_output(record)
+            return self.record_end(record, *self.end_of_job(record))
+        if state == GONE:
+            end = self.end_on_storage(record)
+            if end is not None:
+                return self.record_end(record, *end)
+        return SeenState(record, state)
+
+    def record_end(self, record: Record, code: int, reason: str) -> SeenState:
+        """Record how the job ended, and return the new state. Raises Failure."""
+        keys = {key: value for key, value in record.keys.items() if key not in ("exit", "reason")}
+        status = SeenState(record, ENDED, code, one_line(reason))
+        try:
+            write_small_file(record.path, keys={**keys, "exit": code, "reason": status.reason})
+        except OSError as error:
+            raise Failure(f"cannot write {record.path}: {error.strerror}", "check permissions and free space") from None
+        self._seen[record.run.path] = status
+        return status
+
+    def record_end_from_node_codes(self, run: Run, codes: Iterable[int]) -> None:
+        status, code = self.seen(run), worst_code(list(codes))
+        if status.state == GONE and status.record is not None and code is not None:
+            self.record_end(status.record, code, self.why_job_is_forgotten(status.record))
+
+    def wait(self, run: Run) -> int:
+        """Wait until the job has ended, print how it ended, and return its exit code."""
+        while self.query_again([run])[0].describe_engine_state(run).split()[:1] == [LIVE]:
+            time.sleep(WAIT_S)
+        engine, (run,) = self.query_again([run])
+        engine.fetch("news", [run])
+        state = engine.state(run)
+        print(f"run {run.id}: {one_line(state.text)}", flush=True)
+        if reason := engine.reason_line(run, state):
+            for line in (f"reason: {reason}", *engine.failure_lines(run)):
+                print(f"  {one_line(line)}", flush=True)
+        return CRASHED if state.exit_code is None else state.exit_code
+
+    def describe_engine_state(self, run: Run) -> str:
+        """Return live, ended or gone, followed by the engine's own name for the job state."""
+        return f"{self.seen(run).state} {self.state_named_by_engine(run)}".strip()
+
+    def state_named_by_engine(self, run: Run) -> str:
+        """Return the engine's own name for the job state."""
+        return ""
+
+    def state(self, run: Run) -> State:
+        status = self.seen(run)
+        if status.record is None:
+            return State("not started", "not submitted")
+        if status.code is not None:
+            return state_of_ended_run(run, status.code, status.reason)
+        return self.live_state(status.record) if status.state == LIVE else self.state_of_forgotten_job(status.record)
+
+    def exit_code(self, run: Run) -> int | None:
+        return self.seen(run).code
+
+    def reason(self, run: Run) -> str:
+        return self.seen(run).reason
+
+    def reason_line(self, run: Run, state: State) -> str:
+        return "" if state.is_live or state.exit_code in (DONE, INTERRUPTED, None) else state.reason
+
+    def resume_command(self, run: Run, state: State) -> str:
+        return self.resume(run) if state.exit_code in (CRASHED, PEER_LOST, PREEMPTED) and not state.is_live else ""
+
+    def path_on_nodes(self, run: Run, node: int = 0) -> str:
+        root = str(self.job.settings.get("storage_root", ""))
+        node_folder = f"node_{node:02}/" if self.job.settings.get("storage") == "object" else ""
+        return f"{root}/{node_folder}{self.job.name}/{run.id}"
+
+
+def newest_record(run: Run) -> Record | None:
+    attempts = numbers_of_files(f"{run.path}/state", "job_")
+    if not attempts:
+        return None
+    path = run.path / f"state/job_{attempts[-1]}"
+    return Record(run, path, attempts[-1], read_keys(path))
+
+
+def write_record(run: Run, attempt: int, keys: Mapping[str, object]) -> None:
+    """Write the record of an attempt that the engine accepted: its IDs, then exit and reason, which are empty until it
+    has ended.
+
+    Raises Failure.
+    """
+    path = run.path / f"state/job_{attempt}"
+    try:
+        write_small_file(path, keys={**keys, "exit": "", "reason": ""})
+    except OSError as error:
+        raise Failure(f"cannot write {path}: {error.strerror}", "check permissions and free space") from None
+
+
+def write_saved_output(path: Path, content: bytes) -> None:
+    """Write an engine's output to a file in one of this user's run folders. Symbolic links are not followed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    os.replace(unfinished, path)

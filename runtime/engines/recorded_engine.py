@@ -1,0 +1,57 @@
+"""Read a run's state from its folder alone. Without queries to engines or hosts, reading a thousand runs takes only a
+moment.
+
+In:  a run folder with its newest attempt's artifact.
+Out: State; `submitted` if only the engine or the hosts know the state.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..run_folder.run import Run
+from ..system.text import one_line
+from ..system.values import number_or_none, read_settings, word_or_empty
+from .engine import Engine, Job, State, state_of_ended_run
+from .record_engine import newest_record
+from .sweep_engine import SweepEngine
+
+NOT_ASKED = "submitted; jobc status asks the engine for its state"
+STOP_REQUESTED = "stopped by jobctl stop; jobc status asks the engine whether it has ended"
+
+
+class RecordedEngine(Engine):
+    """Engine that reads node states, heartbeats, records and exit codes, and queries neither an engine nor hosts."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__(job)
+        self.is_here = self.is_here and job.nodes == 1
+
+    def state(self, run: Run) -> State:
+        if run.is_live():
+            return super().state(run)
+        record = newest_record(run)
+        code = number_or_none(record.keys.get("exit", "")) if record is not None else None
+        if record is not None and code is not None:
+            return state_of_ended_run(run, code, one_line(record.keys.get("reason", "")))
+        if self._is_known_elsewhere(run, has_record=record is not None):
+            return State("stopped", STOP_REQUESTED) if run.is_stopped else State("submitted", NOT_ASKED)
+        return super().state(run)
+
+    def _is_known_elsewhere(self, run: Run, has_record: bool) -> bool:
+        """Return whether only the engine or the hosts know the nodes' state: no node has started the attempt that an
+        engine accepted, or each host has its own run folder and not all nodes have reported their end.
+        """
+        if os.path.lexists(f"{run.path}/state/mirror"):
+            return sum(status == "ended" for status in run.statuses().values()) < self.job.nodes
+        attempt = run.attempt
+        return has_record and not any(node.attempt in (None, attempt) for node in run.nodes())
+
+
+def recorded_engine(run: Run) -> Engine:
+    artifact, runs = run.path / f"artifact/{run.attempt}", run.path.parent
+    job_settings = read_settings(artifact / ".jobc/job.json")
+    backend = job_settings.get("backend")
+    backend = word_or_empty(backend) if isinstance(backend, str) else ""
+    engine = RecordedEngine(Job(runs.name, artifact, runs, {**job_settings, "backend": backend}))
+    return SweepEngine(engine) if job_settings.get("sweep") else engine

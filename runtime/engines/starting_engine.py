@@ -1,0 +1,120 @@
+"""Base class of engines that start runs, for verbs/submit.py."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..run_folder.run import Run
+from ..system.failure import Failure
+from ..system.values import number_or_none
+from .engine import Engine
+
+if TYPE_CHECKING:
+    from .artifact_location import Place
+    from .new_run import NewRun
+    from .new_sweep import NewSweep
+
+
+class StartingEngine(Engine, ABC):
+    """An engine that submit uses to start a run's attempt."""
+
+    def add_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the submit options that only this backend has."""
+
+    def begin(self, options: argparse.Namespace) -> int | None:
+        """Raise Failure if options conflict or this machine cannot start jobs. Called before anything is read.
+
+        Return an exit code if there is nothing to start; None = continue
+        """
+        return None
+
+    points_at_a_time: int | None = 1  # in a sweep; None: submit starts all of them, because the engine queues them
+
+    def add_sweep_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the options for submitting all points."""
+        text = "run at most N points at a time, and wait until all have ended"
+        default = self.points_at_a_time
+        text += "; without it, start all" if default is None else f"; default: {default}"
+        parser.add_argument("--parallel", metavar="N", type=parse_positive_number, default=default, help=text)
+
+    def start_points(self, sweep: NewSweep, options: argparse.Namespace, words: Sequence[str]) -> int | None:
+        """Start the points of a sweep's new run, and return submit's exit code; None: submit starts each point itself.
+
+        options: from add_sweep_arguments(); words: the other options as typed, for each point's jobctl submit.
+        """
+        return None
+
+    def require_startable(self, run: Run | None) -> None:
+        """Raise Failure if the job cannot start. Called before anything is created. run: the run to continue"""
+
+    def can_nodes_read_folder(self, folder: Path, new: NewRun) -> bool:
+        """Return whether the ranks can open the folder of the user's code, so that data/ may be linked to it.
+
+        By default, return whether the folder is on the run's file system.
+        """
+        try:
+            return folder.stat().st_dev == new.run.path.stat().st_dev
+        except OSError:
+            return False
+
+    @abstractmethod
+    def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
+        """Start the attempt, and call new.keep() once the start is certain. Return submit's exit code.
+
+        init_from: path of the run from whose checkpoint it starts, or "".
+        """
+
+    def environment_for_launch_sh(self, new: NewRun, init_from: str = "") -> dict[str, str]:
+        """Return this program's environment with the variables that launch.sh needs, except the node's own:
+        JOBC_NODE_RANK, JOBC_HEAD_ADDR, JOBC_HEAD_PORT and JOBC_JOB_ID.
+        """
+        environ = {
+            **os.environ,
+            "JOBC_PROJECT": self.job.project,
+            "JOBC_RUN_DIR": str(new.run.path),
+            "JOBC_RUN_ID": new.run.id,
+            "JOBC_ATTEMPT": str(new.attempt),
+            "JOBC_TIME_LIMIT_S": str(self.job.settings.get("time_limit_s", 0)),
+        }
+        if init_from:
+            environ["JOBC_INIT_FROM"] = init_from
+        return environ
+
+
+def parse_positive_number(text: str) -> int:
+    """Return the option value as a number. Raises Failure."""
+    value = number_or_none(text)
+    if not value:
+        raise Failure(f"{text} is not a number of points, 1 or more", "", 2)
+    return value
+
+
+def starting_engine(place: Place) -> StartingEngine:
+    engine = place.engine()
+    if not isinstance(engine, StartingEngine):
+        raise Failure(f"backend {engine.job.backend} has no engine that starts jobs")
+    return engine
+
+
+def copy_user_code(place: Place, engine: StartingEngine, new: NewRun) -> None:
+    """Copy the user's code into the run if code=snapshot. Raises Failure."""
+    code: Any = place.settings.get("code")
+    if not isinstance(code, dict) or code.get("kind") not in ("snapshot", "rsync"):
+        return
+    from ..code.snapshot import copy_code  # only in such jobs
+
+    root = Path(place.project, code["root"])
+    copy_code(
+        root,
+        run=new.run.path,
+        runs=place.job.runs,
+        project=Path(place.project),
+        max_bytes=code["max_bytes"],
+        script=code["script"],
+        is_linked=engine.can_nodes_read_folder(root, new),
+    )

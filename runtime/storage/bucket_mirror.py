@@ -1,0 +1,415 @@
+"""Synchronize a node's run folder with the run in the bucket: what is uploaded and downloaded, and in which order.
+
+Up:   checkpoints first: the files, then MANIFEST.json, so that a folder without a manifest is not a checkpoint;
+      checkpoints deleted on the node are deleted in the bucket; logs and metrics as numbered parts, because objects
+      cannot be appended to; other files when they have changed; the node's exit record last.
+Down: the stop mark and the request to save, the first failure, the rendezvous endpoint; at the start of an attempt, the
+      newest checkpoint whose files match the sizes and hashes in its manifest, and the run's last step.
+Note: restore() runs in its own process; state/.restored tells the uploading process what was downloaded.
+Hidden files, links, the code and the trainer are not uploaded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..run_folder.run_folder import (
+    COMMANDS,
+    PROGRESS,
+    REACHED,
+    RunFolder,
+    last_step_in_metrics,
+    record_first_failure,
+    write_small_file,
+)
+from ..system.untrusted_files import Unreadable, is_safe_relative_path, read_json
+from .bucket_manifest import LARGEST_NOTE, MANIFEST, files_equal_in_manifests, read_entries, read_manifest, sha256_of
+from .bucket_run import GRAIN_S, SAVE, SILENT_S, STOP, BucketRun, parse_small_file
+
+STEP = "checkpoints/step_"
+RESTORED = "state/.restored"
+SMALL_BYTES = 64 * 1024  # a larger file may be partly written: it is uploaded once two scans find it unchanged
+METRICS = "metrics/rank_00.jsonl"
+HEAD_FILES = ("state/head", "state/link")  # written by node 0 for the other nodes
+TRAINERS = re.compile(r"checkpoints/step_\d{8,}")  # name of a checkpoint folder in trainer/checkpoint/store.py
+PUT_ASIDE = re.compile(r"(metrics/.*\.jsonl)\.(\d+)")  # rotated by trainer/loop/metrics.py, oldest first; joined here
+if TYPE_CHECKING:
+    Seen = tuple[int, int, int]  # mtime in ns, size, inode
+
+
+class BucketMirror:
+    """Synchronizes `folder`, node `node`'s run folder, with `run`."""
+
+    def __init__(self, run: BucketRun, folder: RunFolder, node: int) -> None:
+        self.run, self.folder, self.node = run, folder, node
+        self._up: dict[str, Seen] = {}  # files that are in the bucket, and their version there
+        self._before: dict[str, Seen] = {}  # files as they were in the previous scan
+        self._sent: dict[tuple[str, int], int] = {}  # log, inode -> bytes of that file already in the bucket
+        self._parts: dict[str, int] = {}  # log -> number of objects
+        self._stubs: dict[str, list[str]] = {}  # checkpoint with only its manifest here -> its files in the bucket
+        self._known: dict[str, bytes] = {}  # content of small files that were downloaded or uploaded
+
+    # ---- down
+
+    def restore(self, source: BucketRun, into: Path, everything: bool) -> str | None:
+        """Download `source`'s newest intact checkpoint to `into`; return its name, or None if there is none.
+
+        everything: True on node 0, which reads checkpoints for all ranks; False = only the checkpoint's files from the
+        user's program For older checkpoints, only the manifests are downloaded, so that the trainer knows the best one
+        and can delete.
+        """
+        start = len(source.folder) + 1
+        listed = {item.key[start:]: item for item in source.bucket.list(source.key("checkpoints/"))}
+        listed = {
+            name: item for name, item in listed.items() if is_safe_relative_path(name)
+        }  # objects may be named `../x`
+        sizes = {name: item.size for name, item in listed.items()}
+        for name, size in sizes.items():
+            if not name.startswith(STEP):
+                self._fetch(source, name, into / name, size)
+        newest, stubs = None, {}
+        for step in sorted({name.rpartition("/")[0] for name in sizes if name.startswith(STEP)}, reverse=True):
+            if not everything or f"{step}/{MANIFEST}" not in sizes:
+                continue
+            names = [name for name in sizes if name.startswith(f"{step}/")]
+            self._fetch(source, f"{step}/{MANIFEST}", into / step / MANIFEST, sizes[f"{step}/{MANIFEST}"])
+            if newest is None and self._fetch_step(source, into / step, step, sizes):
+                newest = step
+                print(f"jobc: downloaded {step} from {source.bucket.url}/{source.folder}", flush=True)
+            elif newest != step:
+                stubs[step] = names
+        if into == self.folder.path:
+            leftovers = self._leftovers({name: item.age_s for name, item in listed.items()}) if everything else {}
+            self._note({**stubs, **leftovers})
+        return newest
+
+    def download_progress(self) -> None:
+        """Download the state that attempt_counter.py counts and the metrics' last step, on node 0 before restore()."""
+        for name in (PROGRESS, COMMANDS):
+            if (content := self.run.get(name)) is not None:
+                path = self.folder.path / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+        tail = b""
+        for part in sorted(self.run.object_ages(f"{METRICS}/"), reverse=True):
+            tail = (self.run.get(part) or b"") + tail  # a line may have begun in the previous part
+            if (step := last_step_in_metrics(tail)) is not None:
+                write_small_file(self.folder.path / REACHED, keys={"step": step})
+                break
+
+    def _leftovers(self, ages: Mapping[str, float]) -> dict[str, list[str]]:
+        """Return the files in interrupted or partly removed checkpoints, by folder.
+
+        A leftover folder has no manifest, only file names that some manifest lists, and no files from this attempt.
+        Files that the user's program puts there are therefore kept.
+        """
+        began = f"starts/{self.folder.attempt:05}/owner"
+        oldest = GRAIN_S + self.run.object_ages(began).get(
+            began, 0.0
+        )  # queried last, so that no file looks older than it is
+        steps: dict[str, list[str]] = {}
+        for name in ages:
+            if TRAINERS.fullmatch(name.rpartition("/")[0]):
+                steps.setdefault(name.rpartition("/")[0], []).append(name)
+        saved = [step for step, names in steps.items() if f"{step}/{MANIFEST}" in names]
+        manifests = [read_entries(read_manifest(self.folder.path / step)) for step in saved]
+        manifest_names = {name for manifest in manifests for name in manifest or ()}
+        return {
+            step: names
+            for step, names in steps.items()
+            if step not in saved
+            and all(name.rpartition("/")[2] in manifest_names and ages[name] > oldest for name in names)
+        }
+
+    def _note(self, stubs: Mapping[str, list[str]]) -> None:
+        """Record for the upload process which local files are already in the bucket."""
+        up = {name: version for name, version in self._look() if name.startswith("checkpoints/") or name == PROGRESS}
+        path = self.folder.path / RESTORED
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({"up": up, "stubs": stubs}))
+
+    def go_on(self) -> None:
+        """Load the state that restore() recorded. Without this state, everything would be uploaded again."""
+        try:
+            note = read_json(self.folder.path / RESTORED, LARGEST_NOTE)
+        except Unreadable:
+            return
+        self._up = {name: (version[0], version[1], version[2]) for name, version in note["up"].items()}
+        self._stubs = note["stubs"]
+
+    def _fetch(self, source: BucketRun, name: str, path: Path, size: int) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        source.bucket.get_file(source.key(name), path, size)
+
+    def _fetch_step(self, source: BucketRun, path: Path, step: str, sizes: dict[str, int]) -> bool:
+        """Download a checkpoint and return whether it is intact. If any file is damaged, remove the downloaded
+        files.
+        """
+        entries = read_entries(read_manifest(path))
+        if entries is None:
+            entries = {MANIFEST: (-1, "")}
+        for name, (size, sha256) in entries.items():
+            if sizes.get(f"{step}/{name}") == size:
+                self._fetch(source, f"{step}/{name}", path / name, size)
+            if not (path / name).is_file() or sha256_of(path / name) != sha256:
+                print(f"jobc: {step} in the bucket is damaged: {name}", flush=True)
+                for file in entries.keys() - {MANIFEST}:
+                    (path / file).unlink(missing_ok=True)
+                return False
+        return True
+
+    def pull(self) -> None:
+        """Download the marks that others have set: stop, save, first failure."""
+        marks = self.run.object_ages("control/")
+        if STOP in marks and not self.folder.stop_mark.exists():
+            self._leave_mark(STOP)
+        if SAVE in marks and self.node == 0:
+            self._leave_mark(SAVE)
+            self.run.bucket.delete([self.run.key(SAVE)])  # the request has been handled
+        first = f"exit/{self.folder.attempt}/first"
+        if (content := self.run.get(first)) is not None and content != self._known.get(first):
+            self._known[first] = content
+            code, keys = parse_small_file(content)
+            record_first_failure(self.folder, code, keys)
+
+    def _leave_mark(self, name: str) -> None:
+        path = self.folder.path / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        self._up[name] = _seen(path)
+
+    def download_addresses(self) -> bool:
+        """Download node 0's rendezvous and link addresses for this attempt; return whether both exist."""
+        for name in HEAD_FILES:
+            content = self.run.get(name)
+            if content is None or parse_small_file(content)[1].get("attempt") != str(self.folder.attempt):
+                return False
+            if self._known.get(name) != content:
+                self._known[name] = content
+                path = self.folder.path / name
+                unfinished = path.with_name(f".{path.name}.new")
+                unfinished.touch(0o600)
+                unfinished.write_bytes(content)
+                unfinished.replace(path)
+        return True
+
+    def number_of_unfinished_nodes(self, nodes: int) -> int:
+        """Return how many of this attempt's live nodes have not ended; download the others' exit codes."""
+        attempt, lacking = self.folder.attempt, 0
+        exits = self.run.object_ages(f"exit/{attempt}/node_")
+        signs = {**self.run.object_ages(f"starts/{attempt:05}/node_"), **self.run.object_ages("state/node_")}
+        for node in range(nodes):
+            path = self.folder.node_exit(node)
+            if path.exists():
+                continue
+            name = f"exit/{attempt}/{path.name}"
+            if name in exits:
+                path.write_bytes(self.run.get(name) or b"")
+                continue
+            ages = [age for sign, age in signs.items() if sign.endswith(f"/{path.name}")]
+            lacking += min(ages, default=SILENT_S) < SILENT_S
+        return lacking
+
+    # ---- up
+
+    def upload_addresses(self) -> bool:
+        """Upload node 0's addresses, for download_addresses(); return whether both exist."""
+        for name in HEAD_FILES:
+            path = self.folder.path / name
+            try:
+                content = path.read_bytes()
+            except OSError:
+                return False
+            if parse_small_file(content)[1].get("attempt") != str(self.folder.attempt):
+                return False
+            if self._known.get(name) != content:
+                self.run.put(name, content)
+                self._known[name] = content
+        return True
+
+    def beat(self) -> None:
+        path = self.folder.node_state(self.node)
+        try:
+            self.run.put(f"state/{path.name}", path.read_bytes())
+        except FileNotFoundError:  # node 0's supervisor has not started
+            sign = f"starts/{self.folder.attempt:05}/{path.name}"
+            self.run.put(sign, self.run.get(sign) or b"")
+
+    def upload_changes(self, logs: bool, last: bool) -> None:
+        """Scan the folder once and upload changes. logs: also new log lines; last: also files still being written."""
+        now = dict(self._look())
+        if PROGRESS in self._up and PROGRESS not in now:
+            self.run.bucket.delete([self.run.key(PROGRESS)])  # deleted because the run ended well, so upload that first
+            del self._up[PROGRESS]
+        changed = {name for name in now if not _is_log(name) and self._up.get(name) != now[name]}
+        waiting = {name for name in changed if not (last or self._is_whole(name, now[name]))}
+        held = {os.path.dirname(name) for name in waiting}  # folders whose manifests must wait
+        for name in sorted(now, key=_order):
+            folder = os.path.dirname(name)
+            if _is_log(name):
+                if logs:
+                    self._push_log(name, *now[name][1:])
+            elif f"{folder}/{MANIFEST}" not in now:
+                if name in changed - waiting:
+                    self._put(name, now[name])
+            elif name.endswith(f"/{MANIFEST}") and folder not in held:
+                self._push_step(folder, {path: now[path] for path in changed if os.path.dirname(path) == folder})
+        self._before = now
+        gone = {name for name in self._up if name.startswith("checkpoints/") and name not in now}
+        self._remove({name for name in gone if _is_gone(self.folder.path / name)})  # not if it was replaced meanwhile
+
+    def _is_whole(self, name: str, version: Seen) -> bool:
+        return version[1] <= SMALL_BYTES or self._before.get(name) == version
+
+    def _put(self, name: str, version: Seen) -> None:
+        with contextlib.suppress(FileNotFoundError):  # removed in the meantime
+            self.run.bucket.put_file(self.run.key(name), self.folder.path / name)
+            self._up[name] = version
+
+    def _push_step(self, step: str, changed: dict[str, Seen]) -> None:
+        """Upload a checkpoint's changed files: large files first, the manifest last."""
+        name = f"{step}/{MANIFEST}"
+        version = changed.pop(name, None)
+        manifest = self._read(name, version) if version else b""  # b"": it has not changed
+        if manifest is None:
+            return
+        if manifest:
+            self._make_way(name, manifest, changed)
+        for file in sorted(changed, key=lambda file: (-changed[file][1], file)):
+            self._put(file, changed[file])
+        is_all_there = all(self._up.get(file) == changed[file] for file in changed)
+        if version and is_all_there and self._read(name, version) == manifest:
+            self.run.put(name, manifest)
+            self._up[name] = version
+            print(f"jobc: uploaded {step} to {self.run.bucket.url}/{self.run.folder}", flush=True)
+
+    def _make_way(self, name: str, manifest: bytes, changed: dict[str, Seen]) -> None:
+        """Prepare to replace a checkpoint in the bucket. name: its manifest's name.
+
+        Files that are equal in both versions are not uploaded again. Before any other file is uploaded, the old
+        manifest is deleted, because a checkpoint with a manifest counts as intact.
+        """
+        former = self.run.get(name)
+        if former is None:
+            return
+        unchanged = files_equal_in_manifests(manifest, former)
+        for file in [file for file in changed if file.rpartition("/")[2] in unchanged and file in self._up]:
+            self._up[file] = changed.pop(file)
+        if changed:
+            self.run.bucket.delete([self.run.key(name)])
+            self._up.pop(name, None)
+
+    def _read(self, name: str, version: Seen) -> bytes | None:
+        """Return a file's content; None if the file was replaced or removed after the scan, which the next scan
+        notices.
+        """
+        try:
+            content = (self.folder.path / name).read_bytes()
+            return content if _seen(self.folder.path / name) == version else None
+        except FileNotFoundError:
+            return None
+
+    def _remove(self, gone: set[str]) -> None:
+        """Delete from the bucket checkpoint files that no longer exist locally, manifests first."""
+        stubs = [step for step in self._stubs if _is_gone(self.folder.path / step)]
+        gone = gone.union(*(self._stubs[step] for step in stubs))
+        self.run.bucket.delete(self.run.key(name) for name in sorted(gone, key=lambda n: (not n.endswith(MANIFEST), n)))
+        for name in gone:
+            self._up.pop(name, None)
+        for step in stubs:
+            del self._stubs[step]
+
+    def _push_log(self, name: str, size: int, inode: int) -> None:
+        """Upload new log lines as the part NAME/ATTEMPT-NUMBER. A rotated file counts as the beginning of its log."""
+        log = PUT_ASIDE.sub(r"\1", name)
+        start = self._sent.get((log, inode), 0)
+        if size <= start:
+            return
+        with open(self.folder.path / name, "rb") as file:
+            if os.fstat(file.fileno()).st_ino != inode:
+                return  # rotated after the scan; the next scan finds it
+            file.seek(start)
+            content = file.read(size - start)
+        number = self._parts.get(log, 0)
+        self.run.put(f"{log}/{self.folder.attempt:05}-{number:06}", content)
+        self._sent[log, inode], self._parts[log] = start + len(content), number + 1
+
+    def _look(self) -> Iterator[tuple[str, Seen]]:
+        """Yield the files to upload, each with its version: modification time, size and inode."""
+        root = str(self.folder.path)
+        for folder, below, files in os.walk(root):
+            relative = os.path.relpath(folder, root)
+            prefix = "" if relative == "." else f"{relative}/"
+            below[:] = [name for name in below if not name.startswith(".") and self._goes_up(f"{prefix}{name}/")]
+            for name in files:
+                path = Path(folder, name)
+                if not name.startswith(".") and self._goes_up(prefix + name) and not path.is_symlink():
+                    try:
+                        yield prefix + name, _seen(path)
+                    except FileNotFoundError:
+                        continue
+
+    def _goes_up(self, name: str) -> bool:
+        if name in ("code/", "starts/") or name.endswith(".lock"):
+            return False
+        if name.startswith("artifact/"):
+            return self.node == 0
+        if name.startswith("state/") and name != "state/":
+            return name == f"state/node_{self.node:02}" or (
+                self.node == 0 and name in ("state/resume", PROGRESS, COMMANDS)
+            )
+        if name.startswith("exit/") and "/node_" in name:
+            return name.endswith(f"_{self.node:02}")
+        return name != SAVE
+
+
+def read_log_of_all_attempts(run: BucketRun, name: str) -> bytes | None:
+    """Return a log or metrics file with all attempts' lines; None if there is none."""
+    parts = sorted(run.object_ages(f"{name}/"))
+    return b"".join(run.get(part) or b"" for part in parts) if parts else None
+
+
+def create_empty_run_folder(path: Path) -> None:
+    """Create an empty run folder. An earlier attempt's files on this node are deleted, because the bucket has them."""
+    if path.exists():
+        for folder, _, _ in os.walk(path):
+            os.chmod(folder, 0o700)  # an artifact's copy is read-only
+        shutil.rmtree(path)
+    for name in ("state", "logs", "control", "metrics", "exit"):
+        (path / name).mkdir(parents=True)
+
+
+def _is_log(name: str) -> bool:
+    return name.startswith(("logs/", "metrics/"))
+
+
+def _order(name: str) -> tuple[int, str, bool, str, float]:
+    """Return a sort key for uploads: state/progress, checkpoints with their manifests last, other files, exit records,
+    state; rotated logs before the current log.
+    """
+    kind = {"checkpoints": 0, "exit": 2, "state": 3}.get(name.partition("/")[0], 1) if name != PROGRESS else -1
+    aside = PUT_ASIDE.fullmatch(name)
+    log, number = (aside[1], float(aside[2])) if aside else (name, math.inf)
+    return kind, os.path.dirname(name), name.endswith(f"/{MANIFEST}"), log, number
+
+
+def _seen(path: Path) -> Seen:
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _is_gone(path: Path) -> bool:
+    """Return whether nothing has this name. Raises OSError on other errors, which exists() of Python 3.14 hides."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    return False

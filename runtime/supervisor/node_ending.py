@@ -1,0 +1,248 @@
+"""End a node: report the verdict on its ranks to the user, the peers and the run folder; or restart the ranks."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from .. import exit_codes
+from ..run_folder.run_folder import RunFolder, read_small_file, release_reserved_file, write_small_file
+from ..run_folder.written_files import FilesWrittenByProgram
+from ..system.signal_queue import SignalQueue
+from .node_output import NodeOutput
+from .peers import GOODBYE_S, PeerNodes
+from .restarts import CAN_RESTART, Restarts
+from .verdict import LATE, MOST_LINES, RankEnd, Verdict, judge_node, log_of_attempt, log_tail
+
+STOPPED = "the run was stopped immediately"
+WATCHFUL_S = 0.1  # pause between checks while an event is expected soon
+CAN_GO_ON = (exit_codes.PREEMPTED, exit_codes.PEER_LOST)  # these can be resumed, as can a crash with progress
+# A word as printed by bash's printf %q. Nothing else is printed, because people paste the command.
+_WORD = r"(?:(?:[\w@%+=:,./~-]|\\[^\n])+|\$'(?:[^'\\]|\\[^\n])*')"
+RESUME_COMMAND = re.compile(rf"(?=.*jobctl'? submit --resume ){_WORD} submit --resume {_WORD}")
+
+
+class ExternalEvents(NamedTuple):
+    """External events before the ranks ended.
+
+    asked:       the ranks were sent a signal; killed: the supervisor killed them; interrupted: Ctrl-C.
+    by_somebody: whether the node was asked to end for a reason other than a failed peer; at_once: SIGQUIT.
+    """
+
+    asked: bool
+    killed: bool
+    interrupted: bool
+    by_somebody: bool
+    at_once: bool
+
+
+def _exit_code(verdict: Verdict, stop_state: ExternalEvents) -> int:
+    return exit_codes.INTERRUPTED if stop_state.interrupted else verdict.code
+
+
+def mark_stopped(run_folder: RunFolder, output: NodeOutput) -> None:
+    try:
+        run_folder.stop_mark.parent.mkdir(exist_ok=True)
+        run_folder.stop_mark.touch()
+    except OSError as error:
+        output.say(f"cannot write the stop mark: {error}")
+
+
+class NodeEnding:
+    """How one start of a node's ranks ends.
+
+    state: contents of the node's state file; grace_s: seconds for the peers to agree on a restart.
+    after: lines of `after` on node 0, else ""; limit_at: when the ranks reach their time limit.
+    """
+
+    def __init__(
+        self,
+        run_folder: RunFolder,
+        node: int,
+        ranks: range,
+        peers: PeerNodes,
+        restarts: Restarts,
+        written: FilesWrittenByProgram,
+        output: NodeOutput,
+        state: Mapping[str, object],
+        grace_s: int,
+        after: str,
+        limit_at: float,
+    ) -> None:
+        self.run_folder, self.node, self.ranks = run_folder, node, ranks
+        self.peers, self.restarts, self.written, self.output = peers, restarts, written, output
+        self.state, self.grace_s, self.after, self.limit_at = state, grace_s, after, limit_at
+        self.recorded = dict(state)
+
+    def judge_and_report(self, status: int, told: ExternalEvents, signals: SignalQueue) -> int | None:
+        """Judge, report and record the end; return the exit code, or None to restart all ranks in place.
+
+        Everything known is on disk before the first wait, because this process may be killed during any wait.
+        status: the launcher's exit status.
+        """
+        stop_requested = told.asked or told.killed
+        launcher_output = log_of_attempt(self.run_folder, self.run_folder.launcher_log(self.node))
+        verdict = judge_node(
+            self.run_folder, self.node, self.ranks, status, launcher_output, stop_requested, told.killed
+        )
+        restarts = self._may_restart(verdict, told)
+        self._record(verdict, told, is_final=not restarts, is_over=not self.after)
+        lost = (
+            self.peers.describe_unreachable_nodes()
+            if verdict.code == exit_codes.PEER_LOST and not stop_requested
+            else ""
+        )
+        verdict = verdict._replace(reason=lost or verdict.reason)
+        self._report(verdict, launcher_output)
+        blame = (verdict.first.rank, verdict.first.time_ns) if verdict.first and not lost else ()
+        self.peers.tell(verdict.code, verdict.reason, *blame)
+        if restarts and self._restart():
+            return None
+        if self.after:
+            verdict = self._run_after(verdict, told, signals)
+        if restarts or lost or self.after:
+            self._record(verdict, told, is_final=True)
+        code = _exit_code(verdict, told)
+        if self.node == 0 and not told.at_once and (line := self.written.line()):
+            self.output.say(line)
+        why = lost or (verdict.reason if verdict.reason.endswith(LATE) else "")
+        self.output.say(f"exit {code}: {exit_codes.MEANING[code]}" + (f": {why}" if why else ""))
+        if command := self._resume_command(code):
+            self.output.say(f"resume with: {command}")
+        self._wait_for_peers(signals, GOODBYE_S if told.at_once else float("inf"))
+        self._stop_lingering()
+        for file in (self.run_folder.node_state(self.node), self.run_folder.node_exit(self.node)):
+            release_reserved_file(file)
+        self.output.flush()
+        return code
+
+    def _run_after(self, verdict: Verdict, told: ExternalEvents, signals: SignalQueue) -> Verdict:
+        """Run the lines of `after` once all nodes' ranks have ended; if the lines fail, a success becomes a crash."""
+        from .run_after_lines import exit_code_of_job, run_after  # only jobs with `after` have the module
+
+        until = max(self.limit_at, time.monotonic()) + self.grace_s
+        if skipped := STOPPED if told.at_once else self._wait_for_ranks(signals, until):
+            self.output.say(f"after: skipped, because {skipped}")
+            return verdict
+        code = exit_code_of_job(self.run_folder, _exit_code(verdict, told))
+        why = run_after(self.after, code, self.output, signals, self.peers.beat, until)
+        if why:
+            self.output.say(why)
+        return Verdict(exit_codes.CRASHED, None, why) if why and verdict.code == exit_codes.DONE else verdict
+
+    def _record(self, verdict: Verdict, stop_state: ExternalEvents, is_final: bool, is_over: bool = True) -> None:
+        """Write how the node's ranks ended.
+
+        Before a restart (not is_final), write only exit and reason, in case this process is killed during the restart.
+        Before the lines of `after` run (not is_over), the state file records no end, because the run is still live.
+        """
+        end: dict[str, object] = {"exit": _exit_code(verdict, stop_state), "reason": verdict.reason}
+        if verdict.first:
+            end["failed_rank"] = verdict.first.rank
+        if is_final:
+            if is_over:
+                end["ended"] = int(time.time())
+                if self.peers.are_linked:
+                    end["lingers"] = "yes"
+            self._write(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})
+        self.recorded = {**self.state, **end}
+        self._write(self.run_folder.node_state(self.node), "", self.recorded)
+
+    def _stop_lingering(self) -> None:
+        """Remove `lingers` from the state file, because all peers know that this node has ended.
+
+        Does not change a later supervisor's state file, or a run that was removed.
+        """
+        state = read_small_file(self.run_folder.node_state(self.node))
+        if state and state[1].get("pid") == str(self.state["pid"]) and self.recorded.pop("lingers", ""):
+            self._write(self.run_folder.node_state(self.node), "", self.recorded)
+
+    def _report(self, verdict: Verdict, launcher_output: bytes) -> None:
+        if verdict.first:
+            self._show(verdict.first)
+        elif verdict.code not in (exit_codes.DONE, exit_codes.PREEMPTED):
+            self.output.print(b"".join(launcher_output.splitlines(keepends=True)[-MOST_LINES:]))
+            if verdict.reason.encode() not in launcher_output:
+                self.output.say(verdict.reason)
+
+    def _show(self, first: RankEnd) -> None:
+        """Print which rank failed first, and the end of its log, unless the console has just printed it (for rank
+        0).
+        """
+        detail = "" if first.reason == f"exit status {first.code}" else f": {first.reason}"
+        head = f"rank {first.rank} failed first (exit {first.code}{detail})"
+        log = self.run_folder.rank_log(first.rank)
+        tail = log_tail(self.run_folder, log)
+        if tail and self.output.has_just_shown(tail):
+            self.output.say(f"{head}, see the end of logs/{log.name}")
+        else:
+            self.output.say(f"{head}; the end of logs/{log.name}:")
+            self.output.print(tail or b"(it printed nothing)\n")
+
+    def _write(self, path: Path, first_line: str, keys: Mapping[str, object]) -> None:
+        try:
+            write_small_file(path, first_line, keys)
+        except OSError as error:
+            self.output.say(f"cannot write to the run folder: {error}")
+
+    def _wait_for_peers(self, signals: SignalQueue, most_s: float) -> None:
+        """Wait until the links are closed. SIGQUIT ends the wait, as does Ctrl-C, because it stops the other nodes."""
+        deadline = time.monotonic() + most_s
+        self.peers.leave()
+        while self.peers.are_linked and time.monotonic() < deadline:
+            self.peers.beat()
+            self.output.go_on()
+            arrived, _ = signals.wait(WATCHFUL_S)
+            if signal.SIGINT in arrived:
+                mark_stopped(self.run_folder, self.output)
+            if signal.SIGQUIT in arrived:
+                return
+
+    def _wait_for_ranks(self, signals: SignalQueue, until: float) -> str:
+        """Wait until all nodes' ranks have ended. Return why they have not, or ""."""
+        began = time.monotonic()
+        while self.peers.running(time.monotonic() - began):
+            self.peers.beat()
+            self.output.go_on()
+            arrived, _ = signals.wait(WATCHFUL_S)
+            if signal.SIGINT in arrived:
+                mark_stopped(self.run_folder, self.output)
+            if signal.SIGQUIT in arrived:
+                return STOPPED
+            if time.monotonic() > until:
+                return "other nodes are still running after the time limit"
+        return ""
+
+    def _may_restart(self, verdict: Verdict, stop_state: ExternalEvents) -> bool:
+        """Return whether this node may restart: after a crash, a lost peer, or a stop because a peer failed."""
+        for_peer = stop_state.asked and self.run_folder.first_failure.exists()
+        stopped = (
+            stop_state.by_somebody or self.run_folder.first_stop_file.exists() or self.run_folder.stop_mark.exists()
+        )
+        can = verdict.code in CAN_RESTART or for_peer
+        return can and not stopped and self.restarts.made < self.restarts.most
+
+    def _restart(self) -> bool:
+        """Agree on a restart with the other nodes; return whether all of them restart their ranks."""
+        self.peers.close()  # the next start opens new links; meanwhile, the nodes communicate through the run folder
+        number = self.restarts.made + 1
+        if not self.restarts.agree_on_restart(self.grace_s):
+            return False
+        self.output.say(f"restart {number} of {self.restarts.most}: all ranks continue from the newest checkpoint")
+        self.output.flush()
+        return True
+
+    def _resume_command(self, code: int) -> str:
+        """Return the resume command; "" if nothing can be resumed, and on nodes other than 0, so that it is printed
+        only once.
+        """
+        has_progress = self.run_folder.ended_commands.exists() or any(self.run_folder.checkpoints.glob("step_*"))
+        saved = code == exit_codes.CRASHED and has_progress
+        content = read_small_file(self.run_folder.resume_command)
+        command = content[1].get("command", "") if content else ""
+        is_wanted = self.node == 0 and (saved or code in CAN_GO_ON)
+        return command if is_wanted and RESUME_COMMAND.fullmatch(command) else ""

@@ -1,0 +1,56 @@
+"""The keeper: a small process between supervisor and launcher, so that none of the job's processes outlives either one.
+
+supervisor ── keeper ── torchrun or spawn ── rank wrappers ── ranks ── their children, daemons included
+
+The keeper adopts all its orphaned descendants. The keeper kills them when the launcher ends and when the supervisor
+dies, even by SIGKILL. If the keeper itself is killed, the launcher dies with it and the supervisor adopts the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from ..system import processes
+from ..system.signal_queue import SignalQueue
+
+
+def start_enclosed(argv: list[str], output: int, errors: int) -> int:
+    """Start the launcher under a keeper, and return the keeper's pid.
+
+    output, errors: file descriptors for stdout and stderr; rank 0 prints both to output
+    The keeper exits with the launcher's exit code, or 128 + N if signal N killed the launcher.
+    """
+    supervisor = os.getpid()
+    keeper = os.fork()
+    if keeper == 0:
+        status = 1
+        try:
+            status = _keep(supervisor, argv, output, errors)
+        finally:
+            os._exit(status)
+    return keeper
+
+
+def _keep(supervisor: int, argv: list[str], output: int, errors: int) -> int:
+    os.setsid()
+    signals = SignalQueue((signal.SIGCHLD, signal.SIGTERM))
+    processes.become_subreaper()
+    processes.die_with_parent(signal.SIGTERM)  # not by SIGKILL, because the keeper must first end the other processes
+    if os.getppid() != supervisor:
+        return 1
+    try:
+        launcher = processes.start_in_own_session(argv, output, errors)
+    except OSError as error:
+        os.write(errors, f"jobc: cannot start the launcher {argv[0]}: {error.strerror}\n".encode())
+        return 127
+    status = None
+    while status is None:
+        arrived, _ = signals.wait(3600)
+        if signal.SIGTERM in arrived and os.getppid() != supervisor:  # else sent to every process, as at a shutdown
+            status = -signal.SIGTERM
+        for pid, code in processes.reap_children():
+            if pid == launcher:
+                status = code
+    processes.kill_descendants(os.getpid())
+    return status if status >= 0 else 128 - status

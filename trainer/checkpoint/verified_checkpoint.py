@@ -1,0 +1,193 @@
+"""Read the trainer's or a script's checkpoints: one rank finds and verifies the newest one and reads it for all ranks.
+
+In:  the checkpoint folder, as seen by this rank.
+Out: Found, whose files all ranks load together.
+"""
+
+import io
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import torch
+
+from ...runtime.system import untrusted_files
+from ...runtime.system.frozen_dataclass import dataclass
+from ...runtime.system.untrusted_files import Unreadable as NotParsed
+from ...runtime.system.untrusted_files import is_nonnegative_integer, parse_json
+from ..dist.process_group import RankGroup, zero_filled_file
+from ..files.durable_files import Content
+from ..files.retried_reads import NOT_THERE, Unreadable, read_with_retries
+from ..lifecycle.errors import BrokenInput, error_of_unreadable_checkpoint
+from . import store
+from .random_state import RandomState
+from .safe_pickle import load_without_running_code as load_safely
+
+T = TypeVar("T")
+
+SOUND, DAMAGED, NEWER_FORMAT = 0, 1, 2
+
+
+def writer_of_torch_file(value: Any) -> Content:
+    """Return a writer of `value` in torch's file format. Equal values give equal bytes."""
+    return lambda file: torch.save(value, file)
+
+
+@dataclass(frozen=True)
+class VerifiedCheckpoint:
+    """A checkpoint that one rank has verified: that rank reads the files and sends their bytes to all.
+
+    On resume, each rank needs host memory for twice the largest file: for its bytes, and for the values loaded from
+    them. The bytes are freed before the next file is read.
+    rank:    the rank that can access the checkpoint; the run folder may be shared, or each node may have its own.
+    damaged: one line for each newer, damaged checkpoint.
+    """
+
+    folder: Path
+    rank: int
+    damaged: list[str]
+    group: RankGroup
+
+    @property
+    def names_of_damaged_checkpoints(self) -> tuple[str, ...]:
+        """Return the names of the damaged checkpoints, so that the Saver does not keep a damaged checkpoint instead of
+        a valid one.
+        """
+        return tuple(line.split(":")[0] for line in self.damaged)
+
+    def read(self, name: str) -> bytes:
+        """Read a small file. All ranks call this in the same order."""
+        return bytes(self._open(name).getbuffer())
+
+    def _open(self, name: str) -> io.BytesIO:
+        read = partial(_read, self.folder / name)
+        content = _one_reads(self.rank, read, self.group) or io.BytesIO()
+        self.group.phases.enter("exchange")
+        content = self.group.broadcast_file(self.rank, content)
+        self.group.phases.enter("restore")
+        return content
+
+    def load(self, name: str) -> Any:
+        """Return the tensors and plain values in a file, without running code from it. All ranks call this."""
+        return load_safely(self.folder / name, self._open(name))
+
+    def about(self) -> dict[str, Any]:
+        """Return state.json, with integer `step` and `world_size`. All ranks call this. Raises BrokenInput."""
+        path, hint = self.folder / "state.json", "remove that folder to resume from an older checkpoint"
+        try:
+            state = parse_json(path, self.read(path.name))
+        except NotParsed as error:
+            raise BrokenInput(str(error), hint=hint) from error
+        if not isinstance(state, dict) or not all(
+            is_nonnegative_integer(state.get(key)) for key in ("step", "world_size")
+        ):
+            raise BrokenInput(f"{path} was not written by the trainer or a script", hint=hint)
+        return state
+
+    def set_random_state(self, saved: Any) -> None:
+        """Restore this rank's random state. saved: content of rng.pt, one tensor per rank"""
+        try:
+            RandomState.unpack(saved[self.group.rank]).set(self.group.device)
+        except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+            raise BrokenInput(f"{self.folder}/rng.pt has no random state for rank {self.group.rank}") from error
+
+
+def newest_verified(root: Path, group: RankGroup) -> VerifiedCheckpoint | None:
+    """Return the newest intact checkpoint that any rank can access, verified by the lowest such rank, or None.
+
+    Raises BrokenInput if all checkpoints are damaged, or a newer one was written by a later version of the trainer;
+    StorageLost, on all ranks, if one rank cannot read an existing file.
+    """
+    folders, why = _attempt(partial(store.checkpoints_newest_first, root))
+    _refuse_unread(why, group)
+    mine = {store.step_of_folder(folder): folder for folder in folders or ()}
+    damaged: list[str] = []
+    while (newest := _newest_of_all(max(mine, default=-1), group)) is not None:
+        step, rank = newest
+        folder = mine.pop(step, root / store.name_of_step_folder(step))
+        verdict, why = _one_reads(rank, partial(_verify, folder), group) or (SOUND, "")
+        group.phases.enter("exchange")
+        verdict, why = group.number_of_rank(rank, verdict), group.broadcast_bytes(rank, why.encode()).decode()
+        group.phases.enter("restore")
+        if verdict == SOUND:
+            return VerifiedCheckpoint(folder, rank, damaged, group)
+        seen_by = f", as rank {rank} sees it" if rank else ""
+        if verdict == NEWER_FORMAT:
+            hint = "resume with the version of jobc that saved it, or start a new run"
+            raise BrokenInput(
+                f"a checkpoint in {root} was saved by a newer version of the trainer", [f"{why}{seen_by}"], hint=hint
+            )
+        damaged.append(f"{folder.name}: {why}{seen_by}")
+    if damaged:
+        hint = "remove that folder to start from step 0, or restore it from a backup"
+        raise BrokenInput(f"every checkpoint in {root} is damaged", damaged, hint=hint)
+    return None
+
+
+def _newest_of_all(mine: int, group: RankGroup) -> tuple[int, int] | None:
+    """Return (step, rank) of any rank's newest checkpoint that is not yet verified. mine: own step, -1 if none"""
+    group.phases.enter("exchange")
+    steps = [int(step) for step in group.gather(torch.tensor([mine]))]
+    group.phases.enter("restore")
+    step = max(steps)
+    return None if step < 0 else (step, steps.index(step))
+
+
+def _verify(folder: Path) -> tuple[int, str]:
+    """Return a verdict on a checkpoint (SOUND, DAMAGED or NEWER_FORMAT) and the reason."""
+    try:
+        problem = store.find_problem(folder)
+    except store.NewerFormatError as error:
+        return NEWER_FORMAT, str(error)
+    return (SOUND, "") if problem is None else (DAMAGED, problem)
+
+
+def _one_reads(rank: int, read: Callable[[], T], group: RankGroup) -> T | None:
+    """Return what `rank` reads; None on other ranks, which wait for as long as the read takes.
+
+    Raises StorageLost, on all ranks, if it cannot be read.
+    """
+    group.phases.enter("read" if group.rank == rank else "exchange")
+    content, why = group.run_on_rank(rank, partial(_attempt, read), group.phases.go_on) or (None, "")
+    group.phases.enter("restore")
+    _refuse_unread(why, group)
+    return content
+
+
+def _attempt(read: Callable[[], T]) -> tuple[T | None, str]:
+    """Return the result of `read`, or the reason why it failed."""
+    try:
+        return read(), ""
+    except Unreadable as error:
+        return None, str(error)
+
+
+def _refuse_unread(why: str, group: RankGroup) -> None:
+    """Raise StorageLost on all ranks if one rank could not read, so that all exit with the same code, which leads to a
+    retry.
+    """
+    group.phases.enter("exchange")
+    failed = [rank for rank, has_failed in enumerate(group.gather(torch.tensor([int(bool(why))]))) if has_failed]
+    if failed:
+        message = group.broadcast_bytes(failed[0], why.encode()).decode()
+        raise error_of_unreadable_checkpoint(message + (f", as rank {failed[0]} sees it" if failed[0] else ""))
+    group.phases.enter("restore")
+
+
+def _read(path: Path) -> io.BytesIO:
+    try:
+        return read_with_retries(_in_memory, path)
+    except NOT_THERE as error:  # the checkpoint existed a moment ago, so let another attempt verify it again
+        raise Unreadable(path, error) from error
+    except untrusted_files.Unreadable as error:  # for example a named pipe, on which the ranks would hang
+        raise Unreadable(path, OSError(error.reason)) from error
+
+
+def _in_memory(path: Path) -> io.BytesIO:
+    with store.open_own(path) as file:
+        content = zero_filled_file(os.fstat(file.fileno()).st_size)
+        if cast(io.BufferedReader, file).readinto(content.getbuffer()) != content.getbuffer().nbytes:
+            raise OSError(f"{path} was truncated")
+    return content

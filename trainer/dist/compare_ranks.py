@@ -1,0 +1,100 @@
+"""Collect each rank's host, versions and hardware, once, after the rendezvous.
+
+Later messages name ranks together with their hosts. Differing versions and hardware trigger a warning, because
+different kernels round differently, and a slow node slows down all ranks.
+"""
+
+import json
+import os
+import platform
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from .process_group import RankGroup
+
+BYTES = 768  # per rank; rank_facts() truncates its values to fit
+
+
+def rank_facts(device: torch.device) -> dict[str, str]:
+    """Return the facts about this rank, ASCII, each value at most 60 characters."""
+    is_gpu = device.type == "cuda"
+    facts = {
+        "host": os.uname().nodename,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "CPU capability": torch.backends.cpu.get_cpu_capability(),  # determines torch's kernels
+        "CPU": cpu_model(),  # determines the kernels of oneDNN and MKL
+        "GPU": torch.cuda.get_device_name(device) if is_gpu else "",
+        "GPU driver": gpu_driver() if is_gpu else "",
+    }
+    return {name: value.encode("ascii", "replace").decode()[:60] for name, value in facts.items() if value}
+
+
+def gather_rank_facts(group: RankGroup) -> list[dict[str, str]]:
+    facts = json.dumps(rank_facts(group.device)).encode()
+    assert len(facts) <= BYTES
+    rows = group.gather(torch.tensor(list(facts.ljust(BYTES)), dtype=torch.uint8))
+    return [json.loads(bytes(row.tolist())) for row in rows]
+
+
+def fact_differences(facts_by_rank: Sequence[dict[str, str]]) -> list[str]:
+    """Return a line for each fact in which ranks differ: `torch: 2.13.0 on ranks 0-3; 2.12.1 on ranks 4-7`."""
+    lines = []
+    for name in dict.fromkeys(name for facts in facts_by_rank for name in facts if name != "host"):
+        values = [facts.get(name, "none") for facts in facts_by_rank]
+        if len(set(values)) > 1:
+            groups = [[rank for rank, value in enumerate(values) if value == this] for this in dict.fromkeys(values)]
+            lines.append(f"{name}: " + "; ".join(f"{values[ranks[0]]} on {format_ranks(ranks)}" for ranks in groups))
+    return lines
+
+
+def describe_scattered_copy(facts_by_rank: Sequence[dict[str, str]], shards: int) -> str:
+    """Describe a model copy that spans more hosts than necessary; "" if there is none.
+
+    shards: number of consecutive ranks that share one copy.
+    """
+    hosts = [facts["host"] for facts in facts_by_rank]
+    fewest = -(-shards // max(Counter(hosts).values()))
+    for first in range(0, len(hosts), shards):
+        machines = list(dict.fromkeys(hosts[first : first + shards]))
+        if len(machines) > fewest:
+            ranks = format_ranks(range(first, first + shards))
+            return (
+                f"{ranks} share a copy of the model, on {', '.join(machines[:8])}{', …' if len(machines) > 8 else ''}"
+            )
+    return ""
+
+
+def format_ranks(ranks: Sequence[int]) -> str:
+    """Format ascending ranks: [0, 1, 2, 5] -> ranks 0-2, 5; [3] -> rank 3."""
+    spans: list[list[int]] = []
+    for rank in ranks:
+        if spans and rank == spans[-1][-1] + 1:
+            spans[-1].append(rank)
+        else:
+            spans.append([rank])
+    ranges = [f"{span[0]}-{span[-1]}" if len(span) > 1 else str(span[0]) for span in spans]
+    shown = ", ".join(ranges[:20]) + (", …" if len(ranges) > 20 else "")
+    return f"rank{'s' * (len(ranks) > 1)} {shown}"
+
+
+def cpu_model() -> str:
+    """Return the CPU model from the kernel; "" if unknown."""
+    return _match_in_file("/proc/cpuinfo", r"^model name\s*:\s*(.*)$")
+
+
+def gpu_driver() -> str:
+    """Return the version of NVIDIA's kernel module; "" without one."""
+    return _match_in_file("/proc/driver/nvidia/version", r"Kernel Module.*?\s(\d+\.[\d.]+)\s")
+
+
+def _match_in_file(path: str, pattern: str) -> str:
+    try:
+        match = re.search(pattern, Path(path).read_text(errors="replace"), re.MULTILINE)
+    except OSError:
+        return ""
+    return match[1].strip() if match else ""
