@@ -301,8 +301,8 @@ class BackendSuite:
             }  # fmt: skip
             words = [f"backend={self.backend}", *self.overrides, "env.B=2", "env.A=1"]
             program = (
-                "import json; from jobc.compiler.pipeline.compile import Request, compile_job;"
-                f"files = compile_job(Request({tuple(words)!r})).artifacts;"
+                "import json; from jobc.compiler.pipeline.compile import CompileRequest, compile_job;"
+                f"files = compile_job(CompileRequest({tuple(words)!r})).artifacts;"
                 "print(json.loads(next(a.text for a in files if a.path == '.jobc/job.json'))['digest'])"
             )
             command = [sys.executable, "-c", program]

@@ -51,9 +51,9 @@ def test_root_is_told_what_mpirun_asks_of_root(cluster: Cluster, tmp_path: Path)
 ASK = f"""
 import os, sys
 sys.path.insert(0, {str(Path(__file__).parents[2] / ".dev")!r})
-from jobc.trainer.dist.env import BrokenInput, read
+from jobc.trainer.dist.env import BrokenInput, parse_environment
 try:
-    e = read(os.environ)
+    e = parse_environment(os.environ)
     print("rank", e.rank, e.world_size, e.local_rank, e.local_world_size, e.group_rank, e.master_addr, flush=True)
 except BrokenInput as error:
     print(error)

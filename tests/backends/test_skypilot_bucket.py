@@ -32,7 +32,7 @@ while state["step"] < int(sys.argv[1]):
     time.sleep(0.3)
     state = {"step": state["step"] + 1, "weights": hashlib.sha256(json.dumps(state).encode()).hexdigest()}
     if state["step"] % 5 == 0 and rank == "0":
-        store.save(root, state["step"], {"state.json": json.dumps(state).encode()}, keep=2)
+        store.save_checkpoint(root, state["step"], {"state.json": json.dumps(state).encode()}, keep=2)
 print("ends with", state["weights"], flush=True)
 """
 

@@ -134,7 +134,7 @@ def test_a_list_of_nodes_is_folded(names: str, list_of_nodes: str) -> None:
 
 def test_a_node_cannot_write_to_the_terminal_through_the_table(tmp_path: Path) -> None:
     lines = b"n1: ok\tx\t\x1b]0;title\x07fine\xff\t\t\n\nn1: end\n"
-    command = [sys.executable, "-I", "-S", write_program(tmp_path), "table", "n1"]
+    command = [sys.executable, "-I", "-S", write_program(tmp_path), "check_table", "n1"]
     done = subprocess.run(command, input=lines, capture_output=True, check=True)
     assert done.stdout.decode() == "ok    ]0;titlefine\ufffd\nready: 1 node\n"
 

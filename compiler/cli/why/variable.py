@@ -109,7 +109,7 @@ def _engine(job: ExplainedJob) -> Iterator[tuple[str, list[str]]]:
     folder = PACKAGE / "backends" / settings.get("backend", "")
     files = [*folder.glob("engine.py"), *sorted(folder.glob("engine/*.py"))]
     if settings.get("nodes") == 1 and any("OneMachineEngine" in file.read_text(encoding="utf-8") for file in files):
-        files += [PACKAGE / f"runtime/engines/{name}.py" for name in ("one_machine", "starting")]
+        files += [PACKAGE / f"runtime/engines/{name}.py" for name in ("one_machine", "starting_engine")]
     for file in files:
         yield file.relative_to(PACKAGE).as_posix(), split_into_lines(file.read_text(encoding="utf-8"))
 

@@ -91,8 +91,8 @@ SLOW_DISK = """
 import os, time
 from pathlib import Path
 from jobc.trainer.checkpoint.verified_checkpoint import newest_verified
-from jobc.trainer.dist.process_group import join
-from jobc.trainer.dist.env import read
+from jobc.trainer.dist.process_group import join_process_group
+from jobc.trainer.dist.env import parse_environment
 
 def slow(call):
     def called(*args):
@@ -101,7 +101,7 @@ def slow(call):
     return called
 
 TIMEOUT_S = 5
-with join(read(os.environ), 60) as group:
+with join_process_group(parse_environment(os.environ), 60) as group:
     group.use_timeout(TIMEOUT_S)  # as if the data and the model were there at once
     if group.rank == 1:
         os.fstat = slow(os.fstat)  # as a file is hashed, and read

@@ -16,9 +16,9 @@ NewRun = Callable[[], Run]
 HANGS = """
 import runpy, time
 from torch.utils.data import get_worker_info
-from jobc.trainer.data.digits import Images
+from jobc.trainer.data.digits import DigitImages
 
-batch, batches = Images.batch, 0
+batch, batches = DigitImages.batch, 0
 
 def reads_for_ever(self, indices_B):
     global batches
@@ -27,7 +27,7 @@ def reads_for_ever(self, indices_B):
         time.sleep(3600)
     return batch(self, indices_B)
 
-Images.batch = reads_for_ever
+DigitImages.batch = reads_for_ever
 runpy.run_module("jobc.trainer", run_name="__main__")
 """
 

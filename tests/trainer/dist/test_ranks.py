@@ -186,7 +186,7 @@ def hangs(*args, **kwargs):
 
 DigitImages.batch = slow
 if where == "save":
-    checkpoint_store.save = hangs
+    checkpoint_store.save_checkpoint = hangs
 runpy.run_module("jobc.trainer", run_name="__main__")
 """
 HANG_S = 9  # a thirtieth of it is a tick of the watch, in which a busy machine has to let each rank run
@@ -411,8 +411,8 @@ import os, pathlib, runpy, time
 from jobc.trainer import export
 if os.environ["RANK"] == "0":
     (pathlib.Path(os.environ["JOBC_RUN_DIR"]) / "checkpoints").touch()
-    write = export.write
-    export.write = lambda *words: time.sleep(2) or write(*words)
+    write = export.write_export
+    export.write_export = lambda *words: time.sleep(2) or write(*words)
 runpy.run_module("jobc.trainer", run_name="__main__")
 """
 
@@ -442,7 +442,7 @@ def test_different_data_on_two_ranks_is_refused(digits: Tree, new_run: NewRun) -
         "from jobc.trainer.dist.process_group import join_process_group\n"
         "from jobc.trainer.build.data_checks import check_same_data\n"
         "try:\n"
-        "    with join_process_group(env.read(os.environ), 20) as group:\n"
+        "    with join_process_group(env.parse_environment(os.environ), 20) as group:\n"
         "        check_same_data(['aa', 'bb'][group.rank] * 32, group)\n"
         "except BaseException as error:\n"
         "    leave.exit_with_error(error)\n"
@@ -496,7 +496,7 @@ if os.environ["END"] == "script":
     runtime = script.init()
     work()
 else:
-    with join_process_group(env.read(os.environ), 60) as group:
+    with join_process_group(env.parse_environment(os.environ), 60) as group:
         work()
 gc.collect()
 os._exit(0)
@@ -522,10 +522,10 @@ from jobc.trainer.checkpoint import store
 from jobc.trainer.dist import env
 from jobc.trainer.dist.process_group import join_process_group
 
-with join_process_group(env.read(os.environ), 60) as group:
+with join_process_group(env.parse_environment(os.environ), 60) as group:
     root = Path(os.environ["JOBC_RUN_DIR"], f"of_rank_{group.rank}")
     for step in ((195,), (190, 198, 200))[group.rank]:
-        folder = store.save(root, step, {"weights.pt": str(step).encode()}, keep=9)
+        folder = store.save_checkpoint(root, step, {"weights.pt": str(step).encode()}, keep=9)
         if step > 195:
             (folder / "weights.pt").write_bytes(b"")
     found = newest_verified(root, group)
@@ -565,9 +565,9 @@ def refuse(place):
 
 patient.PAUSES_S = (0.0, 0.0, 0.0)
 try:
-    with join_process_group(env.read(os.environ), 60) as group:
+    with join_process_group(env.parse_environment(os.environ), 60) as group:
         root = Path(os.environ["JOBC_RUN_DIR"], f"of_rank_{group.rank}")
-        folder = store.save(root, 3 + 4 * group.rank, {"weights.pt": b"some"}, keep=9)
+        folder = store.save_checkpoint(root, 3 + 4 * group.rank, {"weights.pt": b"some"}, keep=9)
         when, name = os.environ["WHEN"], os.environ["NAME"]
         if group.rank == 1 and when == "sought":
             refuse(Path(os.path.normpath(folder / name)))
@@ -606,7 +606,7 @@ from jobc.trainer.dist.process_group import join_process_group
 def peak_mb():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
 
-with join_process_group(env.read(os.environ), 60) as group:
+with join_process_group(env.parse_environment(os.environ), 60) as group:
     found = newest_verified(Path(os.environ["JOBC_RUN_DIR"], "checkpoints"), group)
     before = peak_mb()
     loaded = found.load("weights.pt")
