@@ -114,7 +114,7 @@ def find_secret_in_text(text: str) -> str:
 
 
 def describe_secret_in_command(words: Sequence[str]) -> str:
-    """Describe the secret in the words of a command without repeating it; "" if there is none."""
+    """Describe the secret found among a command's words, without revealing it; "" if there is none."""
     return next(filter(None, map(_given_away, words, (*words[1:], ""))), "")
 
 

@@ -265,7 +265,7 @@ _NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.ASCII)
 
 @lru_cache(maxsize=4)  # a compile writes its hosts into several files, and folding 10,000 takes a while
 def fold_hostlist(hosts: tuple[str, ...]) -> str:
-    """Return a short text that expands to these hosts in this order, folding ranges: `node[1-4],gpu07`."""
+    """Return a short string that expands to these hosts in this order, folding ranges: `node[1-4],gpu07`."""
     runs: list[tuple[str, str, str, int, int]] = []  # head, tail, first number's text, its value, count
     for host in hosts:
         match = _NUMBERED.fullmatch(host)

@@ -1,7 +1,7 @@
 """Send a run to its hosts, each of which has its own run folders at the same path (storage.run=node).
 
-In:  a local run folder, marked with state/mirror. The folder is never sent to itself, although this machine may be
-     one of the hosts.
+In:  a local run folder, marked with state/mirror. The folder is never sent to itself, even if this machine is one of
+     the hosts.
 Out: the run folder on each host, with the attempt, the code and the secrets; or the hosts' worst exit code.
 """
 

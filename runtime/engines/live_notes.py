@@ -70,8 +70,8 @@ def _numbers(text: str) -> list[int]:
 
 
 def why_run_may_be_live(run: Run, state: State) -> str:
-    """Return why a run may still be running; "" if all its nodes have certainly ended. If in doubt, the run counts as
-    running.
+    """Return why a run may still be running; "" if all its nodes are known to have ended. If in doubt, the run counts
+    as running.
     """
     if state.name == "unknown":
         return state.reason or state.text

@@ -310,7 +310,7 @@ def replace_copy_of_folder(source: Path, copy: Path) -> None:
 
 
 def _copy_into(source: Path, copy: Path) -> None:
-    """Copy files, links and folders. A file keeps its executable bits, but not its time and owner, because a file
+    """Copy files, links and folders. A file keeps its executable bits, but not its timestamps or owner, because a file
     server may refuse to set those.
     """
     for entry in os.scandir(source):

@@ -92,7 +92,7 @@ class BucketMirror:
         return newest
 
     def download_progress(self) -> None:
-        """Download the state that attempt_counter.py counts and the metrics' last step, on node 0 before restore()."""
+        """Download the state that attempt_counter.py counts and the metrics' last step, before restore() on node 0."""
         for name in (PROGRESS, COMMANDS):
             if (content := self.run.get(name)) is not None:
                 path = self.folder.path / name

@@ -53,7 +53,7 @@ def mark_stopped(run_folder: RunFolder, output: NodeOutput) -> None:
 
 
 class NodeEnding:
-    """How one start of a node's ranks ends.
+    """How one launch of a node's ranks ends.
 
     state: contents of the node's state file; grace_s: seconds for the peers to agree on a restart.
     after: lines of `after` on node 0, else ""; limit_at: when the ranks reach their time limit.

@@ -257,7 +257,7 @@ class Supervisor:
         return None
 
     def _steps_process(self) -> dict[str, str] | None:
-        """Return the process that runs the lines of before or per_node on this node; None if none does."""
+        """Return the process running the `before` or `per_node` lines on this node, or None if there is none."""
         state = read_small_file(self.run_folder.steps_process(self.node)) if self.steps.start else None
         return state and state[1]
 

@@ -458,7 +458,7 @@ def test_a_skypilot_job_is_one_of_these(tmp_path: Path, said: str, text: str) ->
     assert state.text.startswith(text)
     if said.startswith("FAILED"):
         assert engine.reason_line(run, state) == "node 1 failed first: rank 3: bad data (exit 65)"
-    assert list(engine.cost()) == ["cluster c is deleted and costs nothing"]
+    assert list(engine.cost()) == ["cluster c has been deleted and no longer costs anything"]
 
 
 # ---- which run

@@ -615,9 +615,9 @@ def test_down_ends_the_cluster_and_without_a_live_run_only_that(demo: Stop) -> N
     skypilot(demo, ends_at="STOP")
     demo.run(state__job_0=SKY_RECORD.format(""))
     code, output = demo("--down")
-    assert code == 0 and cancels(demo) == ["sky down --yes c"] and "c is deleted and costs nothing" in output
+    assert code == 0 and cancels(demo) == ["sky down --yes c"] and "c has been deleted and no longer costs" in output
     demo.calls.clear()
-    assert demo("--down") == (0, "  cluster c is deleted and costs nothing\n") and not cancels(demo)
+    assert demo("--down") == (0, "  cluster c has been deleted and no longer costs anything\n") and not cancels(demo)
     skypilot(demo)
     assert demo("--down")[0] == 0 and cancels(demo) == ["sky down --yes c"]
     assert demo()[0] == 1

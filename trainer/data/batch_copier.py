@@ -42,7 +42,7 @@ class BatchCopier:
 
 
 def _pinned(tensor: Tensor) -> Tensor:
-    """Return the tensor in pinned memory if it can be pinned, which applies only to dense tensors in host memory."""
+    """Return the tensor in pinned memory if possible; only dense tensors in host memory can be pinned."""
     can_be = tensor.device.type == "cpu" and tensor.layout == torch.strided
     return tensor.pin_memory() if can_be and not tensor.is_pinned() else tensor
 

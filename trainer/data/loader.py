@@ -66,7 +66,7 @@ def slots_that_all_count(indices_B: Tensor) -> Slots:
 
 
 def training_slots(plan: SampleOrder, rank: int, world_size: int, micro: int, first_step: int) -> Iterator[Slots]:
-    """Yield the slots of all of one rank's micro-batches, starting at `first_step`, without end."""
+    """Yield the slots of each of a rank's micro-batches, indefinitely, from `first_step` on."""
     step = first_step
     while True:
         indices_R, num_real = order.shard_of_rank(*plan.global_batch(step), rank, world_size)

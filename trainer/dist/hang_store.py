@@ -161,7 +161,7 @@ def _why_all(last: RankStatus) -> str:
         return "each is waiting for its held-out data or is in measure()"
     if last.phase == "data":
         return "each is waiting for its own data"
-    return f"{'' if last.place[0] else 'slow work, '}a network link, or a collective that not all ranks call"
+    return f"{'' if last.place[0] else 'slow work, '}a broken network link, or a collective that some ranks never call"
 
 
 def name_step(step: int) -> str:

@@ -149,7 +149,7 @@ class ShardStepper(Stepper):
 
 
 def require_no_scalar_parameters(model: nn.Module) -> None:
-    """Raise BrokenInput for scalar parameters: fully_shard of torch 2.13 shards the first dimension."""
+    """Raise BrokenInput for scalar parameters: in torch 2.13, fully_shard shards along the first dimension."""
     if scalars := [name for name, parameter in model.named_parameters() if parameter.ndim == 0]:
         are = "is a scalar" if len(scalars) == 1 else "are scalars"
         raise BrokenInput(

@@ -158,7 +158,7 @@ class SkypilotEngine(StartingSkypilot):
         if settings.get("managed") and not now:
             return  # a managed job's machines end with it; `cluster` belongs to jobctl smoke or jobctl preflight
         if not now:
-            yield f"cluster {cluster} is deleted and costs nothing"
+            yield f"cluster {cluster} has been deleted and no longer costs anything"
         elif now == "STOPPED":
             yield f"cluster {cluster} is stopped: its disks cost money; {down} deletes them"
         else:

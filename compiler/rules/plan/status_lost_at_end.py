@@ -63,7 +63,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
         return
     last = text[parts[-1].commands[0].start : parts[-1].commands[-1].end].strip() or "&"
     because = f"the exit code of `{last}` becomes the exit code of the job, even if the program failed"
-    title = "the last command of the shell hides the program's exit code"
+    title = "the last command in the shell script hides the program's exit code"
     hint = f"-- {with_shell_option(spec.command or (), '-e')}, which stops at the first failure"
     if any(part.end == "&" for part in lost):
         hint = "put the program last; wait for each background process by its PID: wait $first; wait $second"
