@@ -38,7 +38,7 @@ time.sleep(float(sys.argv[2]))
 """
 
 # Counts steps in the run folder, goes on where it was, and saves as the trainer does: at the end of a step.
-STEPS = """
+STEP_PROGRAM = """
 import os, pathlib, signal, sys, time
 rank, run, last = os.environ["RANK"], pathlib.Path(os.environ["JOBC_RUN_DIR"]), int(sys.argv[1])
 stop = []
@@ -95,7 +95,7 @@ def make(
 def write_programs(project: Path) -> None:
     project.mkdir(exist_ok=True)
     (project / "program.py").write_text(PROGRAM)
-    (project / "steps.py").write_text(STEPS)
+    (project / "steps.py").write_text(STEP_PROGRAM)
 
 
 def start(job: Job, way: str, **env: str) -> None:
