@@ -9,7 +9,7 @@ from .build.garbage_collection import garbage_collection_paused
 from .config.schema import TrainConfig
 from .config.train_json import load_train_json
 from .dist import env as environment
-from .lifecycle.errors import BrokenInput, StoppedEarly
+from .lifecycle.errors import BrokenInput, StoppedBeforeTraining
 from .lifecycle.exit_rank import exit_with_error, exit_without_teardown
 from .lifecycle.stop_signals import StopSignals
 from .loop import attempt_counter
@@ -32,12 +32,12 @@ def main() -> int:
         if env.rank == 0:
             attempt_counter.record_start(env.run_dir, config.loop.max_fruitless)
         if signals.received is not None:
-            raise StoppedEarly("stopped before the rendezvous was complete")
+            raise StoppedBeforeTraining("stopped before the rendezvous was complete")
         code = train(config, env, signals)
         if env.rank == 0:
             attempt_counter.record_normal_end(env.run_dir)
         return code
-    except StoppedEarly as error:
+    except StoppedBeforeTraining as error:
         if env.rank == 0 and env.run_dir is not None:
             attempt_counter.record_normal_end(env.run_dir)
         exit_with_error(error)
@@ -93,7 +93,7 @@ def train(config: TrainConfig, env: environment.RankEnvironment, signals: StopSi
         # any rank may record this, because rank 0, which counts starts, may notice only a lost peer
         signals.ends_with = partial(attempt_counter.record_normal_end, env.run_dir)
         if signals.received is not None:
-            raise StoppedEarly("stopped before the first step")
+            raise StoppedBeforeTraining("stopped before the first step")
         with watch_ranks(group, config) as watch:
             training = build(config, env, group)
             signals.ends_with = None

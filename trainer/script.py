@@ -44,7 +44,7 @@ from .lifecycle.control_files import stop_file
 from .lifecycle.errors import BrokenInput, PeerLost
 from .lifecycle.exit_rank import exit_with_error, exit_without_teardown, known_cause, print_error_once
 from .lifecycle.stop_signals import StopSignals
-from .loop.metrics import MetricsFile, seconds_between_writes
+from .loop.metrics import RankMetricsFile, seconds_between_writes
 
 STATE, RANDOM, ABOUT = "state.pt", "rng.pt", "state.json"  # a checkpoint's files
 FLUSH_S, FILE_BYTES = 1.0, 256 * 2**20  # for metrics: the defaults of metrics.flush_s and metrics.max_mib
@@ -60,7 +60,8 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
     step_timeout_s: timeout of one message between ranks after that.
     keep:           number of newest checkpoints to keep, >= 1; the one with the lowest validation loss is kept too.
     folder:         run folder, used if JOBC_RUN_DIR is not set.
-    Raises BrokenInput for keep < 1 or an invalid environment, RendezvousFailed, and StoppedEarly after a stop signal.
+    Raises BrokenInput for keep < 1 or an invalid environment, RendezvousFailed, and StoppedBeforeTraining after a stop
+    signal.
     """
     signals = StopSignals()
     sys.excepthook = _end_this_rank
@@ -154,7 +155,7 @@ class Runtime:
             max_failures=NEVER,
         )
         self._saver = BackgroundSaver(self._checkpoints, saves, self.group, replaces=True)
-        self._metrics = MetricsFile(
+        self._metrics = RankMetricsFile(
             run_dir, self.rank, seconds_between_writes(FLUSH_S, env.local_world_size), FILE_BYTES
         )
 

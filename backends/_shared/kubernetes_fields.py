@@ -110,7 +110,7 @@ def _is_named(shape: Any) -> bool:
     return isinstance(definition, dict) and "name" in definition
 
 
-def is_list_of_named_items(at: At) -> bool:
+def is_list_in_schema(at: At) -> bool:
     """Return whether a mapping at that path stands for a list of named items. at: path below `extra`, with the kind"""
     shape: Any = KINDS
     for part in at:

@@ -132,7 +132,7 @@ class KubernetesBackend:
         }
 
     def keeps_order(self, at: tuple[str, ...]) -> bool:
-        return at[:1] == ("extra",) and fields.is_list_of_named_items(at[1:])
+        return at[:1] == ("extra",) and fields.is_list_in_schema(at[1:])
 
 
 def _check_extra(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:

@@ -49,7 +49,7 @@ def verify_command(arguments: Arguments) -> int:
         raise usage_error("verify", "DIR", EXAMPLE)
     if folder:
         arguments = replace(arguments, config_dir=Path(folder))
-    results = [result_or_unreadable(word, lambda folder: _verified(folder, arguments)) for word in words]
+    results = [result_or_unreadable_artifact(word, lambda folder: _verified(folder, arguments)) for word in words]
     if for_machines:
         print_json([result.document() for result in results])
     else:
@@ -127,8 +127,8 @@ def _meaning(found: Drift) -> dict[str, Any]:
     return {key: tree.get(key) for key in ("meaning", "spec", "breaks_resume")}
 
 
-def result_or_unreadable(word: str, look: Callable[[str], T]) -> T | UnreadableArtifact:
-    """Return the result for one directory, or Refused, so that an unreadable one does not hide the others."""
+def result_or_unreadable_artifact(word: str, look: Callable[[str], T]) -> T | UnreadableArtifact:
+    """Return the result for one directory, or UnreadableArtifact, which does not hide the other directories."""
     try:
         return look(word)
     except CompileError as error:

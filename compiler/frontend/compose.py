@@ -29,7 +29,7 @@ from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest
 from ..diagnostics.origin import Origin, TextWithOrigin
 from ..spec.type_hints import join_key
 from .compose_cache import COMPOSE_ERRORS, compose_from_cache, have_same_files_been_composed
-from .interpolation import ReadsMachineError, limit_interpolation, reset_budget
+from .interpolation import ReadsMachineError, reset_budget, restrict_interpolation
 from .overrides import Override
 from .plain_values import ConfigTrees, ConfigWithoutPlainValues, NeedsHydra, split_off_plain_values
 from .yaml_positions import position_of_enclosing_key
@@ -147,7 +147,10 @@ def hydra_started(folders: Sequence[ConfigFolder], has_points: bool = False) -> 
     before = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()
     try:
-        with initialize_config_dir("/", version_base="1.3"), limit_interpolation():  # `initialize` inspects its caller
+        with (
+            initialize_config_dir("/", version_base="1.3"),
+            restrict_interpolation(),
+        ):  # `initialize` inspects its caller
             yield GlobalHydra.instance().config_loader()
     finally:
         _sessions.pop()

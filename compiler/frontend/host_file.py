@@ -25,7 +25,7 @@ from ..diagnostics.diagnostic import Diagnostic, nearest
 from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import spec_keys, type_of_key
-from ..spec.value_types import InvalidValue, expand_hostlist, fold_hostlist, host_without_user
+from ..spec.value_types import InvalidValue, expand_hostlist, fold_hostlist, host_for_comparison
 from ..untrusted_files import MIB, Unreadable
 from .observed_files import read_text
 from .project_files import OutsideProject, project_folders, require_inside
@@ -224,7 +224,7 @@ def _refuse_twice(hosts: list[HostFileEntry], key: str, refused: list[Diagnostic
     """Add JC1132 for each host that is listed twice."""
     first: dict[str, HostFileEntry] = {}
     for host in hosts:
-        before = first.setdefault(host_without_user(host.name), host)
+        before = first.setdefault(host_for_comparison(host.name), host)
         if before is not host:
             because = f"the host is already on line {before.origin.line}, so two nodes would share a host"
             hint = "remove one of the two lines"

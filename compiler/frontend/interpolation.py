@@ -1,6 +1,6 @@
 """Make composition and interpolation read only the config itself, in bounded time.
 
-In:  the config that Hydra composes inside limit_interpolation().
+In:  the config that Hydra composes inside restrict_interpolation().
 Out: resolved values; MachineRead for a resolver that would read this machine; TooMuch for a config that expands too far
 
 OmegaConf resolves the same reference again and again, so thirty keys of `${a}${a}` take a billion steps. A budget
@@ -102,7 +102,7 @@ reset_budget, spend_text = _budget.reset, _budget.spend_text
 
 
 @contextmanager
-def limit_interpolation() -> Iterator[None]:
+def restrict_interpolation() -> Iterator[None]:
     """Run a block with pure resolvers and a budget. Raises CompileError JC1114; restores the resolvers on exit."""
     resolvers, resolve = BaseContainer._resolvers, Container.resolve_parse_tree
     pure = {name: resolvers[name] for name in _PURE}

@@ -246,7 +246,7 @@ def _port(text: str) -> int:
 
 def _hosts(text: str) -> tuple[str, ...]:
     hosts = tuple(expand_hostlist(text))
-    machines = [host_without_user(host) for host in hosts] if "@" in text or text != text.lower() else hosts
+    machines = [host_for_comparison(host) for host in hosts] if "@" in text or text != text.lower() else hosts
     if len(set(machines)) < len(hosts):
         first = dict(zip(reversed(machines), reversed(hosts), strict=True))
         twice = first[next(machine for machine, count in Counter(machines).items() if count > 1)]
@@ -255,7 +255,7 @@ def _hosts(text: str) -> tuple[str, ...]:
     return hosts
 
 
-def host_without_user(host: str) -> str:
+def host_for_comparison(host: str) -> str:
     """Return the host of `user@host` in lower case, for comparison."""
     return host.rpartition("@")[2].lower()
 

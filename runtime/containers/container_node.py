@@ -21,12 +21,12 @@ from ..node.node_settings import NodeSettings
 from .container_runtimes import (
     ContainerStart,
     UserIds,
-    apptainer_image_and_bash,
-    apptainer_options,
+    apptainer_command_end,
+    apptainer_command_start,
     apptainer_variables,
     devices_of_node,
-    docker_image_and_bash,
-    docker_options,
+    docker_command_end,
+    docker_command_start,
     hint_for_error,
     line_with_error,
     mount_option_value,
@@ -58,7 +58,7 @@ class ContainerNode:
             return None
         container = self._container(self.image)
         user = UserIds(os.getuid(), os.getgid(), tuple(os.getgroups()))
-        options, start = docker_options(container, user), docker_image_and_bash(container)
+        options, start = docker_command_start(container, user), docker_command_end(container)
         self._try_image([*options, *start])
         if self.payload in ("train", "smoke"):
             options.append(f"--name={self._new_name()}")
@@ -81,7 +81,7 @@ class ContainerNode:
         image, program = self._find_apptainer_image()
         container = self._container(image)
         self.environ.update(apptainer_variables(container.variables, program, self.environ))
-        command = [*apptainer_options(container, program), *apptainer_image_and_bash(container)]
+        command = [*apptainer_command_start(container, program), *apptainer_command_end(container)]
         self._try_image(command)
         return command
 

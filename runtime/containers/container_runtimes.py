@@ -102,7 +102,7 @@ def hint_for_error(line: str) -> str:
 # ---- Docker
 
 
-def docker_options(container: ContainerStart, user: UserIds) -> list[str]:
+def docker_command_start(container: ContainerStart, user: UserIds) -> list[str]:
     """Return the command up to the options that differ between starts."""
     words = [
         "docker",
@@ -129,7 +129,7 @@ def docker_options(container: ContainerStart, user: UserIds) -> list[str]:
     return [*words, *container.options]
 
 
-def docker_image_and_bash(container: ContainerStart) -> list[str]:
+def docker_command_end(container: ContainerStart) -> list[str]:
     """Return the end of the command; bash's arguments follow."""
     return ["--entrypoint=bash", container.image]
 
@@ -137,7 +137,7 @@ def docker_image_and_bash(container: ContainerStart) -> list[str]:
 # ---- Apptainer, or SingularityCE 3.10 or later, which has the same options
 
 
-def apptainer_options(container: ContainerStart, program: str) -> list[str]:
+def apptainer_command_start(container: ContainerStart, program: str) -> list[str]:
     """Return the command up to the image. program: path of apptainer or singularity"""
     words = [program, "exec", "--cleanenv", "--no-eval"]  # otherwise, a shell would expand the variables' values
     words += [f"--pwd={container.workdir}", *(f"--mount={value}" for value in container.mounts)]
@@ -148,7 +148,7 @@ def apptainer_options(container: ContainerStart, program: str) -> list[str]:
     return [*words, *container.options]
 
 
-def apptainer_image_and_bash(container: ContainerStart) -> list[str]:
+def apptainer_command_end(container: ContainerStart) -> list[str]:
     """Return the end of the command; bash's arguments follow."""
     return [container.image, "bash"]
 

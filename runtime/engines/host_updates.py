@@ -30,7 +30,7 @@ ALL_NODES = "node_*.log"  # represents all nodes' logs
 _LOG = re.compile(r"(node|rank)_([0-9]{1,9})[.]log")
 
 
-class HostUpdates:
+class HostStateCopier:
     """A run's state and logs on its hosts. nodes: the job's number of nodes; procs: ranks per node"""
 
     def __init__(self, client: HostClient, run: Run, nodes: int, procs: int) -> None:

@@ -31,7 +31,7 @@ from .check_table import Table
 from .checking_engine import CheckingEngine
 from .engine import Job
 from .host_copies import HostCopies, require_checkpoints_on_host
-from .host_updates import HostUpdates
+from .host_updates import HostStateCopier
 from .hosts import (
     HOST,
     HOST_S,
@@ -230,7 +230,7 @@ class HostsEngine(CheckingEngine):
 
     def _copy_smoke_logs(self, run: Run, nodes: int) -> None:
         procs = 1 if nodes > 1 and self.job.settings.get("gpus") == 1 else 2  # as the smoke test starts them
-        news = HostUpdates(self.client, run, nodes, procs)
+        news = HostStateCopier(self.client, run, nodes, procs)
         for names in (
             (f"node_{node:02}.log" for node in range(nodes)),
             (f"rank_{rank:02}.log" for rank in range(nodes * procs)),
@@ -317,6 +317,6 @@ class HostsEngine(CheckingEngine):
             else:
                 self._news(run).copy_logs(what)
 
-    def _news(self, run: Run) -> HostUpdates:
+    def _news(self, run: Run) -> HostStateCopier:
         procs = self.job.settings.get("procs")
-        return HostUpdates(self.client, run, self.job.nodes, procs if isinstance(procs, int) else 1)
+        return HostStateCopier(self.client, run, self.job.nodes, procs if isinstance(procs, int) else 1)

@@ -22,7 +22,7 @@ from ..system import processes
 from ..system.signal_queue import SignalQueue
 
 if TYPE_CHECKING:
-    from .tasks import OtherTasks
+    from .tasks import TaskServer
 
 PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # sent to all processes on a machine or in a job
 MOST_GRACE_S = 30  # time for ranks to exit after another rank has failed, as in torchrun
@@ -50,13 +50,13 @@ def main(argv: list[str]) -> int:
     }
     tasks = None
     if environments:
-        from .tasks import OtherTasks
+        from .tasks import TaskServer
 
-        tasks = OtherTasks(environments, options.tasks)
+        tasks = TaskServer(environments, options.tasks)
     return wait_for_ranks(children, tasks, signals)
 
 
-def wait_for_ranks(children: set[int], tasks: OtherTasks | None, signals: SignalQueue) -> int:
+def wait_for_ranks(children: set[int], tasks: TaskServer | None, signals: SignalQueue) -> int:
     """Wait until all ranks have ended; return the exit code of the first one that failed, or 0.
 
     children: pids of the ranks that this process started.
@@ -98,7 +98,7 @@ def environments_of_ranks(node: Mapping[str, str]) -> list[dict[str, str]]:
     ]
 
 
-def _send(children: set[int], tasks: OtherTasks | None, number: int) -> None:
+def _send(children: set[int], tasks: TaskServer | None, number: int) -> None:
     for pid in children:  # children not reaped yet, so their pids cannot have been reused
         os.kill(pid, number)
     if tasks:

@@ -38,7 +38,7 @@ class RankNotStarted(Exception):
     """Raised if this node's task 0 will not start this task's rank."""
 
 
-class OtherTasks:
+class TaskServer:
     """This node's other tasks, for its launcher. environments: each rank's environment, by local rank."""
 
     def __init__(self, environments: Mapping[int, Mapping[str, str]], timeout_s: float) -> None:

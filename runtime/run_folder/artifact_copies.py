@@ -54,7 +54,7 @@ def newest_attempt_from(copy: Path) -> int | None:
     return max((attempt for attempt, number in numbers.items() if str(number) == copy.name), default=None)
 
 
-def link_attempt(run: Path, attempt: int, number: int) -> bool:
+def link_attempt_to_copy(run: Path, attempt: int, number: int) -> bool:
     """Make RUN/artifact/ATTEMPT a link to the folder with that number. Return False if the name is taken, or the file
     system does not support symbolic links.
     """
@@ -75,7 +75,7 @@ def link_previous_copy_if_equal(run: Path, attempt: int, artifact: Path) -> bool
         return False
     with contextlib.suppress(OSError):
         owner = os.stat(run).st_uid
-        return _is_equal(artifact, run / "artifact" / str(number), owner) and link_attempt(run, attempt, number)
+        return _is_equal(artifact, run / "artifact" / str(number), owner) and link_attempt_to_copy(run, attempt, number)
     return False
 
 

@@ -24,7 +24,7 @@ class NodeAlreadySupervised(Exception):
 def lock_node(run_folder: RunFolder, node: int, ranks: range) -> int:
     """Lock the node, delete files from earlier starts, and return the lock's descriptor.
 
-    The lock is held until every process that has the file open has ended. Raises Refused, OSError.
+    The lock is held until every process that has the file open has ended. Raises NodeAlreadySupervised, OSError.
     """
     held = _lock(run_folder, node)
     _reduce(RunFolder(run_folder.path, run_folder.attempt - 1), node, ranks)

@@ -18,9 +18,9 @@ from jobc.runtime.containers.container_runtimes import (
     ContainerDevices,
     ContainerStart,
     UserIds,
-    apptainer_options,
+    apptainer_command_start,
     apptainer_variables,
-    docker_options,
+    docker_command_start,
     hint_for_error,
     line_with_error,
     mount_option_value,
@@ -97,7 +97,7 @@ def test_only_known_variables_and_secrets_get_into_the_container() -> None:
 
 
 def test_docker_gets_no_value_of_a_variable() -> None:
-    words = docker_options(ContainerStart("image:1", "/w", ("m",), ("TOKEN",), ("--option",)), USER)
+    words = docker_command_start(ContainerStart("image:1", "/w", ("m",), ("TOKEN",), ("--option",)), USER)
     assert words[:5] == ["docker", "run", "--rm", "--log-driver=none", "--workdir=/w"]
     assert "--env=TOKEN" in words and "--mount=m" in words and "--ipc=host" in words and words[-1] == "--option"
     assert "--user=1000:1000" in words and "--group-add=27" in words
@@ -112,7 +112,7 @@ def test_docker_gets_no_value_of_a_variable() -> None:
     ],
 )
 def test_docker_gets_the_devices_of_the_node(devices: ContainerDevices, expected: list[str]) -> None:
-    words = docker_options(ContainerStart("image:1", "/w", devices=devices, shm_bytes=64), USER)
+    words = docker_command_start(ContainerStart("image:1", "/w", devices=devices, shm_bytes=64), USER)
     assert set(expected) <= {*words} and "--shm-size=64" in words and "--ipc=host" not in words
 
 
@@ -120,7 +120,7 @@ def test_apptainer_gets_variables_by_their_prefix_and_its_own_home() -> None:
     environ = {"HOME": "/h", "TOKEN": "$x"}
     assert apptainer_variables(environ, "/bin/apptainer", environ) == {"APPTAINERENV_TOKEN": "$x"}
     assert apptainer_variables(environ, "/bin/singularity", environ) == {"SINGULARITYENV_TOKEN": "$x"}
-    words = apptainer_options(
+    words = apptainer_command_start(
         ContainerStart("x.sif", "/w", ("m",), devices=ContainerDevices(nvidia=True)), "/bin/apptainer"
     )
     assert words == ["/bin/apptainer", "exec", "--cleanenv", "--no-eval", "--pwd=/w", "--mount=m", "--nv"]

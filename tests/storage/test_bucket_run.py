@@ -24,7 +24,7 @@ from jobc.runtime.storage.bucket_run import STOP, BucketRun, NodeMustNotStart, S
 from jobc.trainer.checkpoint import store
 from jobc.trainer.lifecycle.errors import BrokenInput
 from jobc.trainer.loop import attempt_counter
-from jobc.trainer.loop.metrics import MetricsFile, rotated_files
+from jobc.trainer.loop.metrics import RankMetricsFile, rotated_files
 
 from .s3_server import S3Server
 
@@ -398,7 +398,7 @@ def test_logs_go_up_in_parts_that_read_as_one(run: BucketRun, folder: RunFolder)
 
 
 def test_metrics_that_were_put_aside_are_one_log_there(run: BucketRun, folder: RunFolder) -> None:
-    metrics, mirror = MetricsFile(folder.path, 0, flush_s=0, max_bytes=60), BucketMirror(run, folder, 0)
+    metrics, mirror = RankMetricsFile(folder.path, 0, flush_s=0, max_bytes=60), BucketMirror(run, folder, 0)
     for step in range(30):
         metrics.write({"step": step, "loss": 0.5})
         if step % 7 == 0:

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.distributed import HashStore, PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import _set_pg_timeout, _world
 
-from ..lifecycle.errors import BrokenInput, RendezvousFailed, StoppedEarly
+from ..lifecycle.errors import BrokenInput, RendezvousFailed, StoppedBeforeTraining
 from . import flight_recorder
 from .env import RankEnvironment
 from .phases import Phases
@@ -191,7 +191,7 @@ def join_process_group(
     """Run the rendezvous, and destroy the process group at the end.
 
     even_alone: create a process group with world_size 1 as well; DeepSpeed and FSDP need it.
-    stopped: polled while waiting; true ends the wait with StoppedEarly.
+    stopped: polled while waiting; true ends the wait with StoppedBeforeTraining.
     Raises RendezvousFailed if not all ranks join in time. After an exception in the body, the group is not destroyed,
     because destroying it is a collective and hangs if a rank is missing.
     """
@@ -210,7 +210,7 @@ def join_process_group(
     if env.rank != 0:
         wait_for_master(env.master_addr, env.master_port, init_timeout_s, stopped)
     if stopped():
-        raise StoppedEarly("stopped before the rendezvous was complete")
+        raise StoppedBeforeTraining("stopped before the rendezvous was complete")
     store = _open_store(env, timeout)
     try:
         store.set(f"here/{env.rank}", "1")
@@ -225,7 +225,7 @@ def join_process_group(
         )
     except RuntimeError as error:
         if _becomes_true(stopped, STOP_S):  # a stopped job loses the store, because rank 0 serves it
-            raise StoppedEarly("stopped before the rendezvous was complete") from error
+            raise StoppedBeforeTraining("stopped before the rendezvous was complete") from error
         raise RendezvousFailed(
             f"rank {env.rank}: rendezvous timeout: not all {env.world_size} ranks joined within {init_timeout_s} s",
             [_missing_ranks(store, env.world_size), str(error).splitlines()[0]],
@@ -281,13 +281,13 @@ def _prefix(env: RankEnvironment) -> str:
 def _wait_for_all(store: Store, env: RankEnvironment, timeout_s: float, stopped: Callable[[], bool]) -> None:
     """Wait for every rank. torch would also wait, but would ignore signals meanwhile.
 
-    Raises StoppedEarly, and RuntimeError after timeout_s.
+    Raises StoppedBeforeTraining, and RuntimeError after timeout_s.
     """
     deadline, pause_s = time.monotonic() + timeout_s, FIRST_PAUSE_S
     num_here = store.add("num_here", 1)
     while num_here < env.world_size:
         if stopped():
-            raise StoppedEarly("stopped before the rendezvous was complete")
+            raise StoppedBeforeTraining("stopped before the rendezvous was complete")
         if time.monotonic() > deadline:
             raise RuntimeError(f"{num_here} of {env.world_size} joined")
         time.sleep(pause_s)

@@ -57,7 +57,7 @@ class RankHangs(TrainerError):
     code = exit_codes.PEER_LOST
 
 
-class StoppedEarly(TrainerError):
+class StoppedBeforeTraining(TrainerError):
     """Raised if a stop signal arrived before there was anything to save."""
 
     code = exit_codes.PREEMPTED

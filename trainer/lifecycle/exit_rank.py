@@ -15,7 +15,7 @@ from ..files.retried_reads import Unreadable
 from .errors import (
     BrokenInput,
     PeerLost,
-    StoppedEarly,
+    StoppedBeforeTraining,
     TrainerError,
     error_of_dead_worker,
     error_of_unreadable_checkpoint,
@@ -74,7 +74,7 @@ def _print(error: BaseException) -> int:
     if cause is None:
         traceback.print_exception(error)
         return exit_codes.CRASHED
-    print(cause if isinstance(cause, StoppedEarly) else f"error: {cause}", file=sys.stderr)
+    print(cause if isinstance(cause, StoppedBeforeTraining) else f"error: {cause}", file=sys.stderr)
     return cause.code
 
 

@@ -24,7 +24,7 @@ MOST_BYTES = 4 << 30  # largest readable file; the trainer rotates at metrics.ma
 WRITES_PER_S = 2  # upper limit for all of a node's ranks together
 
 
-class MetricsFile:
+class RankMetricsFile:
     """Buffer of metrics lines, which are appended in a single write so that writers do not interleave.
 
     flush_s:   seconds between writes; 0 = write every line immediately.

@@ -18,7 +18,7 @@ from ..config.schema import MetricsConfig
 from ..recipe.mfu import peak_flops, percentile
 from ..trackers import TrackedRun, Trackers
 from .console import format_score, format_skipped_step, format_step
-from .metrics import MetricsFile, seconds_between_writes
+from .metrics import RankMetricsFile, seconds_between_writes
 from .step_result import StepResult
 from .stragglers import StragglerDetector, WorkTimes
 from .validation import ValidationResult, readable_score
@@ -208,9 +208,9 @@ class ProgressReporter:
         )
 
 
-def open_metrics_file(training: Training, config: MetricsConfig) -> MetricsFile:
+def open_metrics_file(training: Training, config: MetricsConfig) -> RankMetricsFile:
     flush_s = seconds_between_writes(config.flush_s, training.env.local_world_size)
-    return MetricsFile(training.run_dir, training.group.rank, flush_s, config.max_mib * MIB)
+    return RankMetricsFile(training.run_dir, training.group.rank, flush_s, config.max_mib * MIB)
 
 
 def describe_run_for_trackers(training: Training) -> TrackedRun:

@@ -43,7 +43,7 @@ def _word(infra: str) -> str:
     return infra.partition("/")[0].lower()
 
 
-def check_unknown_infra(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+def check_invalid_infra(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4701: an infra that SkyPilot cannot parse."""
     for key, text in requested_infras(options):
         if not is_valid_infra(text):

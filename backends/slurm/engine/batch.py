@@ -21,7 +21,7 @@ from pathlib import Path
 from ....runtime.engines.artifact_location import Place
 from ....runtime.engines.engine import Engine
 from ....runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, MEANING, PEER_LOST, PREEMPTED, PRIORITY
-from ....runtime.run_folder.artifact_copies import copy_number_by_attempt, link_attempt
+from ....runtime.run_folder.artifact_copies import copy_number_by_attempt, link_attempt_to_copy
 from ....runtime.run_folder.run import Run, worst_code
 from ....runtime.run_folder.run_folder import write_small_file
 from ....runtime.run_folder.run_secrets import delete_run_secrets
@@ -255,7 +255,7 @@ def create_or_find_run(job_id: str) -> Path:
 def artifact_of_attempt(run: Path, first_attempt: int, attempt: int) -> Path:
     """Return an attempt's artifact. If it is missing, link or copy the artifact of this job's first attempt."""
     numbers = copy_number_by_attempt(run)
-    if attempt not in numbers and not link_attempt(run, attempt, numbers[first_attempt]):
+    if attempt not in numbers and not link_attempt_to_copy(run, attempt, numbers[first_attempt]):
         unfinished = run / f"artifact/.{attempt}.{os.getpid()}"
         shutil.copytree(run / f"artifact/{numbers[first_attempt]}", unfinished, symlinks=True)
         unfinished.rename(run / f"artifact/{attempt}")

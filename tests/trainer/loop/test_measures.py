@@ -31,7 +31,7 @@ from jobc.trainer.files import retried_reads
 from jobc.trainer.lifecycle.errors import BrokenInput, LossDiverged, TrainerError
 from jobc.trainer.loop import attempt_counter
 from jobc.trainer.loop.metrics import (
-    MetricsFile,
+    RankMetricsFile,
     last_line_of_each_step,
     last_step_in_file,
     read_metrics,
@@ -288,7 +288,7 @@ def test_a_tracker_that_blocks_is_not_waited_for(
 
 
 def test_lines_are_written_together_rotated_and_read_back_complete(tmp_path: Path) -> None:
-    file = MetricsFile(tmp_path, 0, flush_s=60, max_bytes=2000)
+    file = RankMetricsFile(tmp_path, 0, flush_s=60, max_bytes=2000)
     path = tmp_path / "metrics" / "rank_00.jsonl"
     for step in range(1, 201):
         file.write({"step": step, "loss": 0.5})
@@ -301,7 +301,7 @@ def test_lines_are_written_together_rotated_and_read_back_complete(tmp_path: Pat
     assert path.stat().st_size > 0  # so that jobctl status, which looks there, always finds the last step
     assert list(last_line_of_each_step(path)) == list(range(1, 201))
     assert last_step_in_file(path) == 200
-    again = MetricsFile(tmp_path, 0, flush_s=0, max_bytes=10)
+    again = RankMetricsFile(tmp_path, 0, flush_s=0, max_bytes=10)
     again.write({"step": 201, "loss": 0.5})
     assert last_step_in_file(path) == 201
     assert len(last_line_of_each_step(path)) == 201
@@ -316,7 +316,7 @@ def test_a_disk_that_is_full_when_a_run_goes_on_costs_lines_alone(
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size, unlimited[1]))  # EFBIG, as a full disk
     try:
-        file = MetricsFile(tmp_path, 0, 0, 1000)
+        file = RankMetricsFile(tmp_path, 0, 0, 1000)
         file.write({"step": 2})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)

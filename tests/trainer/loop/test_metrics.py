@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jobc.trainer.loop.metrics import MetricsFile, read_metrics, rotated_files
+from jobc.trainer.loop.metrics import RankMetricsFile, read_metrics, rotated_files
 
 
 def full_at(call: str, times: set[int], monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
@@ -38,7 +38,7 @@ def full_at(call: str, times: set[int], monkeypatch: pytest.MonkeyPatch) -> Call
 def test_a_disk_that_is_full_when_a_file_is_put_aside_costs_no_line_and_harms_no_other_file(
     call: str, times: set[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = MetricsFile(tmp_path, 0, flush_s=0, max_bytes=30)
+    file = RankMetricsFile(tmp_path, 0, flush_s=0, max_bytes=30)
     for step in (1, 2):
         file.write({"step": step})
     has_room = full_at(call, times, monkeypatch)
@@ -61,7 +61,7 @@ def test_a_disk_that_is_full_when_a_run_begins_costs_lines_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     has_room = full_at("open", {1, 2}, monkeypatch)
-    file = MetricsFile(tmp_path, 0, flush_s=0, max_bytes=1000)
+    file = RankMetricsFile(tmp_path, 0, flush_s=0, max_bytes=1000)
     file.write({"step": 1})
     has_room()
     file.write({"step": 2})
@@ -72,7 +72,7 @@ def test_a_disk_that_is_full_when_a_run_begins_costs_lines_alone(
 def test_a_line_torn_by_a_full_disk_is_ended_once_there_is_room(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = MetricsFile(tmp_path, 0, flush_s=0, max_bytes=1000)
+    file = RankMetricsFile(tmp_path, 0, flush_s=0, max_bytes=1000)
     file.write({"step": 1})
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (file.path.stat().st_size + 4, unlimited[1]))  # EFBIG, as a full disk

@@ -22,7 +22,7 @@ from jobc.trainer.dist.process_group import choose_device
 from jobc.trainer.export import load
 from jobc.trainer.lifecycle.errors import BrokenInput, LossDiverged, TrainerError
 from jobc.trainer.loop.loop import run_training
-from jobc.trainer.loop.metrics import MetricsFile, last_line_of_each_step, read_metrics
+from jobc.trainer.loop.metrics import RankMetricsFile, last_line_of_each_step, read_metrics
 from jobc.trainer.recipe.loss_scale import LossScale
 from jobc.trainer.recipe.optimizer import learning_rate_at_step
 
@@ -358,16 +358,16 @@ def test_a_gpt_trains(gpt: Tree, tmp_path: Path, change: dict[str, Any]) -> None
 
 
 def test_a_torn_line_of_metrics_is_ended_and_skipped(tmp_path: Path) -> None:
-    MetricsFile(tmp_path, 0, 0, 10**6).write({"step": 1, "loss": 0.5})
+    RankMetricsFile(tmp_path, 0, 0, 10**6).write({"step": 1, "loss": 0.5})
     path = tmp_path / "metrics" / "rank_00.jsonl"
     path.write_bytes(path.read_bytes() + b'{"step": 2, "lo')
-    MetricsFile(tmp_path, 0, 0, 10**6).write({"step": 2, "loss": 0.25})
+    RankMetricsFile(tmp_path, 0, 0, 10**6).write({"step": 2, "loss": 0.25})
     assert [line["step"] for line in read_metrics(path)] == [1, 2]
 
 
 def test_metrics_of_a_repeated_step_are_those_of_the_last_attempt(tmp_path: Path) -> None:
     for attempt in (0, 1):
-        MetricsFile(tmp_path, 0, 0, 10**6).write({"step": 1, "loss": attempt})
+        RankMetricsFile(tmp_path, 0, 0, 10**6).write({"step": 1, "loss": attempt})
     assert last_line_of_each_step(tmp_path / "metrics" / "rank_00.jsonl")[1]["loss"] == 1
 
 
