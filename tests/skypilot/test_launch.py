@@ -86,7 +86,7 @@ def test_sky_launch(cluster: Cluster, bed: SkyBed, tmp_path: Path) -> None:
     wait_for(lambda: len([f for f in logs.glob("*/logs/rank_*.log") if "up" in f.read_text()]) == 8, "ranks", 120)
     done = bed.run(f"{artifact}/jobctl stop")
     assert done.returncode == 0 and "stopped by jobctl stop" in done.stdout, done.stdout + done.stderr
-    assert "costs nothing" in done.stdout and cluster.jobs() == [], done.stdout + done.stderr
+    assert "no longer costs" in done.stdout and cluster.jobs() == [], done.stdout + done.stderr
 
 
 def test_a_cluster_of_slurm_ends_by_itself(cluster: Cluster, bed: SkyBed) -> None:
