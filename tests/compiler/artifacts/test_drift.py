@@ -199,7 +199,7 @@ def test_a_file_of_a_user_who_is_not_here_is_elsewhere(call: Call) -> None:
     file = Path(JOB, ".jobc/job.json")
     tree = json.loads(file.read_text())
     file.write_text(job_json.to_canonical_text({**tree, "inputs": {"file:~nobody-of-that-name/hosts": "0"}}))
-    assert "not compared: not here: file:~nobody-of-that-name/hosts" in call("verify", JOB)[1]
+    assert "not compared: not on this machine: file:~nobody-of-that-name/hosts" in call("verify", JOB)[1]
 
 
 def test_an_edit_and_a_change_of_the_inputs_are_both_told(call: Call) -> None:
@@ -240,7 +240,7 @@ def test_an_artifact_of_another_project_is_not_compared_with_the_files_of_this_o
     call("+experiment=mine", "backend=ssh", "hosts=a,b", "nodes=2")
     monkeypatch.chdir("..")
     status, printed, _ = call("verify", "other/artifacts/job/ssh")
-    assert status == 0 and "not compared: not here: project:experiment/mine.yaml" in printed
+    assert status == 0 and "not compared: not on this machine: project:experiment/mine.yaml" in printed
 
 
 def test_a_change_is_told_though_other_inputs_are_elsewhere(call: Call) -> None:
@@ -257,7 +257,7 @@ def test_inputs_that_are_elsewhere_are_not_compared(call: Call) -> None:
     call("--config-dir", "jobc", "+experiment=long")
     Path("jobc").rename("elsewhere")
     status, printed, _ = call("verify", JOB)
-    assert status == 0 and "not compared: not here: input:experiment/long.yaml" in printed
+    assert status == 0 and "not compared: not on this machine: input:experiment/long.yaml" in printed
     assert "compiling them again gives the same files" in call("verify", JOB, "--config-dir", "elsewhere")[1]
 
 

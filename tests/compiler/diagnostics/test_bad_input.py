@@ -171,7 +171,7 @@ LINES = [  # words, code, what the message says besides
     (["-m", "env.A=range(1,2,0)"], "JC1101", "hint: env.A=range(1,2,1)"),
     (["-m", "optim.lr=range(0,nan)"], "JC1101", "from one number to another"),
     (["-m", "seed=shuffle(range(0,inf))"], "JC1101", "from one number to another"),
-    (["check", "-m", "nodes=range(1,100000)"], "JC1113", "hint: nodes=range(1,101,1), and the others"),
+    (["check", "-m", "nodes=range(1,100000)"], "JC1113", "hint: nodes=range(1,101,1), and the other values"),
     (["-m", "nodes=range(1,101)", "seed=range(0,100)"], "JC1113", "a sweep of 10,000 points"),
     (["-m", "optim.lr=range(0,1,1e-300)"], "JC1113", "a billion or more"),
     (["check", "run"], "JC1110", "remove run"),

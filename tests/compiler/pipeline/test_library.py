@@ -124,7 +124,7 @@ def test_the_module_of_each_program_is_there(part: str) -> None:
     packed = select_modules(PARTS[part], find_plugins()["local"].folder)
     verbs = {f"jobc_runtime/verbs/{name}.py" for name in (*VERBS, "help")}
     programs = {f"jobc_runtime/{folder}/{name}.py" for name, folder in PROGRAMS.items()}
-    optional = OPTIONAL | {"jobc_runtime/engines/table.py"}
+    optional = OPTIONAL | {"jobc_runtime/engines/check_table.py"}
     assert (verbs <= {*packed}) == (part != "nodes")
     assert (programs - optional <= {*packed}) == (part != "verbs")
     assert (programs <= {*packed}) == (part == "a command with everything")
