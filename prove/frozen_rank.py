@@ -46,7 +46,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     del logs[frozen]
     says = re.compile(rf"rank {frozen} on \S+ is not responding")
     named = sum(says.search(log) is not None for log in logs)
-    in_loop = re.compile(r'jobc_trainer/loop/loop\.py", line \d+ in (train_step|run_remaining_steps)\b')  # in a step, or in its metrics
+    in_loop = re.compile(r'jobc_trainer/loop/loop\.py", line \d+ in (train_step|run_remaining_steps)\b')
     measured |= {"named_by": named, "stacks_of": sum(in_loop.search(log) is not None for log in logs)}
     excerpt = f"{logs[0][-800:]}"
     expect(measured["ended_s"] <= TIMEOUT_S + MORE_S, f"the others ended after {measured['ended_s']} s", **measured)
