@@ -338,7 +338,7 @@ def test_a_broken_environment_is_one_line_and_65_and_leaves_no_run(job, changes,
     demo = job(**{**changes, "secrets": secrets})
     code, output = demo.run("submit")
     assert code == 65 and words in output and output.count("error:") == 1, output
-    assert demo.runs_made() == [] and "run " not in output
+    assert demo.runs_made() == [] and "\nrun " not in f"\n{output}"
 
 
 class _Secret:

@@ -29,7 +29,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("JOBC_PROCS", "1")
-    monkeypatch.delenv("JOBC_THEN", raising=False)
+    monkeypatch.setenv("JOBC_THEN", "")  # so that it is restored, whoever sets it
+    monkeypatch.delenv("JOBC_THEN")
     monkeypatch.setattr(then.os, "execvp", replace)
     run = RunFolder(tmp_path / "run", 0)
     run.steps.mkdir(parents=True)
