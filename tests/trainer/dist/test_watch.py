@@ -123,7 +123,7 @@ def test_a_verdict_is_about_the_silent_then_about_those_behind() -> None:
     assert describe_culprit([waiting, RankStatus((6, 9), "save", 97.0), waiting], names) == (
         "r1 has been in save of step 6 for 97 s; the others are waiting for it"
     )
-    assert describe_culprit([waiting] * 3, names).startswith("all ranks have been in exchange of step 7 for 95 s: a network link")
+    assert describe_culprit([waiting] * 3, names).startswith("all ranks have been in exchange of step 7 for 95 s: a broken network link")
 
 
 def test_ranks_that_all_read_do_not_wait_for_a_link() -> None:
