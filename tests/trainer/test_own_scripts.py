@@ -198,7 +198,7 @@ def test_a_script_with_the_helper_goes_on_where_it_was_with_jobc_and_without(
         ("rt.save(1, {'model': torch.nn.Linear(1, 1)})", 65, "may only contain tensors, numbers and text"),
         (
             'state = b\'{"step": 3, "world_size": 1, "identity": {}}\';'
-            " store.save(rt.run_dir / 'checkpoints', 3, {'state.json': state}, keep=2); rt.load()",
+            " store.save_checkpoint(rt.run_dir / 'checkpoints', 3, {'state.json': state}, keep=2); rt.load()",
             65,
             "step_00000003 was saved by the trainer, not by a script",
         ),
