@@ -20,7 +20,7 @@ _DIGEST_BYTES = 32
 
 
 def cache_file(kind: str, key: str) -> Path | None:
-    """Return the file for a result, or None if there is no cache. kind: folder name; key: what the result depends on"""
+    """Return the file for a result, or None without a cache. kind: folder name; key: what the result depends on"""
     caches = os.environ.get("XDG_CACHE_HOME", "")
     folder = Path(caches if os.path.isabs(caches) else os.path.expanduser("~/.cache"))  # relative paths are ignored
     if not folder.is_absolute():

@@ -12,7 +12,7 @@ _PLACES = re.compile(r"command\.\d+|env\.(?!AWS_).+")
 
 
 def first_unknown_reference(text: str) -> str | None:
-    """Return the first name in a text for which there is no runtime value."""
+    """Return the first name in a text that has no runtime value."""
     return next((match[1] for match in REFERENCE.finditer(text) if match[1] not in NAMES), None)
 
 

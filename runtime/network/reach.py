@@ -1,7 +1,7 @@
 """Wait until a TCP port on another host answers, and report why it does not.
 
 Usage: jobctl reach HOST PORT SECONDS -- COMMAND…      becomes COMMAND once HOST:PORT answers
-Out:   a line on stdout every ten seconds; exit 71 and one line on stderr if there is no answer in time.
+Out:   a line on stdout every ten seconds; exit 71 and one line on stderr if no answer arrives in time.
 """
 
 from __future__ import annotations

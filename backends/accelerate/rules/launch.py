@@ -11,7 +11,7 @@ from ..options import AccelerateOptions
 
 
 def check_copies_without_hosts(plan: LaunchPlan, options: AccelerateOptions) -> Iterator[Diagnostic]:
-    """JC4601: storage.run=node is set, but there are no hosts that could store runs."""
+    """JC4601: storage.run=node is set, but no hosts exist that could store runs."""
     if not hosts.hosts_in_rank_order(plan) and plan.run.storage == "node":
         because = "without hosts, the only node is this machine, which already has the run folder"
         title = "storage.run=node has no effect without hosts"

@@ -79,7 +79,7 @@ class KubernetesEngine(StorageReadingEngine, CheckingEngine):
             print(f"warning: cannot write the stop mark in a pod: {one_line(why)}; {what}", file=sys.stderr)
 
     def signal(self, run: Run, name: str) -> None:
-        """Signal PID 1 of each pod. For KILL, or if no pod has started or there is no stop mark, delete the object."""
+        """Signal PID 1 of each pod; for KILL, before any pod has started, or without a stop mark, delete the object."""
         record = newest_record(run)
         if record is None:
             return
