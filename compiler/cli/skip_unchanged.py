@@ -22,6 +22,8 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
+from ...runtime.system import user_cache
+from ..file_states import SETTLED_S, states_of
 from ..frontend.observed_files import (
     Answers,
     add_to_recordings,
@@ -31,13 +33,12 @@ from ..frontend.observed_files import (
     record_answers,
 )
 from ..untrusted_files import Unreadable, parse_json
-from ..user_cache import SETTLED_S, cache_file, read, states_of, write
 
 if TYPE_CHECKING:
     from ..emit.artifact import Artifact
 
 FORMAT = 1  # version of the record's format
-MOST_RECORDS = 500
+RECORDS, MOST_RECORDS = "compiles", 500  # folder in the user's cache
 _HYDRA_PLUGINS = "hydra_plugins"  # package in which Hydra 1.3 looks for plugins, which may add config folders
 _PACKAGE = Path(__file__).parents[2]
 _OWN_FOLDERS = ("backends", "compiler", "conf", "runtime", "trainer")
@@ -49,8 +50,8 @@ def reprint_if_unchanged(words: Sequence[str]) -> bool:
 
     Raises OSError if the output cannot be written.
     """
-    file = _record_of(words)
-    if file is None or (known := _read(file)) is None:
+    key = key_of_record(words)
+    if key is None or (known := _read(key)) is None:
         return False
     try:
         if known["code"] != installed_code_state() or not are_answers_unchanged(
@@ -68,7 +69,7 @@ def reprint_if_unchanged(words: Sequence[str]) -> bool:
 
 def compile_and_record(words: Sequence[str], compile_job: Callable[[], int]) -> int:
     """Compile, record the compile if it succeeds, and return its exit code."""
-    file, code, started = _record_of(words), installed_code_state(), time.time()
+    key, code, started = key_of_record(words), installed_code_state(), time.time()
     streams = sys.stdout, sys.stderr
     out, err = _Copy(sys.stdout), _Copy(sys.stderr)
     sys.stdout, sys.stderr = cast(TextIO, out), cast(TextIO, err)
@@ -77,9 +78,9 @@ def compile_and_record(words: Sequence[str], compile_job: Callable[[], int]) -> 
             status = compile_job()
     finally:
         sys.stdout, sys.stderr = streams
-    if status == 0 and file is not None and not _has_foreign_plugins() and _newest(code) < started - SETTLED_S:
+    if status == 0 and key is not None and not _has_foreign_plugins() and _newest(code) < started - SETTLED_S:
         record = {"code": code, "answers": _listed(answers), "stdout": out.text, "stderr": err.text}
-        write(file, json.dumps(record).encode(), MOST_RECORDS)
+        user_cache.write(RECORDS, key, json.dumps(record).encode(), MOST_RECORDS)
     return status
 
 
@@ -164,22 +165,21 @@ def _has_foreign_plugins() -> bool:
     return bool(find_policies()) or any(plugin.root != "jobc" for plugin in find_plugins().values())
 
 
-def _record_of(words: Sequence[str]) -> Path | None:
-    """Return the path of the record for a command line typed in this directory, None if there cannot be one."""
+def key_of_record(words: Sequence[str]) -> bytes | None:
+    """Return the cache key of a command line typed in this directory, None if there cannot be a record."""
     try:
         here = os.getcwd()
     except OSError:
         return None
     variables = {name: os.environ.get(name) for name in _VARIABLES}
     place = [FORMAT, list(words), here, variables, sys.path, sys.version, sys.stderr.isatty()]
-    return cache_file("compiles", json.dumps(place))
+    return json.dumps(place).encode()
 
 
-def _read(file: Path) -> dict[str, Any] | None:
+def _read(key: bytes) -> dict[str, Any] | None:
     """Return a record that this user wrote, None if there is none."""
-    content = read(file)
     try:
-        tree = parse_json(file, content or b"")
+        tree = parse_json(RECORDS, user_cache.read(RECORDS, key) or b"")
     except Unreadable:
         return None
     return tree if isinstance(tree, dict) else None

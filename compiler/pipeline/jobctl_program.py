@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...runtime.__main__ import PROGRAMS, VERBS
-from .. import user_cache
+from ...runtime.system import user_cache
+from .. import file_states
 from ..emit.artifact import PROGRAM, Artifact
 from ..plan.launch_plan import LaunchPlan
 from ..plugins.registry import PACKAGE
@@ -38,6 +39,7 @@ _ON_NODES = (
 )  # fmt: skip
 _VERB_FILES = ("engines/check_table.py", *(f"verbs/{name}.py" for name in (*VERBS, "help")))
 _PROGRAM_FILES = tuple(f"{PROGRAMS[name]}/{name}.py" for name in _ON_NODES)
+_BYTECODE = "system/bytecode.py"  # __main__.py imports this by name
 _OF_TRAINER = (f"{TRAINER}/smoke.py", f"{TRAINER}/script.py")  # on the nodes of every job
 # Modules for jobs with a feature. In other jobs, imports of them in functions are ignored, because nothing calls these
 # functions; imports at the top of a module count in all jobs. A feature's modules are packed together.
@@ -123,15 +125,15 @@ def pack_program_for_nodes(contents: ProgramContents, backend: Path) -> bytes:
 def _packed(contents: ProgramContents, backend: Path | None, method: int) -> bytes:
     """Return the program; from the user's cache if it was packed before, because packing takes 60 ms."""
     folders = [PACKAGE / "runtime", PACKAGE / "trainer", Path(__file__).parent, *([backend] if backend else [])]
-    states = [state for folder in folders for state in user_cache.states_of(folder)]
+    states = [state for folder in folders for state in file_states.states_of(folder)]
     newest_ns = max(changed_ns for _, _, changed_ns, _, _ in states)
-    file = user_cache.cache_file("programs", repr((_PACKER, contents, backend, method, states)))
-    if file is not None and (program := user_cache.read(file)) is not None:
+    key = repr((_PACKER, contents, backend, method, states)).encode()
+    if (program := user_cache.read("programs", key)) is not None:
         return program
     started = time.time()
     program = _pack(select_modules(contents, backend), method)
-    if file is not None and newest_ns / 1e9 < started - user_cache.SETTLED_S:
-        user_cache.write(file, program, MOST_PROGRAMS)
+    if newest_ns / 1e9 < started - file_states.SETTLED_S:
+        user_cache.write("programs", key, program, MOST_PROGRAMS)
     return program
 
 
@@ -154,7 +156,11 @@ def select_modules(contents: ProgramContents, backend: Path | None = None) -> di
 def _is_root(path: str, contents: ProgramContents) -> bool:
     package, _, below = path.partition("/")
     if package == RUNTIME:
-        return (contents.verbs and below in _VERB_FILES) or (contents.nodes and below in _PROGRAM_FILES)
+        return (
+            below == _BYTECODE
+            or (contents.verbs and below in _VERB_FILES)
+            or (contents.nodes and below in _PROGRAM_FILES)
+        )
     if package == TRAINER:
         return contents.nodes and (contents.trainer or path in _OF_TRAINER)
     return contents.nodes if Path(path).stem in _ENGINE_ON_NODES else contents.verbs

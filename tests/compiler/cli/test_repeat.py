@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
-from jobc.compiler import user_cache
+from jobc.compiler import file_states
 from jobc.compiler.cli import main, skip_unchanged
 from jobc.compiler.plugins import registry
 from jobc.prove import repeats
+from jobc.runtime.system import user_cache
 
 WORDS = ["name=job", "procs=2", "hosts=@nodes.txt", "backend=ssh", "--", "train.py"]
 
@@ -80,9 +81,9 @@ def test_everything_that_a_compile_reads_is_recorded(
         watch(os, name)
     watch(builtins, "open")
     assert skip_unchanged.compile_and_record(WORDS, lambda: main(WORDS)) == 0
+    record = user_cache.read(skip_unchanged.RECORDS, skip_unchanged.key_of_record(WORDS) or b"")
     monkeypatch.undo()
-    (record,) = (tmp_path / "home/.cache/jobc/compiles").iterdir()
-    asked = {os.path.abspath(project / path) for _, path, _ in json.loads(user_cache.read(record) or b"")["answers"]}
+    asked = {os.path.abspath(project / path) for _, path, _ in json.loads(record or b"")["answers"]}
     above = {str(folder) for path in asked for folder in Path(path).parents}  # os.path.realpath looks at each
     outputs = (str(project / "artifacts/"), str(tmp_path / "home/.cache"))
     inputs = {path for path in seen if path.startswith(str(tmp_path)) and not path.startswith(outputs)}
@@ -121,7 +122,7 @@ def test_a_full_disk_behind_the_output_is_one_diagnostic(project: Path) -> None:
 
 def test_the_lock_of_an_editor_is_a_file_like_others(tmp_path: Path) -> None:
     (tmp_path / ".#main.py").symlink_to("someone@somewhere.1:2")
-    ((path, *_),) = user_cache.states_of(tmp_path)
+    ((path, *_),) = file_states.states_of(tmp_path)
     assert path == str(tmp_path / ".#main.py")
 
 
@@ -182,9 +183,10 @@ def test_code_that_was_just_changed_is_not_recorded(project: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"code": 1}', '{"answers": [[1]]}', "[" * 100, "\0"])
-def test_a_damaged_record_is_ignored(content: str, compiled: str, tmp_path: Path) -> None:
-    (record,) = (tmp_path / "home/.cache/jobc/compiles").iterdir()
-    user_cache.write(record, content.encode(), 100)
+def test_a_damaged_record_is_ignored(content: str, compiled: str) -> None:
+    key = skip_unchanged.key_of_record(WORDS) or b""
+    assert user_cache.read(skip_unchanged.RECORDS, key)
+    user_cache.write(skip_unchanged.RECORDS, key, content.encode(), 100)
     assert not skip_unchanged.reprint_if_unchanged(WORDS)
     assert skip_unchanged.compile_and_record(WORDS, lambda: main(WORDS)) == 0
     assert skip_unchanged.reprint_if_unchanged(WORDS)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.compiler import user_cache
+from jobc.compiler import file_states
 from jobc.compiler.pipeline import jobctl_program
 from jobc.compiler.pipeline.jobctl_program import (
     EVERYTHING,
@@ -199,7 +199,7 @@ def test_a_program_is_packed_once_for_all_commands(tmp_path: Path, monkeypatch: 
     (backend := tmp_path / "backend").mkdir()
     (engine := backend / "engine.py").write_text("A = 1\n")
     os.utime(engine, (1, 1))
-    monkeypatch.setattr(user_cache, "SETTLED_S", -10)  # the file was just written
+    monkeypatch.setattr(file_states, "SETTLED_S", -10)  # the file was just written
     first = packed(backend)
     (file,) = (tmp_path / "cache/jobc/programs").iterdir()
     with monkeypatch.context() as patch:
