@@ -518,10 +518,10 @@ def test_the_result_is_a_module_again(whole: Path) -> None:
 
 
 def test_a_process_that_reads_and_dies_is_one_line(digits: Tree, tmp_path: Path) -> None:
+    earlier = set(multiprocessing.active_children())
     loader = built(tmp_path, digits({**OWN, "loader.workers": 1})).loader
-    before = {child.pid for child in multiprocessing.active_children()}
     loader.take()
-    (worker,) = (child for child in multiprocessing.active_children() if child.pid in before)
+    (worker,) = set(multiprocessing.active_children()) - earlier
     assert worker.pid is not None
     os.kill(worker.pid, signal.SIGKILL)
     with pytest.raises((TrainerError, RuntimeError)) as caught:  # torch's own, when it comes between two reads
