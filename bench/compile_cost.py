@@ -4,7 +4,7 @@
 
 Floor F: a Python process that composes and resolves the very same config files through Hydra's own file source.
 cold:    `python -m jobc`-equivalent of `jobc name=bench procs=2`, the whole process, a new directory written; from the
-         wheel, whose templates are precompiled.
+         wheel, and with the caches of the command before.
 repeat:  the same command again: nothing has changed since, which compiler/cli/skip_unchanged.py recognizes.
 --sweep:  points per second of CPU time of `jobc -m backend=slurm env.SEED=range(0,N) -- train.py`, files written: what
           200 points take beyond 2 points, so without the start of the process.

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from jobc.tests.bytecode import add_bytecode
 from jobc.tests.leftovers import MARK, end, leftovers, mark_session
 
 pytest_plugins = [
@@ -26,7 +25,6 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     mark_session()
-    add_bytecode()
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups

@@ -45,7 +45,7 @@ def change_program(program: Path, modules: Mapping[str, str]) -> None:
 
 
 def compile_here(folder: Path, *words: str) -> None:
-    """`jobc WORDS` in `folder`, in this process, whose artifacts have bytecode."""
+    """`jobc WORDS` in `folder`, in this process."""
     before, printed = Path.cwd(), io.StringIO()
     os.chdir(folder)
     try:

@@ -1,10 +1,11 @@
-"""The Jinja environment for all templates: traced, strict, and precompiled in wheels.
+"""The Jinja environment for all templates: traced, strict, and compiled once for all commands of a user.
 
-Source: Jinja 3.1, "API" (environment, loaders) and "Extensions" (the syntax tree).
+Source: Jinja 3.1, "API" (environment, loaders, bytecode cache) and "Extensions" (the syntax tree).
 """
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from pathlib import Path
 from typing import cast
@@ -13,10 +14,12 @@ import jinja2
 from jinja2 import nodes
 from jinja2.visitor import NodeTransformer
 
+from ...runtime.system import user_cache
+from ..file_states import states_of
 from ..plan.shell_quoting import PLACES, Inexpressible, comment, directive, raw, sh
 from .check_filters import check_filters_fit_places
 
-COMPILED = "__compiled__"  # folder next to templates, created by the wheel build; see precompile()
+TEMPLATES, MOST_TEMPLATES = "templates", 200  # folder in the user's cache
 
 
 class _Guards(NodeTransformer):
@@ -64,16 +67,32 @@ class TracedEnvironment(jinja2.Environment):
         return super()._generate(_Guards().visit(source).set_environment(self), name, filename, defer_init)
 
 
+class _UserCache(jinja2.BytecodeCache):
+    """Keeps compiled templates in the user's cache, because compiling one takes up to 100 ms."""
+
+    def load_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
+        if (bytecode := user_cache.read(TEMPLATES, _cache_key(bucket))) is not None:
+            bucket.bytecode_from_string(bytecode)
+
+    def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
+        user_cache.write(TEMPLATES, _cache_key(bucket), bucket.bytecode_to_string(), MOST_TEMPLATES)
+
+
+def _cache_key(bucket: jinja2.bccache.Bucket) -> bytes:
+    """Return what a compiled template depends on: its path and text, Jinja, and the modules of this folder."""
+    return repr((bucket.key, bucket.checksum, jinja2.__version__, sys.version, *_modules_here())).encode()
+
+
 @cache
-def template_environment(folders: tuple[str, ...], precompiled: bool = True) -> TracedEnvironment:
-    loaders: list[jinja2.BaseLoader] = []
-    for folder in folders:
-        compiled = Path(folder, COMPILED)
-        if precompiled and _fits(compiled):
-            loaders.append(jinja2.ModuleLoader(str(compiled)))
-        loaders.append(jinja2.FileSystemLoader(folder))
+def _modules_here() -> tuple[object, ...]:
+    return tuple(states_of(Path(__file__).parent))
+
+
+@cache
+def template_environment(folders: tuple[str, ...]) -> TracedEnvironment:
     jinja = TracedEnvironment(
-        loader=jinja2.ChoiceLoader(loaders),
+        loader=jinja2.FileSystemLoader(folders),
+        bytecode_cache=_UserCache(),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -96,22 +115,3 @@ def _directive(context: jinja2.runtime.Context, value: object, line: str) -> str
     except Inexpressible as error:
         context["_trace"].refuse(str(value), line, str(error))
         return ""
-
-
-def _fits(compiled: Path) -> bool:
-    """Return whether the precompiled templates match the installed Jinja version."""
-    marker = compiled / "jinja2_version"
-    return marker.is_file() and marker.read_text() == jinja2.__version__
-
-
-def precompile(root: Path) -> list[Path]:
-    """Compile every folder named `templates` below `root` into a folder inside it. Returns the new folders."""
-    targets = []
-    for folder in sorted(p for p in root.glob("**/templates") if any(p.glob("*.j2"))):
-        target = folder / COMPILED
-        template_environment((str(folder),), precompiled=False).compile_templates(
-            str(target), extensions=["j2"], zip=None, ignore_errors=False
-        )
-        (target / "jinja2_version").write_text(jinja2.__version__)
-        targets.append(target)
-    return targets

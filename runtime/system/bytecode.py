@@ -21,9 +21,10 @@ from . import user_cache
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-KIND = "bytecode"  # folder in the user's cache
-MOST_FILES = 64  # of about 0.2 MB each
-_codes: dict[str, CodeType] = {}  # by module name
+KIND, MOST_FILES = "bytecode", 64  # folder in the user's cache; a file for each program and Python
+MOST_MODULES = 300  # in a file: those of several backends and versions of jobc
+
+_codes: dict[tuple[str, int, int], CodeType] = {}  # by name, and length and CRC-32 of the source
 
 
 class _Importer(zipimporter):
@@ -35,11 +36,13 @@ class _Importer(zipimporter):
         return os.path.join(path, "__init__.py") if self.is_package(fullname) else f"{path}.py"
 
     def get_code(self, fullname: str) -> CodeType:
-        if fullname not in _codes:
-            path = self.get_filename(fullname)
+        path = self.get_filename(fullname)
+        source = self.get_data(path)
+        module = fullname, len(source), zlib.crc32(source)
+        if module not in _codes:
             shown = "jobctl" + path[len(self.archive) :]  # the same bytecode is used for all copies of jobctl
-            _codes[fullname] = compile(self.get_data(path), shown, "exec", dont_inherit=True)
-        return _codes[fullname]
+            _codes[module] = compile(source, shown, "exec", dont_inherit=True)
+        return _codes[module]
 
 
 def use_cache(archive: str, program: str) -> Callable[[], None]:
@@ -48,18 +51,16 @@ def use_cache(archive: str, program: str) -> Callable[[], None]:
     archive: path of the zip file; program: its program that runs, which has a file of its own in the cache.
     Returns a function that writes newly compiled bytecode to the cache. It is also called when Python exits.
     """
-    with open(archive, "rb") as file:
-        content = file.read()
-    state = (program, sys.version, sys.flags.optimize, len(content), zlib.crc32(content), zlib.adler32(content))
-    key = repr(state).encode()
-    known = user_cache.read(KIND, key)
-    if known is not None:
+    key = repr((program, sys.version, sys.flags.optimize)).encode()
+    if (known := user_cache.read(KIND, key)) is not None:
         _codes.update(marshal.loads(known))
     num_kept = len(_codes)
+    if num_kept > MOST_MODULES:
+        _codes.clear()
 
     def keep_bytecode() -> None:
         nonlocal num_kept
-        if len(_codes) > num_kept and not sys.dont_write_bytecode:
+        if len(_codes) != num_kept and not sys.dont_write_bytecode:
             user_cache.write(KIND, key, marshal.dumps(_codes), MOST_FILES)
             num_kept = len(_codes)
 

@@ -37,14 +37,9 @@ def run(python: Path, cwd: Path, *arguments: str) -> str:
     return result.stdout
 
 
-def test_wheel_holds_every_file_of_the_packages_and_compiled_templates_beside(checkout: Path, distributions: Path):
+def test_wheel_holds_every_file_of_the_packages(checkout: Path, distributions: Path):
     contents = wheel_contents(next(distributions.glob("*.whl")))
-    held = {name for name in contents if name.startswith("jobc/")}
-    compiled = {name for name in held if "/__compiled__/" in name}
-    assert held - compiled == package_files(checkout)
-    assert {name.split("/__compiled__/")[0] for name in compiled} == {
-        f"{name.split('/templates/')[0]}/templates" for name in held if name.endswith(".j2")
-    }
+    assert {name for name in contents if name.startswith("jobc/")} == package_files(checkout)
 
 
 def test_wheel_has_nothing_outside_the_package(distributions: Path):

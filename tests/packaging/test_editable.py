@@ -17,10 +17,6 @@ def test_editable_install_imports_from_the_checkout(editable: tuple[Path, Path],
     assert Path(result.stdout.strip()).resolve() == source / "__init__.py"
 
 
-def test_editable_install_leaves_no_compiled_templates_that_could_go_stale(editable: tuple[Path, Path]):
-    assert not list(editable[1].rglob("__compiled__"))
-
-
 def test_a_new_backend_folder_is_seen_without_a_new_install(editable: tuple[Path, Path], tmp_path: Path):
     python, source = editable
     (source / "backends" / "brand_new").mkdir()

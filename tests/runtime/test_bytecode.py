@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -50,11 +51,20 @@ def test_modules_are_compiled_once_for_all_copies(jobctl: Path, tmp_path: Path) 
     assert compiled(jobctl, tmp_path, "-O") == first, "other bytecode"
 
 
-def test_another_program_is_compiled_again(jobctl: Path, tmp_path: Path) -> None:
+def test_a_changed_module_is_compiled_again(jobctl: Path, tmp_path: Path) -> None:
+    """Both versions are then in the cache, so that two artifacts do not replace each other's bytecode."""
     first = compiled(jobctl, tmp_path)
-    assert main(["name=job", "code=shared", "--", "true"]) == 0
-    assert compiled(jobctl, tmp_path) == first
-    assert len(list((tmp_path / "jobc/bytecode").iterdir())) == 2
+    before = jobctl.read_bytes()
+    with zipfile.ZipFile(jobctl) as old:
+        modules = {name: old.read(name) for name in old.namelist()}
+    modules["jobc_runtime/exit_codes.py"] += b"# changed\n"
+    with zipfile.ZipFile(jobctl, "w") as new:
+        for name, text in modules.items():
+            new.writestr(name, text)
+    assert compiled(jobctl, tmp_path) == 1 < first
+    assert compiled(jobctl, tmp_path) == 0
+    jobctl.write_bytes(before)
+    assert compiled(jobctl, tmp_path) == 0
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "empty", "of another key"])
@@ -63,7 +73,7 @@ def test_a_damaged_file_is_ignored_and_written_again(damage: str, jobctl: Path, 
     (file,) = (tmp_path / "jobc/bytecode").iterdir()
     content = file.read_bytes()
     damaged = {"cut": content[:-1], "changed": content[:-1] + b"\0", "empty": b""}
-    file.write_bytes(damaged.get(damage, content.replace(b"3.", b"2.", 1)))
+    file.write_bytes(damaged.get(damage, content.replace(b"launch", b"status", 1)))
     assert compiled(jobctl, tmp_path) == first
     assert compiled(jobctl, tmp_path) == 0
 

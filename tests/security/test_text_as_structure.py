@@ -45,7 +45,7 @@ def acme(tmp_path_factory: pytest.TempPathFactory) -> Installed:
 
 
 def compile_template(text: str, name: str = "job.sh.j2") -> None:
-    template_environment(("no folder",), precompiled=False).compile(text, name, name)
+    template_environment(("no folder",)).compile(text, name, name)
 
 
 @pytest.mark.parametrize(
