@@ -10,6 +10,7 @@ file's lines to the lines that replace them: "7", "7-9", or "7+" to insert after
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 import stat
@@ -113,7 +114,8 @@ def write_artifact_of_point(sweep: Path, points: SweepPoints, point: SweepPoint,
                 raise _damaged(sweep / POINTS, f"is damaged: point {point.number}, {path}: {error}") from None
         texts[path] = text
     shutil.copytree(sweep, folder, symlinks=True, ignore=_ignored)
-    folder.chmod(0o755)
+    for directory, _, _ in os.walk(folder):  # those of an artifact in a run are read-only
+        os.chmod(directory, 0o755)
     for path, text in texts.items():
         file = folder / path
         mode = stat.S_IMODE(file.stat().st_mode)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from jobc.compiler.emit.points_json import PointFiles, points_json_text
 from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
 from jobc.compiler.pipeline.sweeps import compile_sweep, group_points_into_folders
 from jobc.compiler.pipeline.types import CompiledJob, CompileRequest, SweepFolder
+from jobc.runtime.run_folder.artifact_copies import copy_read_only
 from jobc.runtime.run_folder.points_file import apply_changes, read_points, write_artifact_of_point
 from jobc.runtime.system.failure import Failure
 
@@ -120,6 +122,20 @@ def test_an_edited_file_whose_lines_differ_between_points_is_refused(tmp_path: P
     (sweep / "launch.sh").write_text("# edited\n" + (sweep / "launch.sh").read_text())
     with pytest.raises(Failure, match=r"launch\.sh was edited"):
         write_artifact_of_point(sweep, points, points.points[1], tmp_path / "two")
+
+
+def test_a_point_of_a_run_is_written_to_folders_that_its_owner_can_change(tmp_path: Path) -> None:
+    """The artifact in a run is read-only; in a copy of its folders, a user other than root could write nothing."""
+    (folder,) = folders("backend=local", "env.A=1,2")
+    copy_read_only(written(folder, tmp_path), tmp_path / "in_run")
+    write_artifact_of_point(
+        tmp_path / "in_run",
+        read_points(tmp_path / "in_run"),
+        read_points(tmp_path / "in_run").points[1],
+        tmp_path / "point",
+    )
+    modes = [path.stat().st_mode for path in (tmp_path / "point", tmp_path / "point/.jobc")]
+    assert all(mode & stat.S_IWUSR for mode in modes)
 
 
 def test_applied_changes_give_the_other_text() -> None:
