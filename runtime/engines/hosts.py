@@ -188,9 +188,7 @@ class LocalNodesClient(HostClient):
 
 
 class _Processes:
-    """The programs that a client is running, so that all of them can be ended. attempt: increases each time they are
-    ended
-    """
+    """The programs that a client is running, so that all can be ended. attempt: increases each time they are"""
 
     def __init__(self) -> None:
         self.attempt = 0
@@ -258,9 +256,7 @@ def _fed(process: subprocess.Popen[bytes], feed: Feed | None) -> Iterator[None]:
 
 
 def _kill_after(process: subprocess.Popen[bytes], timeout_s: float | None) -> Callable[[], bool]:
-    """Kill a program that exceeds the timeout. Return a function that stops the clock and returns whether time ran
-    out.
-    """
+    """Kill a program after the timeout. Return a function that stops the clock and returns whether time ran out."""
     timer = threading.Timer(timeout_s or 0, process.kill)
     timer.daemon = True
     if timeout_s is not None:

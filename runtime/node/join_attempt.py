@@ -45,9 +45,7 @@ Returned = TypeVar("Returned")
 
 
 class StartFailure(NodeFailure):
-    """Raised before the node has joined an attempt. The failure is printed but not recorded, so that a restart can
-    succeed.
-    """
+    """Raised before the node has joined an attempt: printed but not recorded, so that a restart can succeed."""
 
 
 class JoinFailure(NodeFailure):
@@ -163,9 +161,7 @@ def wait_for_silence_of_other_nodes(run: Path, attempt: int) -> None:
 
 
 def _newest_attempt(run: Path, submission: str) -> int:
-    """Return the newest attempt if this submission began it, else the next number, because a new submission resumes the
-    run.
-    """
+    """Return the newest attempt if this submission began it, else the next number: a new submission resumes the run."""
     known = begun_attempts(run / "starts")
     if not known:
         return 0

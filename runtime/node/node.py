@@ -104,9 +104,7 @@ def _of_engine(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[st
 
 
 def run_variables(artifact: Path) -> dict[str, str]:
-    """Return the variables of the newest attempt that starts from this copy of the artifact; {} if no run contains the
-    copy.
-    """
+    """Return the variables of the newest attempt that starts from this artifact copy; {} if no run contains it."""
     run, attempt = artifact.parent.parent, newest_attempt_from(artifact)
     if attempt is None:
         return {}
@@ -117,9 +115,7 @@ def run_variables(artifact: Path) -> dict[str, str]:
 
 
 def variables_of_listed_host(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return one node's environment variables, using hosts.txt. rank: the node's number or host name. Raises
-    NodeFailure.
-    """
+    """Return one node's variables, using hosts.txt. rank: the node's number or host name. Raises NodeFailure."""
     hosts = (artifact / "hosts.txt").read_text(errors="replace").splitlines()
     rank = rank or environ.get("JOBC_NODE_RANK", "")
     node = number_or_none(rank)

@@ -30,9 +30,7 @@ class NodeFailure(Exception):
 
 
 class NodeAlreadyRunning(NodeFailure):
-    """Raised if this node is already running. The failure is not recorded, because the records belong to the running
-    node.
-    """
+    """Raised if this node is already running: not recorded, because the records belong to the running node."""
 
 
 def main(argv: list[str]) -> int:

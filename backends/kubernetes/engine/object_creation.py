@@ -240,9 +240,7 @@ def last_line_of_error(why: str) -> str:
 
 
 def split_by_kind(manifests: str, kind: str) -> tuple[str, str]:
-    """Return the manifests of that kind, and all others. No line of a ConfigMap's text is `---`, because text is
-    indented.
-    """
+    """Return the manifests of that kind, and all others. A ConfigMap's text is indented, so it has no line `---`."""
     chosen: list[str] = []
     others: list[str] = []
     for text in re.split(r"^---\n", manifests, flags=re.MULTILINE):

@@ -267,9 +267,7 @@ def _uid(record: Record) -> str:
 
 
 def _warning(cluster: Cluster) -> str:
-    """Return the newest warning about the object or its Job, such as why it has no pods. Events are kept for one
-    hour.
-    """
+    """Return the newest warning about the object or its Job, such as why it has no pods. Events last one hour."""
     answer = cluster.k(
         "get", "events", "--field-selector=type=Warning", "--sort-by=.metadata.creationTimestamp",
         f"--output=jsonpath={_EVENTS}",

@@ -95,9 +95,7 @@ class StorageReadingEngine(ObservingEngine):
                 self.record_end_from_node_codes(run, codes)
 
     def _bucket_words(self, run: Run, *words: str) -> list[str]:
-        """Return the command with which a pod accesses the bucket, because this machine may have no access; [] without
-        a bucket.
-        """
+        """Return the command with which a pod accesses the bucket, which this machine may not; [] without a bucket."""
         if self.job.settings.get("storage") != "object":
             return []
         return ["env", f"JOBC_RUN_ID={run.id}", *JOIN, "bucket", *words]

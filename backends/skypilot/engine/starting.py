@@ -166,9 +166,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         return DONE if state.exit_code == DONE else CRASHED
 
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
-        """Run the command on a node of the run's cluster. This shell's secrets are on the node only while the command
-        is running.
-        """
+        """Run the command on a node of the run's cluster, which has this shell's secrets only meanwhile."""
         self.require_client()
         if self.job.settings.get("managed"):
             title = "the machines of a managed job cannot be reached from here"

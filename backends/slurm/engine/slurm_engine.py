@@ -153,9 +153,7 @@ class SlurmEngine(CheckingEngine):
         return why
 
     def why_not_removable(self, run: Run) -> str:
-        """Return why the run cannot be removed, because its job may still have processes; "" if Slurm reports that they
-        have ended.
-        """
+        """Return why the run cannot be removed: its job may still have processes. "" if Slurm says they ended."""
         path = _job_file(run)
         if path is None or path.name != f"job_{run.attempt}":
             return f"attempt {'' if run.attempt is None else run.attempt} has not been queued yet"
@@ -388,9 +386,7 @@ def _valid_id(keys: dict[str, str]) -> str:
 
 
 def _asked_id(path: Path | None) -> str:
-    """Return a record's job ID; "" for an ended run in the user's allocation, because the allocation outlives the
-    run.
-    """
+    """Return a record's job ID; "" for an ended run in the user's allocation, which outlives the run."""
     if path is None:
         return ""
     keys = read_keys(path)

@@ -101,9 +101,7 @@ def _found(text: str) -> str:
 
 
 def _in_shell(first: str, command: Sequence[str]) -> str:
-    """Return command-line words that run the command in a shell, which expands the text. first: shell text to run
-    before it
-    """
+    """Return command-line words that run the command in a shell, which expands the text. first: shell text before it"""
     return f"-- {quote_for_bash(['bash', '-c', f'{first}exec ' + ' '.join(map(_for_shell, command))])}"
 
 
