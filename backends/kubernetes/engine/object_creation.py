@@ -22,8 +22,7 @@ from typing import NamedTuple
 
 from ....runtime.engines.engine import Answer
 from ....runtime.exit_codes import DATA_BROKEN
-from ....runtime.system.command_line import print_failure
-from ....runtime.system.failure import Failure
+from ....runtime.system.failure import Failure, print_failure
 from .cluster import RUNTIME, TRIES, Cluster, ObjectIdentity, failure_of_live_object, is_already_deleted
 
 MOST_CODE_BYTES = 600 << 10  # after packing: a ConfigMap may contain 1 MiB, in base64

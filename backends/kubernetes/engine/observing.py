@@ -15,8 +15,7 @@ from pathlib import Path
 from ....runtime.engines.engine import Job, NodeLine, State
 from ....runtime.engines.record_engine import ENDED, GONE, LIVE, Record, RecordEngine, write_saved_output
 from ....runtime.run_folder.run import Run, last_progress, worst_code
-from ....runtime.system.command_line import print_failure
-from ....runtime.system.failure import Failure
+from ....runtime.system.failure import Failure, print_failure
 from ....runtime.system.values import read_text, word_or_empty
 from .cluster import Cluster, ObjectCondition, UnknownContext, job_object_of_record
 from .pods import PodStatus

@@ -12,8 +12,7 @@ from ....runtime.engines.engine import Job
 from ....runtime.engines.log_files import LogRequest
 from ....runtime.engines.record_engine import GONE, LIVE, Record, newest_record
 from ....runtime.run_folder.run import Run
-from ....runtime.system.command_line import print_failure
-from ....runtime.system.failure import Failure
+from ....runtime.system.failure import Failure, print_failure
 from ....runtime.system.streams import LineMerger, print_client_output
 from ....runtime.system.text import one_line, printable
 from ....runtime.system.values import number_or_none

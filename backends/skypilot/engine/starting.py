@@ -19,8 +19,7 @@ from ....runtime.engines.record_engine import Record, newest_record, write_recor
 from ....runtime.engines.starting_engine import copy_user_code
 from ....runtime.exit_codes import CRASHED, DONE
 from ....runtime.run_folder.run import Run, jobctl_command
-from ....runtime.system.command_line import print_failure
-from ....runtime.system.failure import Failure
+from ....runtime.system.failure import Failure, print_failure
 from ....runtime.system.streams import print_client_output, run_and_capture, run_attached_to_terminal
 from ....runtime.system.text import printable
 from .client import SkypilotClient

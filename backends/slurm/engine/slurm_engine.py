@@ -28,8 +28,7 @@ from ....runtime.node.node_start import exec_program, run_program
 from ....runtime.run_folder.run import Run, jobctl_command, quote_shell_word
 from ....runtime.run_folder.run_secrets import delete_run_secrets
 from ....runtime.run_folder.saved_secrets import saved_secrets
-from ....runtime.system.command_line import print_failure
-from ....runtime.system.failure import Failure
+from ....runtime.system.failure import Failure, print_failure
 from ....runtime.system.streams import lines_of_client_output
 from ....runtime.system.text import one_line, printable
 from ....runtime.system.values import number_or_none, numbers_of_files, read_keys
