@@ -67,7 +67,5 @@ def _name(number: int) -> str:
 
 
 def worst_exit_code(codes: Iterable[int]) -> int:
-    """Return a node's exit code: the one of its ranks' codes that comes first in PRIORITY, which must contain them
-    all.
-    """
+    """Return a node's exit code: of its ranks' codes, the one that comes first in PRIORITY, which must have all."""
     return min(codes, key=PRIORITY.index)

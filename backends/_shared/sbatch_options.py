@@ -70,9 +70,7 @@ AFTER = ("after", "afterany", "afterburstbuffer", "aftercorr", "afternotok", "af
 
 
 def dependency_value(after: Sequence[str]) -> str:
-    """Return queue.after as a value for --dependency, which requires all of them. A plain ID is a job that must
-    succeed.
-    """
+    """Return queue.after as a value for --dependency, which requires all of them. A plain ID must succeed."""
     ids = [entry for entry in after if ":" not in entry and entry != "singleton"]
     others = [entry for entry in after if entry not in ids]
     return ",".join([*([":".join(["afterok", *ids])] if ids else []), *others])

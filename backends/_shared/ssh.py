@@ -29,9 +29,7 @@ class SshOptions:
 
 
 def ssh_command() -> list[str | Leaf]:
-    """Return an ssh command that never asks for a password, does not wait for unreachable hosts, and accepts unknown
-    host keys only if allowed.
-    """
+    """Return an ssh command that never asks, gives up on dead hosts, and accepts new host keys only if allowed."""
     words: list[str | Leaf] = [
         "BatchMode=yes",
         lambda v: f"ConnectTimeout={v.options.connect_timeout}",

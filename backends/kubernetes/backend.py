@@ -74,9 +74,7 @@ class KubernetesBackend:
     }
 
     def filled(self, spec: JobSpec, options: KubernetesOptions, values: Mapping[str, SpecValue]) -> Iterator[Filled]:
-        """Yield backend.default_image for a job without an image. That image is for NVIDIA GPUs, so jobs on AMD GPUs do
-        not use it.
-        """
+        """Yield backend.default_image for a job without an image, unless its GPUs are AMD's: the image is NVIDIA's."""
         image = options.default_image
         if spec.image is None and spec.container.kind == "pod" and image and options.gpu_resource == "nvidia.com/gpu":
             because = "the default image has Python and PyTorch, but none of your packages"
@@ -94,9 +92,7 @@ class KubernetesBackend:
         yield render.yaml(documents, "job.yaml", comments_for_job_yaml(documents, plan, options))
 
     def carry(self, files: Sequence[Artifact], settings: Artifact, program: bytes) -> Iterator[Artifact]:
-        """Yield job.yaml, with a ConfigMap that contains the files for the pods, then the files that only people
-        read.
-        """
+        """Yield job.yaml, with the pods' files in a ConfigMap, then the files that only people read."""
         by_path = {file.path: file for file in files}
         name = json.loads(settings.text)["creates"]["object"]
         carried = [file for file in files if file.path not in ("job.yaml", *STAYS)]

@@ -105,9 +105,7 @@ def job_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 
 
 def max_restarts_of_all_pods(v: Any) -> int:
-    """Return how many times all pods may restart: 0 if the runs, and thus the checkpoints, are deleted with the
-    pods.
-    """
+    """Return how many times all pods may restart: 0 if the runs, and thus the checkpoints, are deleted with them."""
     most: int = v.plan.lifecycle.max_requeues
     return 0 if v.plan.run.storage == "node" else most
 

@@ -148,9 +148,7 @@ def to_kubernetes_quantity(size: int) -> str:
 
 
 def resource_requests(v: Any) -> dict[str, Any] | None:
-    """Return the requests: the limits, plus `cpus` (never a limit, which would throttle the pod), overridden by
-    `backend.requests`.
-    """
+    """Return the limits and `cpus` (no limit, which would throttle the pod), overridden by `backend.requests`."""
     cpus = v.plan.resources.cpus
     of_job = {**(resource_limits(v) or {}), **({"cpu": str(cpus)} if cpus else {})}
     return dict(sorted({**of_job, **v.options.requests}.items(), key=lambda item: item[0] != "cpu")) or None
@@ -273,9 +271,7 @@ def _with_code(entry: dict[str, Any]) -> Leaf:
 
 
 def _code_volume() -> dict[str, Any]:
-    """Return the volume with the code that jobctl submit sends. The volume is optional, so that a pod can start and
-    report missing code.
-    """
+    """Return the volume with the code that jobctl submit sends: optional, so that a pod can report missing code."""
     return {"name": "code", "configMap": {"name": lambda v: f"{object_name_leaf(v)}-code", "optional": True}}
 
 

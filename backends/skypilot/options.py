@@ -66,9 +66,7 @@ class SkypilotOptions:
 
     @property
     def cloud(self) -> str:
-        """Return the cloud that all alternatives share, in SkyPilot's spelling; "" if they differ or SkyPilot
-        chooses.
-        """
+        """Return the cloud that all alternatives share, as SkyPilot spells it; "" if they differ or it chooses."""
         clouds = {cloud_of_infra(alternative.infra or self.infra) for alternative in (*self.any_of, *self.ordered)} or {
             cloud_of_infra(self.infra)
         }

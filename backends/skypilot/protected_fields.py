@@ -83,9 +83,7 @@ def _who_sends(target: str, plan: LaunchPlan, options: SkypilotOptions) -> str:
 
 
 def _mounted(options: SkypilotOptions) -> Iterator[str]:
-    """Yield the targets of `backend.extra` buckets that `mounts` could also mount: those with mode MOUNT, SkyPilot's
-    default.
-    """
+    """Yield the targets of `backend.extra` buckets that `mounts` could also mount: mode MOUNT, the default."""
     for target, mount in as_mapping(options.extra.get("file_mounts")).items():
         if "://" in as_text(as_mapping(mount).get("source")) and as_mapping(mount).get("mode", "MOUNT") == "MOUNT":
             yield target

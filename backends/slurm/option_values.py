@@ -13,9 +13,7 @@ LONG = "[a-z][a-z-]+"  # name of a long option
 
 
 def tasks_per_node(plan: LaunchPlan) -> int:
-    """Return the number of tasks that srun starts on each node: one per rank, or one that starts all of the node's
-    ranks.
-    """
+    """Return the number of tasks that srun starts on each node: one per rank, or one that starts all ranks."""
     return plan.topology.procs if plan.launcher == "srun" else 1
 
 

@@ -15,9 +15,7 @@ from ...compiler.plugins.backend import Point
 
 
 def check(groups: Sequence[Sequence[Point]]) -> Iterator[Diagnostic]:
-    """Yield JC4308 if backend.array_limit is set and there are several job arrays, because it limits each array
-    separately.
-    """
+    """Yield JC4308 if backend.array_limit is set for several job arrays, because it limits each array separately."""
     if not any(point.options.array_limit for points in groups for point in points):
         return
     lines_by_group: list[set[str]] = [set(sbatch_options_of_point(points[0])) for points in groups]

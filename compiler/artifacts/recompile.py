@@ -182,9 +182,7 @@ def _elsewhere(written: Mapping[str, Any], folder: Path, config_dirs: tuple[tupl
 
 
 def _is_elsewhere(source: str, artifact: Path, folders: Mapping[str, Path]) -> bool:
-    """Return whether an input is missing because only the artifact was copied to this machine, not because it was
-    deleted.
-    """
+    """Return whether an input is missing because only the artifact was copied here, not because it was deleted."""
     root = source.partition(":")[0]
     jobc_folder = next((above / "jobc" for above in artifact.absolute().parents if (above / "jobc").is_dir()), None)
     came_along = root in folders and (root == "input" or (root == "project" and folders[root] == jobc_folder))

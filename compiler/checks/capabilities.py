@@ -148,9 +148,7 @@ def wishes_ignored_with_note(
 
 
 def _saying(words: tuple[Any, ...], keys: tuple[str, ...], values: Mapping[str, SpecValue]) -> list[str]:
-    """Return the spec keys that set one of these words, such as `code.kind` or `secrets.TOKEN`; otherwise the first
-    key.
-    """
+    """Return the spec keys that set one of these words, such as `code.kind` or `secrets.TOKEN`; else the first key."""
     matching_keys = [key for key in keys if key in values and str(values[key].value).partition(":")[0] in words]
     return matching_keys or [*keys[:1]] or [""]
 
@@ -190,9 +188,7 @@ def check_honours(
 
 
 def check_runtime_variable_scopes(plan: LaunchPlan, backend: Backend) -> Iterable[Diagnostic]:
-    """Yield JC4005 for a runtime variable that the backend does not define, JC4006 for one used before its value is
-    known.
-    """
+    """Yield JC4005 for a runtime variable that the backend lacks, JC4006 for one used before its value is known."""
     for missing in sorted(v.name for v in RuntimeVar if v not in backend.spellings):
         yield Diagnostic(
             "JC4005",

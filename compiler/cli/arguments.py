@@ -149,9 +149,7 @@ def parse(argv: Sequence[str]) -> Arguments:
 
 
 def parse_leniently(argv: Sequence[str]) -> Arguments:
-    """Return the command and format of a command line that cannot be parsed, so that its error is printed in that
-    format.
-    """
+    """Return the command and format of a command line that cannot be parsed, to print its error in that format."""
     words = list(argv[: argv.index("--")] if "--" in argv else argv)
     index = _command_at(words)
     command = "compile" if index is None else words[index]

@@ -110,9 +110,7 @@ def check_output_folder(compiled: CompiledJob, out: Path) -> list[Diagnostic]:
 
 
 def missing_inputs(compiled: CompiledJob, out: Path) -> list[Diagnostic]:
-    """Return JC5010 for missing files that jobctl submit sends: a warning, because you may submit from another
-    machine.
-    """
+    """Return JC5010 for missing files that jobctl submit sends: a warning, as you may submit from another machine."""
     plan, backend, values = compiled.plan, compiled.backend, compiled.source_map.spec
     sent = dict(backend.sends(plan, compiled.options)) if isinstance(backend, SendingBackend) else {}
     if plan.code.kind in ("snapshot", "rsync"):

@@ -156,9 +156,7 @@ def _opened(word: str) -> Iterator[Path]:
 
 
 def _folder(word: str) -> Path:
-    """Return an artifact directory, or a run folder's newest attempt. Raises CompileError JC5004 for any other
-    folder.
-    """
+    """Return an artifact directory, or a run folder's newest attempt. Raises CompileError JC5004 for others."""
     folder = Path(word)
     if not (folder / JOB).is_file() and (attempts := _attempts(folder)):
         folder = attempts[-1]

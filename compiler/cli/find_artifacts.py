@@ -16,9 +16,7 @@ BY_NAME = ("status", "logs", "watch")  # commands that change nothing, so a name
 
 
 def find_named_artifacts(command: str, words: Sequence[str]) -> tuple[list[Path], list[str]]:
-    """Return the artifact directories that the first words name, and the remaining words. Only commands in BY_NAME
-    accept several.
-    """
+    """Return the artifact directories that the first words name (only one, unless BY_NAME), and the remaining words."""
     example = f"jobc {command} artifacts/hello/local"
     if not words:
         because = "this command runs an artifact directory's jobctl"

@@ -139,9 +139,7 @@ def _newest(code: Sequence[Any]) -> float:
 
 
 def _packages_in(folder: str) -> Iterator[tuple[str, int]]:
-    """Yield the distributions in a folder of sys.path, each with the time at which its entry points changed (0:
-    none).
-    """
+    """Yield the distributions in a folder of sys.path, each with when its entry points changed (0: none)."""
     try:
         names = sorted(name for name in os.listdir(folder or ".") if name.endswith((".dist-info", ".egg-info")))
     except OSError:  # a zip file, or missing
@@ -155,9 +153,7 @@ def _packages_in(folder: str) -> Iterator[tuple[str, int]]:
 
 
 def _has_foreign_plugins() -> bool:
-    """Return whether a compile runs third-party code, which may read anything: a backend, a policy or a Hydra
-    plugin.
-    """
+    """Return whether a compile runs third-party code, which may read anything: a backend, policy or Hydra plugin."""
     from ..plugins.registry import find_plugins, find_policies
 
     if any(os.path.isdir(os.path.join(folder, _HYDRA_PLUGINS)) for folder in sys.path):

@@ -12,9 +12,7 @@ Opcode = tuple[str, int, int, int, int]
 
 
 def diff_opcodes(a: Sequence[str], b: Sequence[str]) -> list[Opcode]:
-    """Return difflib's opcodes. If too many lines repeat, everything between the common beginning and the common end
-    counts as replaced.
-    """
+    """Return difflib's opcodes. If too many lines repeat, all but the common beginning and end counts as replaced."""
     head = _equal_lines(a, b)
     tail = _equal_lines(a[head:][::-1], b[head:][::-1])
     middle_a, middle_b = a[head : len(a) - tail], b[head : len(b) - tail]

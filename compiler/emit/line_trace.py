@@ -11,9 +11,7 @@ from .artifact import LineRange
 
 @dataclass(frozen=True)
 class RefusedText:
-    """Text that cannot be expressed in its context. keys: plan keys that the text came from; place: its context, such
-    as `#SBATCH line`.
-    """
+    """Text that its context cannot express. keys: plan keys of the text; place: the context, such as `#SBATCH line`."""
 
     keys: tuple[str, ...]
     text: str

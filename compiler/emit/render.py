@@ -118,9 +118,7 @@ class Render:
     views: Mapping[str, Any]
 
     def with_digest(self, digest: str) -> Render:
-        """Return a renderer that provides `whole.digest` to templates and leaves. `jobc why` prints it as the key
-        `digest`.
-        """
+        """Return a renderer that gives `whole.digest` to templates and leaves: `digest` for `jobc why`."""
         return replace(self, views={**self.views, "whole": WholePlanView(digest)})
 
     def template(self, name: str, path: str, executable: bool = False, **extra: Any) -> Artifact:

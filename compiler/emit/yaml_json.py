@@ -40,9 +40,7 @@ def _dumper() -> Any:
 
 
 def yaml_lines_with_paths(document: Any) -> list[tuple[str, DataPath]]:
-    """Return each line of to_block_yaml() with the data path of the innermost entry that begins on that line or
-    covers it.
-    """
+    """Return each line of to_block_yaml() with the path of the innermost entry that begins on it or covers it."""
     if not isinstance(document, dict) or not document:
         return _lines_of(document)
     entries = [_entries.get(repr((key, value)), partial(_lines_of, {key: value})) for key, value in document.items()]

@@ -31,9 +31,7 @@ class Goodput:
 def estimate_goodput(
     node_mtbf_s: float, nodes: int, save_s: float, restart_s: float, interval_s: float | None
 ) -> Goodput:
-    """Return the goodput. save_s: seconds that training stops for a save; restart_s: from a failure to the next new
-    step
-    """
+    """Return the goodput. save_s: seconds that training stops for a save; restart_s: from a failure to a new step"""
     mtbf_s = node_mtbf_s / nodes
     best_s = best_interval_s(mtbf_s, save_s)
     current_fraction = None if interval_s is None else goodput_fraction(interval_s, mtbf_s, save_s, restart_s)

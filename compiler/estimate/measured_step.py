@@ -41,9 +41,7 @@ def read_step_time(run: Path) -> MeasuredStep | None:
 
 
 def _seconds(value: object) -> float | None:
-    """Return the time in seconds, or None if it is invalid, because the line may have been edited or be another
-    program's.
-    """
+    """Return the time in seconds; None if invalid, because the line may be edited or another program's."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     return float(value) if 0 < value <= LONGEST_S else None

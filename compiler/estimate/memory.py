@@ -48,9 +48,7 @@ class Memory(ModelStates):
 
     @property
     def error(self) -> int | None:
-        """Return half the width of `total`'s error bar; None if any part is unknown, because the unknown part may be
-        the largest.
-        """
+        """Return half the width of `total`'s error bar; None if a part is unknown, because it may be the largest."""
         return None if self.unknown else self._wrong
 
     @property
@@ -66,9 +64,7 @@ class Memory(ModelStates):
 def estimate_rank_memory(
     train: Mapping[str, Any], size: ModelSize, world_size: int, uses_trainer: bool = True
 ) -> Memory:
-    """Return one rank's memory. train: train.json; uses_trainer: False for a user's own program (with DeepSpeed,
-    its config decides)
-    """
+    """Return one rank's memory. uses_trainer: False for your own program, whose DeepSpeed config decides"""
     is_zero = train["parallel"]["kind"] == "deepspeed"
     per_parameter = optimizer_bytes_per_parameter(train["optim"]) if uses_trainer else ADAM
     states = (

@@ -56,9 +56,7 @@ def plot_figures(sizes: Sequence[Figures], gpu_mem: Sequence[int | None], file: 
 
 
 def _memory(axis: Axes, sizes: Sequence[tuple[Figures, int | None]]) -> None:
-    """Draw a bar with an error bar for each size, and a line for the GPU's memory unless the line would be far above
-    the bars.
-    """
+    """Draw a bar with an error bar for each size, and a line for the GPU's memory unless it is far above them."""
     places, bottom = range(len(sizes)), [0.0] * len(sizes)
     for part in PARTS:
         heights = [(getattr(figures.memory, part) or 0) / GIB for figures, _ in sizes]

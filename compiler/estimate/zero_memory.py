@@ -59,9 +59,7 @@ def _gathered(of_weight: int, size: ModelSize) -> int | None:
 
 
 def _bucket(parallel: Mapping[str, Any], of_number: int) -> int:
-    """Return the bucket's size in bytes, which is the same for small models; two buckets if one fills while the other
-    is sent.
-    """
+    """Return the bucket's size in bytes, equal for small models; two buckets if one fills while the other is sent."""
     if not parallel["zero_stage"] or not parallel["contiguous_gradients"]:
         return 0
     count = 2 if parallel["overlap_comm"] and parallel["zero_stage"] < 3 else 1

@@ -59,9 +59,7 @@ class ComposedConfig:
     overrides: tuple[Override, ...]
 
     def origin_of(self, key: str) -> Origin | None:
-        """Return the position of the value at a dotted key, or of the key itself if it has a mapping; None if
-        unknown.
-        """
+        """Return the position of the value at a dotted key, or of the key if it has a mapping; None if unknown."""
         node = _at(self.written, key)
         if isinstance(node, TextWithOrigin):
             return node.origin
@@ -195,9 +193,7 @@ def compose_job(loader: Any, config_name: str, overrides: Sequence[Override], kn
 
 
 def _from_base(loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys) -> ComposedConfig | None:
-    """Return the config, derived from one that differs only in plain values; None if Hydra must compose or
-    reject it.
-    """
+    """Return the config, derived from one that differs in plain values; None if Hydra must compose or reject it."""
     bases, (others, plain) = _sessions[-1].bases, split_off_plain_values(_folders(), overrides)
     key = (config_name, *(o.canonical for o in others))
     try:

@@ -183,9 +183,7 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[
 
 
 def _below_mapping(key: str, known_keys: Sequence[str]) -> str:
-    """Return `labels.team` for lables.team, where the name of a mapping with user-defined keys is misspelled; "" if
-    none is similar.
-    """
+    """Return `labels.team` for lables.team, a misspelled mapping with user-defined keys; "" if none is similar."""
     parts = key.split(".")
     for count in range(1, len(parts)):
         above = ".".join(parts[:count])

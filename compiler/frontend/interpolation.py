@@ -36,9 +36,7 @@ _READING = ("oc.env", "now", "hydra", "python_version")
 
 
 class ReadsMachineError(InterpolationResolutionError):
-    """Raised for an interpolation that would read this machine. The message has two lines: what would be read, and the
-    key.
-    """
+    """Raised for an interpolation that would read this machine. Two lines: what would be read, and the key."""
 
 
 class ExpansionLimitExceeded(BaseException):

@@ -34,9 +34,7 @@ def record_answers() -> Iterator[Answers]:
 
 
 def add_to_recordings(answers: Mapping[tuple[str, str], Any]) -> None:
-    """Record answers. If one question got two answers during a compile, a file changed, and the record never matches
-    later.
-    """
+    """Record answers. If a question got two answers in a compile, a file changed, and the record never matches."""
     for recorder in _recorders:
         for key, answer in answers.items():
             recorder[key] = answer if recorder.get(key, answer) == answer else _TWO_ANSWERS

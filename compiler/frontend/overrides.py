@@ -242,9 +242,7 @@ def _quoted_items(key: str, right: str) -> list[str]:
 
 
 def _each_quoted(key: str, right: str) -> list[str]:
-    """Return the word with each of the sweep's values in quotes; [] if the commas do not separate values
-    (`node[1,3]`).
-    """
+    """Return the word with each sweep value in quotes; [] if the commas do not separate values (`node[1,3]`)."""
     right = re.sub(r"choice\((.*)\)", r"\1", right.strip(" \t"))
     values, start, depth = [], 0, 0
     bare = _outside_quotes(right)

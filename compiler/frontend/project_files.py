@@ -15,9 +15,7 @@ from .observed_files import ask_file_system
 
 
 class OutsideProject(Exception):
-    """Raised for a path outside the folders. The exception's text completes "because" and does not reveal what the path
-    contains.
-    """
+    """Raised for a path outside the folders. Its text completes "because", and does not reveal the path's content."""
 
 
 def require_inside(path: str | Path, folders: Iterable[str | Path]) -> None:
@@ -35,9 +33,7 @@ def require_inside(path: str | Path, folders: Iterable[str | Path]) -> None:
 
 
 def project_folders() -> list[Path]:
-    """Return [current directory] as the project; [] for / and for parents of the home directory, which contain other
-    people's files.
-    """
+    """Return [current directory] as the project; [] for / and above the home directory, where others' files are."""
     current, home = (str(ask_file_system("real path", path)) for path in (os.getcwd(), Path.home()))
     return [] if current == os.sep or (current != home and is_inside(home, current)) else [Path(current)]
 

@@ -252,9 +252,7 @@ def _fields(value: Any, *names: str) -> dict[str, Any]:
 
 
 def comparable_records(spec: JobSpec, plan: LaunchPlan, backend: str, options: Any) -> dict[str, list[str]]:
-    """Return what a resume and `jobc diff` compare, as `key = json` lines: the identity keys, the spec (null: derived)
-    and the plan.
-    """
+    """Return what a resume and `jobc diff` compare as `key = json` lines: identity, spec (null: derived) and plan."""
     identity = identity_of(train_json.parse_train_config(to_mutable_tree(plan.train))) if plan.uses_trainer else {}
     return {
         "identity": flat_lines.to_flat_lines(identity),

@@ -133,9 +133,7 @@ def plan_point(request: CompileRequest, overrides: Sequence[Override], loader: A
 
 
 def _mistyped(composed: ComposedConfig, request: CompileRequest) -> list[Diagnostic]:
-    """Return type errors in addition to the rejected overrides. Missing keys are omitted, because a rejected override
-    may set them.
-    """
+    """Return type errors besides the rejected overrides. Missing keys are left to those, which may set them."""
     try:
         to_typed_config(composed, request.command, dict(request.config_dirs), request.recorded)
     except CompileError as error:

@@ -113,9 +113,7 @@ def _misplaced(diagnostic: Diagnostic, composed: ComposedConfig) -> Diagnostic:
 
 
 def _removed_group(composed: ComposedConfig) -> Origin | None:
-    """Return the override, such as `~env`, that removed a section with a different name, although a key with that name
-    exists.
-    """
+    """Return the override, such as `~env`, that removed a section of another name, although such a key exists."""
     gone = (o.origin for o in composed.overrides if o.operator == "~" and o.key in groups_in_defaults_list())
     return next((origin for origin in gone if origin.path.lstrip("~") in composed.tree), None)
 

@@ -38,9 +38,7 @@ def _writable(text: str) -> str:
 
 
 def _key(refusal: RefusedText, source_map: SourceMap) -> str:
-    """Return the spec key whose value contains the rejected text or a piece of it; otherwise the first key that was
-    read for the text.
-    """
+    """Return the spec key whose value contains the rejected text or a piece of it; else the first key read for it."""
     keys = source_map.spec_keys(refusal.keys)
     pieces = [piece for piece in (refusal.text, *re.split("[,:]", refusal.text)) if not DIRECTIVE.fullmatch(piece)]
     values = {key: str(source_map.spec[key].value) for key in keys}

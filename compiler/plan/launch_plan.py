@@ -100,9 +100,7 @@ PATH_VARIABLES = (
 
 @dataclass(frozen=True)
 class Secret:
-    """Source of a secret. kind: env (the variable `ref`, on the submitting machine or on the node), file (the path
-    `ref`), k8s (`NAME/KEY`).
-    """
+    """Source of a secret. kind: env (a variable, where submit or the node runs), file (a path), k8s (`NAME/KEY`)."""
 
     kind: Literal["env", "file", "k8s"]
     ref: str
@@ -144,17 +142,13 @@ class Container:
 
     @property
     def is_entered(self) -> bool:
-        """Return whether launch.sh starts on the node and enters the container; otherwise launch.sh starts
-        inside it.
-        """
+        """Return whether launch.sh starts on the node and enters the container, instead of starting inside it."""
         return self.kind in ("docker", "apptainer")
 
 
 @dataclass(frozen=True)
 class Mount:
-    """One mount. kind: host (a path on the node), claim, nfs, empty, volume or bucket; source: its name;
-    target: path in the job.
-    """
+    """One mount. kind: host (a path), claim, nfs, empty, volume or bucket; source: its name; target: in the job."""
 
     kind: str
     source: str
@@ -217,9 +211,7 @@ class Lifecycle:
 
     @property
     def kill_after_s(self) -> int:
-        """Return how long an engine must wait before it kills the job: the grace period plus time for the supervisor to
-        exit.
-        """
+        """Return how long an engine must wait before it kills the job: the grace period plus the supervisor's exit."""
         return self.grace_s + 10
 
 

@@ -84,9 +84,7 @@ class Point:
 
 @runtime_checkable
 class SweepingBackend(Backend, Protocol):
-    """A backend whose engine starts all points of a sweep as one job. On other backends, jobctl starts the points one
-    by one.
-    """
+    """A backend whose engine starts a sweep's points as one job. On others, jobctl starts them one by one."""
 
     def sweep_shape(self, point: Point) -> object:
         """Return what all points of one job must share. Points that differ in this value get separate directories."""
@@ -122,9 +120,7 @@ class NotifyingBackend(Backend, Protocol):
 
 @runtime_checkable
 class RecoveringBackend(Backend, Protocol):
-    """A backend that honours `lifecycle.max_requeues`, but has options that prevent its engine from restarting
-    the job.
-    """
+    """A backend that honours `lifecycle.max_requeues`, unless its options keep the engine from restarting jobs."""
 
     def starts_again(self, plan: LaunchPlan, options: Any) -> bool:
         """Return whether the engine requeues this job after its time limit."""

@@ -74,9 +74,7 @@ class Plugin:
         return backend
 
     def check_defaults(self) -> None:
-        """Raise CompileError JC4004 if the defaults file is missing, because the backend could not be selected without
-        it.
-        """
+        """Raise CompileError JC4004 if the defaults file is missing, without which the backend cannot be selected."""
         if not (self.conf / "backend" / f"{self.name}.yaml").is_file():
             raise self._no_backend(
                 f"the package has no conf/backend/{self.name}.yaml, which must set the defaults of its options"

@@ -51,9 +51,7 @@ def findings(folder: str, *arguments: object) -> Iterator[Any]:
 
 
 def run_all(*checks: Callable[[], Iterable[Any]]) -> Iterator[Any]:
-    """Yield the findings of all checks. The first exception is raised only at the end, because a later check may report
-    its cause.
-    """
+    """Yield the findings of all checks. Raise the first exception only then: a later check may report its cause."""
     failure: Exception | SystemExit | None = None  # SystemExit may come from a plugin
     for check in checks:
         try:

@@ -203,9 +203,7 @@ RENAMED_GROUPS: Mapping[str, str] = {"env": "python"}  # config groups in earlie
 
 
 def key_from_alias(typed: str) -> str:
-    """Return jobc's key for a name in another tool, with or without a section, followed by any subkey; "" if
-    unknown.
-    """
+    """Return jobc's key for a name in another tool, with or without a section, and any subkey; "" if unknown."""
     keys = _same(KEYS)
     word, dot, subkey = typed.removeprefix("backend.").partition(".")
     if key := keys.get(_plain(word), ""):

@@ -51,9 +51,7 @@ OriginOf = Callable[[str], "Origin | None"]
 
 @dataclass(frozen=True)
 class Converted(Generic[T]):
-    """Result of convert(). value: None if there are diagnostics; leaves: key -> (value, canonical text, a list of
-    texts, or None).
-    """
+    """Result of convert(). value: None after diagnostics; leaves: key -> (value, canonical text, texts or None)."""
 
     value: T | None
     leaves: dict[str, tuple[Any, Shown]]

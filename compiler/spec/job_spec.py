@@ -294,9 +294,7 @@ class CachesSpec:
 
 @dataclass(frozen=True)
 class AccelerateSpec:
-    """Additional entries for the files of launcher=accelerate and DeepSpeed, on any backend. extra: for
-    accelerate.yaml.
-    """
+    """Additional entries for the files of accelerate and DeepSpeed, on any backend. extra: for accelerate.yaml."""
 
     extra: Mapping[str, Any]
     deepspeed_extra: Mapping[str, Any]

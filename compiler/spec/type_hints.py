@@ -78,9 +78,7 @@ def _variants(hint: Any) -> list[type]:
 
 
 def is_list(hint: Any) -> bool:
-    """Return whether values of this type are written in brackets. A host list is not, because it is one text
-    (Annotated).
-    """
+    """Return whether values of this type are in brackets. A host list is not, because it is one text (Annotated)."""
     return any(get_origin(option) is tuple for option in union_members(hint))
 
 

@@ -177,9 +177,7 @@ def _duration(text: str) -> int:
 
 
 def fractional_duration_in_seconds(text: str) -> str:
-    """Convert a duration with a fraction or a unit below 1 s to seconds: `0.1` for 100ms, `90` for 1.5m; "" for any
-    other.
-    """
+    """Convert a duration with a fraction or a unit below 1 s to seconds: `0.1` for 100ms, `90` for 1.5m; else ""."""
     match = re.fullmatch(r"([0-9]{1,9})(\.[0-9]{1,9})?(ms|us|s|min|m|h|d|w)", text)
     if match is None or not (match[2] or match[3] in _PARTS_S):
         return ""
@@ -368,9 +366,7 @@ def _label(text: str) -> str:
 
 
 def _interface(text: str) -> str:
-    """Return names of network interfaces; NCCL_SOCKET_IFNAME patterns are rejected, because Gloo does not
-    support them.
-    """
+    """Return names of network interfaces. NCCL_SOCKET_IFNAME patterns are rejected, as Gloo does not know them."""
     names = text.split(",")
     if all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}", name) for name in names):
         return text

@@ -46,15 +46,11 @@ class SubmittedJob:
 
     @property
     def submit_returned(self) -> bool:
-        """Return whether jobctl submit has returned. If there is a queue, submit returns while the job is waiting or
-        running.
-        """
+        """Return whether jobctl submit has returned. With a queue, it returns while the job is waiting or running."""
         return self.submit.poll() is not None
 
     def status(self) -> str:
-        """Return the first line of jobctl status, without names and numbers, which differ between jobs in the same
-        state.
-        """
+        """Return the first line of jobctl status, without names and numbers, which differ between equal states."""
         done = run_verb(self.artifact, "status", self.project, self.environment)
         line = (done.stdout or done.stderr).partition("\n")[0]
         for run in self.runs():
@@ -62,9 +58,7 @@ class SubmittedJob:
         return re.sub(r"\d+", "N", line.replace(self.compiled.plan.name, "JOB"))
 
     def settled_status(self, *earlier: str) -> str:
-        """Return the status once it differs from earlier ones and has been stable for a second; otherwise the last
-        status.
-        """
+        """Return the status once it is new and has been stable for a second; otherwise the last status."""
         until = time.monotonic() + PATIENCE_S / 2
         line = self.status()
         while time.monotonic() < until:
@@ -177,9 +171,7 @@ class RecordingPython:
 def find_preflight_problems(
     compiled: CompiledJob, checked: Sequence[CheckedNode], received: Sequence[ReceivedByRank], here: str
 ) -> list[str]:
-    """Return signs that preflight checked the submit host. here: the submit host's name; received: what the same job's
-    ranks received
-    """
+    """Return signs that preflight checked the submit host. here: its name; received: what the job's ranks received"""
     nodes = range(compiled.plan.topology.nodes)
     unseen = [node for node in nodes if node not in {check.node for check in checked}]
     if unseen:

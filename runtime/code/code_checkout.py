@@ -61,9 +61,7 @@ def checkout_code(run: Path, repository: str, commit: str, environ: Mapping[str,
 
 
 def check_repository_and_commit(repository: str, commit: str, environ: Mapping[str, str]) -> None:
-    """Raise StartFailure if git would interpret an argument as an option or a command, or would send the token
-    unencrypted.
-    """
+    """Raise StartFailure if git would take an argument for an option or command, or send the token unencrypted."""
     if repository.startswith("-") or re.match("[A-Za-z0-9]+::", repository):
         title = f"code.repository is not a URL that jobc can fetch: {repository}"
         raise StartFailure(DATA_BROKEN, title, "https://HOST/NAME, ssh://HOST/NAME or USER@HOST:NAME")

@@ -1,19 +1,11 @@
 """Copy the user's code into a run, where the ranks run and may write, and link entries that git ignores, such as data/.
 
-Usage: jobctl snapshot ROOT --run RUN --runs RUNS --project PROJECT --max-bytes N [--script FILE] [--linked]
-         ROOT         folder of the code
-         --runs       folder of the job's runs; its parent, the run root of all jobs, is not copied
-         --project    folder that contains artifacts/
-         --script     what the ranks run, relative to ROOT: it must be in the copy
-         --linked     the nodes can access ROOT: link the files and folders that git ignores
-Out:   RUN/code, where an earlier copy keeps files that ranks wrote; on stderr (jobctl submit's stdout is for programs),
-       what was copied, linked and omitted.
-Exit:  0; 65 if the user must change the code or its settings; 1 if the code cannot be copied.
+Out: RUN/code, where an earlier copy keeps files that ranks wrote; on stderr (jobctl submit's stdout is for programs),
+     what was copied, linked and omitted. Failure has code 65 if the user must change the code or its settings.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import shutil
@@ -28,7 +20,6 @@ from ..exit_codes import DATA_BROKEN
 from ..run_folder.artifact_copies import JOB_FILE
 from ..run_folder.run import quote_shell_word
 from ..run_folder.written_files import format_size
-from ..system.command_line import Parser, run_verb
 from ..system.failure import Failure
 from .code_files import CodeFiles, code_files
 
@@ -45,28 +36,15 @@ _SECRET = re.compile(
 )
 
 
-def main(argv: list[str]) -> int:
-    return run_verb(run_snapshot, argv)
-
-
-def run_snapshot(argv: list[str]) -> int:
-    options = _parse(argv)
-    copy_code(
-        Path(options.root),
-        run=options.run,
-        runs=options.runs,
-        project=options.project,
-        max_bytes=options.max_bytes,
-        script=options.script,
-        is_linked=options.linked,
-    )
-    return 0
-
-
 def copy_code(
     root: Path, *, run: Path, runs: Path, project: Path, max_bytes: int, script: str, is_linked: bool
 ) -> None:
-    """Copy the code in `root` to RUN/code; the other arguments are those of the command line. Raises Failure."""
+    """Copy the code in `root` to RUN/code. Raises Failure.
+
+    runs: folder of the job's runs; its parent, the run root of all jobs, is not copied.
+    project: folder that contains artifacts/; script: what the ranks run, relative to `root`: it must be in the copy.
+    is_linked: whether the nodes can access `root`, so that the files and folders that git ignores are linked.
+    """
     folder = Path(os.path.realpath(root))
     if not folder.is_dir():
         raise Failure(f"the code folder {root} does not exist", "check code.root in the spec", DATA_BROKEN)
@@ -85,17 +63,6 @@ def copy_code(
         print(line, file=sys.stderr)
     if script and (script in links.linked or not (copy.folder / script).exists()):
         _refuse_script(folder, script)
-
-
-def _parse(argv: list[str]) -> argparse.Namespace:
-    parser = Parser("snapshot")
-    parser.add_argument("root")
-    for name in ("--run", "--runs", "--project"):
-        parser.add_argument(name, type=Path, required=True)
-    parser.add_argument("--max-bytes", type=int, required=True)
-    parser.add_argument("--script", default="")
-    parser.add_argument("--linked", action="store_true")
-    return parser.parse_args(argv)
 
 
 class _Copy:

@@ -24,9 +24,7 @@ _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
 class ContainerDevices(NamedTuple):
-    """This node's devices that the container can access. rocm_groups: the AMD devices' group IDs; () if there are
-    none
-    """
+    """This node's devices that the container can access. rocm_groups: the AMD devices' group IDs; () if none"""
 
     nvidia: bool = False
     rocm_groups: tuple[int, ...] = ()

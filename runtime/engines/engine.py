@@ -187,9 +187,7 @@ class Engine:
         return ""
 
     def failure_lines(self, run: Run) -> list[str]:
-        """Return the end of the log of the rank that failed first, if only the engine can provide it on this
-        machine.
-        """
+        """Return the log's end of the rank that failed first, if only the engine can provide it on this machine."""
         return []
 
     def resume_command(self, run: Run, state: State) -> str:

@@ -119,9 +119,7 @@ class HostCopies:
 
 
 def require_checkpoints_on_host(run: Run, hosts: Sequence[HostEntry]) -> None:
-    """Raise Failure if the run may have checkpoints on another host. Rank 0 writes them on its own host, and all ranks
-    read them there.
-    """
+    """Raise Failure if the run may have checkpoints on a host other than rank 0's, where all ranks read them."""
     names = {host.name for host in hosts}
     for name in _checkpoint_hosts(run):
         if name and name not in names:
@@ -133,16 +131,12 @@ def require_checkpoints_on_host(run: Run, hosts: Sequence[HostEntry]) -> None:
 
 
 def was_sent_from_here(run: Run) -> bool:
-    """Return whether the run was sent from this folder. Another user's folder is only read, because its files may be
-    links.
-    """
+    """Return whether the run was sent from this folder. Others' folders are only read, as their files may be links."""
     return os.path.lexists(run.path / _MARK) and run.is_mine
 
 
 def checksum_of_run(run: Run) -> str:
-    """Return a checksum that distinguishes the run from another run with the same ID, as printed by `cksum
-    <state/run`.
-    """
+    """Return a checksum that tells the run from another one with the same ID, as `cksum <state/run` prints it."""
     content = (run.path / "state/run").read_bytes()
     return f"{cksum(content)} {len(content)}"
 

@@ -34,7 +34,7 @@ _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._@:-]*[A-Za-z0-9])?")
 
 if TYPE_CHECKING:
     Say = Callable[[str], None]  # prints one line
-    Feed = Callable[[BinaryIO], None]  # writes a command's input
+    Feed = Callable[[BinaryIO], object]  # writes a command's input
 
 
 class HostEntry(NamedTuple):
@@ -144,10 +144,16 @@ class PdshClient(HostClient):
     ) -> int:
         if not hosts:
             return 0
+        names = "".join(f"{host.name}\n" for host in hosts).encode()
+        return self._processes.run(
+            self.fan_out_command(words), say or print_to_stdout, lambda file: file.write(names), timeout_s
+        )
+
+    def fan_out_command(self, words: Sequence[str]) -> LocalCommand:
+        """Return the command that runs the words on every host in its input."""
         options = ["-S", "-R", "ssh", "-f", str(self.fanout), "-w", "-"]  # -S: otherwise, a host's failure is lost
         environ = {"PDSH_SSH_ARGS_APPEND": " ".join(self.ssh_command[1:])}
-        command = LocalCommand(["pdsh", *options, _with_host(words, HOST)], environ)
-        return self._processes.run(command, say or print_to_stdout, lambda file: _write_names(file, hosts), timeout_s)
+        return LocalCommand(["pdsh", *options, _with_host(words, HOST)], environ)
 
 
 class ClushClient(PdshClient):
@@ -155,15 +161,10 @@ class ClushClient(PdshClient):
     shell command on this machine and replaces %host in it, so every other % must be doubled.
     """
 
-    def run(
-        self, hosts: Sequence[HostEntry], words: Sequence[str], say: Say | None = None, timeout_s: float | None = None
-    ) -> int:
-        if not hosts:
-            return 0
+    def fan_out_command(self, words: Sequence[str]) -> LocalCommand:
         remote = quote_for_remote_shell([_with_host(words, "%host")])
         options = ["-S", "-n", "-f", str(self.fanout), "--worker=exec", "--hostfile=/dev/stdin"]
-        command = LocalCommand(["clush", *options, f"{quote_for_remote_shell(self.ssh_command)} -n -- %host {remote}"])
-        return self._processes.run(command, say or print_to_stdout, lambda file: _write_names(file, hosts), timeout_s)
+        return LocalCommand(["clush", *options, f"{quote_for_remote_shell(self.ssh_command)} -n -- %host {remote}"])
 
 
 class LocalNodesClient(HostClient):
@@ -188,9 +189,7 @@ class LocalNodesClient(HostClient):
 
 
 class _Processes:
-    """The programs that a client is running, so that all of them can be ended. attempt: increases each time they are
-    ended
-    """
+    """The programs that a client is running, so that all can be ended. attempt: increases each time they are"""
 
     def __init__(self) -> None:
         self.attempt = 0
@@ -258,9 +257,7 @@ def _fed(process: subprocess.Popen[bytes], feed: Feed | None) -> Iterator[None]:
 
 
 def _kill_after(process: subprocess.Popen[bytes], timeout_s: float | None) -> Callable[[], bool]:
-    """Kill a program that exceeds the timeout. Return a function that stops the clock and returns whether time ran
-    out.
-    """
+    """Kill a program after the timeout. Return a function that stops the clock and returns whether time ran out."""
     timer = threading.Timer(timeout_s or 0, process.kill)
     timer.daemon = True
     if timeout_s is not None:
@@ -291,10 +288,6 @@ def _skip_to_begin(output: IO[bytes]) -> None:
 
 def _text(line: bytes) -> str:
     return printable(line.rstrip(b"\n").decode(errors="replace"))
-
-
-def _write_names(file: IO[bytes], hosts: Sequence[HostEntry]) -> None:
-    file.write("".join(f"{host.name}\n" for host in hosts).encode())
 
 
 def print_to_stdout(line: str) -> None:

@@ -23,8 +23,7 @@ from ..exit_codes import CRASHED, DATA_BROKEN, INTERRUPTED, RENDEZVOUS_FAILED
 from ..node.node_start import exec_program
 from ..run_folder.run import Run, jobctl_command, quote_shell_word
 from ..run_folder.saved_secrets import save_secret
-from ..system.command_line import print_failure
-from ..system.failure import Failure
+from ..system.failure import Failure, print_failure
 from ..system.untrusted_files import Unreadable
 from . import host_commands
 from .check_table import Table
@@ -91,9 +90,7 @@ class HostsEngine(CheckingEngine):
         return hosts
 
     def can_nodes_read_folder(self, folder: Path, new: NewRun) -> bool:
-        """Return whether the nodes can access the folder: either they are on this machine, or it is on the run's file
-        system.
-        """
+        """Return whether the nodes can access the folder: on this machine, or on the run's shared file system."""
         return isinstance(self.client, LocalNodesClient) or (
             not self.has_copies and super().can_nodes_read_folder(folder, new)
         )
@@ -246,9 +243,7 @@ class HostsEngine(CheckingEngine):
 
     @contextlib.contextmanager
     def _trial(self, place: Place) -> Iterator[NewRun]:
-        """Yield a temporary run for the hosts. On hosts that share nothing, the run is removed even if it is preserved
-        on this machine.
-        """
+        """Yield a temporary run for the hosts. On hosts that share nothing, it is removed even if it is kept here."""
         with temporary_run(place, self, place.job.runs) as new, self.saved_and_copied(new) as copies:
             self.send(new, copies)
             yield new

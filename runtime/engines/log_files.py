@@ -211,9 +211,7 @@ def print_first_failure(run: Run, failure: Mapping[str, str]) -> None:
 
 
 def _last_position(path: Path, size: int, text: bytes) -> int:
-    """Return where the text last occurs in a file's first `size` bytes; `size` if it does not occur. Raises
-    Unreadable.
-    """
+    """Return where the text last occurs in a file's first `size` bytes; `size` if nowhere. Raises Unreadable."""
     end = size
     while end > 0:
         start = max(0, end - FAILURE_BYTES)

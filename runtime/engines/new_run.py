@@ -301,9 +301,7 @@ def _entries(folder: Path, name: str, depth: int) -> Iterator[tuple[str, int]]:
 
 
 def _live_elsewhere(run: Run) -> str:
-    """Return `, node NN PLACE` for the first node that is running where its process is not visible; "" if there is
-    none.
-    """
+    """Return `, node NN PLACE` for the first node that runs where its process is not visible; "" if none."""
     statuses = run.statuses()
     node = next((node for node in run.nodes() if statuses.get(node.number) == "elsewhere"), None)
     return f", node {node.name} {node.where()}" if node is not None else ""

@@ -47,9 +47,7 @@ class RunWatch:
 
 
 def ids_of_live_runs(engine: Engine, runs: list[Run]) -> list[str]:
-    """Return the IDs of this user's queued and live runs among the 20 newest. Hosts are queried only about the newest
-    run.
-    """
+    """Return the IDs of this user's live runs among the 20 newest. Hosts are queried only about the newest run."""
     newest = [run for run in runs[:MOST_RUNS] if run.is_mine]
     engine.fetch("state", newest[:1])
     engine.prepare(newest)

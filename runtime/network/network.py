@@ -55,9 +55,7 @@ def nccl_and_gloo_variables(profile: str, interface: str, gpus: int, head: str, 
 
 
 def wait_until_name_resolves(head: str, timeout_s: float) -> None:
-    """Wait until the name resolves or time runs out. If nodes are created for the job, the name does not exist before
-    node 0.
-    """
+    """Wait until the name resolves or time runs out. If the job creates its nodes, node 0's name may be missing."""
     start, next_line_s = time.monotonic(), SILENT_S
     while (waited_s := time.monotonic() - start) < timeout_s:
         try:

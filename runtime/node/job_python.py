@@ -25,9 +25,7 @@ LAUNCH_MODULE = "torch.distributed.launch"  # a later torch will lack this modul
 
 
 def safe_path_option() -> list[str]:
-    """Return the option that keeps a launcher from importing from its working directory, if this Python has that
-    option.
-    """
+    """Return the option that keeps a launcher from importing from its working directory, if this Python has it."""
     return ["-P"] if sys.version_info >= SAFE_PATH_SINCE else []
 
 

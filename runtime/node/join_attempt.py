@@ -27,12 +27,12 @@ from typing import NamedTuple, TypeVar
 from .. import exit_codes
 from ..run_folder.artifact_copies import artifact_copy_of_attempt, link_previous_copy_if_equal
 from ..run_folder.removal import remove_folder
-from ..run_folder.run import SILENT_S, NodeState, Run
+from ..run_folder.run import SILENT_S, NodeState, Run, recorded_exit_codes
 from ..run_folder.run_folder import RunFolder, write_small_file
 from ..system.cksum import cksum
-from ..system.failure import NodeMustNotStart
+from ..system.failure import Failure, NodeMustNotStart, print_failure
 from ..system.text import printable
-from ..system.values import number_or_none, read_keys, read_text
+from ..system.values import number_or_none, read_keys
 from .node_failure import NodeFailure, record_failure
 
 LOOK_S = 0.5  # pause between checks of which nodes have joined
@@ -40,14 +40,11 @@ BEAT_LOOK_S = 1.0  # pause between checks of whether another submission is alive
 FATAL = (exit_codes.DATA_BROKEN, exit_codes.RENDEZVOUS_FAILED, exit_codes.CRASHED)
 SPACE_HINT = "check permissions and free space, or set JOBC_RUN_ROOT to another folder"
 _START = re.compile(r"(0|[1-9][0-9]{0,17})\.([^/\x00-\x1f\x7f]+)")
-_NODE_FILE = re.compile("node_[0-9]{1,9}")
 Returned = TypeVar("Returned")
 
 
 class StartFailure(NodeFailure):
-    """Raised before the node has joined an attempt. The failure is printed but not recorded, so that a restart can
-    succeed.
-    """
+    """Raised before the node has joined an attempt: printed but not recorded, so that a restart can succeed."""
 
 
 class JoinFailure(NodeFailure):
@@ -75,9 +72,7 @@ def report_start_failure(error: NodeMustNotStart | NodeFailure, environ: Mapping
         error = StartFailure(error.code, error.why, error.hint)
     if isinstance(error, JoinFailure):
         record_failure({**environ, "JOBC_ATTEMPT": str(error.attempt)}, payload, error)
-    print(f"error: {printable(error.title)}", file=sys.stderr)
-    if error.hint:
-        print(f"  hint: {printable(error.hint)}", file=sys.stderr)
+    print_failure(Failure(error.title, error.hint))
     return exit_codes.CRASHED if isinstance(error, JoinFailure) and payload == "preflight" else error.code
 
 
@@ -138,7 +133,7 @@ def wait_for_silence_of_other_nodes(run: Path, attempt: int) -> None:
     is_announced = False
     while True:
         unknown = ""
-        for path in _node_files(run):
+        for path in Run(run).node_files():
             try:
                 beat = path.stat().st_mtime_ns  # before it is read: the last time it is written, it records its end
             except OSError:
@@ -163,9 +158,7 @@ def wait_for_silence_of_other_nodes(run: Path, attempt: int) -> None:
 
 
 def _newest_attempt(run: Path, submission: str) -> int:
-    """Return the newest attempt if this submission began it, else the next number, because a new submission resumes the
-    run.
-    """
+    """Return the newest attempt if this submission began it, else the next number: a new submission resumes the run."""
     known = begun_attempts(run / "starts")
     if not known:
         return 0
@@ -180,7 +173,7 @@ def _newest_attempt(run: Path, submission: str) -> int:
 def _begin_next_attempt(run: Path, attempt: int, node: int, submission: str, most: int) -> None:
     """Begin the next attempt, because this node was already in this one."""
     ends = run / "exit" / str(attempt)
-    codes = _exit_codes(ends)
+    codes = recorded_exit_codes(ends)
     done = next((name for name, code in codes.items() if code == exit_codes.DONE and name != "first"), "")
     if done:
         title = f"node {done[len('node_') :]} has already finished, so this node cannot restart alone"
@@ -208,16 +201,6 @@ def _announce_restart(ends: Path, node: int) -> None:
     new.unlink()
 
 
-def _exit_codes(ends: Path) -> dict[str, int]:
-    """Return an attempt's recorded exit codes by file name, `first` or `node_NN`, in ascending order."""
-    try:
-        names = sorted(name for name in os.listdir(ends) if name == "first" or name.startswith("node_"))
-    except OSError:
-        return {}
-    codes = {name: number_or_none(read_text(ends / name).split("\n")[0]) for name in names}
-    return {name: code for name, code in codes.items() if code is not None}
-
-
 def _wait_for_nodes(run: Path, attempt: int, joined: Path, node: int, nodes: int, timeout_s: float) -> None:
     until = time.monotonic() + timeout_s
     announced = ""
@@ -242,14 +225,6 @@ def _wait_for_nodes(run: Path, attempt: int, joined: Path, node: int, nodes: int
             hint = "jobctl status prints what these nodes are waiting for"
             raise JoinFailure(attempt, exit_codes.RENDEZVOUS_FAILED, title, hint)
         time.sleep(LOOK_S)
-
-
-def _node_files(run: Path) -> list[Path]:
-    try:
-        names = sorted(filter(_NODE_FILE.fullmatch, os.listdir(run / "state")))
-    except OSError:
-        return []
-    return [run / "state" / name for name in names]
 
 
 def _is_silent(run: Path, node: NodeState) -> bool:

@@ -17,9 +17,8 @@ from pathlib import Path
 from ..exit_codes import CRASHED
 from ..run_folder.artifact_copies import newest_attempt_from
 from ..run_folder.run import Run
-from ..system.text import printable
 from ..system.values import number_or_none, read_keys, read_settings
-from .node_failure import NodeAlreadyRunning, NodeFailure, record_and_print_failure
+from .node_failure import NodeAlreadyRunning, NodeFailure, failed_check, record_and_print_failure
 from .node_folders import (
     cache_folder,
     code_folder,
@@ -75,6 +74,7 @@ def variables_of_node_and_run(artifact: Path, words: Sequence[str], environ: Map
         raise NodeFailure(2, f"not a node rank: {rank}")
     run = known.get("JOBC_RUN_DIR", "")
     run_id = known.get("JOBC_RUN_ID") or os.path.basename(run)
+    node = read_settings(artifact / JOB_FILE).get("node")
     defaults = {
         "JOBC_NODE_RANK": rank,
         "JOBC_RUN_DIR": run,
@@ -82,16 +82,11 @@ def variables_of_node_and_run(artifact: Path, words: Sequence[str], environ: Map
         "JOBC_JOB_ID": run_id,
         "JOBC_NODE_LIST": os.uname().nodename,
         "JOBC_HEAD_ADDR": "127.0.0.1",
-        "JOBC_HEAD_PORT": str(_node_setting(artifact, "rendezvous", "port")),
+        "JOBC_HEAD_PORT": str(node["rendezvous"]["port"] if isinstance(node, dict) else 0),
         "JOBC_ATTEMPT": "0",
     }
     known.update({name: value for name, value in defaults.items() if not known.get(name)})
     return {name: value for name, value in known.items() if name in defaults or environ.get(name) != value}
-
-
-def _node_setting(artifact: Path, section: str, key: str) -> object:
-    node = read_settings(artifact / JOB_FILE).get("node")
-    return node[section][key] if isinstance(node, dict) else 0
 
 
 def _of_engine(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[str, str]:
@@ -104,9 +99,7 @@ def _of_engine(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[st
 
 
 def run_variables(artifact: Path) -> dict[str, str]:
-    """Return the variables of the newest attempt that starts from this copy of the artifact; {} if no run contains the
-    copy.
-    """
+    """Return the variables of the newest attempt that starts from this artifact copy; {} if no run contains it."""
     run, attempt = artifact.parent.parent, newest_attempt_from(artifact)
     if attempt is None:
         return {}
@@ -117,9 +110,7 @@ def run_variables(artifact: Path) -> dict[str, str]:
 
 
 def variables_of_listed_host(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return one node's environment variables, using hosts.txt. rank: the node's number or host name. Raises
-    NodeFailure.
-    """
+    """Return one node's variables, using hosts.txt. rank: the node's number or host name. Raises NodeFailure."""
     hosts = (artifact / "hosts.txt").read_text(errors="replace").splitlines()
     rank = rank or environ.get("JOBC_NODE_RANK", "")
     node = number_or_none(rank)
@@ -186,19 +177,12 @@ def job_variables(artifact: Path, read: NodeSettings, payload: str, environ: Map
         except NodeFailure as failure:
             if payload != "preflight":
                 raise
-            print(_check_line(failure))
+            print(f"printf '%s\\n' {shlex.quote(failed_check(failure))}")  # a line of bash
             lacks = "1"
     variables.setdefault("JOBC_CODE_DIR", str(artifact))
     if lacks != "0":
         variables["JOBC_LACKS"] = "1"
     return variables
-
-
-def _check_line(failure: NodeFailure) -> str:
-    """Return a line of bash that prints a failed check in the same way as print_failed_check()."""
-    fields = ("FAIL", "environment", failure.title, failure.hint)
-    words = [shlex.quote(" ".join(printable(field).split())) for field in fields]
-    return "printf '%s\\t%s\\t%s\\t%s\\n' " + " ".join(words)
 
 
 def refuse_live_node(read: NodeSettings, payload: str, environ: Mapping[str, str]) -> None:

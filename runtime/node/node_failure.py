@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ..exit_codes import DATA_BROKEN
 from ..run_folder.run_folder import RunFolder, write_small_file
+from ..system.failure import Failure, print_failure
 from ..system.text import printable
 from ..system.values import number_or_none, word_or_empty
 
@@ -30,9 +31,7 @@ class NodeFailure(Exception):
 
 
 class NodeAlreadyRunning(NodeFailure):
-    """Raised if this node is already running. The failure is not recorded, because the records belong to the running
-    node.
-    """
+    """Raised if this node is already running: not recorded, because the records belong to the running node."""
 
 
 def main(argv: list[str]) -> int:
@@ -80,16 +79,18 @@ def record_and_print_failure(environ: Mapping[str, str], payload: str, failure: 
         return 0
     if not isinstance(failure, NodeAlreadyRunning):
         record_failure(environ, payload, failure)
-    print(f"error: {printable(failure.title)}", file=sys.stderr)
-    if failure.hint:
-        print(f"  hint: {printable(failure.hint)}", file=sys.stderr)
+    print_failure(Failure(failure.title, failure.hint))
     return failure.code
 
 
-def print_failed_check(failure: NodeFailure) -> None:
-    """Print a failed check in the same way as node_checks.py."""
+def failed_check(failure: NodeFailure) -> str:
+    """Return a failed check as node_checks.py prints it."""
     fields = ("FAIL", "environment", failure.title, failure.hint)
-    print("\t".join(" ".join(printable(field).split()) for field in fields), flush=True)
+    return "\t".join(" ".join(printable(field).split()) for field in fields)
+
+
+def print_failed_check(failure: NodeFailure) -> None:
+    print(failed_check(failure), flush=True)
 
 
 def record_failure(environ: Mapping[str, str], payload: str, failure: NodeFailure) -> None:

@@ -64,9 +64,7 @@ def exec_program(words: list[str], environ: Mapping[str, str]) -> NoReturn:
 
 
 def start_in_background(artifact: Path, run: Path, attempt: int, environ: Mapping[str, str], node: int = 0) -> int:
-    """Start the node in its own session. Return 0 once it is running; if it fails, print its log and return its exit
-    code.
-    """
+    """Start the node in its own session. Return 0 once it runs; if it fails, print its log and return its exit code."""
     log, state = run / f"logs/node_{node:02}.log", run / f"state/node_{node:02}"
     with open(open_for_append(log), "ab") as errors:
         process = subprocess.Popen(

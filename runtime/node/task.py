@@ -13,8 +13,7 @@ import os
 import sys
 from pathlib import Path
 
-from ..system.command_line import print_failure
-from ..system.failure import Failure
+from ..system.failure import Failure, print_failure
 from ..system.values import number_or_none, read_keys
 from .node import variables_of_listed_host
 from .node_failure import NodeFailure

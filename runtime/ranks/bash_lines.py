@@ -41,9 +41,7 @@ class BashLines:
         os.killpg(self.pid, signal.SIGTERM)  # bash has its own session, and is not reaped yet
 
     def failure(self, status: int) -> str:
-        """Return why the lines failed, or "". status: exit code, -N = killed by signal N. Called once, after bash has
-        ended.
-        """
+        """Return why the lines failed, or "". status: exit code, -N = signal N. Called once, after bash has ended."""
         os.set_blocking(self._failed, False)
         try:
             command = os.read(self._failed, 65536).decode(errors="replace")

@@ -66,9 +66,7 @@ def slurm_variables(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def contradicting_mpi(variables: Mapping[str, str]) -> list[str]:
-    """Return the names of MPI variables that contradict RANK because MPI started the node's launcher instead of its
-    ranks.
-    """
+    """Return the MPI variables that contradict RANK because MPI started the node's launcher instead of its ranks."""
     contradicting = []
     for rank, size, prefixes in MPI:
         counted = (variables.get(rank), variables.get(size))

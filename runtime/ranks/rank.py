@@ -152,9 +152,7 @@ class RankWrapper:
         return bool(piece)
 
     def _drain(self, pipe: int | None, signals: SignalQueue) -> None:
-        """Copy the output written before the end, without waiting, because the rank's daemons may keep the pipe
-        open.
-        """
+        """Copy the output written before the end, without waiting: the rank's daemons may keep the pipe open."""
         deadline = time.monotonic() + DRAIN_S
         while pipe is not None and time.monotonic() < deadline:
             _, readable = signals.wait(0, pipe)

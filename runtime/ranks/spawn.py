@@ -29,9 +29,7 @@ MOST_GRACE_S = 30  # time for ranks to exit after another rank has failed, as in
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code. A rank that exits with 75 does not end the others: all save together, and each may
-    finish.
-    """
+    """Return the exit code. A rank that exits with 75 does not end the others: all save together, and may finish."""
     index = argv.index("--")
     parser = argparse.ArgumentParser(prog="spawn.py", description="starts the ranks of this node")
     parser.add_argument("--tasks", type=float, metavar="SECONDS", help="the engine starts the others")

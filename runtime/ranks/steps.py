@@ -75,9 +75,7 @@ class NodeSteps:
 
     @contextlib.contextmanager
     def recorded_as_running(self) -> Iterator[None]:
-        """Record this process while it runs steps, so that the supervisor signals it. (A launcher is never
-        signalled.)
-        """
+        """Record this process while it runs steps, so that the supervisor signals it. (It never signals a launcher.)"""
         ticks = processes.process_start_time(os.getpid())
         write_small_file(self.process_file, keys={"pid": os.getpid(), "start_ticks": ticks})
         try:
@@ -129,16 +127,12 @@ class NodeSteps:
         self.wait(lambda: self.missing("begun", needed), "", self.timeout_s)
 
     def missing(self, word: str, nodes: Iterable[int]) -> list[int]:
-        """Return which nodes have not written the file. A node without a shared folder only sees files from node 0 and
-        itself.
-        """
+        """Return which nodes have not written the file. Without a shared folder, only node 0 and this one count."""
         names = set(os.listdir(self.folder))
         return [node for node in nodes if f"{word}_{node}" not in names]
 
     def wait(self, get_missing: Callable[[], list[int]], key: str, timeout_s: float = float("inf")) -> None:
-        """Wait until no node is missing, and print the missing ones. key: whose lines these nodes are running; "": they
-        have not begun
-        """
+        """Wait until no node is missing, and print which are. key: whose lines they run; "": they have not begun"""
         began, silent_s = time.monotonic(), SILENT_S
         while missing := get_missing():
             if any(number in STOPS for number in self.signals.wait(LOOK_S)[0]):

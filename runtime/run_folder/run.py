@@ -142,16 +142,16 @@ class Run:
     def nodes(self) -> list[NodeState]:
         """Return the nodes' state files, ordered by name. The files are read only once."""
         if self._nodes is None:
-            self._nodes = self._read_nodes()
+            self._nodes = [NodeState(path) for path in self.node_files() if os.path.isfile(path)]
         return self._nodes
 
-    def _read_nodes(self) -> list[NodeState]:
+    def node_files(self) -> list[Path]:
+        """Return the paths of the nodes' state files, ordered by name."""
         try:
             names = sorted(filter(_NODE.fullmatch, os.listdir(f"{self.path}/state")))
         except OSError:
             return []
-        paths = [self.path / f"state/{name}" for name in names]
-        return [NodeState(path) for path in paths if os.path.isfile(path)]
+        return [self.path / f"state/{name}" for name in names]
 
     def silent_s(self, node: NodeState) -> float | None:
         """Return the seconds since the node's supervisor touched its file, by the storage's clock; None if unknown."""
@@ -189,15 +189,7 @@ class Run:
 
     def exit_codes(self) -> dict[str, int]:
         """Return the exit codes recorded in the newest attempt, by file name: `first` or `node_NN`."""
-        folder = self.path / "exit" / str(self.attempt)
-        codes = {}
-        with contextlib.suppress(OSError):
-            for name in os.listdir(folder):
-                if name == "first" or name.startswith("node_"):
-                    code = number_or_none(read_text(folder / name).split("\n")[0])
-                    if code is not None:
-                        codes[name] = code
-        return codes
+        return recorded_exit_codes(self.path / "exit" / str(self.attempt))
 
     def ended_nodes(self) -> int:
         """Return how many nodes have recorded an exit code in the newest attempt."""
@@ -258,6 +250,16 @@ def last_progress(lines: list[str]) -> LastProgress | None:
                 if math.isfinite(value):  # JSON has no NaN or Inf
                     return LastProgress(int(step.group(1)), value)
     return None
+
+
+def recorded_exit_codes(folder: Path) -> dict[str, int]:
+    """Return the exit codes in RUN/exit/ATTEMPT, by file name: `first` or `node_NN`."""
+    try:
+        names = sorted(name for name in os.listdir(folder) if name == "first" or name.startswith("node_"))
+    except OSError:
+        return {}
+    codes = {name: number_or_none(read_text(folder / name).split("\n")[0]) for name in names}
+    return {name: code for name, code in codes.items() if code is not None}
 
 
 def worst_code(codes: list[int]) -> int | None:

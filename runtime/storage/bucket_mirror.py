@@ -150,9 +150,7 @@ class BucketMirror:
         source.bucket.get_file(source.key(name), path, size)
 
     def _fetch_step(self, source: BucketRun, path: Path, step: str, sizes: dict[str, int]) -> bool:
-        """Download a checkpoint and return whether it is intact. If any file is damaged, remove the downloaded
-        files.
-        """
+        """Download a checkpoint and return whether it is intact. If any file is damaged, remove all of them."""
         entries = read_entries(read_manifest(path))
         if entries is None:
             entries = {MANIFEST: (-1, "")}
@@ -308,9 +306,7 @@ class BucketMirror:
             self._up.pop(name, None)
 
     def _read(self, name: str, version: Seen) -> bytes | None:
-        """Return a file's content; None if the file was replaced or removed after the scan, which the next scan
-        notices.
-        """
+        """Return a file's content; None if it was replaced or removed after the scan, as the next scan notices."""
         try:
             content = (self.folder.path / name).read_bytes()
             return content if _seen(self.folder.path / name) == version else None

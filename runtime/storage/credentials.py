@@ -13,7 +13,6 @@ from __future__ import annotations
 import configparser
 import datetime
 import json
-import os
 import time
 import urllib.error
 import urllib.parse
@@ -153,8 +152,3 @@ def _ask(
 
 def _seconds(text: str) -> float:
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
-
-
-def credentials_from_environment(region: str) -> CredentialCache:
-    """Return a wallet that reads this process's environment."""
-    return CredentialCache(os.environ, region)

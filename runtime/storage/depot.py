@@ -29,7 +29,7 @@ from ..system.signal_queue import SignalQueue
 from .bucket import Bucket, BucketError
 from .bucket_mirror import BucketMirror, create_empty_run_folder, read_log_of_all_attempts
 from .bucket_run import BEAT_S, STOP, BucketRun, SubmittedNode
-from .credentials import credentials_from_environment
+from .credentials import CredentialCache
 
 LOOK_S = 5.0  # between scans for marks and for changed files
 LOOK_FOR_HEAD_S = 0.5  # used until all nodes know the rendezvous endpoint
@@ -68,7 +68,7 @@ def open_bucket_run(folder: str) -> BucketRun:
         os.environ["JOBC_STORE"],
         os.environ.get("JOBC_STORE_ENDPOINT", ""),
         region,
-        credentials_from_environment(region),
+        CredentialCache(os.environ, region),
     )
     return BucketRun(bucket, folder)
 

@@ -67,9 +67,7 @@ class SupervisorLinks(threading.Thread):
         self._next_beat = 0.0
 
     def end(self) -> None:
-        """Let the thread announce this node's end. The thread runs until peers have received that; on node 0, until all
-        nodes end.
-        """
+        """Let the thread announce this node's end, until peers have received that; on node 0, until all nodes end."""
         self._ending.set()
 
     def is_over(self, node: int) -> bool:
@@ -221,9 +219,7 @@ class SupervisorLinks(threading.Thread):
         return bool(self._marks.keys() - {"mpi"})
 
     def _has_ended(self, node: int) -> bool:
-        """Return whether the node's state file in this run folder records its end. If so, its marks are in this folder
-        too.
-        """
+        """Return whether the node's state file in this run folder records its end; its marks are then here too."""
         state = read_small_file(self.run_folder.node_state(node))
         return state is not None and state[1].get("attempt") == str(self.run_folder.attempt) and "ended" in state[1]
 

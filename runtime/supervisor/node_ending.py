@@ -170,9 +170,7 @@ class NodeEnding:
                 self.output.say(verdict.reason)
 
     def _show(self, first: RankEnd) -> None:
-        """Print which rank failed first, and the end of its log, unless the console has just printed it (for rank
-        0).
-        """
+        """Print which rank failed first, and the end of its log, unless the console has just printed it (rank 0)."""
         detail = "" if first.reason == f"exit status {first.code}" else f": {first.reason}"
         head = f"rank {first.rank} failed first (exit {first.code}{detail})"
         log = self.run_folder.rank_log(first.rank)
@@ -237,9 +235,7 @@ class NodeEnding:
         return True
 
     def _resume_command(self, code: int) -> str:
-        """Return the resume command; "" if nothing can be resumed, and on nodes other than 0, so that it is printed
-        only once.
-        """
+        """Return the resume command; "" if nothing can be resumed, or on nodes other than 0, to print it only once."""
         has_progress = self.run_folder.ended_commands.exists() or any(self.run_folder.checkpoints.glob("step_*"))
         saved = code == exit_codes.CRASHED and has_progress
         content = read_small_file(self.run_folder.resume_command)

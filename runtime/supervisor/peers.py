@@ -52,9 +52,7 @@ class PeerNodes:
             self.links.start()
 
     def beat(self) -> None:
-        """Touch this node's state file every few seconds, even while it is stopping, because saving may take a long
-        time.
-        """
+        """Touch this node's state file every few seconds, even while it is stopping, because saving may take long."""
         if time.monotonic() >= self.next_beat:
             self.next_beat = time.monotonic() + BEAT_S
             with contextlib.suppress(OSError):  # a full disk or an unavailable file server must not end the training
@@ -83,9 +81,7 @@ class PeerNodes:
         return self.silent
 
     def _was_marked(self) -> bool:
-        """Return whether the stop mark is older than MARK_S, so that its writer apparently cannot signal this
-        process.
-        """
+        """Return whether the stop mark is older than MARK_S, so its writer apparently cannot signal this process."""
         with contextlib.suppress(FileNotFoundError):
             now = self.run.node_state(self.node).stat().st_mtime
             return now - self.run.stop_mark.stat().st_mtime > MARK_S
@@ -109,9 +105,7 @@ class PeerNodes:
         return ""
 
     def tell(self, code: int, reason: str, rank: int | None = None, time_ns: int | None = None) -> None:
-        """Announce that this node, or one of its ranks, has failed. time_ns: time of the failure, in ns since 1970;
-        None = now
-        """
+        """Announce that this node, or one of its ranks, has failed. time_ns: of the failure, since 1970; None = now"""
         if not self.others or code in (exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.INTERRUPTED):
             return
         keys: dict[str, object] = {"node": self.node, "time_ns": time_ns or time.time_ns()}
@@ -120,9 +114,7 @@ class PeerNodes:
         record_first_failure(self.run, str(code), {**keys, "reason": reason})
 
     def announce_stop(self, reason: str) -> None:
-        """Announce that this node is stopping early, so that the others save too, because their programs may not
-        notice.
-        """
+        """Announce that this node is stopping early, so that the others, whose programs may not notice, save too."""
         if self.others and not self.run.first_stop_file.exists():
             with contextlib.suppress(OSError):
                 write_small_file(self.run.first_stop_file, keys={"node": self.node, "reason": reason})
@@ -155,9 +147,7 @@ class PeerNodes:
 
     @property
     def are_linked(self) -> bool:
-        """Return whether the links are still needed: the last message is not sent yet, or other nodes still depend on
-        node 0.
-        """
+        """Return whether the links are still needed: the last message is not sent, or nodes still depend on node 0."""
         return self.links is not None and self.links.is_alive()
 
     def describe_unreachable_nodes(self) -> str:

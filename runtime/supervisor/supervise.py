@@ -281,9 +281,7 @@ class Supervisor:
                 self.kill_at = time.monotonic() + LAUNCHER_GRACE_S  # it waits for that node; there is nothing to save
 
     def _look_at_starter(self) -> None:
-        """Stop if the process that started the container is gone, because a container outlives a killed `docker
-        run`.
-        """
+        """Stop if the process that started the container is gone: a container outlives a killed `docker run`."""
         if self.starter and not self._is_stopping() and not processes.is_running(*self.starter):
             reason = "the process that started the container has exited"
             self.peers.tell(exit_codes.PEER_LOST, reason)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
-from .failure import Failure
+from .failure import Failure, print_failure
 from .text import printable
 from .untrusted_files import Unreadable
 
@@ -100,9 +100,3 @@ def run_verb_until_ended(verb: Callable[[list[str]], int], argv: list[str]) -> i
 
 def _raise(number: int, frame: FrameType | None) -> None:
     raise _Ended(number)
-
-
-def print_failure(failure: Failure) -> None:
-    print(f"error: {printable(failure.title)}", file=sys.stderr)
-    if failure.hint:
-        print(f"  hint: {printable(failure.hint)}", file=sys.stderr)

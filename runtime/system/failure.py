@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+
+from .text import printable
+
 
 class Failure(Exception):
     """A verb's error: what is wrong (title), what to do next (hint), and the exit code."""
@@ -17,3 +21,9 @@ class NodeMustNotStart(Exception):
     def __init__(self, code: int, why: str, hint: str = "") -> None:
         super().__init__(why)
         self.code, self.why, self.hint = code, why, hint
+
+
+def print_failure(failure: Failure) -> None:
+    print(f"error: {printable(failure.title)}", file=sys.stderr)
+    if failure.hint:
+        print(f"  hint: {printable(failure.hint)}", file=sys.stderr)

@@ -35,9 +35,7 @@ class SignalQueue:
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
 
     def receive_in_thread(self, signals: Iterable[int]) -> None:
-        """Receive the held `signals` in a thread, so that `senders` records who sent them, which a handler cannot
-        know.
-        """
+        """Receive the held `signals` in a thread, so that `senders` records who sent them. A handler cannot know."""
         threading.Thread(target=self._receive, args=(signals,), daemon=True).start()
 
     def _receive(self, signals: Iterable[int]) -> None:

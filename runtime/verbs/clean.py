@@ -18,8 +18,8 @@ from ..engines.artifact_location import RUN_ID, Place
 from ..engines.engine import Engine
 from ..run_folder.removal import name_before_hiding, remove_own_folder
 from ..run_folder.run import Run, is_mine, owner_name, quote_shell_word
-from ..system.command_line import Parser, print_failure
-from ..system.failure import Failure
+from ..system.command_line import Parser
+from ..system.failure import Failure, print_failure
 from ..system.text import one_line
 from ..system.untrusted_files import Unreadable, open_regular
 from ..system.values import number_or_none, read_keys

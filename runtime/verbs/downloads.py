@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from ..engines.artifact_location import Place
 from ..node.node_start import launch_command_of_node
-from ..system.command_line import print_failure
-from ..system.failure import Failure
+from ..system.failure import Failure, print_failure
 from ..system.streams import terminate_at_exit
 
 HUB_CLIENTS = ("hf", "huggingface-cli")  # the second name before huggingface_hub 0.34

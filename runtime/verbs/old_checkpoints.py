@@ -127,9 +127,7 @@ def _compare(file: BinaryIO, entry: dict[str, Any]) -> CheckpointState:
 
 
 def _is_hollow(file: BinaryIO, status: os.stat_result) -> bool:
-    """Return whether a file is almost entirely a hole, because reading its zeros (up to exabytes) would take
-    forever.
-    """
+    """Return whether a file is almost entirely a hole: reading its zeros (up to exabytes) would take forever."""
     if status.st_size < max(LEAST_HOLLOW_BYTES, status.st_blocks * BLOCK_BYTES * MOST_HOLLOWNESS):
         return False
     return os.lseek(file.fileno(), 0, os.SEEK_HOLE) < status.st_size  # some file systems do not count blocks

@@ -8,8 +8,7 @@ from ..engines.print_logs import print_logs
 from ..engines.run_watch import RunWatch
 from ..engines.sweep_engine import SweepEngine
 from ..run_folder.run import Run
-from ..system.command_line import print_failure
-from ..system.failure import Failure
+from ..system.failure import Failure, print_failure
 from ..system.text import one_line
 from ..system.untrusted_files import Unreadable
 from .run_rows import RunRow, row_of_run, rows_as_json

@@ -1,4 +1,4 @@
-"""`jobctl snapshot`: the copy of the user's code, without a run that starts."""
+"""code=snapshot: the copy of the user's code, without a run that starts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from jobc.runtime.code import snapshot
+from jobc.runtime.code.snapshot import copy_code
 from jobc.runtime.run_folder.run import quote_shell_word
+from jobc.runtime.system.command_line import run_verb
 
 MIB = 2**20
 Take = Callable[..., int]
@@ -29,11 +30,16 @@ def project(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def take(project: Path) -> Take:
-    """words -> the exit code of the snapshot"""
+    """Copy the project's code, as jobctl submit does; return the exit code."""
 
-    def take(*words: str, most: int = MIB) -> int:
-        places = ["--run", str(project.parent / "run"), "--runs", str(project / "runs/job"), "--project", str(project)]
-        return snapshot.main([*places, "--max-bytes", str(most), *words, "--", str(project)])
+    def take(script: str = "", is_linked: bool = False, most: int = MIB) -> int:
+        folders = {"run": project.parent / "run", "runs": project / "runs/job", "project": project}
+
+        def verb(_: list[str]) -> int:
+            copy_code(project, **folders, max_bytes=most, script=script, is_linked=is_linked)
+            return 0
+
+        return run_verb(verb, [])
 
     return take
 
@@ -98,14 +104,14 @@ def test_a_second_snapshot_writes_through_no_link(project: Path, take: Take) -> 
     (project / "data/x").write_text("kept")
     outside = project.parent / "outside"
     outside.mkdir()
-    assert take("--linked") == 0
+    assert take(is_linked=True) == 0
     assert os.readlink(copy_of(project) / "data") == str(project / "data")
     (copy_of(project) / "made").symlink_to(outside)
     (copy_of(project) / "out").write_text("of a rank")
     (project / ".gitignore").write_text("")
     (project / "made").mkdir()
     (project / "made/y").write_text("code")
-    assert take("--linked") == 0
+    assert take(is_linked=True) == 0
     assert (copy_of(project) / "data").is_dir() and not (copy_of(project) / "data").is_symlink()
     assert (copy_of(project) / "made/y").read_text() == "code" and not list(outside.iterdir())
     assert (copy_of(project) / "out").read_text() == "of a rank"
@@ -122,7 +128,7 @@ def test_ignored_entries_in_folders_of_code_are_linked(
     (project / ".gitignore").write_text("*.bin\n/exp/data/\n/other/data/\n__pycache__\n.cache\n*.key\nruns\n")
     (project / ".jobcignore").write_text("/other/data/\n")
     git(project, "init", "-q")
-    assert take("--linked") == 0
+    assert take(is_linked=True) == 0
     links = {str(path.relative_to(copy_of(project))) for path in copy_of(project).rglob("*") if path.is_symlink()}
     assert links == {"data/mine/train.bin", "exp/data"}
     assert capsys.readouterr().err.endswith("; left out: exp/token.key\n")
@@ -133,11 +139,11 @@ def test_ignored_entries_in_folders_of_code_are_linked(
 
 
 @pytest.mark.parametrize(
-    ("prepare", "words", "code", "why"),
+    ("prepare", "script", "code", "why"),
     [
-        (lambda folder: (folder / "big").write_bytes(b"x" * (2 * MIB)), (), 65, "is 2 MiB, more than the 1 MiB of a"),
-        (lambda folder: None, ("--script", "tain.py"), 65, "no script tain.py in"),
-        (lambda folder: (folder / ".jobcignore").write_text("train.py"), ("--script", "train.py"), 65, "is not in the"),
+        (lambda folder: (folder / "big").write_bytes(b"x" * (2 * MIB)), "", 65, "is 2 MiB, more than the 1 MiB of a"),
+        (lambda folder: None, "tain.py", 65, "no script tain.py in"),
+        (lambda folder: (folder / ".jobcignore").write_text("train.py"), "train.py", 65, "is not in the"),
     ],
     ids=["too large", "no such script", "an ignored script"],
 )
@@ -146,12 +152,12 @@ def test_code_that_must_be_changed_first_is_refused(
     take: Take,
     capsys: pytest.CaptureFixture[str],
     prepare: Callable[[Path], object],
-    words: tuple[str, ...],
+    script: str,
     code: int,
     why: str,
 ) -> None:
     prepare(project)
-    assert take(*words) == code
+    assert take(script) == code
     said = capsys.readouterr().err
     assert why in said and said.count("error:") == said.count("hint:") == 1
 

@@ -22,9 +22,7 @@ def garbage_collection_paused() -> Iterator[None]:
 
 
 def stop_automatic_collection() -> None:
-    """Turn off automatic garbage collection and freeze existing objects; from now on, only collect_garbage()
-    collects.
-    """
+    """Turn off automatic garbage collection and freeze existing objects: only collect_garbage() collects."""
     gc.collect()
     gc.freeze()
     gc.disable()

@@ -90,9 +90,7 @@ def first_backward(parallel: Parallel, recipe: Recipe, loss: Tensor, counted: bo
 
 
 def first_measure(parallel: Parallel, recipe: Recipe, batch: Any) -> None:
-    """Measure one batch as a validation does, because a validation that fails a day later would fail in every
-    attempt.
-    """
+    """Measure one batch as a validation does, which would otherwise fail a day later, in every attempt."""
     with eval_mode_without_gradients(parallel.evaluated):
         title = "validation: measure() failed on the first held-out batch"
         output = call_user_code(lambda: parallel.evaluated(batch, measure=True), recipe, title)

@@ -27,9 +27,7 @@ def seed_model(seed: int) -> None:
 
 
 def seed_rank(seed: int, rank: int, step: int) -> None:
-    """After the model is built, seed each rank differently, for example for dropout. step: the step at which training
-    starts
-    """
+    """After the model is built, seed each rank differently, such as for dropout. step: at which training starts"""
     _seed(derive_seed(seed, "rank", rank, step))
 
 

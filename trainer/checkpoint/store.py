@@ -83,9 +83,7 @@ def save_checkpoint(
 
 
 def _put(target: Path, step: int, files: Mapping[str, Content], val_loss: float | None) -> None:
-    """Create the folder `target`, replacing an old one. If this process is killed at any point, one of the two
-    exists.
-    """
+    """Create the folder `target`, replacing an old one. A kill at any point leaves one of the two."""
     temporary = target.with_name(f".{target.name}")
     try:
         temporary.mkdir()
@@ -174,9 +172,7 @@ def _lowest(losses: Mapping[Path, float]) -> Path | None:
 
 
 def _val_loss(folder: Path) -> float | None:
-    """Return the validation loss in a checkpoint's manifest; None if there is none. Raises OSError if the file cannot
-    be read.
-    """
+    """Return the validation loss in a checkpoint's manifest; None if there is none. Raises OSError."""
     try:
         loss = parse_json(MANIFEST, read_manifest(folder / MANIFEST)).get("val_loss")
     except (*NOT_THERE, untrusted_files.Unreadable, AttributeError):

@@ -52,9 +52,7 @@ class VerifiedCheckpoint:
 
     @property
     def names_of_damaged_checkpoints(self) -> tuple[str, ...]:
-        """Return the names of the damaged checkpoints, so that the Saver does not keep a damaged checkpoint instead of
-        a valid one.
-        """
+        """Return the names of the damaged checkpoints, so that the Saver does not keep one instead of a valid one."""
         return tuple(line.split(":")[0] for line in self.damaged)
 
     def read(self, name: str) -> bytes:
@@ -165,9 +163,7 @@ def _attempt(read: Callable[[], T]) -> tuple[T | None, str]:
 
 
 def _refuse_unread(why: str, group: RankGroup) -> None:
-    """Raise StorageLost on all ranks if one rank could not read, so that all exit with the same code, which leads to a
-    retry.
-    """
+    """Raise StorageLost on all ranks if one could not read, so that all exit with the same code, and are retried."""
     group.phases.enter("exchange")
     failed = [rank for rank, has_failed in enumerate(group.gather(torch.tensor([int(bool(why))]))) if has_failed]
     if failed:

@@ -36,17 +36,13 @@ class SampleOrder:
         return step // self.steps_per_epoch
 
     def num_samples_without_padding(self, first_step: int, num_steps: int) -> int:
-        """Return the number of samples, without padding, in `num_steps` steps of one epoch, starting at
-        `first_step`.
-        """
+        """Return the number of samples, without padding, in `num_steps` steps of one epoch from `first_step`."""
         index = first_step % self.steps_per_epoch
         first, behind = index * self.batch, (index + num_steps) * self.batch
         return min(behind, self.num_samples) - min(first, self.num_samples)
 
     def global_batch(self, step: int) -> tuple[Tensor, int]:
-        """Return indices_G int64 of global step `step`, and how many of the first ones count. The others are valid
-        indices too.
-        """
+        """Return indices_G int64 of global step `step`, and how many of the first ones count. The others are valid."""
         epoch, index = divmod(step, self.steps_per_epoch)
         chosen = shuffled_indices(self.seed, epoch, self.num_samples)[index * self.batch : (index + 1) * self.batch]
         if len(chosen) == self.batch:

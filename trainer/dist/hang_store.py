@@ -111,9 +111,7 @@ class StatusBoard:
         return self._compare(store, [0, self._rank])
 
     def _compare(self, store: Store, ranks: Sequence[int]) -> str:
-        """Poll up to three times, because a busy rank is slow. A rank without a new heartbeat, or its machine, is
-        frozen.
-        """
+        """Poll up to three times, because a busy rank is slow. A rank without a new heartbeat is frozen."""
         before = self._texts(store, ranks)
         for _ in range(2):
             time.sleep(LOOK_TICKS * self.tick_s)

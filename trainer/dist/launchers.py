@@ -45,9 +45,7 @@ class LauncherVariables:
 
     @property
     def is_incomplete(self) -> bool:
-        """Return whether the claim is incomplete, which is an error. Slurm and SkyPilot may set only some of their
-        variables.
-        """
+        """Return whether the claim is incomplete, an error. Slurm and SkyPilot may set only some of their variables."""
         return self.launcher not in ("srun", "skypilot") and any(name in self.names for name in COUNTERS)
 
     @property
@@ -114,9 +112,7 @@ def _silence(trusted: str, environment: Mapping[str, Any], claims: Sequence[Laun
 
 
 def _same(values: Mapping[str, Any], claim: LauncherVariables) -> bool:
-    """Return whether both launchers number the same ranks. LOCAL_WORLD_SIZE distinguishes two agents from two ranks on
-    one node.
-    """
+    """Return whether both number the same ranks. LOCAL_WORLD_SIZE tells two agents from two ranks of one node."""
     sizes = [mapping.get("LOCAL_WORLD_SIZE") for mapping in (values, claim.values)]
     alike = sizes[0] == sizes[1] or None in sizes
     return alike and all(values[name] == claim.values[name] for name in COUNTERS)

@@ -118,9 +118,7 @@ def _rank() -> str:
 
 
 def is_lost_peer(error: BaseException) -> bool:
-    """Return whether torch.distributed raised the error, because a data set can also lose a connection. False if
-    world_size is 1.
-    """
+    """Return whether torch.distributed raised the error, as data sets lose connections too; False for one rank."""
     if not isinstance(error, RuntimeError) or os.environ.get("WORLD_SIZE") == "1":
         return False
     kinds = {kind.__name__ for kind in type(error).__mro__ if kind.__module__ == OF_TORCH}

@@ -106,9 +106,7 @@ class Hooks:
         return ValidationOutcome(result, is_interrupted=result is None)
 
     def checkpoint(self, done: int, requests: StopAndSaveRequests, validation: ValidationOutcome) -> None:
-        """Save at the configured interval, on request, and before exit. requests: those of any rank, made before the
-        step
-        """
+        """Save at the configured interval, on request, and before exit. requests: any rank's, made before the step"""
         is_end = done == self.training.total_steps or requests.stop or validation.ends_run
         if requests.give_up and not is_end:
             self.fail_unsaved(done)
@@ -173,9 +171,7 @@ class Hooks:
         self.progress.after_save(time.perf_counter() - phases.part_since)
 
     def fail_unsaved(self, done: int) -> NoReturn:
-        """Raise the last save's error. Other ranks wait until rank 0 exits, so that rank 0's error is reported
-        first.
-        """
+        """Raise the last save's error. Other ranks wait for rank 0's exit, so that its error is reported first."""
         if not self.training.group.is_first:
             with suppress(Exception):  # a lost peer: rank 0 has exited
                 self.training.group.start_sum([0.0])()

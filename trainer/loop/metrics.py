@@ -139,9 +139,7 @@ def _open(path: Path) -> int:
 
 
 def seconds_between_writes(flush_s: float, ranks_of_node: int) -> float:
-    """Return how many seconds must pass between one rank's writes to keep its node within WRITES_PER_S; 0 if flush_s is
-    0.
-    """
+    """Return the seconds between one rank's writes that keep its node within WRITES_PER_S; 0 if flush_s is 0."""
     return max(flush_s, ranks_of_node / WRITES_PER_S) if flush_s else 0.0
 
 

@@ -107,7 +107,5 @@ class StepSums:
 
 
 def loss_divisor(num_items: float) -> float:
-    """Return the number by which the loss is divided: the item count, which can be < 1 with weights; 1 for a step
-    without items.
-    """
+    """Return the number that divides the loss: the item count, < 1 with some weights; 1 for a step without items."""
     return 1.0 if num_items <= 0 else num_items

@@ -23,9 +23,7 @@ POLL_S = 1.0  # between polls for stop requests
 
 
 class ValidationFailed(Exception):
-    """Raised on all ranks together if a validation fails, so that they can save first. error: this rank's error, or
-    None
-    """
+    """Raised on all ranks together if a validation fails, so that they save first. error: this rank's, or None"""
 
     def __init__(self, error: Exception | None) -> None:
         super().__init__("the validation failed" if error else "the validation failed on another rank")
@@ -115,9 +113,7 @@ class Validator:
 
 
 class StopPoll:
-    """Polls all ranks for stop requests, after the same turns on every rank; the slowest rank determines the
-    interval.
-    """
+    """Polls all ranks for stop requests, after the same turns on every rank; the slowest sets the interval."""
 
     def __init__(self, group: RankGroup, stop_requested: Callable[[], bool]) -> None:
         self._group, self._stop_requested = group, stop_requested

@@ -22,9 +22,7 @@ NOT_SENT = (torch.int16, torch.uint16, torch.uint32, torch.uint64)  # not suppor
 
 
 class Ddp(Stepped):
-    """See interface.Parallel for the methods. The model is compiled before it is wrapped, so that DDP's all-reduce is
-    not traced.
-    """
+    """See interface.Parallel. The model is compiled before it is wrapped, so that DDP's all-reduce is not traced."""
 
     equal_passes = False
     gathers = False

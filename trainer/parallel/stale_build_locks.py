@@ -22,9 +22,7 @@ def torch_extensions_folder() -> Path:
 
 @contextlib.contextmanager
 def extension_build_allowed(folder: Path) -> Iterator[None]:
-    """Context for code that may build extensions in `folder`. If no other process is in this context, remove stale
-    locks.
-    """
+    """Context for code that may build extensions in `folder`. If no other process is in it, remove stale locks."""
     folder.mkdir(parents=True, exist_ok=True)
     kernel_lock = _open_lock(folder / f".jobc_lock.{os.geteuid()}")
     try:

@@ -226,9 +226,7 @@ class Zero:
         (set_moment if moment else set_param)(parameter, full.to(self.group.device), *moment)
 
     def _gathered(self, modified: bool = False) -> AbstractContextManager[None]:
-        """Context in which parameters are unsharded on every rank. modified: whether to broadcast rank 0's values at
-        the end
-        """
+        """Context in which all ranks have unsharded parameters. modified: whether rank 0's are broadcast at the end"""
         if self.stage < 3:
             return nullcontext()
         gathered: AbstractContextManager[None] = self.deepspeed.zero.GatheredParameters(
@@ -237,9 +235,7 @@ class Zero:
         return gathered
 
     def _link_states(self) -> None:
-        """Link moments to parameters again, because ZeRO 1 and 2 of DeepSpeed 0.19.8 do so before all groups have
-        moments.
-        """
+        """Link moments to parameters again: ZeRO 1 and 2 of DeepSpeed 0.19.8 do so before all groups have moments."""
         if self.stage in (1, 2):
             self.optimizer._hp_optimizer_states_linked = False
             self.optimizer._lazy_init_hp_params_optimizer_state()

@@ -51,9 +51,7 @@ class GroupLearningRates:
         self._last: list[float] = []  # rates of the previous step in this attempt
 
     def set(self, groups: list[dict[str, Any]], lr: float) -> None:
-        """Set the rates for a step. Raises BrokenInput if other code, such as a scheduler, has changed a rate since the
-        last step.
-        """
+        """Set a step's rates. Raises BrokenInput if other code, such as a scheduler, has changed one in between."""
         require_no_scheduler(groups)
         if self._last and (changed := [group["lr"] for group in groups if group["lr"] not in self._last]):
             raise BrokenInput(

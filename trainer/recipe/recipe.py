@@ -131,9 +131,7 @@ def inputs_and_targets(batch: Any) -> Any:
 
 
 def call_model_with_inputs(model: nn.Module, inputs: Any) -> Any:
-    """Call the model with a batch's inputs: a tensor, a list of positional arguments, or a mapping of keyword
-    arguments.
-    """
+    """Call the model with a batch's inputs: a tensor, a list of positional or a mapping of keyword arguments."""
     if isinstance(inputs, Mapping):
         return model(**inputs)
     return model(*inputs) if isinstance(inputs, list | tuple) else model(inputs)

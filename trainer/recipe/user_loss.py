@@ -31,9 +31,7 @@ def buffers_of_loss(recipe: Recipe) -> dict[str, Tensor]:
 
 
 def require_unchanged_loss_buffers(recipe: Recipe, before: Mapping[str, Tensor]) -> None:
-    """Raise BrokenInput if a pass changed the loss's buffers, because a resume would start with their initial
-    values.
-    """
+    """Raise BrokenInput if a pass changed the loss's buffers: a resume would start with their initial values."""
     after = buffers_of_loss(recipe)
     if changed := [name for name, buffer in before.items() if not torch.equal(buffer, after[name])]:
         raise BrokenInput(

@@ -39,9 +39,7 @@ if TYPE_CHECKING:
 
 
 class JobObject(NamedTuple):
-    """A job's Kubernetes object, with its context and namespace. companions: kinds of the objects created along
-    with it
-    """
+    """A job's Kubernetes object, with its context and namespace. companions: kinds of the objects created with it"""
 
     object: str
     kind: str
@@ -240,9 +238,7 @@ def failure_of_live_object(found: FoundObject, target: JobObject) -> Failure:
 
 
 def is_already_deleted(errors: str) -> bool:
-    """Return whether the server refused to delete or patch an object because it no longer exists, or a newer one has
-    its name.
-    """
+    """Return whether the server refused to change an object because it is gone, or a newer one has its name."""
     return "(NotFound)" in errors or "(Conflict)" in errors
 
 

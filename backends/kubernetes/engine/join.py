@@ -166,9 +166,7 @@ class JoiningPod:
     # ---- a pod that comes too late
 
     def _leave_if_stopped(self) -> None:
-        """Raise Leave if jobctl stop ended this job before this pod started: the stop mark then contains the job's
-        uid.
-        """
+        """Raise Leave if jobctl stop ended this job before this pod started: the stop mark then has the job's uid."""
         if self.storage == "shared" and read_text(self.run_path / "control/STOP").strip() == self.uid:
             raise NodeMustNotStart(DONE, "the run was stopped")
 
@@ -263,9 +261,7 @@ class JoiningPod:
         )
 
     def _start_alone(self) -> int:
-        """Prepare this pod's own run folder. There is only one attempt, and the pods first meet at the ranks'
-        rendezvous.
-        """
+        """Prepare this pod's own run folder. There is only one attempt, and the pods first meet at the rendezvous."""
         if self.settings.nodes > 1:
             for other in range(self.settings.nodes):
                 if not self._sees(self.head.replace("-0.", f"-{other}.", 1), self.start_timeout_s):

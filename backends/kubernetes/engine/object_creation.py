@@ -22,8 +22,7 @@ from typing import NamedTuple
 
 from ....runtime.engines.engine import Answer
 from ....runtime.exit_codes import DATA_BROKEN
-from ....runtime.system.command_line import print_failure
-from ....runtime.system.failure import Failure
+from ....runtime.system.failure import Failure, print_failure
 from .cluster import RUNTIME, TRIES, Cluster, ObjectIdentity, failure_of_live_object, is_already_deleted
 
 MOST_CODE_BYTES = 600 << 10  # after packing: a ConfigMap may contain 1 MiB, in base64
@@ -240,9 +239,7 @@ def last_line_of_error(why: str) -> str:
 
 
 def split_by_kind(manifests: str, kind: str) -> tuple[str, str]:
-    """Return the manifests of that kind, and all others. No line of a ConfigMap's text is `---`, because text is
-    indented.
-    """
+    """Return the manifests of that kind, and all others. A ConfigMap's text is indented, so it has no line `---`."""
     chosen: list[str] = []
     others: list[str] = []
     for text in re.split(r"^---\n", manifests, flags=re.MULTILINE):

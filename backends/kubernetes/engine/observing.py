@@ -15,8 +15,7 @@ from pathlib import Path
 from ....runtime.engines.engine import Job, NodeLine, State
 from ....runtime.engines.record_engine import ENDED, GONE, LIVE, Record, RecordEngine, write_saved_output
 from ....runtime.run_folder.run import Run, last_progress, worst_code
-from ....runtime.system.command_line import print_failure
-from ....runtime.system.failure import Failure
+from ....runtime.system.failure import Failure, print_failure
 from ....runtime.system.values import read_text, word_or_empty
 from .cluster import Cluster, ObjectCondition, UnknownContext, job_object_of_record
 from .pods import PodStatus
@@ -267,9 +266,7 @@ def _uid(record: Record) -> str:
 
 
 def _warning(cluster: Cluster) -> str:
-    """Return the newest warning about the object or its Job, such as why it has no pods. Events are kept for one
-    hour.
-    """
+    """Return the newest warning about the object or its Job, such as why it has no pods. Events last one hour."""
     answer = cluster.k(
         "get", "events", "--field-selector=type=Warning", "--sort-by=.metadata.creationTimestamp",
         f"--output=jsonpath={_EVENTS}",

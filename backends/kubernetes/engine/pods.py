@@ -49,9 +49,7 @@ def running_pods(pods: list[PodStatus]) -> list[PodStatus]:
 
 
 def why_pod_is_waiting(item: Any) -> WaitingReason:
-    """Return why a pod in kubectl's JSON is not starting: it has no node, or one of its (init) containers cannot
-    start.
-    """
+    """Return why a pod in kubectl's JSON is not starting: it has no node, or one of its containers cannot start."""
     status = item.get("status", {})
     for condition in status.get("conditions", ()):
         if condition.get("reason") == "Unschedulable":

@@ -12,8 +12,7 @@ from ....runtime.engines.engine import Job
 from ....runtime.engines.log_files import LogRequest
 from ....runtime.engines.record_engine import GONE, LIVE, Record, newest_record
 from ....runtime.run_folder.run import Run
-from ....runtime.system.command_line import print_failure
-from ....runtime.system.failure import Failure
+from ....runtime.system.failure import Failure, print_failure
 from ....runtime.system.streams import LineMerger, print_client_output
 from ....runtime.system.text import one_line, printable
 from ....runtime.system.values import number_or_none
@@ -95,9 +94,7 @@ class StorageReadingEngine(ObservingEngine):
                 self.record_end_from_node_codes(run, codes)
 
     def _bucket_words(self, run: Run, *words: str) -> list[str]:
-        """Return the command with which a pod accesses the bucket, because this machine may have no access; [] without
-        a bucket.
-        """
+        """Return the command with which a pod accesses the bucket, which this machine may not; [] without a bucket."""
         if self.job.settings.get("storage") != "object":
             return []
         return ["env", f"JOBC_RUN_ID={run.id}", *JOIN, "bucket", *words]

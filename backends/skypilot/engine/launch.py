@@ -17,9 +17,7 @@ from ....runtime.system.failure import Failure
 
 
 class LaunchedPayload(NamedTuple):
-    """The payload that the nodes run (train, smoke or preflight), and its attempt. fork_of: ID of another run, or
-    ""
-    """
+    """The payload that the nodes run (train, smoke or preflight), and its attempt. fork_of: another run's ID, or ""."""
 
     payload: str
     run: Run

@@ -76,9 +76,7 @@ class SkypilotNode:
     # ---- the attempt
 
     def join(self) -> int:
-        """Return the attempt once all nodes have joined it and its files are in the run folder. Raises StartFailure,
-        JoinFailure, Leave.
-        """
+        """Return the attempt once all nodes and its files are there. Raises StartFailure, JoinFailure, Leave."""
         call_or_fail_start(f"create the folder {self.run}", self.run.mkdir, parents=True, exist_ok=True)
         join = {"shared": self._join_shared, "object": self._join_bucket, "node": self._join_own_disks}
         attempt = join[self.storage]()

@@ -82,9 +82,7 @@ class SkypilotEngine(StartingSkypilot):
         return code, reason_of_first_failure(lines, code) or f"SkyPilot reports {status}"
 
     def end_on_storage(self, record: Record) -> tuple[int, str] | None:
-        """Return the exit code and reason recorded on the storage; None if the job is running or may still be
-        recovered.
-        """
+        """Return the exit code and reason recorded on the storage; None if the job may still run or be recovered."""
         path = record.run.path / "ends" if self.is_in_bucket else Path(self.path_on_nodes(record.run))
         if self.is_in_bucket:
             attempt = number_or_none(self.depot(record.run, "ends", str(path)).strip())
@@ -125,9 +123,7 @@ class SkypilotEngine(StartingSkypilot):
         return "the job is still in SkyPilot"
 
     def remove_outside_run_folder(self, run: Run) -> bool:
-        """Remove the run from the bucket. A run on the nodes' disks is deleted with the nodes; one on their storage is
-        kept.
-        """
+        """Remove the run from the bucket. A run on the nodes' disks is deleted with them; one on storage is kept."""
         path = self.path_on_nodes(run)
         if not self.is_in_bucket:
             if path.startswith("/") and not _is_same(path, run.path):
@@ -281,9 +277,7 @@ class SkypilotEngine(StartingSkypilot):
             self._print_sky(*words)
 
     def release_machines(self, is_asked: bool) -> None:
-        """Delete the cluster if the user asked for that, or if it blocks nodes for others while nothing is running on
-        it.
-        """
+        """Delete the cluster if the user asked for that, or if it blocks nodes while nothing is running on it."""
         cluster = str(self.job.settings.get("cluster", ""))
         if not is_asked and self.job.settings.get("ends_with_last_job"):
             queue = self.run_sky_for_json("queue", "--skip-finished", "--output", "json", cluster)

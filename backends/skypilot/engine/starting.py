@@ -19,8 +19,7 @@ from ....runtime.engines.record_engine import Record, newest_record, write_recor
 from ....runtime.engines.starting_engine import copy_user_code
 from ....runtime.exit_codes import CRASHED, DONE
 from ....runtime.run_folder.run import Run, jobctl_command
-from ....runtime.system.command_line import print_failure
-from ....runtime.system.failure import Failure
+from ....runtime.system.failure import Failure, print_failure
 from ....runtime.system.streams import print_client_output, run_and_capture, run_attached_to_terminal
 from ....runtime.system.text import printable
 from .client import SkypilotClient
@@ -166,9 +165,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         return DONE if state.exit_code == DONE else CRASHED
 
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
-        """Run the command on a node of the run's cluster. This shell's secrets are on the node only while the command
-        is running.
-        """
+        """Run the command on a node of the run's cluster, which has this shell's secrets only meanwhile."""
         self.require_client()
         if self.job.settings.get("managed"):
             title = "the machines of a managed job cannot be reached from here"

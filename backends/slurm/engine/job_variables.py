@@ -61,9 +61,7 @@ def job_variables(environ: Mapping[str, str], artifact: Path, rank: str) -> dict
 
 
 def first_host(nodes: str) -> str:
-    """Return the first host in a node list such as n[07-09,12],x1. (scontrol could expand the list, but containers lack
-    it.)
-    """
+    """Return the first host in a list such as n[07-09,12],x1, without scontrol, which containers lack."""
     while match := _HOST_LIST.fullmatch(nodes):
         nodes = "".join(match.groups())
     return nodes.partition(",")[0]

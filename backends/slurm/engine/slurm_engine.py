@@ -28,8 +28,7 @@ from ....runtime.node.node_start import exec_program, run_program
 from ....runtime.run_folder.run import Run, jobctl_command, quote_shell_word
 from ....runtime.run_folder.run_secrets import delete_run_secrets
 from ....runtime.run_folder.saved_secrets import saved_secrets
-from ....runtime.system.command_line import print_failure
-from ....runtime.system.failure import Failure
+from ....runtime.system.failure import Failure, print_failure
 from ....runtime.system.streams import lines_of_client_output
 from ....runtime.system.text import one_line, printable
 from ....runtime.system.values import number_or_none, numbers_of_files, read_keys
@@ -153,9 +152,7 @@ class SlurmEngine(CheckingEngine):
         return why
 
     def why_not_removable(self, run: Run) -> str:
-        """Return why the run cannot be removed, because its job may still have processes; "" if Slurm reports that they
-        have ended.
-        """
+        """Return why the run cannot be removed: its job may still have processes. "" if Slurm says they ended."""
         path = _job_file(run)
         if path is None or path.name != f"job_{run.attempt}":
             return f"attempt {'' if run.attempt is None else run.attempt} has not been queued yet"
@@ -388,9 +385,7 @@ def _valid_id(keys: dict[str, str]) -> str:
 
 
 def _asked_id(path: Path | None) -> str:
-    """Return a record's job ID; "" for an ended run in the user's allocation, because the allocation outlives the
-    run.
-    """
+    """Return a record's job ID; "" for an ended run in the user's allocation, which outlives the run."""
     if path is None:
         return ""
     keys = read_keys(path)

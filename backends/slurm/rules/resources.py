@@ -15,9 +15,7 @@ USUAL = 8  # cores per GPU, for the hint
 
 
 def check_gpus_without_cores(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
-    """JC4306: GPUs are requested without `cpus`, so Slurm gives each task only one core, unless the site configures
-    more.
-    """
+    """JC4306: GPUs without `cpus`, for which Slurm gives each task only one core unless the site configures more."""
     gpus = plan.topology.gpus
     if gpus and not plan.resources.cpus and not plan.queue.exclusive:
         title = f"gpus={gpus} without cpus"
@@ -27,9 +25,7 @@ def check_gpus_without_cores(plan: LaunchPlan, options: SlurmOptions) -> Iterato
 
 
 def check_unequal_shares(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
-    """JC4304: cores that the tasks cannot share evenly. --cpus-per-task is one number, so some cores would stay
-    unused.
-    """
+    """JC4304: cores that the tasks cannot share evenly: --cpus-per-task is one number, so some would stay unused."""
     cpus, tasks = plan.resources.cpus, tasks_per_node(plan)
     if cpus is not None and cpus % tasks:
         title = f"cpus={cpus} cannot be divided evenly among {tasks} tasks per node"

@@ -24,9 +24,7 @@ PATIENCE_S = 10  # timeout of one lookup: a scheduler that does not respond coun
 
 @dataclass(frozen=True)
 class Fact:
-    """A detected or given fact. key: its key in the profile, "" if it is only printed; value: as in the profile; by:
-    its source.
-    """
+    """A detected or given fact. key: in the profile, "" if it is only printed; value: as there; by: its source."""
 
     key: str
     value: str

@@ -77,9 +77,7 @@ def _line(text: str, by: str) -> str:
 
 
 def _scalar(text: str) -> str:
-    """Return text for YAML: unquoted where that is safe, else in quotes. Lists and mappings in brackets are
-    unchanged.
-    """
+    """Return text for YAML: unquoted where safe, else in quotes. Lists and mappings in brackets stay as they are."""
     if re.fullmatch(r"\[[^\[\]]*\]|\{.*\}", text) or re.fullmatch(r"[\w./][\w./+:@=-]*(?<!:)", text, re.ASCII):
         return text
     return json.dumps(text, ensure_ascii=False)

@@ -149,9 +149,7 @@ def _job(words: Sequence[str], arguments: Arguments) -> ExplainedJob:
 
 
 def explain_name(job: ExplainedJob, name: str, rank: int | None) -> Iterator[str]:
-    """Yield the explanation of a key or a variable. CompileError JC5030 for an unknown name, JC5031 for an invalid
-    rank.
-    """
+    """Yield the explanation of a key or variable. CompileError: JC5030 for an unknown name, JC5031 for a bad rank."""
     plan_keys = [key for key in job.source_map.table if _alike(key, name)] or [key for key in job.plan if key == name]
     spec_keys = [key for key in job.source_map.spec if key == name or key.startswith(f"{name}.")]
     if _is_variable(name):
@@ -182,9 +180,7 @@ def explain_name(job: ExplainedJob, name: str, rank: int | None) -> Iterator[str
 
 
 def _alike(key: str, name: str) -> bool:
-    """Return whether a plan key is the given key or inside it. If there is only one group, the record omits
-    `groups.0`.
-    """
+    """Return whether a plan key is the given key or inside it. If there is one group, records omit `groups.0`."""
     return any(
         candidate == name or candidate.startswith(f"{name}.")
         for candidate in (key, key.replace("topology.groups.0", "topology"))

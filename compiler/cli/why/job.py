@@ -43,9 +43,7 @@ class ExplainedJob:
 
     @cached_property
     def numbers(self) -> dict[str, dict[int | None, tuple[int, bool]]]:
-        """Return path -> line number as compiled -> (current number, whether it is unchanged). Removed lines are
-        missing.
-        """
+        """Return path -> line number as compiled -> (current number, whether unchanged), without removed lines."""
         numbers_by_path = {}
         for path, lines in self.files.items():
             written = enumerate(match_lines_to_compiled(self.written.get(path, ()), lines), 1)

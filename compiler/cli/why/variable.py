@@ -94,9 +94,7 @@ def _library() -> dict[str, list[str]]:
 
 
 def _shares_machine(job: ExplainedJob) -> bool:
-    """Return whether submit starts several nodes on one machine: hosts.txt lists their addresses, and no client
-    is set.
-    """
+    """Return whether submit starts several nodes on one machine: hosts.txt has addresses, and no client is set."""
     text = "\n".join(job.written.get(JOB, ()))
     settings = json.loads(text) if text else {}
     return "hosts.txt" in job.files and settings.get("nodes", 1) > 1 and "hosts" not in settings
@@ -280,9 +278,7 @@ def _place(job: ExplainedJob, rank: int, name: str) -> str:
 
 
 def _setting(lines: Sequence[str], name: str) -> list[int]:
-    """Return the numbers of the lines that set a variable: in bash, in YAML as `name: NAME` or `NAME: …`, or in JSON
-    as `"NAME": "…"`.
-    """
+    """Return the lines that set a variable: in bash, in YAML (`name: NAME`, `NAME: …`), or in JSON (`"NAME": "…"`)."""
     shell = re.compile(rf"(^|[\s;(]){name}\+?=")
     data = re.compile(rf"^\s*(- )?(name: \"?{name}\"?$|{name}: |\"{name}\": \")")
     code = [re.sub(r"'[^']*'|\"[^\"]*\"", "''", line) for line in lines]  # ignore quoted text such as messages

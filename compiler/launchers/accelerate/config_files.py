@@ -135,9 +135,7 @@ def _distributed_type(views: Any) -> str:
 
 
 def _fsdp_config(plan: LaunchPlan) -> dict[str, Any]:
-    """Return the keys of FSDP version 2, without sharding_strategy, backward_prefetch, sync_module_states and
-    use_orig_params.
-    """
+    """Return FSDP 2's keys: no sharding_strategy, backward_prefetch, sync_module_states, use_orig_params."""
 
     def fsdp_value(name: str) -> Any:
         return lambda v: v.plan.train["parallel"][name]

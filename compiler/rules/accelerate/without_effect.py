@@ -63,9 +63,7 @@ def _misplaced(plan: LaunchPlan, extra: Tree, at: Path) -> Iterator[Diagnostic]:
 
 
 def _gpus(plan: LaunchPlan, ids: Any, at: Path) -> Iterator[Diagnostic]:
-    """Yield JC4604 for unused gpu_ids: accelerate sets CUDA_VISIBLE_DEVICES to them, and a process uses its local
-    rank.
-    """
+    """Yield JC4604 for unused gpu_ids, which accelerate makes CUDA_VISIBLE_DEVICES; a process uses its local rank."""
     key, procs, gpus = ".".join((*at, "gpu_ids")), plan.topology.procs, plan.topology.gpus
     if ids in (None, "all") or not is_valid_gpu_ids(ids):
         return

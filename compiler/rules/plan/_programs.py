@@ -99,18 +99,14 @@ _STARTERS: Mapping[str, _Starter] = {
 
 
 def program_name(command: Sequence[str]) -> str:
-    """Return the program's name without its folder, even if it is written as `$(which NAME)`; "" if there are
-    no words.
-    """
+    """Return the program's name without its folder, even if written as `$(which NAME)`; "" if there are no words."""
     first = command[0] if command else ""
     match = _BY_NAME.fullmatch(first)
     return (match[2] if match else first).rpartition("/")[2]
 
 
 def words_from_program_on(words: Sequence[str]) -> Sequence[str]:
-    """Return the program and its arguments, without a prefix such as `then`, `X=1`, `env X=1`, `timeout -k 9 1h` or `uv
-    run`.
-    """
+    """Return the program and its arguments, without prefixes such as `then`, `X=1`, `timeout -k 9 1h` or `uv run`."""
     words, tail = words[:SEARCHED], words[SEARCHED:]
     while words:
         if words[0] in _KEYWORDS or _GIVEN.fullmatch(words[0]):

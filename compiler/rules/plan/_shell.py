@@ -57,9 +57,7 @@ def split_into_commands(text: str) -> list[ShellCommand]:
 
 
 def program_words_of_commands(command: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Yield the program and arguments of each command in a shell's text, including nested texts, or of the command
-    itself.
-    """
+    """Yield the program and arguments of the command, or of each command in its (nested) shell texts."""
     if text := shell_text(command):
         for inner_command in split_into_commands(text):
             yield from program_words_of_commands(inner_command.words)
@@ -198,9 +196,7 @@ def _parts(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _end_of(bodies: Sequence[re.Match[str]], text: str, at: int) -> int:
-    """Return where the here-documents that begin on a line end. An unterminated one counts as a shift, as in
-    `((1<<n))`.
-    """
+    """Return where the here-documents of a line end. An unterminated one counts as a shift, as in `((1<<n))`."""
     for body in bodies:
         word = re.escape(re.sub(r"""['"\\]""", "", body["word"]))
         last = re.compile(rf"(?m)^{chr(92)}t*{word}$" if body["tabs"] else rf"(?m)^{word}$").search(text, at)

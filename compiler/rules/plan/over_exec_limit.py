@@ -43,9 +43,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 
 def _of_mpirun(plan: LaunchPlan, command: list[str]) -> Iterator[Diagnostic]:
-    """Yield JC2019 for the command, which jobctl quotes in one variable, and for the list of nodes, which is one
-    argument.
-    """
+    """Yield JC2019 for the command, which jobctl quotes in one variable, and the list of nodes, one argument."""
     quoted = sum(_size(word.replace("'", "'\\''")) + 2 for word in command) + _PATHS
     if quoted > MOST_OF_ONE:
         because = f"launcher=mpirun passes the command in one variable, which Linux limits to {MOST_OF_ONE:,} bytes"

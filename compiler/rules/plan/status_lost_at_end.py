@@ -107,9 +107,7 @@ def _is_seen(part: _Part) -> bool:
 
 
 def _exits(part: _Part) -> bool:
-    """Return whether a command is `exit $status`, even inside a condition, because the script then checks the status
-    itself.
-    """
+    """Return whether a command is `exit $status`, even in a condition: the script then checks the status itself."""
     words = [tuple(command_words.words) for command_words in part.commands]
     return any(
         command_words[:1] in (("exit",), ("return",)) and command_words[1:2] not in ((), ("0",))

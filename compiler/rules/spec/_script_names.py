@@ -51,9 +51,7 @@ def node_script_variables() -> frozenset[str]:
 
 @cache
 def script_variables() -> frozenset[str]:
-    """Return the variables of all scripts, including those in functions, because many functions read secrets by
-    name.
-    """
+    """Return the variables of all scripts, even in functions, because many functions read secrets by name."""
     folders = [PACKAGE / "compiler/templates", *sorted((PACKAGE / "backends").glob("*/templates"))]
     templates = (file.read_text(encoding="utf-8") for folder in folders for file in sorted(folder.rglob("*.j2")))
     return frozenset(name for text in templates for name in _names(text))

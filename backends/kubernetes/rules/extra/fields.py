@@ -20,9 +20,7 @@ _SPEC = f"{KEY}.{POD}.spec"
 
 
 def extra_with_known_fields(options: KubernetesOptions) -> Mapping[str, Any]:
-    """Return everything that `backend.extra` adds; empty if Kubernetes does not know one of the fields, which JC4540
-    reports.
-    """
+    """Return everything that `backend.extra` adds; empty if Kubernetes does not know one of the fields (JC4540)."""
     return {} if [*fields.check(options.extra)] else options.extra
 
 

@@ -43,9 +43,7 @@ def check_unknown_qos(task: FinishedTask) -> Iterator[Diagnostic]:
 
 
 def check_relative_source(task: FinishedTask) -> Iterator[Diagnostic]:
-    """JC4709: a relative source, which SkyPilot resolves in its working directory. jobctl submit checks that sources
-    exist.
-    """
+    """JC4709: a relative source, which SkyPilot resolves in its working directory. Submit checks that sources exist."""
     for target, mount in task.section("file_mounts").items():
         if not isinstance(mount, (str, Mapping)):
             because = "a file mount must be a path, a bucket URL, or a mapping with a source"

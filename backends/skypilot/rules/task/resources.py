@@ -17,9 +17,7 @@ from .._undo import hint_to_remove_value
 
 @dataclass(frozen=True)
 class MissingFeature:
-    """A feature that some clouds lack. field: field of resources; asks: returns whether a value requires the feature;
-    undo: hint.
-    """
+    """A feature that some clouds lack. field: of resources; asks: whether a value needs the feature; undo: hint."""
 
     clouds: tuple[str, ...]
     field: str

@@ -1,4 +1,4 @@
-"""JC2032: a mount with a relative path."""
+"""Mounts: JC2031, JC2032."""
 
 from __future__ import annotations
 
@@ -9,7 +9,20 @@ from ...diagnostics.diagnostic import Diagnostic
 from ...spec.job_spec import JobSpec
 
 
-def check(spec: JobSpec) -> Iterator[Diagnostic]:
+def check_mount_without_container(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2031: a mount without a container to mount it into.
+
+    Source: Pyxis 0.24, args.c: it ignores mounts without an image.
+    """
+    for i, mount in enumerate(spec.mounts):
+        if mount.kind == "host" and spec.container.kind == "none":
+            title = f"{mount.source} cannot be mounted"
+            because = "with container=none the ranks see the node's own file system"
+            yield Diagnostic("JC2031", title, because, "mounts=[]", key=f"mounts.{i}.kind")
+
+
+def check_mount_not_absolute(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2032: a mount with a relative path."""
     for i, mount in enumerate(spec.mounts):
         for name, path in (("source", mount.source), ("target", mount.target)):
             if not path.startswith("/") and (mount.kind == "host" or name == "target"):

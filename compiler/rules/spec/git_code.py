@@ -1,4 +1,4 @@
-"""JC4514: code=git without a repository or a commit, or with a folder outside the repository."""
+"""Code from a git repository: JC4514, JC4516."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from ...plan.derive import brings_code
 from ...spec.job_spec import JobSpec
 
 
-def check(spec: JobSpec) -> Iterator[Diagnostic]:
+def check_code_of_no_commit(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC4514: code=git without a repository or a commit, or with a folder outside the repository."""
     if spec.code.kind != "git" or not brings_code(spec):
         return
     for key, value, form, example in (
@@ -26,3 +27,16 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
         title = f"code.root: {root!r} is not a folder in the repository"
         because = "the ranks start in this folder of the checked-out commit"
         yield Diagnostic("JC4514", title, because, "code.root=. for the top of the repository", key="code.root")
+
+
+def check_password_in_repository(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC4516: a password in the repository's URL."""
+    if spec.code.kind != "git" or spec.code.repository is None:
+        return
+    match = re.match(r"(\w+://)([^/@]*):[^/@]*@(.*)|(https?://)[^/@:]+@(.*)", spec.code.repository)
+    if match:
+        plain = f"{match[1]}{match[3]}" if match[1] else f"{match[4]}{match[5]}"
+        because = "the artifact would contain the password in plain text"
+        hint = f"code.repository={plain} secrets.GIT_TOKEN=env:GIT_TOKEN (or k8s:SECRET/KEY)"
+        title = "code.repository contains a password"
+        yield Diagnostic("JC4516", title, because, hint, key="code.repository", private=True)

@@ -1,0 +1,98 @@
+"""Variables that the user sets for other programs: JC3004, JC3005, JC3007."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ...diagnostics.diagnostic import Diagnostic, Severity
+from ...plan.launch_plan import LaunchPlan
+from ...spec.job_spec import JobSpec
+from ._variables import user_variables
+
+_READ = {  # prefix -> what an empty value means to its reader
+    "TORCH_DISTRIBUTED_": "torch fails on an empty value",
+    "TORCH_NCCL_": "torch fails on an empty number or flag",
+    "TORCH_GLOO_": "torch fails on an empty number or flag",
+    "TORCH_LOGS": "torch 2.13 fails on an empty value",
+    "NCCL_": "NCCL uses its default for an empty number, and looks for an unnamed network if NCCL_NET is empty",
+    "RCCL_": "RCCL uses its default for an empty number",
+    "GLOO_": "Gloo fails on an empty GLOO_DEVICE_TRANSPORT, and uses its default for an empty interface",
+    "UCX_": "UCX fails on a number or flag that it cannot parse",
+    "FI_": "libfabric reads an empty number as 0",
+    "OMP_": "OpenMP reports an empty value as invalid and uses its default",
+}
+_OF_TORCH = {  # old name -> new name, since when
+    f"NCCL_{name}": (f"TORCH_NCCL_{name}", "torch 2.2")
+    for name in ("ASYNC_ERROR_HANDLING", "BLOCKING_WAIT", "DESYNC_DEBUG", "ENABLE_TIMING")
+}
+_OF_OTHERS = {  # packages whose version the spec does not contain and torch's version does not imply
+    "TRANSFORMERS_CACHE": ("HF_HUB_CACHE", "transformers 5"),  # HF_HOME is the parent folder, without /hub
+    "HF_HUB_ENABLE_HF_TRANSFER": ("HF_XET_HIGH_PERFORMANCE", "huggingface_hub 1.0"),
+}
+_KEYS_OF_TORCHRUN = {
+    "PET_NNODES": "nodes=2",
+    "PET_NPROC_PER_NODE": "procs=2",
+    "PET_MASTER_PORT": "rendezvous.port=29400",
+    "PET_MAX_RESTARTS": "lifecycle.max_restarts=1",
+}
+
+
+def check_empty_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
+    """JC3004: a variable set to an empty value, which is not the same as an unset one.
+
+    CUDA_VISIBLE_DEVICES is excluded: an empty value hides the GPUs, which is intended on a CPU.
+    Source: PyTorch 2.13, observed: a ValueError for TORCH_DISTRIBUTED_DEBUG, an AttributeError for TORCH_LOGS,
+            `Invalid value for environment variable` for numbers and flags (c10d/Utils.hpp, getCvarInt, getCvarBool),
+            `unsupported gloo device` for GLOO_DEVICE_TRANSPORT
+            NCCL 2.28: an empty number is its default (misc/param.cc), and an empty NCCL_NET names no network (init.cc)
+            libgomp 12, observed: `Invalid value for environment variable OMP_NUM_THREADS`, and continues
+            UCX: ucs_config_parser_parse_field; libfabric: fi_param_get_int in src/var.c.
+    """
+    for variable in user_variables(spec):
+        because = next((words for prefix, words in _READ.items() if variable.name.startswith(prefix)), "")
+        if not variable.value and because:
+            title, hint = f"{variable.title} is set to an empty value", f"{variable.without()}, to leave it unset"
+            yield Diagnostic("JC3004", title, because, hint, key=variable.key, severity=Severity.WARNING)
+
+
+def check_renamed_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
+    """JC3005: a variable with an old name that its reader ignores or will ignore.
+
+    Source: PyTorch 2.2 (c10d, Utils.hpp warns of the old NCCL names); pytorch/pytorch#183387 of PyTorch 2.9.1;
+            transformers 5 (reads HF_HOME and HF_HUB_CACHE); huggingface_hub 1.0 (constants.py: hf_transfer is unused).
+    """
+    renamed = {**_OF_OTHERS, **(_OF_TORCH if _torch(spec) >= (2, 2) else {})}
+    for variable in user_variables(spec):
+        if variable.name in renamed:
+            new, since = renamed[variable.name]
+            title, because = f"{variable.title} was renamed", f"since {since}, the variable has been named {new}"
+            yield _renamed(title, because, variable.without(f"env.{new}={variable.value}"), variable.key)
+        elif variable.name == "PYTORCH_ALLOC_CONF" and _torch(spec) < (2, 10):
+            title = f"torch {spec.site.torch} does not read PYTORCH_ALLOC_CONF for CUDA"
+            because = "torch 2.9 and older read PYTORCH_CUDA_ALLOC_CONF, which newer versions accept too"
+            yield _renamed(
+                title, because, variable.without(f"env.PYTORCH_CUDA_ALLOC_CONF={variable.value}"), variable.key
+            )
+
+
+def _torch(spec: JobSpec) -> tuple[int, int]:
+    """Return the site's torch version, or one newer than any release if the site does not set it."""
+    match = re.match(r"(\d+)\.(\d+)", spec.site.torch or "")
+    return (int(match[1]), int(match[2])) if match else (99, 0)
+
+
+def _renamed(title: str, because: str, hint: str, key: str) -> Diagnostic:
+    return Diagnostic("JC3005", title, because, hint, key=key, severity=Severity.WARNING)
+
+
+def check_torchrun_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
+    """JC3007: variables in env such as PET_NNODES, from which torchrun reads every option that launch.sh does not set.
+
+    Source: torch/distributed/argparse_util.py of PyTorch 2.13.
+    """
+    for name in spec.env:
+        if name.startswith("PET_"):
+            because = "torchrun reads options from PET_ variables, which would override those in launch.sh and the plan"
+            hint = f"~env.{name}" + (f", and {_KEYS_OF_TORCHRUN[name]}" if name in _KEYS_OF_TORCHRUN else "")
+            yield Diagnostic("JC3007", f"env.{name} is an option of torchrun", because, hint, key=f"env.{name}")

@@ -1,0 +1,57 @@
+"""Names and values of env and secrets: JC2007, JC2013, JC2018, JC4515."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...diagnostics.diagnostic import Diagnostic
+from ...spec.job_spec import JobSpec
+from ...spec.secret_scan import is_assignment_of_secret, looks_like_token
+from . import _script_names as shell_names
+
+
+def check_name_in_env_and_secrets(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2007: the same name in env and in secrets."""
+    for name in spec.env:
+        if name in spec.secrets:
+            because = "it is undefined which of the two values the ranks would get"
+            yield Diagnostic("JC2007", f"{name} is in env and in secrets", because, f"~env.{name}", key=f"env.{name}")
+
+
+def check_nul_character(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2013: a NUL character in the command or in env, which cannot be passed to a process."""
+    words = [("command", word) for word in spec.command or ()] + [(f"env.{n}", v) for n, v in spec.env.items()]
+    for key, word in words:
+        if "\0" in word:
+            because = "the operating system ends arguments and variables at NUL"
+            yield Diagnostic("JC2013", f"{key} contains a NUL character", because, "remove it", key=key)
+
+
+def check_variable_of_scripts(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2018: a rank variable whose name the artifact's scripts, or bash itself, use."""
+    entries = [("env", name, name, shell_names.node_script_variables) for name in spec.env]
+    for name, ref in spec.secrets.items():
+        entries.append(("secrets", name, name, shell_names.script_variables))
+        kind, _, variable = ref.partition(":")
+        if kind == "env" and variable != name:
+            entries.append(("secrets", name, variable, shell_names.script_variables))
+    for section, name, used, names in entries:
+        title = f"{section}.{name}: reserved name, because bash or the scripts use {used}"
+        if shell_names.is_bash_variable(used):
+            because = "bash sets this variable itself, makes it read-only, or behaves differently when it is set"
+        elif used != used.upper() and used in names():
+            because = "a script in the artifact uses a variable with this name"
+        else:
+            continue
+        hint = f"~{section}.{name}, and another name, such as {section}.MY_{used.upper()}"
+        yield Diagnostic("JC2018", title, because, hint, key=f"{section}.{name}")
+
+
+def check_secret_in_env(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC4515: a password or token in a value of env."""
+    for name, value in spec.env.items():
+        if name not in spec.secrets and (is_assignment_of_secret(name, value) or looks_like_token(value)):
+            because = "launch.sh and spec.yaml would show the value in plain text to everyone who can read the run"
+            hint = f"secrets.{name}=env:{name}, and export {name} where you submit; or file:PATH, or k8s:SECRET/KEY"
+            title = f"env.{name} looks like a secret"
+            yield Diagnostic("JC4515", title, because, hint, key=f"env.{name}", private=True, judgment=True)

@@ -1,0 +1,113 @@
+"""Limits and requirements of the site: JC2060 to JC2068."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...diagnostics.diagnostic import Diagnostic, join_with_or, nearest
+from ...spec.examples import example_value
+from ...spec.job_spec import JobSpec
+from ...spec.site_facts import describe_partitions, possible_partitions, site_fact, site_limit
+from ...spec.type_hints import spec_keys, type_of_key, union_members
+from ...spec.value_types import format_bytes, format_duration
+
+_OLDEST = (2, 4)  # oldest version that the trainer supports; pyproject.toml, extra `trainer`
+
+
+def exceeds_site(code: str, spec: JobSpec, key: str, show: Any = str) -> Iterator[Diagnostic]:
+    """Yield a diagnostic if the job requests more than the site has. key: in job and site; show: formats the value"""
+    requested, limit = getattr(spec, key), site_limit(spec, key)
+    if requested is None or limit is None or requested <= limit:
+        return
+    unit = {"nodes": " nodes", "gpus": " GPUs on each node", "cpus": " cores on each node"}.get(key, "")
+    because = f"{describe_partitions(spec)} has {show(limit)}" + {"time": " as its maximum time"}.get(key, unit)
+    others = [partition for partition in spec.site.partitions if (site_fact(spec, key, partition) or 0) >= requested]
+    hint = join_with_or([f"{key}={show(limit)}", *(f"queue.name={name}" for name in others[:2])])
+    yield Diagnostic(code, f"{key}={show(requested)} exceeds the site's limit", because, hint, key=key)
+
+
+def check_more_nodes_than_site(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2065: more nodes than the site has."""
+    yield from exceeds_site("JC2065", spec, "nodes")
+
+
+def check_more_gpus_than_site(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2060: more GPUs than a node at the site has. checks/accelerate.py checks the numbers in gpu_ids."""
+    yield from exceeds_site("JC2060", spec, "gpus")
+
+
+def check_more_cores_or_memory_than_site(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2062: more cores or memory than a node at the site has."""
+    yield from exceeds_site("JC2062", spec, "cpus")
+    yield from exceeds_site("JC2062", spec, "mem", format_bytes)
+
+
+def check_longer_than_site(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2063: a time limit that exceeds the partition's."""
+    yield from exceeds_site("JC2063", spec, "time", format_duration)
+
+
+def check_gpu_type_not_at_site(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2061: a GPU type that the site does not have."""
+    gpu_types = [site_fact(spec, "gpu_types", partition) for partition in possible_partitions(spec) or (None,)]
+    if spec.gpu_type is None or None in gpu_types or any(spec.gpu_type in types for types in gpu_types):
+        return
+    names = sorted({name for types in gpu_types for name in types})
+    because = f"the site has {', '.join(names)}" if names else "the site's machines have no GPUs"
+    hint = f"gpu_type={(nearest(spec.gpu_type, names) or names)[0]}" if names else "gpu_type=null gpus=0"
+    yield Diagnostic("JC2061", f"GPU {spec.gpu_type} is not available at this site", because, hint, key="gpu_type")
+
+
+def check_unknown_partition(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2064: a partition that the site does not have."""
+    site_partitions = spec.site.partitions
+    for name in possible_partitions(spec) if site_partitions else ():
+        if name not in site_partitions:
+            key = "queue.name" if spec.queue.name else "site.partition"
+            hint = f"{key}={(nearest(name, site_partitions) or sorted(site_partitions))[0]}"
+            because = f"partitions of this site: {', '.join(sorted(site_partitions))}"
+            yield Diagnostic("JC2064", f"partition {name} does not exist at this site", because, hint, key=key)
+
+
+def check_missing_for_site(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2067: a missing value that the site requires."""
+    known_keys = spec_keys(JobSpec) if spec.site.requires else ()
+    missing = [key for key in spec.site.requires if key in known_keys and _value_of_key(spec, key) in (None, (), {})]
+    if missing:
+        lines = [f"{key}={example_value(union_members(type_of_key(JobSpec, key)))}" for key in missing]
+        title = f"this site needs {' and '.join(missing)}"
+        these, them = ("this key", "it") if len(missing) == 1 else ("these keys", "them")
+        because = f"the cluster profile requires {these} (site.requires), and nothing sets {them}"
+        hint = f"{' '.join(lines)}, here or in the profile"
+        yield Diagnostic("JC2067", title, because, hint, key=missing[0])
+
+
+def _value_of_key(spec: JobSpec, key: str) -> Any:
+    value: Any = spec
+    for part in key.split("."):
+        value = (
+            value.get(part) if isinstance(value, Mapping) else getattr(value, part, getattr(value, f"{part}_", None))
+        )
+    return value
+
+
+def check_unknown_requirement(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2068: site.requires names an unknown key."""
+    known_keys = spec_keys(JobSpec) if spec.site.requires else ()
+    for key in spec.site.requires:
+        if key not in known_keys:
+            close = nearest(key, known_keys)
+            hint = f"site.requires=[{close[0]}]" if close else "site.requires=[queue.account]"
+            yield Diagnostic("JC2068", f"the site requires {key}", "the key does not exist", hint, key="site.requires")
+
+
+def check_old_torch(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2066: a torch version that is too old for the trainer."""
+    version = re.match(r"(\d+)\.(\d+)", spec.site.torch or "")
+    if version and spec.command is None and (int(version[1]), int(version[2])) < _OLDEST:
+        oldest = ".".join(map(str, _OLDEST))
+        because = f"jobc's own trainer needs torch {oldest} or newer"
+        hint = "run your own program after --, or set site.torch=null if the job's environment has another version"
+        yield Diagnostic("JC2066", f"the site has torch {spec.site.torch}", because, hint, key="site.torch")
