@@ -1,7 +1,8 @@
 """Copy the user's code into a run, where the ranks run and may write, and link entries that git ignores, such as data/.
 
-Out: RUN/code, where an earlier copy keeps files that ranks wrote; on stderr (jobctl submit's stdout is for programs),
-     what was copied, linked and omitted. Failure has code 65 if the user must change the code or its settings.
+Out: RUN/code, where an earlier copy keeps files that ranks wrote or changed; RUN/state/code, the state of each file
+     when it was copied; on stderr (jobctl submit's stdout is for programs), what was copied, kept, linked and omitted.
+     Failure has code 65 if the user must change the code or its settings.
 """
 
 from __future__ import annotations
@@ -14,16 +15,21 @@ import sys
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from ..exit_codes import DATA_BROKEN
 from ..run_folder.artifact_copies import JOB_FILE
 from ..run_folder.run import quote_shell_word
 from ..run_folder.written_files import format_size
 from ..system.failure import Failure
+from ..system.untrusted_files import Unreadable, read_bytes
 from .code_files import CodeFiles, code_files
 
+if TYPE_CHECKING:
+    _States = dict[bytes, tuple[int, int]]  # path -> size, and modification time in seconds
+
 MIB = 2**20
+COPIED_FILES, MOST_RECORD_BYTES = "state/code", 64 * MIB
 LINE_WIDTH, NAME_WIDTH, MOST_SECRETS = 80, 16, 5
 
 MOST_LINKS = 10_000  # a folder of code that is full of images, say
@@ -53,10 +59,13 @@ def copy_code(
     size = _size(folder, files.paths)
     if size > max_bytes:
         _refuse_large(folder, size, max_bytes)
-    copy = _Copy(folder, run / "code")
+    copy = _Copy(folder, run / "code", run / COPIED_FILES)
     if not files.is_repository:
         _describe_plain_copy(folder, files, size)
     copy.fill(files.paths)
+    if copy.kept:
+        names = _short_list(copy.kept, 3)
+        print(f"code: kept in {quote_shell_word(str(copy.folder))}, as the job wrote it: {names}", file=sys.stderr)
     links = _Links(copy, project, runs)
     links.make(files.ignored, is_linked)
     if line := links.line(len(files.paths)):
@@ -66,27 +75,59 @@ def copy_code(
 
 
 class _Copy:
-    """The copy of `root` in `folder`."""
+    """The copy of `root` in `folder`.
 
-    def __init__(self, root: Path, folder: Path) -> None:
-        self.root, self.folder = root, folder
+    record: file with the size and modification time of each file when it was copied. A file that differs was written by
+    the job, such as a checkpoint, and is not replaced by a later copy; `kept` has their names.
+    """
+
+    def __init__(self, root: Path, folder: Path, record: Path) -> None:
+        self.root, self.folder, self.record = root, folder, record
+        self.kept: list[str] = []
         self.umask = os.umask(0)
         os.umask(self.umask)
 
     def fill(self, paths: list[bytes]) -> None:
         try:
+            states = self._read_record()
             if self.folder.is_dir():
                 self._open_earlier()
             else:
                 self.folder.mkdir()
-            for path in paths:
-                self._copy(os.path.join(os.fsencode(self.root), path), os.path.join(os.fsencode(self.folder), path))
+                states = {}
+            try:
+                self._copy_all(paths, states)
+            finally:
+                self.record.parent.mkdir(exist_ok=True)
+                lines = (b"%d %d %s\0" % (*state, path) for path, state in states.items())
+                self.record.write_bytes(b"".join(lines))
         except OSError as error:
             name = os.fsdecode(error.filename) if error.filename else str(self.folder)
             raise Failure(
                 f"cannot copy the code to {self.folder}: {name}: {error.strerror}",
                 "check permissions and free space, or set JOBC_RUN_ROOT to another folder",
             ) from error
+
+    def _copy_all(self, paths: list[bytes], states: _States) -> None:
+        """Copy the files, except those that differ from their states. Updates `states`."""
+        keeps_written = bool(states)
+        for path in paths:
+            target = os.path.join(os.fsencode(self.folder), path)
+            if keeps_written and _was_written(target, states.get(path)):
+                self.kept.append(os.fsdecode(path))
+                continue
+            self._copy(os.path.join(os.fsencode(self.root), path), target)
+            if state := _state(target):
+                states[path] = state
+
+    def _read_record(self) -> _States:
+        """Return the states of the last copy; nothing if there is no record, as in runs of earlier versions of jobc."""
+        try:
+            lines = read_bytes(self.record, MOST_RECORD_BYTES).split(b"\0")
+            entries = (line.split(b" ", 2) for line in lines if line)
+            return {path: (int(size), int(time_s)) for size, time_s, path in entries}
+        except (Unreadable, ValueError):
+            return {}
 
     def _open_earlier(self) -> None:
         """Make an earlier copy writable, and remove its links to the project, because they lead to the originals."""
@@ -123,6 +164,24 @@ class _Copy:
                 os.unlink(folder)
         with suppress(FileExistsError):
             os.mkdir(folder)
+
+
+def _state(path: bytes) -> tuple[int, int] | None:
+    """Return the size and modification time, in seconds, of a regular file; None if there is none."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return (status.st_size, int(status.st_mtime)) if stat.S_ISREG(status.st_mode) else None
+
+
+def _was_written(target: bytes, copied: tuple[int, int] | None) -> bool:
+    """Return whether the job wrote this file. copied: its state when it was copied, None if it was not.
+
+    Some file systems round a time when it reaches the disk, so that it may change by a second.
+    """
+    now = _state(target)
+    return now is not None and (copied is None or now[0] != copied[0] or abs(now[1] - copied[1]) > 1)
 
 
 class _Links:

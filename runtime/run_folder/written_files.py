@@ -1,7 +1,7 @@
 """Report, at the end of a run, which files the user's program wrote to its working copy, RUN/code.
 
-In:  RUN/code; its links, such as data/, are not followed, because they lead out of the run.
-Out: one line: the number of files, their total size, the folder, and the names of the largest files.
+In:  RUN/code, and the folders of the project that are linked there because git ignores them, such as outputs/.
+Out: a line for each of the two: the number of files, their total size, where they are, and the names of the largest.
 """
 
 from __future__ import annotations
@@ -30,19 +30,27 @@ class FilesWrittenByProgram:
         if self._since is None:
             self._since = now
 
-    def line(self, most_s: float = MOST_S) -> str:
-        """Return a line such as "script wrote 3 files (12 MiB) in RUN/code: model.pt, …"; "" if the script wrote no
-        files.
+    def lines(self, most_s: float = MOST_S) -> list[str]:
+        """Return a line such as "script wrote 3 files (12 MiB) in RUN/code: model.pt, …" if the script wrote files, and
+        another one if it wrote through links.
 
         most_s: time limit for the scan, in seconds.
         """
         if self._since is None:
-            return ""
+            return []
         deadline = time.monotonic() + most_s
+        links: list[str] = []
+        folder = _printable(str(self.folder))
+        in_run = self._line([str(self.folder)], links, deadline, f"in {folder}")
+        through_links = self._line(links, [], deadline, "through links into the project, where all runs write")
+        return [*filter(None, (in_run, through_links))]
+
+    def _line(self, folders: list[str], links: list[str], deadline: float, where: str) -> str:
         sizes: dict[str, int] = {}
         at_least = ""
-        for name, size in self._changed(self.folder, self._since):
-            sizes[name] = size
+        for name, size in self._changed(folders, links):
+            if size is not None:
+                sizes[name] = size
             if time.monotonic() > deadline:
                 at_least = "at least "
                 break
@@ -53,16 +61,16 @@ class FilesWrittenByProgram:
         if len(sizes) > len(largest):
             names += f" and {len(sizes) - len(largest)} more"
         files = f"{len(sizes)} file{'s' if len(sizes) > 1 else ''}"
-        total = format_size(sum(sizes.values()))
-        return f"script wrote {at_least}{files} ({total}) in {_printable(str(self.folder))}: {names}"
+        return f"script wrote {at_least}{files} ({format_size(sum(sizes.values()))}) {where}: {names}"
 
-    def _changed(self, folder: Path, since: float) -> Iterator[tuple[str, int]]:
-        """Yield the relative path and size in bytes of each regular file whose content or name has changed since then.
+    def _changed(self, queue: list[str], links: list[str]) -> Iterator[tuple[str, int | None]]:
+        """Yield the relative path and size in bytes of each regular file in these folders whose content or name has
+        changed since begin(), and ("", None) after each folder. Links to folders are not followed but added to `links`.
 
         Compares the change time (ctime), not the modification time, because a script may preserve the latter when it
         copies a file.
         """
-        queue = [str(folder)]
+        assert self._since is not None
         while queue:
             try:
                 entries = list(os.scandir(queue.pop()))
@@ -71,12 +79,15 @@ class FilesWrittenByProgram:
             for entry in entries:
                 try:
                     status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISLNK(status.st_mode) and entry.is_dir():
+                        links.append(entry.path)
                 except OSError:
                     continue
                 if stat.S_ISDIR(status.st_mode) and entry.name not in BY_PRODUCTS:
                     queue.append(entry.path)
-                elif stat.S_ISREG(status.st_mode) and status.st_ctime >= since:
-                    yield os.path.relpath(entry.path, folder), status.st_size
+                elif stat.S_ISREG(status.st_mode) and status.st_ctime >= self._since:
+                    yield os.path.relpath(entry.path, self.folder), status.st_size
+            yield "", None
 
 
 def format_size(size: float) -> str:

@@ -107,10 +107,12 @@ class NodeEnding:
         if restarts or lost or self.after:
             self._record(verdict, told, is_final=True)
         code = _exit_code(verdict, told)
-        if self.node == 0 and not told.at_once and (line := self.written.line()):
+        for line in self.written.lines() if self.node == 0 and not told.at_once else ():
             self.output.say(line)
         why = lost or (verdict.reason if verdict.reason.endswith(LATE) else "")
-        self.output.say(f"exit {code}: {exit_codes.MEANING[code]}" + (f": {why}" if why else ""))
+        is_stopped = code == exit_codes.DONE and self.run_folder.stop_mark.exists()
+        meaning = "stopped" if is_stopped else exit_codes.MEANING[code]
+        self.output.say(f"exit {code}: {meaning}" + (f": {why}" if why else ""))
         if command := self._resume_command(code):
             self.output.say(f"resume with: {command}")
         self._wait_for_peers(signals, GOODBYE_S if told.at_once else float("inf"))

@@ -96,6 +96,30 @@ def test_names_that_are_no_text_and_modes_and_times_are_kept(project: Path, take
     assert status.st_mode & 0o777 == 0o755 and status.st_mtime_ns == 1_600_000_000_123_456_789
 
 
+def test_a_second_snapshot_keeps_what_the_job_wrote(
+    project: Path, take: Take, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A checkpoint of the run is not replaced by one that was made in the project since."""
+    for name in ("train.py", "config.yaml", "log.txt"):
+        (project / name).write_text("old\n")
+        os.utime(project / name, (1, 1))
+    assert take() == 0
+    for name in ("log.txt", "last.pt"):
+        (copy_of(project) / name).write_text("of the job\n")
+    for attempt in ("second", "third"):
+        for name in ("train.py", "log.txt", "last.pt", "new.py"):
+            (project / name).write_text(f"{attempt}\n")
+        (project / "config.yaml").unlink(missing_ok=True)
+        capsys.readouterr()
+        assert take() == 0
+        texts = {name: (copy_of(project) / name).read_text() for name in names(project)}
+        assert texts == {
+            "config.yaml": "old\n", "last.pt": "of the job\n", "log.txt": "of the job\n",
+            "new.py": f"{attempt}\n", "train.py": f"{attempt}\n",
+        }  # fmt: skip
+        assert f"code: kept in {copy_of(project)}, as the job wrote it: last.pt, log.txt\n" in capsys.readouterr().err
+
+
 def test_a_second_snapshot_writes_through_no_link(project: Path, take: Take) -> None:
     """Links of the first one lead to the project; others were made by the ranks."""
     git(project, "init", "-q")

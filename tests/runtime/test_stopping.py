@@ -142,7 +142,7 @@ def test_a_program_that_ignores_the_request_is_killed_after_the_grace(job):
     assert (code, end(process)) == (0, 0)
     assert not any(map(is_running, pids(demo, "0", "1"))), output
     why = "rank 0: killed, because it did not exit in time"
-    assert f"jobc: exit 0: done: {why}" in demo.run("logs")[1]
+    assert f"jobc: exit 0: stopped: {why}" in demo.run("logs")[1]
     assert f"  reason: {why}" in demo.run("status")[1]
 
 

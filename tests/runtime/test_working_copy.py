@@ -108,7 +108,7 @@ def test_artifacts_and_runs_of_other_projects_are_not_linked(tmp_path):
         write(tmp_path / "project", name)
     run = tmp_path / "runs/job/r"
     (run / "code").mkdir(parents=True)
-    links = _Links(_Copy(tmp_path / "project", run / "code"), tmp_path / "project", run.parent)
+    links = _Links(_Copy(tmp_path / "project", run / "code", run / "state/code"), tmp_path / "project", run.parent)
     links.make(["data", "sub/made", "sub/runs"], True)
     assert (links.linked, links.left_out) == (["data"], [])
     assert [path.name for path in (run / "code").iterdir()] == ["data"]

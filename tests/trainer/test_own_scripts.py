@@ -136,7 +136,7 @@ def stops_when_told(project: Path, jobs: list[subprocess.Popen[str]], command: t
     job.start()
     job.wait_for(trains)
     stop_code, code, said = job.stop()
-    assert (stop_code, code) == (0, 0) and "jobc: exit 0: done" in said, said
+    assert (stop_code, code) == (0, 0) and "jobc: exit 0: stopped" in said, said
     assert "stopped" in job.status()
     for left in project.glob("out*"):
         shutil.rmtree(left)
