@@ -142,6 +142,9 @@ def parse(argv: Sequence[str]) -> Arguments:
     if options["plot"] and command != "plan":
         raise _no_effect("--plot", "only jobc plan draws figures", "jobc plan --plot …")
     if options["package"] and not options["cfg"]:
+        if one_dash := next((word for word in words if word.startswith("-p") and "=" in word), ""):
+            because = "an override has no dash"
+            raise CompileError([Diagnostic("JC1110", f"unknown option {one_dash}", because, one_dash.lstrip("-"))])
         raise _no_effect(
             "--package", "--package selects what --cfg prints", f"--cfg job --package {options['package']}"
         )
@@ -259,7 +262,7 @@ class _Parser(argparse.ArgumentParser):
             raise CompileError([Diagnostic("JC1110", title, because, hint)])
         word = next((w for w in message.replace(",", " ").split() if w.startswith("-")), message)
         name, _, value = word.partition("=")
-        close = nearest(name, actions)
+        close = nearest(name, actions) if name.startswith("--") else []
         hint = f"did you mean {close[0]}?" if close else "jobc --help lists the options; your program's go after --"
         if any(name == f"--{printed}" for formats in FORMATS.values() for printed in formats):
             hint = f"--format {name[2:]}"
@@ -281,13 +284,16 @@ def _verb_with(name: str) -> str:
 
 
 def _key_like(option: str) -> str:
-    """Return `procs` for --procs, `loop.steps` for --steps; "" if no key matches."""
+    """Return `procs` for --procs, `backend` for --backend, `loop.steps` for --steps; "" if no key matches."""
+    from ..spec.aliases import key_from_alias
     from ..spec.job_spec import JobSpec
     from ..spec.type_hints import spec_keys
 
     keys = spec_keys(JobSpec)
     name = option.lstrip("-").replace("-", "_")
-    return name if name in keys else next((key for key in keys if key.endswith(f".{name}")), "")
+    if name in keys or name == "backend":
+        return name
+    return key_from_alias(name) or next((key for key in keys if key.endswith(f".{name}")), "")
 
 
 def _parser(words: Sequence[str] = ()) -> _Parser:

@@ -12,17 +12,18 @@ from pathlib import Path
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..emit.job_json import JOB
 
-BY_NAME = ("status", "logs", "watch")  # commands that change nothing, so a name may select the newest run
+BY_NAME = ("status", "logs", "watch", "stop")  # a name selects the newest run, an ID its run
+ONE = ("stop",)  # of these, those that take one artifact
 
 
 def find_named_artifacts(command: str, words: Sequence[str]) -> tuple[list[Path], list[str]]:
-    """Return the artifact directories that the first words name (only one, unless BY_NAME), and the remaining words."""
-    example = f"jobc {command} artifacts/hello/local"
+    """Return the artifact directories that the first words name (several for some of BY_NAME), and the other words."""
     if not words:
+        example = f"jobc {command} {_example()}"
         because = "this command runs an artifact directory's jobctl"
         raise CompileError([Diagnostic("JC1110", f"jobc {command} needs a directory", because, example)])
     count = 1
-    while command in BY_NAME and count < len(words) and not words[count].startswith("-"):
+    while command in BY_NAME and command not in ONE and count < len(words) and not words[count].startswith("-"):
         count += 1
     return [_artifact_of(command, word) for word in words[:count]], list(words[count:])
 
@@ -67,8 +68,10 @@ def no_artifact_error(folder: Path, command: str) -> CompileError:
     """Return JC5004 for a folder without job.json. The hint names a folder above or below that has one."""
     below = [*folder.glob(f"*/{JOB}"), *folder.glob(f"*/*/{JOB}")]
     around = [min(below).parent.parent] if below else [up for up in folder.parents if (up / JOB).is_file()]
+    if not around and folder == Path(folder.name):  # the name of a job
+        around = [job.parent.parent for job in sorted(Path("artifacts", folder).glob(f"*/{JOB}"))]
     because = f"the folder does not contain {JOB}" if folder.is_dir() else "the folder does not exist"
-    hint = f"{command} artifacts/hello/local, which jobc name=hello writes"
+    hint = f"{command} {_example()}"
     if around:
         hint = shlex.join([*command.split(), str(around[0])])
     elif (folder / ".jobc").is_dir() or all((folder / name).is_file() for name in ("spec.yaml", "jobctl")):
@@ -76,3 +79,9 @@ def no_artifact_error(folder: Path, command: str) -> CompileError:
         hint = "move the folder elsewhere and compile the job again"
         hint += "; its spec.yaml shows what the job was" * (folder / "spec.yaml").is_file()
     return CompileError([Diagnostic("JC5004", f"{folder} is not an artifact directory", because, hint)])
+
+
+def _example() -> str:
+    """Return an artifact directory of this folder; if there is none, one that jobc would write."""
+    existing = sorted(Path("artifacts").glob(f"*/*/{JOB}"))
+    return shlex.quote(str(existing[0].parent.parent)) if existing else "artifacts/hello/local"

@@ -157,6 +157,8 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[
         return Diagnostic("JC1102", f"unknown key or group {key}", because, hint, position, culprit.key)
     elif advice := aliases.hint_for_foreign_option(key):
         return Diagnostic("JC1102", f"unknown key or group {key}", because, advice, position, culprit.key)
+    elif key.lower() in known_keys and key.lower() != key:
+        close = [key.lower()]
     elif meant := aliases.key_from_alias(key) or _below_mapping(key, known_keys):
         close = [meant]
     else:

@@ -189,10 +189,10 @@ def _head(text: str) -> tuple[str, str]:
         return text, ""
     head = parse_override_with_hydra(f"{text}=x", sweep=False) if text else None
     if head is None:
-        raise _Unreadable(
-            "an override must be key=value, +key=value, ++key=value, ~key or group=option",
-            "nodes=2; for a key with other characters: 'labels={a.b/c: value}'",
-        )
+        hint = "nodes=2; for a key with other characters: 'labels={a.b/c: value}'"
+        if _PLAIN_KEY.fullmatch(text.strip()):
+            hint = f"{text.strip()}=VALUE, without a space before ="
+        raise _Unreadable("an override must be key=value, +key=value, ++key=value, ~key or group=option", hint)
     return head.key_or_group, head.package or ""
 
 
@@ -234,10 +234,15 @@ def _outside_quotes(right: str) -> str:
 
 
 def _quoted_items(key: str, right: str) -> list[str]:
-    """Return the word with each of its list's items in quotes; [] if the value is not a plain list."""
-    if not re.fullmatch(r"""\[[^\[\]{}"']+\]""", right):
+    """Return the word with each of its list's items in quotes; [] if the value is not a plain list. A list without a
+    comma has one item, such as a command with quotes of its own.
+    """
+    if re.fullmatch(r"""\[(?:[^\[\]{}"']|\$\{[^{}]*\})+\]""", right):
+        items = [item.strip(" \t") for item in right[1:-1].split(",")]
+    elif re.fullmatch(r"\[[^,\[\]{}]+\]", right):
+        items = [right[1:-1].strip(" \t")]
+    else:
         return []
-    items = (item.strip(" \t") for item in right[1:-1].split(","))
     return [shlex.quote(f"{key}=[{','.join(quote_for_hydra(item, double=True) for item in items)}]")]
 
 

@@ -178,6 +178,11 @@ NOT_SUPPORTED: Mapping[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 OPTIONS: Mapping[tuple[str, str], str] = {  # (group, option name in other tools) -> the option, with further overrides
+    **dict.fromkeys((("backend", word) for word in ("k8s", "kube", "eks", "gke")), "kubernetes"),
+    **dict.fromkeys((("backend", word) for word in ("sbatch", "srun")), "slurm"),
+    ("backend", "sky"): "skypilot",
+    ("backend", "torchrun"): "local",
+    ("backend", "hf"): "accelerate",
     ("parallel", "hybrid_shard"): "hsdp",
     ("parallel", "hybridshard"): "hsdp",
     ("parallel", "full_shard"): "fsdp",

@@ -120,7 +120,8 @@ class _Conversion:
                 beside = self.origin_of(key) if key else None
                 origin = self.origin_of(field_key) or (beside and beside.whole)
                 removal = f"remove {origin.path}, or " if origin and origin.path.startswith("~") else ""
-                hint = f"{removal}give {field_key} a value"
+                is_item = key.rpartition(".")[2].isdigit()  # whose keys cannot be set one by one
+                hint = f"add {name}: VALUE to item {key}" if is_item else f"{removal}give {field_key} a value"
                 self.report(Diagnostic("JC1203", f"missing key {field_key}", because, hint, origin, field_key))
         return into(**values) if len(values) == len(field_types) else None
 
@@ -253,7 +254,9 @@ class _Conversion:
         key_type, value_type = get_args(hint)
         if not isinstance(raw, Mapping):
             because, shown = f"{'a list' if isinstance(raw, list) else 'a single value'} was given", f"{key}.NAME=VALUE"
-            if isinstance(raw, str) and key in aliases.RENAMED_GROUPS:
+            if isinstance(raw, str) and "=" in raw:
+                shown = f"{key}.{raw}"
+            elif isinstance(raw, str) and key in aliases.RENAMED_GROUPS:
                 group = aliases.RENAMED_GROUPS[key]
                 because, shown = f"the config group {key} is now called {group}", f"{group}={raw}"
             self.refuse("JC1202", key, f"{key} is a mapping", because, shown)

@@ -198,7 +198,11 @@ class Engine:
         if state.is_live or not run.nodes() or not os.path.isfile(run.path / "state/resume"):
             return ""
         code = state.exit_code
-        if state.name == "stopped" or code in (None, PEER_LOST, PREEMPTED) or (code == CRASHED and os.path.isdir(run.path / "checkpoints")):
+        if (
+            state.name == "stopped"
+            or code in (None, PEER_LOST, PREEMPTED)
+            or (code == CRASHED and os.path.isdir(run.path / "checkpoints"))
+        ):
             return self.resume(run)
         if code == CRASHED and os.path.isdir(run.path / "code"):  # the user's program crashed and must be fixed first
             return f"{self.resume(run)} --new-code"

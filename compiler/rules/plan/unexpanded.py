@@ -77,9 +77,10 @@ def check_unexpanded_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagn
     for name, value in spec.env.items():
         if (expression := _found(value)) and not _EXPANDED.fullmatch(name):
             because = f"the scripts quote env, so the ranks get {expression} literally"
-            hint = "the expanded value"
+            hint = f"give env.{name} the expanded value"
             if not plan.uses_trainer:
-                hint += f"; or ~env.{name} {_in_shell(f'export {name}={_for_shell(value)}; ', derive.command(spec))}"
+                in_shell = _in_shell(f"export {name}={_for_shell(value)}; ", derive.command(spec))
+                hint += f"; or expand it on the node: ~env.{name} {in_shell}"
             yield _warning(f"env.{name} contains {expression}, which is not expanded", because, hint, f"env.{name}")
     command = spec.command or ()
     if is_quoted_into_one_word(command) or any(

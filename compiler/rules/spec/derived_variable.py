@@ -39,5 +39,7 @@ def check(spec: JobSpec) -> Iterator[Diagnostic]:
 def _instead(name: str, value: str) -> str:
     key, least, most = _KEYS.get(name, ("", 0, 0))
     if key and re.fullmatch(r"[0-9]{1,5}", value) and least <= int(value) <= most:
-        return f"~env.{name} {key}={int(value)}"
-    return "~env.WORLD_SIZE nodes=2 procs=4" if name == "WORLD_SIZE" else f"~env.{name}"
+        return f"remove env.{name}; {key}={int(value)} sets it"
+    if name == "WORLD_SIZE":
+        return "remove env.WORLD_SIZE; it is nodes x procs"
+    return f"remove env.{name}"

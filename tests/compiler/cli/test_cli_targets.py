@@ -54,9 +54,10 @@ def test_a_word_is_a_folder_a_run_id_or_the_name_of_a_job() -> None:
     assert find_named_artifacts("logs", [str(old), "new", "--point", "7"]) == ([old, new], ["--point", "7"])
 
 
-def test_commands_that_change_something_take_no_names() -> None:
-    make_run("a", "new")
-    for command in ("stop", "submit", "clean", "shell"):
+def test_of_the_commands_that_change_something_only_stop_takes_a_name() -> None:
+    new = make_run("a", "new")
+    assert find_named_artifacts("stop", ["new", "--now"]) == ([new], ["--now"])
+    for command in ("submit", "clean", "shell"):
         with pytest.raises(CompileError, match="not an artifact directory"):
             find_named_artifacts(command, ["new"])
 
