@@ -19,6 +19,11 @@ Pack = Callable[[Mapping[str, bytes], int], bytes]
 CHECKED_HASH = (0b11).to_bytes(4, "little")  # PEP 552
 
 
+def pytest_configure() -> None:
+    """For a session that a test starts with `-p jobc.tests.bytecode`."""
+    add_bytecode()
+
+
 def add_bytecode() -> None:
     """In this process, from now on."""
     jobctl_program._pack = _with_bytecode(jobctl_program._pack)
