@@ -70,9 +70,7 @@ def pages_with_commands() -> list[Any]:
 
 
 @pytest.mark.parametrize("page", pages_with_commands())
-def test_the_commands_do_what_the_page_shows(
-    page: Path, checkout: Path, tmp_path: Path, quick_jobc: QuickJobc
-) -> None:
+def test_the_commands_do_what_the_page_shows(page: Path, checkout: Path, tmp_path: Path, quick_jobc: QuickJobc) -> None:
     """A page that is about a checkout, as README.md is, runs the installed command."""
     folder, home, site = (tmp_path / name for name in ("project", "home", "site"))
     folder.mkdir()
