@@ -81,7 +81,8 @@ def test_the_commands_do_what_the_page_shows(page: Path, checkout: Path, tmp_pat
         "CI": "",  # a reader at a terminal, who may accept goldens
         "HOME": str(home),
         "PATH": os.pathsep.join([*quick, str(Path(sys.executable).parent), os.environ["PATH"]]),
-        "PYTEST_PLUGINS": "jobc.tests.bytecode",
+        # those that our settings need, for importing all takes a second; and jobctl starts faster
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "pytest_timeout,xdist.plugin,jobc.tests.bytecode",
         "PYTHONPATH": os.pathsep.join([str(site), str(checkout / ".dev")]),
         # pip installs for this page alone, from folders alone
         "PIP_TARGET": str(site), "PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1", "PIP_QUIET": "2",

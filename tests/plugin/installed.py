@@ -21,7 +21,7 @@ class Installed:
         """Run the tests below `folder` in a process of their own."""
         plugins = ["-p", "no:cacheprovider", "-p", "jobc.tests.bytecode"]
         command = [sys.executable, "-m", "pytest", "-q", *plugins, *words]
-        environment = self.environment(folder, self.site)
+        environment = {**self.environment(folder, self.site), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
     def jobc(self, *words: str, folder: Path, site: Path | None = None) -> tuple[int, str]:
