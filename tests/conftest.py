@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from jobc.tests.leftovers import MARK, end, leftovers, mark_session
+from jobc.tests.quick_jobc import QuickJobc, serving
 
 pytest_plugins = [
     "jobc.compiler.testing.suite",
@@ -31,6 +32,12 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Groups of pytest-xdist first: each is one worker's, and may be long."""
     items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+
+
+@pytest.fixture(scope="session")
+def quick_jobc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuickJobc]:
+    with serving(tmp_path_factory.mktemp("bin")) as jobc:
+        yield jobc
 
 
 @pytest.hookimpl(trylast=True)

@@ -31,6 +31,7 @@ while not (run / "release").exists() and time.monotonic() < until:
     time.sleep(0.05)
 """
 PATIENCE_S = 120.0  # time for an engine to start, end or dequeue a job
+SETTLE_S = 60.0  # time for jobctl status to print that state
 
 
 class SubmittedJob:
@@ -59,7 +60,7 @@ class SubmittedJob:
 
     def settled_status(self, *earlier: str) -> str:
         """Return the status once it is new and has been stable for a second; otherwise the last status."""
-        until = time.monotonic() + PATIENCE_S / 2
+        until = time.monotonic() + SETTLE_S
         line = self.status()
         while time.monotonic() < until:
             time.sleep(1)

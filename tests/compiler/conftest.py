@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from jobc.compiler.cli import main
+from jobc.tests.quick_jobc import QuickJobc
 
 from .diagnosed import INTERNALS, Jobc
 from .shell import Shell
@@ -51,8 +52,8 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    return Shell(tmp_path)
+def shell(tmp_path: Path, quick_jobc: QuickJobc) -> Shell:
+    return Shell(tmp_path, quick_jobc)
 
 
 def figures(plan: Plan, *words: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A user at a shell: whole processes of jobc, their output and exit status."""
+"""A user at a shell: calls of jobc, their output and exit status."""
 
 from __future__ import annotations
 
@@ -7,24 +7,28 @@ import subprocess
 import sys
 from pathlib import Path
 
+from jobc.tests.quick_jobc import QuickJobc
+
 BIN = Path(sys.executable).parent
 
 
 class Shell:
     """A user with an empty home and an empty project folder."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, quick_jobc: QuickJobc) -> None:
         self.project, self.home = root / "project", root / "home"
+        self.quick_jobc = quick_jobc
+        self.environment = {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(self.home), "LC_ALL": "C.UTF-8"}
         self.project.mkdir()
         self.home.mkdir()
 
     def jobc(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return self.run([str(BIN / "jobc"), *words])
+        return self.quick_jobc.run(words, self.project, self.environment)
 
     def run(self, words: list[str]) -> subprocess.CompletedProcess[str]:
-        environment = {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(self.home), "LC_ALL": "C.UTF-8"}
+        """A process of its own: ["jobc", …] is the installed command."""
         return subprocess.run(
-            words, cwd=self.project, env=environment, capture_output=True, text=True, timeout=120, check=False
+            words, cwd=self.project, env=self.environment, capture_output=True, text=True, timeout=120, check=False
         )
 
     def write(self, path: str, text: str) -> Path:

@@ -17,6 +17,7 @@ import pytest
 from jobc.compiler.spec.job_spec import JobSpec
 from jobc.compiler.spec.type_hints import type_of_key
 from jobc.runtime import exit_codes
+from jobc.tests.quick_jobc import QuickJobc
 
 from .conftest import EXTENDING, IDS, PAGES, ROOT, agrees, blocks, masked, prose
 
@@ -69,15 +70,19 @@ def pages_with_commands() -> list[Any]:
 
 
 @pytest.mark.parametrize("page", pages_with_commands())
-def test_the_commands_do_what_the_page_shows(page: Path, checkout: Path, tmp_path: Path) -> None:
+def test_the_commands_do_what_the_page_shows(page: Path, checkout: Path, tmp_path: Path, quick_jobc: QuickJobc) -> None:
+    """A page that is about a checkout, as README.md is, runs the installed command."""
     folder, home, site = (tmp_path / name for name in ("project", "home", "site"))
     folder.mkdir()
     home.mkdir()
+    quick = [str(quick_jobc.folder)] if checkout == ROOT else []
     environment = {
         **{k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "JOBC_", "XDG_", "PIP_"))},
         "CI": "",  # a reader at a terminal, who may accept goldens
         "HOME": str(home),
-        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PATH": os.pathsep.join([*quick, str(Path(sys.executable).parent), os.environ["PATH"]]),
+        # those that our settings need, for importing all takes a second; and jobctl starts faster
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "pytest_timeout,xdist.plugin",
         "PYTHONPATH": os.pathsep.join([str(site), str(checkout / ".dev")]),
         # pip installs for this page alone, from folders alone
         "PIP_TARGET": str(site), "PIP_NO_DEPS": "1", "PIP_NO_INDEX": "1", "PIP_QUIET": "2",

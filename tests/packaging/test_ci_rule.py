@@ -16,6 +16,9 @@ GROUPED = """import os, pytest
 @pytest.mark.parametrize("n", range(6))
 def test_on(n): print("worker", os.environ["PYTEST_XDIST_WORKER"])
 """
+OUTER = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+ENVIRONMENT = {**OUTER, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # importing them takes a second
+PYTEST = [sys.executable, "-m", "pytest", "-p", "xdist.plugin", "-c", os.devnull, "--rootdir", "."]
 SKIPPING = "import pytest\ndef test_runs(): pass\n@pytest.mark.skip(reason='no engine')\ndef test_skips(): pass\n"
 
 
@@ -24,10 +27,9 @@ SKIPPING = "import pytest\ndef test_runs(): pass\n@pytest.mark.skip(reason='no e
 def test_a_skipped_test_fails_in_ci_only(tmp_path: Path, processes: str, ci: str, status: int):
     shutil.copy(CONFTEST, tmp_path / "conftest.py")
     (tmp_path / "test_some.py").write_text(SKIPPING)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    command = [sys.executable, "-m", "pytest", "-ra", "-n", processes, "-c", os.devnull, "--rootdir", "."]
+    command = [*PYTEST, "-ra", "-n", processes]
     result = subprocess.run(
-        command, cwd=tmp_path, env={**environment, "CI": ci}, capture_output=True, text=True, check=False
+        command, cwd=tmp_path, env={**ENVIRONMENT, "CI": ci}, capture_output=True, text=True, check=False
     )
     assert result.returncode == status, result.stdout + result.stderr
     assert "no engine" in result.stdout
@@ -37,21 +39,7 @@ def test_a_skipped_test_fails_in_ci_only(tmp_path: Path, processes: str, ci: str
 def test_a_group_is_one_workers(tmp_path: Path) -> None:
     """Which pytest 9.2 broke without a word: shared runs were made by every worker anew."""
     (tmp_path / "test_some.py").write_text(GROUPED)
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-rP",
-        "-n",
-        "2",
-        "--dist",
-        "loadgroup",
-        "-c",
-        os.devnull,
-        "--rootdir",
-        ".",
-    ]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    said = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
+    command = [*PYTEST, "-rP", "-n", "2", "--dist", "loadgroup"]
+    said = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout
     workers = [line for line in said.splitlines() if line.startswith("worker ")]
     assert len(workers) == 6 and len(set(workers)) == 1

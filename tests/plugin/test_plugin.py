@@ -12,20 +12,20 @@ from pathlib import Path
 import pytest
 
 from jobc.tests.plugin.installed import Installed, install
+from jobc.tests.quick_jobc import QuickJobc
 
 pytestmark = pytest.mark.xdist_group("plugin")  # installed once
 ACME = Path(__file__).parent / "acme"
 
 
 @pytest.fixture(scope="module")
-def acme(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    return install(ACME, tmp_path_factory.mktemp("acme"))
+def acme(tmp_path_factory: pytest.TempPathFactory, quick_jobc: QuickJobc) -> Installed:
+    return install(ACME, tmp_path_factory.mktemp("acme"), quick_jobc)
 
 
 def test_its_own_tests_and_the_conformance_suite_pass(acme: Installed, request: pytest.FixtureRequest) -> None:
     update = request.config.getoption("--update-golden")
-    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *(["--update-golden"] if update else [])]
-    done = acme.python(*words, folder=ACME if update else acme.source)
+    done = acme.pytest(*(["--update-golden"] if update else []), folder=ACME if update else acme.source)
     assert done.returncode == 0, done.stdout
 
 
@@ -59,7 +59,8 @@ def test_the_suite_finds_a_bug(
     (source / "acme_jobc" / file).write_text(text.replace(written, instead))
     with (source / "tests" / "conftest.py").open("a") as conftest:  # a state that never comes is not waited for so long
         conftest.write("from jobc.compiler.testing import verb_behaviour\n\nverb_behaviour.PATIENCE_S = 40\n")
-    done = acme.python("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", test, folder=source)
+        conftest.write("verb_behaviour.SETTLE_S = 5\n")
+    done = acme.pytest("-k", test, folder=source)
     assert done.returncode == 1 and "1 failed" in done.stdout, done.stdout
 
 
@@ -70,8 +71,9 @@ def test_the_suite_finds_a_bug(
         ("ACME01", "# ACME01 taken-port: a queue that is closed", "name taken-port is also the name of JC3011"),
         ("ACME01", f"# ACME01 closed-{'queue' * 5}: a queue that is closed", "more than 25"),
         ("JC3011", "# JC3011 closed-queue: a queue that is closed", "already describes JC3011"),
+        ("ACME01", "# ACME01 closed-queue: a queue that is closed", ""),
     ],
-    ids=["no name", "a name of another code", "a long name", "a code of jobc"],
+    ids=["no name", "a name of another code", "a long name", "a code of jobc", "nothing"],
 )
 def test_the_suite_asks_for_the_name_of_a_code(
     page: str, heading: str, says: str, acme: Installed, tmp_path: Path
@@ -80,12 +82,8 @@ def test_the_suite_asks_for_the_name_of_a_code(
     codes = source / "acme_jobc" / "codes"
     codes.mkdir()
     (codes / f"{page}.md").write_text(f"{heading}\n\nIt opens at night.\n")
-    test = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "every_code_has_a_name"]
-    done = acme.python(*test, folder=source)
-    assert done.returncode == 1 and says in done.stdout, done.stdout
-    (codes / f"{page}.md").unlink()
-    (codes / "ACME01.md").write_text("# ACME01 closed-queue: a queue that is closed\n")
-    assert acme.python(*test, folder=source).returncode == 0
+    done = acme.pytest("-k", "every_code_has_a_name", folder=source)
+    assert done.returncode == (1 if says else 0) and says in done.stdout, done.stdout
 
 
 def test_a_code_without_a_name_is_known_by_its_code(acme: Installed, tmp_path: Path) -> None:

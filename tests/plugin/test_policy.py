@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from jobc.tests.plugin.installed import Installed, install
+from jobc.tests.quick_jobc import QuickJobc
 
 LAB = Path(__file__).parents[2] / "examples" / "site_policy"
 SKY = ("backend=skypilot", "backend.down=false", "storage.run=node")
@@ -19,8 +20,8 @@ SLURM = ("backend=slurm", "time=12h", "labels.team=vision")
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    return install(LAB, tmp_path_factory.mktemp("lab"))
+def lab(tmp_path_factory: pytest.TempPathFactory, quick_jobc: QuickJobc) -> Installed:
+    return install(LAB, tmp_path_factory.mktemp("lab"), quick_jobc)
 
 
 def findings(printed: str) -> list[str]:

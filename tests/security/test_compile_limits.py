@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from jobc.compiler.plan.derive import divisors
+from jobc.tests.quick_jobc import QuickJobc
 
 HEADER = "# @package _global_\n"
-MEMORY = 1 << 30  # of address space; an ordinary compile takes a third of it
-CPU_S = 8  # an ordinary compile takes 1 s; of CPU time, so that other load changes nothing
-COMPILE = f"""
-import resource, sys
-resource.setrlimit(resource.RLIMIT_AS, ({MEMORY}, {MEMORY}))
-resource.setrlimit(resource.RLIMIT_CPU, ({CPU_S}, {CPU_S}))
-from jobc.compiler.cli import main
-sys.exit(main(sys.argv[1:]))
-"""
+LIMITS = {
+    "AS": 1 << 30,  # bytes of address space; an ordinary compile takes a third of it
+    "CPU": 8,  # seconds; an ordinary compile takes 0.1 s; of CPU time, so that other load changes nothing
+}
+Compiled = Callable[..., "tuple[int, str]"]
 
 
-def compiled(folder: Path, files: Mapping[str, str], words: Sequence[str], verb: str = "check") -> tuple[int, str]:
-    """Exit code and messages. files: below the config folder of the project"""
-    for name, text in files.items():
-        file = folder / "jobc" / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    run = subprocess.run(
-        [sys.executable, "-c", COMPILE, verb, *words],
-        cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100, check=False,
-    )  # fmt: skip
-    return run.returncode, run.stdout
+@pytest.fixture
+def compiled(tmp_path: Path, quick_jobc: QuickJobc) -> Compiled:
+    """(files, words, verb) -> exit code and messages. files: below the config folder of the project"""
+
+    def run(files: Mapping[str, str], words: Sequence[str], verb: str = "check") -> tuple[int, str]:
+        for name, text in files.items():
+            file = tmp_path / "jobc" / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+        done = quick_jobc.run([verb, *words], tmp_path, os.environ, LIMITS)
+        return done.returncode, done.stdout + done.stderr
+
+    return run
 
 
 def twice(levels: int) -> dict[str, str]:
@@ -64,10 +62,10 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize("text", CONFIGS.values(), ids=CONFIGS)
-def test_a_config_of_absurd_size_ends_with_one_diagnostic(tmp_path: Path, text: str) -> None:
+def test_a_config_of_absurd_size_ends_with_one_diagnostic(compiled: Compiled, text: str) -> None:
     large = {"experiment/large.yaml": many("k{}: 1\n", 5_000)}
     files = {**twice(25), **large, "experiment/e.yaml": HEADER + text}
-    code, found = compiled(tmp_path, files, ["backend=ssh", "hosts=a", "+experiment=e"])
+    code, found = compiled(files, ["backend=ssh", "hosts=a", "+experiment=e"])
     assert code == 1
     assert found.count("error[") == 1, found[:2000]
     assert "JC9" not in found
@@ -83,8 +81,8 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG.values(), ids=WRONG)
-def test_thousands_of_mistakes_are_reported_in_part(tmp_path: Path, text: str) -> None:
-    code, found = compiled(tmp_path, {"experiment/e.yaml": HEADER + text}, ["backend=ssh", "hosts=a", "+experiment=e"])
+def test_thousands_of_mistakes_are_reported_in_part(compiled: Compiled, text: str) -> None:
+    code, found = compiled({"experiment/e.yaml": HEADER + text}, ["backend=ssh", "hosts=a", "+experiment=e"])
     assert code == 1
     assert 30 <= found.count("error[") <= 100
 
@@ -92,15 +90,15 @@ def test_thousands_of_mistakes_are_reported_in_part(tmp_path: Path, text: str) -
 @pytest.mark.parametrize("backend", ["local", "slurm", "ssh", "kubernetes", "skypilot", "accelerate"])
 @pytest.mark.parametrize("key", ["nodes", "gpus", "procs"])
 @pytest.mark.parametrize("count", ["100001", str(2**63 - 1)])
-def test_a_count_beyond_any_cluster_is_refused(tmp_path: Path, backend: str, key: str, count: str) -> None:
-    code, found = compiled(tmp_path, {}, [f"backend={backend}", f"{key}={count}"])
+def test_a_count_beyond_any_cluster_is_refused(compiled: Compiled, backend: str, key: str, count: str) -> None:
+    code, found = compiled({}, [f"backend={backend}", f"{key}={count}"])
     assert code == 1
     assert f"error[JC1202 invalid-value]: {key}: '{count}'" in found
 
 
-def test_no_rule_tries_every_number_up_to_the_world_size(tmp_path: Path) -> None:
+def test_no_rule_tries_every_number_up_to_the_world_size(compiled: Compiled) -> None:
     words = ["backend=slurm", "parallel=hsdp", "parallel.shards=7", "nodes=99991", "procs=9973"]
-    _, found = compiled(tmp_path, {}, words)
+    _, found = compiled({}, words)
     assert "error[JC2074 " in found
 
 
@@ -109,8 +107,8 @@ def test_divisors_of_a_huge_number(number: int, expected: list[int]) -> None:
     assert divisors(number) == expected
 
 
-def test_the_most_nodes_have_an_address_each(tmp_path: Path) -> None:
-    code, found = compiled(tmp_path, {}, ["backend=local", "nodes=100000", f"--out={tmp_path}"], "compile")
+def test_the_most_nodes_have_an_address_each(compiled: Compiled, tmp_path: Path) -> None:
+    code, found = compiled({}, ["backend=local", "nodes=100000", f"--out={tmp_path}"], "compile")
     assert code == 0, found
     addresses = (tmp_path / "job/local/hosts.txt").read_text().split()
     assert len(set(addresses)) == 100_000
@@ -127,8 +125,8 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
-def test_a_long_command_is_read_once(tmp_path: Path, command: Sequence[str]) -> None:
-    code, found = compiled(tmp_path, {}, ["backend=ssh", "hosts=a", "--", *command])
+def test_a_long_command_is_read_once(compiled: Compiled, command: Sequence[str]) -> None:
+    code, found = compiled({}, ["backend=ssh", "hosts=a", "--", *command])
     assert code in (0, 1), found
     assert "JC9" not in found
 
@@ -158,8 +156,8 @@ LINES = {
 
 
 @pytest.mark.parametrize("words", LINES.values(), ids=LINES)
-def test_an_absurd_command_line_ends_with_one_diagnostic(tmp_path: Path, words: list[str]) -> None:
-    code, found = compiled(tmp_path, {}, ["backend=local", *words])
+def test_an_absurd_command_line_ends_with_one_diagnostic(compiled: Compiled, words: list[str]) -> None:
+    code, found = compiled({}, ["backend=local", *words])
     assert code == 1
     assert found.count("error[") == 1, found[:2000]
     assert "JC9" not in found
@@ -167,15 +165,15 @@ def test_an_absurd_command_line_ends_with_one_diagnostic(tmp_path: Path, words: 
 
 
 @pytest.mark.parametrize("value", ["f(x), " * 16_000, "'" + "[" * 50_000 + "'"], ids=["bare", "quoted"])
-def test_long_text_is_not_a_list(tmp_path: Path, value: str) -> None:
-    code, found = compiled(tmp_path, {}, ["backend=local", f"env.A={value}"])
+def test_long_text_is_not_a_list(compiled: Compiled, value: str) -> None:
+    code, found = compiled({}, ["backend=local", f"env.A={value}"])
     assert code == 0, found[:2000]
 
 
 @pytest.mark.parametrize("lines", [2, 9, 5_000])
-def test_a_file_without_hosts_is_one_diagnostic(tmp_path: Path, lines: int) -> None:
+def test_a_file_without_hosts_is_one_diagnostic(compiled: Compiled, tmp_path: Path, lines: int) -> None:
     (tmp_path / "log").write_text("<6>[ 0.1] Linux version=6\n" * lines)
-    code, found = compiled(tmp_path, {}, ["backend=ssh", "nodes=1", "hosts=@log"])
+    code, found = compiled({}, ["backend=ssh", "nodes=1", "hosts=@log"])
     assert code == 1
     assert found.count("error[") == 1
     assert "JC1131" in found

@@ -31,7 +31,8 @@ def test_it(tmp_path):
 def test_a_session_that_leaves_a_process_fails_and_ends_it(words: str, code: int, tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TEST.format(words=words))
     (tmp_path / "conftest.py").write_text((REPO / "tests/conftest.py").read_text())
-    environment = {name: value for name, value in os.environ.items() if name != MARK and not name.startswith("PYTEST")}
+    outer = {name: value for name, value in os.environ.items() if name != MARK and not name.startswith("PYTEST")}
+    environment = {**outer, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # importing them takes a second
     command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", f"--basetemp={tmp_path}/base"]
     done = subprocess.run(
         [*command, str(tmp_path)],

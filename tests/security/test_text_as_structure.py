@@ -25,6 +25,7 @@ from jobc.compiler.plan.shell_quoting import Inexpressible, ShellCode, comment, 
 from jobc.compiler.plugins.registry import PACKAGE
 from jobc.tests.compiler.shell import Shell
 from jobc.tests.plugin.installed import Installed, install
+from jobc.tests.quick_jobc import QuickJobc
 
 ACME = Path(__file__).parents[1] / "plugin" / "acme"
 NEWLINE = "lab\n#PBS -W umask=000"
@@ -32,13 +33,13 @@ DRIVES = "x\n::error::forged\r\x1b[2J\x9b31m\u202e\u2028 y"  # newline, ANSI, C1
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    return Shell(tmp_path)
+def shell(tmp_path: Path, quick_jobc: QuickJobc) -> Shell:
+    return Shell(tmp_path, quick_jobc)
 
 
 @pytest.fixture(scope="module")
-def acme(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    return install(ACME, tmp_path_factory.mktemp("acme"))
+def acme(tmp_path_factory: pytest.TempPathFactory, quick_jobc: QuickJobc) -> Installed:
+    return install(ACME, tmp_path_factory.mktemp("acme"), quick_jobc)
 
 
 # ---- templates: refused when they are compiled -----------------------------------------------------------------------
@@ -255,7 +256,7 @@ def test_the_conformance_suite_finds_a_plugin_in_which_text_becomes_structure(
     backend.write_text(
         backend.read_text().replace(first, f"{first}from jobc.compiler.plan.shell_quoting import ShellCode\n")
     )
-    done = acme.python("-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "text_of_no_key", folder=source)
+    done = acme.pytest("-k", "text_of_no_key", folder=source)
     assert done.returncode == 1 and "queue.account" in done.stdout and "leaves its place" in done.stdout, done.stdout
 
 
@@ -313,9 +314,9 @@ def assert_harmless(text: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def hostile_job(tmp_path_factory: pytest.TempPathFactory) -> Shell:
+def hostile_job(tmp_path_factory: pytest.TempPathFactory, quick_jobc: QuickJobc) -> Shell:
     """Two artifacts of a job with a hostile label; a folder and a config file with hostile names."""
-    shell = Shell(tmp_path_factory.mktemp("hostile"))
+    shell = Shell(tmp_path_factory.mktemp("hostile"), quick_jobc)
     for name, more in (("a", ""), ("b", "z")):
         tree = {"name": name, "labels": {"team": DRIVES + more}, "env": {"A": DRIVES + more}}
         shell.write(f"{name}.yaml", "defaults: [config, _self_]\n" + yaml.safe_dump(tree))

@@ -1,4 +1,4 @@
-"""The command line as users see it: whole processes, their output and exit code."""
+"""The command line as users see it: its output and exit code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..shell import Shell
 
 
 def test_compiling_prints_where_to_start(shell: Shell) -> None:
-    done = shell.jobc("name=hello", "procs=2")
+    done = shell.run(["jobc", "name=hello", "procs=2"])
     assert done.returncode == 0, done.stderr
     assert "start with artifacts/hello/local/jobctl submit" in done.stdout
     assert (shell.project / "artifacts/hello/local/jobctl").stat().st_mode & 0o111

@@ -19,6 +19,7 @@ from jobc.compiler.cli.init.probe import Fact
 from jobc.compiler.cli.init.profile import format_profile
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import CompiledJob, CompileRequest
+from jobc.tests.quick_jobc import QuickJobc
 
 JOBC = [sys.executable, "-m", "jobc"]
 SLURM = {
@@ -31,7 +32,7 @@ SLURM = {
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def site(tmp_path: Path, quick_jobc: QuickJobc) -> Callable[..., subprocess.CompletedProcess[str]]:
     """site(*words, **programs): jobc init where exactly these programs are, with no terminal and an empty home."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "work").mkdir()
@@ -40,11 +41,8 @@ def site(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
         for name, text in programs.items():
             (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{text}\n")
             (tmp_path / "bin" / name).chmod(0o755)
-        environment = {"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path), "PYTHONPATH": _path()}
-        return subprocess.run(
-            [*JOBC, "init", *words], cwd=tmp_path / "work", env=environment, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+        environment = {"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path)}
+        return quick_jobc.run(["init", *words], tmp_path / "work", environment)
 
     return run
 

@@ -10,7 +10,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,9 +20,8 @@ from jobc.compiler.diagnostics.code_heading import LONGEST, read_code_page_headi
 from jobc.compiler.diagnostics.diagnostic import Diagnostic, format_for_terminal
 from jobc.compiler.plugins.registry import PACKAGE, code_name, code_pages, codes_by_name
 from jobc.tests.compiler import hints
-from jobc.tests.compiler.quick_jobc import quick_jobc
+from jobc.tests.quick_jobc import QuickJobc
 
-pytestmark = pytest.mark.xdist_group("codes")  # one server of quick_jobc
 PAGES = list(code_pages().values())
 OF_RULES = [page for page in PAGES if "JC3001" <= page.stem < "JC3080"]  # of compiler/rules/plan/
 # What the job means, by which a job is judged that is written well. The others are about files, words, types, plugins,
@@ -56,19 +55,18 @@ Run = Callable[[str], "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
+def run(quick_jobc: QuickJobc, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """commands -> their finished bash"""
-    with quick_jobc(tmp_path_factory.mktemp("bin")) as jobc:
+    path = os.pathsep.join((str(quick_jobc.folder), str(Path(sys.executable).parent), os.environ["PATH"]))
 
-        def finished(commands: str) -> subprocess.CompletedProcess[str]:
-            home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("work")
-            path = os.pathsep.join((str(jobc.parent), str(Path(sys.executable).parent), os.environ["PATH"]))
-            environment = {**os.environ, "HOME": str(home), "PATH": path}
-            environment.pop("XDG_CONFIG_HOME", None)
-            script = ["bash", "-euo", "pipefail", "-c", commands]
-            return subprocess.run(script, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    def finished(commands: str) -> subprocess.CompletedProcess[str]:
+        home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("work")
+        environment = {**os.environ, "HOME": str(home), "PATH": path}
+        environment.pop("XDG_CONFIG_HOME", None)
+        script = ["bash", "-euo", "pipefail", "-c", commands]
+        return subprocess.run(script, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
-        yield finished
+    return finished
 
 
 def test_every_raised_code_has_a_page_and_every_page_a_code() -> None:
