@@ -42,7 +42,8 @@ def test_two_hosts_end_with_the_same_weights_through_each_launcher(cluster: Clus
     for launcher in ("torchrun", "accelerate", "mpirun"):
         project = tmp_path / launcher
         project.mkdir()
-        words = ("backend=ssh", "hosts=node[1-2]", "nodes=2", "procs=1", f"launcher={launcher}", "rendezvous.timeout=4m", *AS_ROOT)
+        sizes = ("hosts=node[1-2]", "nodes=2", "procs=1")
+        words = ("backend=ssh", *sizes, f"launcher={launcher}", "rendezvous.timeout=4m", *AS_ROOT)
         done = cluster.login.run(
             [str(artifact(project, *words, *SMALL) / "jobctl"), "submit"], cwd=project, timeout_s=220
         )
