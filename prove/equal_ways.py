@@ -28,7 +28,9 @@ LAUNCHES = {
 }
 
 
-def run(number: int, folder: Path, nodes: int = 4, names: Collection[str] = tuple(LAUNCHES)) -> dict[str, Any]:
+def run(
+    number: int, folder: Path, nodes: int = 4, procs: int = 2, names: Collection[str] = tuple(LAUNCHES)
+) -> dict[str, Any]:
     """names: keys of LAUNCHES to try"""
     bed = cluster(SHAPE, folder)
     left_out = [] if HAS_SKYPILOT or "skypilot" not in names else [NO_SKYPILOT]
@@ -36,7 +38,7 @@ def run(number: int, folder: Path, nodes: int = 4, names: Collection[str] = tupl
     results: dict[str, tuple[list[object], str]] = {}
     for name in tried:
         way, launcher = LAUNCHES[name]
-        sizes = ("nodes=1", f"procs={2 * nodes}") if way == "local" else (f"nodes={nodes}", "procs=2")
+        sizes = ("nodes=1", f"procs={procs * nodes}") if way == "local" else (f"nodes={nodes}", f"procs={procs}")
         words = (*OVERRIDES, *sizes, f"seed={number}", launcher)
         if way in ENGINES:
             ended = ENGINES[way](bed, folder / name, *words)

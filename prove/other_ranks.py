@@ -28,9 +28,9 @@ def run(number: int, folder: Path, worlds: Sequence[int] = WORLDS) -> dict[str, 
     """Run a trial that is stopped in random steps; only the stops save checkpoints."""
     chance = random.Random(number)
     stops = chance.randint(3, STEPS // 2 - 3), chance.randint(STEPS // 2 + 3, STEPS - 6)
-    with start(folder / "whole", number) as undisturbed:
+    with start(folder / "whole", number, worlds[0]) as undisturbed:
         undisturbed.trained()
-    with start(folder / "changed", number) as job:
+    with start(folder / "changed", number, worlds[0]) as job:
         job.submit()
         for stop, world_size in zip(stops[: len(worlds) - 1], worlds[1:], strict=True):
             job.wait_for_step(stop)
@@ -58,11 +58,11 @@ def run(number: int, folder: Path, worlds: Sequence[int] = WORLDS) -> dict[str, 
     return measured
 
 
-def start(folder: Path, seed: int) -> Job:
+def start(folder: Path, seed: int, procs: int) -> Job:
     """Create a job's project, with the recording recipe."""
     folder.mkdir()
     (folder / "noting.py").write_text(Path(__file__).with_name("noting.py").read_text())
-    return Job(folder, [*OVERRIDES, f"seed={seed}", f"env.NOTES={folder / 'notes'}"], procs=WORLDS[0])
+    return Job(folder, [*OVERRIDES, f"seed={seed}", f"env.NOTES={folder / 'notes'}"], procs=procs)
 
 
 def float_losses(job: Job) -> list[float]:

@@ -13,11 +13,11 @@ STEPS = 40
 LAUNCHERS = ("spawn", "spawn", "torchrun")
 
 
-def run(number: int, folder: Path, launchers: Sequence[str] = LAUNCHERS) -> dict[str, Any]:
+def run(number: int, folder: Path, launchers: Sequence[str] = LAUNCHERS, procs: int = 2) -> dict[str, Any]:
     overrides = [*MICRO, f"seed={number}", f"loop.steps={STEPS}"]
     results = []
     for index, launcher in enumerate(launchers):
-        with Job(folder / str(index), [*overrides, f"launcher={launcher}"]) as job:
+        with Job(folder / str(index), [*overrides, f"launcher={launcher}"], procs=procs) as job:
             results.append(job.trained())
     first = results[0]
     expect(all(len(losses) == STEPS for losses in first["losses"]), "losses are missing")

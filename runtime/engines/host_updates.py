@@ -98,7 +98,8 @@ class HostStateCopier:
             return _unpacked(process.stdout, names)
 
     def _read_nodes(self) -> list[NodeState]:
-        return Run(self.run.path).nodes()
+        """Return the states of nodes that have started in this attempt; others have ended in an earlier one."""
+        return [node for node in Run(self.run.path).nodes() if node.attempt == self.attempt]
 
     def _all_have_ended(self) -> bool:
         return {node.number for node in self._read_nodes() if node.ended is not None} >= set(range(self.nodes))

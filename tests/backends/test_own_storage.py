@@ -167,7 +167,8 @@ def test_resumed_it_ends_with_the_weights_of_an_undisturbed_run(rack: Cluster) -
     code, said = job("submit", "--detach")
     assert code == 0, said
     wait_for(lambda: "step_00000010" in job.read(rack.nodes[0], "logs/node_00.log"), "a checkpoint")
-    rack.nodes[1].run("pkill -KILL -f jobc_trainer")
+    (wrapper,) = re.findall(r"^pid=(\d+)$", job.read(rack.nodes[1], "state/rank_01"), re.MULTILINE)
+    rack.nodes[1].run(["pkill", "-KILL", "-P", wrapper], check=True)  # the rank alone: a supervisor tells of its end
     wait_for(lambda: "failed" in job("status")[1], "the end")
     refused = make(rack, "resumed", "ssh", *words, "hosts=node[2-3]")
     code, said = refused("submit", "--resume", job.run.name)

@@ -99,7 +99,7 @@ def test_a_job_preempted_with_grace_saves_and_goes_on(make_cluster: MakeCluster,
     main = "PartitionName=main Nodes=ALL Default=YES DefaultTime=10 MaxTime=60 PriorityTier=1 GraceTime=60"
     second = "PartitionName=urgent Nodes=ALL DefaultTime=10 MaxTime=60 PriorityTier=10"
     cluster = make_cluster(Shape(nodes=2, partitions=(main, second)))
-    words = ("nodes=2", "lifecycle.grace=50s", "loop.steps=100000", "metrics.every_steps=1")
+    words = ("nodes=2", "lifecycle.grace=50s", "task=digits", "loop.epochs=null", "loop.steps=1000000")
     job = make(cluster, tmp_path / "job", SPAWN, *words)
     code, said = job("submit")
     assert code == 0, said

@@ -11,7 +11,7 @@ from jobc.prove import mutated_configs
 
 
 def test_a_broken_spec_gets_a_diagnostic(tmp_path: Path) -> None:
-    measured = mutated_configs.judge_apart(0, 25, tmp_path)
+    measured = mutated_configs.judge_apart(0, 12, tmp_path)
     assert not measured["wrong"], "\n".join(measured["wrong"])
     assert measured["compiled"] and len(measured["codes"]) > 5
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from .forked import NOT_OURS, Forked, ForkServer
+from jobc.tests.trainer.forked import NOT_OURS, Forked, ForkServer, fork_server  # not a second time, relatively
 
 TRAINER = ("-m", "jobc.trainer")
 DIGITS: dict[str, Any] = {
@@ -193,10 +193,9 @@ class Run:
         return self.log(rank).read_text()
 
 
-@functools.cache
-def fork_server(*also: str) -> ForkServer:
-    """One for all ranks of this process; it ends, and they with it, when its input does."""
-    return ForkServer(*also)
+def pytest_sessionfinish() -> None:
+    for server in ForkServer.started:
+        server.end()
 
 
 @functools.cache

@@ -6,20 +6,23 @@ when it is imported is that of the server (NOT_OURS): such a rank needs a start 
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
 import runpy
 import signal
 import subprocess
 import sys
+import threading
 import time
-import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 POLL_S = 0.01
+APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 NOT_OURS = ("TORCH", "MKL", "LD_")  # beginnings of variables that are read once
 TORCH = ("numpy", "torch.distributed", "torch.utils.data", "torch._inductor.config")  # the last by the first optimizer
 OURS = ("jobc.trainer.loop.loop", "jobc.trainer.build.build")
@@ -31,6 +34,8 @@ class ForkServer:
     also: modules that it imports beside torch and the trainer
     """
 
+    started: ClassVar[list[ForkServer]] = []
+
     def __init__(self, *also: str) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "jobc.tests.trainer.forked", *TORCH, *OURS, *also],
@@ -39,11 +44,25 @@ class ForkServer:
             stdout=subprocess.PIPE,
             text=True,
         )
+        self.started.append(self)
 
-    def start(self, program: Sequence[str], env: Mapping[str, str], log: Path) -> Forked:
-        """program: -m and a module, or -c and code, and its arguments"""
+    def start(
+        self,
+        program: Sequence[str],
+        env: Mapping[str, str],
+        log: Path,
+        errors: Path | None = None,
+        folder: Path | None = None,
+    ) -> Forked:
+        """Start a rank.
+
+        program: -m and a module, or -c and code, and its arguments
+        errors:  file for its stderr; default: log
+        folder:  its working directory; default: that of the tests
+        """
         log.touch()  # whoever waits for words reads it at once
-        return Forked(self, int(self.ask("start", program=list(program), env=dict(env), log=str(log))))
+        said = {"log": str(log), "errors": str(errors or log), "folder": str(folder or Path.cwd())}
+        return Forked(self, int(self.ask("start", program=list(program), env=dict(env), **said)))
 
     def ask(self, what: str, **said: object) -> str:
         assert self._process.stdin and self._process.stdout
@@ -84,7 +103,28 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
-def _serve(modules: Sequence[str]) -> None:
+@functools.cache
+def fork_server(*also: str) -> ForkServer:
+    """One for all ranks of this process; it ends, and they with it, when its input does."""
+    return ForkServer(*also)
+
+
+def run_forked(program: str, folder: Path, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run `python -c program` in a folder, as a forked process with pipes as stdout and stderr."""
+    reads, writes = zip(os.pipe(), os.pipe(), strict=True)
+    output, errors = (Path(f"/proc/{os.getpid()}/fd/{write}") for write in writes)
+    rank = fork_server().start(("-c", program), {"OMP_NUM_THREADS": "1", **env}, output, errors, folder)
+    try:
+        code = rank.wait(180)
+    finally:
+        rank.kill()
+        for write in writes:
+            os.close(write)
+        texts = [os.fdopen(read).read() for read in reads]
+    return subprocess.CompletedProcess(program, code, *texts)
+
+
+def _serve(modules: Sequence[str]) -> NoReturn:
     """Answers the lines of stdin: the process number of a start, the exit code of one that is polled, if it has one."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what a module prints is no answer
@@ -98,7 +138,8 @@ def _serve(modules: Sequence[str]) -> None:
             pid = os.fork()
             if not pid:
                 answers.close()
-                _become(asked["program"], asked["env"], asked["log"])
+                _become(asked["env"], asked["log"], asked["errors"], asked["folder"])
+                _end(_run(asked["program"]))
             running.add(pid)
             print(pid, file=answers)
             continue
@@ -107,39 +148,51 @@ def _serve(modules: Sequence[str]) -> None:
         print(os.waitstatus_to_exitcode(status) if pid else "", file=answers)
     for pid in running:
         os.kill(pid, signal.SIGKILL)
+    os._exit(0)
 
 
-def _become(program: Sequence[str], env: Mapping[str, str], log: str) -> NoReturn:
-    """The rank, from here to its end."""
+def _become(env: Mapping[str, str], log: str, errors: str, folder: str) -> None:
+    """Make this process the rank: its files, environment and working directory."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    for number, name, how in ((0, os.devnull, os.O_RDONLY), (1, log, os.O_WRONLY)):
-        opened = os.open(name, how)
+    for number, name, how in ((0, os.devnull, os.O_RDONLY), (1, log, os.O_WRONLY), (2, errors, APPEND)):
+        opened = os.open(name, how, 0o644)
         os.dup2(opened, number)
         os.close(opened)
-    os.dup2(1, 2)
+    if errors == log:
+        os.dup2(1, 2)
     os.environ.clear()
     os.environ.update(env)
+    os.chdir(folder)
     sys.path[:0] = env.get("PYTHONPATH", "").split(":") if env.get("PYTHONPATH") else []
+
+
+def _run(program: Sequence[str]) -> int:
+    """The exit code that Python would end with."""
     option, what, *arguments = program
     sys.argv = [what if option == "-m" else option, *arguments]
-    code = 1
     try:
         if option == "-m":
             runpy.run_module(what, run_name="__main__", alter_sys=True)
         else:
             sys.modules["__main__"] = main = ModuleType("__main__")
             exec(compile(what, "<string>", "exec"), vars(main))
-        code = 0
     except SystemExit as error:
         if isinstance(error.code, str):
             print(error.code, file=sys.stderr)
-        code = error.code if isinstance(error.code, int) else int(error.code is not None)
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
     except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        return 1
+    return 0
+
+
+def _end(code: int) -> NoReturn:
+    """What Python does at its end, but for the two seconds in which it takes the modules of the server apart."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def test_the_loops_of_bench_gpu_train_the_same_and_are_told_and_drawn(tmp_path: 
 
 @pytest.mark.slow
 def test_whole_jobs_print_their_goals_and_a_killed_one_has_the_same_losses() -> None:
-    words = [str(ROOT / "bench" / "gpu" / "runs.py"), "--saves", "2", "--every", "5", "--", *TINY]
+    words = [str(ROOT / "bench" / "gpu" / "runs.py"), "--saves", "2", "--every", "5", "--", "launcher=spawn", *TINY]
     done = subprocess.run(
         [sys.executable, *words], env={**clean_environment(), "CUDA_VISIBLE_DEVICES": ""}, capture_output=True,
         text=True, check=False,

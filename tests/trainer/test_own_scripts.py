@@ -20,6 +20,7 @@ import pytest
 
 from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
 from jobc.compiler.pipeline.types import CompileRequest
+from jobc.tests.trainer.forked import run_forked
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 TIMEOUT_S = 200  # an import of transformers on a busy machine takes 40 s
@@ -121,7 +122,7 @@ def test_a_public_kind_of_script_runs_unchanged_and_stops(
     kind: str, project: Path, jobs: list[subprocess.Popen[str]]
 ) -> None:
     short, long, trains, file = KINDS[kind]
-    if kind != "HF Trainer":  # whose import takes longest
+    if kind not in ("ddp tutorial", "HF Trainer"):  # nanoGPT does as little about a signal as these
         stops_when_told(project, jobs, long, trains)
     if kind == "accelerate":
         return  # tests/backends/test_accelerate_runs.py has one that runs to its end
@@ -210,10 +211,7 @@ def test_an_error_below_the_helper_has_its_code(
 ) -> None:
     job = make(project, jobs, command=("true",))
     imports = "import torch; from jobc_trainer import script; from jobc_trainer.checkpoint import store"
-    program = f"{imports}; rt = script.init(); {work}"
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=project, env=lib(job), capture_output=True, text=True, check=False
-    )
+    done = run_forked(f"{imports}; rt = script.init(); {work}", project, lib(job))
     assert done.returncode == code and told in done.stderr, done.stderr
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from jobc.tests.trainer.forked import run_forked
 from jobc.trainer import script
 
 FULL_DISK = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (20, -1)); rt.log(2, loss=1); rt.log(3, loss=1)"
@@ -20,9 +20,7 @@ def alone(work: str, folder: Path, init: str = "") -> subprocess.CompletedProces
     """A program with the helper, in a folder of its own."""
     outer = {k: v for k, v in os.environ.items() if not k.startswith(("JOBC_", "TORCHELASTIC_"))}
     program = f"from jobc.trainer import script; rt = script.init({init})\n{work}"
-    return subprocess.run(
-        [sys.executable, "-c", program], cwd=folder, env=outer, capture_output=True, text=True, check=False
-    )
+    return run_forked(program, folder, outer)
 
 
 def steps(folder: Path) -> list[int]:

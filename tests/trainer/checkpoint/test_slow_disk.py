@@ -96,11 +96,11 @@ from jobc.trainer.dist.env import parse_environment
 
 def slow(call):
     def called(*args):
-        time.sleep(TIMEOUT_S + 2)
+        time.sleep(TIMEOUT_S + 1)
         return call(*args)
     return called
 
-TIMEOUT_S = 5
+TIMEOUT_S = 3
 with join_process_group(parse_environment(os.environ), 60) as group:
     group.use_timeout(TIMEOUT_S)  # as if the data and the model were there at once
     if group.rank == 1:
