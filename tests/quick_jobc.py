@@ -174,7 +174,7 @@ def prepare() -> None:
     for part in ("cli", "estimate", "estimate/rules"):
         for file in sorted((PACKAGE / "compiler" / part).glob("[a-z]*.py")):
             importlib.import_module(f"jobc.compiler.{part.replace('/', '.')}.{file.stem}")
-    for folder in PACKAGE.glob("backends/*/templates"):  # a wheel has them compiled; here each child would do it
+    for folder in PACKAGE.glob("backends/*/templates"):  # each child would read them
         environment = templating.template_environment((str(folder), str(PACKAGE / "compiler" / "templates")))
         for name in environment.list_templates():
             environment.get_template(name)
