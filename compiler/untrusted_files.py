@@ -1,7 +1,5 @@
 """Read small untrusted files in the compiler. Based on runtime/system/untrusted_files.py, which also runs on nodes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ..runtime.system.untrusted_files import (

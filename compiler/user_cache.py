@@ -4,8 +4,6 @@ What a result depends on is usually the state of files, which `states_of` return
 Source XDG Base Directory Specification 0.8
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Iterator

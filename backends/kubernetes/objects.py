@@ -5,8 +5,6 @@ pkg/webhooks/jobset_webhook.go (validOnJobFailureReasons); Kubeflow Trainer v1al
 which rejects it on the Jobs of a runtime (trainingruntime_types.go). Job and Service observed on Kubernetes v1.36.2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

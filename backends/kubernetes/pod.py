@@ -4,8 +4,6 @@ Each leaf is a function of the views `plan` and `options`, so that the origin of
 Source: Kubernetes API reference, Pod v1 core, 1.32 to 1.37; observed behaviour on v1.36.2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Format line or rank numbers for people: `4, 7-9`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 

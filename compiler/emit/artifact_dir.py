@@ -5,8 +5,6 @@ renames elsewhere), so a crash or a full disk leaves the old one unchanged. jobc
 and nobody has edited; `.jobc/job.json` records what jobc wrote.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

@@ -3,8 +3,6 @@
 Source: Jinja 3.1, "API" (environment, loaders) and "Extensions" (the syntax tree).
 """
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import cast

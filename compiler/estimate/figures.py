@@ -4,8 +4,6 @@ In:  the spec, its plan, and the step time if known.
 Out: Figures.
 """
 
-from __future__ import annotations
-
 from collections.abc import Set
 
 from ...runtime.system.frozen_dataclass import dataclass

@@ -7,8 +7,6 @@ Source: ZeRO (arXiv 1910.02054, section 5).
 Not counted: the CUDA context (0.5 to 1 GiB), the allocator's unused blocks, NCCL's buffers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ If activations are the largest part, a smaller micro-batch or recomputation help
 state are, sharding over the ranks helps. The samples per step do not change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The part of a rank's memory that depends on the parallelism, not on the number of samples."""
 
-from __future__ import annotations
-
 from ...runtime.system.frozen_dataclass import dataclass
 
 FP32 = 4

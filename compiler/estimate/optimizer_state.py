@@ -3,8 +3,6 @@
 Source: torch 2.13, torch/optim/adam.py, sgd.py and so on: the tensors of `state` that are as large as a parameter.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

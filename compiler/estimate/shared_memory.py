@@ -5,8 +5,6 @@ Out: maximum bytes, None = unknown: for the user's own data, estimate.sample_siz
 Source: torch 2.13, torch/utils/data/_utils/worker.py: a worker puts each tensor of a batch into a file of /dev/shm.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..plan.launch_plan import LaunchPlan

@@ -7,8 +7,6 @@ All of Hydra's exceptions for one command line are reported together, as diagnos
 Hydra keeps its state in process-wide singletons, which is why this file has a global variable.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -4,8 +4,6 @@ A backend's emit() returns the engine's files; these files complete them. train.
 backends.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

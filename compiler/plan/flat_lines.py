@@ -1,7 +1,5 @@
 """Write nested data as `key = value` lines, one per leaf, with values in JSON, for the records in .jobc/job.json."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence

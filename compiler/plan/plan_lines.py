@@ -3,8 +3,6 @@
 The names contain the units: `grace_s`, `mem_bytes`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..spec.value_types import fold_hostlist

@@ -1,7 +1,5 @@
 """Facts about a site's machines and about a job, for checks and estimates."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ...runtime.system.frozen_dataclass import dataclass

@@ -4,8 +4,6 @@ In:  a name, KEY=VALUE words, the output of the machine's own commands (probe.py
 Out: ~/.config/jobc/cluster/NAME.yaml, complete and tested by a compile; or nothing.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

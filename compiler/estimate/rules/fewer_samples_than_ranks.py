@@ -3,8 +3,6 @@
 The trainer rejects both after reading its data (trainer/build/data_checks.py, check_enough_samples).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ...plan.launch_plan import LaunchPlan

@@ -1,7 +1,5 @@
 """JC2127: prices are set, but not for the job's GPUs, so the cost cannot be estimated."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Times: whether training and saves fit their limits, and what the estimates need: JC2121 to JC2123, JC2130, JC2132."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """JC4606: a key that accelerate or DeepSpeed still reads under its old name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

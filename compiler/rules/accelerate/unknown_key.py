@@ -1,7 +1,5 @@
 """JC4602: a key that accelerate or DeepSpeed does not support, or no longer supports."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ...diagnostics.diagnostic import Diagnostic, nearest

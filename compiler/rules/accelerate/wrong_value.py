@@ -1,7 +1,5 @@
 """JC4603: a value that accelerate or DeepSpeed rejects, or whose type differs from the key's."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

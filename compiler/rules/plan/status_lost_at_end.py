@@ -3,8 +3,6 @@
 Source: bash 5.2, manual: `set -e` ignores background commands, commands before `||` or `&&`, and conditions.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

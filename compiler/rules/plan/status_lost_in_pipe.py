@@ -3,8 +3,6 @@
 The program is the last command that trains, or else a script followed only by filters or commands that print.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

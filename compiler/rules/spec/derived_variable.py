@@ -1,7 +1,5 @@
 """JC2006: a variable that the launcher sets, in env or by the command's own shell."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

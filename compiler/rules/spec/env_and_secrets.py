@@ -1,7 +1,5 @@
 """Names and values of env and secrets: JC2007, JC2013, JC2018, JC4515."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ...diagnostics.diagnostic import Diagnostic
