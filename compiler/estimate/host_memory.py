@@ -10,10 +10,7 @@ from .memory import Memory
 
 
 def host_memory(train: Mapping[str, Any], needs: Memory, procs: int, uses_trainer: bool) -> int | None:
-    """Return the bytes needed while all of a node's ranks resume; None if each rank holds only its share.
-
-    procs: ranks per node.
-    """
+    """Return the bytes needed while a node's `procs` ranks resume; None if each rank holds only its share."""
     if not uses_trainer or train["parallel"]["kind"] not in ("fsdp", "hsdp") or needs.checkpoint is None:
         return None
     file_share = 2 / 3  # the larger of the two files, which contains the moments, is in memory while it is read

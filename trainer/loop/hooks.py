@@ -28,10 +28,7 @@ VALIDATION = "validation"  # a checkpoint's part that contains the step of the l
 
 @dataclass(frozen=True)
 class ValidationOutcome:
-    """Result of a validation; empty if none was due.
-
-    is_interrupted: a stop request ended it early.
-    """
+    """Result of a validation; empty if none was due. is_interrupted: a stop request ended it early."""
 
     result: ValidationResult | None = None
     is_interrupted: bool = False

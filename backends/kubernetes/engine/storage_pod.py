@@ -57,10 +57,7 @@ class StoragePods:
         return cluster.command("exec", self.pod(cluster), "--container=node", "--", *words)
 
     def pod(self, cluster: Cluster) -> str:
-        """Return the name of the running pod. cluster: the artifact's objects, in a run's cluster.
-
-        Raises Failure.
-        """
+        """Return the name of the running pod. cluster: the artifact's objects, in a run's cluster. Raises Failure."""
         key = (cluster.target.context, cluster.target.namespace)
         if key not in self._names:
             try:
