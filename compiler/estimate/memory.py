@@ -12,8 +12,7 @@ from typing import Any
 
 from ...runtime.system.frozen_dataclass import dataclass
 from .gathered_parameters import gathered_parameters
-from .model_states import FP32, ModelStates
-from .optimizer_state import ADAM, optimizer_bytes_per_parameter
+from .model_states import ADAM, FP32, ModelStates, optimizer_bytes_per_parameter
 from .parameters import ModelSize
 from .zero_memory import zero_model_states
 
