@@ -12,7 +12,6 @@ import os
 import re
 import sys
 import time
-from types import TracebackType
 from typing import Any
 
 from ....runtime.engines.engine import Job
@@ -40,9 +39,7 @@ class StoragePods:
     def __enter__(self) -> StoragePods:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
