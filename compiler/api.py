@@ -5,8 +5,6 @@ These names keep their meaning from release to release; everything else in jobc 
 jobc.compiler.testing.suite. Read docs/extending/backend.md first.
 """
 
-from __future__ import annotations
-
 from .diagnostics.diagnostic import Diagnostic, Severity, nearest
 from .emit.artifact import Artifact
 from .emit.render import Given, Leaf, Omit, Render, of

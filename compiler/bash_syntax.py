@@ -4,8 +4,6 @@ In:  a script's text, possibly hostile.
 Out: whether bash can parse it or why not, and its commands in bash's own layout.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from functools import cache

@@ -1,7 +1,5 @@
 """Cache the results of pure functions, because the points of a sweep have most parts in common."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 

@@ -1,7 +1,5 @@
 """Read small untrusted files in the compiler. Based on runtime/system/untrusted_files.py, which also runs on nodes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ..runtime.system.untrusted_files import (
@@ -31,17 +29,17 @@ __all__ = [
 ]
 
 
-def require_shallow_yaml(path: str | Path, text: str, max_depth: int = MOST_DEPTH) -> None:
-    """Raise Unreadable for YAML nested deeper than max_depth, which could overflow the C stack in libyaml's composer.
+def require_shallow_yaml(path: str | Path, text: str) -> None:
+    """Raise Unreadable for YAML nested deeper than MOST_DEPTH, which could overflow the C stack in libyaml's composer.
 
     Raises yaml.YAMLError for text that is not YAML.
     """
     import yaml
 
-    if sum(map(text.count, "[{-:?")) <= max_depth:  # each nesting level needs one of these characters
+    if sum(map(text.count, "[{-:?")) <= MOST_DEPTH:  # each nesting level needs one of these characters
         return
     depth = 0
     for event in yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > max_depth:
-            raise Unreadable(path, f"is nested more than {max_depth} levels deep")
+        if depth > MOST_DEPTH:
+            raise Unreadable(path, f"is nested more than {MOST_DEPTH} levels deep")

@@ -4,8 +4,6 @@ launch.sh and runtime/containers/ do all the work, so a backend only declares wh
 nodes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from ...compiler.diagnostics.diagnostic import Diagnostic

@@ -15,8 +15,6 @@ Sources, names: catalogs/v8/common/accelerators.csv of github.com/skypilot-org/s
      node composed over PCIe (arXiv:2404.06467); 4 GH200 in a node of Alps (docs.cscs.ch/alps/hardware).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ...runtime.system.gpu_names import is_gpu_of_type

@@ -4,8 +4,6 @@ Emits: hosts.txt: one host per line, in rank order.
 In:    a run folder with the same path on the submit host and all nodes, shared or not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ Out: a Diagnostic for each unknown field, and for each value that has the wrong 
      the tree in the API's form.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache

@@ -5,8 +5,6 @@ set_func or set_func_sbatch; letters from the sbatch manual. Pyxis 0.24: spank_o
 (github.com/NVIDIA/pyxis)
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 
 from ...compiler.diagnostics.diagnostic import nearest

@@ -1,7 +1,5 @@
 """The ssh client's options and checks, for the backends that reach their hosts by ssh: ssh, accelerate."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import partial

@@ -5,8 +5,6 @@ Launch: ./jobctl submit
 Source: accelerate 1.15.0 (docs huggingface.co/docs/accelerate, `accelerate launch`), DeepSpeed 0.19.8.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 

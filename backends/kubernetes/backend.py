@@ -5,8 +5,6 @@ Launch: ./jobctl submit, or kubectl apply -f job.yaml
 Source: Kubernetes API 1.32 to 1.37, kubectl 1.32; observed on Kubernetes v1.36.2.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial

@@ -6,8 +6,6 @@ Source: Kubernetes API reference, ConfigMap v1 core: keys have no slash; at most
 --server-side stores a second copy of the object in an annotation, and annotations hold at most 256 KiB.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import lzma

@@ -7,8 +7,6 @@ p6-b200.48xlarge 8. There are two kinds of H200 machines: p5e with 32 and p5en w
 aws-efa-k8s-device-plugin.
 """
 
-from __future__ import annotations
-
 import re
 
 from ...compiler.plan.launch_plan import LaunchPlan

@@ -4,8 +4,6 @@ The keys of `backend.extra` are the kinds in job.yaml, and `Pod`, which stands f
 puts it) and for the pod that `jobctl shell` creates.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -14,8 +14,6 @@ names from the card's own memory (…_OAM), else from data/amdgpu.ids of libdrm.
 accelerator types of Compute Engine.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -4,8 +4,6 @@ Source: RFC 1123 labels of at most 63 characters; a Service's name begins with a
 Suffixes: an Indexed Job appends "-INDEX" to its pods' host names, a JobSet "-node-0-INDEX-xxxxx" to its pods' names.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

@@ -5,8 +5,6 @@ pkg/webhooks/jobset_webhook.go (validOnJobFailureReasons); Kubeflow Trainer v1al
 which rejects it on the Jobs of a runtime (trainingruntime_types.go). Job and Service observed on Kubernetes v1.36.2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,9 +46,9 @@ def documents_of_job_yaml(plan: LaunchPlan, options: KubernetesOptions) -> list[
     )
 
 
-def object_metadata(plan: LaunchPlan, queued: bool = True) -> dict[str, Any]:
-    """Return the metadata of an object. queued: whether it is the object that Kueue queues"""
-    queue = {KUEUE: of.plan.queue.name} if queued and plan.queue.name else {}
+def object_metadata(plan: LaunchPlan) -> dict[str, Any]:
+    """Return the metadata of the object that Kueue queues."""
+    queue = {KUEUE: of.plan.queue.name} if plan.queue.name else {}
     return {"name": object_name_leaf, "labels": {**pod_labels(plan), **queue}, "annotations": {OWNER: ""}}
 
 

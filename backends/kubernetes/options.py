@@ -1,7 +1,5 @@
 """The options of backend kubernetes: types and docs; the defaults are in conf/backend/kubernetes.yaml."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Literal

@@ -4,8 +4,6 @@ Each leaf is a function of the views `plan` and `options`, so that the origin of
 Source: Kubernetes API reference, Pod v1 core, 1.32 to 1.37; observed behaviour on v1.36.2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -105,7 +103,7 @@ def container_environment(plan: LaunchPlan, options: KubernetesOptions) -> list[
     return [
         {"name": UID_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": UID_FIELD[options.flavor]}}},
         *([{"name": "LD_LIBRARY_PATH", "value": tcpx.LIBRARIES}] if plan.network.profile == "tcpx" else ()),
-        *(_secret(name, plan.secrets[name].ref) for name in plan.secrets if plan.secrets[name].kind == "k8s"),
+        *(_secret(name) for name in plan.secrets if plan.secrets[name].kind == "k8s"),
     ]
 
 
@@ -315,7 +313,7 @@ def _read_only(i: int) -> Leaf:
     return lambda v: v.plan.mounts[i].read_only or None
 
 
-def _secret(name: str, ref: str) -> dict[str, Any]:
+def _secret(name: str) -> dict[str, Any]:
     def secret_reference(v: Any) -> dict[str, str]:
         secret, _, key = v.plan.secrets[name].ref.partition("/")
         return {"name": secret, "key": key}

@@ -4,8 +4,6 @@ The pod has the same storage as the job's pods. This pod keeps the user's node l
 mounted. It drops GPU requests, placement relative to other pods, and anything that runs once per job.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from ...compiler.emit.render import Omit

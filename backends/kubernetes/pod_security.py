@@ -3,8 +3,6 @@
 Source: Kubernetes 1.37, "Pod Security Standards", profiles Baseline and Restricted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ Out: place: the path as the kernel resolves it; is_reserved: whether a mount the
 Mounts below /usr/local, /usr/share and /usr/src are allowed: clusters put drivers and models there.
 """
 
-from __future__ import annotations
-
 from pathlib import PurePosixPath
 from posixpath import normpath
 

@@ -7,8 +7,6 @@ Source: GKE manual, "Maximize GPU network bandwidth in Standard mode clusters" (
 DaemonSets nccl-tcpx-installer and nri-device-injector of GoogleCloudPlatform/container-engine-accelerators.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

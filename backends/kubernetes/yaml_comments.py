@@ -1,7 +1,5 @@
 """Comments in job.yaml for users who edit the file: what a line means, and which job key sets it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any

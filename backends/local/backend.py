@@ -6,8 +6,6 @@ Launch: ./jobctl submit
 Source: torchrun manual, PyTorch 2.13 (docs.pytorch.org/docs/stable/elastic/run.html).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, ClassVar

@@ -5,8 +5,6 @@ Launch: ./jobctl submit
 Source: pdsh(1) 2.34, clush(1) of ClusterShell 1.9.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal
 

@@ -6,8 +6,6 @@ Launch: ./jobctl submit, or sky launch task.sky.yaml
 Source: SkyPilot 0.14.1: docs.skypilot.co, its schema, and real launches on Slurm 22.05.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar

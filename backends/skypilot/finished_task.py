@@ -4,8 +4,6 @@ In:  plan, options.
 Out: FinishedTask: the task as plain data, its acceptable machines, and the key that set each value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -72,7 +70,7 @@ class FinishedTask:
     queued: Tree
 
     @classmethod
-    def of(cls, plan: LaunchPlan, options: SkypilotOptions) -> FinishedTask:
+    def of(cls, plan: LaunchPlan, options: SkypilotOptions) -> "FinishedTask":
         queued = sbatch_options(plan) if requested_cloud(plan, options) == "slurm" else {}
         return cls(
             evaluate_document(task.task_document(plan, options), plan, options, task.artifact_digest(plan)),

@@ -1,7 +1,5 @@
 """The options of backend skypilot: types and docs; the defaults are in conf/backend/skypilot.yaml."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal
 

@@ -3,8 +3,6 @@
 In:  `backend.config` and `backend.extra`, as the user typed them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ In:  plan, options.
 Out: place in the task -> the job keys that set it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any

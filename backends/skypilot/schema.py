@@ -8,8 +8,6 @@ tests/backends/test_skypilot_schema.py compares this validator with jsonschema. 
 docs/decisions/0009-json-schema.md.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

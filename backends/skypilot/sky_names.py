@@ -5,8 +5,6 @@ Sources: OVERRIDEABLE_CONFIG_KEYS_IN_TASK in sky/skylet/constants.py; sky/provis
 options that SkyPilot ignores with a warning.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from .._shared.sbatch_options import CONTAINER

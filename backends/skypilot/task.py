@@ -3,8 +3,6 @@
 Source: SkyPilot 0.14.1, docs.skypilot.co/en/latest/reference/yaml-spec.html, and its schema (schema.py).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

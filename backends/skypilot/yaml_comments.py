@@ -1,7 +1,5 @@
 """Comments in task.sky.yaml, for users who edit it by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

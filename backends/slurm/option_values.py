@@ -1,7 +1,5 @@
 """Plan values in the syntax of sbatch and srun options."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ...compiler.plan.launch_plan import LaunchPlan

@@ -4,8 +4,6 @@ In:  the options that these two keys add.
 Out: a JC4600 for each option that a job key sets, that jobctl batch would undo, or that would break jobctl submit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ...compiler.diagnostics.diagnostic import Diagnostic

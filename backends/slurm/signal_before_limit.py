@@ -1,7 +1,5 @@
 """Compute how long before the time limit Slurm signals a job. job.sbatch sets this with --signal."""
 
-from __future__ import annotations
-
 from ...compiler.plan.launch_plan import LaunchPlan
 
 EARLY_S = 60  # --signal: "may be sent up to 60 seconds earlier than specified" (sbatch manual, 22.05 to 25.11)

@@ -4,8 +4,6 @@ Source: src/common/slurm_opt.c in releases XX.YY.0 from 22.05 to 25.11 (github.c
 set_func or set_func_srun, but not those with a set_func_sbatch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from .._shared import sbatch_options

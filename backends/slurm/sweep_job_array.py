@@ -4,8 +4,6 @@ In:  the compiled points, which have the same #SBATCH lines, in the sweep's orde
 Out: the array's job.sbatch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from ...compiler.diagnostics.diagnostic import Diagnostic, Severity

@@ -5,8 +5,6 @@ Launch: ./jobctl submit
 Source: ssh(1) and ssh_config(5) of OpenSSH 9.2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 

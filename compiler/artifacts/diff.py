@@ -7,8 +7,6 @@ Differences that do not matter to the program that reads a file, such as comment
 (normalize.py).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any

@@ -5,8 +5,6 @@ Out: seconds, bytes, a number; ValueError for invalid text.
 Source: sbatch manual, Slurm 25.11, --time and --mem; Kubernetes, type Quantity.
 """
 
-from __future__ import annotations
-
 import re
 from fractions import Fraction
 

@@ -7,8 +7,6 @@ Comments, key order and insignificant spaces are removed, and amounts are conver
 204800Mi. In scripts, the quotes around assigned values are also removed.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import shlex

@@ -4,8 +4,6 @@ In:  an artifact directory, and the user's config folders in their current state
 Out: Recompiled: the files and their source map; Drift: the differences, None if the inputs still produce the same files
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -4,8 +4,6 @@ In:  the plan, and the trees that the user merges into accelerate.yaml (extra) a
      `accelerate.extra` of any job, and `backend.extra` of backend accelerate.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

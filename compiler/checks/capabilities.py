@@ -4,8 +4,6 @@ A required setting (must) that the backend does not honour is an error that list
 gets a note. This file also checks the scopes of runtime variables.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType

@@ -6,8 +6,6 @@ only needs its limits. A policy that cannot be loaded or run is an error (JC3093
 allowed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase

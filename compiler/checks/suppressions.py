@@ -9,8 +9,6 @@ even a list or several lines. A finding about a mapping can be allowed at any of
 notes and errors that are guesses (judgment) can be allowed, but not errors that would make the artifact wrong (JC3082).
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Run the trainer's own startup checks at compile time (JC2020)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from typing import Any

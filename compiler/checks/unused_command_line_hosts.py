@@ -4,8 +4,6 @@ In:  the spec, and the position where each value was set.
 Out: JC2021 if `nodes` is set elsewhere and is too small; JC2022 if no backend was chosen.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from ..diagnostics.diagnostic import Diagnostic

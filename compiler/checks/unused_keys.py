@@ -4,8 +4,6 @@ In:  the composed tree, the user's command, the key table, the spec's leaves.
 Out: JC2014 for keys that the user set; the unset keys, whose defaults have no effect.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -5,8 +5,6 @@ The first word without `=` is a command; without a command, jobc compiles. Each 
 this folder. Only these files print; the modules that they call return values. Only commands that compose import Hydra.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Parse argv into `Arguments`: the command, the options, the overrides, and the user's own command after ` -- `."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

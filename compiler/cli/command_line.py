@@ -1,7 +1,5 @@
 """Parse the command line and call the command's function. Report every error as a diagnostic."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """Commands that compose: compile (with -m, --cfg and --info) and check."""
 
-from __future__ import annotations
-
 import gc
 import os
 import shlex

@@ -3,8 +3,6 @@
 `jobc completion bash` prints a script that calls `jobc _complete` with the words before the cursor.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterable
 

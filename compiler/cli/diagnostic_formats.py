@@ -7,8 +7,6 @@ Source: SARIF 2.1.0 (OASIS, errata 01); GitHub Actions, "Workflow commands": ::e
         GitHub, "SARIF support for code scanning": a uri is relative to the repository root; so is file=.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

@@ -9,8 +9,6 @@ jobc diff KEY=VALUE … vs KEY=VALUE …      either side may also be a director
 Nothing in a directory is run. For files edited by hand, diff counts the lines that differ.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

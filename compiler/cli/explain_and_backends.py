@@ -1,7 +1,5 @@
 """Commands that list what exists (explain, backends), and helpers for usage errors of other commands."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest

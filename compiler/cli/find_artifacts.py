@@ -3,8 +3,6 @@
 Run IDs and names are only looked up among this user's runs, because the run's jobctl is then executed.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from pathlib import Path

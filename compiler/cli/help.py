@@ -1,7 +1,5 @@
 """`jobc --help` and `jobc VERB --help`, for newcomers. Does not import Hydra."""
 
-from __future__ import annotations
-
 import re
 
 from ..plugins.registry import PACKAGE

@@ -5,8 +5,6 @@ jobc ls              in JOBC_RUN_ROOT; else in runs/ and the run roots of the ar
 jobc ls FOLDER …     in these folders
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """jobc plan: estimate every size of a job. Writes no file except the plot, if one is requested."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Exit codes, and how all commands print diagnostics and progress."""
 
-from __future__ import annotations
-
 import errno
 import os
 import sys

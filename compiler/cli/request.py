@@ -1,7 +1,5 @@
 """Build the compile request from the parsed command line."""
 
-from __future__ import annotations
-
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..frontend.observed_files import ask_file_system
 from ..pipeline.types import CompileRequest

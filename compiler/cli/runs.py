@@ -3,8 +3,6 @@
 The artifact contains everything that a run needs; these commands are only shortcuts.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -4,8 +4,6 @@ stay visible.
 The command still runs to completion, because its exit code reports the result; further output is discarded.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator

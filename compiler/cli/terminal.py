@@ -6,8 +6,6 @@ print_json  a document; escaped with JSON escapes, so that it is parsed back unc
 print_styled_text  diagnostics, which are escaped where they are formatted, because they may have colors
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any, TextIO

@@ -1,7 +1,5 @@
 """Options of jobctl's verbs, which differ between backends because engines define some of them."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from importlib import import_module

@@ -4,8 +4,6 @@ A code's name is defined only there. `# jobc: allow` comments and `jobc explain`
 A plugin's page may omit the name (`# CODE: title`).
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -9,8 +9,6 @@ a guess (judgment). A warning means that the job will probably fail or waste GPU
 ignored. Warnings and notes can be allowed (suppressions.py).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace

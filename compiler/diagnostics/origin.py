@@ -3,8 +3,6 @@
 `Text` is used only in compose and convert. Later stages use typed values and look up origins by key.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -33,11 +31,11 @@ class Origin:
         return f"{self.root}:{self.path}{position}"
 
     @property
-    def whole(self) -> Origin:
+    def whole(self) -> "Origin":
         """Return the position of the whole file, or of the override on the command line."""
         return replace(self, line=0, column=0)
 
-    def position_of_key(self, key: str) -> Origin:
+    def position_of_key(self, key: str) -> "Origin":
         """Return the position of the key instead of its value; unchanged if the override does not name the key."""
         named = self.path.partition("=")[0].lstrip("+~")
         return replace(self, column=1) if self.root == COMMAND_LINE and f"{named}.".startswith(f"{key}.") else self
@@ -68,20 +66,20 @@ class TextWithOrigin(str):
     null: bool
     quoted: bool
 
-    def __new__(cls, text: str, origin: Origin, null: bool = False, quoted: bool = False) -> TextWithOrigin:
+    def __new__(cls, text: str, origin: Origin, null: bool = False, quoted: bool = False) -> "TextWithOrigin":
         instance = super().__new__(cls, text)
         instance.origin = origin
         instance.null = null
         instance.quoted = quoted
         return instance
 
-    def __copy__(self) -> TextWithOrigin:
+    def __copy__(self) -> "TextWithOrigin":
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> TextWithOrigin:
+    def __deepcopy__(self, memo: dict[int, Any]) -> "TextWithOrigin":
         return self
 
-    def __reduce__(self) -> tuple[type[TextWithOrigin], tuple[str, Origin, bool, bool]]:
+    def __reduce__(self) -> "tuple[type[TextWithOrigin], tuple[str, Origin, bool, bool]]":
         return (TextWithOrigin, (str(self), self.origin, self.null, self.quoted))
 
 

@@ -4,8 +4,6 @@ In:  a position, and the texts of the files that were read.
 Out: lines for the terminal; none for a whole file or for a value that may be a secret.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Mapping

@@ -3,8 +3,6 @@
 `Artifact` and `LineRange` are frozen from the first release, because backends build them and all later tools read them.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from ...runtime.system.frozen_dataclass import dataclass

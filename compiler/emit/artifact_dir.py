@@ -5,8 +5,6 @@ renames elsewhere), so a crash or a full disk leaves the old one unchanged. jobc
 and nobody has edited; `.jobc/job.json` records what jobc wrote.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os
@@ -18,7 +16,6 @@ from typing import Any
 
 from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import CompileError, Diagnostic
-from ..diagnostics.number_ranges import format_ranges
 from ..untrusted_files import MIB, Unreadable, parse_json, read_bytes
 from . import job_json
 from .artifact import Artifact
@@ -379,3 +376,14 @@ def _sweep_stale(target: Path) -> None:
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def format_ranges(numbers: Iterable[int]) -> str:
+    """Return the numbers as ranges. numbers: ascending."""
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in ranges)

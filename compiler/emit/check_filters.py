@@ -6,8 +6,6 @@ Out: TemplateSyntaxError for an expression without a filter, or with a filter fo
 The text before an expression determines its context. All branches of an `if` start in the same context.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import NoReturn, cast

@@ -7,8 +7,6 @@ Mappings are merged key by key. Lists whose items have a `name` are merged by na
 Anything else replaces the existing value; null removes it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Lock an artifact directory, so that only one process at a time writes it."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

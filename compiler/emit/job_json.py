@@ -7,8 +7,6 @@ The file contains the settings that jobctl reads; `place`, the artifact's path N
 `spec` and `plan`, as `key = value` lines; and the seal, which records how the artifact was compiled
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

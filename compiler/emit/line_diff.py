@@ -1,7 +1,5 @@
 """Diff two lists of lines in bounded time, because difflib takes hours for files with many equal lines."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher

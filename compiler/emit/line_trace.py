@@ -1,7 +1,5 @@
 """Record which plan keys each line depends on while a file is rendered."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any

@@ -4,8 +4,6 @@ In:  the files of the sweep's directory, and those of every point.
 Out: points.json: one line for each file that differs.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 

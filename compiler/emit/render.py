@@ -4,8 +4,6 @@ A file is a Jinja template that reads like its output, a YAML or JSON document b
 depends on the keys that were read to render it, and on those that the enclosing `if` and `for` read.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json
@@ -41,7 +39,7 @@ class PlanPathLeaf:
     def __init__(self, *names: str) -> None:
         self._names = names
 
-    def __getattr__(self, name: str) -> PlanPathLeaf:
+    def __getattr__(self, name: str) -> "PlanPathLeaf":
         if name.startswith("_"):
             raise AttributeError(name)
         return PlanPathLeaf(*self._names, name)
@@ -78,7 +76,7 @@ class DigestLeaf:
     """Leaf with the view `whole`, for documents that are rendered without Render.with_digest()."""
 
     digest: str
-    leaf: Leaf | JsonTextLeaf
+    leaf: "Leaf | JsonTextLeaf"
 
 
 @dataclass(frozen=True)
@@ -117,7 +115,7 @@ class Render:
     labels: tuple[str, ...]
     views: Mapping[str, Any]
 
-    def with_digest(self, digest: str) -> Render:
+    def with_digest(self, digest: str) -> "Render":
         """Return a renderer that gives `whole.digest` to templates and leaves: `digest` for `jobc why`."""
         return replace(self, views={**self.views, "whole": WholePlanView(digest)})
 
@@ -243,7 +241,7 @@ class Render:
         return node
 
     @functools.cached_property
-    def _traced(self) -> tuple[PlanKeyTrace, _Views]:
+    def _traced(self) -> "tuple[PlanKeyTrace, _Views]":
         trace = PlanKeyTrace()
         return trace, _Views(_watched(self.views, trace))
 

@@ -6,8 +6,6 @@ Out: `place` before the next piece.
 Source: POSIX.1-2024, Shell Command Language, 2.2 Quoting, 2.3 Token Recognition, 2.7.4 Here-Document.
 """
 
-from __future__ import annotations
-
 import re
 
 _HEREDOC = re.compile(r"<<-?[ \t]*(?:(['\"])(?P<quoted>\w+)\1|\\(?P<escaped>\w+)|(?P<plain>[A-Za-z_]\w*))")
@@ -30,7 +28,7 @@ class ShellContextScanner:
         self.heredocs: list[str] = []  # end words of here-documents that begin after this line
         self.ends: list[str] = []  # end words of open here-documents
 
-    def copy(self) -> ShellContextScanner:
+    def copy(self) -> "ShellContextScanner":
         duplicate = ShellContextScanner()
         duplicate.stack, duplicate.line = [*self.stack], self.line
         duplicate.heredocs, duplicate.ends = [*self.heredocs], [*self.ends]

@@ -4,8 +4,6 @@ The source map exists only in memory: compiles are reproducible, so `jobc why` c
 record.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 Source: Jinja 3.1, "API" (environment, loaders, bytecode cache) and "Extensions" (the syntax tree).
 """
 
-from __future__ import annotations
-
 import sys
 from functools import cache
 from pathlib import Path

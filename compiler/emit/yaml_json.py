@@ -1,7 +1,5 @@
 """Dump YAML and JSON documents, and find the entry to which each line belongs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import cache, partial

@@ -1,7 +1,5 @@
 """Estimate how many checkpoints of a run exist at once, and suggest fewer (trainer/checkpoint/store.py)."""
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from dataclasses import replace

@@ -4,8 +4,6 @@ In:  the spec, its plan, and the step time if known.
 Out: Figures.
 """
 
-from __future__ import annotations
-
 from collections.abc import Set
 
 from ...runtime.system.frozen_dataclass import dataclass
@@ -13,10 +11,9 @@ from ..plan.launch_plan import LaunchPlan
 from ..spec.job_spec import JobSpec
 from .disk import max_checkpoints
 from .goodput import Goodput, estimate_goodput
-from .host_memory import host_memory
+from .host_memory import host_memory, max_shared_memory
 from .memory import Memory, estimate_rank_memory
 from .parameters import model_size_of_job
-from .shared_memory import max_shared_memory
 from .step_time import StepTimeEstimate
 from .training_length import SAVES, TrainingLength, training_length
 

@@ -5,8 +5,6 @@ keeps them from the forward pass to the end of the backward pass. Source: torch 
 torch.distributed.fsdp.fully_shard.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -6,8 +6,6 @@ J. T. Daly, A higher order estimate of the optimum checkpoint interval for resta
 time; any failure ends the attempt.
 """
 
-from __future__ import annotations
-
 import math
 
 from ...runtime.system.frozen_dataclass import dataclass

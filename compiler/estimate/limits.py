@@ -3,8 +3,6 @@
 A sweep reports each finding once, with the worst size's text and all affected points.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Read an existing run's step time (the median over its metrics) and its samples per rank."""
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter
 from pathlib import Path

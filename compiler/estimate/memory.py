@@ -7,15 +7,12 @@ Source: ZeRO (arXiv 1910.02054, section 5).
 Not counted: the CUDA context (0.5 to 1 GiB), the allocator's unused blocks, NCCL's buffers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
 from ...runtime.system.frozen_dataclass import dataclass
 from .gathered_parameters import gathered_parameters
-from .model_states import FP32, ModelStates
-from .optimizer_state import ADAM, optimizer_bytes_per_parameter
+from .model_states import ADAM, FP32, ModelStates, optimizer_bytes_per_parameter
 from .parameters import ModelSize
 from .zero_memory import zero_model_states
 

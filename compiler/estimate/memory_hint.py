@@ -4,8 +4,6 @@ If activations are the largest part, a smaller micro-batch or recomputation help
 state are, sharding over the ranks helps. The samples per step do not change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -39,7 +37,7 @@ class SuggestedChange:
 
 def hint_to_fit_on_gpu(spec: JobSpec, plan: LaunchPlan, most: int) -> str:
     """Return the hint. most: a GPU's memory in bytes"""
-    for changes in _tries(spec, plan, most):
+    for changes in _tries(spec, plan):
         needs = _needs(spec, plan, changes)
         if needs.total <= most:
             words = " ".join(word for change in changes for word in change.words)
@@ -50,7 +48,7 @@ def hint_to_fit_on_gpu(spec: JobSpec, plan: LaunchPlan, most: int) -> str:
     return LARGER_GPU
 
 
-def _tries(spec: JobSpec, plan: LaunchPlan, most: int) -> Iterator[tuple[SuggestedChange, ...]]:
+def _tries(spec: JobSpec, plan: LaunchPlan) -> Iterator[tuple[SuggestedChange, ...]]:
     """Yield single changes, then combinations, starting with changes that reduce the largest part."""
     smaller, again, shared = _smaller_batches(spec, plan), _computed_again(plan), _shared(plan)
     now = _needs(spec, plan)

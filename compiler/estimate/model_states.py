@@ -1,6 +1,10 @@
-"""The part of a rank's memory that depends on the parallelism, not on the number of samples."""
+"""The part of a rank's memory that depends on the parallelism, not on the number of samples.
 
-from __future__ import annotations
+Source: torch 2.13, torch/optim/adam.py, sgd.py and so on: the tensors of `state` that are as large as a parameter.
+"""
+
+from collections.abc import Mapping
+from typing import Any
 
 from ...runtime.system.frozen_dataclass import dataclass
 
@@ -21,3 +25,21 @@ class ModelStates:
     buffers: int
     gathered: int | None
     host: int
+
+
+ADAM = 2 * FP32  # exp_avg and exp_avg_sq
+OF_ADAMS = frozenset(f"torch.optim.{name}" for name in ("Adam", "AdamW", "NAdam", "RAdam", "Adamax"))
+LARGEST_OF = frozenset(("torch.optim.Adam", "torch.optim.AdamW"))  # these support amsgrad, a third number
+SGD = "torch.optim.SGD"
+
+
+def optimizer_bytes_per_parameter(optim: Mapping[str, Any]) -> int | None:
+    """Return the optimizer state's bytes per parameter; None if the optimizer is unknown. optim: from train.json"""
+    name = optim.get("_target_")
+    if name is None:
+        return ADAM
+    if name == SGD:
+        return FP32 if optim.get("momentum") else 0
+    if name in OF_ADAMS:
+        return ADAM + (FP32 if name in LARGEST_OF and optim.get("amsgrad") else 0)
+    return None

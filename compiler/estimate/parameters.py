@@ -4,8 +4,6 @@ Shapes: B samples, T context, C width, V vocabulary. Dropout masks take one byte
 none, because its kernels recompute them. tests/trainer/models/test_estimate.py compares the counts with the models.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """Print the figures of several sizes: a table for people (one column per size), JSON and CSV for programs."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import io

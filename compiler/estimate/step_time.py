@@ -5,8 +5,6 @@ holds for data parallelism as long as the network keeps up and a forward pass ta
 micro-batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Convert a number of samples into steps, epochs and tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Set
 from typing import Any
 

@@ -7,8 +7,6 @@ Source: runtime/engine.py (get_data_types), runtime/fp16/unfused_optimizer.py (s
 runtime/zero/stage3.py, runtime/zero/partitioned_param_coordinator.py, runtime/zero/config.py for the defaults.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -7,8 +7,6 @@ All of Hydra's exceptions for one command line are reported together, as diagnos
 Hydra keeps its state in process-wide singletons, which is why this file has a global variable.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -329,14 +327,14 @@ def _unresolved(config: DictConfig, composed: ComposedConfig) -> list[Diagnostic
             if re.search(r"Interpolation key 'hydra(\.[^']*)?' not found", str(error)):
                 direct.append(_machine_read("${hydra…} reads the compiling machine", origin, key))
                 continue
-            because, hint = _why_unresolved(error, leaf, keys, key)
+            because, hint = _why_unresolved(error, keys, key)
             direct.append(Diagnostic("JC1106", f"cannot resolve {leaf!r}", because, hint, origin, key))
     because = "the key's value refers to itself"
     endless = Diagnostic("JC1106", "an interpolation refers back to itself", because, "give the key a value")
     return direct or indirect or [endless]
 
 
-def _why_unresolved(error: Exception, leaf: str, keys: Iterable[str], key: str) -> tuple[str, str]:
+def _why_unresolved(error: Exception, keys: Iterable[str], key: str) -> tuple[str, str]:
     """Return (because, hint) for an interpolation that OmegaConf 2.3 cannot resolve."""
     message = str(error)
     if isinstance(error, RecursionError) or "ecursive" in message:

@@ -9,8 +9,6 @@ second compose on, the merged tree is cached together with the file system looku
 until one of these lookups changes.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ In:  the parsed list and its YAML node.
 Out: the faulty node, what is wrong with it, and what to write instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

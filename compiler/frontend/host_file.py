@@ -9,8 +9,6 @@ One entry per line: `node1`, `a,b`, `node[1-4]`, `user@node1`, `node1 slots=8`; 
 node 0.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Turn Hydra's exceptions into diagnostics: the override or file to blame, and a correction (hydra-core 1.3)."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Parse one override with Hydra's grammar, but keep the exact text of its values."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any

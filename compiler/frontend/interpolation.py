@@ -9,8 +9,6 @@ therefore limits the number of interpolations that are resolved, and the charact
 (hydra-core 1.3).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn

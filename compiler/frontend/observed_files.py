@@ -5,8 +5,6 @@ compose_cache.py uses this in a process, skip_unchanged.py between them. Answers
 itself and of its Python environment are not recorded here.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping

@@ -9,8 +9,6 @@ typed (`node[1-4]`, `^lo`, `~/x`, `a=b`). Without -m, commas and function calls 
 interprets later. With -m, a comma outside quotes separates values, and a value that Hydra cannot parse is an error.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import re

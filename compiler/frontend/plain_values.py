@@ -6,8 +6,6 @@ Out: the config's two trees with these values; unchanged parts are shared betwee
 OmegaConf still resolves interpolations, because any of them may refer to one of the values.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple

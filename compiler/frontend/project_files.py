@@ -5,8 +5,6 @@ Out: nothing, or OutsideProject. A config may come from anyone, so other files, 
 only if they are named on the command line.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path

@@ -4,8 +4,6 @@ In:  a command line's words; each point's diagnostics.
 Out: SweepPoints, the last word varying fastest; the diagnostics, each with its point.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 import shlex

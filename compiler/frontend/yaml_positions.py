@@ -4,8 +4,6 @@ In:  a valid document's text.
 Out: positions and lines, counted from 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

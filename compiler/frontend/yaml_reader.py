@@ -1,7 +1,5 @@
 """Read a YAML config file as a tree of texts with their positions, and reject what Hydra would misread."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import yaml

@@ -6,8 +6,6 @@ Out: nested dicts and lists whose scalars are `Text`.
 `JobcSource` is a Hydra ConfigSource (scheme `jobc:`), part of hydra-core 1.3's public plugin API; Hydra is not patched.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import re

@@ -4,8 +4,6 @@ In:  the composed tree, and the places in it where key order matters; a command 
 Out: the same tree with all other mappings sorted by key; the words in sorted order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any

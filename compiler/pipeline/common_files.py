@@ -4,8 +4,6 @@ A backend's emit() returns the engine's files; these files complete them. train.
 backends.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +19,6 @@ from ..launchers.accelerate.config_files import config_files
 from ..memo import MemoByIdentity
 from ..plan import flat_lines
 from ..plan.launch_plan import PATH_VARIABLES, LaunchPlan, to_mutable_tree
-from ..plan.plan_lines import plan_lines
 from ..plan.read_tracking import TrackedFields
 from ..plugins.backend import Backend, EngineBackend
 from ..spec.job_spec import JobSpec
@@ -257,7 +254,7 @@ def comparable_records(spec: JobSpec, plan: LaunchPlan, backend: str, options: A
     return {
         "identity": flat_lines.to_flat_lines(identity),
         "spec": _spec_lines(spec),
-        "plan": plan_lines(plan, backend, options),
+        "plan": flat_lines.plan_lines(plan, backend, options),
     }
 
 

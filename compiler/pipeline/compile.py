@@ -5,8 +5,6 @@
 Only compose and host_file read files; nothing here reads the clock, the user, the environment or a cluster.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

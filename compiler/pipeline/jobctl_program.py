@@ -6,8 +6,6 @@ In the program, the packages runtime/ and trainer/ are named jobc_runtime and jo
 jobc_engine. On the nodes, jobctl requires bash and Python with torch, but not jobc.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import sys

@@ -1,7 +1,5 @@
 """Add to each diagnostic the position of the value it concerns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

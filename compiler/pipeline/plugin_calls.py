@@ -1,7 +1,5 @@
 """Call a backend's own code, and turn its exceptions into diagnostics that name the backend."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

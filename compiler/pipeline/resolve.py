@@ -4,8 +4,6 @@ In:  the result of compose.py, the words after ` -- `, and the folders that may 
 Out: Typed; or CompileError with all type errors of spec, options and host files together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Complete .jobc/job.json with the artifact's path, the job's records, and the seal that contains the checksums."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Compile or plan every point of a sweep, and put points whose files differ in only a few lines into one directory."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

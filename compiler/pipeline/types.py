@@ -1,7 +1,5 @@
 """Input and output types of the pipeline."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any

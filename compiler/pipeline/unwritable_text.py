@@ -4,8 +4,6 @@ In:  the texts, with the plan keys that they were read from; the source map, for
 Out: one diagnostic for each spec key; JC9002 for a text that no key set, which is a bug in the backend.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

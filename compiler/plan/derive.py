@@ -4,8 +4,6 @@ In:  a JobSpec, plain or watched.
 Out: values for the plan (see lower.py) and for checks; only the spec is read.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,7 @@
-"""Write nested data as `key = value` lines, one per leaf, with values in JSON, for the records in .jobc/job.json."""
+"""Write nested data as `key = value` lines, one per leaf, with values in JSON, for .jobc/job.json and `jobc diff`.
 
-from __future__ import annotations
+The names contain the units: `grace_s`, `mem_bytes`.
+"""
 
 import dataclasses
 import json
@@ -8,7 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..spec.type_hints import join_key
+from ..spec.value_types import fold_hostlist
 from ..untrusted_files import parse_json
+from .launch_plan import LaunchPlan
 from .runtime_vars import Concat, RuntimeVar
 
 _to_json = json.JSONEncoder(ensure_ascii=False).encode  # with this option, json.dumps() creates an encoder in each call
@@ -58,3 +61,21 @@ def parse_flat_lines(lines: Sequence[str]) -> dict[str, Any]:
     """Return the values by key. Raises Unreadable for text that is not made of `key = value` lines."""
     pairs = (line.partition(" = ") for line in lines)
     return {key: parse_json("", value) for key, _, value in pairs}
+
+
+def plan_lines(plan: LaunchPlan, backend: str, options: Any) -> list[str]:
+    """Return the plan as sorted lines. options: the backend's options, written below `backend`."""
+    leaves = {
+        **dict(flatten_to_leaves(plan, "")),
+        **dict(flatten_to_leaves(options, "backend")),
+        "backend.name": backend,
+    }
+    del leaves["topology.groups"]
+    for number, group in enumerate(plan.topology.groups):
+        key = "topology" if len(plan.topology.groups) == 1 else f"topology.groups.{number}"
+        leaves |= dict(flatten_to_leaves(group, key))
+    leaves |= {
+        "topology.world_size": plan.topology.world_size,
+        "resources.hosts": fold_hostlist(plan.resources.hosts),
+    }
+    return to_flat_lines(leaves)

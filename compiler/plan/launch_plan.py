@@ -7,8 +7,6 @@ value needs no support from a backend. New fields may be added freely: if a job 
 capabilities.py rejects backends that do not list it in `honours`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal

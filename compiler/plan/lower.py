@@ -5,8 +5,6 @@ actually read and needs no maintenance. A leaf that is not a copy is computed by
 of its docstring is the rule.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 from functools import partial, reduce

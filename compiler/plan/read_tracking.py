@@ -5,8 +5,6 @@ output links plan keys to spec keys, and lines to plan keys, so no table must be
 mapping has one leaf per entry; reading whether it is empty records the mapping's own key.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache

@@ -4,8 +4,6 @@ The types in this file have been stable since the first release. Backends spell 
 all other text.
 """
 
-from __future__ import annotations
-
 from enum import Enum, IntEnum
 from typing import Literal
 

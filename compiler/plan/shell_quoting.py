@@ -9,8 +9,6 @@ Source: sbatch 25.11, src/sbatch/opt.c, _get_argument(): spaces, quotes, backsla
 directive
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable

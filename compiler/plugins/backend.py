@@ -6,8 +6,6 @@ entry point group `jobc.backends`. Built-in and other backends go through the sa
 (compiler/testing/).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 

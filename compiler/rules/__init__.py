@@ -16,8 +16,6 @@ A rule's page is CODE.md in `codes/`: the symptom, the cause, wrong and right, a
 and report. Files whose names begin with _ are shared by several rules.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, partial

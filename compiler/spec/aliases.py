@@ -1,7 +1,5 @@
 """Map other launch engines' names to jobc's keys, for hints to their users."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 # torchrun; sbatch; Kubernetes; SkyPilot; accelerate, DeepSpeed and HF's TrainingArguments

@@ -6,8 +6,6 @@ Out: the filled dataclass, each leaf's canonical text, and a diagnostic for each
 Conversion does not stop at the first mistake
 """
 
-from __future__ import annotations
-
 import dataclasses
 import types
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Environment variables that users cannot set, because a launcher or jobc sets them."""
 
-from __future__ import annotations
-
 from ...trainer.dist.env import TABLE
 
 _RESERVED = {row.name for row in TABLE} | {"OMP_NUM_THREADS", "PYTHONPATH", "PYTHONUNBUFFERED"}

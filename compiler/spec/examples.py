@@ -1,7 +1,5 @@
 """Build examples for hints: a valid value for a key, and the override that sets it."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Callable

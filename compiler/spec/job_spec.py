@@ -5,8 +5,6 @@ trainer reads (model, data, optim, …) are the trainer's own dataclasses. A bac
 and set below the key `backend`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal

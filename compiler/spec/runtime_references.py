@@ -1,7 +1,5 @@
 """References to values that are known only when the job runs: `${jobc:run_id}` in the command and in env."""
 
-from __future__ import annotations
-
 import re
 
 REFERENCE = re.compile(r"\$\{jobc:([^{}]*)\}")

@@ -13,8 +13,6 @@ name may mean a secret and the value is long and random. The names that count de
     wandb login value                         all
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import cache

@@ -4,8 +4,6 @@ Facts that a site omits are unknown and not checked. A job with several partitio
 them.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from .job_spec import JobSpec

@@ -1,7 +1,5 @@
 """Facts about a site's machines and about a job, for checks and estimates."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ...runtime.system.frozen_dataclass import dataclass
@@ -38,7 +36,7 @@ class PartitionSpec:
 
 
 @dataclass(frozen=True)
-class SiteSpec:
+class SiteSpec(PartitionSpec):
     """Facts about the machines, for checks before anything starts; null = unknown and not checked.
 
     nodes, gpus, gpu_types, cpus, mem, time: as in PartitionSpec, for partitions that omit them.
@@ -48,12 +46,6 @@ class SiteSpec:
     torch:      torch version on the nodes.
     """
 
-    nodes: Count | None
-    gpus: CountOrZero | None
-    gpu_types: tuple[str, ...] | None
-    cpus: Count | None
-    mem: Bytes | None
-    time: TimeLimit | None
     partitions: Mapping[str, PartitionSpec]
     partition: str | None
     requires: tuple[str, ...]

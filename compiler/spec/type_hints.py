@@ -1,7 +1,5 @@
 """Answer questions about the spec's type hints: its keys, choices, and whether a hint is a list or a mapping."""
 
-from __future__ import annotations
-
 import dataclasses
 import types
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Each type is an `Annotated` alias of a plain Python type, so a spec field reads 
 seconds as int. A reader takes the text exactly as the user wrote it and returns the value or raises `Refused`.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable

@@ -7,8 +7,6 @@ CASE/files.txt, one path per line, if the case compares only these files.
 suite.py runs them.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 import shutil

@@ -4,8 +4,6 @@ In:  the folder codes/ of an installed backend or policy.
 Out: one sentence per problem, with the line to write; nothing if the folder does not exist.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -4,8 +4,6 @@ In:  a backend's options, to build command lines; an artifact that was compiled 
 Out: the places where the text escaped its quotes, its comment or its line.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@ In:  a compiled job whose command is `record.py …`.
 Out: what each rank received, and how it differs from the plan.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

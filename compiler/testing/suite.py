@@ -18,8 +18,6 @@ golden.py explains golden cases. Text equality is not enough: each case whose co
 A plugin's tests import only from this file, and its code imports only from jobc.compiler.api.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

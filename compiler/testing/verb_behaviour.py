@@ -5,8 +5,6 @@ In:  a backend's artifacts, which are run with stand-ins for its engine.
 Out: problems as sentences; none if everything works.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

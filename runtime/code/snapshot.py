@@ -193,11 +193,7 @@ class _Links:
         self.left_out: list[str] = []
 
     def make(self, ignored: list[str], are_seen: bool) -> None:
-        """Link the ignored entries that a script may need. are_seen: whether the nodes can access the original code
-        folder.
-
-        Raises Failure.
-        """
+        """Link the ignored entries that a script may need. are_seen: by the nodes. Raises Failure."""
         for name in ignored:
             target, link = self.copy.root / name, self.copy.folder / name
             is_of_jobc = not {self.artifacts, self.runs.parent}.isdisjoint((target, *target.parents))

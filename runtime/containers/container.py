@@ -60,11 +60,7 @@ def _enter(command: list[str], payload: str, environ: dict[str, str]) -> NoRetur
 
 
 def _add_secrets(settings: NodeSettings, environ: dict[str, str], payload: str) -> bool:
-    """Add the job's secrets to the environment. Return whether one is missing, which ends every payload except
-    preflight.
-
-    Raises NodeFailure.
-    """
+    """Add the job's secrets to the environment. Return whether one is missing, in preflight. Raises NodeFailure."""
     failed = False
     for name, reference in settings.secrets.items():
         try:

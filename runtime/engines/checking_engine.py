@@ -30,10 +30,7 @@ class CheckingEngine(StartingEngine, ABC):
 
     @abstractmethod
     def preflight(self, place: Place, options: argparse.Namespace) -> Table | int:
-        """Check the nodes. Return the table of checks, or the exit code of a check that has no table.
-
-        Raises Failure.
-        """
+        """Check the nodes. Return the table of checks, or the exit code of a check without a table. Raises Failure."""
 
     def shell_nodes(self, place: Place, named: str) -> int:
         """Return the number of nodes on which a shell can be opened. named: as for shell(). Raises Failure."""

@@ -244,11 +244,7 @@ def _failure_lines(path: Path, header: bytes) -> list[bytes]:
 
 
 def offset_of_last_lines(path: Path, end: int, lines: int) -> tuple[int, int]:
-    """Return the offset of the last `lines` lines before byte `end`, and how many lines there are, counting an
-    unfinished one.
-
-    Raises Unreadable.
-    """
+    """Return where the last `lines` lines before byte `end` begin, and their number. Raises Unreadable."""
     if not lines or not end:
         return end, 0
     found, offset = 0, end

@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar
 
 from ..exit_codes import DATA_BROKEN
@@ -56,9 +55,7 @@ class NewRun:
     def __enter__(self) -> NewRun:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.discard()
 
     @property

@@ -191,11 +191,7 @@ def newest_record(run: Run) -> Record | None:
 
 
 def write_record(run: Run, attempt: int, keys: Mapping[str, object]) -> None:
-    """Write the record of an attempt that the engine accepted: its IDs, then exit and reason, which are empty until it
-    has ended.
-
-    Raises Failure.
-    """
+    """Record an attempt that the engine accepted: its IDs; exit and reason stay empty until its end. Raises Failure."""
     path = run.path / f"state/job_{attempt}"
     try:
         write_small_file(path, keys={**keys, "exit": "", "reason": ""})

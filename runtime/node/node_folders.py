@@ -54,11 +54,7 @@ def cache_folder(project: str, path: str, key: str, environ: Mapping[str, str]) 
 
 
 def private_cache_folder(project: str, path: str, key: str, environ: Mapping[str, str]) -> str:
-    """Create a cache folder for files that will be executed. The folder must not be owned by, or writable for, any
-    other user.
-
-    Raises NodeFailure.
-    """
+    """Create a cache folder for files that are executed: no other user may change it. Raises NodeFailure."""
     umask = os.umask(0o077)
     try:
         folder = cache_folder(project, path, key, environ)
@@ -75,11 +71,7 @@ def private_cache_folder(project: str, path: str, key: str, environ: Mapping[str
 
 
 def missing_home_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return variables that an image may lack. Most caches need a home folder, which the user may not have in the
-    image.
-
-    Raises NodeFailure.
-    """
+    """Return variables that an image may lack, such as HOME, which most caches need. Raises NodeFailure."""
     home = environ.get("HOME", "")
     if os.path.isdir(home) and os.access(home, os.W_OK):
         return {"PYTHONNOUSERSITE": "1"}  # packages in a mounted home belong to another Python

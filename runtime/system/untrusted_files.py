@@ -91,11 +91,11 @@ def read_text(path: str | os.PathLike[str], limit: int = MIB, follow: bool = Tru
     return decode_utf8(path, read_bytes(path, limit, follow))
 
 
-def read_json(path: str | os.PathLike[str], limit: int = MIB, max_depth: int = MOST_DEPTH, follow: bool = True) -> Any:
+def read_json(path: str | os.PathLike[str], limit: int = MIB, follow: bool = True) -> Any:
     """Return the JSON tree of a file. Raises Unreadable, also for what json.loads accepts: NaN, 1e400, a repeated key,
     half of a surrogate pair, "\\u0000".
     """
-    return parse_json(path, read_bytes(path, limit, follow), max_depth)
+    return parse_json(path, read_bytes(path, limit, follow))
 
 
 def decode_utf8(path: str | os.PathLike[str], content: bytes) -> str:
@@ -109,7 +109,7 @@ def decode_utf8(path: str | os.PathLike[str], content: bytes) -> str:
     return text
 
 
-def parse_json(path: str | os.PathLike[str], content: bytes | str, max_depth: int = MOST_DEPTH) -> Any:
+def parse_json(path: str | os.PathLike[str], content: bytes | str) -> Any:
     """Return the JSON tree of `content`, which was read from `path`. Raises Unreadable."""
     text = content if isinstance(content, str) else decode_utf8(path, content)
     try:
@@ -125,10 +125,10 @@ def parse_json(path: str | os.PathLike[str], content: bytes | str, max_depth: in
     except ValueError as error:
         raise Unreadable(path, str(error)) from None
     except RecursionError:
-        raise Unreadable(path, f"is nested more than {max_depth} levels deep") from None
+        raise Unreadable(path, f"is nested more than {MOST_DEPTH} levels deep") from None
     except MemoryError as error:
         raise _unreadable(path, error) from None
-    _require_plain(path, tree, max_depth, has_escapes="\\u" in text)
+    _require_plain(path, tree, has_escapes="\\u" in text)
     return tree
 
 
@@ -137,7 +137,7 @@ def is_nonnegative_integer(value: object) -> bool:
     return type(value) is int and 0 <= value < 1 << 63
 
 
-def _require_plain(path: str | os.PathLike[str], tree: Any, max_depth: int, has_escapes: bool) -> None:
+def _require_plain(path: str | os.PathLike[str], tree: Any, has_escapes: bool) -> None:
     """Raise Unreadable if a tree is too deep or has text that cannot be printed or used as a file name."""
     level, depth = [tree], 0
     while level:
@@ -148,8 +148,8 @@ def _require_plain(path: str | os.PathLike[str], tree: Any, max_depth: int, has_
             if any("\0" in text or _LONE_SURROGATE.search(text) for text in texts):
                 raise Unreadable(path, "contains text that is not valid Unicode, or a NUL character")
         depth += bool(nodes)
-        if depth > max_depth:
-            raise Unreadable(path, f"is nested more than {max_depth} levels deep")
+        if depth > MOST_DEPTH:
+            raise Unreadable(path, f"is nested more than {MOST_DEPTH} levels deep")
         level = [item for node in nodes for item in (node.values() if isinstance(node, dict) else node)]
 
 

@@ -75,10 +75,7 @@ class ListedRun(Run):
 
 
 def find_runs(folders: Iterable[Path]) -> list[ListedRun]:
-    """Return the run folders in run roots and job folders, newest first and without duplicates.
-
-    Raises OSError if a folder cannot be listed.
-    """
+    """Return the run folders in run roots and job folders, newest first, without duplicates. Raises OSError."""
     found: dict[Path, ListedRun] = {}
     for folder in folders:
         folder = Path(os.path.realpath(folder))

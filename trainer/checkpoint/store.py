@@ -215,10 +215,7 @@ def remove_leftovers(root: Path) -> None:
 
 
 def checkpoints_newest_first(root: Path) -> list[Path]:
-    """Return all checkpoints, verified or not, by descending step; file times are ignored, because node clocks differ.
-
-    Raises Unreadable.
-    """
+    """Return all checkpoints, verified or not, by descending step, because clocks differ. Raises Unreadable."""
     try:
         listed = read_with_retries(os.listdir, root)
     except NOT_THERE:

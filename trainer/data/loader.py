@@ -99,10 +99,7 @@ def read_extra_batches(
 
 
 class TrainingLoader:
-    """Training batches, one optimizer step at a time.
-
-    num_micro: micro-batches per step.
-    """
+    """Training batches, one optimizer step at a time. num_micro: micro-batches per step."""
 
     def __init__(
         self,

@@ -13,10 +13,7 @@ ENDLESS = ("start", "save", "write", "read", "failed")
 
 
 class StallClock:
-    """One rank's stall clock.
-
-    spent_s: observed time since the last sign of progress.
-    """
+    """One rank's stall clock. spent_s: observed time since the last sign of progress."""
 
     def __init__(self, phases: Phases) -> None:
         self._phases, self._moved, self._looked = phases, phases.moved, phases.moved

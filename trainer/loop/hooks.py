@@ -4,18 +4,22 @@ All ranks call each hook together. `done` is the number of completed steps.
 """
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from typing import NoReturn
 
+from torch import Tensor
+
 from ...runtime import exit_codes
 from ...runtime.system.frozen_dataclass import dataclass
+from .. import export
 from ..build.build import Training
 from ..checkpoint.background_save import BackgroundSaver
 from ..checkpoint.save_and_resume import files_of_checkpoint
 from ..dist.hang_watch import HangWatchdog
+from ..lifecycle.errors import TrainerError
 from ..lifecycle.stop_signals import StopSignals
-from .final_weights import write_final
 from .nonfinite import SkipCounter
 from .profiling import StepProfiler
 from .progress import ProgressReporter
@@ -28,10 +32,7 @@ VALIDATION = "validation"  # a checkpoint's part that contains the step of the l
 
 @dataclass(frozen=True)
 class ValidationOutcome:
-    """Result of a validation; empty if none was due.
-
-    is_interrupted: a stop request ended it early.
-    """
+    """Result of a validation; empty if none was due. is_interrupted: a stop request ended it early."""
 
     result: ValidationResult | None = None
     is_interrupted: bool = False
@@ -200,3 +201,21 @@ def print_exactly_once_result(training: Training, done: int) -> None:
     if training.group.is_first:
         print_unless_empty(line or "")
         print_unless_empty(doubt)
+
+
+def write_final(training: Training, progress: ProgressReporter, weights: Mapping[str, Tensor], is_saved: bool) -> None:
+    """Write the whole model's weights, and print their SHA-256. is_saved: whether the last checkpoint was written.
+
+    Raises TrainerError if they cannot be written.
+    """
+    folder, step = training.run_dir / "final", max(training.start.step, training.total_steps)
+    try:
+        digest = export.write_export(folder, weights, training.config, training.source, step)
+    except OSError as error:
+        hint = "free disk space; --resume continues from the last checkpoint"
+        raise TrainerError(f"cannot write {folder}: {error}", hint=hint) from error
+    if training.start.step < training.total_steps:
+        print(progress.step_times(), flush=True)
+    verb = "done" if is_saved else "trained"
+    parts = [f"{verb}  {step:,} steps", progress.last_score, f"final/weights.pt sha256 {digest}"]
+    print("  ".join(part for part in parts if part), flush=True)

@@ -1,7 +1,5 @@
 """The list of hosts and the run folders on them: JC4401, JC4403, JC4404, JC4415, JC4416, JC4417."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """How the nodes are started: JC4601, JC4605."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ....compiler.diagnostics.diagnostic import Diagnostic

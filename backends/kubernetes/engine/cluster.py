@@ -142,11 +142,7 @@ class Cluster:
         return parse_pods(answer.text)
 
     def delete(self, suffix: str) -> None:
-        """Delete the object and its companions, and wait until the pods are gone, so that no name still resolves to an
-        old pod.
-
-        Raises Failure.
-        """
+        """Delete the object and its companions, and wait until their names resolve to no pod. Raises Failure."""
         companions, found = self.companions(suffix), self.look(suffix)
         self.delete_found_object(found)
         for companion in companions:

@@ -12,7 +12,6 @@ import os
 import re
 import sys
 import time
-from types import TracebackType
 from typing import Any
 
 from ....runtime.engines.engine import Job
@@ -40,9 +39,7 @@ class StoragePods:
     def __enter__(self) -> StoragePods:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -57,10 +54,7 @@ class StoragePods:
         return cluster.command("exec", self.pod(cluster), "--container=node", "--", *words)
 
     def pod(self, cluster: Cluster) -> str:
-        """Return the name of the running pod. cluster: the artifact's objects, in a run's cluster.
-
-        Raises Failure.
-        """
+        """Return the name of the running pod. cluster: the artifact's objects, in a run's cluster. Raises Failure."""
         key = (cluster.target.context, cluster.target.namespace)
         if key not in self._names:
             try:

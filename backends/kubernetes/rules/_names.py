@@ -3,8 +3,6 @@
 Source: Kubernetes "Object names and IDs".
 """
 
-from __future__ import annotations
-
 import re
 
 from ..._shared.kubernetes_formats import DNS_NAME

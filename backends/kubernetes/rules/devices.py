@@ -1,7 +1,5 @@
 """GPUs and network devices: JC4505, JC4510, JC4518, JC4521."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

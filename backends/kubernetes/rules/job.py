@@ -1,7 +1,5 @@
 """The job's object and its pods: JC4102, JC4501, JC4506, JC4507, JC4509, JC4511, JC4512."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

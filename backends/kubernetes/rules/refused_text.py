@@ -4,8 +4,6 @@ Source: Kubernetes "Object names and IDs", "Labels and selectors", "Taints and t
 of github.com/distribution/reference.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Mounts, shared memory and the folder of the runs: JC4502, JC4503, JC4508, JC4519, JC4520."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath

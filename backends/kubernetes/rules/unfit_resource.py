@@ -3,8 +3,6 @@
 Source: Kubernetes, "Resource Management for Pods and Containers"; apimachinery, resource.Quantity.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal

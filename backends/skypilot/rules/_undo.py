@@ -1,7 +1,5 @@
 """The hint to remove a value that a job key or `backend.extra` has set, shared by rules on the finished task."""
 
-from __future__ import annotations
-
 ALTERNATIVES = ("backend.any_of", "backend.ordered")
 
 

@@ -4,8 +4,6 @@ For clouds, the requests are compared with the machines on offer (_shared/gpus.p
 the site owns the machines: the site names their GPUs, and `site.gpus` sets the number per node (JC2060). If site.gpus
 is unset, a request for more GPUs than nodes usually have gets a warning."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

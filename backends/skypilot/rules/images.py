@@ -1,7 +1,5 @@
 """Container images and machine images: JC4711, JC4717, JC4725."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

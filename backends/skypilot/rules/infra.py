@@ -1,7 +1,5 @@
 """`backend.infra` and the site's facts: JC4701, JC4702, JC4712, JC4717, JC4719, JC4721."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Mounts and their targets: JC4708."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from posixpath import normpath

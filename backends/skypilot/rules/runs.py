@@ -1,7 +1,5 @@
 """Where the runs are stored: JC4706, JC4707, JC4724."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity

@@ -1,7 +1,5 @@
 """Options of sbatch and srun, and the versions that support them: JC4301, JC4303, JC4340."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any

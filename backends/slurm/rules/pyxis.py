@@ -1,7 +1,5 @@
 """Containers that Pyxis starts: JC4330, JC4331, JC4332."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

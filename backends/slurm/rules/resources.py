@@ -1,7 +1,5 @@
 """Cores, memory, time and dependencies: JC4302, JC4304, JC4305, JC4306, JC4310."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, nearest

@@ -1,7 +1,5 @@
 """Options of the job's srun command: JC4307, JC4309."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity

@@ -4,8 +4,6 @@ In:  a name, KEY=VALUE words, the output of the machine's own commands (probe.py
 Out: ~/.config/jobc/cluster/NAME.yaml, complete and tested by a compile; or nothing.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile
@@ -52,7 +50,7 @@ def init_command(arguments: Arguments) -> int:
     facts = [fact for fact in facts if fact.key != "name"]
     if asking:
         name, facts = ask_for_facts(name, facts, _ask)
-    target = _target(name, arguments, requested.options)
+    target = _target(name, requested.options)
     text = _that_compiles(name, facts, requested.given, arguments.config_dirs)
     print_text(f"\n{text}\n")
     if asking and _ask(f"write {target}? [Y/n]", "y").lower()[:1] != "y":
@@ -174,7 +172,7 @@ def _said(fact: Fact) -> str:
     return f"{fact.key} = {fact.value}" if fact.key else fact.value
 
 
-def _target(name: str, arguments: Arguments, options: frozenset[str]) -> Path:
+def _target(name: str, options: frozenset[str]) -> Path:
     """Return the profile's path. Raises CompileError: JC1135 if it exists, JC1136 for an invalid name."""
     try:
         read_name(name)

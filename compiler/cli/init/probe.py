@@ -6,8 +6,6 @@ Out: `Facts`, each with the command that reported it.
 Sources: sinfo, sbatch, scontrol (Slurm 22.05 to 25.11), nvidia-smi, rocm-smi (ROCm 5 to 7), ip (iproute2 5 or newer).
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -4,8 +4,6 @@ In:  facts (key, value, source) in any order.
 Out: text whose lines follow the order of the sections below.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Sequence

@@ -7,8 +7,6 @@ jobc why [KEY=VALUE …] NAME … [-- …]     the same for a compile of these o
 in memory, from the command line in its job.json, and compared with its files.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence

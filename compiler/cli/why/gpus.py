@@ -1,7 +1,5 @@
 """Explain for `jobc why` what sets CUDA_VISIBLE_DEVICES and similar variables."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The job that `jobc why` explains: source map, plan, files as compiled and files on disk."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any

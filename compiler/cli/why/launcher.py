@@ -4,8 +4,6 @@ Source: torch 2.13 (torchrun), torch/distributed/run.py, elastic/agent/server/lo
         elastic/rendezvous/, static_tcp_rendezvous.py and dynamic_rendezvous.py; accelerate 1.15: utils/launch.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

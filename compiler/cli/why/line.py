@@ -1,7 +1,5 @@
 """Explain one artifact line (jobc why FILE:LINE) or one spec key."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """jobc why NAME for one of the ranks' environment variables: where it is set, and which variables that line reads."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence

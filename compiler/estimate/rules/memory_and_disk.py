@@ -1,7 +1,5 @@
 """Memory, shared memory and disk: JC2120, JC2126, JC2129, JC2131, JC2133."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 

@@ -6,8 +6,6 @@ deepspeed.json   with parallel=deepspeed: DeepSpeed's own config, with its three
 Source: accelerate 1.15.0 (commands/config/config_args.py, commands/launch.py, utils/dataclasses.py), DeepSpeed 0.19.8.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 

@@ -8,8 +8,6 @@ integer and "yes" to true, and DeepSpeed drops the value "auto". Source: pydanti
 input
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """The value of gpu_ids in accelerate.yaml, which accelerate passes to CUDA_VISIBLE_DEVICES unchecked."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

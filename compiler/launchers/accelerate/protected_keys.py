@@ -3,8 +3,6 @@
 Each table maps a path in the file to a description of the spec keys that set it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ....trainer.config.deepspeed_json import SAID_BY

@@ -1,7 +1,5 @@
 """Shared by the rules on accelerate.yaml and deepspeed.json: find every entry that no job key sets, and its type."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 

@@ -3,8 +3,6 @@
 Examples: a section without its parallelism, keys of FSDP 1, a mesh that does not match the world size, unused GPUs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any

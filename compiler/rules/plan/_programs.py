@@ -1,7 +1,5 @@
 """Analyze a command line: find the program behind `env X=1` or `uv run`, a rank launcher, or a training script."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Mapping, Sequence

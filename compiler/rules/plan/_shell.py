@@ -6,8 +6,6 @@ look into here-documents, `$(…)`, `<(…)`, the text of `eval` or script files
 function is defined, and nothing is expanded.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence

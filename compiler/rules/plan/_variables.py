@@ -5,8 +5,6 @@ that trains. Assignments in a condition, a group or a function are ignored, as a
 (`RANK=${RANK:-0}`), because they may be correct.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 

@@ -6,8 +6,6 @@ Source: torchrun of PyTorch 2.13 (--nnodes is 1, --master-addr 127.0.0.1), accel
         config_file), deepspeed 0.19 (without a hostfile, it uses this machine's GPUs).
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator, Sequence

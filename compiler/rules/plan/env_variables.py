@@ -1,7 +1,5 @@
 """Variables that the user sets for other programs: JC3004, JC3005, JC3007."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -4,8 +4,6 @@ Source: execve(2), Linux: MAX_ARG_STRLEN is 32 pages for one string; all strings
 quarter of the stack limit, which is 8 MiB by default. The job would start, but `python` would not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ...diagnostics.diagnostic import Diagnostic

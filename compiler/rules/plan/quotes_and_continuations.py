@@ -1,7 +1,5 @@
 """Quotes and line continuations in the command: JC3010, JC3013, JC3014."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """JC3003: a password or token in the command's arguments or in a label, where all of a node's users can read it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -3,8 +3,6 @@
 Source: ip_local_port_range(7), Linux: 32768 to 60999 by default; X11 listens at 6000 + display.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ...diagnostics.diagnostic import Diagnostic, Severity

@@ -1,7 +1,5 @@
 """Text such as `$SCRATCH/runs` or `~/runs` where no shell expands it: JC3002."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator, Sequence

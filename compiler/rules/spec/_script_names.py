@@ -6,8 +6,6 @@ Out: two sets of names, and whether bash uses a variable with a given name.
 Source: bash 5.2, "Bash Variables" of its manual, and the effect of `export NAME=x`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache

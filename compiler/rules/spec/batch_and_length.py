@@ -1,7 +1,5 @@
 """Batch size, training length and checkpoint interval: JC2002 to JC2004."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ...diagnostics.diagnostic import Diagnostic

@@ -1,7 +1,5 @@
 """JC2024: lines of setup, before, per_node, then or after that bash cannot parse."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ... import bash_syntax

@@ -1,7 +1,5 @@
 """The container, its image, and the Python environment: JC2008, JC2009, JC2011, JC2030."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ...diagnostics.diagnostic import Diagnostic, Severity

@@ -1,7 +1,5 @@
 """DeepSpeed's ZeRO stages, offload, compilation and precision: JC2071 to JC2073, JC2077."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ....trainer.config.schema import DeepspeedConfig

@@ -1,13 +1,20 @@
-"""Names and values of env and secrets: JC2007, JC2013, JC2018, JC4515."""
+"""Names and values of env and secrets: JC2006, JC2007, JC2013, JC2018, JC4515."""
 
-from __future__ import annotations
-
+import re
 from collections.abc import Iterator
 
 from ...diagnostics.diagnostic import Diagnostic
+from ...plan.launch_plan import PATH_VARIABLES
+from ...spec.derived_variables import is_derived
 from ...spec.job_spec import JobSpec
 from ...spec.secret_scan import is_assignment_of_secret, looks_like_token
+from ..plan._programs import launcher_that_starts_ranks
+from ..plan._shell import program_words_of_commands
+from ..plan._variables import user_variables
 from . import _script_names as shell_names
+
+_OF_ITS_OWN = ("OMP_NUM_THREADS", "PYTHONUNBUFFERED")  # a shell may change these
+_KEYS = {"OMP_NUM_THREADS": ("threads", 1, 1024), "MASTER_PORT": ("rendezvous.port", 1024, 65535)}  # key, valid range
 
 
 def check_name_in_env_and_secrets(spec: JobSpec) -> Iterator[Diagnostic]:
@@ -55,3 +62,31 @@ def check_secret_in_env(spec: JobSpec) -> Iterator[Diagnostic]:
             hint = f"secrets.{name}=env:{name}, and export {name} where you submit; or file:PATH, or k8s:SECRET/KEY"
             title = f"env.{name} looks like a secret"
             yield Diagnostic("JC4515", title, because, hint, key=f"env.{name}", private=True, judgment=True)
+
+
+def check_derived_variable(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2006: a variable that the launcher sets, in env or by the command's own shell."""
+    has_launcher = any(
+        map(launcher_that_starts_ranks, program_words_of_commands(spec.command or ()))
+    )  # that launcher sets them for its own ranks
+    for variable in user_variables(spec):
+        if (
+            variable.name not in PATH_VARIABLES
+            and is_derived(variable.name)
+            and not (variable.is_set_by_command and (has_launcher or variable.name in _OF_ITS_OWN))
+        ):
+            title, because = (
+                f"{variable.title} is derived and cannot be set",
+                "a value that you set would contradict the launcher's value",
+            )
+            hint = variable.without() if variable.is_set_by_command else _instead(variable.name, variable.value)
+            yield Diagnostic("JC2006", title, because, hint, key=variable.key, judgment=variable.is_set_by_command)
+
+
+def _instead(name: str, value: str) -> str:
+    key, least, most = _KEYS.get(name, ("", 0, 0))
+    if key and re.fullmatch(r"[0-9]{1,5}", value) and least <= int(value) <= most:
+        return f"remove env.{name}; {key}={int(value)} sets it"
+    if name == "WORLD_SIZE":
+        return "remove env.WORLD_SIZE; it is nodes x procs"
+    return f"remove env.{name}"

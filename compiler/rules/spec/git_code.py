@@ -1,7 +1,5 @@
 """Code from a git repository: JC4514, JC4516."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The launcher, its command and its ranks: JC2001, JC2010, JC2012, JC2016."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator
 

@@ -6,8 +6,6 @@ backends check.
 Source: github.com/distribution/reference, reference.go and regexp.go: the grammar of a reference.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Mounts: JC2031, JC2032."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The fabric and NCCL's settings: JC2050, JC2051."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ...diagnostics.diagnostic import Diagnostic, Severity

@@ -1,7 +1,5 @@
 """FSDP and hybrid sharding: JC2074 to JC2076, JC2078."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ....trainer.config.schema import FsdpConfig

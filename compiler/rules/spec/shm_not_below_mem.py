@@ -3,8 +3,6 @@
 Source: the Linux kernel's documentation, Control Group v2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ...diagnostics.diagnostic import Diagnostic, Severity

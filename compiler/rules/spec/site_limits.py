@@ -1,7 +1,5 @@
 """Limits and requirements of the site: JC2060 to JC2068."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

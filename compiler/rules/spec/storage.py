@@ -1,7 +1,5 @@
 """Runs, object stores and caches: JC2069, JC2080, JC2081."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

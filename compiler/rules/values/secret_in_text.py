@@ -3,8 +3,6 @@
 spec.yaml contains all of these texts, and the engine's files contain most of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

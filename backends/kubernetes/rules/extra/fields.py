@@ -1,7 +1,5 @@
 """Single fields of `backend.extra`: JC2006, JC4513, JC4515, JC4522, JC4550."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -8,8 +8,6 @@ Source: Kubernetes 1.37 API reference, PodSpec, Container, JobSpec; "Share proce
 Pod"; "Container Lifecycle Hooks"; "Sidecar Containers"; KEP-3521 (schedulingGates), KEP-4368 (managedBy).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Conflicts between job keys and `backend.extra` in the finished pod: JC4525, JC4550."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from fractions import Fraction

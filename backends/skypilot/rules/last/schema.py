@@ -1,7 +1,5 @@
 """Values that SkyPilot rejects when it reads the task: JC4718."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from .....compiler.diagnostics.diagnostic import Diagnostic

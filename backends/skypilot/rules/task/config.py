@@ -1,7 +1,5 @@
 """`config` and `file_mounts` of the finished task: JC4709, JC4713, JC4715."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from posixpath import normpath

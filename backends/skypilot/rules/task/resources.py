@@ -1,7 +1,5 @@
 """`resources` of the finished task: JC4711, JC4714, JC4717, JC4718, JC4720."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

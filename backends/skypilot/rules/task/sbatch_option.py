@@ -4,8 +4,6 @@ In:  the finished task; the options that config.py derives from job keys are val
 Source: SkyPilot 0.14.1, _build_custom_sbatch_directives in sky/provision/slurm/instance.py; Slurm 22.05 to 25.11.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any

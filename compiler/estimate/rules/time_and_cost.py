@@ -1,15 +1,14 @@
-"""Times: whether training and saves fit their limits, and what the estimates need: JC2121 to JC2123, JC2130, JC2132."""
-
-from __future__ import annotations
+"""Limits on training and saves, and what the estimates lack: JC2121 to JC2123, JC2127, JC2130, JC2132."""
 
 import math
+import re
 from collections.abc import Iterator
 
 from ...diagnostics.diagnostic import Diagnostic, Severity
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
 from ...spec.value_types import format_duration
-from ..figures import Figures, size_text
+from ..figures import ANY_GPU, Figures, size_text
 from ..limits import SizeFinding, make_warning
 
 _AROUND_S = 120  # more than engines add to the grace period: 10 s to exit, and Slurm's signal up to 60 s early (JC4305)
@@ -104,3 +103,17 @@ def check_unsaid_of_own_program(figures: Figures, spec: JobSpec, plan: LaunchPla
         because = "the defaults describe jobc's own trainer, not your program"
         hint = f"{' '.join(lacking.values())}, with your program's values"
         yield SizeFinding(Diagnostic("JC2130", title, because, hint, key="command", severity=Severity.NOTE), 1)
+
+
+def check_price_of_another_gpu(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
+    """JC2127: prices are set, but not for the job's GPUs, so the cost cannot be estimated."""
+    prices, kind = spec.estimate.prices, spec.gpu_type
+    if not prices or figures.gpu_hours is None or figures.cost is not None:
+        return
+    match = next((price for name, price in prices.items() if name.lower() == (kind or "").lower()), None)
+    is_key = kind is not None and re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", kind)
+    hint = f"estimate.prices.{kind if is_key else ANY_GPU}={next(iter(prices.values())) if match is None else match:g}"
+    hint += ", with the price of one GPU hour" if match is None else ""
+    title = f"no price for {kind}" if kind else "no price for a GPU of any type"
+    because = f"estimate.prices has {', '.join(prices)}, so the cost cannot be estimated"
+    yield SizeFinding(Diagnostic("JC2127", title, because, hint, key="estimate.prices", severity=Severity.NOTE), 1)

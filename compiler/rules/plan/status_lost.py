@@ -1,9 +1,4 @@
-"""JC3009: `bash -c 'python train.py; cp -r out /nfs'`: only the last command determines the exit code.
-
-Source: bash 5.2, manual: `set -e` ignores background commands, commands before `||` or `&&`, and conditions.
-"""
-
-from __future__ import annotations
+"""Exit codes that the shell's text loses: JC3008, JC3009."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -12,8 +7,9 @@ from ....runtime.system.frozen_dataclass import dataclass
 from ...diagnostics.diagnostic import Diagnostic, Severity
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
-from ._programs import TOOLS, program_name, starts_training
+from ._programs import TOOLS, program_name, starts_training, words_from_program_on
 from ._shell import (
+    SHELLS,
     ShellCommand,
     blank_out_quoted_text,
     find_broken_continuations,
@@ -23,12 +19,72 @@ from ._shell import (
     with_shell_option,
 )
 
+_FILTERS = ("awk", "egrep", "exit", "grep", "head", "logger", "sed", "set", "sort", "tail", "tee", "tr", "ts", "wc")
+_OPEN = ("{", "if", "for", "while", "until", "case", "select")
+_CLOSE = ("}", "fi", "done", "esac")
 _ENDS = (";", ";;", "\n", "&", "||", "")
 # Last commands that may check the result or do the work: a test, a script, or a command that starts another one.
 _JUDGES = (
     "[", "[[", "test", "((", "grep", "diff", "cmp", "false", "fi", "done", "esac", "}", ")", "eval", "source", ".",
     "sh", "bash", "zsh", "make",
 )  # fmt: skip
+
+
+def check_status_lost_in_pipe(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
+    """JC3008: `bash -c 'python train.py | tee log'`: the exit code is that of tee, so a crash counts as success.
+
+    The program is the last command that trains, or else a script followed only by filters or commands that print.
+    """
+    text = shell_text(spec.command)
+    if not _is_hidden(split_into_commands(text)) or re.search(r"\$\{?pipestatus", text, re.I):
+        return
+    because = "a pipe returns the exit code of its last command, so a crash would count as success"
+    mended = with_shell_option(spec.command or (), "-o", "pipefail")
+    hint = f"-- {mended}; or remove the pipe: jobctl writes a log for each rank"
+    title = "the program is in a pipe, which hides its exit code"
+    yield Diagnostic("JC3008", title, because, hint, key="command", severity=Severity.WARNING)
+
+
+def _is_hidden(found: Sequence[ShellCommand]) -> bool:
+    last = next((command for command in reversed(found) if starts_training(command.words)), None)
+    if not last:
+        last = next(
+            (command for command in reversed(found) if program_name(command.words) not in ("", *_FILTERS, *TOOLS)), None
+        )
+    return bool(last and (starts_training(last.words) or _is_script(last.words)) and last in _hidden_by_pipe(found))
+
+
+def _is_script(words: Sequence[str]) -> bool:
+    first = (
+        next((word for word in words[1:] if not word.startswith("-")), "")
+        if program_name(words) in SHELLS
+        else words[0]
+    )
+    return first.startswith("./") or first.endswith(".sh")
+
+
+def _hidden_by_pipe(found: Sequence[ShellCommand]) -> Iterator[ShellCommand]:
+    """Yield the commands whose exit code a pipe hides: all but the pipe's last one, even inside a group."""
+    is_kept, pipefail_states = False, list[bool]()
+    for command in found:
+        is_kept = is_shell_option_set("pipefail", command.words, is_kept)
+        pipefail_states.append(is_kept)
+    groups = [False]  # whether a pipe hides each open group, the innermost last
+    for command, is_kept in zip(reversed(found), reversed(pipefail_states), strict=True):
+        in_pipe = groups[-1] or command.join in ("|", "|&")
+        if in_pipe and not is_kept:
+            yield command
+        groups += [in_pipe] * _closed(command)
+        groups = groups[: max(1, len(groups) - _opened(command))]
+
+
+def _closed(command: ShellCommand) -> int:
+    return command.typed.count(")") + (command.typed[:1] != () and command.typed[0] in _CLOSE)
+
+
+def _opened(command: ShellCommand) -> int:
+    in_front = command.typed[: len(command.typed) - len(words_from_program_on(command.typed)) + 1]
+    return "".join(word for word in command.typed if word in ("(", "((")).count("(") + sum(w in _OPEN for w in in_front)
 
 
 @dataclass(frozen=True)
@@ -50,7 +106,11 @@ class _Part:
         return any(starts_training(command.words) for command in self.commands)
 
 
-def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
+def check_status_lost_at_end(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
+    """JC3009: `bash -c 'python train.py; cp -r out /nfs'`: only the last command determines the exit code.
+
+    Source: bash 5.2, manual: `set -e` ignores background commands, commands before `||` or `&&`, and conditions.
+    """
     text = shell_text(spec.command)
     if find_broken_continuations(text):  # JC3014 reports this, and the commands after it would be misread
         return
