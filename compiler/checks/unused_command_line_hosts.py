@@ -15,7 +15,8 @@ from ..plan.derive import usable_hosts
 from ..spec.job_spec import JobSpec
 
 
-def check(spec: JobSpec, values: Mapping[str, SpecValue]) -> Iterator[Diagnostic]:
+def check(spec: JobSpec, values: Mapping[str, SpecValue], is_honoured: bool) -> Iterator[Diagnostic]:
+    """Yield the diagnostics. is_honoured: whether the backend uses `hosts`"""
     if not is_typed(values, "hosts"):
         return
     if values["backend"].is_set_only_by_jobc and values["backend"].value == "local":
@@ -24,7 +25,7 @@ def check(spec: JobSpec, values: Mapping[str, SpecValue]) -> Iterator[Diagnostic
         yield Diagnostic("JC2022", title, because, "backend=ssh, backend=pdsh or backend=slurm", key="hosts")
         return
     hosts = usable_hosts(spec, spec.hosts or ())
-    if len(hosts) <= spec.nodes or not is_typed(values, "nodes"):
+    if len(hosts) <= spec.nodes or not is_typed(values, "nodes") or not is_honoured:
         return
     used = "the first" if spec.nodes == 1 else f"the first {spec.nodes}"
     title = f"{len(hosts)} hosts are given, but nodes={spec.nodes} uses only {used}"

@@ -58,6 +58,7 @@ def test_hosts_in_a_file_are_an_inventory() -> None:
 
 def test_a_backend_that_ignores_hosts_does_not_count_them() -> None:
     assert compiled("backend=local", HOSTS).spec.nodes == 1
+    assert [d.code for d in compiled("backend=local", HOSTS, "nodes=2").diagnostics] == ["JC4102"]
 
 
 def test_typed_nodes_win_with_a_note_when_they_are_fewer_and_an_error_when_they_are_more() -> None:
