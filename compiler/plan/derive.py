@@ -17,6 +17,7 @@ from .launch_plan import Download, Secret
 from .runtime_vars import Word, parse_runtime_references
 from .shell_quoting import ShellCode, sh
 
+TORCHRUN_LAUNCHERS = ("torchrun", "torch_distributed_launch")
 TRAINER_COMMAND = ("python3", "-m", "jobc_trainer")
 MODULE_COMMANDS = ("purge", "swap", "unload", "use")  # in `python.modules`
 # non-login shells do not define `module`
@@ -58,6 +59,21 @@ def threads(spec: JobSpec) -> int:
     if spec.threads is not None:
         return spec.threads
     return max(spec.cpus // procs(spec), 1) if spec.cpus is not None else 1
+
+
+def torchrun_option_name(name: str) -> str:
+    """Return an option's name without `--` as torchrun prints it: `numa-binding` for numa_binding."""
+    return name.replace("_", "-")
+
+
+def torchrun_options(spec: JobSpec) -> tuple[str, ...]:
+    """The options of torchrun.extra, in order: `--numa-binding=node`, `--virtual-local-rank` for true."""
+    options = []
+    for name, value in spec.torchrun.extra.items():
+        if value is not None and value is not False:
+            option = f"--{torchrun_option_name(name)}"
+            options.append(option if value is True else f"{option}={value}")
+    return tuple(options)
 
 
 def accumulation(spec: JobSpec) -> int:
