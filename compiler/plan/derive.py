@@ -35,6 +35,11 @@ def world_size(spec: JobSpec) -> int:
     return spec.nodes * procs(spec)
 
 
+def data_ranks(spec: JobSpec) -> int:
+    """Ranks, or groups of batch.shared_by ranks, with samples of their own."""
+    return world_size(spec) // spec.batch.shared_by
+
+
 def usable_hosts(spec: JobSpec, hosts: Sequence[str]) -> tuple[str, ...]:
     """Return the listed hosts that the job may use, in order; it uses the first `nodes` of them."""
     avoided = set(spec.queue.exclude or ())
@@ -81,13 +86,13 @@ def accumulation(spec: JobSpec) -> int:
     if spec.batch.accumulation is not None:
         return spec.batch.accumulation
     if spec.batch.global_ is not None:
-        return spec.batch.global_ // (spec.batch.micro * world_size(spec))
+        return spec.batch.global_ // (spec.batch.micro * data_ranks(spec))
     return 1
 
 
 def global_batch(spec: JobSpec) -> int:
-    """Samples per optimizer step: micro, times forward passes per step, times ranks."""
-    return spec.batch.micro * accumulation(spec) * world_size(spec)
+    """Samples per optimizer step: micro, times forward passes per step, times ranks with samples of their own."""
+    return spec.batch.micro * accumulation(spec) * data_ranks(spec)
 
 
 def shards(spec: JobSpec) -> int:

@@ -72,11 +72,13 @@ class BatchSpec:
     micro:        samples per forward pass of one rank.
     accumulation: forward passes per optimizer step; null = from global, or 1.
     global:       samples per optimizer step over all ranks; null = from accumulation.
+    shared_by:    ranks that compute the same samples together.
     """
 
     micro: Count
     accumulation: Count | None
     global_: Count | None
+    shared_by: Count
 
 
 @dataclass(frozen=True)
