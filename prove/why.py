@@ -37,8 +37,8 @@ BASES = {
     "trainer": (*COMMON, "cpus=4", "env.B=two words", "storage.data=/data"),
     "own_command": ("name=base", "procs=2", "command=[prog,--lr,'1']", "secrets.T=env:T", "python=venv", "keep_runs=3"),
     "slurm": (*COMMON, "backend=slurm", "cpus=4"),
-    "ssh": (*COMMON, "backend=ssh", "cpus=4", "hosts=[n1,n2]"),
-    "pdsh": (*COMMON, "backend=pdsh", "cpus=4", "hosts=[n1,n2]"),
+    "ssh": (*COMMON, "backend=ssh", "cpus=4", "hosts=[n1,n2]", "nodes=1"),
+    "pdsh": (*COMMON, "backend=pdsh", "cpus=4", "hosts=[n1,n2]", "nodes=1"),
     "kubernetes": (*COMMON, "backend=kubernetes", "image=i", "storage.root=/shared/runs", SHARED),
     "skypilot": (*COMMON, "backend=skypilot", "cpus=4"),
 }

@@ -6,7 +6,10 @@ from typing import Any
 
 
 def parse_override_with_hydra(word: str, sweep: bool) -> Any:
-    """Return Hydra's Override for the word, with every primitive as text, or None if Hydra cannot parse it."""
+    """Return Hydra's Override for the word, with every primitive as text, or None if Hydra cannot parse it.
+
+    The text is a QuotedString: in double quotes if the word has quotes of either kind, else in single quotes.
+    """
     from hydra.errors import HydraException, OverrideParseException
 
     try:
@@ -30,8 +33,10 @@ def _parser(sweep: bool) -> Callable[[str], Any]:
 
         def visitPrimitive(self, ctx: Any) -> Any:
             value = super().visitPrimitive(ctx)
-            if value is None or isinstance(value, QuotedString) or self.numbers:
+            if value is None or self.numbers:
                 return value
+            if isinstance(value, QuotedString):  # double quotes mark text that the user quoted
+                return QuotedString(value.text, Quote.double)
             return QuotedString(value if isinstance(value, str) else ctx.getText().strip(), Quote.single)
 
         def visitDictKey(self, ctx: Any) -> str:

@@ -22,6 +22,7 @@ from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..spec.secret_scan import redact_override
+from ..spec.value_types import read_untyped
 from .hydra_parser import parse_override_with_hydra
 
 MOST_POINTS = 2_000  # most points in a sweep; Slurm's MaxArraySize is 1,001 unless a site raises it
@@ -95,14 +96,34 @@ def override_for_key(key: str, value: str) -> Override:
 
 
 def to_hydra(value: Any) -> str:
-    """Return a value in Hydra's grammar, with text in single quotes, so that Hydra parses it back unchanged."""
+    """Return a value in Hydra's grammar, with text in quotes, so that Hydra parses it back unchanged.
+
+    The quotes are double for text that would be a number or a boolean if the user had not quoted it, else single.
+    """
     if value is None:
         return "null"
     if isinstance(value, list):
         return "[" + ",".join(to_hydra(v) for v in value) + "]"
     if isinstance(value, dict):
         return "{" + ",".join(f"{k}:{to_hydra(v)}" for k, v in value.items()) + "}"
-    return quote_for_hydra(_plain(value))
+    return quote_for_hydra(_plain(value), double=is_quoted_number(value))
+
+
+def is_quoted_number(value: Any) -> bool:
+    """Return whether a value that Hydra parsed is a number or a boolean in quotes, such as `'01'` or `"true"`."""
+    from hydra.core.override_parser.types import Quote, QuotedString
+
+    return isinstance(value, QuotedString) and value.quote == Quote.double and is_number(value.text)
+
+
+def is_number(text: str) -> bool:
+    """Return whether the text is a number or a boolean in an untyped tree, unless it is in quotes."""
+    return not isinstance(read_untyped(text), str)
+
+
+def as_typed(value: str) -> str:
+    """Return a value that jobc wrote in Hydra's grammar as a user would type it: numbers without single quotes."""
+    return _SINGLE_QUOTED.sub(lambda quoted: quoted[1] if is_number(quoted[1]) else quoted[0], value)
 
 
 def command_as_override(words: Iterable[str]) -> str:
@@ -271,7 +292,7 @@ def _swept(parsed: Any, key: str, right: str, loader: Any) -> list[str]:
     if isinstance(swept, Glob):  # Hydra compares the patterns with names, so they must not be quoted
         swept = replace(swept, include=[*map(_plain, swept.include)], exclude=[*map(_plain, swept.exclude)])
     parsed._value, parsed.config_loader = swept, loader
-    points = [str(value) for value in parsed.sweep_string_iterator()]
+    points = [as_typed(str(value)) for value in parsed.sweep_string_iterator()]
     if isinstance(swept, Glob) and not points:
         options = loader.get_group_options(parsed.key_or_group) if loader else []
         because = f"no option in group {key} matches" if options else f"{key} is not a group, so it has no options"
@@ -308,6 +329,7 @@ _PLAIN_VALUE = re.compile(r"(?!(?i:null)$)[\w.:/-]+", re.ASCII)
 _MARK = re.compile(r"[,:\[\]{}()]")
 _BARE_COMMA = re.compile(r"(?<!\\),")
 _QUOTED = re.compile(r"""(?:(?<=[,(\[{:\s])|^)(?:'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*")""")
+_SINGLE_QUOTED = re.compile(r"(?:(?<=[=,:\[{])|^)'([-+.\w]+)'(?=[,\]}]|$)", re.ASCII)
 _OPENING = {"[": "a list", "{": "a mapping", "'": "quoted text", '"': "quoted text"}
 
 

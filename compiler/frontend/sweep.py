@@ -15,7 +15,7 @@ from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..spec import secret_scan
-from .overrides import Override, override_for_key, read_sweep
+from .overrides import Override, as_typed, override_for_key, read_sweep
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def sweep_points(
     for point in points:
         label = "" if aside is None else "+".join(_label(point[i]) for i in varied if point[i].key not in aside)
         overrides = (*point, *([override_for_key("point", label)] if label else []))
-        alone = tuple(o.canonical if i in varied else o.typed for i, o in enumerate(overrides))
+        alone = tuple(as_typed(o.canonical) if i in varied else o.typed for i, o in enumerate(overrides))
         yield SweepPoint(overrides, alone, tuple(point[i] for i in varied))
 
 
@@ -105,7 +105,7 @@ def _with_all_hosts(diagnostics: Iterable[Diagnostic], point: SweepPoint) -> lis
 
 def _shown(override: Override, private_keys: Collection[str]) -> str:
     value = override.canonical.partition("=")[2]
-    if value[:1] == value[-1:] == "'":
+    if value[:1] == value[-1:] and value[:1] in ("'", '"'):
         value = value[1:-1]
     name = override.typed.partition("=")[0]
     is_private = any(_is_within(key, override.key) or _is_within(override.key, key) for key in private_keys)

@@ -41,10 +41,11 @@ from ..spec.job_spec import JobSpec, open_keys
 from ..spec.type_hints import spec_keys
 from . import common_files, unwritable_text
 from .canonical_order import sort_overrides
+from .counted_nodes import honours_hosts, nodes_counted_from_hosts
 from .jobctl_program import pack_program, pack_program_for_nodes, program_contents_of_job
 from .origins import add_origins
 from .plugin_calls import backends_supporting, diagnose_plugin_errors, emit_files, plugin_error, render_for
-from .resolve import is_set_by_user, origin_lookup, to_typed_config
+from .resolve import TypedConfig, is_set_by_user, origin_lookup, to_typed_config
 from .seal import digests_of_inputs, request_to_record, seal_artifact
 from .types import CompiledJob, CompileRequest, PlannedJob, SweepFolder
 
@@ -94,7 +95,10 @@ def plan_point(request: CompileRequest, overrides: Sequence[Override], loader: A
         raise CompileError([Diagnostic("JC1105", title, because, hint)])
     levels = SeverityFilter(read_allow_comments(config_files_read()), request.strict)
     try:
-        read = to_typed_config(composed, request.command, dict(request.config_dirs), request.recorded)
+        read = _typed(composed, request)
+        if counted := nodes_counted_from_hosts(read, overrides):
+            composed = compose_job(loader, request.config_name, [*overrides, counted], all_config_keys)
+            read = _typed(composed, request)
     except CompileError as error:
         raise CompileError(levels.judge(error.diagnostics)) from None
     origin_of = origin_lookup(composed, request.command)
@@ -110,7 +114,7 @@ def plan_point(request: CompileRequest, overrides: Sequence[Override], loader: A
         lambda: [*own_container, *(item.note for item in filled if item.note)],
         lambda: rules.check_spec(spec),
         lambda: too_few_slots(read.host_files, spec.nodes, procs(spec)),
-        lambda: unused_command_line_hosts.check(spec, read.values),
+        lambda: unused_command_line_hosts.check(spec, read.values, honours_hosts(read.backend)),
     )
     notes = levels.settle(add_origins(checked, origin_of), last=False, failure=failure)
     plan, table, made_by = lower(spec)
@@ -130,10 +134,14 @@ def plan_point(request: CompileRequest, overrides: Sequence[Override], loader: A
     return PlannedJob(spec, plan, table, made_by, read, composed, tuple(notes), origin_of, levels, idle)
 
 
+def _typed(composed: ComposedConfig, request: CompileRequest) -> TypedConfig:
+    return to_typed_config(composed, request.command, dict(request.config_dirs), request.recorded)
+
+
 def _mistyped(composed: ComposedConfig, request: CompileRequest) -> list[Diagnostic]:
     """Return type errors besides the rejected overrides. Missing keys are left to those, which may set them."""
     try:
-        to_typed_config(composed, request.command, dict(request.config_dirs), request.recorded)
+        _typed(composed, request)
     except CompileError as error:
         return [d for d in error.diagnostics if d.code in ("JC1202", "JC1204")]
     return []

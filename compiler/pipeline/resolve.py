@@ -13,6 +13,7 @@ from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..emit.source_map import SpecValue
 from ..frontend.compose import ComposedConfig, groups_in_defaults_list
 from ..frontend.host_file import Folders, HostFiles, read_host_files
+from ..frontend.quoted_text import with_quoted_text
 from ..plugins.backend import Backend
 from ..plugins.registry import Plugin, plugin
 from ..spec.convert import Converted, convert
@@ -49,7 +50,7 @@ def to_typed_config(
     chosen = plugin(composed.choices.get("backend", ""))
     backend = chosen.load()
     keeps = make_order_predicate(composed.tree, backend)
-    tree = sort_sections(composed.tree, keeps, backend)
+    tree = sort_sections(with_quoted_text(composed.tree, composed.overrides), keeps, backend)
     options_tree = tree.pop("backend", None) or {}
     if command is not None:
         tree["command"] = list(command)

@@ -15,6 +15,7 @@ from .launch_plan import Download, Secret
 from .runtime_vars import Word, parse_runtime_references
 from .shell_quoting import ShellCode, sh
 
+TORCHRUN_LAUNCHERS = ("torchrun", "torch_distributed_launch")
 TRAINER_COMMAND = ("python3", "-m", "jobc_trainer")
 MODULE_COMMANDS = ("purge", "swap", "unload", "use")  # in `python.modules`
 # non-login shells do not define `module`
@@ -30,6 +31,11 @@ def procs(spec: JobSpec) -> int:
 def world_size(spec: JobSpec) -> int:
     """Nodes times processes per node."""
     return spec.nodes * procs(spec)
+
+
+def data_ranks(spec: JobSpec) -> int:
+    """Ranks, or groups of batch.shared_by ranks, with samples of their own."""
+    return world_size(spec) // spec.batch.shared_by
 
 
 def usable_hosts(spec: JobSpec, hosts: Sequence[str]) -> tuple[str, ...]:
@@ -58,18 +64,33 @@ def threads(spec: JobSpec) -> int:
     return max(spec.cpus // procs(spec), 1) if spec.cpus is not None else 1
 
 
+def torchrun_option_name(name: str) -> str:
+    """Return an option's name without `--` as torchrun prints it: `numa-binding` for numa_binding."""
+    return name.replace("_", "-")
+
+
+def torchrun_options(spec: JobSpec) -> tuple[str, ...]:
+    """The options of torchrun.extra, in order: `--numa-binding=node`, `--virtual-local-rank` for true."""
+    options = []
+    for name, value in spec.torchrun.extra.items():
+        if value is not None and value is not False:
+            option = f"--{torchrun_option_name(name)}"
+            options.append(option if value is True else f"{option}={value}")
+    return tuple(options)
+
+
 def accumulation(spec: JobSpec) -> int:
     """Forward passes per optimizer step; check() ensures that global is divisible."""
     if spec.batch.accumulation is not None:
         return spec.batch.accumulation
     if spec.batch.global_ is not None:
-        return spec.batch.global_ // (spec.batch.micro * world_size(spec))
+        return spec.batch.global_ // (spec.batch.micro * data_ranks(spec))
     return 1
 
 
 def global_batch(spec: JobSpec) -> int:
-    """Samples per optimizer step: micro, times forward passes per step, times ranks."""
-    return spec.batch.micro * accumulation(spec) * world_size(spec)
+    """Samples per optimizer step: micro, times forward passes per step, times ranks with samples of their own."""
+    return spec.batch.micro * accumulation(spec) * data_ranks(spec)
 
 
 def shards(spec: JobSpec) -> int:

@@ -278,6 +278,7 @@ class LaunchPlan:
     env:       every rank's environment variables.
     secret_kinds: kinds that occur in secrets, because not every engine can deliver each.
     parallel:  parallelism (ddp, …), which launchers such as accelerate need.
+    torchrun_options: options added to torchrun's command line.
     accelerate_extra, deepspeed_extra: trees merged last into accelerate.yaml and deepspeed.json.
     threads_per_rank: OMP_NUM_THREADS and torch threads.
     train:     train.json as data, identical for all backends.
@@ -305,6 +306,7 @@ class LaunchPlan:
     run: Run = _given()
     caches: Caches = _given()
     parallel: str = _given()
+    torchrun_options: tuple[str, ...] = _given(())
     accelerate_extra: Mapping[str, Any] = _given({})
     deepspeed_extra: Mapping[str, Any] = _given({})
     train: Mapping[str, Any] = _given()

@@ -57,8 +57,8 @@ from .value_types import (
 
 OPEN_KEYS = (  # mappings with user-defined keys: no `+` needed
     "env", "secrets", "labels", "backend.extra", "backend.srun_extra", "backend.deepspeed_extra", "backend.config",
-    "backend.file_mounts", "backend.gpu_labels", "backend.requests", "backend.limits", "accelerate.extra",
-    "accelerate.deepspeed_extra", "estimate.prices",
+    "backend.file_mounts", "backend.gpu_labels", "backend.requests", "backend.limits", "torchrun.extra",
+    "accelerate.extra", "accelerate.deepspeed_extra", "estimate.prices",
 )  # fmt: skip
 TARGETS = ("model", "data", "loss", "optim")  # sections that may have a `_target_`, and then accept any argument
 
@@ -70,11 +70,13 @@ class BatchSpec:
     micro:        samples per forward pass of one rank.
     accumulation: forward passes per optimizer step; null = from global, or 1.
     global:       samples per optimizer step over all ranks; null = from accumulation.
+    shared_by:    ranks that compute the same samples together.
     """
 
     micro: Count
     accumulation: Count | None
     global_: Count | None
+    shared_by: Count
 
 
 @dataclass(frozen=True)
@@ -291,6 +293,13 @@ class CachesSpec:
 
 
 @dataclass(frozen=True)
+class TorchrunSpec:
+    """Additional options for launcher=torchrun. extra: option without `--` -> value; true for a flag."""
+
+    extra: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class AccelerateSpec:
     """Additional entries for the files of accelerate and DeepSpeed, on any backend. extra: for accelerate.yaml."""
 
@@ -351,6 +360,7 @@ class JobSpec:
     queue: QueueSpec
     storage: StorageSpec
     caches: CachesSpec
+    torchrun: TorchrunSpec
     accelerate: AccelerateSpec
     site: SiteSpec
     estimate: EstimateSpec

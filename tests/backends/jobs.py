@@ -15,13 +15,14 @@ from jobc.compiler.pipeline.types import CompileRequest
 from jobc.tests.testbed import Cluster, wait_for
 
 AS_ROOT = ("env.OMPI_ALLOW_RUN_AS_ROOT=1", "env.OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")  # as everybody is on the test bed
+HOSTS = ("hosts=node[1-4]", "nodes=1")  # a job overrides nodes
 WAYS = {
-    "ssh": ("backend=ssh", "hosts=node[1-4]"),
-    "pdsh": ("backend=pdsh", "hosts=node[1-4]"),
-    "clush": ("backend=pdsh", "backend.client=clush", "hosts=node[1-4]"),
+    "ssh": ("backend=ssh", *HOSTS),
+    "pdsh": ("backend=pdsh", *HOSTS),
+    "clush": ("backend=pdsh", "backend.client=clush", *HOSTS),
     "slurm": ("backend=slurm",),
     "srun": ("backend=slurm", "launcher=srun"),
-    "mpirun": ("backend=pdsh", "hosts=node[1-4]", "launcher=mpirun", *AS_ROOT),
+    "mpirun": ("backend=pdsh", *HOSTS, "launcher=mpirun", *AS_ROOT),
 }
 SPAWN, SRUN = "slurm", "srun"  # those of Slurm: a task for each node, or for each rank
 

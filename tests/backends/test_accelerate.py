@@ -19,13 +19,11 @@ from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import CompiledJob, CompileRequest
 from jobc.trainer.data.order import SampleOrder
 
-HOSTS = "hosts=node[1-8]"
+HOSTS = ("hosts=node[1-8]", "nodes=1")
 
 
 def compiled(*words: str, command: tuple[str, ...] | None = None, backend: str = "accelerate") -> CompiledJob:
-    return compile_job(
-        CompileRequest((f"backend={backend}", *([HOSTS] if backend != "slurm" else []), *words), command)
-    )
+    return compile_job(CompileRequest((f"backend={backend}", *(HOSTS if backend != "slurm" else ()), *words), command))
 
 
 def text(job: CompiledJob, path: str) -> str:
@@ -34,7 +32,7 @@ def text(job: CompiledJob, path: str) -> str:
 
 def codes(*words: str, command: tuple[str, ...] | None = ("train.py",)) -> dict[str, str]:
     """key -> code of what is refused."""
-    return refused("backend=accelerate", HOSTS, *words, command=command)
+    return refused("backend=accelerate", *HOSTS, *words, command=command)
 
 
 def refused(*words: str, command: tuple[str, ...] | None = ("train.py",)) -> dict[str, str]:
@@ -360,7 +358,7 @@ def test_params_of_an_optimizer_are_those_of_its_type(kind: str, params: str, wr
         word = f"{section}.deepspeed_extra.optimizer={{type: {kind}, params: {params}}}"
         found = refused(
             f"backend={backend}",
-            *([HOSTS] if backend != "slurm" else []),
+            *(HOSTS if backend != "slurm" else ()),
             "nodes=2",
             "procs=2",
             "parallel=deepspeed",
@@ -384,7 +382,7 @@ def test_a_deprecated_key_is_accepted_with_a_warning() -> None:
 )  # fmt: skip
 def test_gpu_ids_are_as_many_different_gpus_as_processes_of_a_node(ids: str, gpus: int, code: str) -> None:
     size = f"gpus={gpus}" if gpus else "procs=2"
-    found = refused("backend=accelerate", HOSTS, "nodes=2", size, f"backend.extra.gpu_ids={ids}")
+    found = refused("backend=accelerate", *HOSTS, "nodes=2", size, f"backend.extra.gpu_ids={ids}")
     assert found == ({"backend.extra.gpu_ids": code} if code else {})
 
 
@@ -396,7 +394,7 @@ def test_gpu_ids_are_as_many_different_gpus_as_processes_of_a_node(ids: str, gpu
 )  # fmt: skip
 def test_gpu_ids_are_of_gpus_that_a_host_has(section: str, ids: str, site: str, code: str) -> None:
     where = {"backend": ("backend=accelerate",), "accelerate": ("backend=ssh", "launcher=accelerate")}[section]
-    words = (*where, HOSTS, "nodes=2", "gpus=2", f"site.gpus={site}", f"{section}.extra.gpu_ids={ids}")
+    words = (*where, *HOSTS, "nodes=2", "gpus=2", f"site.gpus={site}", f"{section}.extra.gpu_ids={ids}")
     assert refused(*words) == ({f"{section}.extra.gpu_ids": code} if code else {})
 
 

@@ -43,14 +43,14 @@ class TestSlurm(OnTheTestbed, BackendSuite):
 class TestSsh(OnTheTestbed, BackendSuite):
     backend = "ssh"
     golden = GOLDEN / "ssh"
-    overrides: ClassVar = ("hosts=node[1-4]",)
+    overrides: ClassVar = ("hosts=node[1-4]", "nodes=1")
 
 
 @pytest.mark.engine
 class TestPdsh(OnTheTestbed, BackendSuite):
     backend = "pdsh"
     golden = GOLDEN / "pdsh"
-    overrides: ClassVar = ("hosts=node[1-4]",)
+    overrides: ClassVar = ("hosts=node[1-4]", "nodes=1")
 
 
 @pytest.mark.engine
@@ -58,5 +58,6 @@ class TestPdsh(OnTheTestbed, BackendSuite):
 class TestAccelerate(OnTheTestbed, BackendSuite):
     backend = "accelerate"
     golden = GOLDEN / "accelerate"
-    overrides: ClassVar = ("hosts=node[1-4]", f"python.interpreter={sys.executable}")  # theirs has no accelerate
+    # accelerate is not installed for the hosts' own Python
+    overrides: ClassVar = ("hosts=node[1-4]", "nodes=1", f"python.interpreter={sys.executable}")
     launcher = "accelerate"

@@ -51,7 +51,7 @@ def words_of(hint: str) -> list[str]:
     if words[:1] == ["remove"] and words[1:2] not in (["it"], ["the"], ["one"], ["a"]):
         words[:1] = []
         words = [f"~{key_of(word)}" for word in words]
-    is_line = bool(words) and (words[0] == "jobc" or all(re.match(r"[~+]*[\w./@]+=|~\w|--?[a-z]", w) for w in words))
+    is_line = bool(words) and (words[0] == "jobc" or all(re.match(r"[~+]*[\w./@-]+=|~\w|--?[a-z]", w) for w in words))
     return words if is_line else []
 
 

@@ -113,7 +113,8 @@ def check_ignored_queue_options(plan: LaunchPlan, options: SkypilotOptions) -> I
         if value and (not is_slurm or key == "queue.name"):
             infra = options.infra or requested_cloud(plan, options) or "any"
             because = f"infra {infra} does not support this key; the job computes the same results without it"
-            hint = f"remove {key}, or backend.infra=slurm/CLUSTER"
+            undo = f"nodes={plan.topology.nodes} instead of hosts" if key == "hosts" else f"remove {key}"
+            hint = f"{undo}, or backend.infra=slurm/CLUSTER"
             yield Diagnostic("JC4712", f"{key} is ignored", because, hint, key=key, severity=Severity.NOTE)
 
 

@@ -77,11 +77,18 @@ def explain_spec_key(source_map: SourceMap, key: str, told: set[str] | None = No
         return
     yield f"  spec     {key} = {_shown(value)}"
     via = f", written as {value.via}" if value.via else ""
-    yield f"           {value.origin or 'default'}{via}"
+    yield f"           {_position(source_map, key, value)}{via}"
     yield from _option(source_map, value.origin)
     for referenced_key in re.findall(r"\$\{([\w.]+)\}", value.via):
         if referenced_key in source_map.spec and referenced_key not in told:
             yield from explain_spec_key(source_map, referenced_key, told)
+
+
+def _position(source_map: SourceMap, key: str, value: SpecValue) -> str:
+    """Return the position of a value; for `nodes`, also that it is the number of hosts on the command line."""
+    if key == "nodes" and value.origin and value.origin == source_map.spec["hosts"].origin:
+        return f"counted from {value.origin.path} on the {value.origin.root}"
+    return str(value.origin or "default")
 
 
 def _shown(value: SpecValue) -> str:

@@ -1,20 +1,21 @@
-"""Batch size, training length and checkpoint interval: JC2002 to JC2004."""
+"""Batch size, training length and checkpoint interval: JC2002 to JC2004, JC2026."""
 
 from collections.abc import Iterator
 
 from ...diagnostics.diagnostic import Diagnostic
-from ...plan.derive import world_size
+from ...plan.derive import data_ranks, world_size
 from ...spec.job_spec import JobSpec
 
 
 def check_accumulation_contradicts_batch(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2002: a global batch and an accumulation that contradict each other."""
-    micro, accumulation, total, world = spec.batch.micro, spec.batch.accumulation, spec.batch.global_, world_size(spec)
-    if total is not None and accumulation is not None and micro * accumulation * world != total:
+    micro, accumulation, total, ranks = spec.batch.micro, spec.batch.accumulation, spec.batch.global_, data_ranks(spec)
+    product = micro * (accumulation or 1) * ranks
+    if total is not None and accumulation is not None and product != total:
         yield Diagnostic(
             "JC2002",
             f"batch.global={total} contradicts batch.accumulation={accumulation}",
-            f"micro {micro} x accumulation {accumulation} x {world} ranks = {micro * accumulation * world}",
+            f"micro {micro} x accumulation {accumulation} x {_data_ranks_in_words(spec)} = {product}",
             "batch.accumulation=null, to have it computed",
             key="batch.global",
         )
@@ -22,18 +23,41 @@ def check_accumulation_contradicts_batch(spec: JobSpec) -> Iterator[Diagnostic]:
 
 def check_batch_not_divisible(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2003: a global batch that cannot be split over the ranks."""
-    micro, total, world = spec.batch.micro, spec.batch.global_, world_size(spec)
-    if total is not None and spec.batch.accumulation is None and total % (micro * world):
-        unit = micro * world
+    micro, total, ranks = spec.batch.micro, spec.batch.global_, data_ranks(spec)
+    if total is not None and spec.batch.accumulation is None and total % (micro * ranks):
+        unit = micro * ranks
         below, above = total // unit * unit, (total // unit + 1) * unit
         nearest = f"batch.global={below} or {above}" if below else f"batch.global={above}"
         yield Diagnostic(
             "JC2003",
-            f"batch.global={total} cannot be split over {world} rank{'s' * (world > 1)}",
-            f"batch.global must be a multiple of micro {micro} x {world} ranks = {unit}",
+            f"batch.global={total} cannot be split over {_data_ranks_in_words(spec)}",
+            f"batch.global must be a multiple of micro {micro} x {_data_ranks_in_words(spec)} = {unit}",
             nearest,
             key="batch.global",
         )
+
+
+def check_samples_shared_by_ranks(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2026: ranks that share samples, with the trainer or with a number of ranks that is not a multiple."""
+    shared_by, world = spec.batch.shared_by, world_size(spec)
+    if shared_by == 1:
+        return
+    key, title = "batch.shared_by", f"batch.shared_by={shared_by}"
+    if spec.command is None:
+        because = "in the bundled trainer, each rank has its own samples: it has no context or tensor parallelism"
+        hint = "batch.shared_by=1; your own program may share samples: -- train.py"
+        yield Diagnostic("JC2026", f"{title} needs your own program", because, hint, key=key)
+    elif world % shared_by:
+        because = f"the job has {world} rank{'s' * (world > 1)}, and each group of ranks must be complete"
+        yield Diagnostic("JC2026", f"{title} does not divide the ranks", because, "batch.shared_by=1", key=key)
+
+
+def _data_ranks_in_words(spec: JobSpec) -> str:
+    """Return `1 rank` or `8 ranks`; `4 groups of 2 ranks` with batch.shared_by=2."""
+    count, shared_by = data_ranks(spec), spec.batch.shared_by
+    if shared_by > 1:
+        return f"{count} group{'s' * (count > 1)} of {shared_by} ranks"
+    return f"{count} rank{'s' * (count > 1)}"
 
 
 def check_steps_or_epochs(spec: JobSpec) -> Iterator[Diagnostic]:

@@ -167,8 +167,8 @@ def test_all_mistakes_of_a_file_are_told_with_their_lines() -> None:
 
 def test_only_hosts_that_are_used_need_slots() -> None:
     Path("list").write_text("a slots=4\nb slots=2\n")
-    compiled("hosts=@list", "procs=4")
-    assert refused("hosts=@list", "procs=4", "nodes=2") == ["JC1133 file:list:2:1: b has 2 slots"]
+    compiled("hosts=@list", "procs=4", "nodes=1")
+    assert refused("hosts=@list", "procs=4") == ["JC1133 file:list:2:1: b has 2 slots"]
 
 
 def test_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.pipeline.compile import compile_job
+from jobc.compiler.pipeline.sweeps import plan_sweep
 from jobc.compiler.pipeline.types import CompiledJob, CompileRequest
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "bring_your_own" / "jobc"
@@ -36,6 +38,30 @@ def test_arguments_keep_their_types_and_need_no_plus() -> None:
         "_target_": "no_such_module.Net", "context": 64, "width": 64, "rate": 1e-3, "wide": True,
         "sizes": [1, "a", None], "norm": {"_target_": "torch.nn.LayerNorm", "normalized_shape": [64]},
     }  # fmt: skip
+
+
+def test_text_in_quotes_stays_text() -> None:
+    words = (
+        "model.a='7'", 'model.b="true"', "model.c={x: '01', y: 7, z: 1}",
+        "model.d=[1,'1',{e: '1.5'}]", "model.f='7'", "model.f=7", "model.g=[1,'2']", "model.g=[1,2]",
+        "model.c={w: '8'}", "model.c.v='9'",
+    )  # fmt: skip
+    model = train_json(*NET, *words)["model"]
+    assert {key: model[key] for key in "abcdfg"} == {
+        "a": "7", "b": "true", "c": {"x": "01", "y": 7, "z": 1, "w": "8", "v": "9"}, "d": [1, "1", {"e": "1.5"}],
+        "f": 7, "g": [1, 2],
+    }  # fmt: skip
+
+
+def test_a_sweep_keeps_quotes_and_so_do_the_words_of_its_points() -> None:
+    request = CompileRequest((*NET, "model.a='7',[7,'7'],8", "model.b=7,true"))
+    points = plan_sweep(request)
+    trees = [(plan.spec.model["a"], plan.spec.model["b"]) for plan in points]
+    assert trees == [(a, b) for a in ("7", (7, "7"), 8) for b in (7, True)]
+    for planned in points:
+        assert planned.point is not None
+        alone = compile_job(replace(request, words=planned.point.words)).spec.model
+        assert repr(alone) == repr(planned.spec.model)
 
 
 def test_the_example_compiles_and_brings_its_code() -> None:

@@ -1,0 +1,67 @@
+"""Keep the quotes of `backend.extra={a: '01', b: '7'}`: in an untyped tree, `'7'` is text and `7` is a number.
+
+In:  a composed tree and the overrides that were applied. In their canonical form, text that would be a number or a
+     boolean without its quotes is in double quotes, and all other text is in single quotes (overrides.to_hydra).
+Out: the tree, in which such text is marked as quoted, as it is for text from a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+
+from ..diagnostics.origin import Origin, TextWithOrigin
+from .overrides import Override, is_quoted_number
+
+Path = tuple["str | int", ...]
+
+
+def with_quoted_text(tree: dict[str, Any], overrides: Sequence[Override]) -> dict[str, Any]:
+    """Return the tree with marked text. The given tree is not modified."""
+    if not any('"' in override.canonical for override in overrides):
+        return tree
+    quoted: dict[Path, Origin] = {}
+    for override in overrides:
+        for path, is_quoted in _leaves(override):
+            quoted = {known: origin for known, origin in quoted.items() if known[: len(path)] != path}
+            if is_quoted:
+                quoted[path] = override.origin
+    for path, origin in quoted.items():
+        tree = _marked(tree, path, origin)
+    return tree
+
+
+def _leaves(override: Override) -> Iterator[tuple[Path, bool]]:
+    """Yield the path of each value that the override sets or removes, and whether it is in quotes."""
+    path: Path = tuple(override.key.split("."))
+    value = override.canonical.partition("=")[2]
+    if value[:1] not in ("{", "[", '"'):
+        yield path, False
+        return
+    parsed = OverridesParser.create().parse_override(override.canonical)
+    yield from _leaves_of(parsed._value, path)
+
+
+def _leaves_of(value: Any, path: Path) -> Iterator[tuple[Path, bool]]:
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _leaves_of(inner, (*path, name))
+        return
+    yield path, is_quoted_number(value)
+    if isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _leaves_of(inner, (*path, index))
+
+
+def _marked(tree: Any, path: Path, origin: Origin) -> Any:
+    """Return a copy of the tree in which the text at the path is marked; the tree itself if there is no such text."""
+    if not path:
+        return TextWithOrigin(tree, origin, quoted=True) if type(tree) is str else tree
+    first, *rest = path
+    if isinstance(tree, Mapping) and first in tree:
+        return {**tree, first: _marked(tree[first], tuple(rest), origin)}
+    if isinstance(tree, list) and isinstance(first, int) and first < len(tree):
+        return [*tree[:first], _marked(tree[first], tuple(rest), origin), *tree[first + 1 :]]
+    return tree

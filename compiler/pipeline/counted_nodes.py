@@ -1,0 +1,35 @@
+"""Count the nodes from hosts on the command line: `hosts=[a,b,c]` means three nodes unless `nodes` is typed as well.
+
+In:  the job's typed values and the overrides that they were composed from.
+Out: the override of `nodes` to compose the job with again, so that interpolations of `${nodes}` have the new value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ..checks.capabilities import honoured_values
+from ..checks.unused_command_line_hosts import is_typed
+from ..frontend.overrides import Override, override_for_key
+from ..plan.derive import usable_hosts
+from ..plugins.backend import Backend
+from .resolve import TypedConfig
+
+
+def nodes_counted_from_hosts(typed: TypedConfig, overrides: Iterable[Override]) -> Override | None:
+    """Return `nodes=N` for the N usable hosts on the command line; None if the number of nodes does not change.
+
+    Backends that ignore `hosts`, such as local, do not count them. The override has the position of `hosts`.
+    """
+    if not is_typed(typed.values, "hosts") or is_typed(typed.values, "nodes"):
+        return None
+    count = len(usable_hosts(typed.spec, typed.spec.hosts or ()))
+    if count in (0, typed.spec.nodes) or not honours_hosts(typed.backend):
+        return None
+    hosts = next(override.typed for override in overrides if override.key == "hosts" and override.operator != "~")
+    return replace(override_for_key("nodes", str(count)), typed=hosts)
+
+
+def honours_hosts(backend: Backend) -> bool:
+    return bool(honoured_values(backend, "resources.hosts"))
