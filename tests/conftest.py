@@ -26,6 +26,9 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     mark_session()
+    os.environ.setdefault(
+        "XDG_CACHE_HOME", os.path.expanduser("~/.cache")
+    )  # for what a test starts with a HOME of its own
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups

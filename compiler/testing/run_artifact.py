@@ -86,7 +86,8 @@ def start_verb(artifact: Path, verb: str, project: Path, environment: Mapping[st
 
 def _variables(project: Path, environment: Mapping[str, str]) -> dict[str, str]:
     outer = {k: v for k, v in os.environ.items() if not k.startswith(("JOBC_", "TORCHELASTIC_", "PET_"))}
-    return {**outer, "HOME": str(project), **environment}
+    caches = os.path.expanduser("~/.cache")  # not the project's, so that no test compiles jobctl's modules again
+    return {"XDG_CACHE_HOME": caches, **outer, "HOME": str(project), **environment}
 
 
 def wait_for_end(run: Path, nodes: int, until: float) -> None:
