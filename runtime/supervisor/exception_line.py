@@ -1,7 +1,8 @@
 """Describe the Python exception that ended a rank, as one line for status: KeyError: 'label_17' (train.py:6).
 
 In:  the end of the rank's log. The user's program wrote it, so it is untrusted, and is truncated and escaped.
-Out: one printable line, or "" if the log does not end with a traceback.
+Out: one printable line, or "" if the log does not end with a traceback, or with Python's message that it cannot compile
+     the script or find the module of -m.
 """
 
 from __future__ import annotations
@@ -16,6 +17,11 @@ MOST_LINES_AFTER = 20  # for the message and output of closing libraries; after 
 RANK_PREFIX = re.compile(r"^\[rank[0-9]+\]: ?")
 FRAME = re.compile(r'  File "([^"]+)", line ([0-9]+)')
 EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(: .*)?")
+# Python 3.8 to 3.14 print no traceback for the script itself and for -m MODULE.
+SYNTAX = re.compile(
+    r"(?m)^  File \"([^\"\n]+)\", line ([0-9]+)\n(?: .*\n){1,3}((?:Syntax|Indentation|Tab)Error: .*)\s*\Z"
+)
+NO_MODULE = re.compile(r"\S*python[0-9.]*: ((?:No module named|Error while finding module) .*)\s*\Z")
 LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python3|^<")
 
 
@@ -27,7 +33,7 @@ def last_exception_in_log(log: str, code: str) -> str:
     lines = [RANK_PREFIX.sub("", line) for line in log.split("\n")]
     begins = [index for index, line in enumerate(lines) if TRACEBACK in line]
     if not begins:
-        return ""
+        return _without_traceback("\n".join(lines[-MOST_LINES_AFTER:]), code)
     frames: list[tuple[str, str]] = []
     for index, line in enumerate(lines[begins[-1] + 1 :], begins[-1] + 1):
         if frame := FRAME.match(line):
@@ -36,6 +42,14 @@ def last_exception_in_log(log: str, code: str) -> str:
             is_last = len(lines) - index <= MOST_LINES_AFTER and EXCEPTION.fullmatch(line)
             return f"{_printable(line)}{_position(frames, code)}" if is_last else ""
     return ""
+
+
+def _without_traceback(end_of_log: str, code: str) -> str:
+    if syntax := SYNTAX.search(end_of_log):
+        return f"{_printable(syntax[3])}{_position([(syntax[1], syntax[2])], code)}"
+    last_line = end_of_log.rstrip("\n").rpartition("\n")[2]
+    no_module = NO_MODULE.match(last_line)
+    return _printable(no_module[1]) if no_module else ""
 
 
 def _position(frames: list[tuple[str, str]], code: str) -> str:

@@ -23,6 +23,11 @@ LIBRARY = """Traceback (most recent call last):
 RuntimeError: CUDA error: device-side assert triggered
 CUDA kernel errors might be asynchronously reported
 """
+SYNTAX = """  File "/run/code/train.py", line 3
+    print(
+         ^
+SyntaxError: '(' was never closed
+"""
 
 
 @pytest.mark.parametrize(
@@ -37,11 +42,21 @@ CUDA kernel errors might be asynchronously reported
         (PLAIN + "step 2\n" * 100, ""),
         (PLAIN.replace("KeyError: 'label_17'\n", ""), ""),
         ("out of data\n", ""),
+        (SYNTAX, "SyntaxError: '(' was never closed (train.py:3)"),
+        (SYNTAX + "step 2\n", ""),
+        ("/venv/bin/python3: No module named nets\n", "No module named nets"),
         ("", ""),
     ],
 )  # fmt: skip
 def test_the_last_exception_and_the_users_own_line(log, line):
     assert last_exception_in_log(log, "/run/code") == line
+
+
+@pytest.mark.parametrize("words", [("train.py",), ("-m", "no_such.train"), ("-m", "no_such")])
+def test_what_python_prints_without_a_traceback_is_known(words, tmp_path):
+    (tmp_path / "train.py").write_text("def f(\n")
+    done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert last_exception_in_log(done.stderr, str(tmp_path)).startswith(("SyntaxError: ", "Error while ", "No module "))
 
 
 def test_a_long_message_is_cut():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,20 @@ def hint(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 )
 def test_the_hint_is_what_was_meant(words: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert hint(words, capsys) == expected
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["LOG=0", "B=a b", "python", "a.py"],
+        ["cd", "src dir", "&&", "python", "a.py", "$X"],
+        ["python", "a.py", "|", "tee", "log"],
+    ],
+)
+def test_a_command_that_needs_a_shell_gets_one(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    mended = shlex.split(hint(["check", "--", *words], capsys))
+    assert main(["check", *mended]) == 0
+    assert "JC3015" not in capsys.readouterr().err
 
 
 def test_the_name_of_a_job_leads_to_its_artifact(
