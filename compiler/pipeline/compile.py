@@ -41,7 +41,7 @@ from ..spec.job_spec import JobSpec, open_keys
 from ..spec.type_hints import spec_keys
 from . import common_files, unwritable_text
 from .canonical_order import sort_overrides
-from .counted_nodes import honours_hosts, nodes_counted_from_hosts
+from .counted_nodes import nodes_counted_from_hosts
 from .jobctl_program import pack_program, pack_program_for_nodes, program_contents_of_job
 from .origins import add_origins
 from .plugin_calls import backends_supporting, diagnose_plugin_errors, emit_files, plugin_error, render_for
@@ -114,7 +114,7 @@ def plan_point(request: CompileRequest, overrides: Sequence[Override], loader: A
         lambda: [*own_container, *(item.note for item in filled if item.note)],
         lambda: rules.check_spec(spec),
         lambda: too_few_slots(read.host_files, spec.nodes, procs(spec)),
-        lambda: unused_command_line_hosts.check(spec, read.values, honours_hosts(read.backend)),
+        lambda: unused_command_line_hosts.check(read.values),
     )
     notes = levels.settle(add_origins(checked, origin_of), last=False, failure=failure)
     plan, table, made_by = lower(spec)

@@ -13,7 +13,6 @@ from ..checks.capabilities import honoured_values
 from ..checks.unused_command_line_hosts import is_typed
 from ..frontend.overrides import Override, override_for_key
 from ..plan.derive import usable_hosts
-from ..plugins.backend import Backend
 from .resolve import TypedConfig
 
 
@@ -25,11 +24,7 @@ def nodes_counted_from_hosts(typed: TypedConfig, overrides: Iterable[Override]) 
     if not is_typed(typed.values, "hosts") or is_typed(typed.values, "nodes"):
         return None
     count = len(usable_hosts(typed.spec, typed.spec.hosts or ()))
-    if count in (0, typed.spec.nodes) or not honours_hosts(typed.backend):
+    if count in (0, typed.spec.nodes) or not honoured_values(typed.backend, "resources.hosts"):
         return None
     hosts = next(override.typed for override in overrides if override.key == "hosts" and override.operator != "~")
     return replace(override_for_key("nodes", str(count)), typed=hosts)
-
-
-def honours_hosts(backend: Backend) -> bool:
-    return bool(honoured_values(backend, "resources.hosts"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jobc.compiler.cli.why.line import explain_spec_key
-from jobc.compiler.diagnostics.diagnostic import CompileError, Severity
+from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.sweeps import plan_sweep
 from jobc.compiler.pipeline.types import CompiledJob, CompileRequest
@@ -61,10 +61,9 @@ def test_a_backend_that_ignores_hosts_does_not_count_them() -> None:
     assert [d.code for d in compiled("backend=local", HOSTS, "nodes=2").diagnostics] == ["JC4102"]
 
 
-def test_typed_nodes_win_with_a_note_when_they_are_fewer_and_an_error_when_they_are_more() -> None:
-    (note,) = compiled("backend=ssh", HOSTS, "nodes=2").diagnostics
-    assert (note.code, note.severity) == ("JC2021", Severity.NOTE)
-    assert note.title == "3 hosts are given, but nodes=2 uses only the first 2"
+def test_typed_nodes_win_and_are_refused_when_they_are_more() -> None:
+    job = compiled("backend=ssh", HOSTS, "nodes=2")
+    assert job.plan.resources.hosts == ("node1", "node2") and not job.diagnostics
     with pytest.raises(CompileError) as refused:
         compiled("backend=ssh", HOSTS, "nodes=4")
     assert [d.code for d in refused.value.diagnostics] == ["JC2005"]
