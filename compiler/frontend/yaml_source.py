@@ -7,13 +7,12 @@ Out: nested dicts and lists whose scalars are `Text`.
 """
 
 import os
-import pickle
 import re
 from typing import Any
 
 from hydra.core.object_type import ObjectType
 from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import Origin
@@ -32,7 +31,6 @@ _OURS = "jobc_config"  # name of jobc's conf/config.yaml that a user's config.ya
 read_files: dict[str, str] = {}  # `root:path` -> text, of every config since hydra_started()
 used_files: set[str] = set()  # `root:path` of those that the last composed config uses
 config_folders: list[str] = []  # for the current compose, absolute paths
-_own_configs: dict[tuple[str, str, str], bytes] = {}  # provider, file, text -> the config, pickled; b"" if read once
 
 
 class JobcSource(ConfigSource):
@@ -87,28 +85,15 @@ class JobcSource(ConfigSource):
         spend_text(len(text), Origin(root, path))
         read_files[f"{root}:{path}"] = text
         used_files.add(f"{root}:{path}")
+        tree = read_yaml_tree(text, root, path)
+        if file == "config.yaml" and self.provider in USER_ROOTS:
+            _lay_over_ours(tree)
         return ConfigResult(
-            config=self._config(file, text, Origin(root, path)),
+            config=OmegaConf.create(tree, flags={"allow_objects": True}),
             path=f"{self.scheme()}://{self.path}",
             provider=self.provider,
             header=self._header(text[:512], Origin(root, path)),
         )
-
-    def _config(self, file: str, text: str, origin: Origin) -> DictConfig:
-        """Return the file's config. From the third time on, those of jobc's own files are unpickled, which takes a
-        tenth of the time.
-        """
-        key = (self.provider, file, text)
-        if pickled := _own_configs.get(key):
-            known: DictConfig = pickle.loads(pickled)
-            return known
-        tree = read_yaml_tree(text, origin.root, origin.path)
-        if file == "config.yaml" and self.provider in USER_ROOTS:
-            _lay_over_ours(tree)
-        config = OmegaConf.create(tree, flags={"allow_objects": True})
-        if origin.root == "jobc":
-            _own_configs[key] = pickle.dumps(config) if key in _own_configs else b""
-        return config
 
     def _header(self, text: str, origin: Origin) -> dict[str, str | None]:
         """Return the package in `# @package NAME`. Raises CompileError JC1002 if the line is malformed."""
