@@ -93,4 +93,4 @@ def _everyday_keys() -> list[tuple[str, str]]:
     text = (PACKAGE / "conf" / "config.yaml").read_text(encoding="utf-8")
     block = text.split("everyday keys")[1].split("# ----")[0]
     rows = re.findall(r"^(\w+): *(\S+) +# (.*)$", block, re.MULTILINE)
-    return [(key, f"{meaning} [{default}]") for key, default, meaning in rows]
+    return [(key, meaning if default in ("[]", "{}") else f"{meaning} [{default}]") for key, default, meaning in rows]
