@@ -124,7 +124,11 @@ def _end(watch: RunWatch, is_now: bool) -> bool:
 
 
 def _state(watch: RunWatch) -> str:
-    return watch.engine.state(watch.runs[0]).text
+    """Return how the run ended, and why if that lost work."""
+    engine, (run,) = watch.engine, watch.runs
+    state = engine.state(run)
+    reason = engine.reason_line(run, state)
+    return f"{state.text}: {reason}" if reason else state.text
 
 
 def _no_end(watch: RunWatch) -> Failure:

@@ -70,7 +70,7 @@ def test_logs_are_of_the_node_or_the_rank_that_was_asked_for(make: Callable[...,
 
     assert job("stop")[0] == 1, "it has ended"
     for words in ((), ("--follow", "--node", "0")):
-        assert "exit 0: done" in job("logs", *words)[1]
+        assert "exit 0: stopped" in job("logs", *words)[1]
     assert job("logs", "--node", "1") == (0, (job.run / "logs/node_01.log").read_text())
     wait_for(lambda: not shells(job), "no pod beside the job")
 
