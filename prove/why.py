@@ -40,7 +40,7 @@ BASES = {
     "ssh": (*COMMON, "backend=ssh", "cpus=4", "hosts=[n1,n2]", "nodes=1"),
     "pdsh": (*COMMON, "backend=pdsh", "cpus=4", "hosts=[n1,n2]", "nodes=1"),
     "kubernetes": (*COMMON, "backend=kubernetes", "image=i", "storage.root=/shared/runs", SHARED),
-    "skypilot": (*COMMON, "backend=skypilot", "cpus=4"),
+    "skypilot": (*COMMON, "backend=skypilot", "cpus=4", "nodes=1"),
 }
 
 

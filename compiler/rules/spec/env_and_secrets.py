@@ -86,7 +86,7 @@ def check_derived_variable(spec: JobSpec) -> Iterator[Diagnostic]:
 def _instead(name: str, value: str) -> str:
     key, least, most = _KEYS.get(name, ("", 0, 0))
     if key and re.fullmatch(r"[0-9]{1,5}", value) and least <= int(value) <= most:
-        return f"remove env.{name}; {key}={int(value)} sets it"
+        return f"{key}={int(value)}; remove env.{name}"
     if name == "WORLD_SIZE":
         return "remove env.WORLD_SIZE; it is nodes x procs"
     return f"remove env.{name}"

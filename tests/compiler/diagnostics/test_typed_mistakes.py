@@ -32,7 +32,7 @@ def hint(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["check", "procs = 2"], "procs=VALUE, without a space before ="),
         (["check", "env.RANK=3"], "remove env.RANK"),
         (["check", "env.WORLD_SIZE=2"], "remove env.WORLD_SIZE; it is nodes x procs"),
-        (["check", "env.MASTER_PORT=2345"], "remove env.MASTER_PORT; rendezvous.port=2345 sets it"),
+        (["check", "env.MASTER_PORT=2345"], "rendezvous.port=2345; remove env.MASTER_PORT"),
         (
             ["check", 'then=[python -c "print(7)"]', "--", "a.py"],
             r"""'then=["python -c \"print(7)\""]' or 'then="[python -c \"print(7)\"]"', if it is text""",
