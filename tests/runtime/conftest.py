@@ -58,6 +58,7 @@ def plan(**changes: Any) -> SimpleNamespace:
         "caches": {"downloads": None, "compiled": None, "offline": False, "prefetch": ()},
         "command": (sys.executable, str(PROGRAM)),
         "uses_trainer": False,
+        "torchrun_options": (),
         "parallel": "ddp",
         "env": {},
         "secrets": {},
