@@ -114,7 +114,7 @@ def write_artifact_of_point(sweep: Path, points: SweepPoints, point: SweepPoint,
                 raise _damaged(sweep / POINTS, f"is damaged: point {point.number}, {path}: {error}") from None
         texts[path] = text
     shutil.copytree(sweep, folder, symlinks=True, ignore=_ignored)
-    for directory, _, _ in os.walk(folder):  # those of an artifact in a run are read-only
+    for directory, _, _ in os.walk(folder):  # those of an artifact in a run were read-only before
         os.chmod(directory, 0o755)
     for path, text in texts.items():
         file = folder / path

@@ -23,6 +23,7 @@ def test_a_run_is_complete_and_says_how_to_follow_and_stop_it(job):
     assert code == 0 and run.name in output and "jobctl logs --follow" in output and "jobctl stop" in output
     assert {path.name for path in run.iterdir()} == {"artifact", "control", "exit", "logs", "state"}
     assert (run / "artifact/0/launch.sh").exists() and not (run / "artifact/0/launch.sh").stat().st_mode & 0o222
+    assert (run / "artifact/0").stat().st_mode & 0o200, "rm -r can remove the run"
     told = demo.run("status")[1]
     assert "done (exit 0)" in told and re.search(r"ended on \S+ at \S+ \S+ UTC, exit 0\n", told)
 

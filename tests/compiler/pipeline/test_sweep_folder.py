@@ -125,7 +125,7 @@ def test_an_edited_file_whose_lines_differ_between_points_is_refused(tmp_path: P
 
 
 def test_a_point_of_a_run_is_written_to_folders_that_its_owner_can_change(tmp_path: Path) -> None:
-    """The artifact in a run is read-only; in a copy of its folders, a user other than root could write nothing."""
+    """In a copy of read-only folders, a user other than root can write nothing."""
     (folder,) = folders("backend=local", "env.A=1,2")
     copy_read_only(written(folder, tmp_path), tmp_path / "in_run")
     write_artifact_of_point(
