@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from ...diagnostics.diagnostic import Diagnostic
+from ...diagnostics.diagnostic import Diagnostic, Severity
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
 from ._shell import quote_for_bash
@@ -25,7 +25,8 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
         yield _error(f"{words[0]} is not a program but a command of the shell", because, _in_shell(words))
     elif operator := next((word for word in words if word in _OPERATORS), ""):
         because = "the command is started without a shell, so this word is an argument of the program"
-        yield _error(f"the command contains the word {operator!r}", because, _in_shell(words))
+        title = f"the command contains the word {operator!r}"
+        yield Diagnostic("JC3015", title, because, _in_shell(words), key="command", severity=Severity.WARNING)
 
 
 def _error(title: str, because: str, hint: str) -> Diagnostic:
