@@ -56,7 +56,7 @@ CHECKS = ("smoke", "preflight")  # payloads with their own run folder, which is 
 HEAD_S = 60  # how long node 0's name may be missing after all nodes have joined
 SAID_S = 10  # between two messages that this node is waiting
 GOOD_S = 30  # how long node 0 waits after a check for all nodes to pass
-LAST_WORDS_S = 5  # time for the other nodes to write their last files to the bucket
+LAST_WORDS_S = 5  # time for the other nodes to check node 0, or to write their last files to the bucket
 
 
 def main(argv: list[str]) -> int:
@@ -300,9 +300,12 @@ class JoiningPod:
         """
         sys.stdout.flush()
         code = run_program(launch, os.environ)
+        if (
+            self.storage != "shared" and self.settings.nodes > 1 and self.rank == 0
+        ):  # when this pod ends, its name no longer resolves
+            time.sleep(LAST_WORDS_S)
         if self.storage == "object":
             if code == DONE and self.rank == 0:
-                time.sleep(LAST_WORDS_S)
                 subprocess.run(depot_command(self.run_path, "remove"), check=False)
         elif self.storage == "shared" and code == DONE:
             call_or_fail_start("write to the run folder", (self.run_path / f"state/.good_{self.rank}").touch)
