@@ -1,4 +1,4 @@
-"""The state of files without reading them, which tells whether they have changed since."""
+"""Detect changed files by their size, times and inode, without reading them."""
 
 from __future__ import annotations
 

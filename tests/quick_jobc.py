@@ -64,7 +64,7 @@ class QuickJobc:
     def run(
         self, words: Sequence[str], folder: Path, environment: Mapping[str, str], limits: Mapping[str, int] = {}
     ) -> subprocess.CompletedProcess[str]:
-        """What a process of jobc would have returned.
+        """The result that a separate jobc process would have had.
 
         limits: name without RLIMIT_ -> value
         """

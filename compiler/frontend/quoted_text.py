@@ -56,7 +56,7 @@ def _leaves_of(value: Any, path: Path) -> Iterator[tuple[Path, bool]]:
 
 
 def _marked(tree: Any, path: Path, origin: Origin) -> Any:
-    """Return a copy of the tree in which the text at the path is marked; the tree itself if there is no such text."""
+    """Return a copy of the tree with the text at the path marked as quoted. Without such text, return the same tree."""
     if not path:
         return TextWithOrigin(tree, origin, quoted=True) if type(tree) is str else tree
     first, *rest = path

@@ -102,7 +102,7 @@ def is_assignment_of_secret(name: str, value: str) -> bool:
 
 
 def find_secret_in_text(text: str) -> str:
-    """Return the variable that a text sets to a secret; TOKEN if it has no variable; "" if there is no secret."""
+    """Return the variable to which a text assigns a secret, or TOKEN if it names none. Returns "" without a secret."""
     for name, value in _GIVEN.findall(text):
         if _is_secret(value, is_name_of_secret(name) and name.isupper(), name) or _TOKEN.match(value):
             return str(name)

@@ -121,7 +121,7 @@ class _Copy:
                 states[path] = state
 
     def _read_record(self) -> _States:
-        """Return the states of the last copy; nothing if there is no record, as in runs of earlier versions of jobc."""
+        """Return the states from the last copy. Empty without a record, which runs of earlier jobc versions lack."""
         try:
             lines = read_bytes(self.record, MOST_RECORD_BYTES).split(b"\0")
             entries = (line.split(b" ", 2) for line in lines if line)

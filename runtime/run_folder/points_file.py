@@ -114,7 +114,7 @@ def write_artifact_of_point(sweep: Path, points: SweepPoints, point: SweepPoint,
                 raise _damaged(sweep / POINTS, f"is damaged: point {point.number}, {path}: {error}") from None
         texts[path] = text
     shutil.copytree(sweep, folder, symlinks=True, ignore=_ignored)
-    for directory, _, _ in os.walk(folder):  # those of an artifact in a run were read-only before
+    for directory, _, _ in os.walk(folder):  # in runs of earlier jobc versions, folders are read-only
         os.chmod(directory, 0o755)
     for path, text in texts.items():
         file = folder / path

@@ -1,7 +1,7 @@
 """Keep the bytecode of jobctl's modules in the user's cache. Compiling them takes half the time of a short command.
 
-Python keeps no bytecode of modules in a zip file. Before Python 3.10, zipimport does not call get_code() of a subclass,
-and these modules change nothing.
+Python does not cache bytecode for modules in a zip file. Before Python 3.10, zipimport does not call a subclass's
+get_code(), so this module has no effect.
 Source Lib/zipimport.py of Python 3.8 to 3.14
 """
 

@@ -168,7 +168,7 @@ def test_resumed_it_ends_with_the_weights_of_an_undisturbed_run(rack: Cluster) -
     assert code == 0, said
     wait_for(lambda: "step_00000010" in job.read(rack.nodes[0], "logs/node_00.log"), "a checkpoint")
     (wrapper,) = re.findall(r"^pid=(\d+)$", job.read(rack.nodes[1], "state/rank_01"), re.MULTILINE)
-    rack.nodes[1].run(["pkill", "-KILL", "-P", wrapper], check=True)  # the rank alone: a supervisor tells of its end
+    rack.nodes[1].run(["pkill", "-KILL", "-P", wrapper], check=True)  # only the rank: its supervisor records the end
     wait_for(lambda: "failed" in job("status")[1], "the end")
     refused = make(rack, "resumed", "ssh", *words, "hosts=node[2-3]")
     code, said = refused("submit", "--resume", job.run.name)

@@ -300,9 +300,8 @@ class JoiningPod:
         """
         sys.stdout.flush()
         code = run_program(launch, os.environ)
-        if (
-            self.storage != "shared" and self.settings.nodes > 1 and self.rank == 0
-        ):  # when this pod ends, its name no longer resolves
+        has_peers = self.settings.nodes > 1 and self.storage != "shared"
+        if has_peers and self.rank == 0:  # when this pod ends, its name no longer resolves
             time.sleep(LAST_WORDS_S)
         if self.storage == "object":
             if code == DONE and self.rank == 0:

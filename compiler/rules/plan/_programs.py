@@ -97,7 +97,7 @@ _STARTERS: Mapping[str, _Starter] = {
 
 
 def program_name(command: Sequence[str]) -> str:
-    """Return the program's name without its folder, even if written as `$(which NAME)`; "" if there are no words."""
+    """Return the program's name without its folder, also for `$(which NAME)`. Returns "" if there are no words."""
     first = command[0] if command else ""
     match = _BY_NAME.fullmatch(first)
     return (match[2] if match else first).rpartition("/")[2]

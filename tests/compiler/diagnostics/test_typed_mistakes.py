@@ -1,4 +1,4 @@
-"""What people type who know another tool, or who mistype a word, and the hint that they get."""
+"""Hints for typing errors and for the spellings of other tools."""
 
 from __future__ import annotations
 
