@@ -8,10 +8,11 @@ from ..shell import BIN, Shell
 
 
 def test_run_compiles_submits_follows_and_returns_the_runs_status(shell: Shell) -> None:
-    waits = "while rank and not os.path.exists(said): time.sleep(0.1)\n"  # or it ends rank 0 before that has spoken
-    head = "import os, sys, time\nrank, said = int(os.environ['RANK']), os.environ['JOBC_RUN_DIR'] + '/said'\n"
-    speak = "print('hello from', rank, flush=True)\nopen(said, 'w').close()\nsys.exit(int(sys.argv[1]))\n"
-    shell.write("work.py", head + waits + speak)
+    head = "import os, sys, time\nrank, said = int(os.environ['RANK']), os.environ['JOBC_RUN_DIR'] + '/said-'\n"
+    speak = "print('hello from', rank, flush=True)\nopen(said + str(rank), 'w').close()\n"
+    waits = "while not os.path.exists(said + str(1 - rank)): time.sleep(0.1)\n"  # the first to end stops the other
+    ends = "sys.exit(int(sys.argv[1]))\n"
+    shell.write("work.py", head + speak + waits + ends)
     for status in (0, 65, 75):
         done = shell.jobc("run", "name=own", "launcher=spawn", "procs=2", "--", "work.py", str(status))
         assert done.returncode == status, done.stdout + done.stderr
