@@ -24,6 +24,7 @@ from .reporting import NO_READER, report_diagnostics
 from .streams import has_reader
 from .terminal import print_json, print_lines
 
+EXAMPLE_CHOICES = {"experiment", "task", "model", "data", "recipe"}  # overrides that choose what to train
 STEP = re.compile(r"^step (?P<step>[0-9]{1,15})/(?P<total>[0-9]{1,15})  (?P<rest>.*?)(?:  eta (?P<eta>\S+))?$")
 
 
@@ -45,13 +46,21 @@ def run_command(arguments: Arguments) -> int:
     compiled = compile_job(build_request(arguments))
     report_diagnostics([*compiled.diagnostics, *check_output_folder(compiled, arguments.out)])
     target = write_compiled_job(compiled, arguments.out, arguments.force)
-    print_lines(f"compiled {display_path(target)}", flush=True)
+    print_lines(f"compiled {display_path(target)}", *_example_note(compiled.plan.uses_trainer, arguments), flush=True)
     options = options_of_backend_verb(
         plugin(compiled.backend.name), "submit"
     )  # some backends always wait; others never do
     wait = "--detach" if arguments.detach else "--wait"
     words = [str(target.absolute() / PROGRAM), "submit", *([wait] if wait in options else [])]
     return subprocess.run(words, check=False).returncode if arguments.detach else follow_program(words)
+
+
+def _example_note(uses_trainer: bool, arguments: Arguments) -> list[str]:
+    """Return a line that says so if the run trains the bundled example because the user chose nothing else."""
+    chosen = {word.lstrip("+~").partition("=")[0].partition(".")[0] for word in arguments.words}
+    if not uses_trainer or chosen & EXAMPLE_CHOICES or arguments.config_name != "config":
+        return []
+    return ["training the bundled example model; to run your own program: jobc run -- train.py"]
 
 
 def watch_command(arguments: Arguments) -> int:

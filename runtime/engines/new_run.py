@@ -193,6 +193,8 @@ def find_run_to_continue(place: Place, engine: Engine, named: str) -> Run:
         title = f"run {run.id} is live{_live_elsewhere(run)}"
         raise Failure(title, "stop the run with jobctl stop, or start a new run with jobctl submit without --resume")
     _require_same_identity(place, run)
+    if state.name == "done":
+        print(f"run {run.id} is done: attempt {(run.attempt or 0) + 1} runs the program again")
     return run
 
 

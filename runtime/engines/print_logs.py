@@ -30,7 +30,10 @@ def print_logs(engine: Engine, run: Run, request: LogRequest, is_patient: bool =
     engine.fetch(names, [run])
     sizes = files.sizes()
     if not sizes:
-        raise Failure(f"no {names} in {run.path}/logs", "jobctl status reports whether the run has started")
+        pattern = "rank_*.log" if request.rank is not None else "node_*.log"
+        logs = sorted((run.path / "logs").glob(pattern), key=lambda log: (len(log.name), log.name))
+        hint = f"the last one is {logs[-1].name}" if logs else "jobctl status reports whether the run has started"
+        raise Failure(f"no {names} in {run.path}/logs", hint)
     _skip(files, run, request)
     if files.is_merged:
         _show_first_failure(engine, run)

@@ -44,6 +44,12 @@ def last_exception_in_log(log: str, code: str) -> str:
     return ""
 
 
+def last_line_in_log(log: str) -> str:
+    """Return the last line that is not blank; of a progress bar, what it showed last. "" if there is none."""
+    line = log.rstrip().rpartition("\n")[2]
+    return _printable(RANK_PREFIX.sub("", line).rpartition("\r")[2].strip())
+
+
 def _without_traceback(end_of_log: str, code: str) -> str:
     if syntax := SYNTAX.search(end_of_log):
         return f"{_printable(syntax[3])}{_position([(syntax[1], syntax[2])], code)}"

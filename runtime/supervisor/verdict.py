@@ -18,7 +18,7 @@ from .. import exit_codes
 from ..run_folder.run_folder import RunFolder, parse_count, read_small_file
 from ..system import processes
 from ..system.untrusted_files import Unreadable, open_regular
-from .exception_line import last_exception_in_log
+from .exception_line import last_exception_in_log, last_line_in_log
 
 RANK_FILE = re.compile(r"rank_[0-9]{2,9}")
 TRACEBACK = b"Traceback (most recent call last)"
@@ -104,8 +104,11 @@ def judge_node(
 
 
 def describe_failed_rank(run: RunFolder, end: RankEnd) -> str:
-    """Return why a rank failed: the exception at the end of its log if Python returned 1, else the recorded reason."""
-    return _of_rank(end, _exception(run, end) or end.reason)
+    """Return why a rank failed: the exception at the end of its log if Python returned 1, else the recorded reason.
+
+    A program that exits by itself usually prints why just before: the reason then includes the log's last line.
+    """
+    return _of_rank(end, _exception(run, end) or end.reason + _last_line(run, end))
 
 
 def end_with_cause(run: RunFolder, end: RankEnd) -> RankEnd:
@@ -124,6 +127,13 @@ def _exception(run: RunFolder, end: RankEnd) -> str:
     if end.reason != "exit status 1":  # what Python returns for an exception
         return ""
     return last_exception_in_log(_printed(run, end), os.getcwd())
+
+
+def _last_line(run: RunFolder, end: RankEnd) -> str:
+    if end.code != exit_codes.CRASHED or not end.reason.startswith("exit status ") or "(SIG" in end.reason:
+        return ""
+    line = last_line_in_log(_printed(run, end))
+    return f"; the last line of its log: {line}" if line else ""
 
 
 def _printed(run: RunFolder, end: RankEnd) -> str:

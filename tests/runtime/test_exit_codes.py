@@ -82,6 +82,9 @@ LEFT = "lost rank 1, which exited with 0 before the other ranks finished"
         (1, "exit status 1", f"{GLOO}\n{TRACEBACK}KeyError: 7\n", 1, "KeyError: 7 (train.py:9)"),
         (1, "killed by SIGABRT", f"{NCCL}collective operation timeout: WorkNCCL(…)\n", 1, LEFT),
         (1, "killed by SIGABRT", "double free\n", 1, "killed by SIGABRT"),
+        (1, "exit status 1", "no key: lr\n\n", 3, "exit status 1; the last line of its log: no key: lr"),
+        (1, "exit status 3", "10 %\r90 %\r", 3, "exit status 3; the last line of its log: 90 %"),
+        (1, "exit status 1", "", 3, "exit status 1"),
     ],
 )
 def test_a_rank_that_left_the_others_with_0_is_named_and_no_machine_is_lost(

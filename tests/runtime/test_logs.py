@@ -295,6 +295,14 @@ def test_an_engine_that_does_not_answer_the_first_question_is_an_error(logs: Pat
     assert print_logs(scripted(logs, UNKNOWN), Run(logs.parent), LogRequest(follow=True), is_patient=True) == 0
 
 
+def test_a_rank_that_does_not_exist_is_answered_with_the_last_one(logs: Path) -> None:
+    for rank in (0, 9, 100):
+        (logs / f"rank_{rank:02}.log").touch()
+    with pytest.raises(Failure, match=r"no rank_101\.log") as failure:
+        print_logs(scripted(logs), Run(logs.parent), LogRequest(rank=101))
+    assert failure.value.hint == "the last one is rank_100.log"
+
+
 @pytest.mark.parametrize(
     ("request_", "name"),
     [(LogRequest(), r"node_00\.log"), (LogRequest(node=3), r"node_03\.log"), (LogRequest(rank=120), r"rank_120\.log")],

@@ -125,7 +125,8 @@ def test_a_resume_with_the_same_artifact_adds_three_files_at_most(job):
     run = demo.only_run
     for attempt in (1, 2):
         before, last = files_and_links(run), run / f"artifact/{attempt - 1}"
-        assert demo.run(str(last / "jobctl"), "submit", "--resume", run.name)[0] == 0
+        code, output = demo.run(str(last / "jobctl"), "submit", "--resume", run.name)
+        assert code == 0 and f"run {run.name} is done: attempt {attempt} runs the program again\n" in output
         assert len(files_and_links(run)) - len(before) <= 3, files_and_links(run) - before
         assert os.readlink(run / f"artifact/{attempt}") == "0"
         assert f"JOBC_ATTEMPT={attempt}" in demo.mark("record.0").split("\0")

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import subprocess
 
+import pytest
+
+from jobc.compiler.cli.arguments import Arguments
+from jobc.compiler.cli.runs import _example_note
+
 from ..shell import BIN, Shell
 
 
@@ -23,6 +28,15 @@ def test_run_compiles_submits_follows_and_returns_the_runs_status(shell: Shell) 
     first, *_, last = sorted((shell.project / "runs/own").iterdir(), key=lambda run: run.stat().st_ctime)
     assert "exit 0" in shell.jobc("status", str(first)).stdout, "a run folder says which run is meant"
     assert "exit 75" in shell.jobc("status", f"runs/own/{last.name}").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "is_said"),
+    [((), True), (("nodes=2", "optim.lr=1"), True), (("+model=vit",), False), (("~data", "task=digits"), False)],
+)
+def test_a_run_of_the_example_that_nobody_chose_is_announced(words: tuple[str, ...], is_said: bool) -> None:
+    assert bool(_example_note(uses_trainer=True, arguments=Arguments("run", words, None))) == is_said
+    assert _example_note(uses_trainer=False, arguments=Arguments("run", words, ("train.py",))) == []
 
 
 def test_run_detached_can_be_watched_and_stopped(shell: Shell) -> None:
