@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
 import sys
 
 from .text import printable
@@ -26,4 +29,14 @@ class NodeMustNotStart(Exception):
 def print_failure(failure: Failure) -> None:
     print(f"error: {printable(failure.title)}", file=sys.stderr)
     if failure.hint:
-        print(f"  hint: {printable(failure.hint)}", file=sys.stderr)
+        print(f"  hint: {printable(_with_path_of_jobctl(failure.hint))}", file=sys.stderr)
+
+
+def _with_path_of_jobctl(hint: str) -> str:
+    """Return the hint with the path of this jobctl, which is on nobody's PATH, so that its commands can be pasted."""
+    program = sys.argv[0]
+    if os.path.basename(program) != "jobctl":
+        return hint
+    relative = os.path.relpath(program)
+    path = shlex.quote(relative if not relative.startswith("..") and os.sep in relative else os.path.abspath(program))
+    return re.sub(r"\bjobctl(?= [a-z])", lambda _: path, hint)

@@ -207,7 +207,7 @@ def test_what_the_server_refuses_is_not_there_afterwards(make: Callable[..., Job
     (job.artifact / "job.yaml").write_text(text.replace("completionMode:", "completionsMode:"))
     code, said = job("submit", "--run-id", "a")
     assert code == 1 and "error: the cluster rejects the job in namespace testbed" in said and "completionsMode" in said
-    assert "hint: jobctl preflight --queue-only" in said
+    assert f"hint: {job.artifact}/jobctl preflight --queue-only" in said
     assert not [item for kind in ("jobs", "services", "configmaps") for item in job.runner.store.all(kind)]
     assert not list(job.artifact.parents[2].glob("runs/job/*")) and "has no run" in job("status")[1]
     (job.artifact / "job.yaml").write_text(text)

@@ -130,7 +130,8 @@ def test_a_node_that_does_not_start_stops_all_others(demo: Submit, codes: dict[s
     (demo.folder / "ended").write_text(node(attempt=0))
     result, said = demo("--run-id", "r")
     assert result == code and "b: no GPU\n" in said, said
-    assert "error: not all of the 3 nodes could be started, so all were stopped\n  hint: jobctl preflight" in said
+    assert "error: not all of the 3 nodes could be started, so all were stopped\n" in said
+    assert f"  hint: {demo.artifact}/jobctl preflight" in said
     assert (demo.runs / "r/control/STOP").exists()
     assert sorted(demo.calls)[1::2] == ["a start", "b start", "c start"] and "c signal QUIT" in demo.calls
 

@@ -211,7 +211,7 @@ def test_what_the_server_refuses_changes_nothing(demo: Demo) -> None:
     demo.kubectl.refusal = "kind: Job"
     code, output = demo.submit("--run-id", "a")
     assert code == 1 and "error: the cluster rejects the job in namespace ns: error: kind: Job is refused\n" in output
-    assert "hint: jobctl preflight --queue-only tries again" in output
+    assert f"hint: {demo.artifact}/jobctl preflight --queue-only tries again" in output
     demo.kubectl.found = DONE
     assert demo.submit("--replace")[0] == 1, "the ended run keeps its pods and their logs"
     assert not demo.kubectl.changes() and not demo.runs

@@ -151,7 +151,7 @@ def test_resume_with_another_identity_is_refused_with_both_values(job):
     code, output = demo.run("submit", "--resume", run.name)
     assert code == 65
     assert "  seed: 0 -> 1\n" in output and '  model.kind: (not set) -> "gpt = x"\n' in output
-    assert "hint: without --resume, jobctl submit starts a new run" in output
+    assert f"hint: without --resume, {demo.artifact}/jobctl submit starts a new run" in output
     assert [p.name for p in (run / "artifact").iterdir()] == ["0"]
 
 

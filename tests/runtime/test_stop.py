@@ -165,9 +165,10 @@ def test_in_the_artifact_of_a_run_it_is_that_run(demo: Stop, monkeypatch: pytest
 
 
 def test_unknown_options_and_missing_values_are_one_message(demo: Stop) -> None:
-    assert demo("--later") == (2, "error: unknown option: --later\n  hint: jobctl stop --help\n")
-    assert demo("--down") == (2, "error: unknown option: --down\n  hint: jobctl stop --help\n")
-    assert demo("--run") == (2, "error: --run needs a value\n  hint: jobctl stop --help\n")
+    jobctl = demo.artifact / "jobctl"
+    assert demo("--later") == (2, f"error: unknown option: --later\n  hint: {jobctl} stop --help\n")
+    assert demo("--down") == (2, f"error: unknown option: --down\n  hint: {jobctl} stop --help\n")
+    assert demo("--run") == (2, f"error: --run needs a value\n  hint: {jobctl} stop --help\n")
 
 
 # ---- how long
@@ -180,7 +181,7 @@ def test_a_run_that_does_not_end_is_asked_then_killed_and_then_that_is_an_error(
     assert code == 1 and [name for _, name in engine.sent] == ["TERM", "QUIT", "KILL"]
     assert output == (
         "stopping run r: it has 30 s to save\nstill running after 40 s\nkilling run r\nerror: run r is still running\n"
-        "  hint: jobctl status prints where its nodes are; run ps -o pid,stat,wchan:30,args there\n"
+        f"  hint: {demo.artifact}/jobctl status prints where its nodes are; run ps -o pid,stat,wchan:30,args there\n"
     )
     assert 70 <= demo.clock.now < 71
 
@@ -635,7 +636,7 @@ def test_a_job_that_does_not_end_is_an_error_unless_its_machines_go(demo: Stop) 
     demo.run(state__job_0=SKY_RECORD.format(""))
     code, output = demo("--now")
     assert code == 1 and output.endswith(
-        "error: run r is still running\n  hint: jobctl stop --down deletes its machines\n"
+        f"error: run r is still running\n  hint: {demo.artifact}/jobctl stop --down deletes its machines\n"
     )
     assert demo.clock.now >= 60 and demo("--now", "--down")[0] == 0
 
