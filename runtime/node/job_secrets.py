@@ -41,7 +41,7 @@ def _from_environment(name: str, variable: str, environ: Mapping[str, str], payl
         print(f"warning: secret {name} is not in this shell; {hint}", file=sys.stderr)
         return None
     title = f"secret {name}: the environment variable {variable} is not set"
-    raise NodeFailure(DATA_BROKEN, title, f"export {variable} before jobctl submit")
+    raise NodeFailure(DATA_BROKEN, title, f"export {variable}, then submit again")
 
 
 def _saved(run: str, variable: str) -> str | None:

@@ -33,7 +33,7 @@ def save_secret(run: Path, variable: str) -> None:
     value = os.environb.get(os.fsencode(variable), b"")
     if not value:
         title = f"secret: the environment variable {variable} is not set"
-        raise Failure(title, f"export {variable} before jobctl submit", DATA_BROKEN)
+        raise Failure(title, f"export {variable}, then submit again", DATA_BROKEN)
     folder = secrets_folder_of_run(run)
     if not (make_private(folder.parent) and make_private(folder)):
         raise Failure(

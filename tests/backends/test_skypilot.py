@@ -302,7 +302,7 @@ def test_a_secret_goes_along_and_is_in_no_file(folder: Path, monkeypatch: pytest
     monkeypatch.delenv("MY_TOKEN", raising=False)
     assert job("submit") == (
         65,
-        "error: secret: the environment variable MY_TOKEN is not set\n  hint: export MY_TOKEN before jobctl submit\n",
+        "error: secret: the environment variable MY_TOKEN is not set\n  hint: export MY_TOKEN, then submit again\n",
     )
     monkeypatch.setenv("MY_TOKEN", "hidden-value")
     code, said = job("submit", "--wait")

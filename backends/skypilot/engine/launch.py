@@ -37,7 +37,7 @@ def require_files_to_send(settings: Mapping[str, Any]) -> None:
     for name in settings.get("secrets", ()):
         if not os.environ.get(name):
             title = f"secret: the environment variable {name} is not set"
-            raise Failure(title, f"export {name} before jobctl submit", DATA_BROKEN)
+            raise Failure(title, f"export {name}, then submit again", DATA_BROKEN)
     for file in settings.get("local_files", ()):
         if not os.path.exists(os.path.expanduser(file)):
             title = f"backend.file_mounts: no {file} on {os.uname().nodename}"
