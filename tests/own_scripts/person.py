@@ -48,7 +48,7 @@ class Person:
 
     def jobc(self, backend: str, style: Style, *words: str) -> tuple[int, str]:
         """Compile the job, run it to its end."""
-        return self.run("jobc", "run", *self.words(backend, style), *words, "--", *style.command)
+        return self.run("jobc", "run", *self.words(backend, style), *words, *style.overrides, "--", *style.command)
 
     def words(self, backend: str, style: Style) -> tuple[str, ...]:
         """Two ranks are two nodes where there are nodes."""

@@ -23,7 +23,8 @@ class Style(NamedTuple):
     """A command; texts that the console shows; files that the script leaves in its working directory.
 
     code: exit code of the job; file: the script that may have a mistake, if it is not the first word; at_start: whether
-    that is in its first lines, because the script would not run twice, or never gets to its last line
+    that is in its first lines, because the script would not run twice, or never gets to its last line; overrides: what
+    it needs of jobc
     """
 
     command: tuple[str, ...]
@@ -33,6 +34,7 @@ class Style(NamedTuple):
     code: int = 0
     file: str = ""
     at_start: bool = False
+    overrides: tuple[str, ...] = ()
 
     def edit(self, project: Path, lines: str) -> None:
         """Write the script with these lines in addition, in the first or last place; none: as its author did."""
@@ -120,6 +122,15 @@ STYLES = {
         ("with_hf_trainer.py", "--output_dir=out", "--use_cpu", "--report_to=none", "--logging_steps=1",
          "--per_device_train_batch_size=4", "--save_steps=2", "--max_steps=4"),
         ("'loss': ", "4/4"), ("out/checkpoint-4/model.safetensors",), 2,
+    ),
+    "Lightning": Style(
+        ("with_lightning.py",), ("trained on 2 ranks",), ("final.ckpt", "lightning_logs/version_0/hparams.yaml"), 2
+    ),
+    "Lightning Fabric": Style(("with_fabric.py",), ("mean loss of 2 ranks: 0.",), ("fabric.ckpt",), 2),
+    "ignite": Style(("with_ignite.py",), ("Epoch 2: loss of 2 ranks",), ("ignite.pt",), 2),
+    "DeepSpeed": Style(("with_deepspeed.py",), ("step 4 on 2 ranks",), ("deepspeed_ckpt/zero_to_fp32.py",), 2),
+    "mpi4py": Style(
+        ("with_mpi4py.py",), ("mean over 2 ranks: 0.5",), ("mean.npy",), 2, overrides=("launcher=mpirun",)
     ),
 }  # fmt: skip
 

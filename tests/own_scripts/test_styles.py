@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
 SPAWN = "launcher=spawn"
 PUBLIC = {"plain DDP, a snapshot", "nanoGPT", "accelerate", "HF Trainer, its bar"}  # tests/trainer/test_own_scripts.py
-HEAVY = {*PUBLIC, "wandb offline"}  # the campaign runs these
+HEAVY = {*PUBLIC, "wandb offline", "Lightning Fabric", "ignite", "DeepSpeed"}  # the campaign runs these
 NODES_OF_SLURM = {
     "argparse, ignored data, a bar, relative output", "python -m, its own --key=value", "tqdm",
     "notebook, started in its folder", "an exit code of its own", "print of rank 0, git commit",
