@@ -23,8 +23,8 @@ from .conftest import EXTENDING, IDS, PAGES, ROOT, agrees, blocks, masked, prose
 
 # Lines that are not run, for each would run this very test or take minutes; `make -n` shows that they exist.
 NOT_RUN = {
-    "make demo   # compiles a small job and trains it on 2 processes of this machine, a minute or two",
-    "make test   # every test",
+    "make demo   # compiles a small job and trains it in 2 processes on this machine; takes a minute or two",
+    "make test   # runs every test",
     "make check  # lint, types, layers, tests: what CI runs",
 }
 OF_THE_USER = ("cluster", "experiment")  # groups that have options only when a user writes some

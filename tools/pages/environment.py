@@ -15,12 +15,12 @@ def page() -> str:
     out = ["# Environment of a rank\n", GENERATED, SETTERS]
     out.append(table(("variable", "set by", "kind", "meaning"), *rows))
     out += ["## Other launchers\n", OTHER_LAUNCHERS, table(("variable", "set by", "meaning", "read as"), *alike)]
-    out.append("## Only known where the job runs\n")
+    out.append("## Known only at run time\n")
     out.append(
-        "Each backend defines where these values become known and how they are written there; later steps read the "
+        "Each backend defines at which step these values become known and how they are spelled; later steps read the "
         "variables.\n"
-        "In the command and in `env`, `${jobc:run_id}` stands for `JOBC_RUN_ID`, and likewise for the others except "
-        "the port:\n"
+        "In the command and in `env`, `${jobc:run_id}` inserts `JOBC_RUN_ID`; the others except the port work "
+        "in the same way:\n"
         "`jobc 'env.TRIAL=${jobc:run_id}' -- train.py '--out=${jobc:run_dir}/out'`. Quote it for your shell.\n"
     )
     out.append(table(("variable", "meaning"), *spelt))
@@ -41,8 +41,8 @@ jobc, torchrun and accelerate set the variables above. If you start the trainer,
 not set. Open MPI, MPICH and MVAPICH do not set a rendezvous endpoint, so you must:
 `mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=29500`. If none of these variables is set, there is one process.
 
-If two launchers both number ranks, they must agree; otherwise, the run exits with 65 and names both, because a `RANK`
-left over from an earlier shell would train the same shard several times. Nested launchers are allowed: `srun
+If two launchers both number ranks, they must agree; otherwise, the run exits with 65 and prints both values, because a
+`RANK` left over from an earlier shell would train the same shard several times. Nested launchers are allowed: `srun
 torchrun`, where srun counts agents, or mpirun in a batch job. `JOBC_LAUNCHER=srun` (or `torchrun`, `mpirun`, `PMI`,
 `mvapich`, `skypilot`) uses only that launcher's variables; if the name is unknown or that launcher has not set a rank,
 the rank exits with 65.

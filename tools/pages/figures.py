@@ -111,7 +111,7 @@ def pipeline() -> str:
     arrows += [Arrow(((a.x + a.width, y), (b.x - 2, y))) for a, b in pairwise(stages)]
     arrows += [Arrow(((586, y), (610, y), (610, box.middle), (630, box.middle))) for box in backends]
     boxes = (*inputs, *stages, *backends)
-    return figure(820, 300, "From one description to the launch files of an engine", *arrows, *boxes)
+    return figure(820, 300, "From one description to the launch files for an engine", *arrows, *boxes)
 
 
 def artifact() -> str:
@@ -121,7 +121,7 @@ def artifact() -> str:
     engine = sorted({file.name for file in SLURM.iterdir()} - common)
     left = [
         Box(10, 8, 290, ("artifacts/NAME/BACKEND/", "written by a compile"), GOOD),
-        Box(10, 74, 290, ("jobctl, the program that you call", "  ".join(VERBS[:4]), "  ".join(VERBS[4:])), ACTIVE),
+        Box(10, 74, 290, ("jobctl, the program that you run", "  ".join(VERBS[:4]), "  ".join(VERBS[4:])), ACTIVE),
         Box(10, 159, 290, ("files of the engine, here Slurm", "  ".join(engine))),
         Box(10, 225, 290, ("on each node", "launch.sh, which calls jobctl")),
         Box(10, 291, 290, ("what was compiled", "spec.yaml  train.json  .jobc/job.json")),
@@ -132,7 +132,7 @@ def artifact() -> str:
         Box(510, 140, 300, ("code/", "working copy: where the ranks run")),
         Box(510, 206, 300, ("logs/  metrics/  checkpoints/  final/", "what the ranks write")),
         Box(510, 272, 300, ("control/", "STOP and SAVE, from you or jobctl stop")),
-        Box(510, 338, 300, ("exit/  state/", "exit codes; who runs it")),
+        Box(510, 338, 300, ("exit/  state/", "exit codes; the run's processes")),
     ]
     first = Arrow(((300, 92), (508, 92)), "jobctl submit: attempt 0", (326, 84))
     again = Arrow(((300, 112), (508, 112)), "--resume ID: next attempt", (326, 132))

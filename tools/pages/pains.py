@@ -36,8 +36,8 @@ threads, and how jobc handles each of them.
 
 The column *fails by hand* describes how {shown} of the failures are reproduced; {not_run} need devices that the tests
 do not have. *snippet* means a snippet in [pains.yaml](pains.yaml) that uses torch, accelerate, DeepSpeed or bash;
-*Slurm and ssh*, the test bed's hosts; *pod runner*, a model of Kubernetes; and *Pyxis, a stand-in*, a program that
-follows Pyxis's manual.
+*Slurm and ssh*, hosts on which the tests run Slurm and sshd; *pod runner*, a Kubernetes simulator; and *Pyxis, a
+stand-in*, a program that behaves as Pyxis's manual describes.
 """
 
 

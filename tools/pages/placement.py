@@ -27,21 +27,21 @@ IMAGE = {  # what python=image needs: an image, and something that runs it
 CODE = {"git": ("code.repository=https://host/name", f"code.commit={'0' * 40}")}
 LOWERED = {  # storage.run, code.kind: how the code reaches the nodes, on backends that support the combination
     ("shared", "snapshot"): "`jobctl submit` copies the code to the run folder's `code/`, which all nodes can access",
-    ("node", "snapshot"): "the same; the copy is sent to each host by tar over ssh, and to each pod in a ConfigMap",
-    ("node", "rsync"): "the same, by rsync: files that the last run on that host already has are not sent again",
+    ("node", "snapshot"): "`jobctl submit` sends the copy to each host by tar over ssh, and to each pod in a ConfigMap",
+    ("node", "rsync"): "`jobctl submit` sends the copy by rsync, except files that the host's last run already has",
     ("shared", "shared"): "`launch.sh` changes to `code.root`, which every node must be able to access",
     ("node", "shared"): "`launch.sh` changes to `code.root`, which must exist at that path on every host",
     ("shared", "none"): "nothing is copied; the command must exist on the node",
     ("node", "none"): "nothing is copied; the command must exist on the node",
     ("shared", "image"): "the code is in the image",
-    ("shared", "git"): "the first node checks the commit out to the run's `code/`; SkyPilot copies it to each node",
+    ("shared", "git"): "the first node checks out the commit into the run's `code/`; SkyPilot copies it to each node",
     ("node", "image"): "the code is in the image",
-    ("node", "git"): "each pod checks the commit out; SkyPilot copies it to each node",
+    ("node", "git"): "each pod checks out the commit; SkyPilot copies it to each node",
     ("object", "snapshot"): "SkyPilot sends the copy to each node; a ConfigMap delivers it to each pod",
     ("object", "shared"): "`launch.sh` changes to `code.root`, which must exist at that path on every node",
     ("object", "none"): "nothing is copied; the command must exist on the node",
     ("object", "image"): "the code is in the image",
-    ("object", "git"): "each pod checks the commit out; SkyPilot copies it to each node",
+    ("object", "git"): "each pod checks out the commit; SkyPilot copies it to each node",
 }
 BUCKET = {"object": ("storage.root=s3://my-bucket/runs",)}  # storage.run: what it needs
 
