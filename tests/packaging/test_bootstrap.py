@@ -58,7 +58,7 @@ def test_a_folder_of_somebody_else_is_left_alone(checkout: Path, tmp_path: Path)
     (tmp_path / "thesis.tex").write_text("all of it")
     result = make(checkout, "demo", JOBC_VENV=str(tmp_path))
     assert result.returncode != 0
-    assert "is not empty and no virtual environment" in result.stderr
+    assert "is not empty and not a virtual environment" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
@@ -70,7 +70,7 @@ def test_what_an_interrupted_call_left_is_not_taken_as_finished(
     (venv / "bin" / "python").symlink_to("/usr/bin/env")
     (venv / "jobc-bootstrap.json").write_text(json.dumps({"ours": True}))
     result = make(checkout, "demo", JOBC_VENV=str(venv), **without_ensurepip)
-    assert result.returncode != 0  # for it starts afresh, and cannot here
+    assert result.returncode != 0  # it starts over, which is impossible here
     assert not venv.exists()
 
 
