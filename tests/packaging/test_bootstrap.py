@@ -1,4 +1,4 @@
-"""`make` on machines that lack something: one message that says what to do, and nothing half made."""
+"""`make` on machines that lack something: one message that explains what to do, and nothing half finished."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def make(checkout: Path, *arguments: str, **environment: str) -> subprocess.Comp
 
 @pytest.fixture
 def without_ensurepip(tmp_path: Path) -> dict[str, str]:
-    """Environment in which every Python lacks ensurepip, as on Debian without python3-venv."""
+    """Return an environment in which every Python lacks ensurepip, as on Debian without python3-venv."""
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / "sitecustomize.py").write_text("import sys\nsys.modules['ensurepip'] = None\n")
@@ -93,7 +93,7 @@ def load_bootstrap() -> Any:
 
 @pytest.fixture
 def demo_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A wheel in the only place where pip looks."""
+    """Provide a wheel in the only place where pip looks."""
     wheel = tmp_path / "demo_package-1-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("demo_package.py", "")

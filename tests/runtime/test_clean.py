@@ -61,7 +61,7 @@ class Old:
         return run
 
     def clean(self, *words: str) -> tuple[int, str]:
-        """(exit code, what it printed)."""
+        """Run clean. Return its exit code and output."""
         code = run_verb_until_ended(clean.main, [*words])
         printed = self.capsys.readouterr()
         return code, printed.out + printed.err

@@ -151,7 +151,7 @@ class Demo:
         (self.artifact / ".jobc/job.json").write_text(json.dumps({**tree, **settings}))
 
     def __call__(self, verb: Any, *words: str) -> tuple[int, str]:
-        """(exit code, what it printed)."""
+        """Run a verb. Return its exit code and output."""
         code = run_verb_until_ended(verb.main, [*words])
         printed = self.capsys.readouterr()
         return code, printed.out + printed.err

@@ -13,7 +13,9 @@ from jobc.runtime.run_folder.written_files import FilesWrittenByProgram
 
 @pytest.fixture
 def written(tmp_path: Path) -> FilesWrittenByProgram:
-    """Of a copy with code and a link to data, which is a moment older than the start of the ranks."""
+    """Return the files written into a copy with code and a link to data, which is slightly older than the start of the
+    ranks.
+    """
     (tmp_path / "data").mkdir()
     code = tmp_path / "code"
     code.mkdir()

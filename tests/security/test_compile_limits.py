@@ -21,7 +21,7 @@ Compiled = Callable[..., "tuple[int, str]"]
 
 @pytest.fixture
 def compiled(tmp_path: Path, quick_jobc: QuickJobc) -> Compiled:
-    """(files, words, verb) -> exit code and messages. files: below the config folder of the project"""
+    """Return a function: (files, words, verb) -> exit code and messages. files: in the project's config folder"""
 
     def run(files: Mapping[str, str], words: Sequence[str], verb: str = "check") -> tuple[int, str]:
         for name, text in files.items():

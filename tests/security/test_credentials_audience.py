@@ -128,7 +128,7 @@ class Node:
     environment: dict[str, str] = field(default_factory=lambda: {"GIT_TOKEN": TOKEN})
 
     def checkout(self, repository: str, commit: str, **extra: str) -> tuple[int, str]:
-        """(exit code, output) of bringing that commit to `code` of the run."""
+        """Check out the commit into the run's `code`. Return (exit code, output)."""
         run = self.folder / "run"
         run.mkdir(exist_ok=True)
         done = subprocess.run(

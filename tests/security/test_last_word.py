@@ -26,7 +26,7 @@ ENDINGS = [signal.SIGTERM, signal.SIGKILL, signal.SIGQUIT]
 
 
 def status_of(run: Path) -> State:
-    """What jobctl status would say."""
+    """Return the state that jobctl status would report."""
     return Engine(Job("job", run, run.parent, {})).state(Run(run))
 
 
@@ -66,7 +66,7 @@ class Node:
 
     @property
     def status(self) -> str:
-        """What a verb sees of this node: up, ended, dead."""
+        """Return this node's state as a verb sees it: up, ended, dead."""
         return Run(self.run).statuses()[self.node]
 
     def wait(self, condition: Callable[[], object]) -> None:
@@ -199,7 +199,7 @@ def test_ranks_that_run_or_are_done_are_no_stop() -> None:
 def reader(
     ranks: list[RankSnapshot], moments: dict[int, int], events: list[tuple[int, RankSnapshot]], order: tuple[int, ...]
 ) -> list[Callable[[], list[RankSnapshot]]]:
-    """Two looks at `ranks`, which read one after the other in `order`; event i happens before read moments[i]."""
+    """Return two functions that read `ranks` one after the other in `order`; event i happens before read moments[i]."""
     ranks, reads, happened = list(ranks), itertools.count(), set()
 
     def look() -> list[RankSnapshot]:

@@ -103,7 +103,7 @@ def test_a_fifo_in_the_run_of_another_user_stops_no_clean(both_users: SharedJob)
 
 
 def plant(path: Path, kind: str, target: Path) -> None:
-    """What the neighbour makes where this user's file or folder would be."""
+    """Create what a neighbour might put in the place of this user's file or folder."""
     match kind:
         case "file":
             path.touch()

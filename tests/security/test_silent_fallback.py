@@ -47,7 +47,7 @@ def copied(project: Job) -> set[str]:
 
 
 def refused(project: Job, **environment: str) -> str:
-    """What jobctl submit prints when it refuses: one error with a hint, and no run is left."""
+    """Return what jobctl submit prints when it fails: one error with a hint. No run may be left."""
     code, output = project.run("submit", **environment)
     assert code == 65 and output.count("error:") == 1 and output.count("hint:") == 1, output
     assert project.runs_made() == []
@@ -55,7 +55,7 @@ def refused(project: Job, **environment: str) -> str:
 
 
 def stand_in(project: Job, text: str) -> str:
-    """A PATH on which git is a bash script with this text."""
+    """Return a PATH on which git is a bash script with this text."""
     folder = project.folder / "stand_ins"
     folder.mkdir()
     (folder / "git").write_text(f"#!/bin/bash\n{text}\n")
@@ -64,7 +64,7 @@ def stand_in(project: Job, text: str) -> str:
 
 
 def path_without_git(project: Job) -> str:
-    """A PATH with links to every program of the caller's but git."""
+    """Return a PATH with links to all of the caller's programs except git."""
     folder = project.folder / "stand_ins"
     folder.mkdir()
     for name in os.environ["PATH"].split(":"):

@@ -315,7 +315,9 @@ def assert_harmless(text: str) -> None:
 
 @pytest.fixture(scope="module")
 def hostile_job(tmp_path_factory: pytest.TempPathFactory, quick_jobc: QuickJobc) -> Shell:
-    """Two artifacts of a job with a hostile label; a folder and a config file with hostile names."""
+    """Return a shell with two artifacts of a job with a hostile label, and a folder and a config file with hostile
+    names.
+    """
     shell = Shell(tmp_path_factory.mktemp("hostile"), quick_jobc)
     for name, more in (("a", ""), ("b", "z")):
         tree = {"name": name, "labels": {"team": DRIVES + more}, "env": {"A": DRIVES + more}}

@@ -29,7 +29,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ask(home: Path, files: list[Path]) -> Said:
-    """What SkyPilot reports of tasks (read_tasks.py)."""
+    """Return what SkyPilot reports about tasks (read_tasks.py)."""
     path = f"{HERE / 'stand_ins'}:{os.environ['PATH']}"
     environment = {**os.environ, "HOME": str(home), "PATH": path, "SKYPILOT_DISABLE_USAGE_COLLECTION": "1"}
     command = [str(SKY / "bin" / "python"), "-W", "ignore", str(HERE / "read_tasks.py"), *map(str, files)]
