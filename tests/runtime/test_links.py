@@ -1,4 +1,6 @@
-"""The links between supervisors: marks reach run folders that are not shared, and nobody else is believed."""
+"""The links between supervisors: marks reach run folders that are not shared, and messages from anyone else are
+rejected.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Backend kubernetes: submit, preflight, smoke and what reads the storage, against a stand-in for kubectl.
+"""Backend kubernetes: submit, preflight, smoke and reading the storage, against a stand-in for kubectl.
 
-No program is started. What only real pods show is in tests/backends/test_on_pods.py.
+No program is started. Behavior that only real pods show is tested in tests/backends/test_on_pods.py.
 """
 
 from __future__ import annotations

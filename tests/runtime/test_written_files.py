@@ -1,4 +1,4 @@
-"""Which files a script wrote into its working copy: found by their time of change, within seconds, in one line."""
+"""Files that a script wrote into its working copy: found by their modification time, within seconds, in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Linux passes to no process is refused when the job is compiled, and what it just passes is not."""
+"""Arguments that Linux passes to no process are rejected at compile time, and those that it just passes are not."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The last word of a supervisor is on disk before it waits: a kill in any of its waits loses nothing.
+"""A supervisor's last record is on disk before it waits: a kill during any of its waits loses nothing.
 
-Waits: for peers to hear of the end, for the other nodes before a restart in place, for a console that nobody reads.
+It waits for peers to learn of the end, for the other nodes before a restart in place, and for a console that nobody
+reads.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def status_of(run: Path) -> State:
 
 
 class Node:
-    """A supervisor of one node of an attempt of two nodes, whose peer never comes; its ranks run a shell script."""
+    """A supervisor of one node in an attempt with two nodes. Its peer never starts; its ranks run a shell script."""
 
     def __init__(self, folder: Path, script: str, *options: str, node: int = 0, nodes: int = 2, procs: int = 1) -> None:
         self.run, self.node = folder / "run", node

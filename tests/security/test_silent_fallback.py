@@ -1,7 +1,7 @@
 """Kind: a silent fallback to something less safe.
 
-What .gitignore keeps out of a repository stays out of a run. When git cannot answer, jobctl submit copies nothing and
-prints git's own words. Without a repository it prints what it copies.
+Files that .gitignore keeps out of a repository stay out of a run. If git fails, jobctl submit copies nothing and prints
+git's own message. Without a repository, it prints what it copies.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def git(*words: str | Path) -> None:
 
 
 def copied(project: Job) -> set[str]:
-    """Files in the copy of the code, and links there, but for those to the folders that this test needs."""
+    """Return the files and links in the copy of the code, except links to the folders that this test needs."""
     code = project.only_run / "code"
     paths = {str(path.relative_to(code)) for path in code.rglob("*") if path.is_file() or path.is_symlink()}
     return paths - set(LEAVES_OUT.split())

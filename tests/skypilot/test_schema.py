@@ -1,4 +1,4 @@
-"""SkyPilot reads what jobc emits and finds machines for it; its schema is the one that the backend carries."""
+"""SkyPilot reads what jobc emits and finds machines for it; its schema equals the one in the backend."""
 
 from __future__ import annotations
 
