@@ -1,12 +1,12 @@
-"""Print what an artifact costs its reader and its cluster: files, lines, bytes, files that a resume adds to the run
-folder, and the time to the first line.
+"""Measure an artifact's size and start time: files, lines, bytes, files that a resume adds to the run folder, and the
+time to the first line of output.
 
-    python bench/artifact.py [--pairs 11]      0 pairs: without the times
+    python bench/artifact.py [--pairs 11]      0 pairs: do not measure times
 
-Own script on each backend, with default settings. `to read`: lines of the engine's files and launch.sh; on Kubernetes
-without the compressed program at the end of job.yaml.
-Times are medians of paired, interleaved runs: `jobctl submit` of backend local until a rank of the user's script prints
-its first line, against torchrun with the same script.
+Compiles a user's own script for each backend with default settings. `to read`: lines in the engine's files and
+launch.sh, on Kubernetes without the compressed program at the end of job.yaml.
+Times are medians of paired, interleaved runs. Each pair compares `jobctl submit` of backend local with torchrun: the
+time until a rank of the same script prints its first line.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main() -> int:
             print_artifact(compiled(project, backend, *words))
         files = sum(1 for file in sweep(project).rglob("*") if file.is_file())
         print(f"\nfiles of a sweep of {POINTS} points on Slurm: {files}")
-        print(f"lines of bash and of shell templates in the product: {shell_lines()}")
+        print(f"lines of bash and shell templates in jobc: {shell_lines()}")
         added, changed = files_added_by_resumes(project)
         print(f"files that a resume adds to the run folder: {added}; with a changed artifact: {changed}")
         if pairs:
@@ -90,8 +90,8 @@ def shell_lines() -> int:
 
 
 def files_added_by_resumes(project: Path) -> tuple[int, int]:
-    """Return how many files and links a resume of a job of two ranks adds to the run folder, with the same artifact and
-    with a changed one. The job ends early each time, as before a requeue.
+    """Return how many files and links a resume adds to the run folder of a job with two ranks, with the same artifact
+    and with a changed one. The job exits early each time, as before a requeue.
     """
     (project / "stop.py").write_text("raise SystemExit(75)\n")
     counts = []
@@ -119,7 +119,7 @@ def print_times(project: Path, pairs: int) -> None:
 
 
 def first_line_s(words: list[str], project: Path) -> float:
-    """Return the seconds until the script has printed its line."""
+    """Return the seconds until the script prints its line."""
     began = time.perf_counter()
     with subprocess.Popen(words, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None

@@ -1,13 +1,13 @@
-"""What the checks cost in `jobc check`, as a ratio to the same command with every rule left out.
+"""Measure the cost of the checks in `jobc check`, as a ratio to the same command without any rule.
 
     python bench/check_cost.py [--pairs 101] [--json]
 
-Floor F: `jobc check` composes, reads, lowers, emits and seals the job, and asks no rule: those of compiler/rules/,
-         of the trainer, of policies, capabilities, accelerate, the backend and the estimates.
-jobc:    the same command as is.
-Both run in one process, warm, in turns, and by CPU time: the start of Python and the imports, a third of a second that
-varies by more than the rules cost, are on neither side. That makes the floor smaller, and the ratio larger than that of
-whole processes. Goal: the upper bound of the median ratio (95 %) at most 1.10.
+Floor F: `jobc check` composes, reads, lowers, emits and seals the job, but skips all rules: those of compiler/rules/,
+         the trainer, policies, capabilities, accelerate, the backend and the estimates.
+jobc:    the same command with the rules.
+Both run alternately in one warm process and are measured in CPU time. Python's start and the imports take a third of a
+second, which varies by more than the rules cost, so neither side includes them. The floor is therefore smaller, and the
+ratio larger, than with whole processes. Goal: the upper bound of the median ratio (95 %) is at most 1.10.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ GOAL = 1.10
 
 @contextlib.contextmanager
 def unchecked() -> Iterator[None]:
-    """Without any rule."""
+    """Disable all rules."""
     rules: list[tuple[Any, str, Any]] = [
         (driver.rules, "findings", nothing),
         *((place, "check", nothing) for place in (driver.trainer_config, driver.site_policy, driver.accelerate_checks)),
@@ -67,12 +67,12 @@ def cpu_ms() -> float:
         status = main(WORDS)
     took = time.process_time() - began
     if status:
-        raise SystemExit(f"jobc {' '.join(WORDS)} ended with {status}")
+        raise SystemExit(f"jobc {' '.join(WORDS)} exited with {status}")
     return 1000 * took
 
 
 def pair(floor_first: bool) -> tuple[float, float]:
-    """CPU ms of the floor and of jobc."""
+    """Return the CPU milliseconds of the floor and of jobc."""
     jobc = 0.0 if floor_first else cpu_ms()
     with unchecked():
         floor = cpu_ms()
@@ -99,7 +99,7 @@ def show() -> int:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         os.chdir(scratch)
-        os.environ["XDG_CONFIG_HOME"] = scratch  # nobody's own config
+        os.environ["XDG_CONFIG_HOME"] = scratch  # without the user's own config
         found = measure(options.pairs)
         os.chdir("/")
     if options.json:

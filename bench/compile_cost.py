@@ -1,17 +1,17 @@
-"""What a compile costs, as ratios to a floor measured in the same run, and how fast a sweep compiles.
+"""Measure the cost of a compile, as ratios to a floor measured in the same run, and how fast a sweep compiles.
 
     python bench/compile_cost.py [--pairs 11] [--sweep] [--torchx]
 
-Floor F: a Python process that composes and resolves the very same config files through Hydra's own file source.
-cold:    `python -m jobc`-equivalent of `jobc name=bench procs=2`, the whole process, a new directory written; from the
-         wheel, and with the caches of the command before.
-repeat:  the same command again: nothing has changed since, which compiler/cli/skip_unchanged.py recognizes.
---sweep:  points per second of CPU time of `jobc -m backend=slurm env.SEED=range(0,N) -- train.py`, files written: what
-          200 points take beyond 2 points, so without the start of the process.
---torchx: a cold and a repeated `jobc backend=slurm nodes=2 -- train.py` beside `torchx run --dryrun` of the same
-          script; installs torchx from PyPI into a virtual environment of its own.
-Runs are interleaved; figures are CPU seconds (user + system) of whole processes, so that other load on the machine
-moves all sides. Goal: median ratio of a cold compile at most 1.25.
+Floor F: a Python process that composes and resolves the same config files through Hydra's own file source.
+cold:    `jobc name=bench procs=2` as a whole process that writes a new directory; jobc runs from the wheel, and with
+         the caches that the previous command left.
+repeat:  the same command again with nothing changed, which compiler/cli/skip_unchanged.py recognizes.
+--sweep:  points per second of CPU time for `jobc -m backend=slurm env.SEED=range(0,N) -- train.py`, with files written:
+          the extra time of 200 points over 2 points, so the start of the process does not count.
+--torchx: a cold and a repeated `jobc backend=slurm nodes=2 -- train.py`, compared with `torchx run --dryrun` of the
+          same script; installs torchx from PyPI into its own virtual environment.
+Runs are interleaved. Figures are CPU seconds (user + system) of whole processes, so that other load on the machine
+affects all sides. Goal: the median ratio of a cold compile is at most 1.25.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ TORCHX = ["run", "--dryrun", "-s", "slurm", "dist.ddp", "-j", "2x1", "--script",
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=11, help="interleaved runs, at least 11 for a figure to quote")
+    parser.add_argument("--pairs", type=int, default=11, help="interleaved runs, at least 11 for figures to be quoted")
     parser.add_argument("--sweep", action="store_true", help="measure a sweep as well")
     parser.add_argument("--torchx", action="store_true", help="compare with torchx as well")
     wanted = parser.parse_args()
@@ -72,7 +72,7 @@ def main() -> int:
 
 
 class Samples(NamedTuple):
-    """CPU seconds of one run of each command."""
+    """Return the CPU seconds of one run of each command."""
 
     floor: float
     cold: float
@@ -86,18 +86,18 @@ class Command:
     environment: dict[str, str]
 
     def cpu_s(self) -> float:
-        """CPU seconds of the whole process."""
+        """Return the CPU seconds of the whole process."""
         null = subprocess.DEVNULL
         process = subprocess.Popen(self.words, cwd=self.cwd, env=self.environment, stdout=null, stderr=null)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
-            raise SystemExit(f"{self.words[:2]} ended with {process.returncode}")
+            raise SystemExit(f"{self.words[:2]} exited with {process.returncode}")
         return usage.ru_utime + usage.ru_stime
 
 
 def interleaved(floor: Command, jobc: Command, pairs: int) -> list[Samples]:
-    """Samples of a floor, a cold compile and its repetition; the first, which fills caches, is left out."""
+    """Return samples of the floor, a cold compile and its repetition. The first, which fills caches, is dropped."""
     samples = []
     for _ in range(pairs + 1):
         shutil.rmtree(jobc.cwd / "artifacts", ignore_errors=True)
@@ -110,14 +110,14 @@ def sweep(points: int) -> list[str]:
 
 
 def install_torchx(work: Path) -> Path:
-    """The torchx command, in an environment of its own."""
+    """Return the torchx command, installed in its own environment."""
     venv.create(work / "torchx", with_pip=True)
     subprocess.run([str(work / "torchx" / "bin" / "pip"), "install", "--quiet", "torchx"], check=True)
     return work / "torchx" / "bin" / "torchx"
 
 
 def install_wheel(work: Path) -> Path:
-    """The built wheel, unpacked: what users import, with its templates compiled."""
+    """Return the folder of the unpacked wheel, which is what users import, with compiled templates."""
     built, target = work / "built", work / "site"
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(built), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True)
@@ -126,7 +126,9 @@ def install_wheel(work: Path) -> Path:
 
 
 def merge_conf(work: Path) -> Path:
-    """The config groups of jobc and of the local backend as one folder, which is all that Hydra's file source takes."""
+    """Return one folder with the config groups of jobc and of the local backend, because Hydra's file source takes only
+    one.
+    """
     conf = work / "conf"
     shutil.copytree(ROOT / "conf", conf)
     shutil.copytree(ROOT / "backends" / "local" / "conf", conf, dirs_exist_ok=True)

@@ -1,4 +1,4 @@
-"""What the files of this folder print: a figure beside its goal, with bounds from resampling. Standard library only."""
+"""Print figures beside their goals, with bounds from resampling. Standard library only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Figure(NamedTuple):
-    """Median of the values and its bounds of 95 %, by 10,000 resamples that are always drawn alike."""
+    """Median of the values and its 95 % bounds, from 10,000 resamples with a fixed seed."""
 
     median: float
     low: float
@@ -26,8 +26,9 @@ def figure(values: Sequence[float]) -> Figure:
 
 
 class Goal(NamedTuple):
-    """One row. num: how many values; bound: the value that is held against the limit; most: of two sides the one on
-    which it has to be"""
+    """One row of the table. num: number of values; bound: the value that is compared with the limit; most: whether the
+    limit is a maximum
+    """
 
     name: str
     what: str
@@ -43,25 +44,25 @@ class Goal(NamedTuple):
 
 
 def at_most(name: str, what: str, values: Sequence[float], limit: float) -> Goal:
-    """The upper bound of the median has to stay below the limit."""
+    """Require the upper bound of the median to be at most the limit."""
     found = figure(values)
     return Goal(name, what, len(values), str(found), found.high, limit)
 
 
 def at_least(name: str, what: str, values: Sequence[float], limit: float) -> Goal:
-    """The lower bound has to stay above it."""
+    """Require the lower bound of the median to be at least the limit."""
     found = figure(values)
     return Goal(name, what, len(values), str(found), found.low, limit, most=False)
 
 
 def not_below(name: str, what: str, values: Sequence[float], limit: float) -> Goal:
-    """The upper bound has to reach it: what is below it is so beyond its error bar."""
+    """Require the upper bound to reach the limit: fail only if the median is below it by more than its error bar."""
     found = figure(values)
     return Goal(name, what, len(values), str(found), found.high, limit, most=False)
 
 
 def table(goals: Sequence[Goal]) -> str:
-    """For people, in Markdown."""
+    """Return the goals as a Markdown table."""
     rows = ["| goal | what | n | median (95 %) | bound | limit | |", "|---|---|---:|---:|---:|---:|---|"]
     for goal in goals:
         sign, verdict = ("≤" if goal.most else "≥"), ("held" if goal.holds else "not held")

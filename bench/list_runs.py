@@ -1,10 +1,10 @@
-"""How long `jobc ls` takes for many runs: the whole command, from the start of Python to its last line.
+"""Measure how long `jobc ls` takes for many runs: the whole command, from the start of Python to its last line.
 
     python bench/list_runs.py [--runs 1000] [--times 7] [--json]
 
-Each run has an artifact, code, logs, 500 steps of metrics, and 3 checkpoints of 4 files. One in ten is live on another
-machine; the others have ended. Their files are in the cache of the kernel. On an idle machine the two times are equal.
-Goal: the median of the CPU time below 1 s for 1,000 runs.
+Each run has an artifact, code, logs, 500 steps of metrics, and 3 checkpoints with 4 files each. One in ten is live on
+another machine; the others have ended. Their files are in the kernel's page cache. On an idle machine, CPU time and
+wall time are equal. Goal: the median CPU time for 1,000 runs is below 1 s.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def make_run(run: Path, state: str) -> None:
 
 
 def cpu_seconds() -> float:
-    """CPU time of the processes that this one has started and waited for."""
+    """Return the CPU time of the child processes that have been waited for."""
     times = os.times()
     return times.children_user + times.children_system
 
@@ -77,7 +77,7 @@ def measure(runs: int, times: int) -> dict[str, Any]:
 def show() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=1000, help="run folders")
-    parser.add_argument("--times", type=int, default=7, help="measurements, after one that is not counted")
+    parser.add_argument("--times", type=int, default=7, help="measurements, after one warm-up")
     parser.add_argument("--json", action="store_true", help="for programs")
     options = parser.parse_args()
     found = measure(options.runs, options.times)

@@ -1,8 +1,8 @@
-"""Run campaigns and write their results and the page about them.
+"""Run campaigns, and write their results and the page about them.
 
     python -m prove [CAMPAIGN…] [--count N] [--fresh] [--into FOLDER]
 
-Without a name: all of them. Trials that were made before are not made again. Exit status 1: some trial did not hold.
+Without CAMPAIGN, all campaigns run. Trials that already have a result are skipped. Exit code 1: a trial did not hold.
 """
 
 from __future__ import annotations
@@ -113,9 +113,11 @@ def main(words: Sequence[str], campaigns: Sequence[Campaign] = CAMPAIGNS) -> int
         prog="python -m prove", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("names", metavar="CAMPAIGN", nargs="*", help=" ".join(campaign.name for campaign in campaigns))
-    parser.add_argument("--count", type=int, help="trials, else those of the full campaign; 0: only write the page")
-    parser.add_argument("--fresh", action="store_true", help="forget the results of the named campaigns first")
-    parser.add_argument("--into", type=Path, default=DOCS, help="folder of the results; docs/proof")
+    parser.add_argument(
+        "--count", type=int, help="number of trials, by default those of the full campaign; 0: only write the page"
+    )
+    parser.add_argument("--fresh", action="store_true", help="delete the results of the listed campaigns first")
+    parser.add_argument("--into", type=Path, default=DOCS, help="folder of the results; default: docs/proof")
     options = parser.parse_args(words)
     unknown = set(options.names) - {campaign.name for campaign in campaigns}
     if unknown:
@@ -212,9 +214,9 @@ def remove(folder: Path) -> None:
 
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM):  # even after `&`, where a shell ignores SIGINT
-        signal.signal(number, signal.default_int_handler)  # so that a trial ends the processes that it has started
+        signal.signal(number, signal.default_int_handler)  # so that a trial ends its own processes
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:
-        print("interrupted; the same command goes on from here", file=sys.stderr)
+        print("interrupted; the same command continues from here", file=sys.stderr)
         sys.exit(130)

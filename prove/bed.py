@@ -94,7 +94,7 @@ class BedJob:
         return done.returncode, output
 
     def start(self, *words: str, env: Mapping[str, str] | None = None) -> None:
-        """Submit the job, and do not wait for it."""
+        """Submit the job without waiting for it."""
         self("submit", *([] if self.way == "slurm" else ["--detach"]), *words, check=True, env=env)
 
     def follow(self) -> None:
@@ -123,7 +123,7 @@ class BedJob:
         return keys(max(files, key=lambda file: int(file.name.split("_")[1])))["job_id"]
 
     def state(self) -> str:
-        """Return the job's state in Slurm: RUNNING, PENDING, …; "" if Slurm has forgotten the job or never had it."""
+        """Return the job's state in Slurm: RUNNING, PENDING, …; "" if Slurm has no record of the job."""
         if self.way != "slurm":
             return ""
         output = self.cluster.login.run(["scontrol", "show", "job", self.job_id]).stdout

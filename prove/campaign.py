@@ -11,7 +11,7 @@ Line = dict[str, Any]  # a trial's stored result: `trial`, `ok`, `versions`, and
 
 
 class Failed(Exception):
-    """Raised if the claim did not hold; the text explains why. `measured` is kept nevertheless."""
+    """Raised if the claim did not hold; the text explains why. `measured` is stored anyway."""
 
     def __init__(self, why: str, **measured: Any) -> None:
         super().__init__(why)

@@ -48,10 +48,10 @@ def figure(lines: Sequence[Line]) -> str:
 
 CAMPAIGN = Campaign(
     name="compile_cost",
-    claim=f"A cold compile costs at most {GOAL} times the CPU time in which Hydra composes the same config.",
+    claim=(f"A cold compile takes at most {GOAL} times the CPU time that Hydra takes to compose the same config."),
     trial=(
-        f"is `python bench/compile_cost.py --pairs {PAIRS}`: whole processes, paired and interleaved, user and system"
-        " time; jobc from its wheel, with the artifact written."
+        f"runs `python bench/compile_cost.py --pairs {PAIRS}`: whole processes, paired and interleaved, user and"
+        " system time. jobc runs from its wheel and writes the artifact."
     ),
     count=1,
     run=run,

@@ -34,17 +34,18 @@ def run(number: int, folder: Path) -> dict[str, Any]:
         time.sleep(seconds)
         victim.restore_link()
         done = job.steps()[-1][1]
-        expect(done < STEPS, "the training was over before the link came back", kind=kind)
+        expect(done < STEPS, "the training ended before the link came back", kind=kind)
         job.wait((job.run / "final" / "weights.pt").exists, "the end of the training")
         job.wait(job.is_over, "the end of the job")
         expect(job.weights() == expected, "the weights differ from those of an undisturbed run", kind=kind)
-        expect({attempt for attempt, _ in job.steps()} == {0}, "it was started again", kind=kind)
+        expect({attempt for attempt, _ in job.steps()} == {0}, "the job was restarted", kind=kind)
         return {"kind": kind, "after_step": done}
     job.wait(lambda: text(job.run / "exit" / "0" / "node_00") != "", "the other node to give up")
     ended_s = round(time.monotonic() - cut, 1)
     first = job.run / "exit" / "0" / "first"
     job.wait(lambda: victim.hostname in text(first), f"a reason that names {victim.hostname}")
-    victim.restore_link()  # not before: whether the other node answers is asked after a node has recorded its end
+    # not earlier: whether the other node responds is checked only after a node has recorded its end
+    victim.restore_link()
     job.wait(job.is_over, "the end of the job")
     status = job("status")[1]
     measured = {"kind": kind, "ended_s": ended_s, "said": re.findall(r"reason: (.*)", status)}
@@ -68,12 +69,15 @@ def reference(folder: Path) -> str:
 
 CAMPAIGN = Campaign(
     name="cut_link",
-    claim="A link that is cut for 5 s does no harm. When it is cut for good, the others end within"
-    f" {END_S} s, and jobctl status names the node that is not reached.",
+    claim=(
+        f"A link that is cut for 5 s does no harm. If it is cut permanently, the other nodes exit within {END_S} s,"
+        " and jobctl status names the unreachable node."
+    ),
     trial=(
         f"trains a classifier on 2 hosts through Slurm or ssh, with process_group.step_timeout_s={STEP_TIMEOUT_S}."
-        " After a step drawn by the trial's number a host's link is cut. For 5 s: the training must go on, without"
-        " another attempt, to the weights of an undisturbed run. For good: the other host must give up and say why."
+        " After a random step, one host's link is cut. If it is cut for 5 s, the training must continue without"
+        " another attempt and reach the weights of an undisturbed run. If it is cut permanently, the other host"
+        " must exit and report why."
     ),
     count=20,
     run=run,

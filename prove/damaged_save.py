@@ -37,11 +37,14 @@ def figure(lines: Sequence[Line]) -> str:
 
 CAMPAIGN = Campaign(
     name="damaged_save",
-    claim="Any damage to any file of the newest checkpoint is noticed and named; the one before it is used.",
+    claim=(
+        "Any damage to any file of the newest checkpoint is detected and reported, and the previous checkpoint is"
+        " used instead."
+    ),
     trial=(
-        f"does {BATCH} damages, drawn by its number, each to a fresh copy of a training with two checkpoints: in a file"
-        " of the newest one, the manifest included, one bit is flipped, or the file is cut, or deleted. The resume must"
-        " begin with the older checkpoint and name the file."
+        f"applies {BATCH} random damages, each to a fresh copy of a training with two checkpoints. In a file of the"
+        " newest checkpoint, possibly its manifest, one bit is flipped, or the file is truncated or deleted. The"
+        " resume must start from the older checkpoint and name the file."
     ),
     count=10,
     run=run,

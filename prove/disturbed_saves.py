@@ -12,7 +12,7 @@ from typing import Any
 from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
 from jobc.compiler.pipeline.types import CompileRequest
 
-# A classifier of 700 parameters; every save follows a validation, so that the link to the best checkpoint changes as
+# A classifier of 700 parameters; every save follows a validation, so that the symlink to the best checkpoint changes as
 # well.
 OVERRIDES = (
     "name=proof", "task=digits", "model.hidden=8", "model.layers=1", "validation.every_steps=1",

@@ -33,7 +33,7 @@ def stop_stand_in(chance: random.Random, folder: Path, launcher: str) -> dict[st
         gap_ms = two_sigterms(job, chance)
         code = job.code()
         signals = [(job.marks / f"saved.{rank}").exists() for rank in (0, 1)]
-        expect(code == 75, f"jobctl submit ended with {code} instead of 75", gap_ms=gap_ms, code=code)
+        expect(code == 75, f"jobctl submit exited with {code} instead of 75", gap_ms=gap_ms, code=code)
         expect(all(signals), f"ranks that saved: {signals}", gap_ms=gap_ms, code=code)
         saved = [(job.marks / f"saved.{rank}").read_text() for rank in (0, 1)]
         expect(saved == ["1", "1"], f"SIGTERMs that the ranks got: {saved}", gap_ms=gap_ms, code=code)
@@ -41,7 +41,7 @@ def stop_stand_in(chance: random.Random, folder: Path, launcher: str) -> dict[st
 
 
 def stop_trainer(chance: random.Random, folder: Path) -> dict[str, Any]:
-    """Stop the trainer, whose only checkpoint is then the one that the signal requested."""
+    """Stop the trainer, whose only checkpoint is the one that the signal requested."""
     overrides = [*MICRO, "launcher=torchrun", f"loop.steps={STEPS}", f"checkpoint.every_steps={STEPS}"]
     with Job(folder, overrides) as job:
         job.submit()
@@ -52,10 +52,10 @@ def stop_trainer(chance: random.Random, folder: Path) -> dict[str, Any]:
         checkpoints = store.checkpoints_newest_first(job.run_folder / "checkpoints")
         saved = [store.step_of_folder(path) for path in checkpoints if store.find_problem(path) is None]
         measured = {"gap_ms": gap_ms, "code": code, "stopped_after_step": done, "saved_steps": saved}
-        expect(code == 75, f"jobctl submit ended with {code} instead of 75", **measured)
+        expect(code == 75, f"jobctl submit exited with {code} instead of 75", **measured)
         expect(saved == [done], f"step {done} was the last, checkpoints are of {saved}", **measured)
         job.resume()
-        expect(job.code() == 0, f"the resumed run ended with {job.code()}", **measured)
+        expect(job.code() == 0, f"the resumed run exited with {job.code()}", **measured)
         expect(job.steps() == list(range(1, STEPS + 1)), f"steps made: {job.steps()}", **measured)
     return measured
 
@@ -73,11 +73,14 @@ def two_sigterms(job: Job, chance: random.Random) -> float:
 
 CAMPAIGN = Campaign(
     name="double_sigterm",
-    claim="Two SIGTERMs within 100 ms count as one: every rank saves, and submit returns 75 (start me again).",
+    claim=(
+        "Two SIGTERMs within 100 ms count as one: every rank saves, and submit exits with 75 (saved and stopped early)."
+    ),
     trial=(
-        "sends two SIGTERMs, 0 to 90 ms apart, to a running submit of 2 ranks. A program without torch, started by"
-        " spawn or by torchrun, must get one SIGTERM, and have the time to save. The trainer must leave a checkpoint of"
-        f" the very step it stopped after, and the resumed run makes each of its {STEPS} steps exactly once."
+        "sends two SIGTERMs, 0 to 90 ms apart, to a running submit with 2 ranks. A program without torch, started"
+        " by spawn or torchrun, must receive one SIGTERM and have time to save. The trainer must leave a checkpoint"
+        f" of exactly the step after which it stopped, and the resumed run must complete each of its {STEPS} steps"
+        " exactly once."
     ),
     count=60,
     run=run,

@@ -16,7 +16,7 @@ from jobc.tests.skypilot.bed import ON_BED, SKY, SkyBed
 from jobc.tests.testbed import Cluster
 
 HAS_SKYPILOT = SKY.name != ""
-NO_SKYPILOT = "skypilot: JOBC_SKY names no environment with SkyPilot; make prove takes that of make test-sky"
+NO_SKYPILOT = "skypilot: JOBC_SKY is not an environment with SkyPilot; make prove uses the one from make test-sky"
 VISIBLE = (SKY,) if HAS_SKYPILOT else ()  # for the cluster's Shape
 
 

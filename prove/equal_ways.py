@@ -14,10 +14,10 @@ from .engines import HAS_SKYPILOT, NO_SKYPILOT, VISIBLE, on_pods, on_skypilot
 
 SHAPE = Shape(nodes=4, gpus_per_node=0, visible=VISIBLE)
 STEPS = 20
-# threads: else those of the cores that a backend was told; a matrix product of two threads may differ in its last bits
+# one thread everywhere, because backends know different numbers of cores, and results depend on the number of threads
 OVERRIDES = ("task=digits", "loop.epochs=null", f"loop.steps={STEPS}", "validation.max_samples=64", "threads=1")
 
-# name -> the way to start it, and words of the spec. The first one is what all others are compared with.
+# name -> how to start it, and words of the spec. All others are compared with the first one.
 LAUNCHES = {
     "local": ("local", "launcher=torchrun"),
     **{way: (way, "launcher=torchrun") for way in WAYS},
@@ -67,14 +67,15 @@ def figure(lines: Sequence[Line]) -> str:
 CAMPAIGN = Campaign(
     name="equal_ways",
     claim=(
-        "4 hosts with 2 ranks each give the same losses and weights, bit for bit, through each of the seven backends;"
-        " and so do 8 ranks of one machine."
+        "4 hosts with 2 ranks each produce bit-identical losses and weights through each of the seven backends, and"
+        " so do 8 ranks on one machine."
     ),
     trial=(
-        f"trains a classifier for {STEPS} steps on the test bed, with the trial's number as seed, once through each of"
-        f" local, {', '.join(WAYS)}, kubernetes (on the pod runner of the tests) and skypilot (`sky launch` on the test"
-        " bed's Slurm, where JOBC_SKY names its environment) with launcher=torchrun, accelerate with its own launcher,"
-        " and slurm with launcher=srun. All losses and the sha256 of the final weights must be equal."
+        f"trains a classifier for {STEPS} steps on the test bed, with the trial's number as seed, once in each of"
+        f" these ways: with launcher=torchrun through local, {', '.join(WAYS)}, kubernetes (on the tests' pod"
+        " runner) and skypilot (`sky launch` on the test bed's Slurm, with the environment in JOBC_SKY); through"
+        " accelerate with its own launcher; and through slurm with launcher=srun. All losses and the sha256 of the"
+        " final weights must be equal."
     ),
     count=3,
     run=run,

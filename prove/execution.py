@@ -89,7 +89,8 @@ def _templates(
         start = _alike(line_before, line_after)
         end = _alike(line_before[start:][::-1], line_after[start:][::-1])
         old, new = line_before[start : len(line_before) - end], line_after[start : len(line_after) - end]
-        for index in (start, len(line) - end - len(old)):  # counted from either side: a value stands on the other one
+        # counted from either end, because the value may be on the other side
+        for index in (start, len(line) - end - len(old)):
             if line[index : index + len(old)] == old:
                 yield [*lines[:here], line[:index] + new + line[index + len(old) :], *lines[here + 1 :]]
 
@@ -123,7 +124,7 @@ def _chosen(tests: Sequence[Reach], path: str, lines: Sequence[str], at: int) ->
                     candidate[0].name,
                 )
             )
-            # of the script in little time; and those that a script refuses at once
+            # of the script in little time, and tests in which the script exits early
             much = [test for test, _ in ranked]
             quick = sorted(much, key=lambda test: (test.seconds, test.name))
             chosen = [test for test in (*much[:MUCH], *quick[:QUICK]) if test is much[0] or test.seconds <= MOST_S]
@@ -150,5 +151,5 @@ def _failing(place: Path, tests: Sequence[str]) -> str:
     if result.returncode == 0:
         return ""
     match = re.search(r"^(?:FAILED|ERROR) (\S+::.*?)(?: - .*)?$", result.stdout, re.MULTILINE)
-    assert match, f"pytest ended with {result.returncode}: {result.stdout[-2000:]}{result.stderr[-2000:]}"
+    assert match, f"pytest exited with {result.returncode}: {result.stdout[-2000:]}{result.stderr[-2000:]}"
     return match[1]

@@ -25,7 +25,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
         measured = {"kind": f"through {launcher}", "code": code, "rank": rank, "seen": exit_code}
         expect(
             exit_code == code,
-            f"jobctl submit ended with {exit_code} instead of {code}: {job.output()[-500:]}",
+            f"jobctl submit exited with {exit_code} instead of {code}: {job.output()[-500:]}",
             **measured,
         )
         recorded = (job.run_folder / "exit/0/node_00").read_text().split()[0]
@@ -35,10 +35,10 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 
 CAMPAIGN = Campaign(
     name="exit_codes",
-    claim="The exit code that a rank chose is the exit code of jobctl submit; no launcher turns it into 1.",
+    claim=("jobctl submit exits with the exit code that a rank chose; no launcher turns it into 1."),
     trial=(
-        f"is one combination of launcher, exit code ({', '.join(map(str, sorted(PRIORITY)))}) and rank: 2 ranks of a"
-        " program without torch come up, one ends with the code and the other waits (0 and 75: both end)."
+        f"is one combination of launcher, exit code ({', '.join(map(str, sorted(PRIORITY)))}) and rank. 2 ranks of a"
+        " program without torch start; one exits with the code while the other waits (with 0 and 75, both exit)."
     ),
     count=len(COMBINATIONS),
     run=run,

@@ -1,7 +1,8 @@
-"""Measure a command's own time: CPU seconds of the command and its descendants, and seconds in which all of them wait.
+"""Measure a command's own time: CPU seconds of the command and its descendants, plus the seconds in which all of them
+wait.
 
-Seconds in which one of them is ready to run, but the machine runs other processes, do not count, so a limit on this
-time also holds on a busy machine. A wait for a pipe, a lock, a disk or `sleep` counts.
+Time in which one of them is ready to run while the machine runs other processes does not count, so a limit on this time
+also holds on a busy machine. Waiting for a pipe, a lock, a disk or `sleep` counts.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Do what a newcomer does first, with the commands that the README and jobc's messages give, and time each step."""
+"""Do what a newcomer does first, using the commands that the README and jobc's messages print, and time each step."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 
         (walk.project / "train.py").write_text(SCRIPT)
         said = walk.command(f"broken, {backend}", start(f"broken-{backend}", backend, nodes), code=1)
-        expect("KeyError: 2" in said and 'train.py", line 6' in said, f"the mistake is not named: {said}")
+        expect("KeyError: 2" in said and 'train.py", line 6' in said, f"the mistake is not reported: {said}")
         status = walk.command(f"status, {backend}", f"jobc status artifacts/broken-{backend}/{backend}")
         resume = re.search(r"(?:^|`)\s*([^\n`]*--resume \S+ --new-code)", status, re.MULTILINE)
-        expect(resume is not None and "KeyError: 2 (train.py:6)" in status, f"no command to continue: {status}")
+        expect(resume is not None and "KeyError: 2 (train.py:6)" in status, f"no command to continue in: {status}")
 
         (walk.project / "train.py").write_text(MENDED)
         wait = " --wait" if backend == "slurm" else ""
@@ -67,7 +67,9 @@ class Walk:
         self.seconds: dict[str, float] = {}
 
     def install(self) -> None:
-        """Clone and `make demo`, which needs the network, so not on the host but as this process."""
+        """Clone the repository and run `make demo`. This needs the network, so it runs in this process and not on the
+        host.
+        """
         started = time.monotonic()
         subprocess.run(["git", "clone", "--quiet", ROOT, self.clone], check=True)
         done = subprocess.run(
@@ -103,12 +105,12 @@ def figure(lines: Sequence[Line]) -> str:
 
 CAMPAIGN = Campaign(
     name="first_hour",
-    claim="A newcomer gets from a clone to a mended and resumed run on Slurm with the commands that jobc prints.",
+    claim=("A newcomer gets from a clone to a fixed and resumed run on Slurm with the commands that jobc prints."),
     trial=(
-        "makes a new clone and runs `make demo`. Then, as a user who is not root, on one host of the test bed and with"
-        " its Slurm, it starts a script of its own on 2 processes; starts one with a mistake, and must read the mistake"
-        " and its line; asks for the status, which must give the command to continue; mends the script and types that"
-        " command, and the run must continue where it was."
+        "makes a new clone and runs `make demo`. The rest runs as an unprivileged user on one host of the test bed"
+        " and on its Slurm. The user starts a script on 2 processes; starts one with a mistake, and must see the"
+        " mistake and its line; asks for the status, which must print the command to continue; and fixes the script"
+        " and runs that command, after which the run must continue where it was."
     ),
     count=1,
     run=run,

@@ -48,8 +48,8 @@ def text(chance: Random, mark: Path, outside: Path) -> str:
 
 
 def file_name(chance: Random, mark: Path) -> str:
-    """Return a hostile file name. Its command names the mark relative to the working directory, because of the
-    slashes.
+    """Return a hostile file name. A file name cannot contain slashes, so its command creates the mark in the working
+    directory.
     """
     name = chance.choice(commands(Path(mark.name))).replace("/", "_").strip()
     return name[:200] or "-"
@@ -144,8 +144,8 @@ def forge_run(run: Path, chance: Random, mark: Path, outside: Path) -> list[str]
 
 
 def forge_artifact(artifact: Path, chance: Random, mark: Path, outside: Path) -> list[str]:
-    """Forge any of an artifact's files, including scripts, because nothing in an artifact may run until it is
-    started.
+    """Forge any of an artifact's files, including scripts, because nothing in an artifact may run before the artifact
+    is started.
     """
     machine = text_files(artifact / ".jobc")
     files = machine if chance.random() < 0.6 else text_files(artifact)

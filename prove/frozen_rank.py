@@ -16,7 +16,7 @@ from .job import MICRO, Job, descendants, is_running, state_pid
 
 WORLDS = (2, 4)
 TIMEOUT_S, MORE_S = 10, 5
-GRACE_S = 2  # for the frozen rank, which does not receive the request to end
+GRACE_S = 2  # for the frozen rank, which cannot respond to the request to end
 OVERRIDES = [
     *MICRO, "launcher=spawn", "loop.steps=100000", "checkpoint.every_steps=1000", "validation.every_steps=100000",
     f"process_group.step_timeout_s={TIMEOUT_S}", f"lifecycle.grace={GRACE_S}s",
@@ -54,26 +54,23 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     expect(
         measured["stacks_of"] == len(logs), f"stacks of {measured['stacks_of']} of {len(logs)}: {excerpt}", **measured
     )
-    expect(not remaining, "the frozen rank is still there", **measured)
+    expect(not remaining, "the frozen rank still exists", **measured)
     return measured
 
 
 def figure(lines: Sequence[Line]) -> str:
     slowest = max(line.get("ended_s", 0) for line in lines)
-    return (
-        f"{k_of_n_by('kind')(lines)}; the others ended after at most {slowest:.1f} s, with a timeout of {TIMEOUT_S} s"
-    )
+    return f"{k_of_n_by('kind')(lines)}; the others exited within {slowest:.1f} s, with a timeout of {TIMEOUT_S} s"
 
 
 CAMPAIGN = Campaign(
     name="frozen_rank",
-    claim=f"A rank that is frozen is named by all others within the timeout and {MORE_S} s, with their stacks.",
+    claim=(f"When one rank freezes, all others name it within the timeout plus {MORE_S} s, and log their stacks."),
     trial=(
-        "trains a small GPT on 2 or 4 ranks of one machine, with"
-        f" process_group.step_timeout_s={TIMEOUT_S}. Somewhere in a step after one that is drawn by the trial's number,"
-        " SIGSTOP freezes one rank, rank 0 among them, through whose store the others would ask. Each other rank must"
-        f" end within {TIMEOUT_S + MORE_S} s, and its log must name the frozen rank and have the stacks of its threads."
-        " Of the frozen one nothing may be left."
+        f"trains a small GPT on 2 or 4 ranks of one machine, with process_group.step_timeout_s={TIMEOUT_S}. At a"
+        " random moment after a random step, SIGSTOP freezes one rank. This may be rank 0, whose store the other"
+        f" ranks use. Each other rank must exit within {TIMEOUT_S + MORE_S} s, and its log must name the frozen rank"
+        " and contain the stacks of its own threads. The frozen rank's process must be gone."
     ),
     count=20,
     run=run,

@@ -1,4 +1,4 @@
-"""Forged run folders, artifacts, checkpoints, metrics and specs: nothing is executed, read outside the folder, or
+"""Forged run folders, artifacts, checkpoints, metrics and specs: no command executes them, reads outside the folder, or
 hangs.
 """
 
@@ -133,7 +133,7 @@ def judge(command: Sequence[str], place: Bench, limit_s: float) -> None:
     _, output, _ = execute(command, place, limit_s)
     words = " ".join(command)[:200]
     expect(not place.mark.exists(), f"{words}: the forged text was executed")
-    expect(CANARY not in output, f"{words}: printed what it may not read")
+    expect(CANARY not in output, f"{words}: printed text that it may not read")
     wrong = WRONG.search(output)
     expect(wrong is None, f"{words}: {output[max(0, wrong.start() - 200) : wrong.end() + 300] if wrong else ''}")
     control = None if "logs" in words or "submit" in words else CONTROL.search(output)
@@ -189,15 +189,18 @@ def figure(lines: Sequence[Line]) -> str:
 
 CAMPAIGN = Campaign(
     name="hostile",
-    claim="Forged input of an attacker is refused or harmless: nothing executed, leaked, hung, and no traceback.",
+    claim=(
+        "Forged input from an attacker is rejected or harmless: nothing is executed or leaked, and no command hangs"
+        " or prints a traceback."
+    ),
     trial=(
-        "forges one thing, drawn by its number: the state, names or metrics of a run folder, the files of an artifact,"
-        " a checkpoint with sound hashes, or a spec with its files. `status`, `logs`, `clean`, `stop`,"
-        " `submit --resume`, `jobc verify`, `why`, `diff` and the compile read it. The file that the forged text would"
-        " create must not exist; a value of the environment and of a file outside the project must not be printed or"
-        " written; no traceback, no error of a shell, no control character; each command takes at most"
-        f" {LIMIT_S:.0f} s of CPU time and waiting beyond three times its usual time; but `stop` may announce that"
-        " it waits for a node which a state file places on another machine."
+        "forges one thing at random: the state, names or metrics of a run folder, the files of an artifact, a"
+        " checkpoint with valid hashes, or a spec with its files. Then `status`, `logs`, `clean`, `stop`, `submit"
+        " --resume`, `jobc verify`, `why`, `diff` and a compile read it. The file that the forged text would create"
+        " must not exist. A value from the environment, and one from a file outside the project, must not be"
+        " printed or written. No command may print a traceback, a shell error or a control character. Each command"
+        f" may take at most {LIMIT_S:.0f} s of CPU time and waiting beyond three times its usual time. Only `stop` may"
+        " take longer, if it reports that it is waiting for a node that a state file places on another machine."
     ),
     count=350,
     run=run,

@@ -109,7 +109,7 @@ class Job:
         deadline = time.monotonic() + TIMEOUT_S
         while not condition():
             if self.started[-1].poll() is not None and not condition():
-                raise RuntimeError(f"jobctl submit ended with {self.code()} before {what}: {self.output()[-2000:]}")
+                raise RuntimeError(f"jobctl submit exited with {self.code()} before {what}: {self.output()[-2000:]}")
             if time.monotonic() > deadline:
                 raise RuntimeError(f"waited {TIMEOUT_S} s for {what}: {self.output()[-2000:]}")
             time.sleep(pause_s)
@@ -151,7 +151,7 @@ class Job:
         """Train without interruption, and return the result."""
         self.submit()
         if self.code():
-            raise RuntimeError(f"jobctl submit ended with {self.code()}: {self.output()[-2000:]}")
+            raise RuntimeError(f"jobctl submit exited with {self.code()}: {self.output()[-2000:]}")
         return self.result()
 
 

@@ -19,7 +19,7 @@ ONE = 50  # trials of each of them
 STEPS = 30
 OVERRIDES = [*MICRO, "launcher=spawn", f"loop.steps={STEPS}", "checkpoint.every_steps=4", "validation.every_steps=10"]
 VICTIMS = ("rank 0", "rank 1", "supervisor", "all")
-END_S = 20  # timeout for the run's remaining processes after a kill
+END_S = 20  # timeout for the run's remaining processes to exit after a kill
 
 
 def world_size_of(number: int) -> int:
@@ -47,12 +47,12 @@ def run(number: int, folder: Path) -> dict[str, Any]:
             job.wait_for_step(after)
             time.sleep(chance.uniform(0, 0.03))  # anywhere in a step, or in the checkpoint after it
             if job.started[-1].poll() is not None:
-                break  # it was done already
+                break  # the training has already ended
             kills.append(strike(job, victim, chance))
             job.resume()
         code = job.code()
-        expect(code == 0, f"the last attempt ended with {code}: {job.output()[-500:]}", **measured)
-        expect(any(kill["struck"] for kill in kills), "the training was over before it could be killed", **measured)
+        expect(code == 0, f"the last attempt exited with {code}: {job.output()[-500:]}", **measured)
+        expect(any(kill["struck"] for kill in kills), "the training ended before it could be killed", **measured)
         got = job.result()
     measured["sha256"] = got["sha256"]
     expect(got["losses"] == expected["losses"], "losses differ from those of the uninterrupted run", **measured)
@@ -85,7 +85,7 @@ def strike(job: Job, victim: str, chance: random.Random) -> dict[str, Any]:
     struck, began = [kill(pid) for pid in targets], time.monotonic()
     code, deadline = job.code(), time.monotonic() + END_S
     while any(map(is_running, family)):
-        expect(time.monotonic() < deadline, f"processes outlive the death of {victim} by {END_S} s")
+        expect(time.monotonic() < deadline, f"processes still exist {END_S} s after {victim} was killed")
         time.sleep(0.01)
     ended_s = round(time.monotonic() - began, 2)
     return {"victim": victim, "struck": any(struck), "after_step": job.steps()[-1], "code": code, "ended_s": ended_s}
@@ -95,19 +95,20 @@ def figure(lines: Sequence[Line]) -> str:
     kills = [kill for line in lines for kill in line.get("kills", ()) if kill["struck"]]
     of_kind = k_of_n_by("kind")([{**line, "kind": kind_of(line["trial"])} for line in lines])
     ended_s = [kill["ended_s"] for line in lines if line["trial"] >= ANY for kill in line.get("kills", ())]
-    suffix = f"; the others had ended {median(ended_s):.1f} s after the one rank (median)" if ended_s else ""
+    suffix = f"; the others exited {median(ended_s):.1f} s after the one rank (median)" if ended_s else ""
     return f"{of_kind}; {len(kills)} kills{suffix}"
 
 
 CAMPAIGN = Campaign(
     name="kill_and_resume",
-    claim="A run that was killed at any moment and resumed ends with the losses and weights of an uninterrupted one.",
+    claim=("A run that is killed at any moment and resumed ends with the losses and weights of an uninterrupted run."),
     trial=(
-        f"trains a small GPT with dropout for {STEPS} steps. In {ANY} trials, on 2 ranks, SIGKILL strikes one to three"
-        " times rank 0, rank 1, the supervisor, or all processes of the run in random order; in the others, on 2 or 4"
-        " ranks, one rank, once. It comes somewhere in or after a step drawn by the trial's number. No process may be"
-        " left, and `jobctl submit --resume` goes on. All ranks' losses of all"
-        " steps, bit for bit, and the sha256 of the final weights must equal those of a run without a kill."
+        f"trains a small GPT with dropout for {STEPS} steps. In {ANY} trials, with 2 ranks, SIGKILL hits rank 0,"
+        " rank 1, the supervisor, or all processes of the run in random order, one to three times. In the other"
+        " trials, with 2 or 4 ranks, it hits one rank, once. Each kill comes at a random moment during or after a"
+        " random step. No process may be left, and `jobctl submit --resume` must continue the run. All ranks'"
+        " losses of all steps must be bit-identical to those of an uninterrupted run, and the sha256 of the final"
+        " weights must be equal."
     ),
     count=ANY + ONE * len(WORLDS),
     run=run,

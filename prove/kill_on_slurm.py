@@ -41,7 +41,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     measured["codes"] = [(job.run / f"exit/0/node_{node:02}").read_text().split()[0] for node in range(NODES)]
     measured["after_step"] = job.steps()[-1][1]
     job.wait(job.is_over, "the end of the job", PATIENCE_S)
-    expect(struck and not (job.run / "final").exists(), "it was over before it could be killed", **measured)
+    expect(struck and not (job.run / "final").exists(), "it ended before it could be killed", **measured)
     job("submit", "--wait", "--resume", job.run.name, check=True, timeout_s=PATIENCE_S)
     measured["attempts"] = sorted({attempt for attempt, _ in job.steps()})
     got = result(job)
@@ -73,18 +73,21 @@ def result(job: BedJob) -> dict[str, Any]:
 
 def figure(lines: Sequence[Line]) -> str:
     slowest = max(line.get("ended_s", 0) for line in lines)
-    return f"{k_of_n_by('kind')(lines)}; both nodes had ended at most {slowest:.1f} s after the rank"
+    return f"{k_of_n_by('kind')(lines)}; both nodes exited at most {slowest:.1f} s after the rank"
 
 
 CAMPAIGN = Campaign(
     name="kill_on_slurm",
-    claim="A job on Slurm of which one rank was killed, and which was resumed, ends with the losses and weights of an"
-    " uninterrupted one.",
+    claim=(
+        "A Slurm job in which one rank is killed, and which is then resumed, ends with the losses and weights of an"
+        " uninterrupted job."
+    ),
     trial=(
-        f"trains a small GPT with dropout for {STEPS} steps on 2 hosts of the test bed, with 1 or 2 ranks each, started"
-        " by Slurm and torchrun. In or after a step drawn by the trial's number SIGKILL strikes one rank. Both nodes"
-        " must end, and `jobctl submit --resume` goes on as the next attempt. The losses of all steps, bit for bit, and"
-        " the sha256 of the final weights must equal those of a job without a kill."
+        f"trains a small GPT with dropout for {STEPS} steps on 2 hosts of the test bed, with 1 or 2 ranks each,"
+        " started by Slurm and torchrun. During or after a random step, SIGKILL hits one rank. Both nodes must"
+        " exit, and `jobctl submit --resume` must continue the run as the next attempt. The losses of all steps"
+        " must be bit-identical to those of an uninterrupted job, and the sha256 of the final weights must be"
+        " equal."
     ),
     count=100,
     run=run,

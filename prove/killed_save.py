@@ -1,4 +1,4 @@
-"""SIGKILL before every system call of a save: a checkpoint is either complete or absent."""
+"""Send SIGKILL before every system call of a save: a checkpoint is either complete or absent."""
 
 from __future__ import annotations
 
@@ -30,13 +30,16 @@ def figure(lines: Sequence[Line]) -> str:
 
 CAMPAIGN = Campaign(
     name="killed_save",
-    claim="Killed at any point of a save, a training goes on from a verified checkpoint, never older than the last.",
+    claim=(
+        "A training that is killed at any point of a save resumes from a verified checkpoint: the last one reported as"
+        " saved, or a newer one."
+    ),
     trial=(
-        "takes one system call, such as fsync. A training with two checkpoints makes two more steps and saves both,"
-        " the first in the background; strace sends SIGKILL before the first such call that concerns a checkpoint, then"
-        " in a new copy before the second, and so on until the training ends before it comes. Each time the newest"
-        " checkpoint must be sound and at least of the last step that was said to be saved, and a resume must go on,"
-        " save, and leave nothing behind of the save that was killed."
+        "takes one system call, such as fsync. A training with two checkpoints trains two more steps and saves"
+        " both, the first in the background. strace sends SIGKILL before the first such call that concerns a"
+        " checkpoint; then, in a new copy, before the second; and so on, until the training ends first. Each time,"
+        " the newest checkpoint must be intact and at least as new as the last reported save, and a resume must"
+        " continue, save, and leave nothing of the killed save behind."
     ),
     count=len(SYSCALLS),
     run=run,

@@ -21,11 +21,11 @@ OVERRIDES = (
     "launcher=spawn", f"process_group.step_timeout_s={STEP_TIMEOUT_S}", "lifecycle.grace=5s",
     "metrics.flush_s=0", "env.GLOO_SOCKET_IFNAME=eth0", "validation.every_steps=1000", "validation.max_samples=64",
 )  # fmt: skip
-LOST_S = 900  # Slurm needs up to SlurmdTimeout and two of its rounds to give up the node of the batch script
+LOST_S = 900  # Slurm needs up to SlurmdTimeout and two of its checks to give up on the node of the batch script
 
 
 def run(number: int, folder: Path) -> dict[str, Any]:
-    """Run a trial. Trial 9 of every ten loses the node that runs the batch script; the others lose the other node."""
+    """Run a trial. Every tenth trial loses the node that runs the batch script; the others lose the other node."""
     bed = cluster(SHAPE, folder)
     undisturbed = reference(folder)
     job = BedJob.make(bed, folder, "slurm", *OVERRIDES)
@@ -47,11 +47,11 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     attempts = sorted({attempt for attempt, _ in job.steps()})
     hosts = {job.host(node) for node in (0, 1)}
     job.wait(lambda: job.state() == "COMPLETED", "the end of the job")
-    expect(lost.hostname not in hosts, f"it went on with the lost node, on {hosts}", **measured)
+    expect(lost.hostname not in hosts, f"it continued on the lost node: {hosts}", **measured)
     expect(job.weights() == undisturbed, "the weights differ from those of an undisturbed run", **measured)
     expect(attempts == [0, 1], f"attempts that trained: {attempts}", **measured)
     seconds = measured["others_ended_s"]
-    expect(seconds <= END_S, f"the others ended after {seconds} s", **measured)
+    expect(seconds <= END_S, f"the others exited after {seconds} s", **measured)
     return measured
 
 
@@ -68,19 +68,22 @@ def reference(folder: Path) -> str:
 def figure(lines: Sequence[Line]) -> str:
     ended, finished = ([line.get(key, 0) for line in lines] for key in ("others_ended_s", "finished_s"))
     return (
-        f"{k_of_n_by('kind')(lines)} lost; the others ended after at most {max(ended):.0f} s,"
-        f" the training after {min(finished):.0f} to {max(finished):.0f} s"
+        f"{k_of_n_by('kind')(lines)} lost; the others exited within {max(ended):.0f} s,"
+        f" and the training ended after {min(finished):.0f} to {max(finished):.0f} s"
     )
 
 
 CAMPAIGN = Campaign(
     name="lost_node",
-    claim=f"When a node of a Slurm job stops responding, the others exit within {END_S} s and the job moves to a spare"
-    " node, to the weights of an undisturbed run.",
+    claim=(
+        f"When a node of a Slurm job stops responding, the others exit within {END_S} s, and the job moves to a"
+        " spare node and reaches the weights of an undisturbed run."
+    ),
     trial=(
-        f"trains a classifier on 2 of 3 hosts for {STEPS} steps, with process_group.step_timeout_s={STEP_TIMEOUT_S} and"
-        " SlurmdTimeout=300. After a step drawn by the trial's number a host's link is cut, up to 2 s later its power."
-        " In one trial of ten it is the host of the batch script, which only Slurm can give up, after SlurmdTimeout."
+        f"trains a classifier on 2 of 3 hosts for {STEPS} steps, with process_group.step_timeout_s={STEP_TIMEOUT_S}"
+        " and SlurmdTimeout=300. After a random step, one host's link is cut, and up to 2 s later, its power. In"
+        " one trial of ten, this is the host of the batch script, which only Slurm can replace, after"
+        " SlurmdTimeout."
     ),
     count=10,
     run=run,

@@ -55,8 +55,8 @@ def compiled(backend: str, folder: Path, pairs: int, most_ratio: float = MOST_RA
     growth = (sizes[MANY] - sizes[2]) / (MANY - 2)
     measured = {"ratio": round(ratio, 3), "seconds": round(statistics.median(times[MANY]), 3)}
     measured |= {"bytes_per_node": round(growth, 1), "files": len(files[MANY])}
-    expect(artifact.exists() and len(files[2]) == len(files[MANY]), "another number of files", **measured)
-    expect(growth <= MOST_BYTES, f"{growth:.1f} bytes more for each node", **measured)
+    expect(artifact.exists() and len(files[2]) == len(files[MANY]), "a different number of files", **measured)
+    expect(growth <= MOST_BYTES, f"{growth:.1f} more bytes per node", **measured)
     expect(ratio <= most_ratio, f"{ratio:.2f} times the time", **measured)
     return measured
 
@@ -80,8 +80,8 @@ def fan_out(folder: Path) -> dict[str, Any]:
     )  # fmt: skip
     counts = [int(line) for line in (folder / "connections.log").read_text().split()]
     measured = {"hosts": len(counts), "most_at_once": max(counts), "seconds": round(time.monotonic() - started, 1)}
-    expect(len(counts) == HOSTS, f"{len(counts)} of {HOSTS} hosts were reached", **measured)
-    expect(max(counts) <= FANOUT, f"{max(counts)} connections at once", **measured)
+    expect(len(counts) == HOSTS, f"{len(counts)} of {HOSTS} hosts were contacted", **measured)
+    expect(max(counts) <= FANOUT, f"{max(counts)} concurrent connections", **measured)
     return measured
 
 
@@ -95,11 +95,15 @@ def figure(lines: Sequence[Line]) -> str:
 
 CAMPAIGN = Campaign(
     name="many_nodes",
-    claim=f"{MANY:,} nodes compile within {MOST_RATIO} times the CPU time of 2, into the same number of files, with at"
-    f" most {MOST_BYTES} bytes more for each node; {HOSTS:,} hosts are reached {FANOUT} at a time.",
+    claim=(
+        f"A job with {MANY:,} nodes compiles within {MOST_RATIO} times the CPU time of a job with 2, into the same"
+        f" number of files, with at most {MOST_BYTES} more bytes per node. {HOSTS:,} hosts are contacted {FANOUT} at a"
+        " time."
+    ),
     trial=(
-        f"compiles and writes a job of 2 and of {MANY:,} nodes in turn, {PAIRS} times each, in one process that has"
-        f" done both before, and compares medians; or reaches {HOSTS:,} hosts through a stand-in for ssh that counts."
+        f"compiles and writes a job with 2 nodes and one with {MANY:,} nodes in turn, {PAIRS} times each, in one"
+        f" process that has done both before, and compares the medians; or contacts {HOSTS:,} hosts through a stand-in"
+        " for ssh that counts connections."
     ),
     count=len(KINDS),
     run=run,

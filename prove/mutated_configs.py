@@ -44,7 +44,7 @@ from .mutations import cases, refused_by_schema
 from .sameness import SCRIPTS
 
 BATCH = 100
-LIMIT_S = 60  # of one config; a second is usual, and the machine may be busy
+LIMIT_S = 60  # timeout of one config; a second is usual, but the machine may be busy
 CONF = Path(__file__).resolve().parent.parent / "conf"
 TEMPLATES = CONF.parent / "compiler" / "templates"
 
@@ -76,7 +76,7 @@ SWEEPS = (  # values of a word behind -m
 FREE = (
     "env.{}", "labels.{}", "secrets.{}", "network.settings.{}", "queue.{}", "backend.extra.{}", "estimate.prices.{}",
 )  # fmt: skip
-KINDS = (  # of mutations, some more often than others
+KINDS = (  # kinds of mutations, some more frequent than others
     "mix", "mix", "mix", "value", "value", "value", "number", "number", "free", "free", "file", "file", "lines",
     "command", "typo", "raw", "drop",
 )  # fmt: skip
@@ -141,9 +141,9 @@ def mutated(draw: st.DrawFn) -> Config:
 
 @st.composite
 def typed(draw: st.DrawFn, kind: str) -> str:
-    """Draw a word of the command line."""
+    """Draw a word for the command line."""
     key = draw(st.sampled_from(keys()))
-    if kind == "mix":  # of another job, where it made sense
+    if kind == "mix":  # from another job, where it made sense
         words = [word for word in read_golden_case(draw(st.sampled_from(cases()))).words if "=" in word]
         return draw(st.sampled_from(words)) if words else "nodes=3"
     if kind == "number":
@@ -186,7 +186,9 @@ def mutilated(draw: st.DrawFn) -> str:
 
 
 def judged(config: Config) -> tuple[str, list[str]]:
-    """(`compiled` or the codes, what is wrong with the answer). In a folder that has jobc/cluster/."""
+    """Compile the words, and return (`compiled` or the codes, the errors in the answer). The folder contains
+    jobc/cluster/.
+    """
     mine = Path("jobc/cluster/mine.yaml")
     mine.unlink(missing_ok=True)
     if config.file is not None:
@@ -198,7 +200,7 @@ def judged(config: Config) -> tuple[str, list[str]]:
     output = out.getvalue()
     if status not in (0, 1) or "Traceback" in err.getvalue():
         return "", [f"exit status {status}: {(output + err.getvalue())[-600:]}"]
-    if status and not output:  # words that are no command line, so nobody knows in which form to answer
+    if status and not output:  # the words cannot be parsed, so --format is unknown
         refused = sorted(set(re.findall(r"^error\[(\w+) ", err.getvalue(), re.MULTILINE)))
         complete = "= because: " in err.getvalue() and "= hint: " in err.getvalue() and refused
         return " ".join(refused), [] if complete else [f"no diagnostics: {err.getvalue()[-300:]}"]
@@ -209,7 +211,7 @@ def judged(config: Config) -> tuple[str, list[str]]:
     wrong = [f"{d['code']} lacks {part}: {d['title'][:200]}" for d in diagnostics for part in _lacking(d)]
     refused = sorted({d["code"] for d in diagnostics if d["severity"] == "error" and not d["allowed"]})
     if status:
-        return " ".join(refused), wrong + ([] if refused else ["refused without an error"])
+        return " ".join(refused), wrong + ([] if refused else ["rejected without an error"])
     return "compiled", wrong + _expanded(config)
 
 
@@ -219,7 +221,7 @@ def _lacking(diagnostic: Mapping[str, Any]) -> Iterator[str]:
         if not diagnostic[part].strip():
             yield part
     if re.search(r"JC9\d\d\d", diagnostic["code"]) or re.search(r"\b\w+(Error|Exception)\b", diagnostic["because"]):
-        yield f"a reason in our words ({diagnostic['because'][:200]})"
+        yield f"a reason in plain words ({diagnostic['because'][:200]})"
 
 
 def _expanded(config: Config) -> list[str]:
@@ -228,7 +230,7 @@ def _expanded(config: Config) -> list[str]:
         request = CompileRequest(config.words, config.command, (("project", Path("jobc").resolve()),))
         points = compile_sweep(request) if config.sweeps else [compile_job(request)]
     except CompileError as error:
-        return [f"jobc check took it, and the compile did not: {error}"]
+        return [f"jobc check accepted it, but the compile failed: {error}"]
     with _limited():
         mistakes = [
             mistake for compiled in points for mistake in (*_invalid_files(compiled), *_changed_values(compiled))
@@ -247,7 +249,7 @@ def _invalid_files(compiled: CompiledJob) -> Iterator[str]:
 
 
 def _changed_values(compiled: CompiledJob) -> Iterator[str]:
-    """Yield each word of the command and each variable that bash reads in launch.sh otherwise than the plan has it."""
+    """Yield each word of the command, and each variable, that bash reads in launch.sh differently from the plan."""
     plan, lines = compiled.plan, _value_lines(compiled)
     command = plan.command or ("python3", "-m", "jobc_trainer")
     yield from _difference("command", f"command=(\n{lines.get('command', '')})\n", "${command[@]}", command)
@@ -256,10 +258,10 @@ def _changed_values(compiled: CompiledJob) -> Iterator[str]:
 
 
 def _value_lines(compiled: CompiledJob) -> dict[str, str]:
-    """Return plan key -> the lines of launch.sh that contain its value."""
+    """Map each plan key to the lines of launch.sh that contain its value."""
     template = (TEMPLATES / "launch.sh.j2").read_text(encoding="utf-8").split("\n")
     numbers = [n for n, line in enumerate(template, 1) if re.match(r"export {{ name \||  {{ word \|", line)]
-    # 1: its last line
+    # offset 1: the value's last line
     origins = {f"jobc:compiler/templates/launch.sh.j2:{n + offset}" for n in numbers for offset in (0, 1)}
     texts = {file.path: file.text.split("\n") for file in compiled.artifacts}
     path, indent = ("launch.sh", "") if "launch.sh" in texts else ("job.yaml", "    ")  # in its ConfigMap
@@ -272,13 +274,15 @@ def _value_lines(compiled: CompiledJob) -> dict[str, str]:
 
 
 def _difference(key: str, script: str, expression: str, planned: Sequence[object]) -> Iterator[str]:
-    """planned: the words; those that are no text, but known when the job runs, are not compared."""
+    """Yield differences between bash's words and the planned ones. Values that are known only when the job runs are
+    skipped.
+    """
     text = f"{script}printf '%s\\0' \"{expression}\""
     done = subprocess.run(["bash", "-p"], input=text.encode(), capture_output=True, check=False)
     words = done.stdout.decode(errors="replace").split("\0")[:-1]
     pairs = zip(planned, words, strict=False)
     if len(words) != len(planned) or any(isinstance(value, str) and value != word for value, word in pairs):
-        yield f"{key} is {words} for bash and {planned} in the plan"
+        yield f"{key}: bash reads {words}, but the plan has {planned}"
 
 
 @contextlib.contextmanager
@@ -304,14 +308,15 @@ def judge_batch(number: int, count: int, folder: Path) -> dict[str, Any]:
     (folder / "hosts.txt").write_text("a\nb\n")
 
     keys()
-    gc.freeze()  # a collection costs as much as a compile when it looks at all that Hypothesis and pytest hold
+    # otherwise, a collection of all objects of Hypothesis and pytest would cost as much as a compile
+    gc.freeze()
 
     @seed(number)
     @settings(
         max_examples=count,
         deadline=None,
         database=None,
-        phases=[Phase.generate],  # a failure is named by its words; the seed gives it again
+        phases=[Phase.generate],  # a failure is identified by its words; the same seed reproduces it
         suppress_health_check=list(HealthCheck),
     )
     @given(mutated())
@@ -358,20 +363,23 @@ def figure(lines: Sequence[Line]) -> str:
     codes = {code for line in lines for code in line.get("codes", ())}
     bad = sum(not line["ok"] for line in lines)
     return (
-        f"{compiled + refused:,} configs: {compiled:,} compiled, {refused:,} refused with {len(codes)}"
-        f" codes; {bad or 'no'} batch{'es' * (bad != 1)} with a wrong answer"
+        f"{compiled + refused:,} configs: {compiled:,} compiled, {refused:,} rejected with {len(codes)} codes;"
+        f" {bad or 'no'} batch{'es' * (bad != 1)} with a wrong answer"
     )
 
 
 CAMPAIGN = Campaign(
     name="mutated_configs",
-    claim="A broken spec gets a diagnostic, never a traceback; one that compiles expands nothing that was not meant.",
+    claim=(
+        "A broken spec gets a diagnostic, never a traceback. In a spec that compiles, nothing is expanded by accident."
+    ),
     trial=(
-        f"is {BATCH} configs of one seed: words and files of goldens with one to four mutations, by Hypothesis and from"
-        " a corpus (other types, huge numbers, Unicode, cycles, metacharacters, newlines, misspelt keys, broken YAML)."
-        " `jobc check` must exit with 0 or 1, each diagnostic with code, place or title, because and hint; of what"
-        " compiles bash parses each script, the schemas of Kubernetes and SkyPilot take their files, and bash makes of"
-        " the command and the variables in launch.sh what the plan says."
+        f"is {BATCH} configs from one seed: words and files of goldens with one to four mutations, by Hypothesis and"
+        " from a corpus (other types, huge numbers, Unicode, cycles, metacharacters, newlines, misspelt keys,"
+        " broken YAML). `jobc check` must exit with 0 or 1, and each diagnostic must have a code, a position or"
+        " title, a reason and a hint. If a config compiles, bash must parse each script, the schemas of Kubernetes"
+        " and SkyPilot must accept their files, and the command and the variables in launch.sh, as bash reads them,"
+        " must equal those in the plan."
     ),
     count=100,
     run=run,

@@ -15,10 +15,10 @@ def checked(number: int, folder: Path) -> dict[str, Any]:
 
 CAMPAIGN = Campaign(
     name="mutated_goldens",
-    claim="A wrong line in an emitted file is noticed before anything is started; how often is the figure.",
+    claim=("A wrong line in an emitted file is detected before anything is started. The figure is the share detected."),
     trial=(
-        "is one of mutations, for each golden, without execution: bash -n, the schemas and ShellCheck alone."
-        " What only a start can notice, a message or how long jobctl stop waits, counts as a survivor."
+        "is a trial of mutations, for each golden, without execution: only bash -n, the schemas and ShellCheck."
+        " What only a start can show, such as a message or how long jobctl stop waits, counts as a survivor."
     ),
     count=len(cases()),
     run=checked,

@@ -39,15 +39,15 @@ from .sameness import SAME, SCRIPTS, same_data, same_meaning
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden"
 KUBERNETES = "1.36.0"
-LEFT_OUT = (PROGRAM, "spec.yaml")  # a zip archive, and what nothing on a node reads
-MEANT = "SC2016,SC1003,SC2088"  # as tests/artifacts/test_shellcheck.py: about text that is quoted on purpose
+LEFT_OUT = (PROGRAM, "spec.yaml")  # a zip archive, and files that nothing on a node reads
+MEANT = "SC2016,SC1003,SC2088"  # as in tests/artifacts/test_shellcheck.py: these are about intentional quotes
 SCOPES = (  # names that are easily confused
     ("SLURM_ARRAY_JOB_ID", "SLURM_JOB_ID"), ("JOBC_NODE_RANK", "JOBC_ATTEMPT"), ("JOBC_HEAD_ADDR", "JOBC_HEAD_PORT"),
     ("JOBC_RUN_ID", "JOBC_JOB_ID"), ("JOBC_CODE_DIR", "JOBC_PROJECT"), ("JOBC_DOWNLOADS", "JOBC_COMPILED"),
     ("$here", "$project"), ("$rank", "$payload"), ("requests:", "limits:"),
 )  # fmt: skip
 
-DRAW = 8  # a new one for each new set of detectors
+DRAW = 8  # changed with each new set of detectors
 PARTS = {"script": "in lines of scripts", "data": "in files that an engine or the trainer reads"}
 
 Sites = Iterator[list[str]]  # the lines of the file with one of them changed
@@ -133,7 +133,9 @@ def files_of(case: Path) -> dict[str, str]:
 
 
 def mutants(text: str, operator: Callable[[Sequence[str]], Sites]) -> Sites:
-    """Yield the lines of a file after each change that the operator makes; not of jobctl, packed in a manifest."""
+    """Yield the lines of a file after each change that the operator makes. jobctl, packed in a manifest, is not
+    changed.
+    """
     changeable, packed, rest = text.partition("\nbinaryData:\n")
     unchanged = f"{packed[1:]}{rest}".split("\n") if packed else []
     yield from ([*lines, *unchanged] for lines in operator(changeable.split("\n")))
@@ -233,7 +235,7 @@ def figure(lines: Sequence[Line]) -> str:
         sums = [sums[0] + total - lost, sums[1] + total]
     done = sum(bool(line["ok"]) for line in lines)
     drawn = f"in {done} of {len(cases())} goldens, drawn by a seed"
-    return f"{_share(*sums)}, {drawn}: {'; '.join(parts)}; {equivalent} more mean the same by rule"
+    return f"{_share(*sums)}, {drawn}: {'; '.join(parts)}; {equivalent} more are equivalent by rule"
 
 
 def survivors(lines: Sequence[Line]) -> Iterator[str]:
@@ -255,18 +257,18 @@ def _share(noticed: int, total: int) -> str:
 
 CAMPAIGN = Campaign(
     name="mutations",
-    claim="A wrong line in an emitted file is noticed without comparing text; how often is the figure.",
+    claim=("A wrong line in an emitted file is detected without comparing text. The figure is the share detected."),
     trial=(
-        "takes a golden and changes one line of it, once for each operator (drop a flag, swap a scope, change a number,"
-        " unquote, reorder, rename) in a script, and once in a file that an engine or the trainer reads. May notice:"
-        " bash -n, the schema of Kubernetes or SkyPilot, ShellCheck, in this order; then"
-        " execution: in a copy of the checkout the line's template is changed so that the golden compiles to the"
-        f" mutant, and up to {MUCH + QUICK} tests that run the line are run there: of launchers, the test bed, the pod"
-        " runner and the stand-in of SkyPilot. One must fail, and pass with the line as it was; none reads a golden."
-        " What means the same by rule is set apart: data that parses alike, an order without meaning, quotes around one"
-        " plain word, a script that bash prints alike."
-        " The lines name each survivor, a changed message among them, and the test that failed for each"
-        " that execution noticed. With 95 % intervals."
+        "takes a golden and changes one line of it, once for each operator (drop a flag, swap a scope, change a"
+        " number, unquote, reorder, rename) in a script, and once in a file that an engine or the trainer reads."
+        " The change may be detected by bash -n, the schema of Kubernetes or SkyPilot, or ShellCheck, in this"
+        " order, and then by execution: in a copy of the checkout, the line's template is changed so that the"
+        f" golden compiles to the mutant, and up to {MUCH + QUICK} tests that run the line are run there, including"
+        " those of the launchers, the test bed, the pod runner and the SkyPilot stand-in. One must fail, and must"
+        " pass with the original line; none reads a golden. Mutants that mean the same by rule are excluded: data"
+        " that parses alike, an order without meaning, quotes around one plain word, a script that bash prints"
+        " alike. The lines name each survivor, including changed messages, and the test that failed for each mutant"
+        " that execution detected. With 95 % intervals."
     ),
     count=len(cases()),
     run=run,

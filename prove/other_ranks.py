@@ -16,7 +16,7 @@ from .job import MICRO, Job
 
 WORLDS = (2, 4, 1)
 STEPS, BATCH, MICRO_BATCH = 40, 32, 4
-MOST_OFF = 1e-4  # relative: sums are taken in another order
+MOST_OFF = 1e-4  # relative: sums are computed in a different order
 OVERRIDES = [
     *(word for word in MICRO if not word.startswith(("batch.", "model.dropout"))), f"batch.micro={MICRO_BATCH}",
     f"batch.global={BATCH}", "launcher=spawn", f"loop.steps={STEPS}", "checkpoint.every_steps=1000",
@@ -35,11 +35,11 @@ def run(number: int, folder: Path, worlds: Sequence[int] = WORLDS) -> dict[str, 
         for stop, world_size in zip(stops[: len(worlds) - 1], worlds[1:], strict=True):
             job.wait_for_step(stop)
             job.started[-1].send_signal(signal.SIGTERM)
-            expect(job.code() == 75, f"told to stop it ended with {job.code()}: {job.output()[-500:]}")
+            expect(job.code() == 75, f"after the stop signal it exited with {job.code()}: {job.output()[-500:]}")
             job.procs = world_size
             job.compile()
             job.resume()
-        expect(job.code() == 0, f"the last attempt ended with {job.code()}: {job.output()[-500:]}")
+        expect(job.code() == 0, f"the last attempt exited with {job.code()}: {job.output()[-500:]}")
         proof = next(
             (line for line in reversed(job.output().splitlines()) if "data: " in line and "overlap" in line), ""
         )
@@ -47,11 +47,11 @@ def run(number: int, folder: Path, worlds: Sequence[int] = WORLDS) -> dict[str, 
     losses, expected = (float_losses(training) for training in (job, undisturbed))
     off = max(abs(a - b) / abs(b) for a, b in zip(losses, expected, strict=True))
     measured = {"stopped_after": ends[:-1], "off": off, "proof": proof[proof.find("data: ") :]}
-    expect(ends[-1] == STEPS and len(losses) == STEPS, f"it ended with step {ends[-1]}", **measured)
+    expect(ends[-1] == STEPS and len(losses) == STEPS, f"it ended at step {ends[-1]}", **measured)
     mine = [batch for attempt, world_size in enumerate(worlds) for batch in fed(job, attempt, world_size)]
     samples = fed(undisturbed, 0, worlds[0])
     measured["samples"] = sum(map(Counter.total, samples))
-    expect(mine == samples, "the steps were not fed with the samples of the undisturbed run", **measured)
+    expect(mine == samples, "the steps did not read the samples of the undisturbed run", **measured)
     expect(max(sum(samples, Counter()).values()) == 1, "a sample was read twice", **measured)
     expect("overlap 0, missing 0" in proof, f"the trainer's own proof: {proof}", **measured)
     expect(off <= MOST_OFF, f"losses differ by {off:.1e}", **measured)
@@ -86,12 +86,13 @@ def figure(lines: Sequence[Line]) -> str:
 
 CAMPAIGN = Campaign(
     name="other_ranks",
-    claim="A run that resumes with a different world size trains on the same samples in the same steps.",
+    claim=("A run that resumes with a different world size trains on the same samples in the same steps."),
     trial=(
-        f"trains a small GPT for {STEPS} steps, on 2 ranks, then 4, then 1: SIGTERM, `jobc procs=…`, `jobctl submit"
-        " --resume`, twice, after steps drawn by the trial's number. A recipe notes which samples each rank reads. In"
-        " every step they must be, as a multiset, those of a run on 2 ranks that nobody stopped, none twice; the"
-        f" trainer's own proof must say so of all steps; and no loss may differ by more than {MOST_OFF:.0e}, relative."
+        f"trains a small GPT for {STEPS} steps on 2 ranks, then 4, then 1: SIGTERM, `jobc procs=…` and `jobctl"
+        " submit --resume`, twice, after random steps. A recipe records which samples each rank reads. In every"
+        " step, they must be, as a multiset, those of an undisturbed run on 2 ranks, and none may occur twice. The"
+        f" trainer's own proof must confirm this for all steps, and no loss may differ by more than {MOST_OFF:.0e}"
+        " (relative)."
     ),
     count=10,
     run=run,

@@ -26,13 +26,14 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 
 CAMPAIGN = Campaign(
     name="own_scripts",
-    claim="A script in any of the styles that people have runs unchanged, is stopped, mended and resumed.",
+    claim=("A script in any common style runs unchanged, and can be stopped, fixed and resumed."),
     trial=(
-        f"is one of {len(STYLES)} scripts that know nothing of jobc, on one host of the test bed or with its Slurm,"
-        " where a script for 2 ranks has 2 nodes; not as root, and with progress bars. With default settings and"
-        " torchrun it runs to its end, and the console must show its output and name its files. With `launcher=spawn`"
-        " and a mistake at its end, or in its first lines, the run fails, and the status must give the mistake's line."
-        " Mended, it continues the same run, is stopped with `jobctl stop`, and continues to its end."
+        f"is one of {len(STYLES)} scripts that do not use jobc, on one host of the test bed or on its Slurm, where a"
+        " script for 2 ranks gets 2 nodes. It runs as an unprivileged user, and with progress bars. With default"
+        " settings and torchrun, it runs to its end, and the console must show its output and list its files. With"
+        " `launcher=spawn` and a mistake at its end, or in its first lines, the run fails, and the status must"
+        " print the mistake's line. After the fix, it continues the same run, is stopped with `jobctl stop`, and"
+        " continues to its end."
     ),
     count=len(TRIALS),
     run=run,

@@ -1,4 +1,4 @@
-"""Several jobs want the same port on one machine, or a port is taken: every job starts nevertheless."""
+"""Several jobs want the same port on one machine, or a port is in use: every job starts anyway."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     output = " | ".join(job.output()[-300:] for job in jobs)
     ports = sorted(map(int, re.findall(r"up at port (\d+)", output)))
     measured = {"kind": kind, "derived": derived, "ports": ports, "codes": codes}
-    expect(not any(codes), f"jobctl submit ended with {codes}: {output}", **measured)
-    expect(derived in ports if kind == KINDS[0] else derived not in ports, "another port was derived", **measured)
+    expect(not any(codes), f"jobctl submit exited with {codes}: {output}", **measured)
+    expect(derived in ports if kind == KINDS[0] else derived not in ports, "a different port was derived", **measured)
     expect(len(set(ports)) == len(jobs), f"ports {ports}", **measured)
     return measured
 
@@ -62,11 +62,11 @@ def listener(port: int, chance: random.Random) -> Iterator[None]:
 
 CAMPAIGN = Campaign(
     name="ports",
-    claim="A job starts although another one derives the same port at the same time, or the port is in use.",
+    claim=("A job starts even if another job derives the same port at the same time, or if the port is in use."),
     trial=(
-        "starts a job of 2 ranks, of which the first listens at MASTER_PORT and the second must reach it there, without"
-        " torch: beside another job whose run has the same name, hence the same port, at the same moment; or while"
-        " somebody listens at the derived port, on all addresses or on one."
+        "starts a job with 2 ranks and without torch. Rank 0 listens on MASTER_PORT, and rank 1 must connect to it."
+        " At the same moment, another job starts whose run has the same name, and hence the same port; or another"
+        " program already listens on the derived port, on all addresses or on one."
     ),
     count=50,
     run=run,

@@ -19,8 +19,8 @@ from jobc.tests.compiler import hints
 
 from .campaign import Campaign, Line, expect, k_of_n
 
-SPECS = 15  # in one trial
-MOST_ROUNDS = 14  # most diagnostics that are followed for one spec
+SPECS = 15  # specs per trial
+MOST_ROUNDS = 14  # maximum number of hints followed for one spec
 KEYS = Path(__file__).parents[1] / "docs" / "keys.md"
 HOSTS = "hosts=[a,b,c,d,e,f,g,h]"
 BACKENDS = {
@@ -101,7 +101,7 @@ def _identity(diagnostic: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def _without(words: list[str], error: dict[str, Any]) -> list[str]:
-    """Remove the override that an error is about, because the hint is only prose."""
+    """Remove the override that caused an error whose hint is only prose."""
     blamed = error["place"]["path"] if error["place"] else ""
     at = words.index("--") if "--" in words else len(words)
     kept = [w for w in words[:at] if w != blamed and not _overlap(hints.key_of(w), error["key"])]
@@ -160,9 +160,10 @@ CAMPAIGN = Campaign(
     name="random_specs",
     claim="Random values of documented keys compile, or are rejected with hints that help.",
     trial=(
-        f"draws {SPECS} specs by seed: a backend, and one to four documented keys with values that fit their types or"
-        " do not. No compile may fail with an internal error. The first error's hint is followed, and must remove that"
-        " error, until the job compiles; where a hint is prose, the override that it is about is removed."
+        f"draws {SPECS} specs by seed: a backend, and one to four documented keys with values that may or may not"
+        " fit their types. No compile may fail with an internal error. The first error's hint is followed, and must"
+        " remove that error, until the job compiles. If a hint is prose, the override that caused the error is"
+        " removed."
     ),
     count=20,
     run=run,

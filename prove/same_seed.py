@@ -28,10 +28,11 @@ def run(number: int, folder: Path, launchers: Sequence[str] = LAUNCHERS, procs: 
 
 CAMPAIGN = Campaign(
     name="same_seed",
-    claim="The same spec gives the same losses and weights, bit for bit, however its ranks are launched.",
+    claim=("The same spec produces bit-identical losses and weights, however its ranks are launched."),
     trial=(
-        f"trains a small GPT for {STEPS} steps on 2 ranks of one machine, with the trial's number as seed: twice with"
-        " launcher=spawn, once with launcher=torchrun. All losses and the sha256 of the final weights must be equal."
+        f"trains a small GPT for {STEPS} steps on 2 ranks of one machine, with the trial's number as seed: twice"
+        " with launcher=spawn, and once with launcher=torchrun. All losses and the sha256 of the final weights must"
+        " be equal."
     ),
     count=3,
     run=run,

@@ -16,7 +16,7 @@ from jobc.compiler.bash_syntax import normalized_statements
 
 SCRIPTS = (".sh", ".sbatch")
 
-SAME = ("same order", "same statements", "same words")  # answers that set a mutant apart
+SAME = ("same order", "same statements", "same words")  # rules by which a mutant is excluded
 
 
 def same_meaning(path: str, before: Sequence[str], lines: Sequence[str]) -> str:

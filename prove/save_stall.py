@@ -1,4 +1,4 @@
-"""Measure how long a save blocks training: a background save compared with a synchronous one."""
+"""Measure how long a background save blocks training, compared with a synchronous save."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OVERRIDES = (
 def run(number: int, folder: Path, pairs: int = PAIRS) -> dict[str, Any]:
     figures = measured(folder, pairs)
     ratio = figures["ratio_median"]
-    expect(ratio <= MOST_RATIO, f"{ratio} of the time of a save that all wait for", **figures)
+    expect(ratio <= MOST_RATIO, f"{ratio} of the time of a synchronous save", **figures)
     return figures
 
 
@@ -79,7 +79,7 @@ def measure(train_json: str, folder: str, pairs: int) -> dict[str, Any]:
             savers[background].save(number + 1, contents, None, wait=False)
             seconds = time.perf_counter() - started
             savers[background].wait()
-            if number:  # the first one finds its memory
+            if number:  # memory is allocated in the first one
                 held[background].append(seconds)
     ratios = [b / w for b, w in zip(held[True], held[False], strict=True)]
     return {
@@ -103,10 +103,11 @@ def figure(lines: Sequence[Line]) -> str:
 
 CAMPAIGN = Campaign(
     name="save_stall",
-    claim=f"On a CPU, a save in the background holds the training up for at most {MOST_RATIO} of a save that waits.",
+    claim=(f"On a CPU, a background save blocks training for at most {MOST_RATIO} of the time of a synchronous save."),
     trial=(
-        f"saves a GPT and its optimizer after each of {PAIRS} steps twice, once waited for and once in the background,"
-        " in changing order, and compares how long the training is held up. The floor is a copy in memory."
+        f"saves a GPT and its optimizer twice after each of {PAIRS} steps, once synchronously and once in the"
+        " background, in alternating order, and compares how long training is blocked. The floor is a copy in"
+        " memory."
     ),
     count=1,
     run=run,

@@ -20,7 +20,7 @@ KINDS = (
 # Slurm's own limit is in minutes; without GraceTime Slurm kills a preempted job after KillWait, 30 s
 LIMITS = {"time limit with ssh": "time=40s", "time limit with slurm": "time=2m"}
 SHAPE = Shape(nodes=2, gpus_per_node=0)
-DELAY_MS = 20  # of a packet, so that a step takes a while and the machine has time for both hosts
+DELAY_MS = 20  # delay of a packet, so that a step takes a while and the machine has time for both hosts
 GRACE_S = 10
 OVERRIDES = (
     "nodes=2", "procs=1", "task=digits", "loop.epochs=null", "loop.steps=100000", "checkpoint.every_steps=100000",
@@ -65,15 +65,15 @@ def run(number: int, folder: Path) -> dict[str, Any]:
         "resumed_with": resumed[0],
         "codes": codes,
     }
-    expect(resumed[0] == done[-1] + 1, f"step {done[-1]} was the last, step {resumed[0]} came next", **measured)
-    expect(saved[-1:] == done[-1:], f"step {done[-1]} was the last, checkpoints are of {saved}", **measured)
-    expect(codes == ["75", "75"], f"the nodes ended with {codes}", **measured)
+    expect(resumed[0] == done[-1] + 1, f"step {done[-1]} was the last, but step {resumed[0]} came next", **measured)
+    expect(saved[-1:] == done[-1:], f"step {done[-1]} was the last, but the checkpoints are of {saved}", **measured)
+    expect(codes == ["75", "75"], f"the nodes exited with {codes}", **measured)
     expect(2 * step_and_save_s <= GRACE_S, f"a step and a save took {step_and_save_s:.1f} s", **measured)
     return measured
 
 
 def slowest_step_and_save(job: BedJob) -> float:
-    """Return the seconds of the first attempt's slowest step, and those from its last step until its checkpoint
+    """Return the seconds of the first attempt's slowest step, and the seconds from its last step until its checkpoint
     existed.
     """
     lines = [
@@ -86,12 +86,16 @@ def slowest_step_and_save(job: BedJob) -> float:
 
 CAMPAIGN = Campaign(
     name="saved_step",
-    claim="After SIGTERM, the time limit and preemption the first resumed step follows the last that was done.",
+    claim=(
+        "After SIGTERM, the time limit or a preemption, the first resumed step is the one after the last completed"
+        " step."
+    ),
     trial=(
-        f"trains a classifier on 2 hosts that are {DELAY_MS} ms apart, and never saves by itself. After a step drawn by"
-        " the trial's number, one node's supervisor gets SIGTERM, or the job's time is over, or a job of another"
-        " partition takes its nodes. All ranks must save the same step and exit with 75; Slurm's next attempt, or"
-        f" `jobctl submit --resume`, goes on. The grace, {GRACE_S} s, must be at least twice the slowest step and save."
+        f"trains a classifier on 2 hosts whose packets are delayed by {DELAY_MS} ms, and saves only when it is"
+        " stopped. After a random step, one node's supervisor receives SIGTERM, or the job reaches its time limit,"
+        " or a job in another partition takes its nodes. All ranks must save the same step and exit with 75; then"
+        f" Slurm's next attempt, or `jobctl submit --resume`, continues. The grace period, {GRACE_S} s, must be at"
+        " least twice as long as the slowest step plus save."
     ),
     count=60,
     run=run,

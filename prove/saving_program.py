@@ -42,11 +42,11 @@ from jobc.trainer.loop.loop import run_training
 from jobc.trainer.loop.metrics import last_line_of_each_step
 
 MOST_POINTS = 2000
-FILES = ("weights.pt", "optimizer.pt", "rng.pt", "state.json", store.MANIFEST)  # of a checkpoint
-SAVED, NOT_SAVED = "saved checkpoints/", "warning: step "  # how the lines begin that tell of a save
+FILES = ("weights.pt", "optimizer.pt", "rng.pt", "state.json", store.MANIFEST)  # files of a checkpoint
+SAVED, NOT_SAVED = "saved checkpoints/", "warning: step "  # start of the lines that report a save
 STEPS, EVERY = 20, 2
 FAULT = 7  # the step before which a disk goes bad
-WELL = 15  # the step before which it is well again, where it gets well
+WELL = 15  # the step before which it recovers, if it does
 
 
 class Requests:
@@ -124,7 +124,7 @@ def traced(pid: int, injection: str, paths: Sequence[Path] = ()) -> Iterator[Non
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as tracer:
         assert tracer.stderr is not None
         output = ""
-        while "attached" not in output:  # before that it says of each path whether it is there
+        while "attached" not in output:  # before that, strace reports whether each path exists
             if not (line := tracer.stderr.readline()):
                 raise RuntimeError(f"strace: {output}")
             output += line
@@ -148,7 +148,7 @@ def kill(config: TrainConfig, folder: Path, syscall: str) -> dict[str, Any]:
         with traced(child.pid, f"{syscall}:signal=SIGKILL:when={number}", paths_of(trial_folder / "checkpoints")):
             status, output = child.wait()
         if status not in (0, -signal.SIGKILL):
-            wrong.append(f"before {syscall} {number} it ended with {status}: {output[-300:]}")
+            wrong.append(f"before {syscall} {number} it exited with {status}: {output[-300:]}")
         wrong += [f"{syscall} {number}: {problem}" for problem in what_is_wrong(config, trial_folder, output)]
         shutil.rmtree(trial_folder)
         if status == 0:
@@ -173,7 +173,7 @@ def what_is_wrong(config: TrainConfig, place: Path, said: str) -> list[str]:
     newest, damaged = store.newest_verified(place / "checkpoints")
     step = -1 if newest is None else store.step_of_folder(newest)
     if damaged or step < max((2, *saved_steps)):
-        return [f"the newest is {step}, {saved_steps} were saved, damaged are {damaged}"]
+        return [f"the newest is {step}; saved: {saved_steps}; damaged: {damaged}"]
     again = Child(lambda: train(training(config, place, steps=5, every_steps=1)), place.parent / "log")
     code, said = again.wait()
     leftovers = sorted(path.name for path in (place / "checkpoints").glob(".*"))
@@ -181,7 +181,7 @@ def what_is_wrong(config: TrainConfig, place: Path, said: str) -> list[str]:
     if (
         code or leftovers or store.name_of_step_folder(5) not in remaining or len(remaining) > 3
     ):  # the newest two, and the best
-        return [f"the resume ended with {code}, left {leftovers}, kept {sorted(remaining)}: {said[-300:]}"]
+        return [f"the resume exited with {code}, left {leftovers}, kept {sorted(remaining)}: {said[-300:]}"]
     return []
 
 
@@ -228,7 +228,7 @@ def spoil(path: Path, chance: random.Random) -> str:
 
 # ---- bad disks
 
-# kind: what makes the disk bad, and well again; or what fails in the files of some saves
+# kind: the commands that break and repair the disk, or the call that fails for the files of some saves
 MOUNT = ("mount", "-t", "tmpfs", "-o", "size=400k,nr_inodes=40", "tmpfs")
 
 

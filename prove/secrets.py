@@ -1,4 +1,4 @@
-"""A secret reaches the ranks, but no place where others could read it or where it would remain."""
+"""A secret reaches the ranks, but no place where others could read it or where it would remain after the run."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     job("stop", check=True)
     places += found(bed, folder, canary)
     measured = {"kind": f"{kind} through {way}", "places": sorted(set(places))}
-    expect(len(recipients) >= 2, f"{len(recipients)} processes of ranks got it", **measured)
-    expect(not places, "found where it must not be", **measured)
+    expect(len(recipients) >= 2, f"{len(recipients)} rank processes received it", **measured)
+    expect(not places, "found in a forbidden place", **measured)
     leaks = [
         path for path in bed.login.home.rglob("*") if path.is_file() and path != token_file and holds(path, canary)
     ]
-    expect(not leaks, f"left in the home: {[path.name for path in leaks]}", **measured)
+    expect(not leaks, f"left in the home folder: {[path.name for path in leaks]}", **measured)
     return measured
 
 
@@ -54,7 +54,7 @@ def found(bed: Cluster, folder: Path, canary: str) -> list[str]:
     for job_id in bed.jobs():
         output = bed.login.run(f"scontrol show job --details {job_id}; scontrol write batch_script {job_id} -").stdout
         places += ["scontrol"] if canary in output else []
-    for host in bed.hosts:  # a job's own processes have it, and only their user may read that; daemons must not
+    for host in bed.hosts:  # the job's own processes have it, which only their user can read; daemons must not have it
         daemons = host.processes(r"slurmctld|slurmd |slurmstepd|sshd|jobctl submit")
         places += [f"environment of {s.command[:20]}" for s in daemons if canary in s.environment.values()]
     return places
@@ -69,11 +69,15 @@ def holds(path: Path, canary: str) -> bool:
 
 CAMPAIGN = Campaign(
     name="secrets",
-    claim="A secret is in no artifact, log, command line, spool or environment of a daemon, nor in what Slurm tells.",
+    claim=(
+        "A secret appears in no artifact, log, command line, spool folder or daemon environment, nor in what Slurm"
+        " prints."
+    ),
     trial=(
-        "starts 2 ranks on 2 hosts with a secret, from the submitter's environment or from a file; both ranks must get"
-        " it. While they run, and after stop, the value is searched in all files of the project and the run, in /tmp"
-        " and /var/spool of every host, in all command lines, and in what scontrol shows and stores of the job."
+        "starts 2 ranks on 2 hosts with a secret from the submitter's environment or from a file; both ranks must"
+        " receive it. While they run, and after they are stopped, the value is searched for in all files of the"
+        " project and the run, in /tmp and /var/spool on every host, in all command lines, and in what scontrol"
+        " prints and stores for the job."
     ),
     count=len(KINDS),
     run=run,

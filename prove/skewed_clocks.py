@@ -68,7 +68,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     measured: dict[str, Any] = {"kind": way, "skew_s": first_skew, "saved": saved, "resumed_with": resumed}
     measured["clock_went_s"] = round(times[1][0] - times[0][-1])
     expect(abs(measured["clock_went_s"] + 2 * first_skew) < HOUR_S / 2, "the clocks were not skewed", **measured)
-    expect(resumed == saved + 1, f"step {saved} was saved, step {resumed} came next", **measured)
+    expect(resumed == saved + 1, f"step {saved} was saved, but step {resumed} came next", **measured)
     expect(losses(job.run) == undisturbed, "losses differ from those of an undisturbed run", **measured)
     return measured
 
@@ -85,7 +85,7 @@ def reference(folder: Path, way: str) -> list[object]:
 
 
 def waits(way: str) -> list[str]:
-    """jobctl submit of ssh waits by itself."""
+    """Return the option with which jobctl submit waits; with ssh, it waits without an option."""
     return ["--wait"] if way == "slurm" else []
 
 
@@ -118,13 +118,15 @@ def make_older(checkpoint: Path, seconds: int) -> None:
 
 CAMPAIGN = Campaign(
     name="skewed_clocks",
-    claim="Clocks of nodes that are an hour off, and jump by two between attempts, do not change where a run goes on.",
+    claim=(
+        "Node clocks that are an hour off, and jump by two hours between attempts, do not change where a run resumes."
+    ),
     trial=(
-        f"trains a classifier for {STEPS} steps on 2 hosts, through ssh or Slurm, whose programs see wall clocks an"
-        " hour ahead and an hour behind (a preloaded library). After a step drawn by the trial's number one rank is"
-        " killed; the clocks change sides, each checkpoint's files are made older the newer its step is, and `submit"
-        " --resume` goes on. It must begin after the last saved step, and end with the losses of a run with right"
-        " clocks, bit for bit."
+        f"trains a classifier for {STEPS} steps on 2 hosts, through ssh or Slurm. A preloaded library sets one"
+        " host's wall clock an hour ahead and the other's an hour behind. After a random step, one rank is killed,"
+        " and the clocks change sides. The files of newer checkpoints get older times, and `submit --resume`"
+        " continues. It must start after the last saved step, and end with losses that are bit-identical to those"
+        " of a run with correct clocks."
     ),
     count=10,
     run=run,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 rank = os.environ["RANK"]
 marks = Path(os.environ["MARKS"])
-arrived: list[float] = []  # when each SIGTERM came
+arrived: list[float] = []  # when each SIGTERM arrived
 
 
 def leave(what: str, content: bytes = b"") -> None:

@@ -1,4 +1,4 @@
-"""SIGTERM at the worst moments: the job ends within its grace period, never hangs, and loses nothing that was saved."""
+"""SIGTERM at the worst moments: the job exits within its grace period, never hangs, and loses no saved work."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .job import Job, descendants, state_pid
 KINDS = ("during a save", "twice, in a slow save", "during rendezvous", "during compile")
 GRACE_S = 30
 SECOND_AFTER_S = 6.0  # repeats within 5 s count as one
-ENDS_WITHIN_S = 5  # of the second signal: nothing is waited for any more
+ENDS_WITHIN_S = 5  # after the second signal, which ends all waiting
 SMALL = (
     "task=digits", "launcher=spawn", "model.hidden=16", "model.layers=1", "validation.max_samples=32",
     f"lifecycle.grace={GRACE_S}s", "metrics.flush_s=0",
@@ -49,16 +49,22 @@ def during_a_save(chance: random.Random, folder: Path) -> dict[str, Any]:
         checkpoints = store.checkpoints_newest_first(job.run_folder / "checkpoints")
         saved = [store.step_of_folder(path) for path in checkpoints if store.find_problem(path) is None]
         measured |= {"last_step": job.steps()[-1], "saved": saved}
-    expect(measured["code"] == 75, f"jobctl submit ended with {measured['code']}", **measured)
+    expect(measured["code"] == 75, f"jobctl submit exited with {measured['code']}", **measured)
     expect(
-        saved[:1] == [measured["last_step"]], f"step {measured['last_step']} was the last, saved {saved}", **measured
+        saved[:1] == [measured["last_step"]],
+        f"step {measured['last_step']} was the last, saved are {saved}",
+        **measured,
     )
-    expect(len(saved) == len(checkpoints) == 2, f"of {len(checkpoints)} checkpoints {len(saved)} are sound", **measured)
+    expect(
+        len(saved) == len(checkpoints) == 2, f"of {len(checkpoints)} checkpoints {len(saved)} are intact", **measured
+    )
     return measured
 
 
 def twice(chance: random.Random, folder: Path) -> dict[str, Any]:
-    """Send two signals: the save that the first one requests would exceed the grace period; the second one ends it."""
+    """Send two signals: the save that the first one requests would exceed the grace period, and the second one
+    interrupts it.
+    """
     with Job(folder, overrides(10**6, 50)) as job:
         job.submit()
         job.wait_for_step(50 + chance.randint(5, 40))
@@ -71,12 +77,12 @@ def twice(chance: random.Random, folder: Path) -> dict[str, Any]:
         measured |= {"saved": 0 if newest is None else store.step_of_folder(newest), "damaged": damaged}
     expect(still, "it ended before the second signal", **measured)
     expect(measured["seconds"] <= ENDS_WITHIN_S, f"it took {measured['seconds']} s after the second signal", **measured)
-    expect(measured["saved"] >= 50 and not damaged, "what had been saved before is not sound", **measured)
+    expect(measured["saved"] >= 50 and not damaged, "an earlier checkpoint is not intact", **measured)
     return measured
 
 
 def during_rendezvous(chance: random.Random, folder: Path) -> dict[str, Any]:
-    """Stop during the rendezvous: rank 1 is frozen before it joins, and continues a second after the signal."""
+    """Stop during the rendezvous: rank 1 is frozen before it joins, and resumes a second after the signal."""
     with Job(folder, overrides(10, 10)) as job:
         job.submit()
         job.wait_for(lambda: len(trainers(job)) == 2, "both ranks", pause_s=0.005)
@@ -89,9 +95,9 @@ def during_rendezvous(chance: random.Random, folder: Path) -> dict[str, Any]:
         measured = end(job)
         awake.wait()
         measured |= {"steps": len(job.steps())}
-    expect(measured["code"] == 75, f"jobctl submit ended with {measured['code']}: {job.output()[-800:]}", **measured)
+    expect(measured["code"] == 75, f"jobctl submit exited with {measured['code']}: {job.output()[-800:]}", **measured)
     expect(measured["seconds"] <= 1 + ENDS_WITHIN_S, f"it took {measured['seconds']} s", **measured)
-    expect(measured["steps"] == 0, "it had begun to train", **measured)
+    expect(measured["steps"] == 0, "it had already started to train", **measured)
     return measured
 
 
@@ -107,7 +113,7 @@ def during_compile(chance: random.Random, folder: Path) -> dict[str, Any]:
         measured = end(job)
         measured |= {"steps": len(job.steps())}
     expect(not had_begun, "it was compiled before the signal", **measured)
-    expect(measured["code"] == 75, f"jobctl submit ended with {measured['code']}: {job.output()[-800:]}", **measured)
+    expect(measured["code"] == 75, f"jobctl submit exited with {measured['code']}: {job.output()[-800:]}", **measured)
     expect(measured["seconds"] <= ENDS_WITHIN_S, f"it took {measured['seconds']} s", **measured)
     return measured
 
@@ -124,7 +130,7 @@ def end(job: Job) -> dict[str, Any]:
 
 
 def trainers(job: Job) -> list[int]:
-    """Return both ranks' processes, which are children of their wrappers, as far as they have started."""
+    """Return both ranks' processes, which are children of their wrappers, if they have started."""
     try:
         return [descendants(state_pid(job.run_folder, f"rank_{rank:02}"))[0] for rank in (0, 1)]
     except (OSError, IndexError, KeyError, ValueError):  # not there yet
@@ -153,17 +159,21 @@ def slow_flushes(job: Job, seconds: float) -> Iterator[None]:
         if "attached" not in (first_line := tracer.stderr.readline()):
             raise RuntimeError(f"strace: {first_line}")
         yield
-        tracer.kill()  # it would sit out the delay of a call whose process is gone
+        tracer.kill()  # it would wait for the delay of a call whose process is gone
 
 
 CAMPAIGN = Campaign(
     name="stop_moments",
-    claim="SIGTERM during a save, twice, during rendezvous or compilation ends a job within its grace, with 75.",
+    claim=(
+        "SIGTERM during a save (once or twice), during rendezvous or during compilation ends a job within its grace"
+        " period, with 75."
+    ),
     trial=(
-        "trains a classifier on 2 ranks. SIGTERM comes while a save is under way in the background, whose flushes"
-        " strace makes slow: that save and the newest step must be sound. Or twice, in a save that would outlast the"
-        f" grace of {GRACE_S} s: the second must end all within {ENDS_WITHIN_S} s and leave the save before it sound."
-        " Or while rank 0 waits for a frozen rank 1; or in the middle of torch.compile."
+        "trains a classifier on 2 ranks. SIGTERM arrives during a background save whose flushes strace slows down:"
+        " that save and the one of the newest step must be intact. Or it arrives twice, during a save that would"
+        f" exceed the grace period of {GRACE_S} s: the second must end everything within {ENDS_WITHIN_S} s and leave"
+        " the previous save intact. Or it arrives while rank 0 waits for a frozen rank 1, or in the middle of"
+        " torch.compile."
     ),
     count=40,
     run=run,

@@ -19,7 +19,7 @@ from .campaign import Campaign, Line, expect, k_of_n_by
 NODES = 3
 SHAPE = Shape(nodes=NODES, gpus_per_node=0)
 KINDS = ("just started", "in training")
-BUSY = 4  # processes, each of which would fill a core
+BUSY = 4  # processes, each of which would use a whole core
 ENDS_WITHIN_S = 15  # jobctl stop kills the supervisors that have not ended by then
 
 
@@ -42,7 +42,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
         _, status = job("status")
         _, cleaned = job("clean", "--keep", "0", "--yes")
     measured["recorded"] = sum("ended" in state for state in states)
-    expect(code == 0, f"jobctl stop --now ended with {code}: {output[-500:]}", **measured)
+    expect(code == 0, f"jobctl stop --now exited with {code}: {output[-500:]}", **measured)
     expect(measured["recorded"] == NODES, f"{measured['recorded']} of {NODES} nodes recorded their end", **measured)
     expect(measured["stop_s"] < ENDS_WITHIN_S, f"jobctl stop --now took {measured['stop_s']} s", **measured)
     expect("stopped by jobctl stop" in status, f"jobctl status: {status[-500:]}", **measured)
@@ -56,7 +56,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def busy() -> Iterator[None]:
-    """Other load on this machine: processes that compute without end."""
+    """Put load on this machine: processes that compute endlessly."""
     processes = [subprocess.Popen([sys.executable, "-I", "-S", "-c", "while True: pass"]) for _ in range(BUSY)]
     try:
         yield
@@ -73,13 +73,15 @@ def figure(lines: Sequence[Line]) -> str:
 
 CAMPAIGN = Campaign(
     name="stop_now",
-    claim="jobctl stop --now over ssh ends a run on all its nodes in seconds, also on a loaded machine: each node has"
-    " recorded its end, jobctl status reports the run as stopped, and jobctl clean removes it.",
+    claim=(
+        "jobctl stop --now over ssh ends a run on all its nodes within seconds, even on a loaded machine: each node"
+        " records its end, jobctl status reports the run as stopped, and jobctl clean removes it."
+    ),
     trial=(
-        f"starts {NODES} nodes over ssh with a program that ignores SIGTERM, and calls jobctl stop --now when the nodes"
-        f" have just started, or when all ranks have met, while {BUSY} other processes keep the machine busy. It"
-        f" must exit with 0 within {ENDS_WITHIN_S} s, each node's state must have `ended`, and jobctl clean must remove"
-        " the run at once."
+        f"starts a program that ignores SIGTERM on {NODES} nodes over ssh, and calls jobctl stop --now when the"
+        f" nodes have just started, or when all ranks have met, while {BUSY} other processes keep the machine busy."
+        f" The command must exit with 0 within {ENDS_WITHIN_S} s, each node's state must contain `ended`, and jobctl"
+        " clean must remove the run immediately."
     ),
     count=200,
     run=run,

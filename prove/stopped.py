@@ -14,8 +14,8 @@ from .campaign import Campaign, Line, expect, k_of_n_by
 
 SHAPE = Shape(nodes=3, gpus_per_node=0)
 GRACE_S = 4
-MORE_S = 5  # beyond the grace, for what is not the ranks: supervisors, ssh, Slurm
-QUIET_S = 8  # in which nothing may start; a requeued job of the test bed starts after 6 s
+MORE_S = 5  # beyond the grace period, for processes that are not ranks: supervisors, ssh, Slurm
+QUIET_S = 8  # how long nothing may start; a requeued job on the test bed starts after 6 s
 PROGRAMS = ("saves", "ignores")
 
 
@@ -37,7 +37,7 @@ def ctrl_c(job: BedJob) -> None:
 
 
 def kill_head(job: BedJob) -> None:
-    """Send SIGTERM to node 0's supervisor, because there is no scheduler."""
+    """Send SIGTERM to node 0's supervisor, because without a scheduler there is no job to cancel."""
     host = next(host for host in job.cluster.nodes if host.hostname == job.host(0))
     host.run(["kill", "-TERM", keys(job.run / "state/node_00")["pid"]], check=True)
 
@@ -88,12 +88,15 @@ def figure(lines: Sequence[Line]) -> str:
 
 CAMPAIGN = Campaign(
     name="stopped",
-    claim="jobctl stop, and a cancel by hand, end all processes of a run on all nodes within the grace period (and"
-    f" {MORE_S} s for what is not a rank), and nothing starts it again.",
+    claim=(
+        "jobctl stop and manual cancellation end all processes of a run on all nodes within the grace period (plus"
+        f" {MORE_S} s for processes that are not ranks), and nothing restarts the run."
+    ),
     trial=(
-        "starts 6 ranks of a program without torch on 3 hosts, which saves on SIGTERM or ignores it, and ends it by"
-        " jobctl stop (ssh, pdsh, clush, Slurm), scancel, Ctrl-C at submit, or a kill of a supervisor, with a grace of"
-        f" {GRACE_S} s. No process of the run may be left, no job, and none may come back for {QUIET_S} s."
+        "starts 6 ranks of a program without torch on 3 hosts. The program saves on SIGTERM or ignores it. The run"
+        " is ended by jobctl stop (ssh, pdsh, clush, Slurm), scancel, Ctrl-C at submit, or SIGTERM to a supervisor,"
+        f" with a grace period of {GRACE_S} s. No process of the run and no job may be left, and none may come back"
+        f" for {QUIET_S} s."
     ),
     count=40,
     run=run,

@@ -16,7 +16,7 @@ PIECES = (
     *"aZ09 _-.,:;/=+*?!@#%^&|<>()[]{}~'\"`$\\",
     *"\t\n\r\v\f\x01\x1b\x7f\x80\x85\xa0\xad",
     *"é ß日本語🙂\u0301\u200b\u200d\u202e\u2028\u2029\ufeff\ufffd\ufffe",
-    *"\ue000\ue001\uf8ff\U000f0000\U0010fffd\U0010ffff",  # private use, where a compiler could hide its own marks
+    *"\ue000\ue001\uf8ff\U000f0000\U0010fffd\U0010ffff",  # private use, which a compiler might use for its own marks
     "$$", "$HOME", "${HOME}", "${name}", "${oc.env:HOME}", "$(id)", "{{ x }}", "{% x %}", "{# x #}", "${{x}}", "%(x)s",
     "%s", "\\n", "\\\\", "\\'", "'\\''", "--", "-n", "EOF", "null", "true", "0755", "1e3", "???", "&amp;", "#!", "\r\n",
     "  ",
@@ -31,7 +31,10 @@ def run(number: int, folder: Path) -> dict[str, Any]:
     with Job(folder, overrides, ["python3", str(STAND_IN), "record", *texts]) as job:
         job.submit()
         expect(
-            job.code() == 0, f"jobctl submit ended with {job.code()}: {job.output()[-500:]}", num_texts=BATCH, arrived=0
+            job.code() == 0,
+            f"jobctl submit exited with {job.code()}: {job.output()[-500:]}",
+            num_texts=BATCH,
+            arrived=0,
         )
         wrong: dict[str, str] = {}
         for rank in (0, 1):
@@ -44,7 +47,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
                 if not text.encode() == argument == environment.get(name.encode()):
                     wrong[name] = ascii(text)
     measured = {"num_texts": BATCH, "arrived": BATCH - len(wrong)}
-    expect(not wrong, f"changed on the way: {', '.join(list(wrong.values())[:5])}", **measured)
+    expect(not wrong, f"changed in transit: {', '.join(list(wrong.values())[:5])}", **measured)
     return measured
 
 
@@ -67,12 +70,14 @@ def figure(lines: Sequence[Line]) -> str:
 
 CAMPAIGN = Campaign(
     name="text",
-    claim="Any text without NUL reaches every rank byte for byte, as an environment variable and as an argument."
-    " (All but `???`, with which Hydra marks a missing value; that is refused.)",
+    claim=(
+        "Any text without NUL reaches every rank byte for byte, as an environment variable and as an argument. (The"
+        " exception is `???`, with which Hydra marks a missing value; it is rejected.)"
+    ),
     trial=(
-        f"compiles and runs one job with {BATCH} texts, each both in `env` and in the command. They are put together at"
-        f" random, up to 21 pieces each, from {len(PIECES)} pieces that shells, YAML, Hydra, Jinja and torchrun treat"
-        " specially: quotes, dollars, backslashes, line endings, control and private-use characters."
+        f"compiles and runs one job with {BATCH} texts, each both in `env` and in the command. Each text is a random"
+        f" sequence of up to 21 pieces, drawn from {len(PIECES)} pieces that shells, YAML, Hydra, Jinja and torchrun"
+        " treat specially: quotes, dollars, backslashes, line endings, control and private-use characters."
     ),
     count=50,
     run=run,

@@ -214,14 +214,17 @@ def figure(lines: Sequence[Line]) -> str:
 
 CAMPAIGN = Campaign(
     name="why",
-    claim=f"`jobc why` names every line that a key has an effect on (recall 100 %), and few others"
-    f" (precision at least {100 * PRECISION:.0f} %; Kubernetes and a command of its own"
-    f" {100 * LEAST['kubernetes']:.0f} %, SkyPilot {100 * LEAST['skypilot']:.0f} %).",
+    claim=(
+        "`jobc why` lists every line that a key affects (recall 100 %), and few others (precision at least"
+        f" {100 * PRECISION:.0f} %; on Kubernetes and for a custom command {100 * LEAST['kubernetes']:.0f} %, on"
+        f" SkyPilot {100 * LEAST['skypilot']:.0f} %)."
+    ),
     trial=(
-        "takes one job, of one backend, or with a command of its own, and changes every leaf of its spec in turn to"
-        " other values and to null. The lines of all files that change are compared with those attributed to the leaf."
-        " Left out are empty lines, the records and checksums at the end of .jobc/job.json, and a digest of the plan"
-        " (the name of a Kubernetes object has one): nearly every key changes them, and `jobc why` says so."
+        "takes one job of one backend, or with a custom command, and changes every leaf of its spec in turn to"
+        " other values and to null. The changed lines of all files are compared with those attributed to the leaf."
+        " Not compared are empty lines, the records and checksums at the end of .jobc/job.json, and digests of the"
+        " plan (the name of a Kubernetes object contains one): nearly every key changes them, and `jobc why`"
+        " reports this."
     ),
     count=len(BASES),
     run=run,

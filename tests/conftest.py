@@ -1,5 +1,5 @@
-"""Rules for the whole suite: groups come first; signals mean the same however it was started; in CI a skipped test
-fails, for nobody knows whether it works.
+"""Rules for the whole suite: groups run first; signals work the same however the suite was started; in CI, a skipped
+test fails, because nobody knows whether it would pass.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ pytest_plugins = [
 
 
 def pytest_configure() -> None:
-    """What nohup or `&` of a script has left ignored would be ignored by all that the tests start and send it to."""
+    """Reset signals that nohup or a script's `&` ignores, because all processes that the tests start would inherit
+    this.
+    """
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     mark_session()
     os.environ.setdefault(
         "XDG_CACHE_HOME", os.path.expanduser("~/.cache")
-    )  # for what a test starts with a HOME of its own
+    )  # for programs that a test starts with a different HOME
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Groups of pytest-xdist first: each is one worker's, and may be long."""
+    """Run groups of pytest-xdist first: each runs on one worker, and may take long."""
     items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
 
 
@@ -46,7 +48,7 @@ def quick_jobc(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QuickJobc]:
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    on_worker = hasattr(session.config, "workerinput")  # of xdist; its controller sees every report
+    on_worker = hasattr(session.config, "workerinput")  # a worker of xdist; the controller sees every report
     if reporter is None or on_worker or not os.environ.get("CI"):
         return
     if reporter.stats.get("skipped") and session.exitstatus in (
@@ -58,7 +60,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_sessionfinish")
 def pytest_end_leftovers(session: pytest.Session) -> Iterator[None]:
-    """A session fails that leaves processes of its own, and ends them. After pytest-xdist has ended its workers."""
+    """Fail a session that leaves processes behind, and end them. Runs after pytest-xdist has ended its workers."""
     yield
     if os.environ[MARK] != str(os.getpid()):
         return

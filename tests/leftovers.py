@@ -1,5 +1,6 @@
-"""Processes that a test session started and did not end: found by its mark in their environment, or by its temporary
-folder in their environment or command line, which the hosts of the test bed have."""
+"""Find processes that a test session started and did not end: by the session's mark in their environment, or by its
+temporary folder in their environment or command line, because the test bed's hosts use that folder.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +10,20 @@ import signal
 import time
 from pathlib import Path
 
-MARK = "PYTEST_SESSION_OF"  # pid of the session that started a process
-OF_PYTHON = "multiprocessing.resource_tracker"  # ends with the session itself
+MARK = "PYTEST_SESSION_OF"  # process ID of the session that started a process
+OF_PYTHON = "multiprocessing.resource_tracker"  # ends together with the session
 WAIT_S = 10.0
 
 
 def mark_session() -> None:
-    """Called by the controller; the workers of pytest-xdist inherit the mark."""
+    """Set the session's mark. Called by the controller; the workers of pytest-xdist inherit the mark."""
     os.environ.setdefault(MARK, str(os.getpid()))
 
 
 def leftovers(folder: Path) -> dict[int, str]:
-    """pid -> command line of each process of this session that still runs after WAIT_S.
+    """Map process ID to command line for each process of this session that is still running after WAIT_S.
 
-    folder: the temporary one of the session
+    folder: the session's temporary folder
     """
     deadline = time.monotonic() + WAIT_S
     while (found := _find(folder)) and time.monotonic() < deadline:
@@ -51,7 +52,7 @@ def _find(folder: Path) -> dict[int, str]:
 
 
 def _ancestors() -> set[int]:
-    """This process and those above it, which may have the same words in their command lines."""
+    """Return this process and its ancestors, which may have the same words in their command lines."""
     pids, pid = set(), os.getpid()
     while pid > 1 and pid not in pids:
         pids.add(pid)

@@ -1,4 +1,4 @@
-"""The packed program of an artifact, for tests that run it by hand or that change what is in it."""
+"""Handle an artifact's packed program, for tests that run it by hand or change its contents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jobc.compiler.plugins.registry import find_plugins
 
 
 def write_program(folder: Path, uses_trainer: bool = True, backend: str = "") -> Path:
-    """`jobctl`, as an artifact has it. uses_trainer: of one that runs the bundled trainer"""
+    """Write `jobctl` as in an artifact. uses_trainer: whether the job runs the bundled trainer"""
     program = folder / "jobctl"
     contents = EVERYTHING._replace(trainer=uses_trainer)
     packed = packed_program(contents, find_plugins()[backend].folder if backend else None).content
@@ -26,13 +26,13 @@ def write_program(folder: Path, uses_trainer: bool = True, backend: str = "") ->
 
 
 def module_of(program: Path, path: str) -> str:
-    """The text of a module: its path in jobctl"""
+    """Return a module's text. path: its path in jobctl"""
     with zipfile.ZipFile(program) as archive:
         return archive.read(path).decode()
 
 
 def change_program(program: Path, modules: Mapping[str, str]) -> None:
-    """Replace modules of it: path in jobctl -> text. Its first line, before the zip file, stays."""
+    """Replace modules of the program: path in jobctl -> text. Its first line, before the zip file, is kept."""
     line = program.read_bytes().partition(b"PK")[0]
     with zipfile.ZipFile(program) as archive:
         texts = {name: archive.read(name) for name in archive.namelist()}
@@ -45,7 +45,7 @@ def change_program(program: Path, modules: Mapping[str, str]) -> None:
 
 
 def compile_here(folder: Path, *words: str) -> None:
-    """`jobc WORDS` in `folder`, in this process."""
+    """Run `jobc WORDS` in `folder`, in this process."""
     before, printed = Path.cwd(), io.StringIO()
     os.chdir(folder)
     try:

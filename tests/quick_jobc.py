@@ -1,7 +1,7 @@
-"""A jobc that answers in 50 ms: a process that has imported everything forks itself for each call.
+"""A jobc that responds in 50 ms: a process that has imported everything forks itself for each call.
 
-The child has the caller's files, folder, environment and arguments, and ends with the exit status of `main`. What jobc
-does at import it has done already, in the server; tests of starting up use the real command.
+The child has the caller's files, folder, environment and arguments, and exits with the exit code of `main`. The server
+has already done what jobc does at import, so tests of start-up use the real command.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from jobc.compiler.pipeline.types import CompileRequest
 from jobc.compiler.plugins import registry
 from jobc.compiler.plugins.registry import PACKAGE
 
-TIMEOUT_S = 120  # of one call, which takes a second at most on an idle machine
-# A request is parts that end with NUL: the folder, limits as AS=1024, the number of words, the words, the environment.
-# The command imports modules in C only: what it imports is most of the time that it takes.
+TIMEOUT_S = 120  # timeout of a call, which takes at most a second on an idle machine
+# A request consists of parts that end with NUL: folder, limits such as AS=1024, number of words, words, environment.
+# The command imports only modules written in C, because its imports take most of its time.
 CLIENT = r"""#!{python} -IS
 import _socket, posix, sys
 server = _socket.socket(_socket.AF_UNIX)
@@ -53,7 +53,7 @@ sys.exit(int(server.recv(8)) & 0xFF)
 
 
 class QuickJobc:
-    """folder: holds a command `jobc` for a shell, and the server's socket."""
+    """A running server. folder: contains a command `jobc` for a shell, and the server's socket."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self._address = folder, str(folder / "socket")
@@ -64,7 +64,7 @@ class QuickJobc:
     def run(
         self, words: Sequence[str], folder: Path, environment: Mapping[str, str], limits: Mapping[str, int] = {}
     ) -> subprocess.CompletedProcess[str]:
-        """The result that a separate jobc process would have had.
+        """Return the result that a separate jobc process would have had.
 
         limits: name without RLIMIT_ -> value
         """
@@ -90,7 +90,7 @@ class QuickJobc:
 
 @contextlib.contextmanager
 def serving(folder: Path) -> Iterator[QuickJobc]:
-    """It answers as long as the context lasts."""
+    """Run a server until the context ends."""
     jobc = QuickJobc(folder)
     server = subprocess.Popen([sys.executable, "-m", __name__, str(folder / "socket")], stdout=subprocess.PIPE)
     assert server.stdout is not None
@@ -134,64 +134,64 @@ def serve(address: str) -> None:
 
 
 def report(callers: dict[int, socket.socket]) -> None:
-    """Tell the callers of children that have ended how these ended."""
+    """Report the exit codes of ended children to their callers."""
     for pid in list(callers):
         ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
-            with callers.pop(pid) as caller, contextlib.suppress(OSError):  # a caller may have been killed
+            with callers.pop(pid) as caller, contextlib.suppress(OSError):  # the caller may have been killed
                 caller.sendall(str(os.waitstatus_to_exitcode(status)).encode())
 
 
 class _Everything(set[tuple[object, ...]]):
-    """Choices of files that are worth keeping from the first time on: some later child makes the same one."""
+    """A cache that keeps merged files from the first time on, because a later child will use the same ones."""
 
     def __contains__(self, choice: object) -> bool:
         return True
 
 
 def learn(merged: socket.socket) -> None:
-    """Take the trees that children have merged. jobc compares them with the file system whenever it uses one."""
+    """Store the trees that children have merged. jobc compares them with the file system whenever it uses one."""
     with contextlib.suppress(BlockingIOError):
         while True:
             compose_cache._kept.update(pickle.loads(merged.recv(1 << 20)))
 
 
 def teach(merged: socket.socket, known: set[tuple[object, ...]]) -> None:
-    """In the child: what it has merged that the server had not, of our own files alone."""
+    """In the child, send the trees that it has merged and the server lacks, for our own files only."""
     for choice, tree in compose_cache._kept.items():
         folders = cast("tuple[str, ...]", choice[0])
         if choice not in known and all(Path(folder).is_relative_to(PACKAGE) for folder in folders):
-            with contextlib.suppress(OSError):  # too long, or no room: the next child merges it again
+            with contextlib.suppress(OSError):  # too long, or no space: the next child merges it again
                 merged.send(pickle.dumps({choice: tree}), socket.MSG_DONTWAIT)
 
 
 def prepare() -> None:
     """Do once what each compile would do: import, read the templates, pack the library, merge files of each backend.
 
-    What plugins there are depends on the caller: it is forgotten, but for the folders on everybody's path.
+    The available plugins depend on the caller, so they are forgotten, except for those in folders on everyone's path.
     """
-    sys.path.remove(os.getcwd())  # `-m` puts it there, the command jobc does not
+    sys.path.remove(os.getcwd())  # `-m` adds it, but the command jobc does not
     for part in ("cli", "estimate", "estimate/rules"):
         for file in sorted((PACKAGE / "compiler" / part).glob("[a-z]*.py")):
             importlib.import_module(f"jobc.compiler.{part.replace('/', '.')}.{file.stem}")
-    for folder in PACKAGE.glob("backends/*/templates"):  # each child would read them
+    for folder in PACKAGE.glob("backends/*/templates"):  # otherwise, each child would read them
         environment = templating.template_environment((str(folder), str(PACKAGE / "compiler" / "templates")))
         for name in environment.list_templates():
             environment.get_template(name)
     compose_cache._once = _Everything()
     for folder in PACKAGE.glob("backends/*/conf"):
-        with contextlib.suppress(CompileError):  # some need an option that has no default
+        with contextlib.suppress(CompileError):  # some need an option without a default
             compile_job(CompileRequest(("name=x", f"backend={folder.parent.name}", "nodes=2"), None, ()))
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         main(["check", "mem=64G"])
     for found in (registry.find_plugins, registry.find_policies, registry.codes_by_name):
         found.cache_clear()
     gc.collect()
-    gc.freeze()  # else the first collection of a child copies every page
+    gc.freeze()  # otherwise, a child's first garbage collection would copy every page
 
 
 def answer(caller: socket.socket, teaching: socket.socket) -> NoReturn:
-    """In the child: run jobc as the caller would have."""
+    """In the child, run jobc as the caller would have."""
     _, files, _, _ = socket.recv_fds(caller, 1, 3)
     with caller.makefile("rb") as sent:
         folder, limits, count, *others = map(os.fsdecode, sent.read().split(b"\0")[:-1])

@@ -41,7 +41,7 @@ CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 ENVIRONMENT = {**os.environ, "PIP_USER": "0"}  # with user = true in pip.conf, pip would fail here
 PIP_FAILED = (
     "pip could not install what is needed; its own words are above\n"
-    "  no network? a proxy is named by https_proxy, a mirror of PyPI by PIP_INDEX_URL\n"
+    "  no network? set https_proxy for a proxy, or PIP_INDEX_URL for a mirror of PyPI\n"
     "  then give the same command again"
 )
 
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     except Refusal as refusal:
         return refuse(str(refusal))
     except KeyboardInterrupt:
-        print("\ninterrupted: the same command starts afresh", file=sys.stderr)
+        print("\ninterrupted: the same command starts over", file=sys.stderr)
         return 130
     return 0
 
@@ -108,7 +108,7 @@ def ensure(venv: Path, wanted: str) -> None:
         command = [sys.executable, "-m", "venv", str(venv)]
         result = subprocess.run(command, check=False, capture_output=True, text=True)
         if result.returncode != 0:
-            raise Refusal(f"Python could not make a virtual environment:\n{result.stdout}{result.stderr}")
+            raise Refusal(f"Python could not create a virtual environment:\n{result.stdout}{result.stderr}")
     else:
         check_foreign(venv, python)
         write_record(record_path, {"ours": ours})
@@ -183,20 +183,20 @@ def install_command(version: str) -> str:
         return f"sudo zypper install python{version.replace('.', '')}-pip"
     if "alpine" in words:
         return "sudo apk add python3 py3-pip"
-    return "the package of your system that holds Python's venv and ensurepip (Debian, Ubuntu: python3-venv)"
+    return "your system's package with Python's venv and ensurepip (Debian, Ubuntu: python3-venv)"
 
 
 def check_foreign(venv: Path, python: Path) -> None:
     """Accept an environment that someone else created, but never install into, or overwrite, any other folder."""
     if not (venv / "pyvenv.cfg").exists():
-        raise Refusal(f"{venv} is not empty and no virtual environment; set JOBC_VENV to another place")
+        raise Refusal(f"{venv} is not empty and not a virtual environment; set JOBC_VENV to another folder")
     if not works(python):
         raise Refusal(f"{python} is not Python >= 3.10 with pip; remove {venv}, or set JOBC_VENV to another folder")
 
 
 def install(python: Path, wanted: str) -> None:
     pins = read_pins()
-    print("fetching the installer (pip, setuptools, hatchling) and what is built here (about 7 MB)", flush=True)
+    print("downloading the installer (pip, setuptools, hatchling) and the sources to build (about 7 MB)", flush=True)
     # In this order, because the setuptools in a new environment, if any, cannot build those packages without `wheel`.
     for names in (INSTALLER, FROM_SOURCE[wanted]):
         install_pins(python, [pin for name in names for pin in pins[name].values()], "-qq")
@@ -294,7 +294,7 @@ def with_cpu_torch(python: Path, packages: list[Package]) -> list[Package]:
     resolved = resolve(python, "--no-deps", f"torch=={torch.version}", index=CPU_INDEX)
     if not resolved:
         print(
-            f"no answer from {CPU_INDEX}: taking PyPI's torch, which is built for GPUs and much bigger",
+            f"no response from {CPU_INDEX}: using PyPI's torch, which is built for GPUs and much larger",
             flush=True,
         )
         return packages
@@ -304,7 +304,7 @@ def with_cpu_torch(python: Path, packages: list[Package]) -> list[Package]:
 def describe(sizes: Mapping[Package, int | None]) -> str:
     """Return one line with the number of packages and the megabytes to download."""
     if not sizes:
-        return "to install: jobc itself; all packages that it needs are there"
+        return "to install: only jobc itself, because all packages that it needs are installed"
     total = sum(size or 0 for size in sizes.values())
     unknown = sum(size is None for size in sizes.values())
     line = f"to install: {len(sizes)} packages; to download: {total / 1e6:.0f} MB"

@@ -39,7 +39,7 @@ this run         {run}/
   final weights  {run}/final/weights.pt
 jobc itself      {Path(sys.prefix) / "bin" / "jobc"}    on PATH after: . {activate}""")
     if last >= first:
-        print("error: the loss did not fall", file=sys.stderr)
+        print("error: the loss did not decrease", file=sys.stderr)
         return 1
     return 0
 

@@ -43,9 +43,9 @@ def main(arguments: list[str]) -> int:
     gone = [file for file in (ROOT / "docs" / "codes").glob("*.md") if f"codes/{file.name}" not in makers]
     if "--check" in arguments:
         for name in stale:
-            print(f"docs/{name} is stale: make docs", file=sys.stderr)
+            print(f"docs/{name} is stale: run make docs", file=sys.stderr)
         for file in gone:
-            print(f"docs/codes/{file.name} belongs to no code: make docs", file=sys.stderr)
+            print(f"docs/codes/{file.name} does not belong to a code: run make docs", file=sys.stderr)
         return 1 if stale or gone else 0
     for file in gone:
         file.unlink()

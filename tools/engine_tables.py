@@ -188,7 +188,7 @@ class Recorder(dict[str, Any]):
             return "mapping"
         if default is None or default == "auto":
             return "any"
-        kind = kind_of(type(default))  # nothing checks it: a number need not be whole, and 2 is true
+        kind = kind_of(type(default))  # nothing checks it: a number may have a fraction, and 2 counts as true
         return {"int": "number", "bool": "bool or number"}.get(kind, kind)
 
 
@@ -248,7 +248,7 @@ def removed_keys() -> dict[str, str]:
 
 # ---- DeepSpeed: optimizers and schedulers ----------------------------------------------------------------------------
 
-POINTS = (-1.0, -1e-9, 0.0, 1e-9, 0.5, 1 - 1e-9, 1.0, 1 + 1e-9, 2.0)  # where a bound may be, and just beside it
+POINTS = (-1.0, -1e-9, 0.0, 1e-9, 0.5, 1 - 1e-9, 1.0, 1 + 1e-9, 2.0)  # candidates for bounds, and values beside them
 
 
 def parameters(of: Any, *leave_out: str) -> Table:
@@ -394,7 +394,7 @@ def accelerate_keys() -> Table:
     table |= {
         "fp16": "bool",
         "dynamo_backend": any_case(DynamoBackend.list()),
-    }  # of old files: BaseConfig.process_config
+    }  # keys of old files: BaseConfig.process_config
     for section, prefix in PREFIXES.items():
         kinds = {name: flag_kind(flag) for name, flag in flags.items() if name.startswith(prefix)}
         table[section] = kinds | {name.removeprefix(prefix): kind for name, kind in kinds.items()}

@@ -35,7 +35,7 @@ GPUS: Mapping[str, int] = {
 }  # fmt: skip
 _1_TO_4 = (1, 2, 4)
 _1_TO_8 = (1, 2, 4, 8)
-# Cloud -> GPU -> counts that its machines have. A listed cloud has no other types.
+# Cloud -> GPU -> counts per machine. A listed cloud has no other types.
 SOLD: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "aws": {
         **dict.fromkeys(("A100", "A100-80GB", "H200", "B200", "B300", "V100-32GB"), (8,)), "H100": (1, 8),
@@ -66,7 +66,7 @@ _ANY_NUMBER = (
     "vsphere",
 )
 USUAL_GPUS = 8  # the maximum on nearly all nodes
-MOST_GPUS = 32  # the maximum for any type sold as cards, in a node composed over PCIe
+MOST_GPUS = 32  # the maximum for any type that is sold as cards: 32 in one node composed over PCIe
 # Types sold on boards of a fixed size, not as cards, so every machine has the same number.
 _BOARDS: Mapping[str, int] = {
     **dict.fromkeys(("B200", "B300", "MI300X", "MI325X", "MI350X"), 8),
@@ -76,7 +76,7 @@ _BOARDS: Mapping[str, int] = {
 
 
 def overrides_to_spread_gpus(gpus: int, nodes: int, usual: int) -> str:
-    """Return overrides that spread the same number of GPUs over nodes with at most the usual number each."""
+    """Return overrides that spread the same total number of GPUs over nodes with at most `usual` GPUs each."""
     per_node = next((n for n in (8, 6, 5, 4, 2) if n <= usual and gpus * nodes % n == 0), usual)
     return f"nodes={-(-gpus * nodes // per_node)} gpus={per_node}"
 
@@ -93,13 +93,13 @@ def max_gpus_at_site(gpu_type: str) -> int | None:
 
 
 def max_gpus_per_machine(cloud: str, gpu_type: str) -> int | None:
-    """Return the maximum per machine in a cloud. cloud: "" for any; a cloud that allows any number counts as a site."""
+    """Return the maximum per machine in a cloud. cloud: "" for any; one that allows any number counts as a site."""
     return max_gpus_at_site(gpu_type) if cloud in _ANY_NUMBER else max_gpus_in_cloud(gpu_type)
 
 
 def offered_gpu_counts(cloud: str, gpu_type: str) -> tuple[int, ...] | None:
-    """Return the numbers of GPUs per machine in a cloud, ascending; () if it has none; None if any number is possible
-    or the type is unknown. For clouds not in SOLD, these are powers of 2 up to the maximum in any cloud.
+    """Return the GPU counts that a cloud's machines have, ascending; () if it has none; None if any count is possible
+    or the type is unknown. For clouds not in SOLD, the counts are the powers of 2 up to the maximum in any cloud.
     """
     name = _known(gpu_type)
     if not name or cloud in _ANY_NUMBER:
@@ -110,7 +110,7 @@ def offered_gpu_counts(cloud: str, gpu_type: str) -> tuple[int, ...] | None:
 
 
 def clouds_offering(gpu_type: str) -> list[str]:
-    """Return the clouds in SOLD that have machines with that type."""
+    """Return the clouds in SOLD whose machines have GPUs of that type."""
     return [cloud for cloud in SOLD if offered_gpu_counts(cloud, gpu_type)]
 
 

@@ -41,9 +41,9 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
 
 
 def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnostic]:
-    """Yield the findings of the rules on hosts (rules/) and of the check on mounts.
+    """Yield the diagnostics of the host rules (rules/) and of the mount check.
 
-    here: whether a single node without hosts means this machine.
+    here: whether a single node without hosts runs on this machine.
     """
     return run_all(
         lambda: findings(f"{__package__}.rules", name, plan, here),
@@ -65,12 +65,12 @@ def loopback_addresses(nodes: int) -> tuple[str, ...]:
 
 
 def client_settings(client: str | Leaf, ssh_command: Sequence[str | Leaf]) -> Mapping[str, Any]:
-    """Return how jobctl reaches the hosts. client: ssh, pdsh or clush"""
+    """Return the settings with which jobctl reaches the hosts. client: ssh, pdsh or clush"""
     return {"client": client, "ssh_command": ssh_command, "fanout": of.options.fanout}
 
 
 def engine_settings(client: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return what jobctl needs to start the nodes. client: client_settings(); None if the nodes are on this machine"""
+    """Return the settings with which jobctl starts the nodes. client: client_settings(); None if all nodes are here"""
     return {
         **({} if client is None else {"hosts": client}),
         "saved_secrets": variables_to_save,
@@ -79,7 +79,7 @@ def engine_settings(client: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def variables_to_save(v: Any) -> list[str]:
-    """Return the variables that jobctl submit saves for the nodes; used as a leaf of job.json."""
+    """Return the names of the variables that jobctl submit saves for the nodes; used as a leaf of job.json."""
     return [secret.ref for secret in v.plan.secrets.values() if secret.kind == "env"]
 
 

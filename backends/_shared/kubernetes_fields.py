@@ -1,4 +1,4 @@
-"""JC4540, and JC4550 with kubernetes_formats.py: fields added by the user that the API server would reject.
+"""JC4540 and, with kubernetes_formats.py, JC4550: fields added by the user that the API server would reject.
 
 In:  backend.extra of kubernetes, or a pod_config of skypilot; kubernetes_fields.json, which tools/kubernetes_fields.py
      generates from the schemas of Kubernetes 1.37 and the models of JobSet and TrainJob.
@@ -26,7 +26,7 @@ SPECS: Mapping[str, str] = {
     "TrainingRuntime": "TrainerV1alpha1TrainingRuntimeSpec",
     "TrainJob": "TrainerV1alpha1TrainJobSpec",
 }
-CLOSED = {"*": None}  # no fields other than those named
+CLOSED = {"*": None}  # no fields other than those listed
 KINDS: Mapping[str, Any] = {
     "Pod": "PodTemplateSpec",
     **{
@@ -50,7 +50,7 @@ def check(extra: Mapping[str, Any]) -> Iterator[Diagnostic]:
 
 
 def check_pod(tree: Any, at: At) -> Iterator[Diagnostic]:
-    """Check the fields of a pod that another program passes to Kubernetes. at: path of the key that contains the pod"""
+    """Check the fields of a pod that another program sends to Kubernetes. at: path of the key that contains the pod"""
     yield from _check(tree, "PodTemplateSpec", at)
 
 
@@ -91,7 +91,7 @@ def _is_a(value: Any, kind: str) -> bool:
 
 
 def _items(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
-    """Check a list, or a mapping of names to its items."""
+    """Check a list, or a mapping from names to list items."""
     if isinstance(value, Mapping) and _is_named(shape):
         for name, inner in value.items():
             yield from _formed(shape, "name", name, at)
@@ -121,7 +121,7 @@ def is_list_in_schema(at: At) -> bool:
 
 
 def to_api_form(kind: str, tree: Any) -> Any:
-    """Return a kind's tree in the API's form: named items, `{A: {value: 1}}`, become a list, and `1` becomes text.
+    """Convert a kind's tree to the API's form: named items, `{A: {value: 1}}`, become a list, and `1` becomes text.
 
     A leaf may be a function of the views.
     """

@@ -61,14 +61,14 @@ LETTERS: Mapping[str, str] = {
     "h": "help", "i": "input", "k": "no-kill", "m": "distribution", "n": "ntasks", "o": "output", "p": "partition",
     "q": "qos", "s": "oversubscribe", "t": "time", "v": "verbose", "w": "nodelist", "x": "exclude",
 }  # fmt: skip
-EXCLUSIVE = ("exclusive", "mcs", "oversubscribe", "topo", "user")  # values of --exclusive, in any case
+EXCLUSIVE = ("exclusive", "mcs", "oversubscribe", "topo", "user")  # values of --exclusive, case-insensitive
 
 
 AFTER = ("after", "afterany", "afterburstbuffer", "aftercorr", "afternotok", "afterok")  # kinds of --dependency
 
 
 def dependency_value(after: Sequence[str]) -> str:
-    """Return queue.after as a value for --dependency, which requires all of them. A plain ID must succeed."""
+    """Return queue.after as a value for --dependency. All of them are required; a plain ID must succeed."""
     ids = [entry for entry in after if ":" not in entry and entry != "singleton"]
     others = [entry for entry in after if entry not in ids]
     return ",".join([*([":".join(["afterok", *ids])] if ids else []), *others])
@@ -80,12 +80,12 @@ def is_known_option(option: str) -> bool:
 
 
 def options_with_prefix(option: str, known: Collection[str] = OPTIONS | PYXIS) -> list[str]:
-    """Return the options that start with an unknown name, which getopt_long(3) accepts as an abbreviation if unique."""
+    """Return the options that start with an unknown name. getopt_long(3) accepts a unique prefix as an abbreviation."""
     return sorted(name for name in known if name.startswith(option))
 
 
 def similar_options(option: str, known: Collection[str] = OPTIONS | PYXIS) -> list[str]:
-    """Return the options similar to an unknown name, the most similar first; [] if there is none.
+    """Return the options similar to an unknown name, most similar first; [] if there are none.
 
     The first letter of a mistyped name is usually right, and some users type only the first word: mial means mail-type
     or mail-user, not signal.

@@ -27,7 +27,7 @@ class SshOptions:
 
 
 def ssh_command() -> list[str | Leaf]:
-    """Return an ssh command that never asks, gives up on dead hosts, and accepts new host keys only if allowed."""
+    """Return an ssh command that never prompts, gives up on dead hosts, and accepts new host keys only if allowed."""
     words: list[str | Leaf] = [
         "BatchMode=yes",
         lambda v: f"ConnectTimeout={v.options.connect_timeout}",
@@ -39,7 +39,7 @@ def ssh_command() -> list[str | Leaf]:
 
 
 def ssh_settings(options: SshOptions) -> dict[str, Any]:
-    """Return what jobctl needs to start the nodes by ssh."""
+    """Return the settings with which jobctl starts the nodes over ssh."""
     more: list[Leaf] = [
         lambda v: Omit if v.options.user is None else "-l",
         lambda v: Omit if v.options.user is None else v.options.user,

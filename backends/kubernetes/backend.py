@@ -72,7 +72,9 @@ class KubernetesBackend:
     }
 
     def filled(self, spec: JobSpec, options: KubernetesOptions, values: Mapping[str, SpecValue]) -> Iterator[Filled]:
-        """Yield backend.default_image for a job without an image, unless its GPUs are AMD's: the image is NVIDIA's."""
+        """Yield backend.default_image for a job without an image, unless its GPUs are AMD's: the image is for
+        NVIDIA.
+        """
         image = options.default_image
         if spec.image is None and spec.container.kind == "pod" and image and options.gpu_resource == "nvidia.com/gpu":
             because = "the default image has Python and PyTorch, but none of your packages"
@@ -130,7 +132,7 @@ class KubernetesBackend:
 
 
 def _check_extra(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    if not extra_fields.KINDS[options.flavor]:  # JC4509 rejects the flavor, so there are no documents to merge into
+    if not extra_fields.KINDS[options.flavor]:  # JC4509 has rejected the flavor: no documents to merge into
         return
     diagnostics = [*extra_fields.check(plan, options)]
     yield from diagnostics

@@ -43,7 +43,7 @@ data:
 def with_config_map(
     manifest: Artifact, name: str, files: Sequence[Artifact], settings: Artifact, program: bytes
 ) -> Artifact:
-    """Return job.yaml with the ConfigMap. name: the ConfigMap's; settings: job.json; program: the nodes' jobctl"""
+    """Return job.yaml with the ConfigMap. name: the ConfigMap's name; settings: job.json; program: the nodes' jobctl"""
     of_nodes = {key: value for key, value in json.loads(settings.text).items() if key not in NOT_FOR_NODES}
     ranges = tuple(r for r in settings.lines if not r.template.startswith(tuple(f"data at {k}" for k in NOT_FOR_NODES)))
     one_line = Artifact(JOB, json.dumps(of_nodes, ensure_ascii=False))
@@ -76,12 +76,12 @@ def _entry(file: Artifact) -> Artifact:
 
 
 def _whole(file: Artifact, line: int) -> LineRange:
-    """Return the origin of a file that consists of one line."""
+    """Return one line's origin for a whole file."""
     return LineRange(line, line, tuple(dict.fromkeys(key for r in file.lines for key in r.keys)), file.path)
 
 
 def _range(text: str, template: str, keys: tuple[str, ...] = ()) -> LineRange:
-    """Return the origin of all lines of a text."""
+    """Return one origin for all lines of a text."""
     return LineRange(1, text.count("\n"), keys, template)
 
 

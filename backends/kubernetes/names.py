@@ -41,7 +41,7 @@ def longest_pod_name(name: str, flavor: str, nodes: int) -> str:
 
 
 def digest_of_plan(plan: LaunchPlan, options: Any) -> str:
-    """Return eight hex digits for plan and options, without neutral fields, so that new fields change no name."""
+    """Return eight hex digits for plan and options. Neutral fields are left out, so a new field changes no names."""
     settings = [without_neutral_fields(plan), without_neutral_fields(options)]
     return hashlib.sha256(json.dumps(settings, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:8]
 

@@ -74,7 +74,7 @@ def indexed_job(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 
 
 def volcano_gang_annotation(options: KubernetesOptions) -> dict[str, Any]:
-    """Return the Job annotation that makes Volcano start all pods or none; without it, Volcano starts single pods.
+    """Return the Job annotation that makes Volcano start all pods or none; without it, Volcano starts pods one by one.
 
     Source: Volcano 1.12 and later, pkg/controllers/podgroup/pg_controller_handler.go, reads it from the pods' owner.
     """
@@ -87,9 +87,8 @@ def job_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     """Return the Job spec: all pods start at once, one per index. A pod is replaced only when it has ended, which is
     the default with a podFailurePolicy.
 
-    backoffLimit counts pods, and when one node fails, all others end as well (runtime/supervisor/peers.py), so each
-    requeue of the job uses up as many as there are nodes. A JobSet restarts the whole Job itself, so its Job's limit is
-    0.
+    backoffLimit counts pods. When one node fails, all others end as well (runtime/supervisor/peers.py), so each requeue
+    of the job adds one failure per node. A JobSet restarts the whole Job itself, so its Job's limit is 0.
     """
     alone = options.flavor == "job"
     return {
@@ -137,7 +136,7 @@ def job_set(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 def job_set_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     """Return the JobSet spec: a failure restarts all pods, up to max_requeues times, but never after a permanent error.
 
-    A JobSet has no deadline, but its Job has one, which starts anew with each attempt. An attempt that reaches the
+    A JobSet has no deadline, but its Job has one, which starts over with each attempt. An attempt that reaches the
     deadline is final.
     """
     timed = options.flavor == "jobset" and options.deadline is not None

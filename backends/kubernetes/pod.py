@@ -127,7 +127,7 @@ def has_volume_of_its_own(plan: Any) -> bool:
 
 
 def _with_own_runs(value: Any) -> Leaf:
-    """Return a leaf whose constant is present only with storage.run=node."""
+    """Return a leaf that emits `value` only with storage.run=node."""
     return lambda v: value if has_volume_of_its_own(v.plan) else Omit
 
 
@@ -146,7 +146,7 @@ def to_kubernetes_quantity(size: int) -> str:
 
 
 def resource_requests(v: Any) -> dict[str, Any] | None:
-    """Return the limits and `cpus` (no limit, which would throttle the pod), overridden by `backend.requests`."""
+    """Return the limits plus `cpus`, overridden by `backend.requests`. A CPU limit would throttle the pod."""
     cpus = v.plan.resources.cpus
     of_job = {**(resource_limits(v) or {}), **({"cpu": str(cpus)} if cpus else {})}
     return dict(sorted({**of_job, **v.options.requests}.items(), key=lambda item: item[0] != "cpu")) or None
@@ -166,7 +166,7 @@ def resource_limits(v: Any) -> dict[str, Any] | None:
 def node_selector(v: Any) -> dict[str, str] | None:
     selector = dict(text.split("=", 1) for text in v.options.node_selector)
     gpus = gpu_types.gpu_label_values(v.plan, v.options)
-    if len(gpus) == 1:  # if there are several values, any node will do: see _node_affinity
+    if len(gpus) == 1:  # several values need a node affinity: see _node_affinity
         selector[gpu_types.gpu_label_name(v.options)] = gpus[0]
     return selector or None
 
@@ -233,7 +233,7 @@ def topology_spread_constraints(topology_key: str | None) -> list[dict[str, Any]
 
 
 def container_security(v: Any) -> dict[str, Any] | None:
-    """Return the security context of the ranks' container. RDMA locks memory; the restricted level forbids that."""
+    """Return the security context of the ranks' container. RDMA locks memory, which the restricted level forbids."""
     context: dict[str, Any] = pod_security.CONTAINER if pod_security.is_restricted(v.options) else {}
     if v.plan.network.profile in RDMA_PROFILES:
         return {**context, "capabilities": {**context.get("capabilities", {}), "add": ["IPC_LOCK"]}}
@@ -264,7 +264,7 @@ def _sends_code(plan: Any) -> bool:
 
 
 def _with_code(entry: dict[str, Any]) -> Leaf:
-    """Return the entry as a leaf, so that its lines depend on `code`."""
+    """Return a leaf that emits `entry` only if code is sent, so that the origin of its lines is `code`."""
     return lambda v: entry if _sends_code(v.plan) else Omit
 
 

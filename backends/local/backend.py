@@ -58,7 +58,7 @@ class LocalBackend:
     }
 
     def filled(self, spec: JobSpec, options: LocalOptions, values: Mapping[str, SpecValue]) -> Iterator[Filled]:
-        """Yield nodes=1 for a GPU job unless the command line sets nodes, which would share this machine's GPUs."""
+        """Yield nodes=1 for a GPU job unless the command line sets nodes: nodes would share this machine's GPUs."""
         origin = values["nodes"].origin
         if spec.gpus and spec.nodes > 1 and (origin is None or origin.root != COMMAND_LINE):
             because = (

@@ -131,7 +131,7 @@ def _at_idle(options: SkypilotOptions) -> str:
 
 
 def _autostop_words(options: SkypilotOptions) -> list[str]:
-    """Return `sky launch` options for a check's cluster, because a managed job's task has no autostop."""
+    """Return `sky launch` options that set autostop for a check's cluster, because a managed job's task has none."""
     idle = _idle_minutes(options)
     return [] if idle is None else ["--idle-minutes-to-autostop", str(idle), *(["--down"] if options.down else [])]
 

@@ -26,7 +26,7 @@ def requested_cloud(plan: LaunchPlan, options: SkypilotOptions) -> str:
 
 
 def needs_pods(plan: LaunchPlan, options: SkypilotOptions) -> bool:
-    """Return whether host folders are mounted and no infra is set, because new cloud machines lack such folders."""
+    """Return whether only pods will do: no infra is set, and a host folder is mounted, which a cloud VM would lack."""
     infra = options.infra or options.any_of or options.ordered
     return not infra and any(mount.kind == "host" for mount in plan.mounts)
 
@@ -46,7 +46,7 @@ def task_config_section(v: Any) -> dict[str, Any] | None:
         sections["docker"] = {"run_options": [f"--shm-size={-(-v.plan.resources.shm_bytes // MIB)}m"]}
     given = to_mutable_tree(v.options.config)
     for tree in (given[name] for name in PODS if isinstance(given.get(name), Mapping)):
-        if "pod_config" in tree:  # annotations of an integer, for example, are text in Kubernetes
+        if "pod_config" in tree:  # an integer annotation, for example, becomes text in Kubernetes
             tree["pod_config"] = to_api_form("Pod", tree["pod_config"])
     return _over(sections, given) or None
 

@@ -64,7 +64,7 @@ class SkypilotOptions:
 
     @property
     def cloud(self) -> str:
-        """Return the cloud that all alternatives share, as SkyPilot spells it; "" if they differ or it chooses."""
+        """Return the cloud that all alternatives share, as SkyPilot spells it; "" if they differ or none is set."""
         clouds = {cloud_of_infra(alternative.infra or self.infra) for alternative in (*self.any_of, *self.ordered)} or {
             cloud_of_infra(self.infra)
         }

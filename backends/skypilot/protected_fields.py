@@ -88,7 +88,7 @@ def _mounted(options: SkypilotOptions) -> Iterator[str]:
 
 
 def _is_merged(at: Path, made: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
-    """Return whether both values are kept, because lists are concatenated and JC4716 checks sbatch options."""
+    """Return whether no diagnostic is needed: lists and mappings are merged, and JC4716 checks sbatch options."""
     derived_value, typed_value = _value(made, at), _value(given, at)
     return typed_value is not ABSENT and (
         at[0] == "slurm" or (isinstance(derived_value, BOTH) and isinstance(typed_value, BOTH))

@@ -36,7 +36,7 @@ def find_schema_errors(task: Mapping[str, Any]) -> list[Problem]:
         issues += _check(task["resources"], load_schemas()["resources"], ("resources",))
     mounts = task.get("file_mounts")
     for target, mount in mounts.items() if isinstance(mounts, Mapping) else ():
-        if isinstance(mount, Mapping) and mount.get("store") != "volume":  # sky/task.py: else of resources.volumes
+        if isinstance(mount, Mapping) and mount.get("store") != "volume":  # as in sky/task.py
             issues += _check(mount, load_schemas()["storage"], ("file_mounts", target))
     return issues
 

@@ -19,7 +19,10 @@ from .options import AlternativeMachine, SkypilotOptions, cloud_of_infra
 
 GIB = 1024**3
 FABRICS = ("infiniband", "roce", "efa", "tcpx", "slingshot")
-AGAIN = [69, 75]  # lost peer, preempted. SkyPilot recovers if any node exits with one; join.py makes nodes agree (D13)
+AGAIN = [
+    69,
+    75,
+]  # lost peer, preempted. SkyPilot recovers if any node exits with these; join.py makes them agree (D13)
 
 
 def task_document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
@@ -40,7 +43,7 @@ def task_document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
     return merge_extra_entries(tree, options.extra)
 
 
-DIGEST = "task_digest"  # key of job.json, by which `run` recognizes this artifact
+DIGEST = "task_digest"  # key in job.json by which `run` recognizes this artifact
 FROM_SUBMIT = ("JOBC_ARTIFACT", "JOBC_RUN_ID", "JOBC_ATTEMPT", "JOBC_FORK_OF")  # empty if launched by hand
 
 
@@ -98,13 +101,13 @@ def accelerators(plan: LaunchPlan, gpu_type: str | None) -> str | None:
 
 
 def acceptable_machines(plan: LaunchPlan, options: SkypilotOptions) -> tuple[AlternativeMachine, ...]:
-    """Return the acceptable machines: backend.any_of, or one for each of `gpu_types` if the job names no type."""
+    """Return the acceptable machines: backend.any_of, or one for each of `gpu_types` if the job sets no type."""
     types = gpu_types_sold_in_number(plan, options)
     return options.any_of or tuple(AlternativeMachine(None, gpu_type, None, None) for gpu_type in types)
 
 
 def gpu_types_sold_in_number(plan: LaunchPlan, options: SkypilotOptions) -> list[str]:
-    """Return those `gpu_types` that are sold with this number of GPUs; empty if the job names a type or a machine."""
+    """Return the `gpu_types` that are sold with this number of GPUs; empty if the job sets a type or a machine."""
     count = plan.topology.gpus
     is_open = plan.resources.gpu_type is None and options.instance_type is None
     if not count or not is_open or options.any_of or options.ordered:
@@ -124,7 +127,7 @@ def any_of_entry(plan: LaunchPlan, each: AlternativeMachine) -> dict[str, Any]:
 
 
 def infra_with_partition(v: Any) -> str | None:
-    """Return the infra, with `queue.name` as the partition on Slurm; Kubernetes if host folders are mounted."""
+    """Return the infra, with `queue.name` as the partition on Slurm; "k8s" if the task needs pods."""
     if needs_pods(v.plan, v.options):
         return "k8s"
     return add_partition_to_infra(v.options.infra, v.plan)
@@ -171,7 +174,7 @@ def file_mounts(v: Any) -> dict[str, Any] | None:
 
 
 def artifact_path_on_node(plan: LaunchPlan) -> str:
-    """Return the artifact's path on a node if the working directory is a repository."""
+    """Return the artifact's path on a node for code=git, where the working directory is a repository."""
     return f"~/.jobc/{to_cluster_name(plan.name)}"
 
 
@@ -187,7 +190,7 @@ def run_root(plan: Any) -> str:
 
 
 def where_to_find_result(plan: Any) -> str:
-    """Return where to find the result of a run that SkyPilot has forgotten."""
+    """Return a hint on where to find the result of a run that SkyPilot no longer lists."""
     if plan.run.storage == "object":
         return "see the run's exit/ and logs/ in the bucket; jobctl logs --rank 0 reads them"
     if plan.run.storage == "node":
@@ -197,10 +200,10 @@ def where_to_find_result(plan: Any) -> str:
 
 
 def setup_script(v: Any) -> str | None:
-    """Return the setup script. SkyPilot runs it at every launch, but a marker file skips the lines if they and the code
-    are unchanged.
+    """Return the setup script. SkyPilot runs it at every launch; a marker file lets it skip the lines if they and the
+    code are unchanged.
 
-    The lines may read any file in the code, so the marker covers all files, or the commit for code=git.
+    The lines may read any file in the code, so the marker's name depends on all files, or on the commit for code=git.
     """
     lines, code = v.options.setup, v.plan.code
     if not lines:

@@ -9,10 +9,10 @@ from . import task
 USAGE = """\
 task.sky.yaml: job {name} on SkyPilot; `run` starts once on each node.
 usage: {verb} task.sky.yaml{secrets}     in this folder, or in the one that contains artifacts/
-Fits the schema of SkyPilot 0.14.1. Only SkyPilot knows prices, clusters, contexts, partitions and
-files: ./jobctl preflight --queue-only asks it."""
+Valid under the schema of SkyPilot 0.14.1, which does not cover prices, clusters, contexts, partitions
+and files: ./jobctl preflight --queue-only asks SkyPilot itself."""
 COLLECTION = """
-SkyPilot sends its developers facts about a task, unless SKYPILOT_DISABLE_USAGE_COLLECTION=1 is exported,
+SkyPilot sends its developers facts about a task unless SKYPILOT_DISABLE_USAGE_COLLECTION=1 is exported,
 as jobctl submit does."""
 
 

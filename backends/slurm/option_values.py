@@ -23,13 +23,13 @@ def cpus_per_task(plan: LaunchPlan) -> int | None:
 def mpi(plan: LaunchPlan, options: SlurmOptions) -> str:
     """Return the value for srun's --mpi: "none" unless each rank is a task.
 
-    Otherwise, MPI would mistake each node for a rank.
+    With any other value, MPI would mistake each node for a rank.
     """
     return options.mpi if plan.launcher == "srun" else "none"
 
 
 def more_option(name: str, value: Any) -> str:
-    """Return the option: `--switches=1` for switches: 1, `--hold` for hold: true; "" for null or false."""
+    """Return an option's text: `--switches=1` for switches: 1, `--hold` for hold: true; "" for null or false."""
     if value is None or value is False:
         return ""
     return f"--{name}" if value is True else f"--{name}={value}"

@@ -21,7 +21,7 @@ def check(groups: Sequence[Sequence[Point]]) -> Iterator[Diagnostic]:
     options = ", ".join(sorted({line.partition("=")[0] for line in differing}))
     title = f"backend.array_limit limits each of {len(groups)} jobs, not all points of the sweep together"
     because = f"all elements of a job array have the same #SBATCH lines, and these points differ in {options}"
-    hint = "submit one directory after the other has ended: jobctl submit --after afterany:ID"
+    hint = "submit the directories one after another: jobctl submit --after afterany:ID"
     yield Diagnostic("JC4308", title, because, hint, key="backend.array_limit", severity=Severity.WARNING)
 
 

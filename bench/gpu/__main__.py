@@ -1,14 +1,15 @@
-"""How fast one device trains GPT-2 124M: our loop, a bare loop and accelerate's, in one process, in turns.
+"""Measure how fast one device trains GPT-2 124M: with jobc's loop, a bare loop and accelerate's, in turns in one
+process.
 
-    python bench/gpu                                  on a GPU: task=gpt2_124m gpus=1, half an hour at most
-    python bench/gpu --blocks 3 --steps 1 -- task=gpt_tiny loop.compile=none      a try on a CPU
+    python bench/gpu                                  on a GPU: task=gpt2_124m gpus=1, at most half an hour
+    python bench/gpu --blocks 3 --steps 1 -- task=gpt_tiny loop.compile=none      a quick test on a CPU
 
-Words after ` -- ` are those of jobc; what they compile to is what is measured. A block is --steps optimizer steps of
-one loop; loops take turns block by block, in another order each time. The first two blocks of each are not counted.
-Writes bench.json (every block), table.md and chart.png into --out.
-Goals on one H200: 400,000 tokens/s, aimed at 460,000 (G1); not slower than the bare loop (G2), nor than accelerate
-(G3), both beyond the error bar; torch.compile at least 1.5 times as fast as without (G4). runs.py has the others, G5 to
-G8. Both have been tried on a CPU at a tiny size only.
+Words after ` -- ` are passed to jobc; what they compile to is measured. A block is --steps optimizer steps of one loop.
+Loops take turns block by block, each time in a different order. The first two blocks of each loop are not counted.
+Writes bench.json (every block), table.md and chart.png to --out.
+Goals on one H200: at least 400,000 tokens/s, with a target of 460,000 (G1); not slower, beyond the error bar, than the
+bare loop (G2) or accelerate (G3); at least 1.5 times as fast with torch.compile as without it (G4). runs.py has the
+other goals, G5 to G8. So far, both programs have been tested only on a CPU, with a tiny model.
 """
 
 from __future__ import annotations
@@ -40,24 +41,26 @@ from jobc.trainer.dist import env as environment  # noqa: E402
 from jobc.trainer.dist.process_group import RankGroup, choose_device  # noqa: E402
 from jobc.trainer.loop.console import device_name  # noqa: E402
 
-WARM_BLOCKS = 2  # of each loop, not counted: caches, and the first shapes that an allocator sees
-EQUAL = 2e-2  # relative, the losses of one step by two loops, of which one may compute in bf16 in another order
+WARM_BLOCKS = 2  # per loop, not counted: they fill caches and show the allocator its first shapes
+EQUAL = 2e-2  # relative difference of two loops' losses in a step; one may compute in bf16 in a different order
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--blocks", type=int, default=30, help="counted blocks of each loop, at least 30 to quote")
-    parser.add_argument("--steps", type=int, default=2, help="optimizer steps of a block")
+    parser.add_argument(
+        "--blocks", type=int, default=30, help="counted blocks of each loop, at least 30 for figures to be quoted"
+    )
+    parser.add_argument("--steps", type=int, default=2, help="optimizer steps per block")
     parser.add_argument("--loops", nargs="+", choices=list(loops.LOOPS), default=list(loops.LOOPS))
     parser.add_argument("--out", type=Path, default=Path("bench-gpu"), help="folder for the results")
     parser.add_argument(
-        "words", nargs="*", help="of jobc, after --; default: task=gpt2_124m, gpus=1 where there is one"
+        "words", nargs="*", help="jobc overrides after --; default: task=gpt2_124m, and gpus=1 if there is a GPU"
     )
     arguments = parser.parse_args()
     gpus = int(torch.cuda.is_available())
     words = [*(arguments.words or ["task=gpt2_124m"]), f"gpus={gpus}", "nodes=1", "procs=1"]
     num_blocks = arguments.blocks + WARM_BLOCKS
-    steps = num_blocks * arguments.steps + 2  # one more than is done: no loop ends
+    steps = num_blocks * arguments.steps + 2  # one more than is run, so that no loop ends
     config = train_config([*words, "loop.epochs=null", f"loop.steps={steps}", f"metrics.every_steps={steps}"])
     device = choose_device(environment.parse_environment({"JOBC_GPUS": str(gpus)}))
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -67,7 +70,7 @@ def main() -> int:
 
 
 def train_config(words: Sequence[str]) -> TrainConfig:
-    """What jobc compiles `words` to."""
+    """Return the train config that jobc compiles from `words`."""
     job = compile_job(CompileRequest(tuple(words)))
     text = next(artifact.text for artifact in job.artifacts if artifact.path == "train.json")
     return train_json.parse_train_config(json.loads(text))
@@ -76,7 +79,7 @@ def train_config(words: Sequence[str]) -> TrainConfig:
 def measure(
     config: TrainConfig, device: torch.device, names: Sequence[str], num_blocks: int, num_steps: int, scratch: Path
 ) -> dict[str, report.Measured]:
-    """Every loop does the same global steps; block after block they take turns."""
+    """Run the same global steps with every loop, in turns, block by block."""
     group, made, first_s = RankGroup(0, 1, device), {}, {}
     for name in names:
         env = environment.parse_environment({"JOBC_RUN_DIR": str(scratch / name.replace(" ", "_"))})
@@ -101,7 +104,7 @@ def measure(
 
 @dataclasses.dataclass
 class Turns:
-    """One loop and what its blocks took, in seconds of one step."""
+    """One loop with the results of its blocks; times are seconds per step."""
 
     loop: loops.Loop
     losses: list[float]
@@ -132,7 +135,7 @@ def wait_for(device: torch.device) -> None:
 
 
 def write(found: dict[str, report.Measured], config: TrainConfig, device: torch.device, out: Path) -> int:
-    """The three files and the table on the screen. 1 when the loops did not train the same."""
+    """Write the three files and print the table. Return 1 if the losses of the loops differ."""
     source, named = open_source(config), device_name(device)
     tokens = config.batch.global_ * source.tokens_per_sample
     table = report.markdown(report.rows(found, tokens, loops.flops_per_token(config, source), named))
@@ -149,7 +152,7 @@ def write(found: dict[str, report.Measured], config: TrainConfig, device: torch.
     first, *others = found.values()
     off = [abs(a - b) / abs(b) for other in others for a, b in zip(other.losses, first.losses, strict=True)]
     if max(off, default=0.0) > EQUAL:
-        print(f"error: the loops do not train the same: losses differ by {100 * max(off):.1f} %", file=sys.stderr)
+        print(f"error: the loops train differently: losses differ by {100 * max(off):.1f} %", file=sys.stderr)
         return 1
     return 0
 

@@ -1,6 +1,6 @@
-"""The same training by four loops: ours, ours without torch.compile, a bare loop, and accelerate's.
+"""Four loops for the same training: jobc's, jobc's without torch.compile, a bare loop, and accelerate's.
 
-All have the same model, first weights, optimizer, precision, order of samples and batches. What differs is the loop.
+All have the same model, initial weights, optimizer, precision, sample order and batches. Only the loop differs.
 Shapes: B samples of one pass, T context.
 """
 
@@ -30,13 +30,13 @@ from jobc.trainer.recipe import recipe
 from jobc.trainer.recipe.loss import ModelWithLoss
 from jobc.trainer.recipe.optimizer import learning_rate_at_step
 
-Loop = Callable[[int], float]  # does global step n; its loss, in nats per token
+Loop = Callable[[int], float]  # runs global step n and returns its loss in nats per token
 
 
 def ours(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Loop:
     """Run the steps of trainer/loop/loop.py without validation and checkpoints.
 
-    The watch for hangs is not started: it would take the turns of other loops for one.
+    The hang watchdog is not started, because it would report a hang while the other loops have their turns.
     """
     training = build(config, env, group)
     watch = HangWatchdog(training.phases, group.rank, ["rank 0"], config.process_group.step_timeout_s, None)
@@ -52,12 +52,12 @@ def ours(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Loop:
 
 
 def ours_eager(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Loop:
-    """The same without torch.compile."""
+    """Run jobc's loop without torch.compile."""
     return ours(dataclasses.replace(config, loop=dataclasses.replace(config.loop, compile="none")), env, group)
 
 
 def bare(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Loop:
-    """What one writes who wants nothing but speed: nanoGPT's train.py, without its logging and saving."""
+    """Run a loop optimized only for speed: nanoGPT's train.py, without its logging and saving."""
     made = parts(config, group)
     module, optimizer, total = made.module, made.optimizer, config.batch.accumulation
 
@@ -77,7 +77,7 @@ def bare(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Loop:
 
 
 def accelerate(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Loop:
-    """accelerate's loop around the same compiled module: prepare(), accumulate(), backward(), clip_grad_norm_()."""
+    """Run accelerate's loop around the same compiled module: prepare(), accumulate(), backward(), clip_grad_norm_()."""
     from accelerate import Accelerator  # an extra
 
     made, total = parts(config, group), config.batch.accumulation
@@ -111,7 +111,7 @@ LOOPS: dict[str, Callable[[TrainConfig, RankEnvironment, RankGroup], Loop]] = {
 
 
 def flops_per_token(config: TrainConfig, source: DataSource) -> float:
-    """6 N + 12 L H Q T, as nanoGPT counts: forward and backward, without the embedding of places. Q = width / heads."""
+    """Return 6 N + 12 L H Q T, as in nanoGPT: forward and backward, without position embedding. Q = width / heads."""
     model: Any = config.model
     num_parameters = sum(parameter.numel() for parameter in build_model(model, source).parameters())
     counted = num_parameters - model.context * model.width
@@ -120,7 +120,9 @@ def flops_per_token(config: TrainConfig, source: DataSource) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
-    """What a loop needs that is not ours: a model with its loss, unwrapped, and (tokens_BT, targets_BT) of a step."""
+    """Parts of a loop other than jobc's: a model that returns its loss, its optimizer, and a step's (tokens_BT,
+    targets_BT).
+    """
 
     module: nn.Module
     optimizer: Any
@@ -128,7 +130,7 @@ class Parts:
 
 
 def parts(config: TrainConfig, group: RankGroup) -> Parts:
-    """With the weights, the compilation, the optimizer and the order of samples that ours has."""
+    """Build parts with the same weights, compilation, optimizer and sample order as jobc's loop."""
     made = recipe.build_recipe(config)
     source = made.build_data()
     order = SampleOrder(config.seed, len(source.train), config.batch.global_, config.loop.drop_last)
@@ -148,7 +150,7 @@ def parts(config: TrainConfig, group: RankGroup) -> Parts:
 
 
 def on_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """As nanoGPT copies: from pinned memory, so that the GPU need not be waited for."""
+    """Copy from pinned memory, as nanoGPT does, so that the CPU does not wait for the GPU."""
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
 

@@ -1,4 +1,4 @@
-"""A table and a chart of what was measured. Functions of values; matplotlib is needed for the chart alone."""
+"""Render measurements as a table and a chart. Pure functions; only the chart needs matplotlib."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ PUBLISHED = 460_000  # tokens/s of one H100, PyTorch, GPT-2 124M: modded-nanogpt
 
 @dataclass(frozen=True)
 class Measured:
-    """One loop.
+    """Measurements of one loop.
 
-    first_step_s   until its first step was done, compilation included; kernels of an earlier loop are found again
-    step_s, cpu_s  of a step, a value per block
-    losses         of its steps, to be equal with the others'
-    peak_bytes     of device memory, with the weights and moments of all loops; 0 on a CPU
+    first_step_s   until its first step was done, including compilation; kernels of an earlier loop are reused
+    step_s, cpu_s  per step, one value per block
+    losses         of its steps; must be equal to those of the other loops
+    peak_bytes     of device memory, including the weights and moments of all loops; 0 on a CPU
     """
 
     first_step_s: float
@@ -33,7 +33,7 @@ class Measured:
 
 
 def rows(found: Mapping[str, Measured], tokens_per_step: int, flops_per_token: float, device: str) -> list[list[str]]:
-    """A heading and a row per loop."""
+    """Return a heading and one row per loop."""
     peak = peak_flops(device)
     heading = ["loop", "ms/step", "tokens/s", "MFU", "wall × bare (95 %)", "CPU × bare (95 %)", "first step", "memory"]
     table = [heading]
@@ -53,7 +53,7 @@ def rows(found: Mapping[str, Measured], tokens_per_step: int, flops_per_token: f
 
 
 def goals(found: Mapping[str, Measured], tokens_per_step: int) -> list[Goal]:
-    """G1 to G4 of those loops that were measured. They are goals of one H200 and of GPT-2 124M."""
+    """Return G1 to G4 for the loops that were measured. The goals apply to GPT-2 124M on one H200."""
     ours = found["jobc"].step_s
     per_s = [tokens_per_step / step_s for step_s in ours]
     others = {name: [other / mine for mine, other in zip(ours, one.step_s, strict=True)] for name, one in found.items()}
@@ -67,7 +67,7 @@ def goals(found: Mapping[str, Measured], tokens_per_step: int) -> list[Goal]:
 
 
 def markdown(table: Sequence[Sequence[str]]) -> str:
-    """The rows as a table of a page, its columns under each other."""
+    """Return the rows as a Markdown table with aligned columns."""
     widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
     lines = [
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in table
@@ -76,7 +76,7 @@ def markdown(table: Sequence[Sequence[str]]) -> str:
 
 
 def chart(found: Mapping[str, Measured], tokens_per_step: int, title: str, path: Path, published: bool) -> None:
-    """Tokens per second of each loop: the median, and the middle half of its blocks. published: draw PUBLISHED too."""
+    """Draw each loop's tokens per second: median, and middle half of its blocks. published: draw PUBLISHED too."""
     import matplotlib as mpl
 
     mpl.use("Agg")

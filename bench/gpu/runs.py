@@ -1,16 +1,18 @@
-"""G5 to G8: what a whole job costs on one GPU beside its steps. Jobs as their users have them, read from their metrics.
+"""Measure G5 to G8: what a whole job on one GPU costs besides its steps. Runs jobs as users do, and reads their
+metrics.
 
     python bench/gpu/runs.py                                          on a GPU: task=gpt2_124m gpus=1
-    python bench/gpu/runs.py --saves 2 --every 10 -- task=gpt_tiny    a try on a CPU
+    python bench/gpu/runs.py --saves 2 --every 10 -- task=gpt_tiny    a quick test on a CPU
 
-Two jobs of the same steps begin with one empty folder for compiled kernels. The first fills it; the second is killed by
-SIGKILL after a save, and resumed. Two more, of which the second is killed as well, run with loop.deterministic.
+Two jobs with the same steps share a folder for compiled kernels, which is empty at first. The first job fills it; the
+second is killed by SIGKILL after a save, and resumed. Two more jobs run with loop.deterministic; the second is killed
+as well.
 
-    G5  s from jobctl submit to the end of the first step: at most 120, and 40 with kernels that are there
-    G6  share of a step that it waits for data: at most 1 %
-    G7  steps that could have been made in the time that a save in the background costs: at most 1
-    G8  relative distance of the losses after the resume from those of the job that was not killed: at most 1e-3;
-        losses that differ at all with loop.deterministic: none
+    G5  seconds from jobctl submit to the end of the first step: at most 120, or 40 with compiled kernels
+    G6  share of a step spent waiting for data: at most 1 %
+    G7  steps that could have been trained in the time that a background save costs: at most 1
+    G8  relative difference between the losses after the resume and those of the job that was not killed: at most 1e-3;
+        number of losses that differ at all with loop.deterministic: 0
 """
 
 from __future__ import annotations
@@ -34,11 +36,11 @@ from goals import Goal, at_most, table  # noqa: E402
 from jobc.prove.job import Job, descendants, kill, state_pid  # noqa: E402
 from jobc.trainer.loop.metrics import last_line_of_each_step  # noqa: E402
 
-WARM_STEPS = 3  # not counted: they find their memory
+WARM_STEPS = 3  # not counted: memory is allocated in them
 
 
 class Steps(NamedTuple):
-    """One job. first_s: from submit to its first step; the others in order of steps, `times` those of their ends"""
+    """One job. first_s: from submit to its first step; the others are in step order; times: when each step ended"""
 
     first_s: float
     times: list[float]
@@ -49,9 +51,9 @@ class Steps(NamedTuple):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--saves", type=int, default=10, help="at least 10 for a figure to quote")
-    parser.add_argument("--every", type=int, default=20, help="steps between two saves")
-    parser.add_argument("words", nargs="*", help="of jobc, after --; default: task=gpt2_124m")
+    parser.add_argument("--saves", type=int, default=10, help="at least 10 for figures to be quoted")
+    parser.add_argument("--every", type=int, default=20, help="steps between saves")
+    parser.add_argument("words", nargs="*", help="jobc overrides after --; default: task=gpt2_124m")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         words = [
@@ -69,7 +71,10 @@ def main() -> int:
 
 
 def trained(folder: Path, words: Sequence[str], killed_after: int = 0) -> Steps:
-    """A job from jobctl submit to its end. killed_after: resumed then, from the save of that step or a later one"""
+    """Run a job from jobctl submit to its end.
+
+    killed_after: kill the job after this step and a save, then resume it; 0 = do not kill
+    """
     with Job(folder, words, procs=1) as job:
         began = time.time()
         job.submit()
@@ -77,10 +82,10 @@ def trained(folder: Path, words: Sequence[str], killed_after: int = 0) -> Steps:
             job.wait_for_step(killed_after)
             job.wait_for(lambda: any((job.run_folder / "checkpoints").glob("step_*")), "the first save")
             if not kill(descendants(state_pid(job.run_folder, "rank_00"))[0]) or job.code() == 0:
-                raise SystemExit("the job was over before it was killed: more --saves")
+                raise SystemExit("the job ended before it was killed: increase --saves")
             job.resume()
         if job.code():
-            raise SystemExit(f"jobctl submit ended with {job.code()}: {job.output()[-1500:]}")
+            raise SystemExit(f"jobctl submit exited with {job.code()}: {job.output()[-1500:]}")
         lines = [line for _, line in sorted(last_line_of_each_step(job.metrics()).items())]
     times, step_s, data_s = ([float(str(line[key])) for line in lines] for key in ("time", "step_s", "data_s"))
     return Steps(times[0] - began, times, step_s, data_s, [float.fromhex(str(line["loss_hex"])) for line in lines])
@@ -89,27 +94,28 @@ def trained(folder: Path, words: Sequence[str], killed_after: int = 0) -> Steps:
 def goals(cold: Steps, warm: Steps, every: int) -> list[Goal]:
     waits = [data / step for data, step in zip(cold.data_s, cold.step_s, strict=True)][WARM_STEPS:]
     return [
-        at_most("G5", "s to the first step, nothing compiled before", [cold.first_s], 120),
-        at_most("G5", "s to the first step, kernels compiled before", [warm.first_s], 40),
-        at_most("G6", "share of a step that waits for data", waits, 0.01),
-        at_most("G7", "steps that a save in the background costs", costs_of_saves(cold.times, every), 1),
-        at_most("G8", "most that losses differ after a kill, relative", [most_apart(warm, cold)], 1e-3),
+        at_most("G5", "s to the first step, without compiled kernels", [cold.first_s], 120),
+        at_most("G5", "s to the first step, with compiled kernels", [warm.first_s], 40),
+        at_most("G6", "share of a step spent waiting for data", waits, 0.01),
+        at_most("G7", "cost of a background save, in steps", costs_of_saves(cold.times, every), 1),
+        at_most("G8", "largest relative difference of losses after a kill", [most_apart(warm, cold)], 1e-3),
     ]
 
 
 def equal_bits(whole: Steps, resumed: Steps) -> list[Goal]:
     others = sum(mine != its for mine, its in zip(resumed.losses, whole.losses, strict=True))
-    return [at_most("G8", "losses that differ at all, loop.deterministic", [others], 0)]
+    return [at_most("G8", "number of different losses, loop.deterministic", [others], 0)]
 
 
 def most_apart(one: Steps, other: Steps) -> float:
-    """Of the losses of the same steps, relative."""
+    """Return the largest relative difference between the losses of the same steps."""
     return max(abs(mine - its) / abs(its) for mine, its in zip(one.losses, other.losses, strict=True))
 
 
 def costs_of_saves(times: Sequence[float], every: int) -> list[float]:
-    """Of each save but the last, after which nothing comes: how much longer than others the steps up to the next save
-    took together, in steps."""
+    """Return the cost of each save in steps: how much longer than usual the steps until the next save took together.
+    The last save is excluded, because no steps follow it.
+    """
     took_s = [after - before for before, after in itertools.pairwise(times)]  # [i]: step i + 2
     usual_s = statistics.median(took_s[WARM_STEPS:])
     return [sum(took_s[step - 1 : step - 1 + every]) / usual_s - every for step in range(every, len(times), every)]

@@ -1,23 +1,25 @@
-"""What a training step costs in the trainer of jobc, with everything on, beside a bare loop and its peers.
+"""Measure what a training step costs in jobc's trainer with all features on, compared with a bare loop and its peers.
 
     python bench/trainer/compare.py [--task gpt_tiny] [--rounds 30] [--steps 4] [--out FILE.jsonl]
-    python bench/trainer/compare.py --read FILE.jsonl      # the tables of what was measured before
+    python bench/trainer/compare.py --read FILE.jsonl      print the tables of an earlier measurement
 
-Two ranks on this machine's CPUs, one thread each, one process group. Each way of training has its own copy of one
-model, AdamW, clipping and batches of the same data; a block is `--steps` steps of one way, a round is a block of each,
-in an order that changes. Figures are of a rank and step: CPU (user + system of the whole process, threads and all)
-and wall; ratios are paired inside a round: the median over the rounds, with its 95 % bounds (10,000 resamples).
+Two ranks run on this machine's CPUs with one thread each, in one process group. Each way of training has its own copy
+of the same model, AdamW, clipping, and batches of the same data. A block is `--steps` steps of one way. A round is one
+block of each way, in an order that changes. Figures are per rank and step: CPU time (user + system of the whole process
+with all its threads) and wall time. Ratios are paired within a round: the median over the rounds, with its 95 % bounds
+(10,000 resamples).
 
-    bare        DistributedDataParallel and a loop by hand (ways.py)
-    one rank    the same without DDP, on rank 0 alone while the other waits: what a second rank brings (T3)
-    apart       the same on both ranks at once, which exchange nothing: what this machine has for two processes
-    jobc        the trainer's own step, with the default train.json: metrics, trackers, watch, data order, wishes
-    accelerate, fabric, hf_trainer   where they are installed: pip install -r bench/trainer/requirements.txt
+    bare        DistributedDataParallel with a handwritten loop (ways.py)
+    one rank    the same without DDP, on rank 0 alone while the other rank waits: the gain from a second rank (T3)
+    apart       the same on both ranks at once without communication: what this machine can do with two processes
+    jobc        the trainer's own step with the default train.json: metrics, trackers, watchdog, data order, stop
+                requests
+    accelerate, fabric, hf_trainer   if installed: pip install -r bench/trainer/requirements.txt
 
-Goals, each by the bound of 95 % that counts against it: T1 jobc / bare at most 1.02 in CPU and 1.05 in wall; T2 no peer
-faster beyond its error bar, nor by more than 2 % of CPU within it; T3 two ranks at least 1.8 times as fast as one, for
-which each needs an idle core, and at least 0.9 times as fast as two that exchange nothing, which share whatever two
-cores share.
+Goals, each judged by the less favorable 95 % bound: T1: jobc / bare is at most 1.02 in CPU time and 1.05 in wall time.
+T2: no peer is faster beyond its error bar, nor by more than 2 % of CPU time within it. T3: two ranks are at least 1.8
+times as fast as one, which requires an idle core for each, and at least 0.9 times as fast as two that do not
+communicate but share the machine in the same way.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ PEERS = ("accelerate", "fabric", "hf_trainer")
 
 
 class Block(NamedTuple):
-    """Of rank 0, per step."""
+    """Measurements of one block on rank 0, per step."""
 
     cpu_ms: float
     wall_ms: float
@@ -56,15 +58,15 @@ class Block(NamedTuple):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--task", default="gpt_tiny", help="gpt_tiny (0.8 M parameters) or gpt_small (1.84 M)")
-    parser.add_argument("--rounds", type=int, default=30, help="at least 30 for a figure to quote")
-    parser.add_argument("--steps", type=int, default=4, help="steps of a block")
+    parser.add_argument("--rounds", type=int, default=30, help="at least 30 for figures to be quoted")
+    parser.add_argument("--steps", type=int, default=4, help="steps per block")
     parser.add_argument("--ways", default=",".join(("bare", "one_rank", "apart", "jobc", *PEERS)))
-    parser.add_argument("words", nargs="*", help="of jobc, after --, such as model.layers=1")
-    parser.add_argument("--out", type=Path, help="append every block, as JSON, to this file")
-    parser.add_argument("--read", type=Path, help="measure nothing, print the tables of this file")
+    parser.add_argument("words", nargs="*", help="jobc overrides after --, such as model.layers=1")
+    parser.add_argument("--out", type=Path, help="append every block to this file, as JSON")
+    parser.add_argument("--read", type=Path, help="print the tables of this file without measuring")
     given = parser.parse_args()
     if "bare" not in given.ways.split(","):
-        parser.error("--ways needs bare, with which the others are compared")
+        parser.error("--ways must include bare, because the others are compared with it")
     if given.read:
         report([json.loads(line) for line in given.read.read_text().splitlines()], [])
         return 0
@@ -84,8 +86,8 @@ def report(lines: list[dict[str, object]], wanted: list[str]) -> None:
 
 
 def measure(given: argparse.Namespace, folder: Path) -> list[dict[str, object]]:
-    """All blocks, as rank 0 wrote them."""
-    steps = 10 * (given.rounds + 2) * given.steps  # more than are done: the schedule must not end
+    """Run both ranks and return all blocks, as rank 0 printed them."""
+    steps = 10 * (given.rounds + 2) * given.steps  # more than are run, so that the schedule does not end
     words = (f"task={given.task}", f"procs={RANKS}", "loop.epochs=null", f"loop.steps={steps}", *given.words)
     job = compile_job(CompileRequest(words))
     (folder / "train.json").write_text(next(file.text for file in job.artifacts if file.path == "train.json"))
@@ -102,7 +104,7 @@ def measure(given: argparse.Namespace, folder: Path) -> list[dict[str, object]]:
         ranks.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE if rank == 0 else None))
     output, _ = ranks[0].communicate()
     if ranks[0].returncode:
-        ranks[1].kill()  # it would wait for the first
+        ranks[1].kill()  # it would wait for rank 0
     codes = [rank.wait() for rank in ranks]
     if any(codes):
         raise SystemExit(f"a rank failed: {codes}")
@@ -118,7 +120,7 @@ def by_way(lines: list[dict[str, object]]) -> dict[str, list[Block]]:
 
 
 def table(lines: list[dict[str, object]]) -> str:
-    """For people, in Markdown."""
+    """Return the blocks' medians and ratios as a Markdown table."""
     blocks = by_way(lines)
     rows = ["| way | CPU ms | / bare | wall ms | / bare | rounds |", "|---|---:|---:|---:|---:|---:|"]
     for way, mine in blocks.items():
@@ -131,7 +133,7 @@ def table(lines: list[dict[str, object]]) -> str:
 
 
 def goals(lines: list[dict[str, object]]) -> list[Goal]:
-    """Those of which the ways were measured."""
+    """Return the goals for the ways that were measured."""
     blocks = by_way(lines)
     ours, bare, found = blocks.get("jobc", []), blocks["bare"], []
     if ours:
@@ -143,8 +145,8 @@ def goals(lines: list[dict[str, object]]) -> list[Goal]:
         if ours and peer in blocks:
             found += [
                 at_least("T2", f"CPU of a step, {peer} / jobc", ratios(blocks[peer], ours, 0), 0.98),
-                not_below("T2", f"the same, and its error bar reaches 1: {peer}", ratios(blocks[peer], ours, 0), 1),
-                not_below("T2", f"wall of a step, {peer} / jobc, likewise", ratios(blocks[peer], ours, 1), 1),
+                not_below("T2", f"the same; the error bar must reach 1: {peer}", ratios(blocks[peer], ours, 0), 1),
+                not_below("T2", f"wall of a step, {peer} / jobc; likewise", ratios(blocks[peer], ours, 1), 1),
             ]
     if "one_rank" in blocks:
         speedups = [RANKS * ratio for ratio in ratios(blocks["one_rank"], bare, 1)]

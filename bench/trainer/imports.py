@@ -1,9 +1,9 @@
-"""T5: what importing the trainer costs beyond `import torch`, in CPU time, of whole processes of their own.
+"""Measure T5: the CPU time of importing the trainer in addition to `import torch`, each time in a new process.
 
     python bench/trainer/imports.py [--pairs 30]
 
-Each process imports torch, then everything that a rank of parallel=ddp imports, and takes its own CPU time of both.
-Goal: the upper bound of the ratio of the second to the first at most 5 %.
+Each process imports torch, then everything that a rank with parallel=ddp imports, and measures the CPU time of both.
+Goal: the upper bound of the ratio of the second to the first is at most 5 %.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ print(json.dumps([had_torch - begun, time.process_time() - had_torch]))
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=30, help="processes, at least 30 for a figure to quote")
+    parser.add_argument("--pairs", type=int, default=30, help="processes, at least 30 for figures to be quoted")
     pairs = parser.parse_args().pairs
-    found = [measure() for _ in range(pairs + 1)][1:]  # the first one may compile to bytecode
+    found = [measure() for _ in range(pairs + 1)][1:]  # the first process may compile bytecode
     print(table([at_most("T5", "CPU of importing the trainer / torch", [mine / torch for torch, mine in found], 0.05)]))
     return 0
 
 
 def measure() -> tuple[float, float]:
-    """CPU seconds of torch, and of the trainer after it."""
+    """Return the CPU seconds of importing torch, and of importing the trainer after it."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT / ".dev"), "OMP_NUM_THREADS": "1"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)

@@ -1,12 +1,13 @@
-"""T8, T9: how soon a job trains again after one of its ranks was killed, and how soon a dead or frozen rank is noticed.
+"""Measure T8 and T9: how soon a job trains again after a rank was killed, and how soon a dead or frozen rank is
+detected.
 
     python bench/trainer/recovery.py [--trials 30]
 
-A trial is a job of two ranks on this machine with lifecycle.max_restarts=1, from submit on. Once it trains, SIGKILL
-strikes a rank; the ranks are started again in place. T8 is the time from the kill to the first step after it, less the
-time from submit to the first step of the same job; and the steps that are done again. T9 is the time until the other
-rank has ended, and the message that names the killed one; with SIGSTOP, time beyond process_group.step_timeout_s.
-Wall time: other load on the machine counts. Goals by the upper bound: T8 2 s, T9 5 s.
+A trial is a job with two ranks on this machine and lifecycle.max_restarts=1. Once it trains, one rank receives SIGKILL,
+and the ranks are restarted in place. T8 is the time from the kill to the first step after it, minus the time from
+submit to the first step of the same job; and the number of repeated steps. T9 is the time until the other rank has
+exited with a message that names the killed rank; with SIGSTOP, the time beyond process_group.step_timeout_s.
+Times are wall times, so other load on the machine counts. Goals for the upper bounds: T8 2 s, T9 5 s.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ from jobc.prove.campaign import Failed  # noqa: E402
 from jobc.prove.job import MICRO, Job, descendants, is_running, kill, state_pid  # noqa: E402
 from jobc.trainer.loop.metrics import read_metrics  # noqa: E402
 
-EVERY = 10  # steps between two saves
+EVERY = 10  # steps between saves
 OVERRIDES = [
     *MICRO, "launcher=spawn", "lifecycle.max_restarts=1", "loop.steps=100000", "validation.every_steps=100000",
     f"checkpoint.every_steps={EVERY}", "lifecycle.grace=5s",
 ]  # fmt: skip
-MORE_STEPS = 5  # of the second start, before the job is stopped
+MORE_STEPS = 5  # steps of the second start before the job is stopped
 
 
 class Recovery(NamedTuple):
-    """beyond_s: T8; redone: steps; ended_s: T9"""
+    """One trial. beyond_s: T8; redone: number of repeated steps; ended_s: T9"""
 
     beyond_s: float
     redone: int
@@ -47,7 +48,7 @@ class Recovery(NamedTuple):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=30, help="at least 30 for a figure to quote")
+    parser.add_argument("--trials", type=int, default=30, help="at least 30 for figures to be quoted")
     trials = parser.parse_args().trials
     with tempfile.TemporaryDirectory() as folder:
         killed = [kill_one(number, Path(folder, f"killed_{number}")) for number in range(trials)]
@@ -80,7 +81,7 @@ def kill_one(number: int, folder: Path) -> Recovery:
         code, said = job.code(), job.output()
         lines = [line for line in read_metrics(job.metrics()) if "loss" in line]
     if code or f"rank {victim} failed first" not in said or "restart 1 of 1" not in said:
-        raise SystemExit(f"jobctl submit ended with {code}, rank {victim} was killed: {said[-1500:]}")
+        raise SystemExit(f"jobctl submit exited with {code}, rank {victim} was killed: {said[-1500:]}")
     times, steps = ([float(str(line[key])) for line in lines] for key in ("time", "step"))
     again = next(index for index, moment in enumerate(times) if moment > ended_at)
     cold_s, again_s = times[0] - began, times[again] - killed_at
@@ -88,9 +89,9 @@ def kill_one(number: int, folder: Path) -> Recovery:
 
 
 def freeze_one(number: int, folder: Path) -> float:
-    """Seconds beyond the timeout; the campaign has looked for the name and the stacks."""
+    """Return the seconds beyond the timeout. The campaign frozen_rank checks the message and the stacks."""
     try:
-        measured = frozen_rank.run(number * len(frozen_rank.WORLDS), folder)  # of two ranks
+        measured = frozen_rank.run(number * len(frozen_rank.WORLDS), folder)  # a trial with two ranks
     except Failed as failure:
         print(f"not as claimed: {failure}", file=sys.stderr)
         measured = failure.measured

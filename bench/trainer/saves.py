@@ -1,9 +1,10 @@
-"""T6: how long a save in the background holds the training up, as a share of a save that all wait for.
+"""Measure T6: how long a background save blocks training, as a share of a synchronous save.
 
     python bench/trainer/saves.py [--pairs 30]
 
-The campaign save_stall of prove/, with bounds: a GPT of 7.9 M parameters, both ways after each step, in changing order.
-Goal: the upper bound of the ratio at most 0.6 on a CPU, whose floor is a copy in memory; on a GPU 0.1.
+Runs the campaign save_stall from prove/, and adds bounds: a GPT with 7.9 M parameters is saved in both ways after each
+step, in alternating order. Goal: the upper bound of the ratio is at most 0.6 on a CPU, where the floor is a copy in
+memory, and 0.1 on a GPU.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from jobc.prove import save_stall  # noqa: E402
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=30, help="pairs of saves, at least 30 for a figure to quote")
+    parser.add_argument("--pairs", type=int, default=30, help="pairs of saves, at least 30 for figures to be quoted")
     pairs = parser.parse_args().pairs
     with tempfile.TemporaryDirectory() as folder:
         found = save_stall.measured(Path(folder), pairs)

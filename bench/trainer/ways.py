@@ -1,6 +1,6 @@
-"""One rank of compare.py: ways to train one model, a block of steps of each in turn.
+"""Run one rank of compare.py: several ways to train one model, one block of steps of each in turn.
 
-A way is a generator function: what comes before its first `yield` sets it up, and each resumption does one step.
+A way is a generator function. The code before its first `yield` sets it up, and each resumption runs one step.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ NEEDS = {"accelerate": "accelerate", "fabric": "lightning_fabric", "hf_trainer":
 
 
 class Batches:
-    """What a user's loader would do: batches of this rank by a permutation that all ranks draw alike."""
+    """Batches of this rank, as a user's data loader would return them: from a permutation with the same seed on all
+    ranks.
+    """
 
     def __init__(self, training: Training, num_ranks: int) -> None:
         self.split, self.micro, self.rank = training.source.train, training.config.batch.micro, training.group.rank
@@ -62,7 +64,7 @@ def model_of(training: Training) -> nn.Module:
 
 
 def by_hand(training: Training, module: nn.Module, num_ranks: int) -> Iterator[None]:
-    """The loop that everybody writes."""
+    """Train with a typical handwritten loop."""
     batches, config = Batches(training, num_ranks), training.config.optim
     optimizer = build_optimizer(module, config)
     step = 0
@@ -97,7 +99,7 @@ def apart(training: Training) -> Iterator[None]:
 
 
 def jobc(training: Training) -> Iterator[None]:
-    """train() of trainer/loop/loop.py without validation and saves, whose time does not depend on the loop."""
+    """Run train() of trainer/loop/loop.py without validation and saves, whose time does not depend on the loop."""
     config, group, phases = training.config, training.group, training.phases
     names = [f"rank {rank}" for rank in range(group.world_size)]
     watch = HangWatchdog(phases, group.rank, names, config.process_group.step_timeout_s, group.board)
@@ -153,7 +155,7 @@ def fabric(training: Training) -> Iterator[None]:
 
 
 class WithLoss(nn.Module):
-    """As HF Trainer wants a model: it returns its loss."""
+    """A model that returns its loss, as HF Trainer requires."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -164,8 +166,9 @@ class WithLoss(nn.Module):
 
 
 def hf_trainer(training: Training) -> Iterator[None]:
-    """It has a loop of its own, which runs in a thread. A turn ends where the next step would begin: between the end of
-    a step and that it may log, and then its ranks talk to each other."""
+    """Run HF Trainer in a thread, because it has its own loop. A turn ends when the next step would begin: after the
+    end of a step, HF Trainer may log, and its ranks communicate to do so.
+    """
     from transformers import Trainer, TrainerCallback, TrainingArguments
 
     may_step, waits = threading.Semaphore(0), threading.Semaphore(0)
@@ -218,7 +221,7 @@ def main() -> None:
         ways = {name: globals()[name](training) for name in names if name not in missing}
         if missing and group.is_first:
             print(f"not installed: {', '.join(missing)}", file=sys.stderr)
-        for way in ways.values():  # set up, and two steps for whatever is made at first
+        for way in ways.values():  # setup, and two steps for one-time initialization
             for _ in range(3):
                 next(way)
         for number in range(num_rounds):
@@ -231,7 +234,7 @@ def main() -> None:
 
 
 def block(way: Iterator[None], num_steps: int, collects_itself: bool) -> tuple[float, float]:
-    """(CPU, wall) milliseconds per step. jobc collects garbage between steps, at times of its own: as in its loop."""
+    """Return the (CPU, wall) milliseconds per step. jobc collects garbage itself between steps, as in its own loop."""
     dist.barrier()
     if collects_itself:
         gc.disable()

@@ -51,12 +51,14 @@ projects = folder_names.filter(lambda name: "\n" not in name)  # the scripts ref
 
 
 def in_yaml(text: str) -> str:
-    """As a user writes it into a YAML file, where an unescaped `${` opens an interpolation."""
+    """Return text as a user writes it into a YAML file, where an unescaped `${` opens an interpolation."""
     return re.sub(r"(\\*)\$\{", lambda found: found[1] * 2 + "\\${", text)
 
 
 def received(project: Path, out: str, words: list[str], command: list[str]) -> dict[str, object]:
-    """Compile in `project` into its folder `out` as the command line does, run jobctl submit: what rank 0 got."""
+    """Compile in `project` into its folder `out` as the command line does, run jobctl submit, and return what rank 0
+    received.
+    """
     (project / "record.py").write_text(RECORD)
     home = os.getcwd()
     os.chdir(project)

@@ -11,6 +11,6 @@ import pytest
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """An empty one for runs, which are read-only where they are kept."""
+    """Return an empty folder for runs. Runs are kept in it as read-only copies."""
     yield tmp_path
     subprocess.run(["chmod", "-R", "u+w", tmp_path], check=False)

@@ -1,8 +1,8 @@
-"""Draws keys and values by seed and asks both jobc and the engine's own classes about each.
+"""Draw keys and values by seed, and compare what jobc and the engine's own classes accept.
 
 Usage  python engine_values.py SEED COUNT   (DS_ACCELERATOR=cpu)
 Out    one line of JSON: counts of "both accept", "both refuse", "laxer" and "stricter", and of what only jobc refuses
-       because the engine looks at nothing there; "examples" of "stricter": [file, tree, codes]
+       because the engine does not check it; "examples" of "stricter": [file, tree, codes]
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ VALUES: tuple[Any, ...] = (
     "0", "12", "1e3", "1.0", "-3", "1_000", "cpu", "none", "fp16", "BF16", "Warn", "step", [], ["a"], [1], [0.9, 0.95],
     {}, {"a": 1},
 )  # fmt: skip
-NONSENSE = {"a": [{}]}  # a key where the engine accepts this is one that it does not check
-NOT_THE_ENGINES = {"JC4600", "JC4604"}  # what the plan says, and what nothing reads
+NONSENSE = {"a": [{}]}  # a key for which the engine accepts this is not checked
+NOT_THE_ENGINES = {"JC4600", "JC4604"}  # keys that the plan sets, and keys that nothing reads
 NOT_COMPARED = (("gpu_ids",), ("comet", "api_key"))  # read by CUDA; a secret
 NAMES = {"optimizer": (torch.optim,), "scheduler": (lr_schedules, torch.optim.lr_scheduler)}
 NEEDED = {
@@ -47,7 +47,7 @@ NEEDED = {
 
 
 def paths(section: Mapping[str, Any], at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every path of a table with its type; also sections as a whole, and one misspelt key of each."""
+    """Yield every path of a table with its type, including whole sections and one misspelt key per section."""
     yield (*at, "no_such_key"), None
     for name, rule in keys_of_section(at, section, {}).items():
         yield (*at, name), rule
@@ -60,7 +60,7 @@ def nested(path: tuple[str, ...], value: Any) -> Any:
 
 
 def frozen(value: Any) -> Any:
-    """As jobc has it: a list is a tuple."""
+    """Convert lists to tuples, as in jobc."""
     if isinstance(value, Mapping):
         return {key: frozen(inner) for key, inner in value.items()}
     return tuple(map(frozen, value)) if isinstance(value, list) else value
@@ -72,7 +72,7 @@ def codes(plan: LaunchPlan, tree: Any, file: str) -> set[str]:
 
 
 def deepspeed_accepts(tree: Any) -> bool:
-    """Whether the constructor accepts it, in some stage: a few keys need one."""
+    """Return whether the constructor accepts the tree in any stage, because some keys need a certain stage."""
     for stage in (1, 3):
         zero = tree.get("zero_optimization", {})
         whole = {**tree, "train_micro_batch_size_per_gpu": 1}
@@ -87,7 +87,7 @@ def deepspeed_accepts(tree: Any) -> bool:
 
 
 def accelerate_accepts(tree: Any, folder: str) -> bool:
-    """Whether `accelerate launch` reads the file and makes the environment of its processes."""
+    """Return whether `accelerate launch` reads the file and creates the environment of its processes."""
     file = Path(folder) / "accelerate.yaml"
     base = {
         "distributed_type": "MULTI_GPU",
@@ -107,7 +107,7 @@ def accelerate_accepts(tree: Any, folder: str) -> bool:
 
 
 def constructor_accepts(section: str, kind: str, params: Mapping[str, Any]) -> bool:
-    """Whether the optimizer or scheduler can be made with these parameters; numbers that it needs are added."""
+    """Return whether the optimizer or scheduler can be created with these parameters; required numbers are added."""
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], momentum=0.9)
     try:
         if section == "optimizer":
@@ -122,7 +122,9 @@ def constructor_accepts(section: str, kind: str, params: Mapping[str, Any]) -> b
 
 
 def places() -> Iterator[tuple[str, tuple[str, ...], Any]]:
-    """File (or `constructor`: of an optimizer or a scheduler), path and type, with one misspelt key a section."""
+    """Yield file (or `constructor`, for an optimizer or scheduler), path and type, with one misspelt key per
+    section.
+    """
     for file in ("accelerate", "deepspeed"):
         yield from ((file, *each) for each in paths(load_engine_tables()[file]))
     for section in ("optimizer", "scheduler"):
@@ -132,19 +134,19 @@ def places() -> Iterator[tuple[str, tuple[str, ...], Any]]:
 
 
 def question(file: str, path: tuple[str, ...], value: Any, folder: str) -> tuple[Any, bool]:
-    """The tree for jobc, and whether the engine accepts it."""
+    """Return the tree for jobc, and whether the engine accepts it."""
     if file == "constructor":
         section, kind, name = path
         tree = {section: {"type": kind, "params": {name: value}}}
         return tree, constructor_accepts(section, kind, {name: value})
     tree = nested(path, value)
-    if path[1:] == ("type",):  # looked up when the optimizer or the scheduler is made
+    if path[1:] == ("type",):  # looked up when the optimizer or scheduler is created
         return tree, any(hasattr(of, str(value)) for of in NAMES[path[0]]) or str(value).lower() in DEEPSPEED_OPTIMIZERS
     return tree, deepspeed_accepts(tree) if file == "deepspeed" else accelerate_accepts(tree, folder)
 
 
 def is_ignored(rule: Any, value: Any) -> bool:
-    """Whether DeepSpeed drops the key unread (`auto`), or reads an empty list as false."""
+    """Return whether DeepSpeed drops the key without reading it (`auto`), or reads an empty list as false."""
     return (rule is None and value == "auto") or (str(rule).startswith("bool") and value in ([], {}))
 
 

@@ -1,7 +1,7 @@
-"""Jobs for backend tests on the test bed: programs without torch, an artifact, and calls of its scripts.
+"""Jobs for backend tests on the test bed: programs without torch, an artifact, and calls to its scripts.
 
 In   a Cluster, an empty project folder, a way to start (WAYS) and words of the spec
-Out  a Job; start() and submitted() have waited until its ranks are at work
+Out  a Job; start() and submitted() return when its ranks are working
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
 from jobc.compiler.pipeline.types import CompileRequest
 from jobc.tests.testbed import Cluster, wait_for
 
-AS_ROOT = ("env.OMPI_ALLOW_RUN_AS_ROOT=1", "env.OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")  # as everybody is on the test bed
+# the test bed's jobs run as root
+AS_ROOT = ("env.OMPI_ALLOW_RUN_AS_ROOT=1", "env.OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 HOSTS = ("hosts=node[1-4]", "nodes=1")  # a job overrides nodes
 WAYS = {
     "ssh": ("backend=ssh", *HOSTS),
@@ -24,9 +25,9 @@ WAYS = {
     "srun": ("backend=slurm", "launcher=srun"),
     "mpirun": ("backend=pdsh", *HOSTS, "launcher=mpirun", *AS_ROOT),
 }
-SPAWN, SRUN = "slurm", "srun"  # those of Slurm: a task for each node, or for each rank
+SPAWN, SRUN = "slurm", "srun"  # ways with Slurm: one task per node, or one per rank
 
-# Stays up for argv[2] seconds, and ends early when told; the rank argv[1] fails at once.
+# Runs for argv[2] seconds, or until it is told to stop; rank argv[1] fails immediately.
 PROGRAM = """
 import os, signal, sys, time
 if sys.argv[1] == os.environ["RANK"]:
@@ -38,7 +39,7 @@ print("up", flush=True)
 time.sleep(float(sys.argv[2]))
 """
 
-# Counts steps in the run folder, goes on where it was, and saves as the trainer does: at the end of a step.
+# Counts steps in the run folder, continues where it stopped, and saves at the end of a step, like the trainer.
 STEP_PROGRAM = """
 import os, pathlib, signal, sys, time
 rank, run, last = os.environ["RANK"], pathlib.Path(os.environ["JOBC_RUN_DIR"]), int(sys.argv[1])
@@ -60,7 +61,7 @@ while step < last:
 
 @dataclass
 class Job:
-    """One artifact in a project folder that all hosts see, and its scripts, run on the login host."""
+    """One artifact in a project folder that all hosts can access. Its scripts run on the login host."""
 
     cluster: Cluster
     project: Path
@@ -83,7 +84,7 @@ def make(
     way: str,
     *words: str,
     command: tuple[str, ...] | None = None,
-    launcher: str = "spawn",  # which starts faster than torchrun; of a command, where the way has none
+    launcher: str = "spawn",  # starts faster than torchrun; used for a command if the way sets no launcher
 ) -> Job:
     write_programs(project)
     base = ["name=job", f"python.interpreter={sys.executable}", "lifecycle.grace=5s"]
@@ -115,7 +116,7 @@ def steps(cluster: Cluster, project: Path, way: str, *words: str, last: int = 10
 
 
 def submitted(job: Job, **env: str) -> str:
-    """The id of its Slurm job, which has done two steps on every rank."""
+    """Wait until the job has done two steps on every rank, and return its Slurm job ID."""
     code, said = job("submit", **env)
     assert code == 0, said
     wait_for(lambda: all(len(done(job, rank)) > 2 for rank in range(4)), "steps")
@@ -123,7 +124,7 @@ def submitted(job: Job, **env: str) -> str:
 
 
 def done(job: Job, rank: int = 0) -> list[tuple[int, int]]:
-    """(attempt, step) of every step of a rank, in order."""
+    """Return (attempt, step) of a rank's steps, in order."""
     lines = read(job.run / f"steps_{rank}").splitlines()
     return [(int(line.split()[0]), int(line.split()[1])) for line in lines]
 
@@ -139,5 +140,5 @@ STEPS = (
 
 
 def said_by_steps(run: Path, ranks: int, nodes: int) -> bool:
-    """Return whether all steps of a job that ended well have run, in order."""
+    """Return whether all steps of a successful job have run, in order."""
     return read(run / "steps").splitlines() == ["before", *["per_node"] * nodes, *["then"] * ranks, "after 0"]

@@ -27,7 +27,7 @@ def codes(*words: str) -> list[str]:
 
 
 def strictly(item: dict[str, Any], version: str) -> str:
-    """What a real decoder of that kind would refuse; a custom resource has one version of models."""
+    """Return the error of a real decoder for that kind, or ""; a custom resource has one version of models."""
     return problem(item, version) or invalid(item)
 
 

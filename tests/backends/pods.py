@@ -1,4 +1,4 @@
-"""Jobs for tests of backend kubernetes on the pod runner: an artifact, calls of its scripts, and its pods' storage.
+"""Jobs for tests of backend kubernetes on the pod runner: an artifact, calls to its scripts, and its pods' storage.
 
 In   a PodRunner, an empty folder, words of the spec
 Out  a Job; its scripts call a real kubectl, and run on this machine
@@ -26,7 +26,7 @@ PLAIN = (
     "launcher=spawn",
     "lifecycle.grace=5s",
     "name=job",
-    "backend.preflight=false",  # one test has it; it costs seconds
+    "backend.preflight=false",  # only one test has it, because it takes seconds
 )
 PROGRAM = """
 import os, pathlib, signal, sys, time
@@ -44,7 +44,7 @@ time.sleep(float(sys.argv[2]))
 
 @dataclass
 class Job:
-    """An artifact, its scripts, and the storage that only its pods see."""
+    """An artifact, its scripts, and the storage that only its pods can access."""
 
     runner: PodRunner
     storage: Path
@@ -59,13 +59,13 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Of its object."""
+        """Return the name of the job's object."""
         name: str = json.loads((self.artifact / ".jobc/job.json").read_text())["creates"]["object"]
         return name
 
     @property
     def run(self) -> Path:
-        """On the storage."""
+        """Return the run folder on the storage."""
         (run,) = self.storage.glob("runs/*/*")
         return run
 
@@ -77,14 +77,14 @@ class Job:
         wait_for(are_up, f"{ranks} ranks of attempt {attempt}")
 
     def pods(self, phase: str = "") -> list[str]:
-        """Their names."""
+        """Return the pods' names."""
         label = "jobc/job"
         found = [pod for pod in self.runner.pods(phase) if pod["metadata"].get("labels", {}).get(label) == self.name]
         return [pod["metadata"]["name"] for pod in found]
 
 
 class Rack:
-    """Makes jobs below a folder, whose `storage` is behind the claim `shared` of their pods."""
+    """Creates jobs in a folder, whose subfolder `storage` is behind their pods' claim `shared`."""
 
     def __init__(self, runner: PodRunner, folder: Path) -> None:
         self.runner, self.folder, self.storage = runner, folder, folder / "storage"
@@ -101,7 +101,7 @@ class Rack:
         return self.made[-1]
 
     def clear(self) -> None:
-        """So that the next test has free nodes."""
+        """Remove all objects, so that the next test has free nodes."""
         path = f"{os.path.dirname(KUBECTL)}:{os.environ['PATH']}"
         environment = {**os.environ, "PATH": path, "KUBECONFIG": str(self.runner.kubeconfig)}
         command = [KUBECTL, "delete", "trainjobs,jobsets,jobs", "--all", "--cascade=foreground"]

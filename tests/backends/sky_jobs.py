@@ -1,6 +1,7 @@
-"""Jobs for tests of backend skypilot with the stand-in: an artifact, calls of its scripts, and what they leave behind.
+"""Jobs for tests of backend skypilot with the stand-in: an artifact, calls to its scripts, and the files that they
+leave.
 
-In   an empty folder, which is the project, its storage and the home folder of SkyPilot; words of the spec
+In   an empty folder that is the project, the storage and SkyPilot's home folder; words of the spec
 Out  a Job
 """
 
@@ -33,12 +34,12 @@ time.sleep(60)
 
 
 def any_of(*infras: str) -> str:
-    """Machines that would do, as a word of the command line."""
+    """Return acceptable machines, as a word for the command line."""
     return f"backend.any_of=[{', '.join(f'{{infra: {i}}}' for i in infras)}]"
 
 
 class Job:
-    """An artifact and its scripts, beside the stand-in."""
+    """An artifact and its scripts, next to the stand-in."""
 
     def __init__(self, folder: Path, *words: str, program: str = "") -> None:
         self.folder = folder
@@ -72,12 +73,14 @@ class Job:
 
 
 def pids(*words: str) -> list[int]:
-    """Of the processes of this machine with all these in their command lines."""
+    """Return the IDs of this machine's processes whose command lines contain all of these words."""
     return [pid for pid, command, _ in _processes() if all(word in command for word in words)]
 
 
 def pids_of(folder: Path, *variables: str) -> list[int]:
-    """Of the processes of the jobs of a folder that have these in their environment, `RANK=1` or only `RANK=`."""
+    """Return the IDs of processes of the folder's jobs that have these in their environment: `RANK=1`, or only
+    `RANK=`.
+    """
     wanted = (f"HOME={folder}", *variables)
     return [
         pid
@@ -87,7 +90,7 @@ def pids_of(folder: Path, *variables: str) -> list[int]:
 
 
 def _processes() -> Iterator[tuple[int, str, list[str]]]:
-    """(pid, command line, environment)"""
+    """Yield (process ID, command line, environment)."""
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             texts = [(folder / name).read_text(errors="replace") for name in ("cmdline", "environ")]

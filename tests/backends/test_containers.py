@@ -92,7 +92,7 @@ def _stand_ins(cluster: Cluster) -> Iterator[None]:
 
 @dataclass
 class Job:
-    """One artifact in a project that all hosts see; its scripts are called on `host`."""
+    """One artifact in a project that all hosts can access; its scripts are called on `host`."""
 
     host: Host
     project: Path

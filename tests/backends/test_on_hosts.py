@@ -45,7 +45,9 @@ def test_a_rank_that_fails_below_torchrun_is_shown_first_too(cluster: Cluster, t
 
 
 def check_what_is_shown(said: str, job: Job, rank: int = 4) -> None:
-    """To whoever waits, and by jobctl status and logs: the node that failed first and its traceback, then the rest."""
+    """Check the output of --wait, jobctl status and jobctl logs: the node that failed first and its traceback, then the
+    rest.
+    """
     why = f"rank {rank}: RuntimeError: the disk is broken (program.py:4)"
     told = f"jobc: node 2 failed first: {why}; the end of logs/rank_{rank:02}.log:\n"
     shown = (

@@ -58,7 +58,7 @@ def _leave_nothing(rack: Cluster) -> Iterator[None]:
 
 @dataclass
 class Job:
-    """One artifact, and its scripts, on the login host of a cluster without shared storage."""
+    """One artifact, with its scripts, on the login host of a cluster without shared storage."""
 
     rack: Cluster
     project: Path  # as the login host sees it
@@ -76,7 +76,7 @@ class Job:
 
     @property
     def run(self) -> Path:
-        """As every host sees it."""
+        """Return the run folder's path on every host."""
         (made,) = (file.parents[1] for file in self.rack.login.outside(self.runs).glob("*/state/run"))
         return self.runs / made.name
 

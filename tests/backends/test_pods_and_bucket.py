@@ -33,7 +33,7 @@ SAID = tuple[int, str]
 
 @dataclass
 class Story:
-    """What the scripts said, by what they were asked; which objects were in the bucket then."""
+    """The scripts' output for each call, and the objects that were in the bucket at that time."""
 
     said: dict[str, SAID] = field(default_factory=dict)
     listed: dict[str, str] = field(default_factory=dict)
@@ -47,7 +47,7 @@ def runner(cluster: Cluster) -> Iterator[PodRunner]:
 
 @pytest.fixture(scope="module")
 def bucket(runner: PodRunner, cluster: Cluster) -> Iterator[S3Server]:
-    """On the login host, where the pods reach it; its keys are a Secret."""
+    """Run the server on the login host, where the pods can reach it; its keys are in a Secret."""
     login, nothing = cluster.login, subprocess.DEVNULL
     with S3Server(
         cluster.shape.address("login"),

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def jobc(cluster: Cluster, folder: Path, *words: str) -> tuple[int, str]:
-    """As a user of the login host, in the virtual environment of these tests."""
+    """Run jobc as a user of the login host, in the virtual environment of these tests."""
     environment = {"PYTHONPATH": str(ROOT / ".dev"), "VIRTUAL_ENV": sys.prefix}
     command = [sys.executable, "-m", "jobc", *words]
     done = cluster.login.run(command, cwd=folder, env=environment, timeout_s=120)
@@ -25,7 +25,7 @@ def jobc(cluster: Cluster, folder: Path, *words: str) -> tuple[int, str]:
 
 @pytest.fixture
 def folder(cluster: Cluster, tmp_path: Path) -> Path:
-    """A project that all hosts see; no profile is left in root's home there."""
+    """Return a project that all hosts can access. No profile is left in root's home there."""
     shutil.rmtree(cluster.shared / "home" / ".config", ignore_errors=True)
     return tmp_path
 

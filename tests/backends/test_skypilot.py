@@ -257,9 +257,9 @@ def test_sky_launch_by_hand(folder: Path, where: str) -> None:
 @pytest.mark.parametrize(
     ("said", "by_hand", "refused"),
     [
-        ("num_nodes: 2", "num_nodes: 3", "SkyPilot gave this job 3 nodes, but the job was compiled for 2"),
-        ('"fake:2"', '"fake:1"', "SkyPilot gave this job 1 GPUs per node, but the job was compiled for 2"),
-        ('  accelerators: "fake:2"\n', "", "SkyPilot gave this job 0 GPUs per node, but the job was compiled for 2"),
+        ("num_nodes: 2", "num_nodes: 3", "SkyPilot provides 3 nodes, but the job was compiled for 2"),
+        ('"fake:2"', '"fake:1"', "SkyPilot provides 1 GPUs per node, but the job was compiled for 2"),
+        ('  accelerators: "fake:2"\n', "", "SkyPilot provides 0 GPUs per node, but the job was compiled for 2"),
     ],
 )
 def test_another_number_of_nodes_or_gpus_is_refused_on_the_node(

@@ -40,7 +40,7 @@ MANAGED = ("backend.managed=true", "backend.infra=aws")
 
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
-    """Its keys are in the shell that submits."""
+    """Run the server, with its keys in the shell that submits."""
     with S3Server() as server:
         for name, value in server.environment.items():
             monkeypatch.setenv(name, value)
@@ -67,7 +67,7 @@ class Training:
     bucket: S3Server
 
     def steps(self) -> set[str]:
-        """Of the checkpoints that are in the bucket."""
+        """Return the steps of the checkpoints that are in the bucket."""
         found = (re.search(r"first/checkpoints/(step_\d+)/MANIFEST.json", key) for key in self.bucket.listed())
         return {match[1] for match in found if match}
 

@@ -57,7 +57,7 @@ def refused(*words: str) -> list[tuple[str, str]]:
 
 
 def places(tree: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Of a task: every key, those that hold others as well."""
+    """Yield the place of every key in a task, including keys that contain others."""
     if at:
         yield at
     for key, inner in tree.items() if isinstance(tree, dict) else ():

@@ -28,7 +28,7 @@ READ = {
 
 
 def case_insensitive(_: Any, words: list[str], value: Any, __: Any) -> Iterator[ValidationError]:
-    """As sky/utils/schemas.py has it."""
+    """Check case_insensitive_enum like sky/utils/schemas.py."""
     if isinstance(value, str) and value.lower() not in [word.lower() for word in words]:
         yield ValidationError("not one of them")
 
@@ -49,7 +49,7 @@ def reference_accepts(task: Mapping[str, Any]) -> bool:
 
 
 def is_bucket(mount: Any) -> bool:
-    """As sky/task.py has it."""
+    """Return whether the mount is a bucket, like sky/task.py."""
     return isinstance(mount, Mapping) and mount.get("store") != "volume"
 
 

@@ -111,7 +111,7 @@ def test_a_shell_is_on_the_node_that_was_asked_for(talks: Callable[..., Job]) ->
 
 
 def bring_down(job: Job) -> None:
-    """As autostop does it to a cluster whose job has ended, before anybody has looked at the run."""
+    """Delete the cluster, as autostop does for a cluster whose job has ended, before a verb has looked at the run."""
     state = job.folder / ".stand_in_sky" / "job" / "1.json"
     wait_for(lambda: '"RUNNING"' not in state.read_text(), "its end")
     subprocess.run(["sky", "down", "--yes", "job"], env=job.environment, check=True, capture_output=True)

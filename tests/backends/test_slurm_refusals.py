@@ -23,7 +23,7 @@ exit 1
 
 
 def path_with_silence(folder: Path) -> tuple[str, Path]:
-    """A PATH, and the file that silences the controller for squeue while it exists."""
+    """Return a PATH, and the file that silences the controller for squeue while it exists."""
     down, squeue = folder / "down", folder / "bin" / "squeue"
     squeue.parent.mkdir()
     squeue.write_text(SILENT.format(down=down))

@@ -93,7 +93,7 @@ def test_a_run_in_an_allocation_is_its_own_step_alone(cluster: Cluster, tmp_path
 
 
 def in_allocation(job: Job, tasks: str, options: str) -> tuple[int, str, str]:
-    """(exit code, number of the allocation, what jobctl submit said), from a shell that salloc gives."""
+    """Submit in a shell from salloc. Return (exit code, allocation ID, output of jobctl submit)."""
     inside = f"echo $SLURM_JOB_ID; {job.artifact}/jobctl submit {options}"
     command = ["salloc", "--quiet", "--nodes=2", tasks, "--cpus-per-task=2", "bash", "-c", inside]
     ended = job.cluster.login.run(command, cwd=job.project, timeout_s=60)

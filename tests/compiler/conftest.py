@@ -1,4 +1,4 @@
-"""`jobc`: the command line in this process, for a user with an empty home and an empty folder."""
+"""Fixture `jobc`: the command line in this process, for a user with an empty home and an empty folder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Plan = Callable[..., "tuple[int, str, str]"]
 
 @pytest.fixture
 def jobc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Jobc:
-    """words -> (exit status, what stderr says), in an empty folder with a fresh HOME."""
+    """Return a function: words -> (exit code, stderr), in an empty folder with a fresh HOME."""
     (tmp_path / "home").mkdir()
     (tmp_path / "work").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
@@ -39,7 +39,7 @@ def jobc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 @pytest.fixture
 def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Plan:
-    """words of `jobc plan` -> (exit status, standard output, standard error), in an empty folder with a fresh HOME."""
+    """Return a function: words of `jobc plan` -> (exit code, stdout, stderr), in an empty folder with a fresh HOME."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.chdir(tmp_path)
@@ -57,7 +57,7 @@ def shell(tmp_path: Path, quick_jobc: QuickJobc) -> Shell:
 
 
 def figures(plan: Plan, *words: str) -> list[dict[str, Any]]:
-    """What it prints as JSON, one for each size."""
+    """Return the figures that `jobc plan` prints as JSON, one entry per size."""
     status, printed, said = plan(*words, "--format", "json")
     assert (status, said) == (0, "")
     found: list[dict[str, Any]] = json.loads(printed)

@@ -1,8 +1,9 @@
-"""Runs what docs/pains.yaml shows in Python, each in a fork of one process: importing torch is what takes the time.
+"""Run the Python snippets in docs/pains.yaml, each in a fork of one process, because importing torch takes most of the
+time.
 
-In   standard input: JSON, name -> code
-Out  the last line of standard output: JSON, name -> what went wrong, "" where nothing did
-In the code `GOLDENS` is tests/golden; the folder is its own.
+In   stdin: JSON, name -> code
+Out  the last line of stdout: JSON, name -> what went wrong, or ""
+In the code, `GOLDENS` is tests/golden. Each snippet has its own folder.
 """
 
 import json
@@ -16,7 +17,7 @@ import accelerate.commands.launch  # noqa: F401
 import torch.distributed.run  # noqa: F401
 
 GOLDENS = Path(__file__).parents[1] / "golden"
-LIMIT_S = 120  # of one; it takes about a second
+LIMIT_S = 120  # timeout of one snippet, which takes about a second
 
 
 def main() -> None:
@@ -34,7 +35,7 @@ def run(name: str, code: str) -> str:
         wrong = ""
         try:
             exec(compile(code, name, "exec"), {"GOLDENS": GOLDENS})
-        except BaseException:  # whatever it is belongs to that name
+        except BaseException:  # any error is this snippet's result
             wrong = traceback.format_exc()
         (folder / "wrong").write_text(wrong)
         os._exit(0)

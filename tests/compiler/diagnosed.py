@@ -40,6 +40,6 @@ def in_shell(text: str) -> tuple[str, ...]:
 
 
 def assert_complete(printed: str) -> None:
-    """Every message has a reason and a remedy."""
+    """Assert that every message has a reason and a hint."""
     for block in printed.strip().split("\n\n"):
         assert "= because: " in block and "= hint: " in block, block

@@ -1,8 +1,8 @@
 """Convert the hints in diagnostics to commands.
 
-A hint that begins with words of the command line must mend what it is told of, when these words are added to the wrong
-command, or take the place of the word that is blamed. Where several findings have one code, all their hints are
-followed. What a hint says in prose, somebody has to read.
+A hint that begins with words of the command line must fix the error when these words are added to the wrong command, or
+replace the word that caused the error. If several diagnostics have the same code, all their hints are followed. Hints
+in prose are left to human readers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
-# Codes whose hints are no words of the command line.
+# Codes whose hints are not words of the command line.
 PROSE = frozenset(
     re.findall(
         r"\S+",
@@ -25,7 +25,7 @@ PROSE = frozenset(
         """,
     )
 )
-# Those whose words are not all that is to be done, and what else is.
+# Codes whose words are not enough, and what else must be done.
 NOT_ALL = {
     "JC1110": "the option goes, and its value",
     "JC2014": "the words after -- go",
@@ -38,12 +38,12 @@ NOT_ALL = {
     "JC5008": "the folder of the runs is another one then",
 }
 
-# What ends the first thing that a hint offers.
+# Text that ends a hint's first suggestion.
 END = re.compile(r", | or |; | if | for |\?| \(| with | which | tells | shows | shares ")
 
 
 def words_of(hint: str) -> list[str]:
-    """The first thing that it offers, as words of the command line; [] when it is prose."""
+    """Return the hint's first suggestion as words of the command line; [] if the hint is prose."""
     try:
         words = shlex.split(END.split(hint.removeprefix("did you mean "))[0])
     except ValueError:
@@ -60,7 +60,9 @@ def key_of(word: str) -> str:
 
 
 def mended(words: Sequence[str], new: Sequence[str], blamed: str = "") -> list[str]:
-    """words: of the command, without `jobc`. What has the key of a new word goes, and so does what is blamed."""
+    """Return the command with the new words. words: the command without `jobc`. Words with the same key as a new word
+    are removed, and so is the blamed word.
+    """
     if new[0] == "jobc":
         return list(new[1:])
     at = words.index("--") if "--" in words else len(words)
@@ -70,14 +72,14 @@ def mended(words: Sequence[str], new: Sequence[str], blamed: str = "") -> list[s
 
 
 def _is_of(word: str, other: str) -> bool:
-    """Whether they set one key, or `other` removes a part of what `word` sets, or what it is a part of."""
+    """Return whether both words set the same key, or `other` removes a part or a parent of what `word` sets."""
     one, key = key_of(word), key_of(other)
     holds = "{" in word and key.startswith(f"{one}.")
     return one == key or (other.startswith("~") and (one.startswith(f"{key}.") or holds))
 
 
 def findings(said: str, code: str) -> Iterator[tuple[str, str]]:
-    """(the word that is blamed, the hint) of each with this code."""
+    """Yield (blamed word, hint) for each diagnostic with this code."""
     for text in said.split("\n\n"):
         if f"[{code} " in text and (hint := re.search(r"= hint: (.*)", text)):
             blamed = re.search(r"--> command line: (.*?)(?:   \(|$)", text, re.MULTILINE)
@@ -85,7 +87,9 @@ def findings(said: str, code: str) -> Iterator[tuple[str, str]]:
 
 
 def followed(commands: Sequence[str], code: str, said: str) -> list[list[str]]:
-    """The words of the last of `commands` as the hints say: beside the words that are blamed, and instead of them."""
+    """Return the last of `commands` after following the hints: with the hints' words added, and with the blamed words
+    replaced.
+    """
     last = shlex.split(commands[-1], comments=True)[1:]
     beside, instead = last, last
     for blamed, hint in findings(said, code):
@@ -98,6 +102,6 @@ def is_prose(said: str, code: str) -> bool:
 
 
 def hint_of(said: str, code: str) -> str:
-    """The hint of the only warning, which is this one."""
+    """Return the hint of the only warning, which must have this code."""
     assert said.count("warning[") == 1 and f"[{code} " in said, said
     return said.partition("= hint: ")[2].splitlines()[0]

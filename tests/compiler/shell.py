@@ -1,4 +1,4 @@
-"""A user at a shell: calls of jobc, their output and exit status."""
+"""A user at a shell: runs jobc, with its output and exit code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Shell:
         return self.quick_jobc.run(words, self.project, self.environment)
 
     def run(self, words: list[str]) -> subprocess.CompletedProcess[str]:
-        """A process of its own: ["jobc", …] is the installed command."""
+        """Run a command in a separate process; ["jobc", …] is the installed command."""
         return subprocess.run(
             words, cwd=self.project, env=self.environment, capture_output=True, text=True, timeout=120, check=False
         )

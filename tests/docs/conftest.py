@@ -1,7 +1,7 @@
-"""Markdown pages as data: their commands with the output that is shown, their links, their words in code.
+"""Markdown pages as data: their commands with the output shown, their links, and their words in code.
 
 A page is README.md, CONTRIBUTING.md, or a .md file in docs/, docs/reference/ or docs/extending/. Its ```bash blocks run
-in order, each in a bash of its own, in one folder of the page; a ```text block right after one is what it prints.
+in order, each in its own bash, all in one folder per page. A ```text block directly after one shows its output.
 `<!-- in a checkout -->` above a block runs it in a copy of this checkout instead; all blocks of CONTRIBUTING.md and
 docs/extending/ run there.
 """
@@ -40,7 +40,7 @@ FENCED = (
 
 @dataclass(frozen=True)
 class Block:
-    """One command block. line: its number in the page; shown: the text block below it, None without."""
+    """One command block. line: its line number in the page; shown: the text block below it, None if there is none."""
 
     line: int
     commands: str
@@ -57,12 +57,11 @@ def blocks(page: Path) -> Iterator[Block]:
 
 
 def prose(page: Path) -> str:
-    """The page without its fenced blocks."""
+    """Return the page without its fenced blocks."""
     return re.sub(r"^(```+)\w.*?^\1$", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
 
 
-# What differs from run to run and from machine to machine. A `…` on a page stands for any text, on a line of its own
-# for any lines.
+# Text that differs between runs and machines. A `…` on a page stands for any text; alone on a line, for any lines.
 MASKS = (
     (r"\d{8}-\d{6}-[0-9a-f]{4}", "RUN_ID"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "TIME"),
@@ -87,7 +86,7 @@ def agrees(shown: str, printed: str) -> bool:
     return re.fullmatch(pattern, masked(printed), re.DOTALL) is not None
 
 
-# Any connection fails: the build must not need one.
+# Any connection fails, because the build must not need one.
 NO_NETWORK = """\
 import socket
 def refuse(*_, **__): raise OSError("the site must build without network")

@@ -1,7 +1,7 @@
-"""The search of the documentation site, as the reader's browser ranks it: index and query in, pages out, best first.
+"""Rank the documentation site's pages as a reader's browser does: index and query in, pages out, best first.
 
-Material searches with lunr 2.3 in a web worker. This has the same terms and the same BM25 score (k1 1.2, b 0), without
-what cannot change the order. Where node is installed, test_search.py asks the worker too.
+Material searches with lunr 2.3 in a web worker. This module has the same terms and the same BM25 score (k1 1.2, b 0),
+but leaves out everything that cannot change the order. If node is installed, test_search.py also asks the worker.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ STOP_WORDS = frozenset(STOP_TEXT.split())
 
 @dataclass
 class Search:
-    """The index of a site, from search_index.json."""
+    """A site's index, from search_index.json."""
 
     index: dict[str, Any]
     counts: dict[str, list[tuple[int, str, int]]] = field(default_factory=dict)  # term -> entry, field, occurrences
@@ -42,7 +42,7 @@ class Search:
         return [word for word in re.split(self.index["config"]["separator"], plain) if word]
 
     def pages(self, query: str) -> list[str]:
-        """Pages of the site, best first. Each word of the query may be the start of a longer word."""
+        """Return the site's pages, best first. Each word of the query may be the start of a longer word."""
         entries, terms = self.index["docs"], self.words(query)
         scores: Counter[int] = Counter()
         found: dict[int, set[str]] = {}

@@ -1,4 +1,4 @@
-"""Somebody with a project on the test bed who is not root, and what they do with it: start, stop, mend, resume."""
+"""An unprivileged user with a project on the test bed, who starts, stops, fixes and resumes jobs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BACKENDS = ("local", "slurm")
 
 @dataclass(frozen=True)
 class Person:
-    """USER on a host, in a project folder of theirs. name: that of the job."""
+    """USER on a host, in the user's own project folder. name: the job's name"""
 
     host: Host
     project: Path
@@ -33,11 +33,11 @@ class Person:
 
     @property
     def environment(self) -> dict[str, str]:
-        """As after `. .venv/bin/activate`, with a terminal of 80 columns."""
+        """Return the environment after `. .venv/bin/activate`, with a terminal of 80 columns."""
         return {"PATH": f"{Path(sys.executable).parent}:{PATH}", "COLUMNS": "80"}
 
     def run(self, *words: str) -> tuple[int, str]:
-        """Exit code and output of a command."""
+        """Run a command. Return its exit code and output."""
         both = {"stderr": subprocess.STDOUT, "timeout_s": TIMEOUT_S}
         done = self.host.run(words, user=USER, cwd=self.project, env=self.environment, **both)
         return done.returncode, done.stdout
@@ -47,11 +47,11 @@ class Person:
         return self.host.popen(words, user=USER, cwd=self.project, env=self.environment, **pipes)
 
     def jobc(self, backend: str, style: Style, *words: str) -> tuple[int, str]:
-        """Compile the job, run it to its end."""
+        """Compile the job and run it to its end."""
         return self.run("jobc", "run", *self.words(backend, style), *words, *style.overrides, "--", *style.command)
 
     def words(self, backend: str, style: Style) -> tuple[str, ...]:
-        """Two ranks are two nodes where there are nodes."""
+        """Return the spec's words. Two ranks run on two nodes if the backend has nodes."""
         nodes = style.ranks if backend == "slurm" else 1
         return (f"name={self.name}", f"backend={backend}", f"nodes={nodes}", f"procs={style.ranks // nodes}")
 
@@ -59,18 +59,18 @@ class Person:
         return self.run(f"artifacts/{self.name}/{backend}/jobctl", *words)
 
     def resume(self, backend: str, run: Path) -> list[str]:
-        """The words that continue a run with today's code, and wait for its end."""
+        """Return the words that continue a run with the current code, and wait for its end."""
         wait = ["--wait"] if backend == "slurm" else []
         return [f"artifacts/{self.name}/{backend}/jobctl", "submit", "--resume", run.name, "--new-code", *wait]
 
     @property
     def runs(self) -> list[Path]:
-        """Oldest first."""
+        """Return the run folders, oldest first."""
         return sorted(self.project.glob(f"runs/{self.name}/*/"), key=lambda path: (path / "artifact").stat().st_ctime)
 
 
 def finishes(person: Person, backend: str, style: Style, *words: str) -> None:
-    """A script runs as it is, and its files are named."""
+    """Assert that a script runs unchanged and its files are listed."""
     style.edit(person.project, "")
     code, said = person.jobc(backend, style, *words)
     assert code == style.code and all(text in said for text in style.prints), said
@@ -84,7 +84,9 @@ def finishes(person: Person, backend: str, style: Style, *words: str) -> None:
 
 
 def is_mended_stopped_and_resumed(person: Person, backend: str, style: Style, *words: str) -> None:
-    """A mistake is named; the mended script continues in the same run, is stopped, and continues to its end."""
+    """Assert that a mistake is reported, and that the fixed script continues the same run, is stopped, and continues to
+    its end.
+    """
     style.edit(person.project, MISTAKE)
     code, said = person.jobc(backend, style, *words)
     assert code == 1 and REASON in said, said

@@ -1,7 +1,7 @@
-"""Scripts in the styles that people have, as data: the command, what it prints, and the files that it leaves.
+"""Scripts in common styles, as data: the command, its output, and the files that it leaves.
 
-Each file of project/ is a script as its author would write it, who knows nothing of jobc; ../scripts has stand-ins for
-four public programs.
+Each file in project/ is a script as its author would write it without jobc. ../scripts has stand-ins for four public
+programs.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Style(NamedTuple):
     """A command; texts that the console shows; files that the script leaves in its working directory.
 
     code: exit code of the job; file: the script that may have a mistake, if it is not the first word; at_start: whether
-    that is in its first lines, because the script would not run twice, or never gets to its last line; overrides: what
-    it needs of jobc
+    the mistake is in its first lines, because the script cannot run twice, or never reaches its last line;
+    overrides: what the script needs from jobc
     """
 
     command: tuple[str, ...]
@@ -37,7 +37,7 @@ class Style(NamedTuple):
     overrides: tuple[str, ...] = ()
 
     def edit(self, project: Path, lines: str) -> None:
-        """Write the script with these lines in addition, in the first or last place; none: as its author did."""
+        """Write the script with these lines added at the start or the end; without lines, as its author wrote it."""
         name = self.file or self.command[0]
         original = (SOURCES / name if (SOURCES / name).exists() else PUBLIC / name).read_text()
         (project / name).write_text(

@@ -1,4 +1,4 @@
-"""Copies of the checkout to build and install from, and environments that need no network to be made."""
+"""Copies of the checkout for builds and installs, and environments that can be created without network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def tracked_files() -> list[str]:
-    """What a commit of the whole working tree would hold."""
+    """Return the files that a commit of the whole working tree would contain."""
     listing = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
@@ -34,7 +34,7 @@ def copy_checkout(target: Path) -> Path:
 
 
 def make_environment(folder: Path) -> Path:
-    """A new environment that borrows the dependencies of the one that runs the tests; gives its Python."""
+    """Create an environment that borrows the dependencies of the tests' own environment. Return its Python."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     borrowed = Path(sysconfig.get_path("purelib"))
@@ -64,7 +64,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def distributions(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder with a wheel and an sdist, built from the checkout."""
+    """Return a folder with a wheel and an sdist, built from the checkout."""
     target = tmp_path_factory.mktemp("dist")
     build = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--sdist", "--outdir", str(target)]
     subprocess.run([*build, str(checkout)], check=True, capture_output=True)
@@ -73,7 +73,7 @@ def distributions(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 
 @pytest.fixture(scope="session")
 def installed(distributions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Python of an environment that holds the wheel."""
+    """Return the Python of an environment in which the wheel is installed."""
     python = make_environment(tmp_path_factory.mktemp("wheel") / "venv")
     install(python, str(next(distributions.glob("*.whl"))))
     return python
@@ -81,7 +81,7 @@ def installed(distributions: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="session")
 def editable(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """(Python, checkout): a checkout, in a folder of an odd name, is installed editable for that Python."""
+    """Return (Python, checkout): a checkout in a folder with an odd name, installed as editable for that Python."""
     folder = tmp_path_factory.mktemp("editable")
     source = copy_checkout(folder / "0 jobc's checkout")
     python = make_environment(folder / "its venv")
@@ -91,5 +91,5 @@ def editable(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture
 def scratch_checkout(tmp_path: Path) -> Path:
-    """A copy that the test may change."""
+    """Return a copy of the checkout that the test may change."""
     return copy_checkout(tmp_path / "main")

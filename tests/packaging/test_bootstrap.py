@@ -1,4 +1,4 @@
-"""`make` on machines that lack something: one message that says what to do, and nothing half made."""
+"""`make` on machines that lack something: one message that explains what to do, and nothing half finished."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def make(checkout: Path, *arguments: str, **environment: str) -> subprocess.Comp
 
 @pytest.fixture
 def without_ensurepip(tmp_path: Path) -> dict[str, str]:
-    """Environment in which every Python lacks ensurepip, as on Debian without python3-venv."""
+    """Return an environment in which every Python lacks ensurepip, as on Debian without python3-venv."""
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / "sitecustomize.py").write_text("import sys\nsys.modules['ensurepip'] = None\n")
@@ -58,7 +58,7 @@ def test_a_folder_of_somebody_else_is_left_alone(checkout: Path, tmp_path: Path)
     (tmp_path / "thesis.tex").write_text("all of it")
     result = make(checkout, "demo", JOBC_VENV=str(tmp_path))
     assert result.returncode != 0
-    assert "is not empty and no virtual environment" in result.stderr
+    assert "is not empty and not a virtual environment" in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
@@ -70,7 +70,7 @@ def test_what_an_interrupted_call_left_is_not_taken_as_finished(
     (venv / "bin" / "python").symlink_to("/usr/bin/env")
     (venv / "jobc-bootstrap.json").write_text(json.dumps({"ours": True}))
     result = make(checkout, "demo", JOBC_VENV=str(venv), **without_ensurepip)
-    assert result.returncode != 0  # for it starts afresh, and cannot here
+    assert result.returncode != 0  # it starts over, which is impossible here
     assert not venv.exists()
 
 
@@ -93,7 +93,7 @@ def load_bootstrap() -> Any:
 
 @pytest.fixture
 def demo_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A wheel in the only place where pip looks."""
+    """Provide a wheel in the only place where pip looks."""
     wheel = tmp_path / "demo_package-1-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("demo_package.py", "")

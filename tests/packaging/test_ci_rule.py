@@ -37,7 +37,7 @@ def test_a_skipped_test_fails_in_ci_only(tmp_path: Path, processes: str, ci: str
 
 
 def test_a_group_is_one_workers(tmp_path: Path) -> None:
-    """Which pytest 9.2 broke without a word: shared runs were made by every worker anew."""
+    """pytest 9.2 broke this silently: every worker created shared runs again."""
     (tmp_path / "test_some.py").write_text(GROUPED)
     command = [*PYTEST, "-rP", "-n", "2", "--dist", "loadgroup"]
     said = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=True).stdout

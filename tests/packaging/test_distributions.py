@@ -1,4 +1,4 @@
-"""What the wheel and the sdist hold, and that an installed jobc works far from any checkout."""
+"""Contents of the wheel and the sdist, and that an installed jobc works without a checkout."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def wheel_contents(wheel: Path) -> dict[str, bytes]:
 
 
 def package_files(checkout: Path) -> set[str]:
-    """Files of the checkout that users need: code and data."""
+    """Return the files of the checkout that users need: code and data."""
     return {
         f"jobc/{path.relative_to(checkout)}"
         for package in PACKAGES

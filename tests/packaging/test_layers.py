@@ -1,4 +1,4 @@
-"""Who may import whom: the contracts in pyproject.toml hold, and each of them bites."""
+"""Imports between layers: the contracts in pyproject.toml hold, and each of them detects a violation."""
 
 from __future__ import annotations
 

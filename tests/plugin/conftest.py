@@ -1,3 +1,3 @@
-"""acme/ is another package: its tests run where it is installed, see test_plugin.py."""
+"""Exclude acme/, which is another package: its tests run after it is installed, see test_plugin.py."""
 
 collect_ignore = ["acme"]

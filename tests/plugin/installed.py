@@ -1,4 +1,4 @@
-"""A package installed into a folder of its own, which a jobc in a process of its own has on its path or has not."""
+"""Install a package into its own folder, which may be on the path of a jobc in another process."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from jobc.tests.quick_jobc import QuickJobc
 
 
 class Installed:
-    """A folder on PYTHONPATH that holds the package, and where its sources lie."""
+    """A folder on PYTHONPATH that contains the package, and the location of its sources."""
 
     def __init__(self, site: Path, source: Path, quick_jobc: QuickJobc) -> None:
         self.site, self.source, self.quick_jobc = site, source, quick_jobc
 
     def pytest(self, *words: str, folder: Path) -> subprocess.CompletedProcess[str]:
-        """Run the tests below `folder` in a process of their own."""
+        """Run the tests in `folder` in a separate process."""
         plugins = ["-p", "no:cacheprovider"]
         command = [sys.executable, "-m", "pytest", "-q", *plugins, *words]
         environment = {**self.environment(folder, self.site), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
@@ -35,7 +35,7 @@ class Installed:
 
 
 def install(package: Path, folder: Path, quick_jobc: QuickJobc) -> Installed:
-    """Copy the sources and install them with pip, from nothing but what is here."""
+    """Copy the sources and install them with pip, without network."""
     source = shutil.copytree(package, folder / "source", ignore=shutil.ignore_patterns("__pycache__"))
     pip = [sys.executable, "-m", "pip", "install", "-qq", "--no-build-isolation", "--no-deps", "--no-index"]
     subprocess.run([*pip, "--target", str(folder / "site"), str(source)], check=True)

@@ -1,5 +1,5 @@
-"""A plugin imports from three modules of jobc: its code from compiler.api, its engine.py, which is packed into jobctl,
-from runtime.engines.api, its tests from compiler.testing.suite.
+"""A plugin imports from three modules of jobc: its code from compiler.api, its engine.py (packed into jobctl) from
+runtime.engines.api, and its tests from compiler.testing.suite.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def test_a_door_has_what_it_names(door: object) -> None:
 
 
 def test_the_names_of_the_door_are_those_that_plugins_rely_on() -> None:
-    """A name that is taken away breaks plugins: say so in the commit. A new one is welcome here."""
+    """Removing a name breaks plugins, so the commit must mention it. A new name is welcome here."""
     assert set(api.__all__) >= {
         "ANY", "NODE_LAUNCHERS", "VERBS", "Artifact", "Backend", "Bytes", "Count", "CountOrZero",
         "Diagnostic", "Duration", "Given", "LaunchPlan", "Leaf", "NotifyingBackend", "Omit", "OrderedBackend", "Path",

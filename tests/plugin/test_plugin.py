@@ -1,6 +1,6 @@
-"""A backend from another package: found by its entry point, used by its name, held to the same suite.
+"""A backend from another package: found by its entry point, used by its name, tested by the same suite.
 
-acme/ is that package, with its own tests. It is installed here into a folder of its own; nothing in jobc knows it.
+acme/ is that package, with its own tests. It is installed here into its own folder; jobc contains no reference to it.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def test_a_name_of_two_codes_explains_both(acme: Installed, tmp_path: Path) -> N
 
 
 def with_code(acme: Installed, heading: str, folder: Path) -> Path:
-    """Return a copy of the installed package with a code of its own, whose page has this heading."""
+    """Return a copy of the installed package with its own diagnostic code, whose page has this heading."""
     site = shutil.copytree(acme.site, folder / "site")
     (site / "acme_jobc" / "codes").mkdir()
     (site / "acme_jobc" / "codes" / "ACME01.md").write_text(f"{heading}\n")

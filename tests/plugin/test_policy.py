@@ -1,4 +1,4 @@
-"""What a site allows, by a package that nothing in jobc knows: examples/site_policy, installed."""
+"""A site's policy from a package that jobc contains no reference to: examples/site_policy, installed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The part of a Kubernetes API server that kubectl needs for the emitted scripts: HTTP on a port of this machine.
 
-Discovery, create (and its dry run), get, list, watch, merge patch, delete, pod logs and exec. What is sent is decoded
-strictly, against the JSON schema of a real version (schema.py).
+Supports discovery, create (and its dry run), get, list, watch, merge patch, delete, pod logs and exec. Request bodies
+are decoded strictly, against the JSON schema of a real version (schema.py).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ KINDS = {  # plural: group and version, kind
 }
 GROUPS = tuple(dict.fromkeys(version for version, _ in KINDS.values() if "/" in version))
 API_PATHS = ("api/v1", *(f"apis/{version}" for version in GROUPS))
-IN_FOREGROUND = ("jobs", "jobsets", "trainjobs")  # deleted by their controllers, after what they made
+IN_FOREGROUND = ("jobs", "jobsets", "trainjobs")  # deleted by their controllers, after the objects that they created
 
 
 Query = dict[str, list[str]]
@@ -56,7 +56,7 @@ class ApiServer:
 
 
 class Refusal(Exception):
-    """status: of HTTP; reason, message: of a Status object"""
+    """A rejected request. status: HTTP status; reason, message: of a Status object"""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(message)
@@ -91,7 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             if "namespaces" in parts and len(parts) > parts.index("namespaces") + 2:
                 at = parts.index("namespaces")
-                if parts[at + 1] != self.runner.namespace:  # Kubernetes lists nothing there; here it is a mistake
+                if parts[at + 1] != self.runner.namespace:  # Kubernetes would list nothing; here it is an error
                     raise Refusal(404, "NotFound", f'namespaces "{parts[at + 1]}" not found')
                 self._objects(method, parts[at + 1], parts[at + 2 :], query, body)
             else:
@@ -105,7 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def _content(self) -> bytes:
-        """What was sent; `kubectl delete --raw` sends it in chunks."""
+        """Return the request's body; `kubectl delete --raw` sends it in chunks."""
         if self.headers.get("Transfer-Encoding") != "chunked":
             return self.rfile.read(int(self.headers.get("Content-Length") or 0))
         content = b""
@@ -142,7 +142,9 @@ class _Handler(BaseHTTPRequestHandler):
         return self._send(200, {"kind": f"{kind}List", "apiVersion": version, "metadata": meta, "items": items})
 
     def _authorize(self, method: str, plural: str, name: str, part: str, query: Query) -> None:
-        """RBAC, as the runner's `forbidden` has it; the connection is lost where `lost` has it, after the deed."""
+        """Check RBAC, as defined by the runner's `forbidden`. If `lost` matches, drop the connection after the request
+        is done.
+        """
         reading = "get" if name else "watch" if "watch" in query else "list"
         verb = {"POST": "create", "PATCH": "patch", "DELETE": "delete", "GET": reading}[method]
         verb, resource = ("create", "pods/exec") if part == "exec" else (verb, f"{plural}/{part}" if part else plural)
@@ -173,7 +175,8 @@ class _Handler(BaseHTTPRequestHandler):
         return item
 
     def _webhook(self, plural: str, item: Object) -> None:
-        """validator.trainjob.trainer.kubeflow.org, also in a dry run. It asks a cache, which is some moments late.
+        """Imitate validator.trainjob.trainer.kubeflow.org, including in a dry run. It reads a cache, which lags a
+        little.
 
         Source Kubeflow Trainer 2.1: pkg/runtime/core/trainingruntime.go (ValidateObjects), manifests/base/webhook
         """
@@ -214,7 +217,9 @@ class _Handler(BaseHTTPRequestHandler):
         return item
 
     def _watch(self, plural: str, query: Query) -> None:
-        """Additions, changes and deletions, until the client has what it waits for; those of now first when asked."""
+        """Stream additions, changes and deletions until the client disconnects; existing objects come first if
+        requested.
+        """
         version, kind = KINDS[plural]
         until = time.monotonic() + float(query.get("timeoutSeconds", ["600"])[0])
         self._start_stream("application/json")
@@ -282,7 +287,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _chunk(self, data: bytes) -> None:
-        """An empty one is the last."""
+        """Send one chunk; an empty chunk is the last."""
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
         self.wfile.flush()
 
@@ -303,7 +308,7 @@ def status(refusal: Refusal) -> Object:
 
 
 def merge(item: Object, patch: Object) -> None:
-    """A JSON merge patch (RFC 7386), in place."""
+    """Apply a JSON merge patch (RFC 7386) in place."""
     for key, value in patch.items():
         if value is None:
             item.pop(key, None)
@@ -314,7 +319,7 @@ def merge(item: Object, patch: Object) -> None:
 
 
 def discovery(path: str) -> Object | None:
-    """What kubectl asks before anything else."""
+    """Return the discovery documents that kubectl requests first."""
     if path == "version":
         return {"major": "1", "minor": "36", "gitVersion": f"v{schema.VERSION}"}
     if path == "api":
@@ -333,7 +338,7 @@ def discovery(path: str) -> Object | None:
         return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": version, "resources": resources}
     if path == "openapi/v3":
         return {"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}"} for path in API_PATHS}}
-    if path.startswith("openapi/v3/"):  # says that the server itself validates
+    if path.startswith("openapi/v3/"):  # reports that the server itself validates
         return {"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1"}, "paths": _patches()}
     return None
 

@@ -1,4 +1,4 @@
-"""A pod runner, and Jobs in it that are gone when their test is over."""
+"""A pod runner, and Jobs in it that are removed when their test ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One container of a pod: its process, what it may be told, and how it ended. What a container runtime does."""
+"""One container of a pod: its process, its status, and how it ended; the part of a container runtime."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .store import Object
 from .volumes import Volumes
 
 HERE = Path(__file__).resolve().parent
-IMAGE = {  # what the image's own environment would be
+IMAGE = {  # stands for the image's own environment
     "PATH": f"{Path(sys.executable).parent}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "LANG": "C.UTF-8",
     "HOME": "/root",
@@ -29,11 +29,14 @@ NEVER = float("inf")
 
 
 class Container:
-    """Not started when made, which raises NotYet when something that it names is not there. pod_folder: of the pod"""
+    """A container. Creating it does not start it, and raises NotYet if something that it refers to does not exist.
+
+    pod_folder: the pod's folder
+    """
 
     def __init__(self, pod: Object, spec: Object, host: Host, pod_folder: Path, volumes: Volumes) -> None:
         self.name: str = spec["name"]
-        self.stays = spec.get("restartPolicy") == "Always"  # an init container that does is a sidecar
+        self.stays = spec.get("restartPolicy") == "Always"  # an init container with this policy is a sidecar
         self.restarts = 0
         self.folder = pod_folder / self.name
         self._host = host
@@ -55,7 +58,7 @@ class Container:
         (self.folder / "mounts").write_text("".join("\t".join(row) + "\n" for row in mounts))
 
     def start(self) -> None:
-        """Or start again: the same log goes on, where Kubernetes keeps one for each start."""
+        """Start or restart the container. The log continues, although Kubernetes keeps one log per start."""
         with self.log.open("ab") as log:
             words = ["unshare", "--fork", "--pid", "--mount", "--uts", "--kill-child", HERE / "pod.sh", self.folder]
             self.restarts += self._process is not None
@@ -67,14 +70,14 @@ class Container:
 
     @property
     def pid(self) -> int:
-        """PID 1 of the container, as this test sees it: below nsenter and unshare."""
+        """Return the container's PID 1 as seen by this test: below nsenter and unshare."""
         assert self._process is not None
         if not self._pid:
             self._pid = only_child(self._process.inner_pid)
         return self._pid
 
     def is_up(self) -> bool:
-        """It has its root, so the command has begun, or has ended."""
+        """Return whether the container has its root, so that the command has started or has already ended."""
         if self._process is None:
             return False
         try:
@@ -87,7 +90,9 @@ class Container:
         return self.folder / "log"
 
     def terminate(self, kill_at: float) -> None:
-        """SIGTERM now, SIGKILL at that time (monotonic). PID 1 without a handler does not notice the first (kernel)."""
+        """Send SIGTERM now, and SIGKILL at that time (monotonic). The kernel ignores SIGTERM for a PID 1 without a
+        handler.
+        """
         if self._kill_at == NEVER:
             self._kill_at = kill_at
             self.signal(signal.SIGTERM)
@@ -98,18 +103,20 @@ class Container:
 
     def signal(self, number: int) -> None:
         if self._process is not None:
-            with contextlib.suppress(ProcessLookupError, Failed):  # it has just ended
+            with contextlib.suppress(ProcessLookupError, Failed):  # the process has just ended
                 os.kill(self.pid, number)
 
     def exit_code(self) -> int | None:
-        """None while it runs, or before it has begun; 128 + N for a signal, as a container runtime has it."""
+        """Return the exit code: None before or while the container runs; 128 + N for a signal, as in a container
+        runtime.
+        """
         if self._process is None:
             return None
         code = self._process.poll()
         if code is None and time.monotonic() > self._kill_at:
             self._killed = True
             self.signal(signal.SIGKILL)
-        if code is not None and self._killed:  # unshare does not hand that on
+        if code is not None and self._killed:  # unshare does not pass this on
             return 128 + signal.SIGKILL
         return 128 - code if code is not None and code < 0 else code
 
@@ -121,7 +128,7 @@ class Container:
             self._process.wait()
 
     def execute(self, command: Sequence[str], **pipes: int) -> subprocess.Popen[bytes]:
-        """A command beside PID 1, in its namespaces and its environment."""
+        """Run a command next to PID 1, in its namespaces and with its environment."""
         names = (self.folder / "environment").read_text().split("\0")
         enter = entering(self.pid, "--mount", "--uts", "--ipc", "--net", "--pid", "--root")
         folder = (self.folder / "workdir").read_text()
@@ -129,7 +136,7 @@ class Container:
         return subprocess.Popen(words, env={"PATH": os.defpath}, start_new_session=True, **pipes)
 
     def status(self) -> Object:
-        """Of containerStatuses or initContainerStatuses."""
+        """Return the entry for containerStatuses or initContainerStatuses."""
         code = self.exit_code()
         if not self.has_begun:
             state: Object = {"waiting": {"reason": "PodInitializing"}}

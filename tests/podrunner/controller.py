@@ -1,7 +1,7 @@
-"""The Job controller: which pods an Indexed Job has, and how it ends. One look at a job, which the runner repeats.
+"""The Job controller: decides which pods an Indexed Job has, and how it ends. The runner repeats one look at a job.
 
 As observed on v1.36.2 with podReplacementPolicy Failed: a pod is replaced when it has ended; an index that succeeded
-stays. The times between are BACKOFF_S, then double, and start again when an index succeeds.
+stays. The delay is BACKOFF_S, then doubles, and is reset when an index succeeds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ BACKOFF_S = 0.5  # Kubernetes: 10
 
 
 def condition(item: Object, kind: str, reason: str, message: str = "") -> None:
-    """Adds one; a condition that is there stays."""
+    """Add a condition; an existing condition stays."""
     found = item.setdefault("status", {}).setdefault("conditions", [])
     if not any(c["type"] == kind for c in found):
         entry = {"type": kind, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now()}
@@ -31,13 +31,13 @@ def has(item: Object, kind: str) -> bool:
 
 
 class JobController:
-    """State of one Job beside its object: counted pods, when indexes may be tried again."""
+    """State of one Job besides its object: counted pods, and when indexes may be retried."""
 
     def __init__(self, store: Store, job: Object) -> None:
         self.store, self.job = store, job
         self.started = time.monotonic()
         self.succeeded: set[int] = set()
-        self.counted: set[str] = set()  # uids of ended pods that were looked at
+        self.counted: set[str] = set()  # uids of ended pods that have been processed
         self.failed = 0
         self.failures_in_row = 0
         self.not_before: dict[int, float] = {}
@@ -48,7 +48,7 @@ class JobController:
         return list(self.store.all("pods", f"batch.kubernetes.io/job-name={name}"))
 
     def look(self) -> None:
-        """Call with the store locked."""
+        """Look at the job once. Call with the store locked."""
         spec = self.job["spec"]
         for pod in self.pods():
             if pod["status"]["phase"] in ("Succeeded", "Failed") and pod["metadata"]["uid"] not in self.counted:
@@ -84,7 +84,7 @@ class JobController:
             if free and time.monotonic() >= self.not_before.get(index, 0):
                 pod = new_pod(self.job, index)
                 priority = pod["spec"].get("priorityClassName")
-                why = f"no PriorityClass with name {priority} was found" if priority else ""  # there are none here
+                why = f"no PriorityClass with name {priority} was found" if priority else ""  # none exist here
                 if self.store.is_restricted and (found := beyond_restricted(pod["spec"])):
                     why = f'violates PodSecurity "restricted:latest": {", ".join(found)}'
                 if not why:
@@ -95,7 +95,7 @@ class JobController:
                     self._warn(f'pods "{name}" is forbidden: {why}')
 
     def _warn(self, message: str) -> None:
-        """As of a pod that could not be created."""
+        """Add a warning event, as for a pod that could not be created."""
         name, space = self.job["metadata"]["name"], self.job["metadata"]["namespace"]
         about = {"kind": "Job", "name": name, "namespace": space, "uid": self.job["metadata"]["uid"]}
         said = {"type": "Warning", "reason": "FailedCreate", "message": f"Error creating: {message}"}
@@ -104,7 +104,7 @@ class JobController:
         self.store.add("events", event)
 
     def _count(self, pod: Object) -> None:
-        """A pod has ended: what the policy says of it."""
+        """Apply the failure policy to a pod that has ended."""
         index = index_of(pod)
         if pod["status"]["phase"] == "Succeeded":
             self.succeeded.add(index)
@@ -123,7 +123,7 @@ class JobController:
                 self._fail("BackoffLimitExceeded", "Job has reached the specified backoff limit")
 
     def _policy(self, pod: Object) -> tuple[str, str]:
-        """(action, why) of the first rule that fits; Count when none does."""
+        """Return (action, reason) of the first matching rule; Count if none matches."""
         kinds = ("containerStatuses", "initContainerStatuses")
         found = [each for kind in kinds for each in pod["status"].get(kind, ())]
         codes_of = {each["name"]: each["state"].get("terminated", {}).get("exitCode") for each in found}
@@ -149,7 +149,9 @@ def index_of(pod: Object) -> int:
 
 
 def new_pod(job: Object, index: int) -> Object:
-    """One of an Indexed Job: its host name is JOB-INDEX, its labels name the job, its uid and the index."""
+    """Return a pod of an Indexed Job: its host name is JOB-INDEX, and its labels contain the job, its uid and the
+    index.
+    """
     name, uid = job["metadata"]["name"], job["metadata"]["uid"]
     template: Any = copy.deepcopy(job["spec"]["template"])
     extra = "".join(random.choices(string.ascii_lowercase + string.digits, k=5))
@@ -173,7 +175,7 @@ def new_pod(job: Object, index: int) -> Object:
 
 
 def delete_pod(store: Store, pod: Object) -> None:
-    """Marked; whoever runs it ends it within its grace and then takes it away."""
+    """Mark a pod for deletion; whoever runs it ends it within its grace period and then removes it."""
     if "deletionTimestamp" not in pod["metadata"]:
         pod["metadata"]["deletionTimestamp"] = now()
         store.touch(pod)

@@ -1,4 +1,4 @@
-"""Environment and command of a container: fieldRef, secretKeyRef, Services, and `$(NAME)` as Kubernetes replaces it."""
+"""Environment and command of a container: fieldRef, secretKeyRef, Services, and `$(NAME)` expanded as in Kubernetes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .store import Object
 
 
 class NotYet(Exception):
-    """The container cannot be created (CreateContainerConfigError): the pod stays Pending."""
+    """Raised if the container cannot be created (CreateContainerConfigError), so that the pod stays Pending."""
 
 
 def expand(text: str, known: Mapping[str, str]) -> str:
-    """`$(NAME)` by its value, `$$` by `$`; what is not known, and any other `$`, stays."""
+    """Replace `$(NAME)` with its value, and `$$` with `$`. Unknown names, and any other `$`, are kept."""
 
     def replace(found: re.Match[str]) -> str:
         whole, name = found[0], found[1]
@@ -27,7 +27,7 @@ def expand(text: str, known: Mapping[str, str]) -> str:
 
 
 def field(pod: Object, path: str) -> str:
-    """The value of a fieldRef: metadata.name, metadata.labels['x'], spec.nodeName, status.podIP."""
+    """Return the value of a fieldRef: metadata.name, metadata.labels['x'], spec.nodeName, status.podIP."""
     if subscript := re.fullmatch(r"metadata\.(labels|annotations)\['([^']+)'\]", path):
         return str(pod["metadata"].get(subscript[1], {}).get(subscript[2], ""))
     here: Any = pod
@@ -37,7 +37,7 @@ def field(pod: Object, path: str) -> str:
 
 
 def variables(pod: Object, container: Object, secrets: Mapping[str, Object]) -> dict[str, str]:
-    """Those of `env` in order: a value may name earlier ones only; the index of the Job comes last."""
+    """Return the variables of `env` in order: a value may refer only to earlier ones; the Job's index comes last."""
     found: dict[str, str] = {}
     for entry in container.get("env", ()):
         source = entry.get("valueFrom", {})
@@ -52,7 +52,7 @@ def variables(pod: Object, container: Object, secrets: Mapping[str, Object]) -> 
 
 
 def service_links(pod: Object, services: Iterable[Object]) -> dict[str, str]:
-    """What the kubelet adds for each Service with an address, unless the pod wants none.
+    """Return the variables that the kubelet adds for each Service with an address, unless the pod disables this.
 
     Source Kubernetes 1.36, concepts/services-networking/service, "Environment variables"; a headless one has no address
     """

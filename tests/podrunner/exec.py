@@ -1,4 +1,4 @@
-"""`kubectl exec`: a command in a container over a WebSocket, protocol v5.channel.k8s.io.
+"""`kubectl exec`: run a command in a container over a WebSocket, protocol v5.channel.k8s.io.
 
 Each binary message begins with its channel: 0 stdin, 1 stdout, 2 stderr, 3 how it ended, 255 closes a channel.
 Source: RFC 6455; Kubernetes "Remote command" (k8s.io/apimachinery/pkg/util/remotecommand).
@@ -75,12 +75,12 @@ def _send(handler: BaseHTTPRequestHandler, lock: threading.Lock, channel: int, d
 
 
 def _feed(handler: BaseHTTPRequestHandler, lock: threading.Lock, process: subprocess.Popen[bytes]) -> None:
-    """Messages of the client to the command's standard input, until it closes either."""
+    """Copy the client's messages to the command's stdin until the client closes either."""
     assert process.stdin is not None
     with contextlib.suppress(OSError, ValueError):
         while (received := _receive(handler.rfile)) is not None:
             is_ping, message = received
-            if is_ping:  # kubectl asks now and then, and leaves when nobody answers
+            if is_ping:  # kubectl sends pings, and disconnects if there is no reply
                 with lock:
                     handler.wfile.write(b"\x8a" + bytes([len(message)]) + message)
                     handler.wfile.flush()
@@ -89,11 +89,11 @@ def _feed(handler: BaseHTTPRequestHandler, lock: threading.Lock, process: subpro
             elif message[:1] == bytes([STDIN]):
                 process.stdin.write(message[1:])
                 process.stdin.flush()
-        process.kill()  # the client has gone
+        process.kill()  # the client has disconnected
 
 
 def _receive(stream: IO[bytes]) -> tuple[bool, bytes] | None:
-    """Whether it is a ping, and one message of a client, which masks it; None at the end."""
+    """Return whether it is a ping, and one unmasked message from a client; None at the end."""
     head = stream.read(2)
     if len(head) < 2 or head[0] & 0x0F == 8:
         return None

@@ -1,4 +1,4 @@
-"""A Job of the pod runner as its tests look at it, and the rules of restart that several give theirs."""
+"""A Job of the pod runner for tests, and restart rules that several tests use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RULES = {"podReplacementPolicy": "Failed", "podFailurePolicy": {"rules": [
 
 
 class JobRun:
-    """A Job of the runner, and a Service of the same name."""
+    """A Job of the runner, and a Service with the same name."""
 
     def __init__(self, runner: PodRunner, job: Object) -> None:
         self.runner, self.job, self.name = runner, job, job["metadata"]["name"]
@@ -27,7 +27,7 @@ class JobRun:
         return sorted(found, key=lambda pod: pod["metadata"]["name"])
 
     def wait(self, kind: str) -> Object:
-        """Until the Job has that condition."""
+        """Wait until the Job has that condition."""
         wait_for(lambda: has(self.job, kind), f"{kind} of {self.name}", 60)
         return next(c for c in self.job["status"]["conditions"] if c["type"] == kind)
 

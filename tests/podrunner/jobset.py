@@ -1,16 +1,17 @@
-"""The controllers of JobSet and of Kubeflow Trainer: the Jobs that a JobSet has, the JobSet that a TrainJob becomes.
+"""The controllers of JobSet and Kubeflow Trainer: they create a JobSet's Jobs, and a TrainJob's JobSet.
 
-One look at an object, which the runner repeats with the store locked; what they make is run by controller.py.
-JobSet: a Job for each replica, NAME-REPLICATED-INDEX, whose pods have the labels of the JobSet and its subdomain; a
-headless Service of that name. When a Job fails the first rule that fits says what follows, RestartJobSet if none does:
-all Jobs are deleted with their pods and made again, until maxRestarts. One that has ended deletes what still runs.
-TrainJob: a JobSet of its own name, made of the template of its runtime, with as many nodes as its trainer wants; after
-its deadline it has failed and the JobSet goes.
+The runner repeats one look at an object with the store locked; controller.py runs the created Jobs.
+JobSet: one Job per replica, NAME-REPLICATED-INDEX, whose pods have the JobSet's labels and subdomain; a headless
+Service with that name. When a Job fails, the first matching rule decides what follows, RestartJobSet by default: all
+Jobs are deleted with their pods and created again, up to maxRestarts times. A JobSet that has ended deletes what is
+still running.
+TrainJob: a JobSet with the same name, created from its runtime's template, with as many nodes as its trainer requests;
+after its deadline it has failed, and the JobSet is deleted.
 Source JobSet 0.10: pkg/controllers/{jobset_controller,failure_policy,success_policy}.go, api v1alpha2; Kubeflow Trainer
        2.1: pkg/runtime/framework/plugins/jobset/{jobset,builder}.go, 2.2 for deadlines: pkg/controller/
-       trainjob_controller.go. Read, not observed: no such cluster was at hand.
+       trainjob_controller.go. Read, not observed: no such cluster was available.
 Not modelled: startupPolicy, dependsOn, successPolicy other than All, suspend, exclusive placement, groups, elastic
-sizes, coordinators, TTL; of Trainer the policies of torch and MPI, initializers, overrides, cluster runtimes.
+sizes, coordinators, TTL; in Trainer, the policies of torch and MPI, initializers, overrides, cluster runtimes.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def look_at_train_job(store: Store, train_job: Object) -> None:
 
 
 def _is_late(train_job: Object) -> bool:
-    """Also once it has failed for that: its JobSet stays away."""
+    """Return whether the deadline has passed; also true after it has failed for that reason, so that its JobSet stays
+    deleted.
+    """
     if has(train_job, "Failed") or has(train_job, "Complete"):
         return has(train_job, "Failed") and train_job["status"]["conditions"][-1]["reason"] == "DeadlineExceeded"
     born = datetime.fromisoformat(train_job["metadata"]["creationTimestamp"].replace("Z", "+00:00"))
@@ -80,7 +83,7 @@ def look_at_job_set(store: Store, job_set: Object) -> None:
     current = [job for job in jobs if job["metadata"]["labels"][f"{PREFIX}/restart-attempt"] == str(status["restarts"])]
     if has(job_set, "Completed") or has(job_set, "Failed"):
         return _delete_all(store, [job for job in current if not has(job, "Complete") and not has(job, "Failed")])
-    if len(current) < len(jobs):  # of an earlier attempt: they go first, for the new ones have the same names
+    if len(current) < len(jobs):  # delete Jobs of an earlier attempt first, because the new ones have the same names
         return _delete_all(store, [job for job in jobs if job not in current])
     failed = [job for job in current if has(job, "Failed")]
     wanted = [(each, index) for each in job_set["spec"]["replicatedJobs"] for index in range(each.get("replicas", 1))]
@@ -175,7 +178,7 @@ def _delete_all(store: Store, objects: list[Object]) -> None:
 
 
 def _delete_first(store: Store, owner: Object, plural: str, objects: list[Object]) -> None:
-    """Deletion in the foreground: the owner goes when what it made has gone."""
+    """Delete in the foreground: the owner is removed after the objects that it created."""
     _delete_all(store, objects)
     if not objects:
         store.remove(plural, owner["metadata"]["name"])

@@ -1,9 +1,9 @@
-"""Runs one pod on one host: its containers in their order, and its end. What Kubernetes' kubelet does.
+"""Run one pod on one host, like Kubernetes' kubelet: start its containers in order, and end them.
 
-Init containers run one after the other, each to its good end; one with restartPolicy Always is a sidecar, which need
-only have begun, is started again whenever it ends, and goes last, in reverse order. Then all others run together.
+Init containers run one after the other, and each must succeed. One with restartPolicy Always is a sidecar: it only has
+to start, is restarted whenever it ends, and ends last, in reverse order. Then all other containers run together.
 Source: Kubernetes 1.36 manual, "Init Containers", "Sidecar Containers", "Pod Lifecycle"; observed on v1.36.2: init
-        containers. Sidecars as the manual says.
+        containers. Sidecars follow the manual.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .container import NEVER, Container
 from .store import Object
 from .volumes import Volumes
 
-RESTART_S = 0.5  # until a sidecar is started again; Kubernetes: 10 s, then double
+RESTART_S = 0.5  # delay before a sidecar is restarted; Kubernetes: 10 s, then doubled
 
 
 class Running:
-    """A pod on its host. Raises NotYet when something that it names is not there. folder: of logs and volumes"""
+    """A pod on its host. Raises NotYet if something that it refers to does not exist. folder: for logs and volumes"""
 
     def __init__(self, pod: Object, host: Host, folder: Path, volumes: Volumes) -> None:
         self.pod, self.host, self.folder = pod, host, folder
@@ -34,15 +34,15 @@ class Running:
             for kind in ("initContainers", "containers")
         )
         self._kill_at = NEVER
-        self._again: dict[str, float] = {}  # sidecar: when it is started again
+        self._again: dict[str, float] = {}  # sidecar -> when it is restarted
         self.look()
 
     def container(self, name: str = "") -> Container:
-        """That one, else the first of those that are no init containers, as kubectl chooses."""
+        """Return the container with that name, by default the first that is not an init container, as kubectl does."""
         return next(each for each in (*self.main, *self.init) if name in ("", each.name))
 
     def terminate(self, grace_s: float) -> None:
-        """All of it, sidecars last; SIGKILL for whatever is there after the grace."""
+        """End all containers, sidecars last; SIGKILL ends whatever remains after the grace period."""
         self._kill_at = min(self._kill_at, time.monotonic() + grace_s)
 
     def signal(self, number: int) -> None:
@@ -55,7 +55,9 @@ class Running:
             container.wait()
 
     def phase(self) -> str:
-        """Pending until all of `init` are done and one of the others is up; then by the others alone."""
+        """Return the phase: Pending until all of `init` are done and another container is up; then it depends on the
+        others.
+        """
         if not self._is_over():
             return "Running" if any(each.is_up() for each in self.main) else "Pending"
         good = not self._failed_init() and all(each.exit_code() == 0 for each in self.main)
@@ -66,7 +68,7 @@ class Running:
         return found | ({"initContainerStatuses": [each.status() for each in self.init]} if self.init else {})
 
     def look(self) -> None:
-        """What is to be done next; the runner repeats it."""
+        """Do the next step; the runner repeats this."""
         if self._is_finishing():
             self._end_sidecars()
         elif self._kill_at < NEVER:
@@ -78,7 +80,7 @@ class Running:
             self._begin()
 
     def _begin(self) -> None:
-        """The next init container, or when all are done the others."""
+        """Start the next init container, or the other containers when all init containers are done."""
         for container in self.init:
             if not container.has_begun:
                 container.start()
@@ -97,7 +99,7 @@ class Running:
                 container.start()
 
     def _is_finishing(self) -> bool:
-        """Nothing but sidecars runs, and nothing else will."""
+        """Return whether only sidecars are running, and nothing else will start."""
         others = [each for each in (*self.init, *self.main) if not each.stays]
         if any(each.runs() for each in others):
             return False
@@ -108,7 +110,7 @@ class Running:
         return any(each.exit_code() for each in self.init if not each.stays)
 
     def _end_sidecars(self) -> None:
-        """The last one first, each when the one after it has gone."""
+        """End the sidecars in reverse order, each after the next one has ended."""
         self.terminate(self.pod["spec"].get("terminationGracePeriodSeconds", 30))
         for container in reversed(self.init):
             if container.stays and container.runs():

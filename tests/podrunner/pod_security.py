@@ -1,4 +1,4 @@
-"""What the Pod Security admission refuses at the level `restricted`, in its own words.
+"""What the Pod Security admission rejects at the level `restricted`, with its own messages.
 
 Source: Kubernetes v1.36, pod-security-admission/policy/check_*.go; "Pod Security Standards".
 """
@@ -11,7 +11,7 @@ VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persiste
 
 
 def beyond_restricted(spec: Object) -> list[str]:
-    """Empty when a pod passes."""
+    """Return the violations; [] if a pod passes."""
     pod = spec.get("securityContext", {})
     everyone = [*spec.get("initContainers", ()), *spec["containers"]]
     contexts = [container.get("securityContext", {}) for container in everyone]

@@ -21,14 +21,14 @@ from .kubelet import Running
 from .store import Object, Store
 from .volumes import Volumes
 
-DNS_S = 0.3  # from a pod's start until its name is there
+DNS_S = 0.3  # from a pod's start until its name resolves
 NAMESPACE = "testbed"
-NO_REGISTRY = "missing.example/"  # no image of it can be pulled
+NO_REGISTRY = "missing.example/"  # registry whose images cannot be pulled
 INITIALIZING = {"waiting": {"reason": "PodInitializing"}}
 
 
 class PodRunner:
-    """Up when made. claims: folder behind a PersistentVolumeClaim; exports: behind SERVER:/PATH of NFS."""
+    """A running cluster. claims: folder behind a PersistentVolumeClaim; exports: folder behind SERVER:/PATH of NFS."""
 
     namespace = NAMESPACE
 
@@ -48,7 +48,7 @@ class PodRunner:
         self._folder.mkdir()
         self._controllers: dict[str, JobController] = {}
         self._running: dict[str, Running] = {}  # by pod uid
-        self._folders: dict[str, Path] = {}  # by pod uid; that of a pod which has ended stays
+        self._folders: dict[str, Path] = {}  # by pod uid; entries of ended pods are kept
         self._closing = threading.Event()
         self.server = ApiServer(self)
         self.kubeconfig = self._folder / "kubeconfig"
@@ -67,10 +67,12 @@ class PodRunner:
             running.wait()
         self.server.close()
 
-    # ---- what tests do
+    # ---- for tests
 
     def evict(self, pod: str) -> None:
-        """As the eviction API does: the pod gets its grace, and the condition that a policy may ignore."""
+        """Evict a pod as the eviction API does: it gets its grace period, and the condition that a policy may
+        ignore.
+        """
         with self.store.changed:
             item = self.store.objects["pods", pod]
             condition(item, "DisruptionTarget", "EvictionByEvictionAPI", "Eviction API: evicting")
@@ -92,7 +94,7 @@ class PodRunner:
         return file if file and file.exists() else None
 
     def process(self, pod: Object, container: str = "") -> Container | None:
-        """None when it does not run."""
+        """Return the pod's container; None if it is not running."""
         running = self._running.get(pod["metadata"]["uid"])
         found = running.container(container) if running else None
         return found if found and found.runs() else None
@@ -174,7 +176,9 @@ class PodRunner:
         self._folders[pod["metadata"]["uid"]] = folder
 
     def _cannot_pull(self, pod: Object) -> bool:
-        """Whether an image is in a registry that nobody has; init containers come first, and the others wait."""
+        """Return whether an image is in a registry that does not exist. Init containers are pulled first, and the
+        others wait.
+        """
         for kind in ("initContainers", "containers"):
             for container in pod["spec"].get(kind, ()):
                 if container["image"].startswith(NO_REGISTRY):
@@ -197,7 +201,7 @@ class PodRunner:
             del self._running[pod["metadata"]["uid"]]
 
     def _write_names(self) -> None:
-        """/etc/hosts of each pod: itself, and what the cluster's DNS would say of headless Services."""
+        """Write each pod's /etc/hosts: the pod itself, and what cluster DNS would return for headless Services."""
         published = ""
         for service in self.store.all("services"):
             selector = ",".join(f"{key}={value}" for key, value in service["spec"]["selector"].items())
@@ -222,7 +226,7 @@ class PodRunner:
             text = f"127.0.0.1\tlocalhost\n{running.host.address}\t{own}{hostname}\n{known}"
             hosts_file = running.folder / "hosts"
             if hosts_file.read_text() != text:
-                with hosts_file.open("r+") as file:  # the same file, for it is mounted; never empty in between
+                with hosts_file.open("r+") as file:  # the same file, because it is mounted; never empty in between
                     file.write(text)
                     file.truncate()
 
@@ -233,7 +237,9 @@ def _names(address: str, short: Iterable[str]) -> str:
 
 
 def _gpus(pod: Object) -> int:
-    """What the pod needs at once: its containers and sidecars together, or one init container alone."""
+    """Return the GPUs that the pod needs at once: for its containers and sidecars together, or for one init container
+    alone.
+    """
 
     def of(container: Object) -> int:
         return int(container.get("resources", {}).get("limits", {}).get("nvidia.com/gpu", 0))
@@ -263,4 +269,4 @@ contexts:
 - {{name: testbed, context: {{cluster: testbed, user: nobody, namespace: {namespace}}}}}
 - {{name: other, context: {{cluster: nowhere, user: nobody, namespace: elsewhere}}}}
 current-context: testbed
-"""  # nobody listens at the other one
+"""  # nobody listens on the other one

@@ -1,4 +1,4 @@
-"""What a real API server would refuse: fields that are not in the schema, and the rules of Jobs that no schema has.
+"""What a real API server would reject: fields that are not in the schema, and rules for Jobs that no schema contains.
 
 Source: the strict JSON schemas of kubernetes-validate; kubeflow_trainer_api 2.3 for its kinds and JobSet's; the rules
         as observed on v1.36.2.
@@ -21,7 +21,8 @@ from referencing import Registry, Resource
 from .store import Object
 
 VERSION = "1.36.0"
-MODELS: Mapping[tuple[str, str], Any] = {  # custom resources: no schema of Kubernetes, the models of their own clients
+# custom resources have no schema in Kubernetes; their own clients' models are used
+MODELS: Mapping[tuple[str, str], Any] = {
     ("jobset.x-k8s.io/v1alpha2", "JobSet"): models.JobsetV1alpha2JobSet,
     ("trainer.kubeflow.org/v1alpha1", "TrainJob"): models.TrainerV1alpha1TrainJob,
     ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime"): models.TrainerV1alpha1TrainingRuntime,
@@ -30,7 +31,7 @@ SCHEMAS = files("kubernetes_validate") / "kubernetes-json-schema"
 
 
 def problem(item: Object, version: str = VERSION) -> str:
-    """Empty when the object decodes strictly. An unknown kind is a problem."""
+    """Return why the object cannot be decoded strictly, or "". An unknown kind is an error."""
     if model := MODELS.get((item["apiVersion"], item["kind"])):
         try:
             read = model.from_dict(copy.deepcopy(item))
@@ -48,7 +49,9 @@ def problem(item: Object, version: str = VERSION) -> str:
 
 @cache
 def _validator(version: str, name: str) -> Any:
-    """None for a kind that the version does not have. The package itself would read its files each time."""
+    """Return a kind's validator; None if the version lacks the kind. Cached, because the package would read its files
+    each time.
+    """
     file = SCHEMAS / f"v{version}-local-strict" / f"{name}.json"
     if not file.is_file():
         return None
@@ -63,7 +66,7 @@ def _definitions(version: str) -> Any:
 
 
 def invalid(item: Object) -> str:
-    """Of a Job: what the server checks beyond the schema."""
+    """Return what the server rejects in a Job beyond the schema, or ""."""
     if item["kind"] != "Job":
         return ""
     name, spec = item["metadata"]["name"], item["spec"]

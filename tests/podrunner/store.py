@@ -1,4 +1,4 @@
-"""The objects of the cluster, as JSON-able data, and a condition that wakes who waits for a change."""
+"""The cluster's objects, as JSON-able data, and a condition that wakes whoever waits for a change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Object = dict[str, Any]
 
 
 class Store:
-    """(plural, name) -> object, in one namespace. Every use is inside `with store.changed:`."""
+    """(plural, name) -> object, in one namespace. Use it only inside `with store.changed:`."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition(threading.RLock())
@@ -31,14 +31,14 @@ class Store:
         return self.objects.get((plural, name))
 
     def all(self, plural: str, selector: str = "") -> Iterator[Object]:
-        """selector: `key=value,key=value`"""
+        """Yield all objects of a kind. selector: `key=value,key=value`"""
         wanted = dict(part.split("=", 1) for part in selector.replace("==", "=").split(",") if part)
         for (kind, _), item in list(self.objects.items()):
             if kind == plural and wanted.items() <= item["metadata"].get("labels", {}).items():
                 yield item
 
     def remove(self, plural: str, name: str) -> None:
-        """Also what it owned."""
+        """Remove an object and the objects that it owned."""
         gone = self.objects.pop((plural, name), None)
         if gone is not None:
             uid = gone["metadata"]["uid"]

@@ -168,7 +168,7 @@ def test_an_eviction_is_ignored_and_a_plain_deletion_counts(run: Run) -> None:
     job = run("python", "-c", SAVES, spec={"backoffLimit": 0, **RULES})
 
     def is_up() -> bool:
-        """Whether the program of a pod that stays has installed its signal handler."""
+        """Return whether the program of a running pod has installed its signal handler."""
         pods = [pod for pod in job.pods("Running") if "deletionTimestamp" not in pod["metadata"]]
         return any("up" in job.runner.log(pod) for pod in pods)
 

@@ -1,4 +1,4 @@
-"""The volumes of a pod as folders of its host, and what of them a container sees."""
+"""A pod's volumes as folders of its host, and what a container sees of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .store import Object
 
 @dataclass
 class Volumes:
-    """What a pod may name. claims, exports: folder behind a claim, or behind SERVER:/PATH"""
+    """Volumes that a pod may refer to. claims, exports: folder behind a claim, or behind SERVER:/PATH"""
 
     claims: Mapping[str, Path]
     exports: Mapping[str, Path]
@@ -22,7 +22,7 @@ class Volumes:
     services: Sequence[Object]
 
     def mounts(self, pod: Object, container: Object, folder: Path) -> list[tuple[str, str, str, str]]:
-        """KIND SOURCE TARGET OPTIONS of each volumeMount. folder: of the pod, for all its containers"""
+        """Return KIND SOURCE TARGET OPTIONS for each volumeMount. folder: the pod's, shared by its containers"""
         rows = []
         volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
         for mount in container.get("volumeMounts", ()):
@@ -57,8 +57,8 @@ class Volumes:
 
 
 def _project(config_map: Object, folder: Path) -> Path:
-    """A ConfigMap as a folder: KEY -> ..data/KEY, ..data -> ..TIME; mode 0644."""
-    if folder.exists():  # another container of the pod has it
+    """Write a ConfigMap as a folder: KEY -> ..data/KEY, ..data -> ..TIME; mode 0644."""
+    if folder.exists():  # another container of the pod has created it
         return folder
     data = folder / "..2026_11_21_06_04_38.4145333303"
     data.mkdir(parents=True)

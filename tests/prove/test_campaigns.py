@@ -1,5 +1,5 @@
-"""A short version of each campaign. That of `why` is the whole of it: tests/compiler/cli/test_why.py; that of
-`frozen_rank` is part of bench/trainer/recovery.py: tests/trainer/test_bench_trainer.py.
+"""A short version of each campaign. `why` runs completely in tests/compiler/cli/test_why.py; `frozen_rank` is part of
+bench/trainer/recovery.py: tests/trainer/test_bench_trainer.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from jobc.prove import (
 @pytest.mark.engine
 @pytest.mark.parametrize("trial", [0, 1])
 def test_double_sigterm(trial: int, tmp_path: Path) -> None:
-    """With the trainer, which saves the step it stopped after: saved_step in test_on_hosts.py."""
+    """Test double_sigterm without the trainer; saved_step in test_on_hosts.py has the trainer."""
     assert double_sigterm.run(trial, tmp_path / "trial")["code"] == 75
 
 
@@ -74,7 +74,7 @@ def test_compile_cost(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_hostile(tmp_path: Path) -> None:
-    """Trials of a seed that the full campaign does not draw, all with the job that the first one trains."""
+    """Run trials with a seed that the full campaign does not draw, all with the job that the first one trains."""
     kinds = ("run", "spec")
     measured = [hostile.run(10**6 + hostile.KINDS.index(kind), tmp_path / "trial") for kind in kinds]
     assert tuple(each["kind"] for each in measured) == kinds

@@ -20,8 +20,8 @@ def test_an_expanded_value_and_a_script_without_an_end_are_wrong_answers() -> No
     compiled = compile_job(CompileRequest(("env.A='$(echo a)'", "env.B='x\ny'"), ("train.py", "a  b", "$HOME")))
     assert not list(mutated_configs._changed_values(compiled)) and not list(mutated_configs._invalid_files(compiled))
     for before, after, wrong in (
-        ("'$(echo a)'", "$(echo a)", "env.A is ['a'] for bash and ('$(echo a)',) in the plan"),
-        ("'a  b'", "a  b", "command is ["),
+        ("'$(echo a)'", "$(echo a)", "env.A: bash reads ['a'], but the plan has ('$(echo a)',)"),
+        ("'a  b'", "a  b", "command: bash reads ["),
         ("\n}\n", "\n\n", "bash cannot parse launch.sh"),
     ):
         files = tuple(

@@ -1,4 +1,4 @@
-"""The mutation campaign: what its operators make of a line, and that each of its witnesses can speak."""
+"""The mutation campaign: what its operators change in a line, and that each of its detectors can detect a change."""
 
 from __future__ import annotations
 

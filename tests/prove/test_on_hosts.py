@@ -1,4 +1,4 @@
-"""A short version of each campaign on the test bed. That of `kill_on_slurm` is the one of `skewed_clocks`."""
+"""A short version of each campaign on the test bed. `kill_on_slurm` is covered by `skewed_clocks`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_ports(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["ssh", "slurm"])
 def test_many_nodes(kind: str, tmp_path: Path) -> None:
-    """Its time is measured by the campaign: here others use the machine."""
+    """The campaign measures its time; here, other tests use the machine."""
     measured = many_nodes.compiled(kind, tmp_path, pairs=1, most_ratio=3)
     assert measured["bytes_per_node"] <= many_nodes.MOST_BYTES
 

@@ -1,4 +1,4 @@
-"""The kept results: counted as they are, continued where they stopped, and told on a page made from nothing else."""
+"""The stored results: counted as they are, continued where they stopped, and the only source of the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jobc.prove.results import page, read
 
 @pytest.fixture
 def even(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Campaign:
-    """A campaign whose odd trials fail; the folder of each is named in tmp_path/made."""
+    """A campaign whose odd trials fail; each trial's folder is listed in tmp_path/made."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # the folders of failed trials are kept
 
     def run(number: int, folder: Path) -> dict[str, int]:

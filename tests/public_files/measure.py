@@ -1,20 +1,21 @@
-"""Facts of public launch files, compiled and checked.
+"""Compile jobs for public launch files, and check their facts.
 
-In   NAME.yaml: the source, the words and command of one job, and facts of the source in our own words
-Out  for each fact with a check, whether the compiled artifact holds it
+In   NAME.yaml: the source, the words and command of one job, and the source's facts in our own words
+Out  for each fact with a check, whether the compiled artifact has it
 
 A fact has a verdict, one of three keys:
-  exact: KEYS     a key says it, or jobc does it by default
+  exact: KEYS     a key expresses it, or jobc does it by default
   awkward: HOW    the effect is reached in another way, or needs more typing
   not: INSTEAD    jobc cannot express it
-and a check, which every exact fact needs. Its conditions must all hold:
+and a check, which every exact fact needs. All its conditions must hold:
   line            lines of the engine's file, or of the file `in`; a list is searched in this order
   launch          lines of launch.sh, in the same way
   yaml            path -> value in the engine's file, or in `in`; `Job.spec` is in the document of that kind, and a name
-                  selects the item of a list with that name
+                  selects the list item with that name
   json            path -> value, or an item of the list there, in .jobc/job.json
   spec            path -> value in spec.yaml
-`default: true` marks a fact that a job without any of the words also has; all other checks must fail for that job.
+`default: true` marks a fact that also holds for a job without any of the words; all other checks must fail for that
+job.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ ENGINE_FILES = {
     "accelerate": "accelerate.yaml",
     "local": "launch.sh",
 }
-OF_THE_ENGINE = ("backend=", "backend.flavor=")  # words that the job without the others keeps
+OF_THE_ENGINE = ("backend=", "backend.flavor=")  # words that are kept in the job without the others
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ def compiled(words: Sequence[str], command: Sequence[str]) -> Files:
 
 
 def bare(file: PublicFile) -> Files:
-    """Compile a job for the same engine that sets nothing else."""
+    """Compile a job for the same engine with no other settings."""
     return _bare(tuple(word for word in file.words if word.startswith(OF_THE_ENGINE)))
 
 
@@ -103,7 +104,7 @@ def _bare(words: tuple[str, ...]) -> Files:
 
 
 def _of_config_maps(files: Files) -> Files:
-    """Return the text files that a manifest holds."""
+    """Return the text files that a manifest contains."""
     return _documents(files["job.yaml"])["ConfigMap"]["data"] if "job.yaml" in files else {}
 
 

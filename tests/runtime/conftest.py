@@ -1,7 +1,8 @@
-"""A job without the compiler: renders launch.sh from a hand-made plan, and runs them as a user would.
+"""A job without the compiler: launch.sh is rendered from a handwritten plan, and its scripts run as a user would run
+them.
 
-`job` is a factory; a Job knows its folders, starts scripts, and waits for marks that stand-in programs leave.
-Everything it starts is ended with the test.
+`job` is a factory. A Job has folders, starts scripts, and waits for marks left by stand-in programs. All processes that
+it starts end with the test.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ MPIRUN = pytest.param(
     "mpirun",
     marks=[pytest.mark.engine, pytest.mark.skipif(shutil.which("mpirun") is None, reason="not installed: mpirun")],
 )
-AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}  # whom mpirun refuses otherwise
-TIMEOUT_S = 90  # a start of torchrun on a busy machine takes 20 s, and a kill after the grace 10 more
+# otherwise, mpirun rejects root
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+TIMEOUT_S = 90  # on a busy machine, torchrun takes 20 s to start, and a kill after the grace period takes 10 s more
 
 JINJA = jinja2.Environment(
     undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, autoescape=False
@@ -48,7 +50,9 @@ JINJA.globals.update(path_variables=PATH_VARIABLES)
 
 
 def plan(**changes: Any) -> SimpleNamespace:
-    """Two ranks of the stand-in program on one node, started by spawn; change by dotted-free keyword, a_b = a.b."""
+    """Return a plan with two ranks of the stand-in program on one node, started by spawn. Keywords change it: a_b means
+    a.b.
+    """
     values: dict[str, Any] = {
         "name": "demo",
         "topology": {"nodes": 1, "procs": 2, "gpus": 0, "world_size": 2},
@@ -110,7 +114,7 @@ def plan(**changes: Any) -> SimpleNamespace:
 
 
 class Job:
-    """An artifact in `folder`/artifacts/NAME/local, with the files that a compile would have written."""
+    """An artifact in `folder`/artifacts/NAME/local, with the files that a compile would write."""
 
     options = LocalOptions(detach=False)
 
@@ -137,7 +141,7 @@ class Job:
         (self.artifact / JOB).write_text(json.dumps(tree))
 
     def environment(self, **extra: str) -> dict[str, str]:
-        """The caller's, without what another run may have left in it, plus the folder for marks."""
+        """Return the caller's environment without variables of another run, plus the folder for marks."""
         outer = {k: v for k, v in os.environ.items() if not k.startswith(("JOBC_", "TORCHELASTIC_", "PET_"))}
         return {**outer, "MARKS": str(self.marks), **extra}
 
@@ -148,7 +152,7 @@ class Job:
         return folder
 
     def start(self, word: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-        """A verb, or a program at a path, in a session of its own, as from a terminal; both outputs in one pipe."""
+        """Start a verb, or a program at a path, in its own session, as from a terminal; both outputs go to one pipe."""
         program = [word] if "/" in word else [str(self.artifact / "jobctl"), word]
         process = subprocess.Popen(
             [*program, *arguments], env=self.environment(**environment), stdout=subprocess.PIPE,
@@ -158,7 +162,7 @@ class Job:
         return process
 
     def run(self, word: str, *arguments: str, **environment: str) -> tuple[int, str]:
-        """(exit code, what it printed)."""
+        """Run a verb. Return its exit code and output."""
         process = self.start(word, *arguments, **environment)
         output, _ = process.communicate(timeout=TIMEOUT_S)
         return process.returncode, output
@@ -209,7 +213,7 @@ def job(tmp_path: Path) -> Iterator[Callable[..., Job]]:
 
 @pytest.fixture
 def busy_port() -> Iterator[int]:
-    """A TCP port that somebody listens on."""
+    """Yield a TCP port on which a program is listening."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(1)
@@ -217,7 +221,7 @@ def busy_port() -> Iterator[int]:
 
 
 def is_running(pid: int) -> bool:
-    """There, and not a zombie."""
+    """Return whether the process exists and is not a zombie."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     return False

@@ -1,6 +1,6 @@
-"""Hosts without machines: a stand-in for ssh runs each command here, in a folder of the host; pdsh and clush start it.
+"""Hosts without machines: a stand-in for ssh runs each command here, in the host's folder; pdsh and clush start it.
 
-In   an empty folder; with separate(), each host has a folder of its own at the path of `own`
+In   an empty folder; with separate(), each host has its own folder at the path of `own`
 Out  Bed.root(HOST); Bed.calls: the hosts of all connections, in order
 """
 
@@ -20,7 +20,7 @@ cat BED/greeting 2>/dev/null
 if [[ -e BED/apart ]]; then export HOME=BED/on/$host/home command=${command//'SHARED'/BED/on/$host}; fi
 exec bash -p -c "$command"
 """
-# Both read the hosts from their input, and replace what stands for the host in their last word.
+# Both read the hosts from stdin, and replace the placeholder for the host in their last word.
 PDSH = """#!/bin/bash
 words=$(sed "s/%%/\\x01/g; s/PLACEHOLDER/{}/g; s/\\x01/%/g" <<<"${@: -1}") worst=0
 while read -r host; do
@@ -51,11 +51,11 @@ class Bed:
         monkeypatch.setenv("PATH", f"{self.folder}/bin:{os.environ['PATH']}")
 
     def separate(self) -> None:
-        """From here on the hosts share nothing."""
+        """From now on, the hosts share nothing."""
         (self.folder / "apart").touch()
 
     def root(self, host: str) -> Path:
-        """Return what the host then has at the path of `own`."""
+        """Return what the host has at the path of `own` after separate()."""
         return self.folder / "on" / host
 
     @property

@@ -351,7 +351,7 @@ def test_a_file_with_the_name_of_the_log_stays(tmp_path: Path) -> None:
     (bed.run / "logs/slurm-7.log").write_text("the log\n")
     (tmp_path / "train.out").write_text("by hand\n")
     where = tmp_path / "train.out"
-    assert bed() == (0, f"warning: cannot link the log as {where}: what is there was not created by jobc\n")
+    assert bed() == (0, f"warning: cannot link the log as {where}: the existing file was not created by jobc\n")
     assert where.read_text() == "by hand\n"
 
 

@@ -1,6 +1,6 @@
-"""clean: which old runs go, which stay whatever one asks, and what is left of those that lose checkpoints.
+"""clean: which old runs are removed, which are always kept, and what is left of runs that lose checkpoints.
 
-Nothing is started but jobctl clean at a terminal, and stand-ins of an engine's clients.
+Only jobctl clean at a terminal, and stand-ins for an engine's clients, are started.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Old:
         return run
 
     def clean(self, *words: str) -> tuple[int, str]:
-        """(exit code, what it printed)."""
+        """Run clean. Return its exit code and output."""
         code = run_verb_until_ended(clean.main, [*words])
         printed = self.capsys.readouterr()
         return code, printed.out + printed.err

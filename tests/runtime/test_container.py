@@ -1,4 +1,5 @@
-"""A node enters its container: the words of Docker and Apptainer, which folders are mounted, what stops a start.
+"""A node enters its container: the words for Docker and Apptainer, the mounted folders, and errors that prevent a
+start.
 
 `docker` and `apptainer` are stand-ins that log their arguments. tests/backends/test_containers.py runs real ones.
 """

@@ -1,4 +1,4 @@
-"""What a rank sees of Slurm and MPI, where one task or process started all ranks of its node."""
+"""Slurm's and MPI's variables in a rank whose node's ranks were all started by one task or process."""
 
 from __future__ import annotations
 

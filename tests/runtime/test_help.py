@@ -1,4 +1,4 @@
-"""`jobctl help`: what the job is, its verbs and exit codes, and the settings that its backend ignores."""
+"""`jobctl help`: a description of the job, its verbs and exit codes, and the settings that its backend ignores."""
 
 from __future__ import annotations
 

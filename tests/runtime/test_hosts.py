@@ -104,7 +104,7 @@ def test_what_ends_jobctl_ends_the_commands() -> None:
 
 
 def record(client: HostClient, monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], str, str]:
-    """(words, input, variable of pdsh) of the only program that starts for `echo 5% 'x' HOST` on two hosts."""
+    """Return (words, stdin, pdsh's variable) of the only program that starts for `echo 5% 'x' HOST` on two hosts."""
     found: list[tuple[list[str], str, str]] = []
 
     def run(

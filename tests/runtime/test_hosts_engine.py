@@ -67,7 +67,7 @@ class Submit:
             self.bed.separate()
 
     def __call__(self, *words: str, verb: Any = submit) -> tuple[int, str]:
-        """(exit code, what it printed)."""
+        """Run a verb. Return its exit code and output."""
         handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
         code = run_verb_until_ended(verb.main, [*words])
         for number, handler in handlers.items():

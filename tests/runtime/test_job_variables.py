@@ -1,4 +1,4 @@
-"""Slurm's variables of a task in jobc's words, and the options of Pyxis."""
+"""Slurm's variables of a task, translated to jobc's, and the options of Pyxis."""
 
 from __future__ import annotations
 

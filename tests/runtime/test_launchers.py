@@ -1,4 +1,4 @@
-"""What a program sees of its launcher, and what the head says of a run."""
+"""What a program sees of its launcher, and what the head node prints about a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The links between supervisors: marks reach run folders that are not shared, and nobody else is believed."""
+"""The links between supervisors: marks reach run folders that are not shared, and messages from anyone else are
+rejected.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from jobc.runtime.supervisor.links import DOUBT_S, HEAD_LOST_S, LinksOfNode0, Li
 
 @pytest.fixture
 def nodes(tmp_path: Path) -> Iterator[list[SupervisorLinks]]:
-    """Three nodes, each with a run folder of its own; what jobctl submit takes to the others is there."""
+    """Yield three nodes, each with its own run folder, which contains what jobctl submit sends to the other nodes."""
     folders = [RunFolder(tmp_path / str(node), 0) for node in range(3)]
     for folder in folders:
         (folder.path / "state").mkdir(parents=True)

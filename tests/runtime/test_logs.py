@@ -1,4 +1,4 @@
-"""logs: one log as it is, those of several nodes merged by time and as they grow, the first failure, and errors."""
+"""logs: one log unchanged, logs of several nodes merged by time and while they grow, the first failure, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""network.py: which interface, and whether the fabric that the profile promises is there, on a made-up /sys."""
+"""network.py: which interface is used, and whether the profile's fabric exists, on a fake /sys."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from jobc.runtime.supervisor.node_output import NodeOutput
 
 
 class Sink:
-    """Stands for the log and for the console."""
+    """Stand-in for the log and for the console."""
 
     name, has_pending_output = "node_00.log", False
 

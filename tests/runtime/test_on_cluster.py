@@ -1,6 +1,6 @@
-"""Backend kubernetes: submit, preflight, smoke and what reads the storage, against a stand-in for kubectl.
+"""Backend kubernetes: submit, preflight, smoke and reading the storage, against a stand-in for kubectl.
 
-No program is started. What only real pods show is in tests/backends/test_on_pods.py.
+No program is started. Behavior that only real pods show is tested in tests/backends/test_on_pods.py.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class Demo:
         (self.artifact / ".jobc/job.json").write_text(json.dumps({**tree, **settings}))
 
     def __call__(self, verb: Any, *words: str) -> tuple[int, str]:
-        """(exit code, what it printed)."""
+        """Run a verb. Return its exit code and output."""
         code = run_verb_until_ended(verb.main, [*words])
         printed = self.capsys.readouterr()
         return code, printed.out + printed.err

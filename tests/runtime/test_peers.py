@@ -1,4 +1,4 @@
-"""What a supervisor makes of the others' files in a run folder that all of them see."""
+"""How a supervisor reacts to the other supervisors' files in a shared run folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Restarts in place, lifecycle.max_restarts: after a crash all ranks start again, and after nothing else."""
+"""Restarts in place (lifecycle.max_restarts): after a crash, and only then, all ranks start again."""
 
 from __future__ import annotations
 

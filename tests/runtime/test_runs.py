@@ -1,4 +1,4 @@
-"""Making, finding, continuing, forking and removing runs with the local scripts."""
+"""Create, find, continue, fork and remove runs with the local scripts."""
 
 from __future__ import annotations
 

@@ -159,8 +159,8 @@ def test_nodes_without_shared_storage_take_the_attempt_of_submit_and_derive_a_po
 @pytest.mark.parametrize(
     ("change", "title"),
     [
-        ({"nodes": 3}, "SkyPilot gave this job 3 nodes, but the job was compiled for 2"),
-        ({"SKYPILOT_NUM_GPUS_PER_NODE": "1"}, "SkyPilot gave this job 1 GPUs per node, but the job was compiled for 0"),
+        ({"nodes": 3}, "SkyPilot provides 3 nodes, but the job was compiled for 2"),
+        ({"SKYPILOT_NUM_GPUS_PER_NODE": "1"}, "SkyPilot provides 1 GPUs per node, but the job was compiled for 0"),
         ({"SKYPILOT_NODE_IPS": ""}, "SKYPILOT_NODE_IPS is not set"),
     ],
 )

@@ -419,7 +419,7 @@ def test_the_node_the_rank_and_the_traceback_of_the_first_failure_are_shown(tmp_
 @pytest.mark.parametrize("forged", ["kind=secret", "kind=--all", "object=", "companions=secret"])
 def test_a_record_names_a_job_and_no_other_object(tmp_path: Path, forged: str) -> None:
     run = make_run(tmp_path, state__job_0=f"{forged}\n{RECORD}")
-    with pytest.raises(Failure, match="does not name an object"):
+    with pytest.raises(Failure, match="has no valid object"):
         kubernetes(tmp_path).state(run)
 
 
@@ -441,7 +441,7 @@ def skypilot(tmp_path: Path, said: str, log: str = "") -> SkypilotEngine:
         ("PENDING", "pending, job 3 of cluster c"),
         ("SUCCEEDED", "done (exit 0)"),
         ("FAILED_SETUP", "failed (exit 65: "),
-        ("", "ended, or its cluster was deleted: SkyPilot no longer knows job 3 of cluster c"),
+        ("", "ended, or its cluster was deleted: SkyPilot no longer lists job 3 of cluster c"),
     ],
 )
 def test_a_skypilot_job_is_one_of_these(tmp_path: Path, said: str, text: str) -> None:

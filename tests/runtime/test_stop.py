@@ -82,7 +82,7 @@ class Stop:
         return make_run(self.folder, name, **texts)
 
     def __call__(self, *words: str) -> tuple[int, str]:
-        """(exit code, what it printed)."""
+        """Run stop. Return its exit code and output."""
         code = run_verb_until_ended(stop.main, [*words])
         printed = self.capsys.readouterr()
         return code, printed.out + printed.err

@@ -1,4 +1,4 @@
-"""Stop, Ctrl-C, preemption and sudden death: who ends, with which code, and who is left alone."""
+"""Stop, Ctrl-C, preemption and sudden death: which processes end, with which exit code, and which are left alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files a script wrote into its working copy: found by their time of change, within seconds, in one line."""
+"""Files that a script wrote into its working copy: found by their modification time, within seconds, in one line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from jobc.runtime.run_folder.written_files import FilesWrittenByProgram
 
 @pytest.fixture
 def written(tmp_path: Path) -> FilesWrittenByProgram:
-    """Of a copy with code and a link to data, which is a moment older than the start of the ranks."""
+    """Return the files written into a copy with code and a link to data, which is slightly older than the start of the
+    ranks.
+    """
     (tmp_path / "data").mkdir()
     code = tmp_path / "code"
     code.mkdir()

@@ -1,4 +1,4 @@
-"""A training of one's own with jobc's helper: steps to do, and seconds that each takes longer, are its arguments."""
+"""A user's own training with jobc's helper. Arguments: number of steps, and extra seconds per step."""
 
 import sys
 import time
@@ -8,10 +8,10 @@ from jobc_trainer import script
 from torch.nn.parallel import DistributedDataParallel
 
 rt = script.init()
-torch.manual_seed(0)  # the same first weights on all ranks
+torch.manual_seed(0)  # the same initial weights on all ranks
 model = DistributedDataParallel(torch.nn.Linear(8, 1).to(rt.device))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-torch.manual_seed(rt.rank)  # and data of its own for each
+torch.manual_seed(rt.rank)  # and different data on each rank
 if state := rt.load():
     model.module.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])

@@ -30,7 +30,7 @@ def main():
     trainer.save_model()
     trainer.log_metrics("train", result.metrics)
     if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()  # without it gloo of torch 2.13 aborts one exit in some
+        torch.distributed.destroy_process_group()  # without this, torch 2.13's gloo sometimes aborts at exit
 
 
 if __name__ == "__main__":

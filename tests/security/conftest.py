@@ -16,7 +16,7 @@ from .users import SharedJob, make_shared_job
 
 @pytest.fixture(scope="module")
 def compiled(request: pytest.FixtureRequest) -> Iterator[Path]:
-    """An artifact of the job whose words and program are COMPILE and PROGRAM of the test module."""
+    """Compile the job whose words and program are COMPILE and PROGRAM of the test module."""
     with tempfile.TemporaryDirectory() as folder:
         job = make_shared_job(Path(folder), request.module.PROGRAM)
         job.compile(*getattr(request.module, "COMPILE", ()))
@@ -25,7 +25,7 @@ def compiled(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 @pytest.fixture
 def shared_job(compiled: Path) -> Iterator[SharedJob]:
-    """A copy of it, not below pytest's folder, which another user cannot enter."""
+    """Return a copy of the artifact outside pytest's folder, which another user cannot enter."""
     with tempfile.TemporaryDirectory() as folder:
         job = make_shared_job(Path(folder), (compiled / "program.py").read_text())
         shutil.copytree(compiled / "artifacts", job.folder / "artifacts")
@@ -34,7 +34,7 @@ def shared_job(compiled: Path) -> Iterator[SharedJob]:
 
 @pytest.fixture(scope="module")
 def both_ran(compiled: Path) -> SharedJob:
-    """Root has the older run `mine`, the neighbour the newer run `theirs`."""
+    """Root has the older run `mine`, and the neighbour has the newer run `theirs`."""
     job = SharedJob(compiled)
     for call, name in ((job.call, "mine"), (job.call_as_neighbour, "theirs")):
         done = call("submit", "--run-id", name)
@@ -45,6 +45,6 @@ def both_ran(compiled: Path) -> SharedJob:
 
 @pytest.fixture
 def both_users(shared_job: SharedJob, both_ran: SharedJob) -> SharedJob:
-    """A copy of these runs."""
+    """Return a copy of these runs."""
     subprocess.run(["cp", "--archive", f"{both_ran.runs}/.", shared_job.runs], check=True)
     return shared_job

@@ -1,7 +1,7 @@
-"""Commands that analyse an artifact, a run folder or a spec of somebody else run and import nothing of it.
+"""Commands that analyze someone else's artifact, run folder or spec run nothing of it and import nothing from it.
 
 Each file of the artifact is forged so that whoever runs, sources, imports, unpickles or expands it creates a marker.
-submit, status, logs, stop, preflight, smoke, shell, clean and watch run jobctl: they are not analysis.
+submit, status, logs, stop, preflight, smoke, shell, clean and watch run jobctl, so they are not analysis.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def commands_first(path: str, text: str, command: str) -> str:
 
 
 def end_of_a_function(path: str, text: str, command: str) -> str:
-    """A script that would end the function that it is pasted into."""
+    """Return a script that would end the function into which it is pasted."""
     return f"}}\n{command}\nscript() {{\n:\n" if path.endswith((".sh", ".sbatch")) else text
 
 
 def expansions(path: str, text: str, command: str) -> str:
-    """Values of data and records that a shell, Hydra or Jinja would expand."""
+    """Return values of data and records that a shell, Hydra or Jinja would expand."""
     if path.endswith((".sh", ".sbatch", ".py")) or path == JOB:
         return text
     evil = (
@@ -93,7 +93,7 @@ def modules(path: str, text: str, command: str) -> str:
 
 
 def recorded_words(path: str, text: str, command: str) -> str:
-    """The words that `verify` and `diff` compile again."""
+    """Return the words that `verify` and `diff` compile again."""
     if path != JOB:
         return text
     tree = json.loads(text)
@@ -103,7 +103,7 @@ def recorded_words(path: str, text: str, command: str) -> str:
 
 
 def recorded_plan(path: str, text: str, command: str) -> str:
-    """The settings and records in job.json, each with a value that a shell would expand."""
+    """Return the settings and records in job.json, each with a value that a shell would expand."""
     if path != JOB:
         return text
     tree = json.loads(text)

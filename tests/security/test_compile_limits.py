@@ -1,4 +1,4 @@
-"""Absurd sizes end a compile with one diagnostic at once, in bounded memory: of configs, counts and command lines."""
+"""Absurd sizes end a compile at once with one diagnostic and bounded memory: in configs, counts and command lines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Compiled = Callable[..., "tuple[int, str]"]
 
 @pytest.fixture
 def compiled(tmp_path: Path, quick_jobc: QuickJobc) -> Compiled:
-    """(files, words, verb) -> exit code and messages. files: below the config folder of the project"""
+    """Return a function: (files, words, verb) -> exit code and messages. files: in the project's config folder"""
 
     def run(files: Mapping[str, str], words: Sequence[str], verb: str = "check") -> tuple[int, str]:
         for name, text in files.items():
@@ -35,7 +35,7 @@ def compiled(tmp_path: Path, quick_jobc: QuickJobc) -> Compiled:
 
 
 def twice(levels: int) -> dict[str, str]:
-    """Configs each of which includes the next one twice."""
+    """Write configs, each of which includes the next one twice."""
     files = {f"experiment/n{i}.yaml": f"defaults:\n  - n{i + 1}@p\n  - n{i + 1}@q\n" for i in range(levels)}
     return {**files, f"experiment/n{levels}.yaml": "x: 1\n"}
 

@@ -1,4 +1,4 @@
-"""What compile reads: no environment variable, no file outside the project, and nothing without an end."""
+"""What a compile reads: no environment variable, no file outside the project, and nothing endless."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def result(text: str, *words: str) -> str:
-    """Messages and artifacts of a job whose experiment file has that text."""
+    """Return the messages and artifacts of a job whose experiment file contains that text."""
     Path("jobc/experiment/e.yaml").write_text(HEADER + text)
     return compiled("+experiment=e", *words)
 

@@ -1,5 +1,5 @@
-"""Kind: a credential without an audience. GIT_TOKEN reaches the host of code.repository over https (http on loopback
-only), and no other host, port, scheme, process or file. Two git servers on loopback are the two hosts.
+"""Kind: a credential without an audience. GIT_TOKEN reaches the host of code.repository over https (http only on
+loopback), and no other host, port, scheme, process or file. Two git servers on loopback are the two hosts.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def git(*words: str | Path) -> str:
 
 
 def make_repository(folder: Path, submodule: str = "", of_commit: str = "1" * 40) -> str:
-    """A repository with train.py, and with the link to a commit of a submodule. Return the hash of its commit."""
+    """Create a repository with train.py and with a submodule's commit. Return the hash of its commit."""
     git("init", "-q", folder)
     git("-C", folder, "config", "uploadpack.allowAnySHA1InWant", "true")
     (folder / "train.py").write_text("print(1)\n")
@@ -122,13 +122,13 @@ def make_repository(folder: Path, submodule: str = "", of_commit: str = "1" * 40
 
 @dataclass
 class Node:
-    """Where node 0 of a job brings the code: a run folder, a home of its own, and what the job exports."""
+    """The place where node 0 checks out the code: a run folder, its own home, and the job's exported variables."""
 
     folder: Path
     environment: dict[str, str] = field(default_factory=lambda: {"GIT_TOKEN": TOKEN})
 
     def checkout(self, repository: str, commit: str, **extra: str) -> tuple[int, str]:
-        """(exit code, output) of bringing that commit to `code` of the run."""
+        """Check out the commit into the run's `code`. Return (exit code, output)."""
         run = self.folder / "run"
         run.mkdir(exist_ok=True)
         done = subprocess.run(

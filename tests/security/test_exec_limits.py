@@ -1,4 +1,4 @@
-"""What Linux passes to no process is refused when the job is compiled, and what it just passes is not."""
+"""Arguments that Linux passes to no process are rejected at compile time, and those that it just passes are not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ONE = 131_072  # bytes of one string, with its NUL
 
 
 def refused(*words: str, command: tuple[str, ...] | None = None, env: str = "") -> list[tuple[str, str]]:
-    """(code, key) of each diagnostic. env: lines of a config's section"""
+    """Return (code, key) for each diagnostic. env: lines of a config's section"""
     folder = Path("jobc").absolute()
     (folder / "experiment").mkdir(parents=True, exist_ok=True)
     (folder / "experiment" / "e.yaml").write_text(f"# @package _global_\nenv:\n{env}  A: b\n")
@@ -31,7 +31,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def starts(argument: str, variable: str) -> bool:
-    """Whether Linux starts a process with them."""
+    """Return whether Linux starts a process with them."""
     try:
         environment = {"TEXT": variable, "PATH": "/usr/bin:/bin"}
         return subprocess.run(["true", argument], env=environment, check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""jobc ls in a run root that another user has filled: nothing is followed, waited for, believed or printed raw."""
+"""jobc ls in a run root that another user has filled: it follows nothing, waits for nothing, and prints nothing raw."""
 
 from __future__ import annotations
 

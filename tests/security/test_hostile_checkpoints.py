@@ -1,6 +1,6 @@
-"""Kind: exceptions of readers. A checkpoint of somebody else, with right hashes, whose files hold anything.
+"""Kind: exceptions of readers. Someone else's checkpoint with correct hashes, whose files contain anything.
 
-Each reader loads tensors and plain values or raises BrokenInput with one line; nothing of the file is executed.
+Each reader loads tensors and plain values, or raises BrokenInput with one line; nothing in the file is executed.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ALONE = RankGroup(0, 1, torch.device("cpu"))
 
 
 class Exploit:
-    """Makes a folder when it is unpickled."""
+    """An object that creates a folder when it is unpickled."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -74,7 +74,7 @@ FILES: dict[str, Callable[[Path], bytes]] = {
 
 
 def found_in(folder: Path, **files: bytes) -> verified_checkpoint.VerifiedCheckpoint:
-    """A checkpoint whose manifest has the right sizes and hashes, as any author can write it."""
+    """Write a checkpoint whose manifest has the right sizes and hashes, as any author can."""
     root = folder / "checkpoints"
     store.save_checkpoint(root, 1, {name.replace("_", "."): content for name, content in files.items()}, keep=1)
     found = verified_checkpoint.newest_verified(root, ALONE)

@@ -1,4 +1,4 @@
-"""Kind: exceptions of readers. Files that a peer of the run, or whoever may write to its bucket, left for this node."""
+"""Kind: exceptions of readers. Files left for this node by a peer or by anyone who can write to its bucket."""
 
 from __future__ import annotations
 

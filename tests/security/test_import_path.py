@@ -1,5 +1,5 @@
-"""Kind: imports from the current folder. What lies where a person happens to be is not part of jobc: no module, package
-or plugin there is imported. A job's own program, and a trainer with a `_target_` of the user's, do need their folder.
+"""Kind: imports from the current folder. Files in the user's current folder are not part of jobc: no module, package or
+plugin there is imported. A job's own program, and a trainer with a `_target_` of the user's, do need their folder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TEXT = "open('mark', 'a').write(__name__ + '\\n')\nraise SystemExit('imported fr
 
 
 def make_hostile(folder: Path, *names: str) -> None:
-    """Modules and packages that leave a mark when they are imported, and an installed plugin of theirs."""
+    """Write modules and packages that leave a mark when they are imported, and an installed plugin."""
     for name in names:
         (folder / f"{name}.py").write_text(TEXT)
         (folder / name).mkdir()

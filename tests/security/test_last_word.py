@@ -1,6 +1,7 @@
-"""The last word of a supervisor is on disk before it waits: a kill in any of its waits loses nothing.
+"""A supervisor's last record is on disk before it waits: a kill during any of its waits loses nothing.
 
-Waits: for peers to hear of the end, for the other nodes before a restart in place, for a console that nobody reads.
+It waits for peers to learn of the end, for the other nodes before a restart in place, and for a console that nobody
+reads.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ ENDINGS = [signal.SIGTERM, signal.SIGKILL, signal.SIGQUIT]
 
 
 def status_of(run: Path) -> State:
-    """What jobctl status would say."""
+    """Return the state that jobctl status would report."""
     return Engine(Job("job", run, run.parent, {})).state(Run(run))
 
 
 class Node:
-    """A supervisor of one node of an attempt of two nodes, whose peer never comes; its ranks run a shell script."""
+    """A supervisor of one node in an attempt with two nodes. Its peer never starts; its ranks run a shell script."""
 
     def __init__(self, folder: Path, script: str, *options: str, node: int = 0, nodes: int = 2, procs: int = 1) -> None:
         self.run, self.node = folder / "run", node
@@ -66,7 +67,7 @@ class Node:
 
     @property
     def status(self) -> str:
-        """What a verb sees of this node: up, ended, dead."""
+        """Return this node's state as a verb sees it: up, ended, dead."""
         return Run(self.run).statuses()[self.node]
 
     def wait(self, condition: Callable[[], object]) -> None:
@@ -199,7 +200,7 @@ def test_ranks_that_run_or_are_done_are_no_stop() -> None:
 def reader(
     ranks: list[RankSnapshot], moments: dict[int, int], events: list[tuple[int, RankSnapshot]], order: tuple[int, ...]
 ) -> list[Callable[[], list[RankSnapshot]]]:
-    """Two looks at `ranks`, which read one after the other in `order`; event i happens before read moments[i]."""
+    """Return two functions that read `ranks` one after the other in `order`; event i happens before read moments[i]."""
     ranks, reads, happened = list(ranks), itertools.count(), set()
 
     def look() -> list[RankSnapshot]:

@@ -1,4 +1,6 @@
-"""A test session fails when it leaves a process, and ends it; what a test bed started on a host ends with a timeout."""
+"""A test session that leaves a process fails, and ends it. Processes that a test bed started on a host end with a
+timeout.
+"""
 
 from __future__ import annotations
 

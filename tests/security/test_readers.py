@@ -1,4 +1,4 @@
-"""Files that somebody else wrote never hang, crash or flood jobc: one diagnostic, or no effect."""
+"""Files written by someone else never hang, crash or flood jobc: they cause one diagnostic or have no effect."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ COMMANDS = {
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An output folder with one artifact directory."""
+    """Return an output folder with one artifact directory."""
     out = tmp_path_factory.mktemp("written")
     assert main([*BASE, "--out", str(out)]) == 0
     return out
@@ -124,7 +124,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def artifact(written: Path) -> Iterator[Path]:
-    """That artifact directory; a file of it that a test replaces is put back."""
+    """Yield that artifact directory; a file that a test replaces is restored."""
     folder = written / "a" / "local"
     yield folder
     for kept in written.glob("kept*"):
@@ -132,7 +132,7 @@ def artifact(written: Path) -> Iterator[Path]:
 
 
 def replaced(folder: Path, name: str) -> Path:
-    """The path of a file that was moved out of the artifact."""
+    """Yield the path of a file that was moved out of the artifact."""
     file = folder / name
     file.rename(folder.parent.parent / f"kept{name.replace('/', '+')}")
     return file

@@ -29,7 +29,7 @@ COMBINATIONS = 15  # of one seed; each is a compile of about 0.2 s
 
 
 def codes(words: list[str]) -> list[str]:
-    """Codes that `jobc check` reports."""
+    """Return the codes that `jobc check` reports."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = main(["check", "--format", "json", *words])
@@ -42,7 +42,7 @@ def codes(words: list[str]) -> list[str]:
 
 
 def commands(heading: str) -> Iterator[list[str]]:
-    """Words of the one-line compiles in the code pages below a heading."""
+    """Return the words of the one-line compiles in the code pages below a heading."""
     form = re.compile(rf"^## {heading}\n(?:\n[^\n`]+\n)*\n```bash\n(.*?)```$", re.DOTALL | re.MULTILINE)
     for page in code_pages().values():
         for block in form.findall(page.read_text(encoding="utf-8")):
@@ -87,7 +87,7 @@ def test_wrong_examples_combined_with_other_options_give_diagnostics(
 
 
 def _split(line: str) -> list[str]:
-    """Words of a line; none of one whose quotes end on a later line."""
+    """Return a line's words; [] for a line whose quotes end on a later line."""
     try:
         return shlex.split(line)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Links, pipes and commands that somebody else left in a run folder: not read, not written through, not printed."""
+"""Links, pipes and commands that someone else left in a run folder: not read, not written through, not printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run is its folder, and its process is one of a kernel and a pid namespace. Equal names are not enough."""
+"""A run is identified by its folder, and its process by kernel and PID namespace. Equal names are not enough."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def wait_until_up(job: SharedJob, name: str) -> None:
 
 @pytest.fixture
 def in_container(shared_job: SharedJob) -> Iterator[SharedJob]:
-    """A live run `a` in another pid namespace of this host name."""
+    """Create a live run `a` in another PID namespace with this host name."""
     (shared_job.folder / "wait").touch()
     process = shared_job.start("submit", "--run-id", "a", container=True)
     wait_until_up(shared_job, "a")
@@ -172,7 +172,7 @@ MOMENTS = {"shutil.copytree(": COPIES, "os.chmod(path": COPIES, '_write_keys(sel
 
 
 def call_killed(job: SharedJob, moment: str, *words: str) -> None:
-    """Call jobctl submit, which is killed before it executes the line with that text."""
+    """Call jobctl submit, and kill it before it executes the line with that text."""
     program = job.artifact / "jobctl"
     whole = program.read_bytes()
     text = module_of(program, MOMENTS[moment])

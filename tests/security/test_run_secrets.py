@@ -1,4 +1,4 @@
-"""Secrets of two runs with one id, and what another user may have put where they are kept."""
+"""Secrets of two runs with the same ID, and files that another user may have put where secrets are stored."""
 
 from __future__ import annotations
 

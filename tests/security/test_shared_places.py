@@ -1,4 +1,4 @@
-"""Names in a place that several users share: a runs root, /tmp and caches."""
+"""Names in places that several users share: a run root, /tmp and caches."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_fifo_in_the_run_of_another_user_stops_no_clean(both_users: SharedJob)
 
 
 def plant(path: Path, kind: str, target: Path) -> None:
-    """What the neighbour makes where this user's file or folder would be."""
+    """Create what a neighbour might put in the place of this user's file or folder."""
     match kind:
         case "file":
             path.touch()
@@ -213,7 +213,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 @pytest.fixture
 def squashed(both_users: SharedJob) -> SharedJob:
-    """Root's run on storage that gives root's files to nobody: `stat` answers so of what root makes anew."""
+    """Create root's run on storage that gives root's files to nobody: `stat` reports this for root's new files."""
     subprocess.run(["chown", "-R", f"{SQUASHED}:{SQUASHED}", both_users.runs / "mine"], check=True)
     stat = both_users.folder / "bin" / "stat"
     stat.parent.mkdir()

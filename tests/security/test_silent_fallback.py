@@ -1,7 +1,7 @@
 """Kind: a silent fallback to something less safe.
 
-What .gitignore keeps out of a repository stays out of a run. When git cannot answer, jobctl submit copies nothing and
-prints git's own words. Without a repository it prints what it copies.
+Files that .gitignore keeps out of a repository stay out of a run. If git fails, jobctl submit copies nothing and prints
+git's own message. Without a repository, it prints what it copies.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def git(*words: str | Path) -> None:
 
 
 def copied(project: Job) -> set[str]:
-    """Files in the copy of the code, and links there, but for those to the folders that this test needs."""
+    """Return the files and links in the copy of the code, except links to the folders that this test needs."""
     code = project.only_run / "code"
     paths = {str(path.relative_to(code)) for path in code.rglob("*") if path.is_file() or path.is_symlink()}
     return paths - set(LEAVES_OUT.split())
 
 
 def refused(project: Job, **environment: str) -> str:
-    """What jobctl submit prints when it refuses: one error with a hint, and no run is left."""
+    """Return what jobctl submit prints when it fails: one error with a hint. No run may be left."""
     code, output = project.run("submit", **environment)
     assert code == 65 and output.count("error:") == 1 and output.count("hint:") == 1, output
     assert project.runs_made() == []
@@ -55,7 +55,7 @@ def refused(project: Job, **environment: str) -> str:
 
 
 def stand_in(project: Job, text: str) -> str:
-    """A PATH on which git is a bash script with this text."""
+    """Return a PATH on which git is a bash script with this text."""
     folder = project.folder / "stand_ins"
     folder.mkdir()
     (folder / "git").write_text(f"#!/bin/bash\n{text}\n")
@@ -64,7 +64,7 @@ def stand_in(project: Job, text: str) -> str:
 
 
 def path_without_git(project: Job) -> str:
-    """A PATH with links to every program of the caller's but git."""
+    """Return a PATH with links to all of the caller's programs except git."""
     folder = project.folder / "stand_ins"
     folder.mkdir()
     for name in os.environ["PATH"].split(":"):

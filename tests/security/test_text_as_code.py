@@ -1,6 +1,6 @@
-"""Text of state files and names in a run folder is never evaluated: no command runs, no script breaks, none hangs.
+"""Text in state files and names in a run folder is never evaluated: no command runs, no script breaks, none hangs.
 
-A run folder is forged with one hostile value, and every script that looks at it is run. A command in the value would
+A run folder is forged with one hostile value, and every script that reads it is run. A command in the value would
 create the file MARK; bash would report a value that it takes for a number.
 """
 
@@ -61,7 +61,7 @@ def two_nodes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def forge(root: Path, name: str = "r", **texts: str) -> Path:
-    """A run that has failed, in root/demo; texts replace or add files, with __ for a slash and no suffix for .jsonl."""
+    """Create a failed run in root/demo; texts replace or add files, with __ for a slash and no suffix for .jsonl."""
     run = root / "demo" / name
     files = {
         "state/run": lines(RUN), "state/node_00": lines(NODE), "state/resume": "command=jobctl submit --resume r\n",
@@ -84,7 +84,7 @@ def lines(keys: dict[str, str]) -> str:
 
 
 def forge_field(root: Path, name: str, path: str, key: str, value: str) -> Path:
-    """A run with this value in one field of one file."""
+    """Create a run with this value in one field of one file."""
     keys = {"state/node_00": NODE, "state/run": RUN, "exit/0/first": FIRST}.get(path, {})
     if path.endswith(".jsonl"):
         numbers = {"step": "3", "loss": "1.5", key: value}
@@ -110,7 +110,7 @@ class Scripts:
         return {**outer, "JOBC_RUN_ROOT": str(self.runs), "PATH": self.path, **more}
 
     def run(self, word: str, *words: str, **more: str) -> str:
-        """A verb, or a script of the artifact."""
+        """Run a verb, or a script of the artifact."""
         command = [self.artifact / word] if word.endswith(".sh") else [self.artifact / "jobctl", word]
         done = subprocess.run(
             [*command, *words], cwd=self.root, env=self.environment(**more), stdin=subprocess.DEVNULL,

@@ -1,8 +1,8 @@
-"""Text of a job stays text: in templates, YAML, JSON, host tables, and on the terminal.
+"""A job's text stays text: in templates, YAML, JSON, host tables, and on the terminal.
 
 Members of the kind: a newline, a quote or a substitution in a value that a template prints (gate, conformance suite);
 a YAML word that another reader takes for a number, a date or null; a host that is an option of ssh; a control sequence,
-a change of text direction or a workflow command in what jobc prints.
+a change of text direction or a workflow command in jobc's output.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def test_every_template_of_jobc_passes_and_few_print_raw() -> None:
 
 
 def test_shell_scripts_end_outside_quotes() -> None:
-    """The reader of places follows every script that jobc writes to its end."""
+    """The reader of origins follows every script that jobc writes to its end."""
     golden = Path(__file__).parents[1] / "golden"
     scripts = [s for name in ("launch.sh", "*.sbatch") for s in golden.glob(f"*/*/expected/{name}")]
     assert {script.name for script in scripts} >= {"launch.sh", "job.sbatch"}
@@ -195,7 +195,7 @@ def test_slurm_refuses_a_second_directive_and_names_the_key(shell: Shell, key: s
 
 
 def with_templates(root: Path, folder: Path, template: str, python: tuple[str, str] | None = None) -> Path:
-    """A copy of the plugin whose job file begins with one more line."""
+    """Return a copy of the plugin whose job file begins with an additional line."""
     source = shutil.copytree(root, folder / "source")
     job = source / "acme_jobc" / "templates" / "job.acme.sh.j2"
     head, _, rest = job.read_text().partition("\n")
@@ -315,7 +315,9 @@ def assert_harmless(text: str) -> None:
 
 @pytest.fixture(scope="module")
 def hostile_job(tmp_path_factory: pytest.TempPathFactory, quick_jobc: QuickJobc) -> Shell:
-    """Two artifacts of a job with a hostile label; a folder and a config file with hostile names."""
+    """Return a shell with two artifacts of a job with a hostile label, and a folder and a config file with hostile
+    names.
+    """
     shell = Shell(tmp_path_factory.mktemp("hostile"), quick_jobc)
     for name, more in (("a", ""), ("b", "z")):
         tree = {"name": name, "labels": {"team": DRIVES + more}, "env": {"A": DRIVES + more}}
@@ -383,7 +385,7 @@ def test_values_in_json_and_yaml_are_read_back_unchanged(hostile_job: Shell) -> 
 
 
 def test_one_module_of_the_command_line_prints() -> None:
-    """Others call it, so that nothing is printed unescaped. The log of a program is its own: `jobc watch`."""
+    """Other modules call it, so that nothing is printed unescaped. A program's own log is exempt: `jobc watch`."""
     printing = {
         path.name
         for path in (PACKAGE / "compiler" / "cli").glob("*.py")

@@ -1,4 +1,4 @@
-"""Kind: exceptions of readers. Files that this user may not read, and forged metrics: no traceback and no hang."""
+"""Kind: exceptions of readers. Files that this user cannot read, and forged metrics, cause no traceback and no hang."""
 
 from __future__ import annotations
 

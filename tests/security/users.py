@@ -1,4 +1,4 @@
-"""Jobs in a folder that two users share: what a user is, and the artifact that both run."""
+"""Jobs in a folder that two users share: the users, and the artifact that both run."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def as_neighbour(*words: str) -> list[str]:
 
 
 def in_another_pid_namespace(*words: str) -> list[str]:
-    """The command in a container that has this machine's host name and files."""
+    """Return a command that runs in a container with this machine's host name and files."""
     return ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", *words]
 
 
 @dataclass(frozen=True)
 class SharedJob:
-    """A job `demo` of root, compiled in `folder`, which both users can write."""
+    """A job `demo` of root, compiled in `folder`, to which both users can write."""
 
     folder: Path
 
@@ -48,7 +48,7 @@ class SharedJob:
         compile_here(self.folder, *words)
 
     def environment(self, **extra: str) -> dict[str, str]:
-        """Nothing of the caller's: one PATH and one home for each user."""
+        """Return an environment without the caller's variables: one PATH, and one home per user."""
         return {"PATH": SYSTEM_PATH, "HOME": str(self.home()), "TMPDIR": str(self.folder / "tmp"), **extra}
 
     def home(self, user: str = "root") -> Path:
@@ -74,7 +74,7 @@ class SharedJob:
         return self._end(command, self.environment(**environment))
 
     def _command(self, word: str, *words: str) -> list[str]:
-        """A verb, or a program at a path."""
+        """Return the command for a verb, or for a program at a path."""
         return [*([word] if "/" in word else [str(self.artifact / "jobctl"), word]), *words]
 
     def _end(self, words: list[str], environment: dict[str, str]) -> Ended:

@@ -1,6 +1,6 @@
 """SkyPilot on the test bed: its client and API server on the login host, Slurm's nodes as its machines.
 
-What it would download is there before each launch (sky down removes it): uv, a Python environment, a wheel house.
+What it would download is in place before each launch (sky down removes it): uv, a Python environment, a wheel house.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from jobc.tests.testbed import Cluster
 
 HERE = Path(__file__).parent
 SKY = Path(os.environ.get("JOBC_SKY", ""))
-USER_HASH = "0badcafe"  # ends the name of everything that SkyPilot makes on Slurm
+USER_HASH = "0badcafe"  # suffix of every name that SkyPilot creates on Slurm
 PORT = "46580"
-# A job for the bed, without its storage: a folder that all hosts see.
+# A job for the test bed, without its storage, which is a folder that all hosts see.
 ON_BED = (
     "backend=skypilot", "backend.infra=slurm/bed", "nodes=4", "procs=2", "cpus=4", "lifecycle.grace=5s", "python=venv",
     f"python.path={sys.prefix}",
@@ -25,12 +25,14 @@ ON_BED = (
 
 
 def seed_catalog(home: Path) -> None:
-    """SkyPilot's lists of GPUs and of machines, which it would download from GitHub."""
+    """Write SkyPilot's lists of GPUs and machines, which it would download from GitHub."""
     shutil.copytree(HERE / "catalog", home / ".sky" / "catalogs" / "v8", dirs_exist_ok=True)
 
 
 class SkyBed:
-    """In: a cluster whose hosts see SKY. Up within `with`; run() is a shell on the login host, with sky on PATH."""
+    """SkyPilot on a cluster whose hosts can access SKY. Running inside `with`; run() is a shell on the login host, with
+    sky on PATH.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -58,7 +60,7 @@ class SkyBed:
         self.run("sky api stop")
 
     def seed(self, name: str) -> None:
-        """What the nodes of a cluster of SkyPilot would download."""
+        """Provide what the nodes of a SkyPilot cluster would download."""
         folder = self.home / ".sky_clusters" / f"{name}-{USER_HASH}"
         (folder / ".local" / "bin").mkdir(parents=True)
         shutil.copy(SKY / "bin" / "uv", folder / ".local" / "bin")

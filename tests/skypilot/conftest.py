@@ -1,4 +1,4 @@
-"""These need an environment with SkyPilot, which JOBC_SKY names: `make test-sky` makes it, and runs them."""
+"""These tests need an environment with SkyPilot, given by JOBC_SKY: `make test-sky` creates it and runs them."""
 
 import os
 

@@ -1,9 +1,10 @@
-"""Make the environment of `make test-sky`: SkyPilot, and the wheels that it installs on the nodes.
+"""Create the environment of `make test-sky`: SkyPilot, and the wheels that it installs on the nodes.
 
     python tests/skypilot/install.py FOLDER
 
-FOLDER gets a virtual environment (520 MB) and wheels/ (150 MB), since the test bed's hosts see no package index. Done
-already, it returns at once. An environment of its own: SkyPilot pins click, pydantic and others as no other tool does.
+FOLDER gets a virtual environment (520 MB) and wheels/ (150 MB), because the test bed's hosts cannot access a package
+index. Returns immediately if this is already done. SkyPilot needs its own environment, because its pins of click,
+pydantic and others conflict with those of other tools.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`sky launch` for real, on the test bed's Slurm: 4 x 2 ranks of accelerate train to the local hash; stop ends it."""
+"""`sky launch` on the test bed's Slurm: 4 x 2 ranks with accelerate train to the local hash; stop ends the run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def bed(cluster: Cluster) -> Iterator[SkyBed]:
 
 
 def write(cluster: Cluster, *words: str, command: tuple[str, ...] | None = None) -> Path:
-    """The artifact, in a project that all hosts see."""
+    """Return the artifact, in a project that all hosts can access."""
     compiled = compile_job(CompileRequest((*ON_BED, f"storage.root={cluster.shared}/storage", *words), command))
     return write_compiled_job(compiled, cluster.shared / "project" / "artifacts", force=True)
 
@@ -61,7 +61,7 @@ def local_weights(folder: Path) -> str:
 
 
 def test_sky_launch(cluster: Cluster, bed: SkyBed, tmp_path: Path) -> None:
-    """One cluster of SkyPilot for all of it: each launch of one takes a minute."""
+    """Use one SkyPilot cluster for all tests, because each launch takes a minute."""
     bed.seed("train")
     artifact = write(cluster, "threads=1", "launcher=accelerate", *TRAIN)
     said = bed.run(f"{artifact}/jobctl preflight --queue-only", check=True).stdout
@@ -90,7 +90,7 @@ def test_sky_launch(cluster: Cluster, bed: SkyBed, tmp_path: Path) -> None:
 
 
 def test_a_cluster_of_slurm_ends_by_itself(cluster: Cluster, bed: SkyBed) -> None:
-    """backend.autostop: its allocation goes a minute after its last job, and nobody has asked."""
+    """backend.autostop: the allocation ends a minute after its last job, without any query."""
     bed.seed("idle")
     (cluster.shared / "project" / "hello.py").write_text("print('hello')\n")
     words = ("name=idle", "nodes=1", "procs=1", "launcher=spawn", "backend.autostop=1m", *STEPS)

@@ -1,4 +1,4 @@
-"""SkyPilot reads what jobc emits and finds machines for it; its schema is the one that the backend carries."""
+"""SkyPilot reads what jobc emits and finds machines for it; its schema equals the one in the backend."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ask(home: Path, files: list[Path]) -> Said:
-    """What SkyPilot reports of tasks (read_tasks.py)."""
+    """Return what SkyPilot reports about tasks (read_tasks.py)."""
     path = f"{HERE / 'stand_ins'}:{os.environ['PATH']}"
     environment = {**os.environ, "HOME": str(home), "PATH": path, "SKYPILOT_DISABLE_USAGE_COLLECTION": "1"}
     command = [str(SKY / "bin" / "python"), "-W", "ignore", str(HERE / "read_tasks.py"), *map(str, files)]

@@ -1,1 +1,1 @@
-"""Runs in a bucket: the client and the node's part of it, against moto's S3 server."""
+"""Runs in a bucket: the client and the node's code, tested against moto's S3 server."""

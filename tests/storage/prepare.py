@@ -1,8 +1,9 @@
-"""What the tests ask of moto's server with Amazon's own client, on the machine where it runs; its address is in MOTO.
+"""Set up moto's server with Amazon's own client, on the machine where it runs; its address is in MOTO.
 
-usage: prepare.py make BUCKET                    a bucket, and a user who may do everything: prints KEY SECRET
-       prepare.py list BUCKET PREFIX KEY SECRET  prints the keys below
-After `make` the server wants every request signed (INITIAL_NO_AUTH_ACTION_COUNT of moto: so many go unsigned before).
+usage: prepare.py make BUCKET                    create a bucket and a user with all rights; prints KEY SECRET
+       prepare.py list BUCKET PREFIX KEY SECRET  print the keys with that prefix
+After `make`, the server requires a signature on every request (moto's INITIAL_NO_AUTH_ACTION_COUNT is the number of
+requests before that).
 """
 
 from __future__ import annotations

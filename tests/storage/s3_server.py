@@ -1,4 +1,4 @@
-"""A real S3 server for the tests: moto's, in a process of its own, which checks who asks and every signature.
+"""A real S3 server for the tests: moto's, in its own process, which checks users and every signature.
 
 with S3Server() as server:
     server.endpoint, server.environment, server.overrides, server.listed()
@@ -22,7 +22,7 @@ from .prepare import FREE_ACTIONS
 
 NAME, REGION = "runs-of-jobc", "us-east-1"
 PREPARE = str(Path(__file__).with_name("prepare.py"))
-Run = Callable[[Sequence[str], Mapping[str, str]], str]  # what a command prints; raises when it fails
+Run = Callable[[Sequence[str], Mapping[str, str]], str]  # runs a command and returns its output; raises if it fails
 Start = Callable[[Sequence[str], Mapping[str, str]], "subprocess.Popen[bytes]"]
 
 
@@ -37,7 +37,7 @@ def run_here(command: Sequence[str], environment: Mapping[str, str]) -> str:
 
 
 class S3Server:
-    """address: of the machine, as its users see it; start, run: how processes are started there."""
+    """A server. address: the machine's, as its clients see it; start, run: how processes are started there."""
 
     def __init__(self, address: str = "127.0.0.1", start: Start = start_here, run: Run = run_here) -> None:
         with socket.create_server(("", 0)) as probe:
@@ -52,7 +52,7 @@ class S3Server:
         def answers() -> bool:
             try:
                 run([sys.executable, "-c", f"import socket; socket.create_connection(('{address}', {port}), 2)"], {})
-            except Exception:  # of either kind of machine
+            except Exception:  # works for both kinds of machine
                 return False
             return True
 
@@ -65,21 +65,21 @@ class S3Server:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Who may use it."""
+        """Return the credentials as environment variables."""
         named = {"AWS_ACCESS_KEY_ID": self.key, "AWS_SECRET_ACCESS_KEY": self.secret}
         return {**named, "AWS_EC2_METADATA_DISABLED": "true"}
 
     @property
     def overrides(self) -> tuple[str, ...]:
-        """Of a job that keeps its runs there."""
+        """Return the overrides of a job that stores its runs there."""
         return ("storage.run=object", f"storage.root=s3://{NAME}/some/runs", f"storage.endpoint={self.endpoint}")
 
     def listed(self) -> list[str]:
-        """The keys of all objects below the root."""
+        """Return the keys of all objects below the root."""
         return self._prepared("list", NAME, "some/runs/", self.key, self.secret)
 
     def bucket(self, prefix: str = "some/runs", **changed: str) -> Bucket:
-        """From this machine. changed: of the environment"""
+        """Return the bucket as accessed from this machine. changed: changes to the environment"""
         wallet = CredentialCache({**self.environment, **changed}, REGION)
         return Bucket(f"s3://{NAME}/{prefix}", self.endpoint, REGION, wallet, pause=lambda _: None)
 

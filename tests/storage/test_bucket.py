@@ -1,4 +1,4 @@
-"""The S3 client of runtime: signatures as Amazon's own library makes them, large objects, stores that refuse."""
+"""The S3 client: signatures like those of Amazon's own library, large objects, and stores that refuse."""
 
 from __future__ import annotations
 
@@ -96,7 +96,9 @@ def test_a_large_file_goes_and_comes_in_parts(server: S3Server, tmp_path: Path) 
 
 @contextmanager
 def answering(*answers: tuple[int, str]) -> Iterator[tuple[str, list[str]]]:
-    """A store that says this, one after the other, the last one for ever: (its address, what it was asked)."""
+    """Run a store that gives these responses in order, and then repeats the last one. Yield (its address, its
+    requests).
+    """
     asked: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""A run in a bucket: whose it is, which attempt, what goes up and comes back. In threads, which stand for nodes."""
+"""A run in a bucket: its owner, its attempts, and what is uploaded and downloaded. Threads stand for nodes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(server: S3Server) -> BucketRun:
 
 
 def join(run: BucketRun, submission: str, nodes: int = 1, node: int = 0, most: int = 3) -> int | str:
-    """The attempt, or `CODE why`."""
+    """Return the attempt, or `CODE why`."""
     try:
         return run.join(SubmittedNode(submission, node, nodes, most, 10), "", "job")
     except NodeMustNotStart as leave:
@@ -125,7 +125,7 @@ def going_on(run: BucketRun, folder: RunFolder, node: int = 0) -> BucketMirror:
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is asked of the store, in that order: `+ NAME` for an object written, `- NAME` for one removed."""
+    """Return the requests to the store in order: `+ NAME` for a written object, `- NAME` for a removed one."""
     told: list[str] = []
     ask = Bucket._ask
 
@@ -323,7 +323,7 @@ def test_checkpoints_that_were_killed_on_their_way_are_removed(
 
 
 def begin(run: BucketRun, folder: RunFolder, attempt: int, most: int) -> BucketMirror:
-    """As join, restore and rank 0 do; the mirror of that attempt."""
+    """Begin an attempt as join, restore and rank 0 do. Return its mirror."""
     here = RunFolder(folder.path, attempt)
     create_empty_run_folder(here.path)
     brings = BucketMirror(run, here, 0)
@@ -335,7 +335,7 @@ def begin(run: BucketRun, folder: RunFolder, attempt: int, most: int) -> BucketM
 
 
 def reach(mirror: BucketMirror, step: int) -> None:
-    """Done, and seen in the bucket when the node is killed."""
+    """Record a completed step and upload it to the bucket, before the node is killed."""
     with (mirror.folder.path / "metrics" / "rank_00.jsonl").open("a") as file:
         file.write(f'{{"step": {step}, "loss": 1}}\n')
     mirror.upload_changes(logs=True, last=False)

@@ -1,7 +1,7 @@
 """The test bed: clusters of real hosts, in namespaces of this machine.
 
-A test that names the fixture `cluster` gets four nodes with two GPUs each; all such tests of one pytest run share them,
-on one worker of xdist, and each finds them mended. Other shapes: `make_cluster(Shape(nodes=5, slurm=…))`.
+A test that uses the fixture `cluster` gets four nodes with two GPUs each. All such tests of one pytest run share them
+on one xdist worker, and each test finds them repaired. Other shapes: `make_cluster(Shape(nodes=5, slurm=…))`.
 """
 
 from .cluster import Cluster

@@ -5,7 +5,7 @@
         cluster.login.run("srun -N 2 hostname", check=True).stdout
         cluster.nodes[1].power_off()
 
-All of it hangs below one process, the rack (rack.sh), which ends with whoever made it, SIGKILL included.
+All its processes are children of one process, the rack (rack.sh), which ends with its creator, even after SIGKILL.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .settings import HERE, Shape
 
 
 class Cluster:
-    """Up when made; close() ends it.
+    """A running cluster; close() ends it.
 
-    folder: does not exist yet; keeps logs and the hosts' own files after the end
-    shared: seen by every host and from outside in this same place. root's home, with the keys, is shared/home.
-            With Shape(shared=False) each host has its own there; Host.outside says where that is
+    folder: must not exist yet; keeps logs and the hosts' own files after the end
+    shared: accessible at this path from every host and from outside. root's home, with the keys, is shared/home.
+            With Shape(shared=False), each host has its own folder at this path; Host.outside returns where it is
     """
 
     def __init__(self, folder: Path, shape: Shape | None = None) -> None:
@@ -40,7 +40,7 @@ class Cluster:
             self._wait_for_rack()
             rack_pid = only_child(self._rack.pid)
             self.login = Host(self.folder, self.shape, "login", rack_pid)
-            self.login.wait_until_up()  # with slurmctld, or each slurmd would ask in vain, and wait to ask again
+            self.login.wait_until_up()  # after slurmctld, or each slurmd waits for a retry
             self.nodes = tuple(Host(self.folder, self.shape, name, rack_pid) for name in self.shape.names[1:])
             for node in self.nodes:
                 node.wait_until_up()
@@ -70,7 +70,7 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        """End every process of the cluster, and with them its mounts and its network; the folder stays."""
+        """End every process of the cluster, and with them its mounts and its network. The folder stays."""
         assert self._rack.stdin is not None
         self._rack.stdin.close()
         self._rack.wait()
@@ -80,26 +80,26 @@ class Cluster:
         return (self.login, *self.nodes)
 
     def processes(self, pattern: str = "") -> dict[str, list[Seen]]:
-        """By host name, the processes whose command line matches; hosts without one are left out."""
+        """Map each host name to the processes whose command line matches; hosts without one are left out."""
         found = {host.hostname: host.processes(pattern) for host in self.hosts}
         return {name: seen for name, seen in found.items() if seen}
 
     # ---- Slurm ------------------------------------------------------------------------------------------------------
 
     def states(self) -> dict[str, str]:
-        """By node name, its state as sinfo has it: idle, allocated, down*, …"""
+        """Map each node name to its state as sinfo prints it: idle, allocated, down*, …"""
         rows = self.login.run("sinfo --noheader --Node --format='%N %T'", check=True).stdout.splitlines()
         return dict(row.split() for row in rows)
 
     def jobs(self) -> list[str]:
-        """Ids of the jobs that are not over."""
+        """Return the IDs of the jobs that have not ended."""
         return self.login.run("squeue --noheader --format=%i", check=True).stdout.split()
 
     def wait_idle(self, timeout_s: float = 180.0) -> None:
-        """Until no job is left and every node that is on is idle."""
+        """Wait until no job is left and every node that is on is idle."""
 
         def is_idle() -> bool:
-            with contextlib.suppress(Failed):  # slurmctld may not answer yet
+            with contextlib.suppress(Failed):  # slurmctld may not respond yet
                 states = self.states()
                 return not self.jobs() and all(states[node.hostname] == "idle" for node in self.nodes if node.is_on)
             return False
@@ -111,7 +111,7 @@ class Cluster:
             raise Failed(f"{failed}\n{seen.stdout}{seen.stderr}") from None
 
     def mend(self) -> None:
-        """As new: jobs cancelled, links whole, every host on and idle."""
+        """Restore the initial state: jobs cancelled, links repaired, every host on and idle."""
         for host in self.hosts:
             if host.is_on:
                 host.delay(0)
@@ -119,7 +119,7 @@ class Cluster:
             else:
                 host.power_on()
         if jobs := self.jobs():
-            self.login.run(["scancel", *jobs])  # one may be over by now
+            self.login.run(["scancel", *jobs])  # a job may have ended by now
         if self.states() != {node.hostname: "idle" for node in self.nodes}:
             self.login.run(["scontrol", "update", f"nodename=node[1-{len(self.nodes)}]", "state=resume"])
         self.wait_idle()

@@ -1,4 +1,4 @@
-"""Docker on hosts of the test bed: its own daemon on each, and one image, made from this machine's own programs.
+"""Docker on hosts of the test bed: each has its own daemon, and one image built from this machine's own programs.
 
 docker = Docker(cluster.nodes[0], root_file_system(folder / "root"), folder / "node1")
 docker.host.run(f"docker run --rm {IMAGE} python3 -V")
@@ -27,7 +27,7 @@ OPTIONS = "--bridge=none --iptables=false --ip6tables=false --ip-forward=false -
 
 
 def root_file_system(folder: Path, tools: str = TOOLS, python: bool = True) -> Path:
-    """A folder with those tools and this Python, without torch, and what they load."""
+    """Create a folder with these tools and this Python, without torch, and with the libraries that they load."""
     files = {Path(found) for name in tools.split() if (found := shutil.which(name, path=PATH))}
     if python:
         files |= {Path(os.path.realpath(sys.executable)), *_standard_library()}
@@ -54,16 +54,16 @@ def _standard_library() -> set[Path]:
 
 
 def _loaded_by(files: list[Path]) -> list[str]:
-    """Libraries, and the loader; a script has none."""
+    """Return the libraries and the loader of the files; [] for scripts."""
     done = subprocess.run(["ldd", *files], capture_output=True, text=True, check=False)
     return [word for word in done.stdout.split() if word.startswith("/") and not word.endswith(":")]
 
 
 class Docker:
-    """A daemon on a host, with the image."""
+    """A Docker daemon on a host, with the image."""
 
     def __init__(self, host: Host, root: Path, folder: Path) -> None:
-        """folder: for what the daemon keeps; on no overlay, and not on the host's own tmpfs"""
+        """folder: for the daemon's data; neither on an overlay nor on the host's own tmpfs"""
         self.host = host
         log = folder / "dockerd.log"
         folder.mkdir(parents=True)
@@ -73,7 +73,7 @@ class Docker:
         self.add(IMAGE, root)
 
     def add(self, image: str, root: Path) -> None:
-        """An image of a folder."""
+        """Create an image from a folder."""
         archive = root.with_suffix(".tar")
         if not archive.exists():
             with tarfile.open(archive, "w") as tar:
@@ -81,7 +81,7 @@ class Docker:
         self.host.run(["docker", "import", archive, image], check=True)
 
     def containers(self) -> list[str]:
-        """Names of all, those that have ended as well."""
+        """Return the names of all containers, including those that have ended."""
         return self.host.run("docker ps --all --format '{{.Names}}'", check=True).stdout.split()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The test bed's side of pytest; tests/conftest.py loads it for the whole suite."""
+"""The test bed's pytest fixtures; tests/conftest.py loads them for the whole suite."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ MakeCluster = Callable[..., Cluster]
 
 @pytest.fixture(scope="session")
 def testbed() -> None:
-    """Skips what asks for it where there can be no cluster."""
+    """Skip tests that use this fixture where a cluster cannot run."""
     if reason := reason_against():
         pytest.skip(reason)
 
 
 @pytest.fixture(scope="module")
 def make_cluster(testbed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MakeCluster]:
-    """make_cluster(shape) makes one more cluster; it lasts as long as the module's tests, which mend it themselves.
+    """Return make_cluster(shape), which creates another cluster. It lasts for the module's tests, which repair it
+    themselves.
 
-    With a shared file system every host sees the tests' tmp_path too, where it is.
+    With a shared file system, every host also sees the tests' tmp_path, at the same path.
     """
     with ExitStack() as clusters:
 
@@ -47,14 +48,14 @@ def start(shape: Shape, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
 
 @pytest.fixture(scope="session")
 def cluster(testbed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Four nodes with two GPUs each, and a shared file system that holds the tests' tmp_path as well."""
+    """Return a cluster of four nodes with two GPUs each, and a shared file system that includes the tests' tmp_path."""
     with start(Shape(), tmp_path_factory) as cluster:
         yield cluster
 
 
 @pytest.fixture(autouse=True)
 def _mend_cluster(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What one test broke is whole for the next."""
+    """Repair what the previous test broke."""
     yield
     if "cluster" in request.fixturenames:
         request.getfixturevalue("cluster").mend()

@@ -1,4 +1,4 @@
-"""One host of a cluster: run things on it, pull its cable, cut its power."""
+"""One host of a cluster: run commands on it, pull its cable, cut its power."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .settings import HERE, PRIVATE, USER, Shape, home_of, visible
 
 NAMESPACES = ("--mount", "--uts", "--ipc", "--net", "--pid")
 
-Command = str | Sequence[str | Path]  # text goes through bash
+Command = str | Sequence[str | Path]  # text is run by bash
 
 
 class Host:
-    """A host, powered on. hostname, address: as the other hosts know it. Made by Cluster."""
+    """A host that is powered on. hostname, address: as used by the other hosts. Created by Cluster."""
 
     def __init__(self, folder: Path, shape: Shape, hostname: str, rack_pid: int) -> None:
         self.hostname = hostname
@@ -39,7 +39,7 @@ class Host:
 
     @property
     def entry(self) -> list[str]:
-        """What to put before a command to run it here, for programs that start one themselves."""
+        """Return the words to put before a command to run it here, for programs that start a command themselves."""
         return [str(word) for word in entering(self._pid, *NAMESPACES)]
 
     # ---- commands ---------------------------------------------------------------------------------------------------
@@ -53,10 +53,11 @@ class Host:
         cwd: str | Path | None = None,
         **options: Any,
     ) -> Process:
-        """Start a command as a user at this host's console: nothing of the test's environment, but what env adds.
+        """Start a command as a user at this host's console, without the test's environment, but with the variables in
+        `env`.
 
-        cwd: home when not given; options: as for subprocess.Popen, but stdin is empty when not given
-        It leads a session of its own, so that no `kill 0` on the host reaches this test.
+        cwd: default: home; options: as for subprocess.Popen, but stdin is empty by default
+        The command leads its own session, so that a `kill 0` on the host does not reach this test.
         """
         assert self.is_on, f"{self.hostname} is off"
         words = ["bash", "-c", command] if isinstance(command, str) else [str(word) for word in command]
@@ -69,9 +70,9 @@ class Host:
     def run(
         self, command: Command, *, check: bool = False, timeout_s: float = TIMEOUT_S, stdin: str = "", **options: Any
     ) -> subprocess.CompletedProcess[str]:
-        """The same, waited for. Its output comes back as text, stdout and stderr apart.
+        """Run a command like popen(), and wait for it. Its output is returned as text, with stdout and stderr separate.
 
-        check: raise Failed, with the output, when it does not end with 0
+        check: raise Failed, with the output, if the exit code is not 0
         """
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "errors": "replace"}
         with self.popen(command, **{**pipes, **options}) as process:
@@ -86,12 +87,12 @@ class Host:
 
     @property
     def home(self) -> Path:
-        """Root's home on this host; see Cluster.shared."""
+        """Return root's home on this host; see Cluster.shared."""
         return home_of(self._folder)
 
     @property
     def home_of_user(self) -> Path:
-        """The home of USER, who is not root."""
+        """Return the home of USER, who is not root."""
         return home_of(self._folder, USER)
 
     @property
@@ -103,7 +104,7 @@ class Host:
         return {**names, "PATH": PATH, "LANG": "C.UTF-8", "TERM": "dumb"}
 
     def outside(self, path: str | Path) -> Path:
-        """Where this test finds a file of the host: of its /tmp, /var/spool, or of a `shared` that is not shared."""
+        """Return where this test finds a host's file from /tmp, /var/spool, or a `shared` that is not shared."""
         path, mine, shared = Path(path), self._folder / "hosts" / self.hostname, self._folder / "shared"
         if not self._shape.shared and path.is_relative_to(shared):
             return mine / "shared" / path.relative_to(shared)
@@ -116,7 +117,7 @@ class Host:
         return path
 
     def processes(self, pattern: str = "") -> list[Seen]:
-        """What runs here, daemons included, and matches the pattern with its command line."""
+        """Return the processes here, including daemons, whose command line matches the pattern."""
         if not self.is_on:
             return []
         return [seen for seen in in_namespace(self._pid) if re.search(pattern, seen.command)]
@@ -124,16 +125,16 @@ class Host:
     # ---- cable ------------------------------------------------------------------------------------------------------
 
     def cut_link(self) -> None:
-        """Pull the cable: no packet comes or goes, and nobody is told. What is on its way is lost."""
+        """Pull the cable: no packet arrives or leaves, and no program is notified. Packets in transit are lost."""
         self._in_rack("ip", "link", "set", self._port, "down")
 
     def restore_link(self) -> None:
         self._in_rack("ip", "link", "set", self._port, "up")
 
     def delay(self, ms: float, loss: float = 0.0) -> None:
-        """Each packet to or from this host takes ms more (a round trip: twice that); the fraction loss never arrives.
+        """Delay each packet to or from this host by ms (a round trip: twice that), and drop the fraction `loss`.
 
-        delay(0) takes both back. In user space (link.py), because many kernels come without tc's netem.
+        delay(0) ends both. Done in user space (link.py), because many kernels lack tc's netem.
         """
         self._remove_relay()
         if ms == 0 and loss == 0:
@@ -151,7 +152,7 @@ class Host:
     def _remove_relay(self) -> None:
         if self._relay is None:
             return
-        with self._relay:  # ends when its standard input does
+        with self._relay:  # ends when its stdin is closed
             self._relay = None
         self._in_rack("ip", "link", "del", f"far-{self.hostname}")
         if self.is_on:
@@ -160,17 +161,17 @@ class Host:
     # ---- power ------------------------------------------------------------------------------------------------------
 
     def power_off(self) -> None:
-        """All at once: first the link is gone, so that no packet tells anybody, then every process."""
+        """Cut the power: first the link, so that no packet reports the loss, then every process."""
         assert self.is_on, f"{self.hostname} is off"
         self.cut_link()
         os.kill(self._pid, signal.SIGKILL)
         self._boot_process.wait()
         self.is_on = False
         self._remove_relay()
-        self._in_rack("ip", "link", "del", self._port, check=False)  # the kernel does it too, a little later
+        self._in_rack("ip", "link", "del", self._port, check=False)  # the kernel does this too, a little later
 
     def power_on(self) -> None:
-        """Boots, with a whole link, and the /tmp, /var/spool and `shared` it had; returns when its daemons are up."""
+        """Boot with a working link and the previous /tmp, /var/spool and `shared`. Return when its daemons are up."""
         assert not self.is_on, f"{self.hostname} is on"
         self._boot()
         self.wait_until_up()
@@ -193,7 +194,7 @@ class Host:
         self.is_on = True
 
     def _plug_in(self) -> None:
-        """Lay the cable from the switch to eth0, and let the boot go on."""
+        """Connect the switch to eth0, and let the boot continue."""
         cable = ["type", "veth", "peer", "name", "eth0", "netns", str(self._pid)]
         self._in_rack("ip", "link", "add", self._port, *cable)
         self._in_rack("ip", "link", "set", self._port, "master", "switch", "up")
@@ -205,14 +206,16 @@ class Host:
             stdin.write(b"eth0 is there\n")
 
     def wait_until_up(self) -> None:
-        """Until sshd and the host's Slurm daemon run."""
+        """Wait until sshd and the host's Slurm daemon are running."""
         wait_for(lambda: self.is_up or self._boot_process.poll() is not None, f"{self.hostname} to boot")
         if not self.is_up:
             raise self._no_boot()
 
     @property
     def is_up(self) -> bool:
-        """On, with all its folders and daemons. Before that a program may start there and not find its own file."""
+        """Return whether the host is on with all folders and daemons. Earlier, a program may start there and not find
+        its file.
+        """
         return self.is_on and self._ready.exists()
 
     @property

@@ -1,10 +1,10 @@
-"""The programs that the test bed runs: are they here, and where they can be had from Debian's packages, get them.
+"""Check for the programs that the test bed needs, and install missing ones from Debian's packages.
 
     python tests/testbed/install.py
 
-On Debian or Ubuntu, as root, this installs what is missing, without starting or enabling any service; anywhere else
-it does nothing, and the tests that need a cluster are skipped with the reason; the same where apt-get fails, which
-then says why. Exit 0 always. Standard library only.
+On Debian or Ubuntu, as root, this installs missing programs without starting or enabling any service. On other systems
+it does nothing, and the tests that need a cluster are skipped with the reason. The same applies if apt-get fails; its
+messages are then printed. The exit code is always 0. Standard library only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# program: the package of Debian 12 and Ubuntu 22.04 or newer that has it
+# program -> the package of Debian 12 and Ubuntu 22.04 or newer that contains it
 PACKAGES = {
     "slurmctld": "slurmctld",
     "slurmd": "slurmd",
@@ -38,16 +38,16 @@ PACKAGES = {
 }
 SERVICES = ("slurmctld", "slurmd", "munge", "ssh", "docker", "containerd")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-POLICY = Path("/usr/sbin/policy-rc.d")  # Debian asks it before it starts a service; 101 means no
+POLICY = Path("/usr/sbin/policy-rc.d")  # Debian runs it before it starts a service; 101 means no
 
 
 def missing() -> list[str]:
-    """Programs that are not installed."""
+    """Return the programs that are not installed."""
     return [program for program in PACKAGES if shutil.which(program, path=PATH) is None]
 
 
 def reason_against() -> str:
-    """Why there can be no cluster on this machine; empty: there can."""
+    """Return why a cluster cannot run on this machine; "" if it can."""
     if not sys.platform.startswith("linux"):
         return "the test bed needs Linux namespaces"
     if os.geteuid() != 0:
@@ -85,7 +85,7 @@ def is_debian() -> bool:
 
 @contextmanager
 def no_service_starts() -> Iterator[None]:
-    """Installed, but not running: the packages come with services, and this is somebody's machine."""
+    """Prevent services from starting: the packages contain services, and this machine belongs to a user."""
     running = [name for name in SERVICES if Path(f"/lib/systemd/system/{name}.service").exists()]
     ours = not POLICY.exists()
     if ours:
@@ -96,13 +96,13 @@ def no_service_starts() -> Iterator[None]:
     finally:
         if ours:
             POLICY.unlink()
-        if shutil.which("systemctl"):  # nor with the next boot; those that were there before stay as they are
+        if shutil.which("systemctl"):  # nor at the next boot; services that existed before are not changed
             new = [name for name in SERVICES if name not in running]
             subprocess.run(["systemctl", "--quiet", "disable", *new], capture_output=True, check=False)
 
 
 def apt(*words: str) -> bool:
-    """Did it work? If not, its own words are on stderr."""
+    """Return whether apt-get succeeded. If not, its own messages are on stderr."""
     options = ["-q", "-y", "-o", "DPkg::Lock::Timeout=300", "-o", "Dpkg::Options::=--force-confold"]
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "PATH": PATH}
     command = ["apt-get", *options, *words]

@@ -1,9 +1,10 @@
-"""A slow or lossy cable between two interfaces: what netem does, for kernels without it.
+"""A slow or lossy cable between two interfaces: does what netem does, for kernels without it.
 
-    link.py ONE OTHER DELAY_S LOSS      says "ready"; ends when its standard input does
+    link.py ONE OTHER DELAY_S LOSS      prints "ready"; ends when its stdin is closed
 
-Every frame that comes in at one goes out at the other DELAY_S later, or with probability LOSS never. Offloading stays
-on: the header that says so (struct virtio_net_hdr) travels with the frame. Source: packet(7), linux/if_packet.h.
+Every frame that arrives at one interface leaves the other after DELAY_S, or is dropped with probability LOSS.
+Offloading stays on: the header that describes it (struct virtio_net_hdr) travels with the frame. Source: packet(7),
+linux/if_packet.h.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ LONGEST = 10 + 14 + 65536 + 64  # headers of virtio and Ethernet, one segment th
 
 
 def opened(interface: str) -> socket.socket:
-    """All frames of one interface, whole."""
+    """Open a socket that receives all complete frames of one interface."""
     tap = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
     tap.setsockopt(SOL_PACKET, VNET_HDR, 1)
     tap.setsockopt(SOL_PACKET, IGNORE_OUTGOING, 1)
@@ -45,7 +46,7 @@ def relay(one: socket.socket, other: socket.socket, delay_s: float, loss: float)
         now = time.monotonic()
         for end in readable:
             source, target = ends[end]
-            with contextlib.suppress(OSError):  # nothing more for now, or the cable is pulled
+            with contextlib.suppress(OSError):  # nothing more to read, or the cable is pulled
                 while True:
                     frame = source.recv(LONGEST)
                     number += 1

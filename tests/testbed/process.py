@@ -1,4 +1,4 @@
-"""Processes on hosts: how to get in, how to signal one, who is there; and waiting for what they do."""
+"""Processes on hosts: enter their namespaces, signal and list them, and wait for their effects."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TIMEOUT_S = 180.0
 
 
 class Failed(AssertionError):
-    """A command that had to succeed did not; the text has all it printed."""
+    """Raised if a command that had to succeed did not; the text contains all its output."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A process of a host. pid: as this test sees it; own_pid: as its host numbers it."""
+    """A process on a host. pid: as seen by this test; own_pid: as numbered by its host."""
 
     pid: int
     own_pid: int
@@ -33,26 +33,26 @@ class Seen:
 
 
 class Process(subprocess.Popen[str]):
-    """A process on a host. In front of it stands nsenter, which ends as it ends; signals go to the process itself."""
+    """A process on a host. It runs behind nsenter, which exits with its exit code; signals go to the process itself."""
 
     @property
     def inner_pid(self) -> int:
         return only_child(self.pid)
 
     def send_signal(self, sig: int) -> None:
-        with contextlib.suppress(ProcessLookupError, Failed):  # it has just ended
+        with contextlib.suppress(ProcessLookupError, Failed):  # the process has just ended
             if self.poll() is None:
                 os.kill(self.inner_pid, sig)
 
     def kill_all(self) -> None:
-        """The process and all below it: one that lost its shell may spin without end, as salloc does."""
+        """Kill the process and all its descendants: without its shell, a process such as salloc may spin forever."""
         for pid in reversed(descendants(self.pid)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
 
 def descendants(pid: int) -> list[int]:
-    """Pids below a process, parents first."""
+    """Return the IDs of a process's descendants, parents first."""
     found: list[int] = []
     with contextlib.suppress(OSError):
         for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
@@ -61,14 +61,16 @@ def descendants(pid: int) -> list[int]:
 
 
 def entering(pid: int, *namespaces: str) -> list[str]:
-    """First words of a command that runs in the namespaces of a process."""
+    """Return the first words of a command that runs in the namespaces of a process."""
     nsenter = shutil.which("nsenter", path=PATH)
     assert nsenter is not None
     return [nsenter, f"--target={pid}", *namespaces, "--"]
 
 
 def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = TIMEOUT_S) -> None:
-    """To look takes at most a third of the time, for it may be a script: what is waited for needs the machine too."""
+    """Wait for a condition. Checking it takes at most a third of the time, because the condition may run a script, and
+    the awaited process needs the machine too.
+    """
     deadline = time.monotonic() + timeout_s
     while True:
         began = time.monotonic()
@@ -81,7 +83,7 @@ def wait_for(condition: Callable[[], bool], what: str, timeout_s: float = TIMEOU
 
 
 def only_child(pid: int) -> int:
-    """The one child that nsenter or unshare starts."""
+    """Return the only child that nsenter or unshare started."""
     children: list[str] = []
 
     def is_there() -> bool:
@@ -96,14 +98,14 @@ def only_child(pid: int) -> int:
 
 
 def is_over(pid: int) -> bool:
-    """Gone, or a zombie."""
+    """Return whether the process is gone or a zombie."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     return True
 
 
 def in_namespace(pid: int) -> list[Seen]:
-    """All processes in the PID namespace of a process, but zombies; the oldest first, for numbers come round again."""
+    """Return all processes in a PID namespace except zombies, oldest first, because process IDs are reused."""
     namespace = os.readlink(f"/proc/{pid}/ns/pid")
     found = []
     for folder in Path("/proc").glob("[0-9]*"):

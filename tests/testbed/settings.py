@@ -1,4 +1,4 @@
-"""What a cluster is made of, and the files that its hosts find below /etc: names, keys, Slurm's settings."""
+"""A cluster's shape, and the files that its hosts find in /etc: names, keys, Slurm's settings."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ NETWORK = "10.77.0"
 HERE = Path(__file__).resolve().parent
 # and where it is kept, in the host's folder; /root because others may not enter it on many machines
 PRIVATE = {"/tmp": "tmp", "/var/spool": "spool", "/dev/shm": "", "/root": ""}
-USER, UID = "ada", 1815  # somebody who is not root, known to all hosts
+USER, UID = "ada", 1815  # an unprivileged user, known to all hosts
 
-# Slurm without slurmdbd: partitions, limits and preemption there are; QOS, accounts and sacct there are not.
+# Slurm without slurmdbd has partitions, limits and preemption, but no QOS, accounts or sacct.
 PARTITIONS = (
     "PartitionName=main Nodes=ALL Default=YES DefaultTime=10 MaxTime=60 PriorityTier=1",
     "PartitionName=short Nodes=node1 DefaultTime=1 MaxTime=2 PriorityTier=1",
-    "PartitionName=urgent Nodes=ALL DefaultTime=10 MaxTime=60 PriorityTier=10",  # takes nodes from main, which requeues
+    "PartitionName=urgent Nodes=ALL DefaultTime=10 MaxTime=60 PriorityTier=10",  # preempts and requeues jobs of main
 )
 
 
 @dataclass(frozen=True)
 class Shape:
-    """What a cluster is made of.
+    """The shape of a cluster.
 
-    nodes: node1, node2, … beside the login host; slurmctld runs on that
-    gpu_type: as Slurm names it, gpu:fake:2; what asks for gpu:2 gets them too
-    shared: one `shared` folder for all hosts; else each has its own in the same place
-    slurm: lines of slurm.conf, added or in place of ours, such as {"SlurmdTimeout": "300"}
-    partitions: whole lines
-    visible: folders below /tmp that every host sees all the same; what Python needs is always among them
+    nodes: node1, node2, … in addition to the login host, on which slurmctld runs
+    gpu_type: as in Slurm's gpu:fake:2; a request for gpu:2 also gets these
+    shared: one `shared` folder for all hosts; otherwise, each host has its own at the same path
+    slurm: lines that are added to slurm.conf or replace ours, such as {"SlurmdTimeout": "300"}
+    partitions: complete lines
+    visible: folders below /tmp that every host sees nevertheless; the folders that Python needs are always included
     """
 
     nodes: int = 4
@@ -55,7 +55,7 @@ class Shape:
 
 
 def write(folder: Path, shape: Shape) -> None:
-    """Everything that host.sh expects in folder."""
+    """Write all files that host.sh expects in the folder."""
     for name in ("etc/ssh", "etc/slurm", "bin", "log", "munge", "shared/home", f"shared/{USER}"):
         (folder / name).mkdir(parents=True)
     for name in shape.names:
@@ -74,7 +74,7 @@ def write(folder: Path, shape: Shape) -> None:
 
 
 def visible(folder: Path, shape: Shape) -> list[Path]:
-    """What lies in a place that each host has of its own, and has to be seen there nevertheless; outer ones first."""
+    """Return folders that are inside each host's own folders but must be visible nevertheless; outer ones first."""
     wanted = {Path(sys.prefix), Path(sys.base_prefix), HERE.parents[1], *shape.visible}
     if shape.shared:
         wanted.add(folder / "shared")
@@ -84,7 +84,7 @@ def visible(folder: Path, shape: Shape) -> list[Path]:
 def write_names(folder: Path, shape: Shape) -> None:
     lines = ["127.0.0.1 localhost", *(f"{shape.address(name)} {name}" for name in shape.names)]
     (folder / "etc" / "hosts").write_text("\n".join(lines) + "\n")
-    # No DNS: a name that /etc/hosts does not know fails at once, and no question leaves the machine.
+    # No DNS: a name that is not in /etc/hosts fails immediately, and no query leaves the machine.
     (folder / "etc" / "nsswitch.conf").write_text("passwd: files\ngroup: files\nshadow: files\nhosts: files\n")
     users = f"root:x:0:0:root:{folder}/shared/home:/bin/bash\n{USER}:x:{UID}:{UID}::{home_of(folder, USER)}:/bin/bash\n"
     (folder / "etc" / "passwd").write_text(users + system_users())
@@ -96,12 +96,12 @@ def home_of(folder: Path, user: str = "root") -> Path:
 
 
 def system_users() -> str:
-    """The machine's other users: sshd looks for one of its own."""
+    """Return the machine's other users as lines of passwd, because sshd looks for a user of its own."""
     return "".join(line for line in Path("/etc/passwd").read_text().splitlines(True) if not line.startswith("root:"))
 
 
 def write_ssh(folder: Path, shape: Shape) -> None:
-    """One host key for all, one user key; both were made for this cluster and are known to all of its hosts."""
+    """Write one host key and one user key, both created for this cluster and known to all of its hosts."""
     ssh = folder / "etc" / "ssh"
     for path in (ssh / "ssh_host_ed25519_key", folder / "id_ed25519"):
         command = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "testbed", "-f", str(path)]
@@ -115,13 +115,13 @@ def write_ssh(folder: Path, shape: Shape) -> None:
         "KbdInteractiveAuthentication no",
         "UsePAM no",
         "UseDNS no",
-        "StrictModes no",  # home may lie below /tmp, where everybody may write
+        "StrictModes no",  # home may be below /tmp, where everyone may write
         "MaxStartups 100",
         "PidFile /run/sshd.pid",
         "Subsystem sftp internal-sftp",
     ]
     (ssh / "sshd_config").write_text("\n".join(settings) + "\n")
-    # The default, which resists quantum computers, costs a client five times as much as all the rest of a connection.
+    # The default is quantum-resistant, and costs a client five times as much as the rest of a connection.
     (ssh / "ssh_config").write_text("KexAlgorithms curve25519-sha256\n")
     for name in shape.names:
         for user, uid in (("root", 0), (USER, UID)):
@@ -143,7 +143,7 @@ def write_slurm(etc: Path, shape: Shape) -> None:
         "AuthInfo": "cred_expire=5",  # a requeued job waits for one second more than this; the default is 120
         "CredType": "cred/munge",
         "MpiDefault": "none",
-        "ProctrackType": "proctrack/linuxproc",  # no cgroups: those are one tree for all hosts
+        "ProctrackType": "proctrack/linuxproc",  # no cgroups, because all hosts share one tree of cgroups
         "TaskPlugin": "task/none",
         "SelectType": "select/cons_tres",
         "SelectTypeParameters": "CR_Core",
@@ -152,7 +152,7 @@ def write_slurm(etc: Path, shape: Shape) -> None:
         "PreemptType": "preempt/partition_prio",
         "PreemptMode": "REQUEUE",
         "GresTypes": "gpu",
-        "SlurmdParameters": "config_overrides",  # a node claims more than this machine has
+        "SlurmdParameters": "config_overrides",  # a node declares more than this machine has
         "ReturnToService": "2",
         "SlurmctldTimeout": "10",
         "SlurmdTimeout": "10",
@@ -178,7 +178,7 @@ def write_slurm(etc: Path, shape: Shape) -> None:
     nodes = f"NodeName={names} {size}{gres} State=UNKNOWN"
     lines = [*(f"{key}={value}" for key, value in settings.items()), nodes, *shape.partitions]
     (etc / "slurm.conf").write_text("\n".join(lines) + "\n")
-    (etc / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")  # unused, but slurmd loads one; v2 wants systemd
+    (etc / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")  # unused, but slurmd loads one; v2 requires systemd
     if shape.gpus_per_node:
         files = f"/run/nvidia[0-{shape.gpus_per_node - 1}]"
         (etc / "gres.conf").write_text(f"NodeName={names} Name=gpu Type={shape.gpu_type} File={files}\n")

@@ -1,4 +1,6 @@
-"""The test bed is what the tests on it take it for: hosts of their own, that can fail like hosts, and leave nothing."""
+"""The test bed meets the assumptions of its tests: separate hosts that can fail like real hosts, and leave nothing
+behind.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ SSH = "ssh -o BatchMode=yes -o ConnectTimeout=2"
 
 
 def connects(host: Host, target: Host, within_s: float = 2.0) -> bool:
-    """Does target's sshd answer a connection from host?"""
+    """Return whether target's sshd accepts a connection from host."""
     attempt = host.run(
         ["timeout", str(within_s), "bash", "-c", f"exec 3<>/dev/tcp/{target.hostname}/22 && read -u 3 -r"]
     )
@@ -247,7 +249,7 @@ def descendants(pid: int) -> set[int]:
 
 
 def namespaces(pids: Iterable[int | str]) -> set[str]:
-    """Of those processes that there still are."""
+    """Return the namespaces of those processes that still exist."""
     found = set()
     for pid in pids:
         with contextlib.suppress(OSError):

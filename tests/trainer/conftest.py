@@ -1,4 +1,4 @@
-"""A tiny training run, and its ranks as real processes."""
+"""A tiny training run, with its ranks as real processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from jobc.tests.trainer.forked import NOT_OURS, Forked, ForkServer, fork_server  # not a second time, relatively
+from jobc.tests.trainer.forked import NOT_OURS, Forked, ForkServer, fork_server  # not made relative a second time
 
 TRAINER = ("-m", "jobc.trainer")
 DIGITS: dict[str, Any] = {
@@ -66,7 +66,7 @@ DIGITS: dict[str, Any] = {
         "background": True,
         "max_failures": 2,
     },
-    # every line is written at once, for tests wait for a step
+    # lines are flushed immediately, because tests wait for steps
     "metrics": {"every_steps": 10, "flush_s": 0.0, "max_mib": 64, "trackers": []},
     "profile": {"steps": None, "ranks": [0]},
     "parallel": {
@@ -87,7 +87,7 @@ GPT: dict[str, Any] = {
 
 
 def changed(tree: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """`tree` with the leaves at dotted paths replaced, and batch.global made to fit."""
+    """Return `tree` with the leaves at dotted paths replaced, and a matching batch.global."""
     tree = copy.deepcopy(tree)
     for path, value in changes.items():
         *parents, leaf = path.split(".")
@@ -103,16 +103,16 @@ def changed(tree: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class Run:
-    """A run folder, and the ranks started in it."""
+    """A run folder, and the ranks that were started in it."""
 
     folder: Path
     ranks: list[subprocess.Popen[bytes] | Forked] = field(default_factory=list)
     attempt: int = -1
 
     def start(self, tree: dict[str, Any], program: Sequence[str] = TRAINER, **env: str) -> None:
-        """One process per rank, as a launcher would start them.
+        """Start one process per rank, as a launcher would.
 
-        They are forked, unless torch would read something else when it is imported.
+        The processes are forked, unless torch would read different variables at its import.
         """
         is_forked = not any(name.startswith(NOT_OURS) for name in env)
         also = ("deepspeed",) if tree["parallel"]["kind"] == "deepspeed" else ()
@@ -144,7 +144,7 @@ class Run:
                 )
 
     def wait(self, timeout_s: float = 180) -> list[int]:
-        """The exit codes, by rank."""
+        """Wait for the ranks. Return their exit codes by rank."""
         try:
             return [rank.wait(timeout_s) for rank in self.ranks]
         except subprocess.TimeoutExpired:
@@ -157,7 +157,7 @@ class Run:
             self.end()
 
     def run(self, tree: dict[str, Any], **env: str) -> list[int]:
-        """Start, and wait for the exit codes."""
+        """Start the ranks, and wait for their exit codes."""
         self.start(tree, **env)
         return self.wait()
 
@@ -169,7 +169,7 @@ class Run:
         self.ranks = []
 
     def wait_for_step(self, step: int, timeout_s: float = 180) -> None:
-        """Until rank 0 has finished `step`."""
+        """Wait until rank 0 has finished `step`."""
         file, deadline = self.folder / "metrics" / "rank_00.jsonl", time.monotonic() + timeout_s
         while not (file.exists() and f'"step": {step},' in file.read_text()):
             assert time.monotonic() < deadline, self.output(0)
@@ -177,7 +177,7 @@ class Run:
             time.sleep(0.005)
 
     def wait_for_words(self, words: str, timeout_s: float = 60) -> None:
-        """Until rank 0 has printed them."""
+        """Wait until rank 0 has printed the words."""
         deadline = time.monotonic() + timeout_s
         while words not in self.output(0):
             assert time.monotonic() < deadline, self.output(0)
@@ -185,11 +185,11 @@ class Run:
             time.sleep(0.005)
 
     def log(self, rank: int) -> Path:
-        """Where `rank` of the current attempt writes."""
+        """Return the log file of `rank` in the current attempt."""
         return self.folder.parent / f"{self.folder.name}.{self.attempt}.{rank}.log"
 
     def output(self, rank: int) -> str:
-        """What `rank` of the last attempt wrote."""
+        """Return the output of `rank` in the last attempt."""
         return self.log(rank).read_text()
 
 
@@ -200,13 +200,13 @@ def pytest_sessionfinish() -> None:
 
 @functools.cache
 def ports() -> Iterator[int]:
-    """Below the ports that Linux gives to outgoing connections, and 500 for each process of pytest-xdist."""
+    """Yield ports below those that Linux uses for outgoing connections, 500 for each process of pytest-xdist."""
     first = 20_000 + 500 * int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     return itertools.cycle(range(first, first + 500))
 
 
 def free_port() -> int:
-    """A port that nobody listens on, and that no outgoing connection takes before the ranks listen."""
+    """Return a port on which nobody listens, and which no outgoing connection takes before the ranks listen."""
     return next(port for port in ports() if not is_listened_on(port))
 
 
@@ -216,7 +216,7 @@ def is_listened_on(port: int) -> bool:
 
 
 def clean_environment() -> dict[str, str]:
-    """This process's environment without the variables of the contract."""
+    """Return this process's environment without the variables of the contract."""
     from jobc.trainer.dist.env import TABLE
 
     names = {row.name for row in TABLE}
@@ -225,8 +225,8 @@ def clean_environment() -> dict[str, str]:
 
 @pytest.fixture
 def settings_of_torch() -> Iterator[None]:
-    """What a training in this process sets for all of it is put back."""
-    import torch  # here: many tests of this folder need none
+    """Restore the global settings that a training in this process changes."""
+    import torch  # imported here, because many tests in this folder do not need it
 
     threads = torch.get_num_threads()
     yield
@@ -236,7 +236,7 @@ def settings_of_torch() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def new_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Run]]:
-    """Makes run folders; every process is gone after the module."""
+    """Return a function that creates run folders. Every process has ended after the module."""
     runs: list[Run] = []
 
     def make() -> Run:
@@ -250,11 +250,11 @@ def new_run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], R
 
 @pytest.fixture(scope="session")
 def digits() -> Callable[..., dict[str, Any]]:
-    """A train.json for the digits, with changes by dotted path."""
+    """Return a function that creates a train.json for the digits, with changes by dotted path."""
     return lambda changes={}: changed(DIGITS, changes)
 
 
 @pytest.fixture(scope="session")
 def gpt() -> Callable[..., dict[str, Any]]:
-    """A train.json for a GPT of 33,000 parameters, with changes by dotted path."""
+    """Return a function that creates a train.json for a GPT with 33,000 parameters, with changes by dotted path."""
     return lambda changes={}: changed(GPT, changes)

@@ -1,7 +1,7 @@
-"""Ranks that are forked from a process that has imported torch once: three seconds of CPU less for each of them.
+"""Ranks that are forked from a process that has imported torch once, which saves three seconds of CPU time per rank.
 
-A rank has a program, an environment and a log of its own, as a launcher gives it. What torch reads of the environment
-when it is imported is that of the server (NOT_OURS): such a rank needs a start of its own.
+A rank has its own program, environment and log, as with a launcher. The variables that torch reads at its import are
+those of the server (NOT_OURS), so a rank that needs other values must be started separately.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from typing import ClassVar, NoReturn
 
 POLL_S = 0.01
 APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-NOT_OURS = ("TORCH", "MKL", "LD_")  # beginnings of variables that are read once
-TORCH = ("numpy", "torch.distributed", "torch.utils.data", "torch._inductor.config")  # the last by the first optimizer
+NOT_OURS = ("TORCH", "MKL", "LD_")  # prefixes of variables that are read once
+# the last one is imported by the first optimizer
+TORCH = ("numpy", "torch.distributed", "torch.utils.data", "torch._inductor.config")
 OURS = ("jobc.trainer.loop.loop", "jobc.trainer.build.build")
 
 
 class ForkServer:
     """The process that forks.
 
-    also: modules that it imports beside torch and the trainer
+    also: modules that it imports in addition to torch and the trainer
     """
 
     started: ClassVar[list[ForkServer]] = []
@@ -58,9 +59,9 @@ class ForkServer:
 
         program: -m and a module, or -c and code, and its arguments
         errors:  file for its stderr; default: log
-        folder:  its working directory; default: that of the tests
+        folder:  its working directory; default: the tests' own
         """
-        log.touch()  # whoever waits for words reads it at once
+        log.touch()  # so that callers that wait for words read them immediately
         said = {"log": str(log), "errors": str(errors or log), "folder": str(folder or Path.cwd())}
         return Forked(self, int(self.ask("start", program=list(program), env=dict(env), **said)))
 
@@ -70,12 +71,12 @@ class ForkServer:
         return self._process.stdout.readline().strip()
 
     def end(self) -> None:
-        """And with it all ranks."""
+        """End the server, and with it all ranks."""
         self._process.communicate()
 
 
 class Forked:
-    """A rank, as subprocess.Popen has one."""
+    """A rank, with the interface of subprocess.Popen."""
 
     def __init__(self, server: ForkServer, pid: int) -> None:
         self._server = server
@@ -105,7 +106,7 @@ class Forked:
 
 @functools.cache
 def fork_server(*also: str) -> ForkServer:
-    """One for all ranks of this process; it ends, and they with it, when its input does."""
+    """Return the server for all ranks of this process; it ends, and its ranks with it, when its stdin is closed."""
     return ForkServer(*also)
 
 
@@ -125,12 +126,12 @@ def run_forked(program: str, folder: Path, env: dict[str, str]) -> subprocess.Co
 
 
 def _serve(modules: Sequence[str]) -> NoReturn:
-    """Answers the lines of stdin: the process number of a start, the exit code of one that is polled, if it has one."""
+    """Answer each line of stdin: with the process ID of a started rank, or the exit code, if any, of a polled one."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what a module prints is no answer
+    os.dup2(2, 1)  # a module's output must not be taken for an answer
     for name in modules:
         __import__(name)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the tests end the ranks
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal: the tests end the ranks
     running = set()
     for line in sys.stdin:
         asked = json.loads(line)
@@ -167,7 +168,7 @@ def _become(env: Mapping[str, str], log: str, errors: str, folder: str) -> None:
 
 
 def _run(program: Sequence[str]) -> int:
-    """The exit code that Python would end with."""
+    """Run the program. Return the exit code with which Python would end."""
     option, what, *arguments = program
     sys.argv = [what if option == "-m" else option, *arguments]
     try:

@@ -1,4 +1,4 @@
-"""The trainer without its entry point, in this process, with world size 1: no process group, no signal handlers."""
+"""The trainer without its entry point, in this process with world size 1: no process group, no signal handlers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jobc.trainer.loop.metrics import read_metrics
 
 
 class Signals:
-    """What a process has received: nothing, or one signal."""
+    """The signals that a process has received: none or one."""
 
     def __init__(self, received: str | None = None) -> None:
         self.received = received
@@ -28,12 +28,12 @@ def built(folder: Path, tree: dict[str, Any], **env: str) -> Training:
 
 
 def train(folder: Path, tree: dict[str, Any], received: str | None = None, **env: str) -> int:
-    """The exit code."""
+    """Train, and return the exit code."""
     return run_training(built(folder, tree, **env), Signals(received))  # type: ignore[arg-type]
 
 
 def lines(folder: Path, key: str) -> list[dict[str, Any]]:
-    """Those of rank 0's metrics that have `key`."""
+    """Return the lines of rank 0's metrics that have `key`."""
     return [line for line in read_metrics(folder / "metrics" / "rank_00.jsonl") if key in line]
 
 

@@ -1,9 +1,9 @@
-"""Run by test_checkpoint_store.py: kill a save before each line that it executes, and look at what is left.
+"""Kill a save before each line that it executes, and check the result. Run by test_checkpoint_store.py.
 
-In   a folder to work in; `replaces`: step 3 already exists, alone and with another content
+In   a folder to work in; `replaces`: step 3 already exists, alone and with different content
 Out  a JSON list on stdout: for each kill, the step found and the first letter of its weights, the damage found, and
      what a repeated save leaves
-Starts a child per line by fork; nothing but the standard library is loaded, so forking is cheap and safe.
+Starts one child per line by fork; only the standard library is loaded, so forking is cheap and safe.
 """
 
 import json
@@ -24,7 +24,7 @@ REPLACES = sys.argv[2:] == ["replaces"]
 
 
 def save_until(root: Path, lines: int) -> bool:
-    """Save step 3 in a child that is killed before its `lines`-th line of the store; did it get to the end?"""
+    """Save step 3 in a child that is killed before its `lines`-th line. Return whether it reached the end."""
     child = os.fork()
     if child == 0:
         left = lines
@@ -58,7 +58,7 @@ def main(folder: Path) -> None:
         if REPLACES:
             store.save_checkpoint(root, 3, {**FILES, "weights.pt": b"o" * 500}, keep=2, val_loss=3.0)
         for step in () if REPLACES else (1, 2):
-            store.save_checkpoint(root, step, FILES, keep=2, val_loss=step)  # the first stays the best
+            store.save_checkpoint(root, step, FILES, keep=2, val_loss=step)  # the first one remains the best
         finished = save_until(root, lines)
         after_kill = look(root)
         store.save_checkpoint(root, 3, FILES, keep=2, val_loss=3.0, replaces=REPLACES)

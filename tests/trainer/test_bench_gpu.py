@@ -1,4 +1,4 @@
-"""bench/gpu on this CPU, at a tiny size: three loops that train the same, a table and a picture; and whole jobs."""
+"""bench/gpu on this CPU with a tiny model: three loops with the same training, a table and a chart; and whole jobs."""
 
 from __future__ import annotations
 

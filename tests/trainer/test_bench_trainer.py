@@ -1,4 +1,4 @@
-"""bench/trainer at a tiny size: each command prints its goals with figure, bound and limit, and whether they hold."""
+"""bench/trainer with a tiny model: each command prints goals with figure, bound and limit, and whether they hold."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Programs that know nothing of jobc: stand-ins for four kinds of public script run unchanged, to a stop or their end.
+"""Programs that do not use jobc: stand-ins for four kinds of public script run unchanged until they stop or end.
 
-Each through torchrun and through spawn; and programs with trainer/script.py, below jobc and below torchrun alone.
+Each runs through torchrun and through spawn. Programs with trainer/script.py run under jobc and under torchrun alone.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ KINDS = {
 
 @dataclass
 class Job:
-    """A compiled job in a project folder with the stand-ins, and what was started of it."""
+    """A compiled job in a project folder with the stand-ins, and the processes started from it."""
 
     project: Path
     artifact: Path
@@ -83,7 +83,7 @@ class Job:
             time.sleep(0.1)
 
     def stop(self) -> tuple[int, int, str]:
-        """(exit code of jobctl stop, that of jobctl submit, what jobctl submit printed)."""
+        """Return (exit code of jobctl stop, exit code of jobctl submit, output of jobctl submit)."""
         code = subprocess.run(
             [self.artifact / "jobctl", "stop"], cwd=self.project, capture_output=True, check=False
         ).returncode
@@ -159,7 +159,7 @@ ALONE = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc
 
 
 def lib(job: Job) -> dict[str, str]:
-    """The environment of somebody who has taken jobctl out of an artifact, and has no jobc."""
+    """Return the environment of a user who has extracted jobctl from an artifact, and does not have jobc."""
     outer = {k: v for k, v in os.environ.items() if not k.startswith(("JOBC_", "TORCHELASTIC_", "PYTHONPATH"))}
     return {**outer, "PYTHONPATH": str(job.artifact / "jobctl"), "OMP_NUM_THREADS": "1"}
 

@@ -1,4 +1,4 @@
-"""trainer/script.py, one rank alone: what it writes of metrics."""
+"""trainer/script.py with one rank alone: the metrics that it writes."""
 
 from __future__ import annotations
 

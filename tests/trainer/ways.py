@@ -1,10 +1,11 @@
-"""A few steps of one training in every way to share it, by ranks that meet once.
+"""Run a few steps of one training with every way of parallelizing it, on ranks that connect once.
 
-`python -m jobc.tests.trainer.ways torch`, or `zero` for those of DeepSpeed, or `compiled`
+`python -m jobc.tests.trainer.ways torch`, or `zero` for DeepSpeed's ways, or `compiled`
 In   train.json, the environment contract
-Out  ways.json in the run folder: {way: {"steps": [[loss, gradient norm] of each step], "off": how far the weights are
-     from those of one rank alone with the whole batch, "exchanges": how often the last step called what adds up over
-     ranks, "save": is a checkpoint of before that step, written after it, as it was}}; what became of an overflow
+Out  ways.json in the run folder: {way: {"steps": [[loss, gradient norm] of each step], "off": difference between the
+     weights and those of a single rank with the whole batch, "exchanges": how often the last step called reductions
+     over ranks, "save": whether a checkpoint from before that step, written after it, is unchanged}}; and the effect
+     of an overflow
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ COMPILED: dict[str, dict[str, Any]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Uneven:
-    """A Split whose samples have from no target that counts to all of them."""
+    """A Split in which the number of counted targets differs between samples, from none to all."""
 
     split: Split
 
@@ -104,7 +105,7 @@ class Uneven:
 
 
 class UnevenRecipe(Recipe):
-    """The trainer's own, over samples that differ in how many targets count."""
+    """The trainer's own recipe, with samples in which the number of counted targets differs."""
 
     def build_data(self) -> DataSource:
         source = super().build_data()
@@ -118,7 +119,7 @@ def built(tree: dict[str, Any], values: env.RankEnvironment, group: RankGroup) -
 
 
 def steps(training: Training, expected: Mapping[str, Tensor] | None) -> dict[str, Any]:
-    """expected: the weights after them"""
+    """Run the steps. expected: the weights after them"""
     results = [train_step(training, step, StopAndSaveRequests()) for step in range(STEPS - 1)]
     files = saved_beside(training)
     before = written(files)
@@ -134,8 +135,9 @@ def steps(training: Training, expected: Mapping[str, Tensor] | None) -> dict[str
 
 
 def saved_beside(training: Training) -> Mapping[str, Content]:
-    """The files of a checkpoint that is written while the training goes on, on rank 0. A gathered state is kept as it
-    is: another copy would be memory for nothing."""
+    """Return the files of a checkpoint that rank 0 writes while the training continues. A gathered state is kept as it
+    is, because another copy would waste memory.
+    """
     parallel, memory = training.parallel, Snapshot()
 
     def keep(tree: Any) -> Any:
@@ -146,7 +148,7 @@ def saved_beside(training: Training) -> Mapping[str, Content]:
 
 
 def written(files: Mapping[str, Content]) -> str:
-    """A digest of what is written now."""
+    """Return a digest of the files as written now."""
     digest = hashlib.sha256()
     for content in files.values():
         file = io.BytesIO()
@@ -157,7 +159,7 @@ def written(files: Mapping[str, Content]) -> str:
 
 
 def overflow(training: Training) -> dict[str, Any]:
-    """One pass whose gradients overflow on the last rank alone; then one that is sound."""
+    """Run one pass whose gradients overflow only on the last rank, then a valid one."""
     group, parallel, said = training.group, training.parallel, []
     before = {name: value.clone() for name, value in parallel.weights().items()}
     for factor in (float("inf") if group.rank == group.world_size - 1 else 1.0, 1e-3):
@@ -173,7 +175,7 @@ def overflow(training: Training) -> dict[str, Any]:
 
 
 def logits(training: Training) -> Tensor:
-    """What a loss gets: of one batch."""
+    """Return the model's output for one batch, as a loss receives it."""
     inputs, _ = training.loader.take()[0].batch
     outputs: Tensor = cast(nn.Module, training.parallel.evaluated.model)(inputs)
     return outputs

@@ -1,5 +1,6 @@
-"""Rules for the backends with a list of hosts (hosts.py): ssh, pdsh and accelerate. Each rule is a function check(name,
-plan, here).
+"""Rules for backends that run on a list of hosts (hosts.py): ssh, pdsh and accelerate.
 
-name: the backend's name; here: whether a single node without hosts means this machine.
+Each rule is a function check(name, plan, here).
+
+name: the backend's name; here: whether a single node without hosts runs on this machine.
 """

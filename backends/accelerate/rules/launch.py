@@ -9,7 +9,7 @@ from ..options import AccelerateOptions
 
 
 def check_copies_without_hosts(plan: LaunchPlan, options: AccelerateOptions) -> Iterator[Diagnostic]:
-    """JC4601: storage.run=node is set, but no hosts exist that could store runs."""
+    """JC4601: storage.run=node is set, but the job has no hosts."""
     if not hosts.hosts_in_rank_order(plan) and plan.run.storage == "node":
         because = "without hosts, the only node is this machine, which already has the run folder"
         title = "storage.run=node has no effect without hosts"
@@ -19,7 +19,7 @@ def check_copies_without_hosts(plan: LaunchPlan, options: AccelerateOptions) -> 
 def check_other_launcher(plan: LaunchPlan, options: AccelerateOptions) -> Iterator[Diagnostic]:
     """JC4605: a launcher other than `accelerate launch`.
 
-    `honours` cannot report this, because it is not checked for torchrun, which needs no support from a backend.
+    `honours` cannot report this, because it does not cover torchrun, which needs no support from a backend.
     """
     if plan.launcher != "accelerate":
         because = "backend accelerate is backend ssh with `accelerate launch` as the launcher"

@@ -20,7 +20,7 @@ from .pods import PodStatus, parse_pods
 DELETE_S = 3600  # timeout of a deletion that waits until the pods have ended
 DELETE_LOOK_S = 0.5
 RUNTIME = "TrainingRuntime"
-TRIES = 10  # to create a TrainJob, one per second
+TRIES = 10  # attempts to create a TrainJob, one per second
 _IDENTITIES = (
     '{range .items[%s]}{.apiVersion}{"\\t"}{.kind}{"\\t"}{.metadata.name}{"\\t"}{.metadata.uid}{"\\t"}'
     '{.metadata.resourceVersion}{"\\n"}{end}'
@@ -65,7 +65,7 @@ class ObjectCondition(NamedTuple):
 class ObjectIdentity(NamedTuple):
     """One object, identified by its uid, because a later object may have the same name.
 
-    resource_version: changes with every change of the object; "" if it is not needed.
+    resource_version: changes whenever the object changes; "" if it is not needed.
     """
 
     version: str
@@ -104,7 +104,7 @@ class FoundObject(NamedTuple):
 
 
 class Cluster:
-    """kubectl in a job's context and namespace. ask: runs a program, as Engine.ask does"""
+    """Runs kubectl in a job's context and namespace. ask: function that runs a program, such as Engine.ask"""
 
     def __init__(self, ask: Ask, target: JobObject) -> None:
         self.ask, self.target = ask, target
@@ -166,7 +166,7 @@ class Cluster:
         return self.identities(self.target.companions, f"jobc/job={self.target.object}{suffix}")
 
     def identities(self, kinds: str, selector: str, condition: str = "*") -> list[ObjectIdentity]:
-        """Return the objects with that label. condition: of the items in a JSONPath. Raises Failure."""
+        """Return the objects with that label. condition: JSONPath filter for the items. Raises Failure."""
         answer = self.k("get", kinds, f"--selector={selector}", f"--output=jsonpath={_IDENTITIES % condition}")
         if answer.code:
             raise self._no_answer(answer)
@@ -174,12 +174,13 @@ class Cluster:
         return [ObjectIdentity(*words) for words in lines if len(words) == len(ObjectIdentity._fields)]
 
     def remove_leftovers(self, leftovers: list[ObjectIdentity]) -> None:
-        """Delete what an ended or interrupted job has left behind. Raises Failure if another submit has started the
-        job.
+        """Delete the objects that an ended or interrupted job left behind. Raises Failure if another submit has started
+        the job.
 
-        A TrainingRuntime is created before its TrainJob, so it may be the first part of a job that is being started.
-        After creating the TrainJob, that submit patches the runtime (Sender._own_runtime). The version that is deleted
-        here is from before a look that found no TrainJob. So the server refuses either this deletion or that patch.
+        A TrainingRuntime is created before its TrainJob, so it may belong to a job that another submit is just
+        starting. After creating the TrainJob, that submit patches the runtime (ObjectCreator._own_runtime). This method
+        reads the runtime's version before it checks that no TrainJob exists, and deletes only that version, so the
+        server rejects either this deletion or that patch.
         """
         uids = {each.uid for each in leftovers}
         runtimes = [each for each in leftovers if each.kind == RUNTIME]
@@ -205,12 +206,12 @@ class Cluster:
         return Failure(f"cannot query {self.target}: {lines[-1].rpartition('): ')[2]}", hint)
 
     def remove(self, identity: ObjectIdentity, policy: str = "Background", is_unchanged: bool = False) -> None:
-        """Begin to delete this object, if it still exists. Raises Failure.
+        """Start deleting this object if it still exists. Raises Failure.
 
-        policy: Foreground: it exists until its pods are gone
+        policy: with Foreground, the object remains until its pods are gone
         is_unchanged: delete it only if it is still the same version
 
-        kubectl delete cannot match a uid, and it waits by watching, which the user may not be permitted to do.
+        Not done with `kubectl delete`, because it cannot match a uid, and waits with a watch, which RBAC may forbid.
         """
         version = {"resourceVersion": identity.resource_version} if is_unchanged else {}
         options = {
@@ -227,19 +228,19 @@ class Cluster:
 
 
 def failure_of_live_object(found: FoundObject, target: JobObject) -> Failure:
-    """Return the Failure for a submit that found the job's object still running."""
+    """Return the Failure for a submit that found the job's object still live."""
     owner = f"started by {found.owner or 'someone'}"
     hint = "stop that job with jobctl stop; a job with another name= or spec gets its own object"
     return Failure(f"{target.kind} {target.object} is live in {target}, {owner}", hint)
 
 
 def is_already_deleted(errors: str) -> bool:
-    """Return whether the server refused to change an object because it is gone, or a newer one has its name."""
+    """Return whether the server rejected a change because the object is gone or a newer object has its name."""
     return "(NotFound)" in errors or "(Conflict)" in errors
 
 
 def job_object_of_artifact(settings: Mapping[str, Any], nodes: int, context: str, namespace: str) -> JobObject:
-    """Return the Target that an artifact creates."""
+    """Return the job object that an artifact creates."""
     created = settings["creates"]
     return JobObject(created["object"], created["kind"], created["companions"], nodes, context, namespace)
 
@@ -259,7 +260,7 @@ def chosen_namespace(ask: Ask, settings: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def job_object_of_record(keys: Mapping[str, str], settings: Mapping[str, Any]) -> JobObject | None:
-    """Return the Target in a run's record; None if the record does not name an object, its kind and its companions."""
+    """Return the job object in a run's record; None if the record has no valid object, kind and companions."""
     name, kind, companions = (word_or_empty(keys.get(key, "")) for key in ("object", "kind", "companions"))
     if not name or kind not in settings.get("kinds", ()) or companions not in settings.get("companions", ()):
         return None

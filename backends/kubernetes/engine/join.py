@@ -54,7 +54,7 @@ from ....runtime.system.values import number_or_none, read_text
 
 CHECKS = ("smoke", "preflight")  # payloads with their own run folder, which is removed if all nodes pass
 HEAD_S = 60  # how long node 0's name may be missing after all nodes have joined
-SAID_S = 10  # between two messages that this node is waiting
+SAID_S = 10  # interval between messages that this node is waiting
 GOOD_S = 30  # how long node 0 waits after a check for all nodes to pass
 LAST_WORDS_S = 5  # time for the other nodes to check node 0, or to write their last files to the bucket
 
@@ -85,7 +85,7 @@ def unpack_config_map(files: Path, artifact: Path) -> None:
 
 
 def _end(*_: object) -> NoReturn:
-    """Exit on SIGTERM before the supervisor takes over."""
+    """Handle SIGTERM until the supervisor takes over: exit."""
     run = os.environ.get("JOBC_RUN_DIR", "")
     sys.exit(DONE if run and Run(Path(run)).is_stopped else PREEMPTED)
 
@@ -134,8 +134,8 @@ class JoiningPod:
                 self._check_start()
         if self.storage == "object":
             self._use_bucket()
-        if self.payload == "bucket":  # verbs on the submitting machine access a run
-            from ....runtime.storage import depot  # only here: jobctl has it only for jobs with a bucket
+        if self.payload == "bucket":  # jobctl on the submitting machine accesses a run
+            from ....runtime.storage import depot  # jobctl contains it only for jobs with a bucket
 
             return depot.main([words[0], f"{self.job}/{self.run_path.name}", *words[1:]])
         if self.payload == "shell":
@@ -160,19 +160,19 @@ class JoiningPod:
         call_or_fail_start("write state/resume", write_small_file, self.run_path / "state/resume", keys=keys)
 
     def _launch_words(self, payload: str, *words: str) -> list[str]:
-        """Return the launch.sh command for this pod. The run may consist only of what the submitting machine wrote."""
+        """Return the launch.sh command for this pod, from the pod's artifact: the run folder may not have a copy."""
         return ["bash", str(self.artifact / "launch.sh"), str(self.rank), payload, *words]
 
-    # ---- a pod that comes too late
+    # ---- pods that start too late
 
     def _leave_if_stopped(self) -> None:
-        """Raise Leave if jobctl stop ended this job before this pod started: the stop mark then has the job's uid."""
+        """Raise NodeMustNotStart if jobctl stop ended this job before this pod started: the stop mark has its uid."""
         if self.storage == "shared" and read_text(self.run_path / "control/STOP").strip() == self.uid:
             raise NodeMustNotStart(DONE, "the run was stopped")
 
     @property
     def _node_0_has_ended(self) -> bool:
-        """Return whether node 0 has ended for good in this job's newest attempt, so that its name will not reappear."""
+        """Return whether node 0 has ended for good in this job's newest attempt, so that its name will not return."""
         starts = begun_attempts(self.run_path / "starts") if self.storage == "shared" else []
         if not starts or starts[-1].submission != self.uid:
             return False
@@ -182,7 +182,7 @@ class JoiningPod:
     # ---- the name of node 0
 
     def _sees(self, name: str, timeout_s: float) -> bool:
-        """Wait for a node's name, which appears in the cluster's DNS a few tenths of a second after its pod."""
+        """Wait until a node's name resolves: the cluster's DNS has it a few tenths of a second after the pod starts."""
         began = said = time.monotonic()
         while not _is_known(name):
             self._leave_if_stopped()
@@ -193,17 +193,17 @@ class JoiningPod:
                 return False
             if now - said >= SAID_S:
                 said = now
-                print(f"jobc: waiting for the name of node 0: {name}", flush=True)
+                print(f"jobc: waiting until node 0's name resolves: {name}", flush=True)
             time.sleep(1)
         return True
 
     # ---- checks before the start
 
     def _check_start(self) -> None:
-        """Check whether this pod can start, without waiting for other pods. Raises StartFailure, Leave."""
+        """Check whether this pod can start, without waiting for other pods. Raises StartFailure, NodeMustNotStart."""
         if not self._sees(self.head, self.start_timeout_s):
             if self._node_0_has_ended:
-                return  # joining the attempt finds the reason
+                return  # joining the attempt reports the reason
             raise StartFailure(RENDEZVOUS_FAILED, *_lost(self.head))
         environ = {**os.environ, **({"JOBC_DATA_DIR": self.settings.data} if self.settings.data else {})}
         words = [sys.executable, "-B", str(self.artifact / "jobctl"), "node_checks", "--apart"]
@@ -244,7 +244,7 @@ class JoiningPod:
     # ---- this node's attempt
 
     def _join(self) -> int:
-        """Return this node's attempt, once all nodes have joined it and its files are in the run folder."""
+        """Wait until all nodes have joined the attempt and its files are in the run folder. Return the attempt."""
         most = self.settings.max_requeues
         if self.storage == "object":
             attempt = join_run_in_bucket(
@@ -261,7 +261,7 @@ class JoiningPod:
         )
 
     def _start_alone(self) -> int:
-        """Prepare this pod's own run folder. There is only one attempt, and the pods first meet at the rendezvous."""
+        """Prepare this pod's own run folder. There is only one attempt, and the pods meet only at the rendezvous."""
         if self.settings.nodes > 1:
             for other in range(self.settings.nodes):
                 if not self._sees(self.head.replace("-0.", f"-{other}.", 1), self.start_timeout_s):
@@ -279,7 +279,7 @@ class JoiningPod:
         prepare_attempt(self.run_path, attempt, self.artifact, self.fork_of, self.job, os.environ["JOBC_PROJECT"])
 
     def _unpack_code(self) -> None:
-        """Unpack the code that jobctl submit sent to the run's folder. Raises StartFailure."""
+        """Unpack the code that jobctl submit sent, into the run folder. Raises StartFailure."""
         code, unfinished = self.run_path / "code", self.run_path / ".code"
         if self.settings.code_kind != "snapshot" or code.is_dir():
             return
@@ -331,7 +331,7 @@ def _is_known(name: str) -> bool:
 
 
 def _lost(head: str) -> tuple[str, str]:
-    """Return a failure's title and hint."""
+    """Return the title and hint for a node 0 that cannot be resolved."""
     hint = "check that node 0's pod is running, that the Service exists and that the cluster DNS works"
     return f"cannot resolve node 0's host name: {head}", hint
 
@@ -343,7 +343,7 @@ def _extract(archive: Path, folder: Path) -> None:
     folder.mkdir()
     try:
         with tarfile.open(archive) as file:
-            file.extraction_filter = lambda member, path: member  # the same in each Python: links and modes as sent
+            file.extraction_filter = lambda member, path: member  # links and modes as sent, in every Python
             file.extractall(folder)
     except tarfile.TarError as error:
         raise OSError(str(error)) from error

@@ -79,7 +79,7 @@ class KubernetesEngine(StorageReadingEngine, CheckingEngine):
             print(f"warning: cannot write the stop mark in a pod: {one_line(why)}; {what}", file=sys.stderr)
 
     def signal(self, run: Run, name: str) -> None:
-        """Signal PID 1 of each pod; for KILL, before any pod has started, or without a stop mark, delete the object."""
+        """Signal PID 1 of each pod. Delete the object for KILL, if no pod has started, or without a stop mark."""
         record = newest_record(run)
         if record is None:
             return
@@ -129,7 +129,7 @@ class KubernetesEngine(StorageReadingEngine, CheckingEngine):
             print(run.path)
             return 0
         cluster = self._own_cluster()
-        leftovers = cluster.companions()  # listed first, to exclude those of a job that starts after the next line
+        leftovers = cluster.companions()  # before look(), so that a job that starts later is not included
         found = _ended_object(cluster, before.keys.get("uid", "") if before is not None else "", options.replace)
         fork_of = Path(init_from).name if new.attempt == 0 else ""
         sender, purpose = ObjectCreator(cluster, self.job.artifact), PodPurpose("train", run.id, fork_of, code=code)

@@ -26,7 +26,7 @@ from ....runtime.system.failure import Failure, print_failure
 from .cluster import RUNTIME, TRIES, Cluster, ObjectIdentity, failure_of_live_object, is_already_deleted
 
 MOST_CODE_BYTES = 600 << 10  # after packing: a ConfigMap may contain 1 MiB, in base64
-MOST_REASON = 600  # most characters of the server's reply
+MOST_REASON = 600  # maximum number of characters quoted from the server's reply
 TRAIN_JOB = "TrainJob"
 KINDS = {"job": "Job", "jobset": "JobSet", "trainjob": TRAIN_JOB}
 TRAINER_API = "trainer.kubeflow.org/v1alpha1"
@@ -55,16 +55,16 @@ class ObjectCreator:
         self.cluster, self.artifact = cluster, artifact
         self._has_train_job = cluster.target.kind.startswith("trainjob.")
         self._kind = KINDS[cluster.target.kind.partition(".")[0]]
-        self.may_be_there = False  # after a failure: whether the job may exist in the cluster
+        self.may_be_there = False  # whether the job may exist in the cluster after a failure
 
     def require_accepted(self, purpose: PodPurpose) -> None:
-        """Raise Failure if the cluster would refuse the objects. Called before anything is deleted or created."""
+        """Raise Failure if the cluster would reject the objects. Called before anything is deleted or created."""
         if why := self.why_refused(purpose):
             title = f"the cluster rejects the job in {self.cluster.target}: {last_line_of_error(why)}"
             raise Failure(title, "jobctl preflight --queue-only tries again")
 
     def why_refused(self, purpose: PodPurpose) -> str:
-        """Return why the cluster would refuse the objects; "" if it accepts them.
+        """Return why the cluster would reject the objects; "" if it accepts them.
 
         The dry run uses different names, so that existing objects do not conflict.
         """
@@ -78,7 +78,7 @@ class ObjectCreator:
         train_job, others = split_by_kind(manifests, TRAIN_JOB)
         runtime, _ = split_by_kind(manifests, RUNTIME)
         try:
-            # the runtime is really created, because the TrainJob would be refused without it
+            # the runtime is really created, because the TrainJob would be rejected without it
             return (
                 self.create_manifests(others, "--dry-run=server")
                 or self.create_manifests(runtime)
@@ -107,7 +107,7 @@ class ObjectCreator:
         """
         main, companions = split_by_kind(self.manifests(purpose), self._kind)
         runtimes: list[ObjectIdentity] = []
-        if self._has_train_job:  # its webhook wants the runtime first
+        if self._has_train_job:  # its webhook requires the runtime to exist
             runtime, companions = split_by_kind(companions, RUNTIME)
             runtimes = [self._create_runtime(runtime, purpose)]
         owner = None
@@ -163,14 +163,14 @@ class ObjectCreator:
 
     def _own_runtime(self, runtime: ObjectIdentity, owner: ObjectIdentity) -> None:
         """Make the TrainJob own its runtime, so that both are deleted together. Raises Failure if another submit has
-        deleted the runtime as a leftover. The server refuses another runtime's uid.
+        deleted the runtime as a leftover: the patch contains the uid, so the server rejects it for any newer runtime.
         """
         patch = json.dumps({"metadata": {"uid": runtime.uid, "ownerReferences": [_reference(owner)]}})
         words = ("patch", "trainingruntime.trainer.kubeflow.org", runtime.name, "--type=merge", f"--patch={patch}")
         answer = self.cluster.k(*words)
         if answer.code and is_already_deleted(answer.errors):
             title = f"another submit has deleted {RUNTIME} {runtime.name} in {self.cluster.target}"
-            raise Failure(title, "submit again, unless jobctl status shows that the other one has started the job")
+            raise Failure(title, "submit again, unless jobctl status shows that the other submit has started the job")
         if answer.code:
             warning = (
                 f"{RUNTIME} {runtime.name} will not be deleted with its TrainJob: {last_line_of_error(_reason(answer))}"
@@ -204,10 +204,9 @@ class ObjectCreator:
         return _code_map(name, purpose.code) + text
 
     def _create_train_job(self, manifest: str, *words: str) -> str:
-        """Create the TrainJob, and return why it was refused.
+        """Create the TrainJob. Return why it was rejected, or "".
 
-        A webhook refuses a TrainJob, even in a dry run, until the webhook has seen the new runtime, which takes a
-        moment.
+        A webhook rejects a TrainJob, even in a dry run, until it has seen the new runtime, which takes a moment.
         Source: Kubeflow Trainer 2, pkg/runtime/core/trainingruntime.go: ValidateObjects.
         """
         for _ in range(TRIES):
@@ -218,7 +217,7 @@ class ObjectCreator:
         return why
 
     def create_manifests(self, manifests: str, *words: str) -> str:
-        """Create the objects, and return kubectl's error."""
+        """Create the objects. Return kubectl's error, or ""."""
         answer = self.cluster.k("create", *words, "--filename=-", text=manifests)
         return (_reason(answer) or f"kubectl exited with {answer.code}") if answer.code else ""
 
@@ -239,7 +238,7 @@ def last_line_of_error(why: str) -> str:
 
 
 def split_by_kind(manifests: str, kind: str) -> tuple[str, str]:
-    """Return the manifests of that kind, and all others. A ConfigMap's text is indented, so it has no line `---`."""
+    """Return the manifests of that kind, and all others. A ConfigMap's text is indented, so no line in it is `---`."""
     chosen: list[str] = []
     others: list[str] = []
     for text in re.split(r"^---\n", manifests, flags=re.MULTILINE):
@@ -295,7 +294,7 @@ def _code_map(name: str, code: bytes) -> str:
 
 
 def _variables(purpose: PodPurpose) -> str:
-    """Return a purpose's variables, as a replacement for the line before which they are inserted."""
+    """Return a purpose's variables as list entries, to be inserted before the line that the regex matches."""
     values = {"PAYLOAD": purpose.payload, "RUN_ID": purpose.run_id, "FORK_OF": purpose.fork_of}
     return "".join(rf'\g<1>{{name: JOBC_{name}, value: "{value}"}}' for name, value in values.items() if value)
 

@@ -21,7 +21,7 @@ from .cluster import Cluster, ObjectCondition, UnknownContext, job_object_of_rec
 from .pods import PodStatus
 
 FIRST_FAILURE = "logs/first_failure.txt"
-MOST_LINES = 20  # of a rank's output without a traceback
+MOST_LINES = 20  # lines shown of a rank's output that has no traceback
 _END_OF_LOG = re.compile(r"(?:; the end of|, see the end of) logs/[\w.]+:?$")
 HAD_TO_BE_GONE_S = 60  # a pod that still exists this long after its deletion time is reported
 _EVENTS = '{range .items[*]}{.involvedObject.kind}|{.involvedObject.name}|{.reason}: {.message}{"\\n"}{end}'
@@ -38,16 +38,14 @@ class ObservingEngine(RecordEngine):
         self._unknown: set[Path] = set()  # records whose context the kubeconfig does not contain
 
     def cluster(self, record: Record) -> Cluster:
-        """Return the cluster named in the run's record. Raises Failure."""
+        """Return the Cluster recorded for the run. Raises Failure."""
         target = job_object_of_record(record.keys, self.job.settings)
         if target is None:
-            raise Failure(
-                f"{record.path} does not name an object, its kind and its companions", "jobctl submit writes these keys"
-            )
+            raise Failure(f"{record.path} has no valid object, kind and companions", "jobctl submit writes these keys")
         return Cluster(self.ask, target)
 
     def pods(self, record: Record) -> list[PodStatus]:
-        """Return the run's pods, newest last; none if its object is gone, even if a newer object has the same name."""
+        """Return the run's pods, newest last; [] if its object is gone, even if a newer object has the same name."""
         if record.path not in self._pods:
             cluster = self.cluster(record)
             is_there = record.path in self._conditions or self._is_there(record)
@@ -61,7 +59,7 @@ class ObservingEngine(RecordEngine):
             return False
 
     def conditions(self, record: Record) -> tuple[ObjectCondition, ...]:
-        """Return those conditions of the run's object whose status is True."""
+        """Return the conditions of the run's object whose status is True."""
         return self._conditions.get(record.path, ())
 
     def ask_engine(self, record: Record) -> str:
@@ -145,7 +143,7 @@ class ObservingEngine(RecordEngine):
         return [f"| {line}" for line in own if line]
 
     def save_job_output(self, record: Record) -> None:
-        """Save the end of the log of the pod that failed first, or of its init containers if no rank has started.
+        """Save the last log lines of the pod that failed first, or of its init containers if no rank has started.
 
         Pods that exited because of another pod (69, 75) come last. Kubernetes deletes pods that were still running.
         """
@@ -237,12 +235,12 @@ class ObservingEngine(RecordEngine):
         if reading.code not in (0, None):
             yield from self.failure_lines(run)
         for pod in self.pods(reading.record):
-            # Source Kubernetes 1.37, "Non-graceful node shutdown handling" and "Pod replacement policy"
+            # Source: Kubernetes 1.37, "Non-graceful node shutdown handling" and "Pod replacement policy"
             late = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - HAD_TO_BE_GONE_S))
             if pod.gone_at and pod.phase in ("Running", "Pending") and pod.gone_at < late:
                 yield (
                     f"pod {pod.name} should have ended by {pod.gone_at}, but node {pod.host} has not confirmed this, "
-                    f"so no other pod can replace the pod. If that node is powered off:"
+                    f"so the pod cannot be replaced. If that node is powered off:"
                 )
                 yield (
                     f"kubectl delete node {pod.host}, or kubectl taint node {pod.host}"

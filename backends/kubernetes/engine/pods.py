@@ -28,7 +28,7 @@ class PodStatus(NamedTuple):
 
 
 class WaitingReason(NamedTuple):
-    """Why a pod is not starting. is_stuck: whether someone must change something first"""
+    """Why a pod is not starting. is_stuck: whether it stays so until someone changes something"""
 
     text: str = ""
     is_stuck: bool = False

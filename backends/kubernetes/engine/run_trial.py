@@ -1,7 +1,7 @@
 """Run a job's pods for a different purpose: smoke or preflight. Packed into jobctl; Python 3.8.
 
-The pods have different names than the job's own. These pods print the exit code of what they ran, and exit with 0 in
-any case, because Kubernetes could delete a failed pod and its output.
+Their names differ from those of the job's own pods. These pods print the exit code of the check, and always exit with
+0, because Kubernetes could delete a failed pod and its output.
 """
 
 from __future__ import annotations

@@ -25,15 +25,15 @@ QUIET_S = 5  # a pod that has not started after this time is reported
 LABEL = "jobc/shell"  # label of the pods; its value is the name of the job's object
 # a pod ends after an hour, if the program that created it was killed, or when its node is lost
 HAS_ENDED = tuple(f'?(@.status.phase=="{phase}")' for phase in ("Succeeded", "Failed"))
-MOST_NAME = 63  # most characters of a pod's name, which is also a label of its ConfigMap
+MOST_NAME = 63  # maximum length of a pod's name, which is also a label value of its ConfigMap
 
 
 class StoragePods:
-    """One pod per context and namespace, created when it is first needed. As a context manager, deletes the pods."""
+    """One pod per context and namespace, created when it is first needed. The context manager deletes the pods."""
 
     def __init__(self, job: Job, start_timeout_s: int) -> None:
         self.job, self.start_timeout_s = job, start_timeout_s
-        self._names: dict[tuple[str, str], str | Failure] = {}  # Failure: the pod has not started
+        self._names: dict[tuple[str, str], str | Failure] = {}  # Failure: why the pod has not started
         self._created: list[tuple[Cluster, ObjectIdentity]] = []
 
     def __enter__(self) -> StoragePods:

@@ -25,7 +25,7 @@ JOIN = ("python3", "-I", "-S", "/jobc/files/start.py")  # in a pod: becomes `job
 NOT_THERE = 3  # exit code if the file is not on the storage
 NEWS_S = 60  # time limit for starting the pod through which status reads how a run ended
 LOOK_S = 2  # interval between checks for new pods while following logs
-_CODES = (  # for bash in a pod: the run folder is its argument
+_CODES = (  # for bash in a pod; $1: run folder
     'cd -- "$1/exit/$(ls -- "$1/artifact" | sort -n | tail -n 1)" && grep -hxE "[0-9]{1,3}" -- node_*'
 )
 _PREFIX = re.compile(rb"^\[pod/[^]]*-([0-9]+)-[^-]*/node\] ")
@@ -76,8 +76,8 @@ class StorageReadingEngine(ObservingEngine):
         self._storage.close()
 
     def fetch(self, what: str, runs: Sequence[Run]) -> None:
-        """With `news`, read how a run ended if its object was deleted before anyone looked. The exit codes are read
-        through an extra pod, if one starts in time, and only if every node of the last attempt has recorded one.
+        """With `news`, read how a run ended if its object was deleted before its end was recorded. The exit codes are
+        read through an extra pod, if one starts in time, and only if every node of the last attempt has recorded one.
         """
         super().fetch(what, runs)
         for run in runs if what == "news" and self.job.settings.get("storage") == "shared" else ():
@@ -94,7 +94,7 @@ class StorageReadingEngine(ObservingEngine):
                 self.record_end_from_node_codes(run, codes)
 
     def _bucket_words(self, run: Run, *words: str) -> list[str]:
-        """Return the command with which a pod accesses the bucket, which this machine may not; [] without a bucket."""
+        """Return the command that accesses the bucket from a pod, because this machine may not; [] without a bucket."""
         if self.job.settings.get("storage") != "object":
             return []
         return ["env", f"JOBC_RUN_ID={run.id}", *JOIN, "bucket", *words]
@@ -124,7 +124,7 @@ class StorageReadingEngine(ObservingEngine):
                 hint = "jobctl logs --node N reads what an ended pod printed, as long as Kubernetes keeps the pod"
                 raise Failure(f"no {file} of run {run.id}: its pod no longer exists", hint)
             raise Failure(
-                f"the storage has no {file} of run {run.id}", "jobctl status reports whether the run has started"
+                f"run {run.id} has no {file} on the storage", "jobctl status reports whether the run has started"
             )
         return code
 

@@ -147,7 +147,7 @@ def _is_value(text: str) -> bool:
 
 
 def _as_name(text: str) -> str:
-    """Return the nearest valid object name. The other _as_ functions do the same for their own kinds of text."""
+    """Return the nearest valid object name. The other _as_ functions do the same for other kinds of text."""
     parts = (re.sub(r"[^a-z0-9]+", "-", part).strip("-") for part in text.lower()[:LONGEST_NAME].split("."))
     return ".".join(part for part in parts if part) or "team"
 

@@ -13,7 +13,7 @@ from ._names import is_valid_object_name
 
 
 def check_unusable_mount(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """JC4503: a mount that is impossible in a pod."""
+    """JC4503: a mount that a pod does not support."""
     for i, mount in enumerate(plan.mounts):
         yield from _mounted(i, mount, plan.mounts)
 

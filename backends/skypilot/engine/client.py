@@ -46,7 +46,7 @@ class SkypilotClient(RecordEngine):
         return last_json(self.sky(*words))
 
     def depot(self, run: Run, *words: str) -> str:
-        """Run a depot.py verb on the runs' bucket and return its output; "" if it fails, as without credentials."""
+        """Run a depot.py verb on the runs' bucket. Return its output; "" if it fails (no credentials, say)."""
         command, environment = self.depot_words(run, *words)
         answer = self.ask(command, environment=environment)
         return "" if answer.code else answer.text

@@ -1,6 +1,6 @@
 """Read the SkyPilot job from a run's record, RUN/state/job_ATTEMPT: kind (managed or empty), cluster, id.
 
-A record's keys are untrusted: a cluster must be a plain word, and an ID a number. Packed into jobctl.
+A record's keys are untrusted: a cluster must be a plain word, and an ID must be a number. Packed into jobctl.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def cluster_name_in_record(record: Record) -> str:
 
 
 def describe_job(record: Record) -> str:
-    """Return the recorded job's name for messages."""
+    """Return the recorded job's name as printed in messages."""
     job_id = number_or_none(record.keys.get("id", ""))
     shown = "" if job_id is None else str(job_id)
     return (
@@ -36,7 +36,7 @@ def describe_job(record: Record) -> str:
 
 
 def file_of_saved_output(record: Record) -> Path:
-    """Return the file that keeps an ended job's output."""
+    """Return the file in which an ended job's output is saved."""
     return record.run.path / "logs" / f"sky_{record.attempt}.log"
 
 

@@ -33,14 +33,14 @@ from .node import SkypilotNode
 from .run_at_attempt import RunPinnedToAttempt
 
 KILLED = 143  # exit code if SIGTERM arrives before the ranks are running. Not 75, which would recover a managed job
-LOOK_S = 0.5  # pause between checks of whether the other nodes have ended
+LOOK_S = 0.5  # interval at which to check whether the other nodes have ended
 MARGIN_S = 20  # time, beyond the grace period, for the other nodes to record their exit codes
 SETTLE_S = 3  # time for SkyPilot's processes on the other nodes to end as well
 LAST_FILES_S = 5  # time for the other nodes to write their last files to the bucket
 
 
 class Terminated(BaseException):
-    """Raised by SIGTERM while no ranks are running."""
+    """Raised when SIGTERM arrives while no ranks are running."""
 
 
 def main(argv: list[str]) -> int:
@@ -72,7 +72,7 @@ def save_or_remove_secrets(run: Path, names: list[str]) -> int:
 
 
 def run_node(node: SkypilotNode) -> tuple[int, int]:
-    """Return how this node ended (node 0: how the run ended), and the exit code of this process."""
+    """Run the node. Return how it ended (on node 0, how the run ended), and the exit code of this process."""
     try:
         signal.signal(signal.SIGTERM, _raise_terminated)
         attempt = node.join()
@@ -100,8 +100,8 @@ def run_launch_sh(node: SkypilotNode, attempt: int) -> int:
     if is_lost and not RunPinnedToAttempt(node.run, attempt).has_ended(node.rank):
         lost = "work since the last checkpoint in the bucket is lost"
         raise NodeMustNotStart(
-            PEER_LOST, f"node {node.rank}'s depot.py was killed, {lost}"
-        )  # and everything that it started
+            PEER_LOST, f"node {node.rank}'s depot.py was killed: {lost}"
+        )  # its children were killed too
     return code
 
 

@@ -33,7 +33,7 @@ class LaunchedPayload(NamedTuple):
 
 
 def require_files_to_send(settings: Mapping[str, Any]) -> None:
-    """Raise Failure if something that must be sent is not on this machine: secrets, files."""
+    """Raise Failure if a secret or file that must be sent is missing on this machine."""
     for name in settings.get("secrets", ()):
         if not os.environ.get(name):
             title = f"secret: the environment variable {name} is not set"
@@ -45,8 +45,8 @@ def require_files_to_send(settings: Mapping[str, Any]) -> None:
 
 
 def prepare_folder_to_send(launch: LaunchedPayload) -> Path:
-    """Return the folder to send, with the artifact and the code. SkyPilot never removes files that it sent earlier, so
-    both are in a folder named after the run.
+    """Return the folder to send, with the artifact and the code. Both are in a subfolder named after the run, because
+    SkyPilot never removes files that it sent earlier.
     """
     run, sent = launch.run.path, launch.run.path / "sent"
     to = sent / launch.run_id

@@ -58,7 +58,7 @@ class SkypilotNode:
             JOBC_NODES=str(self.settings.nodes),
             JOBC_NODE_LIST=",".join(addresses),
             JOBC_HEAD_ADDR=addresses[0],
-            JOBC_HEAD_PORT=str(self.settings.rendezvous_port),  # 0: node 0 chooses, and the others read it in the run
+            JOBC_HEAD_PORT=str(self.settings.rendezvous_port),  # 0: node 0 chooses a port and shares it
             JOBC_JOB_ID=self.task_id,
             JOBC_RUN_ID=run_id,
             JOBC_RUN_ROOT=str(self.root),
@@ -76,7 +76,7 @@ class SkypilotNode:
     # ---- the attempt
 
     def join(self) -> int:
-        """Return the attempt once all nodes and its files are there. Raises StartFailure, JoinFailure, Leave."""
+        """Return the attempt once all nodes and its files are there. Raises NodeFailure, NodeMustNotStart."""
         call_or_fail_start(f"create the folder {self.run}", self.run.mkdir, parents=True, exist_ok=True)
         join = {"shared": self._join_shared, "object": self._join_bucket, "node": self._join_own_disks}
         attempt = join[self.storage]()
@@ -87,13 +87,13 @@ class SkypilotNode:
         return attempt
 
     def _join_shared(self) -> int:
-        if self.rank == 0:  # before the others start, because the next launch on this cluster replaces it
+        if self.rank == 0:  # before the other nodes start; the next launch on this cluster would replace the code
             self._copy_code()
         most, timeout_s = self.settings.max_requeues, self._timeout_s()
         return join_run(self.run, self.rank, self.settings.nodes, self.task_id, most, timeout_s, self._prepare)
 
     def _join_bucket(self) -> int:
-        """Join with a run folder on this node's disk as well as in the bucket."""
+        """Join a run that has one folder on this node's disk and another in the bucket."""
         settings, environ = self.settings, self.environ
         environ.update(settings.store or {})
         environ.update(settings.tree["node"].get("env_aws") or {})
@@ -123,8 +123,8 @@ class SkypilotNode:
         prepare_attempt(self.run, attempt, self.artifact, init_from, folder, self.project)
 
     def _copy_code(self) -> None:
-        """Copy the code that jobctl submit sent to the run folder, unless it is already there. In a task launched by
-        hand, the code is in the working folder.
+        """Copy the code that jobctl submit sent into the run folder, unless it is already there. In a task launched by
+        hand, the code is in the working directory.
         """
         sent, code = Path(self.project, self.run.name, "code"), self.run / "code"
         if not sent.is_dir() or code.exists():
@@ -154,17 +154,17 @@ class SkypilotNode:
         """Return how many nodes have not recorded an exit code in the attempt but may still do so."""
         if not self.is_in_bucket:
             return RunPinnedToAttempt(self.run, attempt).lacking_nodes(self.settings.nodes)
-        os.makedirs(self.run / f"exit/{attempt}", exist_ok=True)  # folder to which depot.py downloads them
+        os.makedirs(self.run / f"exit/{attempt}", exist_ok=True)  # depot.py downloads the exit codes to this folder
         words = self.depot_words("lacking")
         done = subprocess.run(words, env=self.environ, stdout=subprocess.PIPE, check=False)
         return 0 if done.returncode else number_or_none(done.stdout.decode().strip()) or 0
 
 
 def _require_compiled_size(settings: NodeSettings, nodes: int, gpus: str) -> None:
-    """Raise StartFailure if the number of nodes or of GPUs per node is not the one that the job was compiled for."""
+    """Raise StartFailure if the job was compiled for a different number of nodes, or of GPUs per node."""
     if nodes != settings.nodes:
-        title = f"SkyPilot gave this job {nodes} nodes, but the job was compiled for {settings.nodes}"
+        title = f"SkyPilot provides {nodes} nodes, but the job was compiled for {settings.nodes}"
         raise StartFailure(DATA_BROKEN, title, ANOTHER_JOB.format("nodes"))
     if gpus != str(settings.gpus):
-        title = f"SkyPilot gave this job {gpus} GPUs per node, but the job was compiled for {settings.gpus}"
+        title = f"SkyPilot provides {gpus} GPUs per node, but the job was compiled for {settings.gpus}"
         raise StartFailure(DATA_BROKEN, title, ANOTHER_JOB.format("GPUs"))

@@ -53,13 +53,13 @@ def line_without_colors(line: str) -> str:
 
 
 def line_without_colors_as_bytes(prefix: str | None, line: bytes) -> bytes | None:
-    """Return a line as line_without_colors() does if it begins with the prefix, else None."""
+    """Return the result of line_without_colors() if it begins with the prefix, else None."""
     text = line_without_colors(line.decode(errors="surrogateescape"))
     return text.encode(errors="surrogateescape") if text.startswith(prefix or "") else None
 
 
 def line_of_node_check(line: bytes) -> bytes | None:
-    """Return a line that a check printed on a node, as line_without_colors() does; None for any other line."""
+    """Return the result of line_without_colors() if a check printed the line on a node, else None."""
     text = line_without_colors_as_bytes(None, line) or b""
     return text if _OF_NODE.match(text) and not _LAST_WORD.match(text.decode(errors="replace")) else None
 
@@ -70,7 +70,7 @@ def last_lines_as_one_line(text: str) -> str:
 
 
 def lines_of_cost_estimate(text: str) -> list[str]:
-    """Return the lines in which `sky launch --dryrun` describes the machines and what they cost."""
+    """Return the lines in which `sky launch --dryrun` describes the machines and their cost."""
     return [printable(line) for line in _COLORS.sub("", text).split("\n") if _ESTIMATE.match(line)]
 
 

@@ -1,4 +1,4 @@
-"""Run the artifact's verbs on SkyPilot, which is queried about a run's job and cluster. Packed into jobctl.
+"""Run the artifact's verbs on SkyPilot, and query SkyPilot about a run's job and cluster. Packed into jobctl.
 
 RUN/state/job_ATTEMPT records the SkyPilot job: kind (managed or empty), cluster, id. Python 3.8.
 """
@@ -46,7 +46,7 @@ _ENDED = re.compile("SUCCEEDED|FAILED.*|CANCELLED")
 
 
 class SkypilotEngine(StartingSkypilot):
-    """Queries sky only once about each job and each cluster."""
+    """Queries sky only once for each job and each cluster."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
@@ -56,7 +56,7 @@ class SkypilotEngine(StartingSkypilot):
     def ask_engine(self, record: Record) -> str:
         cluster, job_id = cluster_name_in_record(record), number_or_none(record.keys.get("id", ""))
         if not cluster or job_id is None:
-            raise Failure(f"{record.path} does not name a cluster and a job", "jobctl submit writes these keys")
+            raise Failure(f"{record.path} has no valid cluster and job ID", "jobctl submit writes these keys")
         words = ["jobs", "queue", "--output", "json", "--limit", "1000"]
         table = self.run_sky_for_json(*(words if is_managed_job(record) else ["queue", "--output", "json", cluster]))
         status = next((str(row.get("status", "")) for row in rows_of_table(table) if row.get("job_id") == job_id), "")
@@ -114,7 +114,7 @@ class SkypilotEngine(StartingSkypilot):
         if record.run.is_stopped:
             return State("stopped", "stopped, and its cluster was deleted")
         text = (
-            f"ended, or its cluster was deleted: SkyPilot no longer knows {describe_job(record)}, and its result"
+            f"ended, or its cluster was deleted: SkyPilot no longer lists {describe_job(record)}, and its result"
             f" is unknown here; {self.job.settings.get('end_is', '')}"
         )
         return State("gone", text)
@@ -123,7 +123,7 @@ class SkypilotEngine(StartingSkypilot):
         return "the job is still in SkyPilot"
 
     def remove_outside_run_folder(self, run: Run) -> bool:
-        """Remove the run from the bucket. A run on the nodes' disks is deleted with them; one on storage is kept."""
+        """Remove the run from the bucket. A run on a node's disk is deleted with the node; a run on storage is kept."""
         path = self.path_on_nodes(run)
         if not self.is_in_bucket:
             if path.startswith("/") and not _is_same(path, run.path):
@@ -223,7 +223,7 @@ class SkypilotEngine(StartingSkypilot):
     no_end_hint = "jobctl stop --down deletes its machines"
 
     def stop_signals_and_waits(self) -> list[tuple[str, int]]:
-        """Return the steps of a stop: SkyPilot takes several seconds to respond, and can end a job in only one way."""
+        """Return the steps of a stop. SkyPilot takes several seconds to respond, and can end a job in only one way."""
         return [("TERM", self.grace_s + 40), ("KILL", 60)]
 
     def mark_stopped(self, run: Run) -> None:

@@ -111,7 +111,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
             print_failure(failure)
         return engine.wait(run)
 
-    # ---- the same nodes for another purpose
+    # ---- checks and shells on the job's nodes
 
     def smoke(self, place: Place) -> int:
         self._require_startable()
@@ -149,13 +149,13 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         return table if code == DONE else table.print() or code
 
     def _trial(self, place: Place, payload: str, change: Callable[[bytes], bytes | None]) -> int:
-        """Run a payload on the nodes of the job's cluster, which is then kept for the job. Return 0 if all nodes exit
+        """Run a payload on the nodes of the job's cluster, and keep the cluster for the job. Return 0 if all nodes exit
         with 0.
 
         change: returns the text to print for an output line; None = print nothing.
         """
         with temporary_run(place, self) as new:
-            if payload == "preflight" or self.job.settings.get("has_setup"):  # it looks for the program; setup reads it
+            if payload == "preflight" or self.job.settings.get("has_setup"):  # preflight and setup read the code
                 copy_user_code(place, self, new)
             record = self._launch(LaunchedPayload(payload, new.run, f"{payload}-{os.urandom(4).hex()}", 0), "")
             words = ["sky", *sky_logs_arguments(record, LogRequest(follow=True))]
@@ -165,7 +165,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         return DONE if state.exit_code == DONE else CRASHED
 
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
-        """Run the command on a node of the run's cluster, which has this shell's secrets only meanwhile."""
+        """Run the command on a node of the run's cluster. Secrets stay there only while it runs."""
         self.require_client()
         if self.job.settings.get("managed"):
             title = "the machines of a managed job cannot be reached from here"
@@ -189,7 +189,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
                 self.ask(ssh_command_for_node(cluster, node, self._on_node(record, node, _FORGET_SECRETS)))
 
     def _save_secret(self, record: Record, node: int, name: str) -> None:
-        """Save a secret for launch.sh. The secret is sent on stdin, so that it appears on no command line."""
+        """Save a secret for launch.sh. The secret is sent on stdin, so that no command line contains it."""
         words = self._on_node(record, node, _SAVE_SECRET, name)
         answer = self.ask(ssh_command_for_node(cluster_name_in_record(record), node, words), text=os.environ[name])
         if answer.code:

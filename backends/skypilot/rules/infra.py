@@ -92,7 +92,7 @@ def check_partition(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diag
             hint = f"{key}={infra.removesuffix(name)}{near}"
             yield Diagnostic("JC4719", f"partition {name} does not exist at this site", because, hint, key=key)
         elif name and key == "backend.infra" and plan.queue.name not in (None, name):
-            because = f"{key} names partition {name}, which overrides queue.name"
+            because = f"{key} sets partition {name}, which overrides queue.name"
             hint = f"queue.name={name}, or {key}={infra.removesuffix(f'/{name}')}"
             yield Diagnostic("JC4719", f"queue.name={plan.queue.name} has no effect", because, hint, key="queue.name")
 

@@ -8,7 +8,7 @@ from ..options import SkypilotOptions
 
 
 def must_runs_be_shared(plan: LaunchPlan, options: SkypilotOptions) -> bool:
-    """Return whether several nodes, or a managed job's later machines, must have access to the runs."""
+    """Return whether several nodes, or a managed job's later machines, must be able to access the runs."""
     return plan.run.storage == "shared" and (plan.topology.nodes > 1 or options.managed)
 
 
@@ -50,7 +50,7 @@ def check_unshared_runs(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[
 
 
 def check_runs_in_folder_of_nodes(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4706: runs in a host folder. This is a note, because jobc does not know whether all nodes share it."""
+    """JC4706: runs in a host folder. This is a note, because jobc cannot tell whether all nodes share the folder."""
     lasting = persistent_mounts_of_runs(plan)
     if not must_runs_be_shared(plan, options) or are_runs_on_site_storage(plan, options):
         return

@@ -34,14 +34,14 @@ from .link_named_log import link_log
 from .pyxis import container_options, secrets_root
 from .requeue import decide_next_start, lost_nodes, requeue_without_lost_nodes
 
-LOOK_S = 1.0  # pause between checks for a failed node
+LOOK_S = 1.0  # interval at which to check for a failed node
 CHECK_S = 60  # timeout of the step that checks whether all nodes can access the run folder
 # An allocation (--here) may have been created with options that hide cores or GPUs from a task, or that contradict
 # srun's options in job.sbatch. Without them, Slurm's default applies: every task sees all of its node's GPUs.
 _FOREIGN_PREFIXES = ("SLURM_CPU_BIND", "SLURM_MEM_BIND", "SLURM_GPU_BIND")
 _FOREIGN = (
     "SLURM_TRES_BIND", "SLURM_DISTRIBUTION", "SLURM_GPUS_PER_TASK", "SLURM_NTASKS_PER_GPU", "SLURM_CPUS_PER_GPU",
-    "SLURM_TRES_PER_TASK", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK",  # which one srun reads depends on its version
+    "SLURM_TRES_PER_TASK", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK",  # depending on its version, srun reads one
     "JOBC_RUN_ID", "JOBC_JOB_ID", "JOBC_NODE_RANK", "JOBC_NODE_LIST", "JOBC_HEAD_ADDR", "JOBC_HEAD_PORT",
     "JOBC_INIT_FROM", "LOCAL_RANK",  # job_variables.py sets them in each task
 )  # fmt: skip
@@ -155,8 +155,8 @@ class BatchAttempt:
     # ---- the tasks
 
     def _blind_nodes(self, environ: Mapping[str, str]) -> dict[int, str]:
-        """Return number -> host for the nodes that cannot read the run folder. Such nodes could not report this in the
-        run folder, and the other nodes would wait for them.
+        """Map the number to the host for each node that cannot read the run folder. Such a node could not report this
+        in the run folder, and the other nodes would wait for it.
         """
         nodes = self.place.job.nodes
         layout = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1", "--mpi=none"]
@@ -175,9 +175,9 @@ class BatchAttempt:
     def _run_tasks(self, words: list[str], environ: Mapping[str, str]) -> int:
         """Run srun and return its exit status; forward signals to the tasks.
 
-        srun waits for every task, even on a lost node, until Slurm considers that node down. So once a node has failed,
-        and the live nodes have had enough time to end, srun is ended. (srun --wait counts from the end of any task,
-        even a successful one while rank 0 is still saving.)
+        srun waits for every task, even on a lost node, until Slurm considers that node down. So once a node has failed
+        and the live nodes have had enough time to end, this method terminates srun. (srun --wait would not help: it
+        counts from the end of any task, even a successful one while rank 0 is still saving.)
         """
         try:
             srun = start_ignoring_ctrl_c(words, environ)
@@ -188,7 +188,7 @@ class BatchAttempt:
         failed_at: float | None = None
         while srun.poll() is None:
             self._receive_signals(LOOK_S)
-            if not first.exists():  # or the failure no longer exists, because the ranks restart in place
+            if not first.exists():  # no failure, or it was removed because the ranks restart in place
                 failed_at = None
                 continue
             failed_at = time.monotonic() if failed_at is None else failed_at
@@ -272,7 +272,7 @@ def task_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def nodes_with_failed_check(text: str) -> dict[int, str]:
-    """Return number -> host for the nodes in the check's output, in order."""
+    """Map the number to the host for each node in the check's output, in order."""
     fields = [line.split() for line in text.splitlines()]
     return dict(
         sorted((int(pair[0]), pair[1]) for pair in fields if len(pair) == 2 and number_or_none(pair[0]) is not None)

@@ -19,7 +19,7 @@ from ....runtime.verbs.sweep_points import print_points
 from .job_records import record_queued_job
 from .submission import SlurmQueue, dependency_option
 
-LOOK_S = 2  # pause between checks of whether all points have ended
+LOOK_S = 2  # interval at which to check whether all points have ended
 
 
 def start_array(sweep: NewSweep, queue: SlurmQueue, options: argparse.Namespace) -> int:

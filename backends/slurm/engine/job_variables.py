@@ -45,7 +45,7 @@ def job_variables(environ: Mapping[str, str], artifact: Path, rank: str) -> dict
         "JOBC_NODE_NAME": environ.get("SLURMD_NODENAME", ""),
         "JOBC_NODE_LIST": nodes,
         "JOBC_HEAD_ADDR": first_host(nodes),
-        "JOBC_HEAD_PORT": str(job.rendezvous_port),  # 0: node 0 chooses it; the others read it in the run folder
+        "JOBC_HEAD_PORT": str(job.rendezvous_port),  # 0: node 0 chooses a port and shares it
     }
     init_from = read_keys(Path(folder, "state/run")).get("init_from", "") if folder else ""
     if init_from:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ....runtime.engines.artifact_location import is_complete_run
 
-_VARIABLES: Mapping[str, tuple[str, ...]] = {  # replacement symbol -> variables of the batch script, the first set one
+_VARIABLES: Mapping[str, tuple[str, ...]] = {  # symbol -> variables of the batch script; the first that is set is used
     "A": ("SLURM_ARRAY_JOB_ID", "SLURM_JOB_ID"),
     "J": ("SLURM_JOB_ID",),
     "N": ("SLURMD_NODENAME",),
@@ -41,16 +41,16 @@ def expand_log_name(pattern: str, environ: Mapping[str, str]) -> str:
 
 
 def link_log(log: Path, pattern: str, project: Path, environ: Mapping[str, str]) -> str:
-    """Create a symlink with this name to the log. Returns "", or why that failed.
+    """Create a symlink with this name to the log. Return "", or why this failed.
 
-    A file or symlink of the user is left alone, and a missing log is not linked: a job that `sbatch job.sbatch`
-    submitted writes its log to this name.
+    A file or symlink that the user created is left alone. A missing log is not linked: a job submitted with `sbatch
+    job.sbatch` writes its log to this name itself.
     """
     link = project / expand_log_name(pattern, environ)
     if not log.exists() or str(link) == os.devnull:
         return ""
     if os.path.lexists(link) and not _is_link_to_log(link, log.parents[3]):
-        return f"cannot link the log as {link}: what is there was not created by jobc"
+        return f"cannot link the log as {link}: the existing file was not created by jobc"
     unfinished = link.with_name(f".{link.name}.{os.getpid()}")
     try:
         link.parent.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def link_log(log: Path, pattern: str, project: Path, environ: Mapping[str, str])
 
 
 def _is_link_to_log(link: Path, run_root: Path) -> bool:
-    """Return whether link_log() created this: a symlink to a log of a run, or of one in `run_root` that was removed."""
+    """Return whether link_log() created this: a symlink to the log of an existing run, or of any run in `run_root`."""
     if not link.is_symlink():
         return False
     log = Path(os.readlink(link))

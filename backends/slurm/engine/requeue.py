@@ -23,7 +23,7 @@ _NODE = re.compile(r"^NodeName=(\S+) .*?\bNodeAddr=(\S+)", re.MULTILINE)
 
 
 def decide_next_start(shown: str, code: int, asked: str, restarts: int, most_restarts: int, is_stopped: bool) -> str:
-    """Return "queued" if Slurm has already requeued the job, "ask" if it should be requeued, else "".
+    """Return "queued" if Slurm has already requeued the job, "ask" if Slurm should be asked to requeue it, else "".
 
     A job is requeued near its time limit, in a preemption's GraceTime, and after a lost node; not after a manual
     scancel or jobctl stop.
@@ -55,7 +55,7 @@ def slurmd_port(config: str) -> int | None:
 
 
 def node_addresses(shown: str) -> dict[str, str]:
-    """Return name -> address for the nodes in the output of `scontrol --oneliner show node`."""
+    """Map each node's name to its address, from the output of `scontrol --oneliner show node`."""
     return dict(_NODE.findall(shown))
 
 
@@ -75,13 +75,12 @@ def _answers(address: str, port: int) -> bool:
 
 
 def requeue_without_lost_nodes(engine: Engine, folder: Path, job_id: str, nodes: str, lost: Sequence[str]) -> bool:
-    """Requeue this job without its lost nodes. Return False if Slurm rejects that.
+    """Requeue this job without its lost nodes. Return False if Slurm rejects the requeue.
 
     Slurm would restart the job on the lost nodes, or wait until it considers them down (SlurmdTimeout, 300 s). So the
     lost nodes are removed from the job first, and excluded from the next start. Slurm never removes the
-    node that runs this program from the job. If that node is lost, however, Slurm itself requeues the job after
-    SlurmdTimeout.
-    folder: becomes the working directory, where scontrol writes a script for interactive shells, which is removed.
+    node that runs this program from the job. If that node is lost, Slurm itself requeues the job after SlurmdTimeout.
+    folder: becomes the working directory, where scontrol writes a script for interactive shells; the script is removed.
     nodes: as in SLURM_JOB_NODELIST.
     """
     excluded = ""
@@ -96,7 +95,7 @@ def requeue_without_lost_nodes(engine: Engine, folder: Path, job_id: str, nodes:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a requeue ends this job, which then has KillWait (30 s) to finish
     if engine.ask(["scontrol", "requeue", job_id]).code:
         return False
-    if lost:  # only a pending job accepts this; a job that requires the node then waits for it
+    if lost:  # only a pending job accepts this; a job that requires a lost node then waits for that node
         without = ",".join(filter(None, [excluded, *lost]))
         engine.ask(["scontrol", "update", f"jobid={job_id}", f"excnodelist={without}"])
     return True

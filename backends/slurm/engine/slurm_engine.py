@@ -43,7 +43,7 @@ _JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
 _OVER = re.compile(
     "COMPLETED|CANCELLED|FAILED|TIMEOUT|NODE_FAIL|OUT_OF_MEMORY|BOOT_FAIL|DEADLINE|PREEMPTED"
 )  # a job in any other state may be live
-_PENDING = (  # reason in squeue -> why a job is waiting
+_PENDING = (  # reason in squeue -> text that explains why the job is waiting
     ("JobArrayTaskLimit", "waiting for other points of the sweep (backend.array_limit)"),
     ("Resources", "next in line, waiting for free nodes"),
     ("Priority", "jobs with a higher priority are ahead"),
@@ -60,7 +60,7 @@ _PENDING = (  # reason in squeue -> why a job is waiting
     ("PartitionNodeLimit", "the job requests more nodes than the partition has or allows, so it will never start"),
     ("PartitionTimeLimit", "the job requests more time than the partition allows, so it will never start"),
     ("PartitionConfig", "the nodes that could run the job are down, drained or too small: see sinfo -R"),
-    ("PartitionDown|PartitionInactive", "the partition accepts no jobs now"),
+    ("PartitionDown|PartitionInactive", "the partition currently accepts no jobs"),
     ("BadConstraints", "no node satisfies the request, so the job will never start"),
     ("Assoc.*|QOS.*|MaxJobs.*", "a limit of the account or its quality of service ({})"),
     ("Reservation", "the job's reservation has not started"),
@@ -152,7 +152,7 @@ class SlurmEngine(CheckingEngine):
         return why
 
     def why_not_removable(self, run: Run) -> str:
-        """Return why the run cannot be removed: its job may still have processes. "" if Slurm says they ended."""
+        """Return why the run cannot be removed: its job may still have processes. "" if Slurm reports that it ended."""
         path = _job_file(run)
         if path is None or path.name != f"job_{run.attempt}":
             return f"attempt {'' if run.attempt is None else run.attempt} has not been queued yet"
@@ -168,7 +168,7 @@ class SlurmEngine(CheckingEngine):
     def signal(self, run: Run, name: str) -> None:
         """Signal the ranks' supervisors. KILL removes the job, as does any signal while the job is in the queue.
 
-        With --here, the allocation is kept: only the run's step is signalled.
+        With --here, only the run's step is signalled, so the allocation is kept.
         """
         path = _job_file(run)
         if path is None or self._silent:
@@ -366,7 +366,7 @@ class SlurmEngine(CheckingEngine):
 
 
 def why_job_is_pending(reason: str) -> str:
-    """Return why a job is waiting, as text for jobctl status."""
+    """Return the text with which jobctl status explains why a job is waiting."""
     for pattern, text in _PENDING:
         if re.fullmatch(pattern, reason):
             return text.format(reason)
@@ -385,7 +385,7 @@ def _valid_id(keys: dict[str, str]) -> str:
 
 
 def _asked_id(path: Path | None) -> str:
-    """Return a record's job ID; "" for an ended run in the user's allocation, which outlives the run."""
+    """Return a record's job ID; "" for an ended run in the user's allocation, which may still be active."""
     if path is None:
         return ""
     keys = read_keys(path)

@@ -59,7 +59,7 @@ def dependency_from_after_option(text: str) -> str:
 
 
 def dependency_option(after: Sequence[str], given: str) -> list[str]:
-    """Return the sbatch option that replaces the line in job.sbatch; [] without --after.
+    """Return the --dependency option that overrides the one in job.sbatch; [] without --after.
 
     after: values of dependency_from_after_option(); given: the value from queue.after in job.sbatch, or "".
     """
@@ -67,19 +67,19 @@ def dependency_option(after: Sequence[str], given: str) -> list[str]:
 
 
 def environment_for_job(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables that Slurm stores for a job."""
+    """Return the environment variables to pass to sbatch, which Slurm stores with the job."""
     return {name: environ[name] for name in _KEPT if environ.get(name)}
 
 
 class SlurmQueue:
-    """Slurm's queue. engine: runs Slurm's clients; environment: variables that name the cluster"""
+    """Slurm's queue. engine: runs Slurm's clients; environment: variables that select the cluster"""
 
     def __init__(self, engine: Engine, environment: Mapping[str, str]) -> None:
         self._engine, self._environment = engine, environment
 
     @contextlib.contextmanager
     def queued(self, words: Sequence[str]) -> Iterator[str]:
-        """Queue a job and yield its ID. Remove the job if it can never start, or if the caller fails. Raises Failure.
+        """Queue a job and yield its ID. Cancel the job if it can never start, or if the block raises. Raises Failure.
 
         words: sbatch options, the script and its arguments.
         """

@@ -18,7 +18,7 @@ def check_unknown_version(plan: LaunchPlan, options: SlurmOptions) -> Iterator[D
     """JC4301: a Slurm version that jobc does not know."""
     version = options.version
     if not re.fullmatch(r"\d\d\.\d\d", version) or not "22.05" <= version <= "25.11":
-        because = "jobc knows the options of Slurm 22.05 to 25.11"
+        because = "jobc supports Slurm 22.05 to 25.11"
         title, hint = f"Slurm version {version} is unknown", "backend.version=23.11, as `sbatch --version` prints it"
         yield Diagnostic("JC4301", title, because, hint, key="backend.version")
 

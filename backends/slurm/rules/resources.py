@@ -13,7 +13,7 @@ USUAL = 8  # cores per GPU, for the hint
 
 
 def check_gpus_without_cores(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
-    """JC4306: GPUs without `cpus`, for which Slurm gives each task only one core unless the site configures more."""
+    """JC4306: GPUs without `cpus`, for which Slurm allocates only one core per task unless the site configures more."""
     gpus = plan.topology.gpus
     if gpus and not plan.resources.cpus and not plan.queue.exclusive:
         title = f"gpus={gpus} without cpus"

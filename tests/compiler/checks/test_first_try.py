@@ -23,7 +23,9 @@ def compiled(backend: str, *words: str, command: tuple[str, ...] | None = ("trai
 
 
 def check_first_try(backend: str, *words: str, command: tuple[str, ...] | None = ("train.py", "--lr", "0.1")) -> bool:
-    """Whether it compiles at once; else one error says what is missing, and compiles with what its hint says."""
+    """Return whether the job compiles at once. Otherwise, one error must report what is missing, with a hint that
+    works.
+    """
     try:
         compiled(backend, *words, command=command)
     except CompileError as error:

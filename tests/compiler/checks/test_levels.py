@@ -22,7 +22,7 @@ def in_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check(capsys: pytest.CaptureFixture[str], team: str, *words: str) -> tuple[int, list[str]]:
-    """(status, `error[JC2003]` …) of a job with a file of that text."""
+    """Return (exit code, `error[JC2003]` …) for a job with a file that contains that text."""
     Path("jobc/experiment").mkdir(parents=True, exist_ok=True)
     Path("jobc/experiment/team.yaml").write_text(f"# @package _global_\n{team}")
     status = main(["check", "+experiment=team", *words])

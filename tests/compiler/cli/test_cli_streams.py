@@ -17,7 +17,7 @@ def test_a_reader_that_leaves_is_no_error(shell: Shell, words: str) -> None:
 
 
 def without_reader(shell: Shell, *words: str, of: str = "stdout", unbuffered: str = "") -> tuple[int, str]:
-    """(exit status, the other stream) of jobc when nobody reads one of its streams."""
+    """Run jobc with one stream that nobody reads. Return (exit code, the other stream)."""
     reading, writing = os.pipe()
     os.close(reading)
     environment = {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(shell.home), "PYTHONUNBUFFERED": unbuffered}

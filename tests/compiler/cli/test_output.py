@@ -38,7 +38,7 @@ def in_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def printed(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
-    """(exit status, stdout); nothing goes to stderr beside the document."""
+    """Return (exit code, stdout). stderr must be empty."""
     status = main([*words])
     out, err = capsys.readouterr()
     assert err == ""
@@ -189,7 +189,7 @@ def test_a_command_line_that_cannot_be_read_is_answered_in_the_format_that_it_as
 
 
 def marked(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, list[str]]:
-    """Of the text for people: code -> the lines between the title and the reason."""
+    """Map each code in the text output to the lines between its title and its reason."""
     main([*words])
     blocks = capsys.readouterr().err.strip().split("\n\n")
     return {block.split("[")[1][:6]: block.split("  = because")[0].split("\n")[1:-1] for block in blocks}

@@ -39,7 +39,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def compiled(project: Path, capsys: pytest.CaptureFixture[str]) -> str:
-    """What the compile printed."""
+    """Compile, and return the output."""
     assert skip_unchanged.compile_and_record(WORDS, lambda: main(WORDS)) == 0
     return capsys.readouterr().out
 

@@ -19,7 +19,7 @@ SKYPILOT = ("name=w", "backend=skypilot")
 
 @cache
 def jobs_with(key: str) -> list[str]:
-    """Those of BASES."""
+    """Return the jobs in BASES that have the key."""
     return [base for base, words in BASES.items() if key in spec_of(words)]
 
 

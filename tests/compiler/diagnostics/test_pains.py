@@ -27,14 +27,14 @@ each_pain = pytest.mark.parametrize("pain", PAINS.values(), ids=map(str, PAINS))
 
 
 def goldens(pain: dict[str, Any]) -> list[Path]:
-    """What jobc emits: files of goldens, or a module of jobctl."""
+    """Return what jobc emits: files of goldens, or a module of jobctl."""
     folder = ROOT if pain["emitted"].startswith("backends/") else ROOT / "tests" / "golden"
     found = sorted(folder.glob(pain["emitted"]))
     return [file for file in found if file.is_file() and not _is_of_a_sweep(file)]
 
 
 def _is_of_a_sweep(file: Path) -> bool:
-    """Whether the file belongs to a sweep, whose points have their own version of it."""
+    """Return whether the file belongs to a sweep, whose points have their own version of it."""
     overrides = file.parents[1] / "overrides.txt"
     return overrides.is_file() and overrides.read_text().startswith("-m\n")
 
@@ -93,7 +93,7 @@ SHOWN = [(n, part, how) for n, pain in PAINS.items() for part in ("fails", "hold
 
 @pytest.fixture(scope="module")
 def in_python(tmp_path_factory: pytest.TempPathFactory) -> Demonstrations:
-    """`NUMBER part` -> what went wrong; one process for all of them."""
+    """Map `NUMBER part` to what went wrong; one process runs all of them."""
     code = {f"{n} {part}": PAINS[n][part][how] for n, part, how in SHOWN if how == "python"}
     command = [sys.executable, str(Path(__file__).parents[1] / "demonstrate.py")]
     environment = {**os.environ, "DS_ACCELERATOR": "cpu"}

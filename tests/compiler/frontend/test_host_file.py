@@ -31,7 +31,7 @@ def text(job: CompiledJob, path: str) -> str:
 
 
 def refused(*words: str, **folders: Path) -> list[str]:
-    """`CODE place: title` of each diagnostic."""
+    """Return `CODE place: title` for each diagnostic."""
     with pytest.raises(CompileError) as error:
         compiled(*words, **folders)
     return [f"{d.code} {d.origin}: {d.title}" for d in error.value.diagnostics]

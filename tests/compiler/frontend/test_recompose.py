@@ -75,7 +75,7 @@ def test_the_diagnostics_are_the_same_when_composed_again(words: tuple[str, ...]
 
 
 def plain(config: DictConfig) -> dict[str, Any]:
-    """Without Hydra's section, but for the choices in it."""
+    """Return the config as plain data, without Hydra's section except its choices."""
     tree: Any = OmegaConf.to_container(config)
     return {**tree, "hydra": tree["hydra"]["runtime"]["choices"]}
 

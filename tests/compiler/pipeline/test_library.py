@@ -99,7 +99,9 @@ def test_what_a_module_imports_is_there_unless_only_other_jobs_need_it(part: str
 
 
 def missing_imports(packed: Mapping[str, bytes], every: Set[str]) -> set[tuple[str, str]]:
-    """(feature, module that imports one of its modules), where that is not packed; feature: a path if it is of none"""
+    """Return (feature, module that imports one of its modules) where the feature is not packed. For a module without a
+    feature, this is its path.
+    """
     return {
         (FEATURE_OF.get(other, other), path.removeprefix("jobc_").removesuffix(".py"))
         for path, text in packed.items()

@@ -28,7 +28,7 @@ def rows(heading: str) -> list[list[str]]:
 
 
 def numbers(lines: str) -> range:
-    """`12-14` or `12`."""
+    """Parse `12-14` or `12`."""
     first, _, last = lines.partition("-")
     return range(int(first), int(last or first) + 1)
 

@@ -379,7 +379,7 @@ def test_a_command_of_several_lines_is_hinted_on_one() -> None:
 
 @pytest.fixture(scope="module")
 def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A PATH on which python fails and everything else succeeds."""
+    """Return a PATH on which python fails and everything else succeeds."""
     folder = tmp_path_factory.mktemp("bin")
     for name in ("python", "cp", "sleep", "pkill", "rm", "sync", "touch", "cat", "nvidia-smi"):
         (folder / name).write_text(f"#!/bin/sh\nexit {3 * (name == 'python')}\n")
@@ -388,7 +388,7 @@ def failing(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def status(text: str, path: Path) -> int:
-    """Of bash with the text, where no command but python fails."""
+    """Return bash's exit code for the text, where only python fails."""
     quiet = f"cd() {{ :; }}; kill() {{ :; }}; /bin/cp() {{ :; }}; disown() {{ :; }}\n{text}"
     done = subprocess.run(["/bin/bash", "-c", quiet], env={"PATH": str(path)}, capture_output=True, check=False)
     return done.returncode

@@ -34,7 +34,7 @@ NO_LO = [
 
 
 def quoted(word: str) -> str:
-    """As Hydra reads a value with a comma: as one text."""
+    """Quote a value with a comma so that Hydra reads it as text."""
     key, _, value = word.partition("=")
     return f"{key}='{value}'"
 

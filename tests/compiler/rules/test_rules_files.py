@@ -39,7 +39,7 @@ def check_shared(plan, options):
 
 @pytest.fixture
 def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[object]]:
-    """What the rules in a file of a plugin find."""
+    """Return a function that returns the diagnostics of the rules in a plugin's file."""
 
     def findings_of(text: str, name: str = "hosts.py") -> list[object]:
         folder = f"rules_{abs(hash(text))}"

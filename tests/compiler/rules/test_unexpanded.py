@@ -122,7 +122,7 @@ def test_a_path_that_a_script_expands_or_that_has_no_variable_is_not(words: tupl
 
 
 def as_typed(hint: str) -> bytes:
-    """What the command of a hint prints when somebody takes it from the screen."""
+    """Return what a hint's command prints when a user copies it from the screen."""
     (line,) = format_for_terminal([Diagnostic("JC3002", "", "", hint)]).splitlines()[-1:]
     text = line.partition(" -- ")[2]
     path = {"PATH": "/usr/bin:/bin", "HOME": "/home/me", "USER": "me"}

@@ -1,4 +1,4 @@
-"""What a model and an optimizer of the user's keep beside weights and moments: given back by a resume, or refused."""
+"""State that a user's model or optimizer keeps besides weights and moments: a resume restores or rejects it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Signals:
 
 
 def train(folder: Path, tree: dict[str, Any]) -> int:
-    """In this process, as a world of one."""
+    """Train in this process, with world size 1."""
     values = environment.parse_environment({"JOBC_RUN_DIR": str(folder)})
     group = RankGroup(0, 1, torch.device("cpu"))
     return run_training(build(train_json.parse_train_config(tree), values, group), Signals())  # type: ignore[arg-type]
@@ -96,7 +96,7 @@ def test_complex_parameters_are_trained(digits: Tree, tmp_path: Path) -> None:
 
 
 class InHalf(torch.nn.Sequential):
-    """Two layers with one weight, and a buffer of a type that stays."""
+    """A model with two layers that share one weight, and a buffer whose type is kept."""
 
     def __init__(self) -> None:
         super().__init__(torch.nn.Linear(64, 64), torch.nn.Linear(64, 64), torch.nn.BatchNorm1d(64))
@@ -118,7 +118,7 @@ def test_a_model_of_16_bits_is_trained_as_float32_and_says_so(
 
 
 class Unlike(torch.nn.Linear):
-    """Its first weights and its buffers are those of no other rank; it trains where they are those of rank 0."""
+    """A model whose initial weights and buffers differ on each rank; it trains only with those of rank 0."""
 
     def __init__(self) -> None:
         super().__init__(64, 10)
@@ -150,7 +150,7 @@ def test_all_ranks_begin_with_the_weights_and_buffers_of_rank_0(
 
 
 class Loss(torch.nn.CrossEntropyLoss):
-    """With weights of classes in a buffer, as torch's own, and a parameter that is frozen."""
+    """A loss with class weights in a buffer, like torch's own, and a frozen parameter."""
 
     def __init__(self) -> None:
         super().__init__(torch.ones(10), reduction="none")
@@ -203,7 +203,7 @@ class KeepsADate(torch.nn.Linear):
 
 
 class KeepsANote(torch.optim.SGD):
-    """Its state has `note` from the first step on."""
+    """An optimizer whose state has `note` from the first step on."""
 
     note: object = date(2026, 1, 1)
 
@@ -239,7 +239,7 @@ def test_a_state_that_no_resume_could_read_is_refused_and_not_saved(
 
 
 class Counting(torch.optim.AdamW):
-    """Its state_dict() has one number more, which its load_state_dict() needs."""
+    """An optimizer whose state_dict() has an extra number that its load_state_dict() needs."""
 
     done = 0
 
@@ -284,7 +284,7 @@ def test_a_state_that_the_optimizer_does_not_take_is_told_as_that(digits: Tree, 
 
 
 class Passes(torch.nn.Linear):
-    """Its extra state is a tensor whose size is the number of passes that it was trained for."""
+    """A module whose extra state is a tensor whose size is the number of training passes."""
 
     num = 0
 
@@ -300,7 +300,7 @@ class Passes(torch.nn.Linear):
 
 
 class KeepsANumber(torch.nn.Module):
-    """Its extra state says how many passes had been made when it was last set."""
+    """A module whose extra state is the number of passes when it was last set."""
 
     given = 0
 

@@ -32,7 +32,7 @@ def steps(root: Path) -> list[int]:
 
 @contextmanager
 def largest_file(size_bytes: int) -> Iterator[None]:
-    """No file can grow beyond this: what a full disk does to a write, without being root."""
+    """Limit the size of files, which has the effect of a full disk on a write, without root."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
     try:
@@ -228,7 +228,7 @@ def test_any_flipped_bit_of_a_manifest_is_noticed(tmp_path: Path) -> None:
 
 
 def test_a_folder_under_the_name_of_another_step_is_damaged(tmp_path: Path) -> None:
-    """As a copy by hand has it: it would stay the newest for good."""
+    """A checkpoint copied by hand would stay the newest forever."""
     place = saved(tmp_path, 1)
     (place / "step_00000001").rename(place / "step_00000096")
     assert store.newest_verified(place) == (None, ["step_00000096: MANIFEST.json belongs to step 1"])

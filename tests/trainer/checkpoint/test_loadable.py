@@ -1,4 +1,4 @@
-"""What the helper takes for a state, and that it looks at one without a copy."""
+"""What the helper accepts as a state, and that it inspects one without a copy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jobc.trainer.lifecycle.errors import BrokenInput
 
 
 class Tagged(torch.Tensor):
-    """A tensor of a kind that torch does not know."""
+    """A tensor of a kind unknown to torch."""
 
 
 BIG = torch.zeros(4 * 2**20)  # 16 MiB

@@ -16,7 +16,7 @@ CPU = torch.device("cpu")
 
 
 def draws() -> list[float]:
-    """With three normal numbers: those of NumPy and `random` are made by two, and one is left."""
+    """Draw three normal numbers per generator: NumPy and `random` generate them in pairs, so that one is left over."""
     numbers = [numpy.random.beta(0.4, 0.4), *numpy.random.standard_normal(3), *numpy.random.permutation(5)]
     return [*map(float, numbers), random.random(), *(random.gauss() for _ in range(3)), *torch.randn(3).tolist()]
 

@@ -1,4 +1,4 @@
-"""A slow disk: what is reported meanwhile, and that no rank exits because of it."""
+"""A slow disk: what is reported in the meantime, and that no rank exits because of it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Tree = Callable[..., dict[str, Any]]
 
 
 class Wrong(torch.nn.Linear):
-    """Its eleventh pass is not what its author meant."""
+    """A model with an error in its eleventh pass."""
 
     def __init__(self) -> None:
         super().__init__(64, 10)

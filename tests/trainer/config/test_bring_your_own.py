@@ -315,7 +315,7 @@ def validation(folder: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def whole(digits: Tree, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One rank, uninterrupted, that reads its data itself."""
+    """Train one uninterrupted rank that reads its data itself."""
     folder = tmp_path_factory.mktemp("whole")
     sys.path.insert(0, str(EXAMPLE))
     assert train(folder, digits(OWN)) == DONE

@@ -1,4 +1,4 @@
-"""What is kept of a batch, and for how long; what of it is copied."""
+"""Which parts of a batch are kept, for how long, and which are copied."""
 
 import weakref
 
@@ -15,7 +15,7 @@ from jobc.trainer.parallel.blocks import blocks_of
 
 
 class Batch:
-    """As many samples as one likes."""
+    """A batch with any number of samples."""
 
 
 def test_the_proof_keeps_no_batch_and_no_memory_of_a_worker() -> None:

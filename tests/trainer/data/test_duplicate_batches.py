@@ -28,7 +28,7 @@ def fed(number: int, is_real: bool = True) -> list[MicroBatch]:
 
 
 def by_local_rank(rank: int, step: int) -> list[MicroBatch]:
-    """Two nodes of two ranks, which train on the same."""
+    """Return batches of two nodes with two ranks each that train on the same samples."""
     return fed(1000 * (rank % 2) + step)
 
 
@@ -41,22 +41,22 @@ def by_rank(rank: int, step: int) -> list[MicroBatch]:
 
 
 def constant(rank: int, step: int) -> list[MicroBatch]:
-    """As torch.zeros in a benchmark."""
+    """Return constant batches, like torch.zeros in a benchmark."""
     return fed(0)
 
 
 def often_empty(rank: int, step: int) -> list[MicroBatch]:
-    """The first samples of ranks 1 and 3 happen to be the same."""
+    """Return batches in which the first samples of ranks 1 and 3 happen to be equal."""
     return fed(-1 if step < 4 and rank % 2 else 1000 * rank + step)
 
 
 def padded(rank: int, step: int) -> list[MicroBatch]:
-    """A small data set, of which ranks 2 and 3 have nothing."""
+    """Return batches of a small data set, of which ranks 2 and 3 get nothing."""
     return fed(100 * rank + step % 2 if rank < 2 else step, is_real=rank < 2)
 
 
 def few(rank: int, step: int) -> list[MicroBatch]:
-    """Three different batches in all, again and again."""
+    """Return three different batches in turn."""
     return fed(step % 3)
 
 
@@ -105,7 +105,9 @@ def test_sparse_tensors_are_told_apart_as_dense_ones_are(layout: torch.layout) -
 
 
 def verdicts(group: RankGroup, case: Callable[[int, int], list[MicroBatch]]) -> list[Any]:
-    """(step, words) of each that raised or warned in the end: a short training, one of 7 steps, and a long one."""
+    """Return (step, words) for each run that raised or warned at the end: a short training, one with 7 steps, and a
+    long one.
+    """
     found = []
     for total in (SHORT, 7, 2 * MOST_STEPS):
         content, step = DuplicateBatchCheck(group), 0

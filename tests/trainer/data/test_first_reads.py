@@ -1,4 +1,4 @@
-"""What is read of a user's data before the training: by whom, and whether a sample is the same for all."""
+"""Reads of a user's data before the training: by which rank, and whether a sample is the same for all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Tree = Callable[..., dict[str, Any]]
 
 
 class Listed(Dataset[tuple[Tensor, int]]):
-    """Notes in the file `reads` who reads. The variable ORDER says in which order a folder was found to be."""
+    """Records in the file `reads` who reads. The variable ORDER sets the order of a folder's entries."""
 
     def __init__(self, reads: str = os.devnull, broken: bool = False) -> None:
         self.reads, self.broken = Path(reads), broken
@@ -55,7 +55,7 @@ def changes(**data: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_where_workers_read_the_rank_reads_nothing(workers: int, digits: Tree, tmp_path: Path) -> None:
-    """What a data set opens when it is first asked is not shared by processes that begin later."""
+    """Files that a data set opens at its first read are not shared with processes that start later."""
     reads = tmp_path / "reads"
     tree = digits({**changes(reads=str(reads)), "loader.workers": workers})
     assert train(tmp_path / "run", tree) == exit_codes.DONE

@@ -1,4 +1,4 @@
-"""Items that are weights, and may sum to less than one; held-out data in which none counts."""
+"""Items that are weights, and may sum to less than one; held-out data in which no item counts."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def in_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 def train(folder: Path, tree: dict[str, Any]) -> list[tuple[float, float]]:
-    """Loss and gradient norm of each step, and last the validation's loss."""
+    """Return the loss and gradient norm of each step, and then the validation's loss."""
     assert in_process.train(folder, tree) == 0
     file = folder / "metrics" / "rank_00.jsonl"
     steps = [(line["loss"], line["grad_norm"]) for _, line in sorted(last_line_of_each_step(file).items())]

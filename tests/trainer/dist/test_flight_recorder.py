@@ -1,4 +1,4 @@
-"""Ranks of somebody's own srun or mpirun record their collectives as those below launch.sh do."""
+"""Ranks started by a user's own srun or mpirun record their collectives like those started by launch.sh."""
 
 from __future__ import annotations
 

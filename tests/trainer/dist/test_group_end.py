@@ -1,4 +1,4 @@
-"""trainer/dist/process_group_end.py: a script ends when Gloo's threads have let go of its messages."""
+"""trainer/dist/process_group_end.py: a script exits once Gloo's threads have released its messages."""
 
 from __future__ import annotations
 

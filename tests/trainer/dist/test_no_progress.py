@@ -1,4 +1,6 @@
-"""When a rank that no other waits for has got no further for too long: by a clock that the test sets, and the watch."""
+"""When a rank for which no other rank waits has made no progress for too long: a clock set by the test, and the
+watchdog.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def in_step(phase: Phase) -> Phases:
 
 
 def after(phases: Phases, *seconds: float, tick_s: float = 1.0) -> StallClock:
-    """Of one that looks so many seconds after the phase began."""
+    """Return a clock that has looked at each of these times, in seconds since the phase began."""
     seen = StallClock(phases)
     for second in seconds:
         seen.look(phases.since + second, tick_s)
@@ -93,7 +95,7 @@ def test_a_phase_is_known_when_the_step_or_part_with_it_is_over() -> None:
 
 @pytest.fixture
 def ended(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The codes with which this process would have ended."""
+    """Record the codes with which this process would have exited."""
     codes: list[int] = []
     hangs = threading.Event()
 
@@ -231,7 +233,7 @@ PIECES = 3
 def test_each_piece_of_what_the_ranks_give_each_other_is_a_sign(
     digits: Callable[..., dict[str, Any]], new_run: Callable[[], Run]
 ) -> None:
-    """Weights of hundreds of GB are given out piece by piece, in one phase."""
+    """Weights of hundreds of GB are distributed piece by piece, in one phase."""
     run = new_run()
     run.start(digits({"world_size": 2}), ["-m", "jobc.tests.trainer.dist.test_no_progress"], PYTHONPATH=":".join(sys.path))
     assert run.wait() == [DONE] * 2, run.output(0)

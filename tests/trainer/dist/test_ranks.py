@@ -45,7 +45,7 @@ def final(folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def whole(gpt: Tree, new_run: NewRun) -> Run:
-    """Three ranks, uninterrupted."""
+    """Run three ranks without interruption."""
     run = new_run()
     assert run.run(gpt(THREE)) == [DONE] * 3, run.output(0)
     return run
@@ -53,7 +53,7 @@ def whole(gpt: Tree, new_run: NewRun) -> Run:
 
 @pytest.fixture(scope="module")
 def two(digits: Tree, new_run: NewRun) -> Run:
-    """Two ranks on the digits; their last batch of an epoch has padding."""
+    """Return two ranks on the digits; their last batch of an epoch has padding."""
     run = new_run()
     assert run.run(digits({"world_size": 2, "batch.micro": 48})) == [DONE] * 2, run.output(0)
     return run
@@ -193,7 +193,7 @@ HANG_S = 9  # a thirtieth of it is a tick of the watch, in which a busy machine 
 
 
 def start_hanging(run: Run, tree: dict[str, Any], where: str, slow_s: float) -> None:
-    """Two ranks, of which one hangs later on; the first step of rank 1 takes slow_s more."""
+    """Start two ranks, one of which hangs later; the first step of rank 1 takes slow_s longer."""
     changes = {"world_size": 2, "batch.micro": 48, "process_group.step_timeout_s": HANG_S, "validation.every_steps": 8}
     run.start(changed(tree, changes), ["-c", HANGS], HANGS_IN=where, SLOW_S=str(slow_s))
 
@@ -266,8 +266,8 @@ def hangs(*args, **kwargs):
 
 rank, where = os.environ["RANK"], os.environ["HANGS_IN"]
 if rank == "1":  # data that are opened, the folder of a dead mount, what is compiled
-    at = {"data": (DigitImages, "__init__"), "restore": (checkpoint_store, "checkpoints_newest_first"), "forward": (Mlp, "forward")}
-    setattr(*at[where], hangs)
+    at = {"data": (DigitImages, "__init__"), "restore": (checkpoint_store, "checkpoints_newest_first"), "forward": (Mlp,
+    "forward")} setattr(*at[where], hangs)
 runpy.run_module("jobc.trainer", run_name="__main__")
 """
 

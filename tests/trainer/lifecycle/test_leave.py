@@ -1,5 +1,5 @@
-"""Which errors count as a lost peer (69), after which Slurm and others restart the job, and which are the program's
-own.
+"""Errors that count as a lost peer (69), after which Slurm and others restart the job, and errors of the program
+itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a training run reports: metrics files, console, trackers, profile; and when it gives up."""
+"""Reports of a training run: metrics files, console, trackers, profile; and when it gives up."""
 
 from __future__ import annotations
 
@@ -67,21 +67,21 @@ class Recorder:
 
 
 class Blocked(Recorder):
-    """One that waits for its network."""
+    """A tracker that waits for its network."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         time.sleep(3600)
 
 
 class Unreachable(Recorder):
-    """One whose server is away."""
+    """A tracker whose server is unreachable."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         raise ConnectionError("no route to host\nmore")
 
 
 class Leaving(Recorder):
-    """One that takes the process for its own, and changes what it is given."""
+    """A tracker that assumes it owns the process, and changes its arguments."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         cast("dict[str, float]", values).clear()
@@ -236,7 +236,7 @@ def scalars(folder: Path) -> dict[int, dict[str, float]]:
 
 
 def protobuf(message: bytes) -> Iterator[tuple[int, Any]]:
-    """(field, value) of a message: varints, 8 or 4 bytes, or text."""
+    """Yield (field, value) of a message: varints, 8 or 4 bytes, or text."""
 
     def varint() -> int:
         nonlocal message
@@ -426,14 +426,14 @@ def test_a_copy_that_is_on_more_nodes_than_it_needs_is_told(hosts: str, shards: 
 
 
 class Counted(Recipe):
-    """A user's, who knows what a sample takes."""
+    """A user's recipe that knows the cost of a sample."""
 
     def flops_per_sample(self, num_parameters: int) -> float | None:
         return 2 * num_parameters
 
 
 class BuildsItsOwn(Recipe):
-    """Whatever the section `model` of the config says."""
+    """Return a model, whatever the config's section `model` contains."""
 
     def build_model(self, source: DataSource) -> torch.nn.Module:
         return torch.nn.Linear(3, 2)

@@ -42,7 +42,7 @@ def infinite_in_value(outputs, targets):
 
 
 def two_steps(group: RankGroup, tree: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """What the second step says and whether it moves the weights."""
+    """Return what the second step reports, and whether it changes the weights."""
     sys.modules.pop("bad_loss", None)
     training = build(parse_train_config(tree), parse_environment({"JOBC_RUN_DIR": str(folder)}), group)
     nothing = StopAndSaveRequests()
@@ -123,7 +123,7 @@ def test_an_infinite_loss_of_one_rank_moves_no_weight_of_any(
 
 
 def main() -> None:
-    """One of the ranks: both policies, one after the other."""
+    """Run one of the ranks with both policies, one after the other."""
     import os
 
     env = parse_environment(os.environ)

@@ -21,7 +21,7 @@ CHANGES = {"batch.micro": 32, "loop.steps": 10, "validation.every_steps": 5, "ch
 
 
 class StopsAfter:
-    """A signal that comes when a step has been done: the next to look for it is the validation after that step."""
+    """A signal that arrives when a step has completed, and is seen by the validation after that step."""
 
     def __init__(self, folder: Path, step: int) -> None:
         self._metrics, self._step = folder / "metrics" / "rank_00.jsonl", step

@@ -1,4 +1,4 @@
-"""What `jobc plan` says of a built-in model is so: its parameters, and what autograd keeps of a sample."""
+"""The figures of `jobc plan` for a built-in model are correct: its parameters, and what autograd keeps of a sample."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from jobc.trainer.recipe.recipe import cross_entropy
 
 
 def kept(model: nn.Module, inputs: Tensor, targets: Tensor, precision: str) -> int:
-    """Bytes of all tensors that a forward pass keeps for the backward one, but weights and their copies of 16 bits."""
+    """Return the bytes of all tensors that a forward pass keeps for the backward pass, except weights and their 16-bit
+    copies.
+    """
     shapes = {parameter.shape for parameter in model.parameters()} | {
         p.mT.shape for p in model.parameters() if p.ndim == 2
     }
@@ -63,7 +65,7 @@ def test_a_gpt_has_and_keeps_what_is_said(config: GptConfig, precision: str) -> 
 
 
 class DropoutOfGpus(nn.Module):
-    """The operator of CUDA, which keeps a mask of a byte a number; that of a CPU keeps the numbers of the mask."""
+    """CUDA's operator keeps a mask with one byte per number; the CPU's keeps the mask's numbers."""
 
     def __init__(self, p: float) -> None:
         super().__init__()

@@ -31,7 +31,7 @@ NewRun = Callable[[], Run]
 
 
 def tried(run: Run, tree: dict[str, Any], ways: str, **env: str) -> dict[str, Any]:
-    """What ways.py wrote."""
+    """Return what ways.py wrote."""
     run.start(tree, program=["-m", "jobc.tests.trainer.ways", ways], **env)
     codes = run.wait(timeout_s=400)
     assert codes == [0] * tree["world_size"], "\n".join(run.output(rank) for rank in range(tree["world_size"]))
@@ -40,7 +40,9 @@ def tried(run: Run, tree: dict[str, Any], ways: str, **env: str) -> dict[str, An
 
 
 def is_the_same(found: dict[str, Any], way: str, rel: float = 1e-6) -> None:
-    """As one rank alone with the whole batch, though ranks have different numbers of items that count, some none."""
+    """Assert that the results equal those of one rank with the whole batch, although ranks have different numbers of
+    counted items, some none.
+    """
     steps, alone = found[way]["steps"], found["alone"]["steps"]
     assert steps[0] == pytest.approx(alone[0], rel=rel)
     for mine, expected in zip(steps, alone, strict=True):  # weights have moved, by sums in another order
@@ -103,7 +105,7 @@ def test_compiled_they_are_the_same_but_for_rounding(digits: Tree, new_run: NewR
 
 
 class Layer(nn.Module):
-    """As layers of Hugging Face are: what is beside the first input has a name."""
+    """A layer like those of Hugging Face: all inputs but the first have names."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -143,7 +145,7 @@ def test_blocks_may_be_named_by_their_class_and_called_with_keywords(gpt: Tree) 
 
 
 class Pretrained(Layered):
-    """A model of transformers names the classes of its blocks, some of which it may lack."""
+    """A model from transformers names the classes of its blocks, and may lack some of them."""
 
     _no_split_modules = ("Layer", "VisionLayer")
 
@@ -166,7 +168,7 @@ def test_twelve_lengths_are_compiled_twice(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("every", [0, 1])
 def test_a_compiled_pass_is_one_graph(every: int, gpt: Tree) -> None:
-    """What breaks a graph in two is not told anywhere, and costs speed."""
+    """A graph break is reported nowhere, and costs speed."""
     configured = train_json.parse_train_config(gpt({"loop.precision": "bf16", "loop.activation_checkpointing": every}))
     made = recipe.build_recipe(configured)
     source = made.build_data()
@@ -205,7 +207,7 @@ def test_an_overflow_on_one_rank_is_skipped_by_all_and_costs_half_the_scale(kind
 
 @pytest.mark.slow
 def test_a_run_goes_on_with_other_ranks_and_another_way(gpt: Tree, new_run: NewRun) -> None:
-    """2 ranks of ddp, then 4 of fsdp, then 1 of ddp, against 1 rank that did all the steps."""
+    """2 ranks with ddp, then 4 with fsdp, then 1 with ddp, compared with 1 rank that did all steps."""
     tree = {"batch.micro": 16, "batch.global": 32, "model.dropout": 0.0, "loop.steps": 12, "optim.lr": 1e-3}
     alone = new_run()
     assert alone.run(gpt({**tree, "batch.accumulation": 2})) == [0], alone.output(0)

@@ -65,7 +65,7 @@ def test_a_resumed_run_is_bit_identical_and_may_change_its_stage_and_ranks(gpt: 
 
 
 def test_parameters_that_the_ranks_cannot_share_evenly_are_resumed(digits: Tree, new_run: NewRun) -> None:
-    """Of a parameter's parts the last one is padded, and a rank may have none: the smallest here has 1 element."""
+    """The last part of a parameter is padded, and a rank may have none: the smallest here has 1 element."""
     tree = digits({"world_size": 3, "batch.micro": 32, "model.hidden": 1, "loop.steps": 4})
     tree["parallel"] = {**ZERO, "zero_stage": 3}
     resumed = run({**tree, "loop": {**tree["loop"], "steps": 2}}, new_run)

@@ -1,4 +1,4 @@
-"""A step of the optimizer is torch's own, clipped as torch clips, whatever gradients are multiplied by besides."""
+"""An optimizer step is torch's own, with torch's clipping, whatever other factors the gradients have."""
 
 from __future__ import annotations
 

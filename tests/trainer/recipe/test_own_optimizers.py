@@ -1,4 +1,4 @@
-"""Optimizers of the user's with states that torch's own do not have."""
+"""A user's optimizers with states that torch's own do not have."""
 
 from __future__ import annotations
 

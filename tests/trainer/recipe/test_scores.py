@@ -1,4 +1,4 @@
-"""The number that people read beside the loss: that which the loss can tell, and none that nobody has measured."""
+"""The score that is printed next to the loss: it is derived from the loss, and missing if it was not measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MLflow and Weights & Biases as they are, without a network: a run of two attempts is one run there."""
+"""The real MLflow and Weights & Biases, without network: a run with two attempts is a single run there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONFIG = {"seed": 0, "model": {"kind": "gpt", "layers": 2}}
 
 
 def two_attempts(name: str, folder: Path) -> None:
-    """Steps 1 to 4, then an end before time; the next one begins after step 2."""
+    """Train steps 1 to 4, then stop early; the next attempt begins after step 2."""
     for done, steps in ((0, (1, 2, 3, 4)), (2, (3, 4, 5))):
         trackers = Trackers([name], TrackedRun("20260101-000000", "hello", folder, done, CONFIG))
         for step in steps:
@@ -77,7 +77,7 @@ def test_weights_and_biases_has_one_id(
 
 
 def records(file: Path) -> tuple[wandb_internal_pb2.RunRecord, list[float], int | None]:
-    """Of an offline run: what it is, its losses, its exit code."""
+    """Return an offline run's record, losses and exit code."""
     run, losses, code = wandb_internal_pb2.RunRecord(), [], None
     for data in entries(file.read_bytes()):
         record = wandb_internal_pb2.Record()
@@ -93,7 +93,9 @@ def records(file: Path) -> tuple[wandb_internal_pb2.RunRecord, list[float], int 
 
 
 def entries(content: bytes) -> Iterator[bytes]:
-    """Of a .wandb file: seven bytes, then LevelDB's log format (github.com/google/leveldb, doc/log_format.md)."""
+    """Yield the entries of a .wandb file: seven bytes, then LevelDB's log format (github.com/google/leveldb,
+    doc/log_format.md).
+    """
     size, first, last, whole = 32768, 2, 4, 1
     at, parts = 7, b""
     while at + 7 <= len(content):

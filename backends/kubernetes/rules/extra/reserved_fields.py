@@ -1,6 +1,6 @@
 """JC4522: Kubernetes fields that no job key sets, and that would break something the scripts rely on.
 
-If the job itself still works and only something else suffers, the finding is a warning.
+If the job still works but something else breaks, the diagnostic is a warning.
 Fields that job keys set are listed in extra.protected_fields (JC4600). Every field of the pod, the container, the Job,
 the Service, the JobSet and the TrainJob in kubernetes_fields.json was reviewed. Fields in neither list are the user's
 responsibility: the API server, an event or the ranks report errors in them.
@@ -37,7 +37,7 @@ _NODE = (*_POD, "containers", "node")
 RUNTIME = ("TrainingRuntime", "spec", "template", "spec")
 _REPLICATED = ("replicatedJobs", "node", "template", "spec")
 JOBS = (("Job", "spec"), ("JobSet", "spec", *_REPLICATED), (*RUNTIME, *_REPLICATED))
-_STARTED = (*JOBS, ("JobSet", "spec"), RUNTIME, ("TrainJob", "spec"))  # each can be suspended, or managed elsewhere
+_STARTED = (*JOBS, ("JobSet", "spec"), RUNTIME, ("TrainJob", "spec"))  # can be suspended, or managed elsewhere
 _KINDS = ("Pod", "Service", "Job", "JobSet", "TrainingRuntime", "TrainJob")
 OWN_CONTROLLERS = (
     "kubernetes.io/job-controller", "jobset.sigs.k8s.io/jobset-controller", "trainer.kubeflow.org/trainjob-controller",

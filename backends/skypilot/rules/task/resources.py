@@ -15,7 +15,7 @@ from .._undo import hint_to_remove_value
 
 @dataclass(frozen=True)
 class MissingFeature:
-    """A feature that some clouds lack. field: of resources; asks: whether a value needs the feature; undo: hint."""
+    """A feature that some clouds lack. field: in resources; asks: whether a value needs it; undo: hint."""
 
     clouds: tuple[str, ...]
     field: str
@@ -97,7 +97,7 @@ def _disk(task: FinishedTask, machine: AcceptableMachine) -> Iterator[Diagnostic
 
 
 def _gigabytes(said: Any) -> float | None:
-    """Parse a size as SkyPilot does, in GB or with a unit; None if invalid, which its schema reports."""
+    """Parse a size as SkyPilot does, in GB or with a unit; None if invalid, which SkyPilot's schema reports."""
     match = re.fullmatch(r"(\d+)(?:([kmgtp])[bi])?", str(said).lower())
     return int(match[1]) * 1024.0 ** ("kmgtp".index(match[2] or "g") - 2) if match else None
 
@@ -122,7 +122,7 @@ def check_priority_class(task: FinishedTask) -> Iterator[Diagnostic]:
     name, key = task.section("resources").get("priority_class"), task.key(("resources", "priority_class"))
     if not isinstance(name, str):
         return
-    if re.fullmatch(r"[-+]?[0-9]*\.?[0-9]+", name):  # such as 0.5 and 010, names of a-z, 0-9, dash and dot
+    if re.fullmatch(r"[-+]?[0-9]*\.?[0-9]+", name):  # numbers such as 0.5 or 010 would also be valid class names
         because = "a number must be an integer without a leading 0; SkyPilot would read this one as a class name"
         hint = f"{key}={max(-1000, min(1000, round(float(name))))}"
         yield Diagnostic("JC4714", f"priority {name} is not valid", because, hint, key=key)

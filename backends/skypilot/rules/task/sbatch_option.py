@@ -31,7 +31,7 @@ def _option(task: FinishedTask, key: str, option: str, value: Any) -> Iterator[D
     elif option in BREAKS and value not in (None, False):
         because = "SkyPilot passes the option to sbatch, which would then start something other than the compiled job"
         yield from refuse(f"{key} would contradict the plan", because, f"remove {key}, and set {BREAKS[option]}")
-    elif option in task.queued and key.startswith("backend.config."):  # in backend.extra it is JC4600
+    elif option in task.queued and key.startswith("backend.config."):  # JC4600 reports this for backend.extra
         because = f"{QUEUED[option]} already sets --{option}, and this value would override it"
         yield from refuse(f"{key} is set twice", because, f"remove {key}, or {QUEUED[option]}")
     elif not sbatch_options.is_known_option(option):
