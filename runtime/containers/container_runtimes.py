@@ -1,7 +1,7 @@
 """Docker and Apptainer command lines that start a program in a job's container.
 
 Process IDs, the network, the host name, the user and the paths are the same inside and outside, so that `jobctl stop`
-and `jobctl status` work from outside. No variable's value is on a command line, because `ps` would show it.
+and `jobctl status` work from outside. Values of variables are never on a command line, because `ps` would show them.
 Source: docker run, Docker 20.10 to 28; apptainer exec, Apptainer 1.1 to 1.5.
 """
 
@@ -82,7 +82,7 @@ def devices_of_node(gpus: int) -> ContainerDevices:
 
 
 def line_with_error(output: str) -> str:
-    """Return the line in which a runtime reports what is wrong: the first error, else the first non-empty line."""
+    """Return the first line of a runtime's output that reports an error, or else the first non-empty line."""
     lines = [line for line in output.splitlines() if line]
     errors = [line for line in lines if "rror" in line or "FATAL" in line]
     return (errors or lines or [""])[0]
@@ -152,6 +152,6 @@ def apptainer_command_end(container: ContainerStart) -> list[str]:
 
 
 def apptainer_variables(names: Iterable[str], program: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that pass others to Apptainer containers, except HOME, which Apptainer rejects."""
+    """Return the variables under the names with which Apptainer passes them on, without HOME, which it rejects."""
     prefix = "SINGULARITYENV_" if os.path.basename(program) == "singularity" else "APPTAINERENV_"
     return {prefix + name: environ[name] for name in names if name != "HOME"}

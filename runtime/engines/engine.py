@@ -106,7 +106,7 @@ class Engine:
 
     def engine_of(self, run: Run) -> Engine:
         """Return the engine for a run of another job on this backend, such as a sweep's point. The new engine shares
-        what prepare() has learned from the engine's client.
+        what prepare() learned from the engine's client.
         """
         artifact = run.path / f"artifact/{run.attempt}"
         job = Job(run.path.parent.name, artifact, run.path.parent, read_settings(artifact / JOB_FILE))
@@ -135,7 +135,7 @@ class Engine:
         return state_of_ended_run(run, code, self.reason(run))
 
     def exit_code(self, run: Run) -> int | None:
-        """Return an ended run's exit code; None if it is unknown."""
+        """Return the exit code of a run that has ended; None if it is unknown."""
         if self.is_here:
             return next((node.exit for node in run.nodes() if node.number == 0), None)
         code = worst_code([code for code in run.exit_codes().values() if code in PRIORITY]) or DONE
@@ -163,7 +163,7 @@ class Engine:
         """Record the end of a job that the engine has forgotten, using the exit codes of all its nodes."""
 
     def cost(self) -> Iterator[str]:
-        """Yield lines about machines that cost money, and about how to stop them."""
+        """Yield lines about machines that cost money, and how to stop them."""
         return iter(())
 
     def where(self, run: Run) -> str:
@@ -187,7 +187,7 @@ class Engine:
         return ""
 
     def failure_lines(self, run: Run) -> list[str]:
-        """Return the log's end of the rank that failed first, if only the engine can provide it on this machine."""
+        """Return the end of the first failed rank's log, if only the engine can provide it on this machine."""
         return []
 
     def resume_command(self, run: Run, state: State) -> str:
@@ -213,18 +213,18 @@ class Engine:
         return "logs in", str(run.path / "logs")
 
     def print_logs(self, run: Run, request: LogRequest) -> int | None:
-        """Print logs that are not files in the run folder, and return an exit code; None if the logs are such files."""
+        """Print the logs and return an exit code, or return None if the logs are files in the run folder."""
         return None
 
     # ---- stopping a run (verbs/stop.py)
 
     stop_every_s = 0.2  # pause between checks of whether a stopped run has ended
-    has_machines = False  # whether machines still cost money after the run, so that stop has the option --down
+    has_machines = False  # whether machines still cost money after the run; if so, stop has the option --down
     no_end_hint = "jobctl status prints where its nodes are; run ps -o pid,stat,wchan:30,args there"
 
     @property
     def grace_s(self) -> int:
-        """Return the seconds that a stopped run has for saving; twice as many if it also uploads to object storage."""
+        """Return how many seconds a stopped run has to save; twice as many if it also uploads to object storage."""
         grace_s = self.job.settings.get("grace_s")
         if not isinstance(grace_s, int):
             raise Failure(f"{self.job.artifact}/.jobc/job.json has no grace_s", "compile the job again")
@@ -234,7 +234,7 @@ class Engine:
         """Raise Failure if the engine's client is missing."""
 
     def stop_signals_and_waits(self) -> list[tuple[str, int]]:
-        """Return the signals that end a run, in order, each with the number of seconds to wait for the end."""
+        """Return the signals that stop a run, in order, each with the seconds to wait for the run to end."""
         return [("TERM", self.grace_s + 10), ("QUIT", 15), ("KILL", 15)]
 
     def mark_stopped(self, run: Run) -> None:

@@ -89,8 +89,8 @@ class HostCopies:
                 file.write(f"{self.hosts[0].name}\n")
 
     def _send_code(self, host: HostEntry, say: Say) -> int:
-        """Send the code by rsync, into a folder used only by this run. Files that are already in the host's last run
-        are copied there, not linked, because a script may write to its copy.
+        """Send the code by rsync, into a folder used only by this run. Files that the host's last run has are copied on
+        the host; they are not linked, because a script may write to its copy.
         """
         run = str(self.run.path)
         if shutil.which("rsync") is None:
@@ -119,7 +119,7 @@ class HostCopies:
 
 
 def require_checkpoints_on_host(run: Run, hosts: Sequence[HostEntry]) -> None:
-    """Raise Failure if the run may have checkpoints on a host other than rank 0's, where all ranks read them."""
+    """Raise Failure if a host that is no longer used may have checkpoints of the run."""
     names = {host.name for host in hosts}
     for name in _checkpoint_hosts(run):
         if name and name not in names:
@@ -131,12 +131,12 @@ def require_checkpoints_on_host(run: Run, hosts: Sequence[HostEntry]) -> None:
 
 
 def was_sent_from_here(run: Run) -> bool:
-    """Return whether the run was sent from this folder. Others' folders are only read, as their files may be links."""
+    """Return whether the run was sent from this folder. False for other users' folders, whose files may be links."""
     return os.path.lexists(run.path / _MARK) and run.is_mine
 
 
 def checksum_of_run(run: Run) -> str:
-    """Return a checksum that tells the run from another one with the same ID, as `cksum <state/run` prints it."""
+    """Return what `cksum <state/run` prints, which distinguishes the run from another one with the same ID."""
     content = (run.path / "state/run").read_bytes()
     return f"{cksum(content)} {len(content)}"
 

@@ -23,7 +23,7 @@ from typing import BinaryIO, NamedTuple
 from ..run_folder.run import Run
 from ..system.untrusted_files import Unreadable, open_regular
 
-PIECE = 1 << 20  # bytes of a line that are read at a time
+PIECE = 1 << 20  # maximum bytes of a line to read at a time
 BLOCK = 1 << 16
 FAILURE_BYTES, FAILURE_LINES, FAILURE_END = 1 << 20, 200, 20
 _NAME = re.compile("(node|rank)_[0-9]{1,9}[.]log")

@@ -1,4 +1,4 @@
-"""Check repeatedly whether runs are live. If an engine stops answering, report that once and keep querying it."""
+"""Check repeatedly whether runs are live. If an engine stops responding, report that once and keep querying it."""
 
 from __future__ import annotations
 

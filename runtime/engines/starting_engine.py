@@ -66,7 +66,7 @@ class StartingEngine(Engine, ABC):
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
         """Start the attempt, and call new.keep() once the start is certain. Return submit's exit code.
 
-        init_from: path of the run from whose checkpoint it starts, or "".
+        init_from: path of the run whose checkpoint it starts from, or "".
         """
 
     def environment_for_launch_sh(self, new: NewRun, init_from: str = "") -> dict[str, str]:

@@ -42,7 +42,7 @@ def agree_on_rendezvous_port(run: RunFolder, wanted: int, lock: int | None, time
 
 
 def choose_free_port(run: str, lock: int | None) -> int:
-    """Return a free port: always the same one for a run, or the next free one if that is taken. Raises OSError."""
+    """Return a free port: always the same one for a run, or the next free one if it is taken. Raises OSError."""
     first = zlib.crc32(run.encode())
     for attempt in range(TRIES):
         port = CANDIDATES[(first + attempt) % len(CANDIDATES)]

@@ -12,7 +12,7 @@ from ..run_folder.run_secrets import secrets_folder_of_run
 from ..system.untrusted_files import Unreadable, read_bytes
 from .node_failure import NodeFailure
 
-LARGEST = 1 << 20  # most bytes in a secret
+LARGEST = 1 << 20  # maximum size of a secret in bytes
 
 
 def read_job_secrets(

@@ -135,7 +135,7 @@ def wait_for_silence_of_other_nodes(run: Path, attempt: int) -> None:
         unknown = ""
         for path in Run(run).node_files():
             try:
-                beat = path.stat().st_mtime_ns  # before it is read: the last time it is written, it records its end
+                beat = path.stat().st_mtime_ns  # before the file is read, because the last write records its end
             except OSError:
                 continue
             node = NodeState(path)
@@ -178,10 +178,10 @@ def _begin_next_attempt(run: Path, attempt: int, node: int, submission: str, mos
     if done:
         title = f"node {done[len('node_') :]} has already finished, so this node cannot restart alone"
         raise JoinFailure(attempt, exit_codes.CRASHED, title, "resume with jobctl submit --resume")
-    for code in FATAL:  # the engine sees a node that exited with 69 or 75 because of it, not the node that failed
+    for code in FATAL:  # the engine may see only nodes that exited with 69 or 75 because of the failed node
         if code in codes.values():
             raise NodeMustNotStart(code, f"attempt {attempt} failed with this exit code, and restarting would not help")
-    # only up to this attempt, because another node may have begun the next one already
+    # count only up to this attempt, because another node may have begun the next one already
     began = sum(start.attempt <= attempt for start in begun_attempts(run / "starts", submission))
     if began > most:
         title = f"already restarted {most} times, which is the limit"
@@ -239,7 +239,7 @@ def prepare_attempt(run: Path, attempt: int, artifact: Path, init_from: str, job
     """Turn the folder into a run if necessary, and copy the artifact, from which all nodes start, to
     RUN/artifact/ATTEMPT unless that exists. The copy is a link if the previous attempt has the same files.
 
-    init_from: path of the run from whose checkpoint a new run starts, or "". Raises StartFailure.
+    init_from: path of the run whose checkpoint a new run starts from, or "". Raises StartFailure.
     """
     if not (run / "state/run").is_file():
         write_run_records(run, init_from, job, project)
@@ -264,7 +264,7 @@ def write_run_records(run: Path, init_from: str, job: str, project: str) -> None
 
 
 def recorded_init_from(run: Path) -> str:
-    """Return the path of the run from whose checkpoint this run starts; "" if there is none."""
+    """Return the path of the run whose checkpoint this run starts from; "" if there is none."""
     return read_keys(run / "state/run").get("init_from", "")
 
 

@@ -137,7 +137,7 @@ def job_variables(artifact: Path, read: NodeSettings, payload: str, environ: Map
     """
     run = environ.get("JOBC_RUN_DIR", "")
     variables = {
-        "JOBC_LAUNCHER": "jobc",  # RANK and similar variables decide, whatever an outer launcher has set
+        "JOBC_LAUNCHER": "jobc",  # RANK and similar variables override those of an outer launcher
         "JOBC_JOB_NAME": read.name,
         "JOBC_NODES": str(read.nodes),
         "JOBC_PROCS": str(read.procs),

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class NetworkTestResult(NamedTuple):
-    """Result of the network test on one node. None means success; a text is the reason for the failure.
+    """Result of the network test on one node. None means success; a string is the reason for the failure.
 
     clock_s: offset of node 0's clock and its error, in seconds.
     """

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from ..system import processes
 from ..system.text import printable
 
-MOST_SHOWN = 200  # most characters of a command in a message
+MOST_SHOWN = 200  # maximum length of a command in a message
 # one line, so that bash counts the lines of the key from 2
 _TRAP = "trap 'jobc_status=$?; printf %s \"${{BASH_COMMAND:0:{most}}}\" >&{descriptor}; exit $jobc_status' ERR\n"
 
 
 class BashLines:
-    """A running bash with the lines of a key. Processes that the lines leave in the background keep running.
+    """A bash process that runs the lines of a key. Processes that the lines leave in the background keep running.
 
     key: before, per_node or after; output: file descriptor for stdout and stderr, None = those of this process.
     Raises OSError if bash cannot be started.

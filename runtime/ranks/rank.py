@@ -136,7 +136,7 @@ class RankWrapper:
             if processes.process_name(sender) != SENDS_TO_ALL:
                 os.kill(child, number)
             if number in ENDING:
-                os.kill(child, signal.SIGCONT)  # a stopped process would not receive the signal; Slurm also sends both
+                os.kill(child, signal.SIGCONT)  # a suspended process would not receive the signal; Slurm sends both too
         with contextlib.suppress(OSError):
             self._write_state()
 
@@ -147,7 +147,7 @@ class RankWrapper:
             self.first_output = int(time.time())
             with contextlib.suppress(OSError):
                 self._write_state()
-        with contextlib.suppress(OSError):  # a closed terminal must not end the training
+        with contextlib.suppress(OSError):  # a closed terminal must not stop the training
             write_all_bytes(sys.stdout.fileno(), piece)
         return bool(piece)
 
@@ -201,7 +201,8 @@ def exit_code_and_reason(status: int, forwarded: dict[int, float], stopped: bool
     """Return a rank's exit code and the reason for it.
 
     status:    exit status, or -N = killed by signal N, as os.waitstatus_to_exitcode returns it.
-    forwarded: signals that the wrapper forwarded; a rank ended by one of them has obeyed (a shell returns 128 + N).
+    forwarded: signals that the wrapper forwarded; a rank ended by one of them stopped as requested (a shell returns
+               128 + N).
     stopped:   whether the stop mark exists; if so, the run must not be requeued, and SIGTERM was requested even if it
                reached the rank before the wrapper (scancel sends it to all processes of a step).
     """

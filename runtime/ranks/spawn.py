@@ -1,4 +1,4 @@
-"""Launch this node's ranks without torch: start them with torchrun's environment, and end them together.
+"""Launch this node's ranks without torch: start them with torchrun's environment, and stop them together.
 
 Usage: jobctl spawn -- COMMAND…               run COMMAND JOBC_PROCS times
        jobctl spawn --tasks SECONDS -- COMMAND…  run it once: srun has started a task for each of the other ranks
@@ -29,7 +29,7 @@ MOST_GRACE_S = 30  # time for ranks to exit after another rank has failed, as in
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code. A rank that exits with 75 does not end the others: all save together, and may finish."""
+    """Return the exit code. After a rank exits with 75, the others keep running, because all save together."""
     index = argv.index("--")
     parser = argparse.ArgumentParser(prog="spawn.py", description="starts the ranks of this node")
     parser.add_argument("--tasks", type=float, metavar="SECONDS", help="the engine starts the others")

@@ -30,7 +30,7 @@ from .bash_lines import BashLines
 
 LOOK_S = 0.5  # pause between checks of the files
 SILENT_S, MORE_SILENT_S = 10.0, 60.0  # time until a wait is first reported, and between further reports
-MOST_NAMED = 4  # most nodes in such a report
+MOST_NAMED = 4  # maximum number of nodes in such a report
 STOPS = (signal.SIGTERM, signal.SIGINT)
 CAUGHT = (*STOPS, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)  # the supervisor forwards some
 
@@ -122,7 +122,7 @@ class NodeSteps:
             self.signals.wait(3600)
 
     def _wait_for_begin(self) -> None:
-        """Wait until node 0 knows that all nodes have begun, and they know that node 0 has. Raises Ended."""
+        """Wait until node 0 knows that all nodes have begun, and all nodes know that node 0 has. Raises Ended."""
         needed = range(self.nodes if self.node == 0 else 1)
         self.wait(lambda: self.missing("begun", needed), "", self.timeout_s)
 
@@ -132,7 +132,7 @@ class NodeSteps:
         return [node for node in nodes if f"{word}_{node}" not in names]
 
     def wait(self, get_missing: Callable[[], list[int]], key: str, timeout_s: float = float("inf")) -> None:
-        """Wait until no node is missing, and print which are. key: whose lines they run; "": they have not begun"""
+        """Wait until no node is missing; print the missing ones. key: whose lines they run; "": they have not begun"""
         began, silent_s = time.monotonic(), SILENT_S
         while missing := get_missing():
             if any(number in STOPS for number in self.signals.wait(LOOK_S)[0]):

@@ -5,8 +5,8 @@ connects, receives its rank's environment, starts the rank as its child, forward
 reports how the rank ended. The connection replaces the parent-death signal: if either end dies, the other end notices
 immediately.
 
-    launcher → task   the rank's environment as a line of JSON; then one byte for each signal; its end = kill
-    task → launcher   a line with its local rank; then a line with the rank's exit code; its end = the task has died
+    launcher → task   the rank's environment as a line of JSON; then one byte for each signal; end of stream = kill
+    task → launcher   a line with its local rank; then a line with the rank's exit code; end of stream = task died
 """
 
 from __future__ import annotations

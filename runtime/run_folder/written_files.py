@@ -1,7 +1,7 @@
 """Report, at the end of a run, which files the user's program wrote to its working copy, RUN/code.
 
 In:  RUN/code, and the folders of the project that are linked there because git ignores them, such as outputs/.
-Out: a line for each of the two: the number of files, their total size, where they are, and the names of the largest.
+Out: one line for each location: the number of files, their total size, where they are, and the names of the largest.
 """
 
 from __future__ import annotations

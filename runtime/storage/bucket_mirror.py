@@ -108,8 +108,8 @@ class BucketMirror:
     def _leftovers(self, ages: Mapping[str, float]) -> dict[str, list[str]]:
         """Return the files in interrupted or partly removed checkpoints, by folder.
 
-        A leftover folder has no manifest, only file names that some manifest lists, and no files from this attempt.
-        Files that the user's program puts there are therefore kept.
+        A leftover folder has no manifest, no files from this attempt, and only file names that some manifest lists.
+        This protects files that the user's program puts there.
         """
         began = f"starts/{self.folder.attempt:05}/owner"
         oldest = GRAIN_S + self.run.object_ages(began).get(
@@ -245,7 +245,7 @@ class BucketMirror:
         """Scan the folder once and upload changes. logs: also new log lines; last: also files still being written."""
         now = dict(self._look())
         if PROGRESS in self._up and PROGRESS not in now:
-            self.run.bucket.delete([self.run.key(PROGRESS)])  # deleted because the run ended well, so upload that first
+            self.run.bucket.delete([self.run.key(PROGRESS)])  # the run ended well: upload the deletion first
             del self._up[PROGRESS]
         changed = {name for name in now if not _is_log(name) and self._up.get(name) != now[name]}
         waiting = {name for name in changed if not (last or self._is_whole(name, now[name]))}
@@ -306,7 +306,7 @@ class BucketMirror:
             self._up.pop(name, None)
 
     def _read(self, name: str, version: Seen) -> bytes | None:
-        """Return a file's content; None if it was replaced or removed after the scan, as the next scan notices."""
+        """Return a file's content; None if it has been replaced or removed since the scan."""
         try:
             content = (self.folder.path / name).read_bytes()
             return content if _seen(self.folder.path / name) == version else None

@@ -76,7 +76,7 @@ def open_bucket_run(folder: str) -> BucketRun:
 def join_attempt(run: BucketRun, member: SubmittedNode, fork_of: str, local: Path) -> int:
     """Join an attempt, wait until all nodes have joined it, and return its number. Creates this node's run folder.
 
-    fork_of: ID of the run from whose checkpoint a new run starts, or "". Raises Leave, BucketError, OSError.
+    fork_of: ID of the run whose checkpoint a new run starts from, or "". Raises Leave, BucketError, OSError.
     """
     attempt = run.join(member, fork_of, run.folder.split("/")[0])
     create_empty_run_folder(local)

@@ -54,7 +54,7 @@ class _Node:
     def __init__(self, read: NodeSettings, payload: str) -> None:
         self.read, self.payload = read, payload
         self.lacks = os.environ.pop("JOBC_LACKS", "0") != "0"
-        os.environ.pop("JOBC_INSIDE", None)  # a job that a rank starts enters its own container
+        os.environ.pop("JOBC_INSIDE", None)  # unset, so that a job started by a rank enters its own container
 
     def run(self, line: Sequence[str], words: Sequence[str]) -> int:
         read, payload = self.read, self.payload

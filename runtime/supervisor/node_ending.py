@@ -190,7 +190,7 @@ class NodeEnding:
             self.output.say(f"cannot write to the run folder: {error}")
 
     def _wait_for_peers(self, signals: SignalQueue, most_s: float) -> None:
-        """Wait until the links are closed. SIGQUIT ends the wait, as does Ctrl-C, because it stops the other nodes."""
+        """Wait until the links are closed. SIGQUIT ends the wait; so does Ctrl-C, which also stops the other nodes."""
         deadline = time.monotonic() + most_s
         self.peers.leave()
         while self.peers.are_linked and time.monotonic() < deadline:

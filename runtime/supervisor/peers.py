@@ -55,7 +55,7 @@ class PeerNodes:
         """Touch this node's state file every few seconds, even while it is stopping, because saving may take long."""
         if time.monotonic() >= self.next_beat:
             self.next_beat = time.monotonic() + BEAT_S
-            with contextlib.suppress(OSError):  # a full disk or an unavailable file server must not end the training
+            with contextlib.suppress(OSError):  # a full disk or an unavailable file server must not stop the training
                 os.utime(self.run.node_state(self.node))
                 self.marked = self._was_marked()
                 self.silent = self._silent()
@@ -114,7 +114,7 @@ class PeerNodes:
         record_first_failure(self.run, str(code), {**keys, "reason": reason})
 
     def announce_stop(self, reason: str) -> None:
-        """Announce that this node is stopping early, so that the others, whose programs may not notice, save too."""
+        """Announce that this node is stopping early, so that the others, which may not notice, save too."""
         if self.others and not self.run.first_stop_file.exists():
             with contextlib.suppress(OSError):
                 write_small_file(self.run.first_stop_file, keys={"node": self.node, "reason": reason})
@@ -147,7 +147,7 @@ class PeerNodes:
 
     @property
     def are_linked(self) -> bool:
-        """Return whether the links are still needed: the last message is not sent, or nodes still depend on node 0."""
+        """Return whether the links are still needed: the last message is unsent, or nodes still depend on node 0."""
         return self.links is not None and self.links.is_alive()
 
     def describe_unreachable_nodes(self) -> str:

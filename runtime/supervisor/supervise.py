@@ -169,7 +169,7 @@ class Supervisor:
         os.close(errors)
         self.peers.start()
         status = self._attend(output, signals)
-        if not self.asked and self._some_were_preempted():  # and ended between two checks: the other nodes still run
+        if not self.asked and self._some_were_preempted():  # stopped between two checks; other nodes still run
             self.told = True
             self.peers.announce_stop("a rank was stopped")
         processes.kill_descendants(os.getpid())  # left over if the keeper was killed
@@ -278,7 +278,7 @@ class Supervisor:
         if not self._is_stopping() and (trouble := self.peers.why_to_end()):
             self._ask_to_stop(signal.SIGTERM, trouble)
             if not self.run_folder.stop_mark.exists() and not self._some_rank_began():
-                self.kill_at = time.monotonic() + LAUNCHER_GRACE_S  # it waits for that node; there is nothing to save
+                self.kill_at = time.monotonic() + LAUNCHER_GRACE_S  # nothing to save: it waits for the failed node
 
     def _look_at_starter(self) -> None:
         """Stop if the process that started the container is gone: a container outlives a killed `docker run`."""

@@ -72,7 +72,7 @@ def run_verb(verb: Callable[[list[str]], int], argv: list[str]) -> int:
         return NO_READER
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)  # so that a shell that is waiting for this program ends too
+        os.kill(os.getpid(), signal.SIGINT)  # so that a shell waiting for this program exits too
         return INTERRUPTED
     except OSError as error:  # a run or artifact that this user cannot read
         print(f"error: cannot read {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)

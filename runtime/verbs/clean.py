@@ -105,7 +105,7 @@ def _print(line: str) -> None:
 
 
 def find_old_runs(place: Place, engine: Engine, keep: int) -> RemovableRuns:
-    """Return this user's ended runs of this job, except the `keep` newest. Incomplete runs are in neither list."""
+    """Return this user's finished runs of this job, except the newest `keep`. Incomplete runs are in neither list."""
     runs, spared, finished = [], [], []
     for run in place.list_runs():
         if not run.is_mine:  # another user's run does not count as one of the newest

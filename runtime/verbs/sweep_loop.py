@@ -26,7 +26,7 @@ from ..system.text import one_line, printable
 from ..system.values import read_text
 from .sweep_points import stop_points
 
-MOST_STARTING = 8  # most jobctl submit processes at a time
+MOST_STARTING = 8  # maximum number of jobctl submit processes at a time
 LOOK_S = 0.2  # pause between checks of whether a point has ended
 
 
