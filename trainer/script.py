@@ -183,7 +183,7 @@ class Runtime:
         checkpoint.
         Raises BrokenInput for a step that is not an integer >= 0 or is lower than that of the newest checkpoint, and
         for a state that cannot be loaded again. Also raises it if earlier checkpoints exist and load() was not called,
-        because they may have higher steps, so that the new checkpoint would be removed or never loaded.
+        because they may have higher steps, and the new checkpoint would then be removed or never loaded.
         """
         self._refuse_when_over("save()")
         require_step_number(step)

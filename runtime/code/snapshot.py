@@ -65,7 +65,10 @@ def copy_code(
     copy.fill(files.paths)
     if copy.kept:
         names = _short_list(copy.kept, 3)
-        print(f"code: kept in {quote_shell_word(str(copy.folder))}, as the job wrote it: {names}", file=sys.stderr)
+        print(
+            f"code: kept in {quote_shell_word(str(copy.folder))}, changed by the job: {names}",
+            file=sys.stderr,
+        )
     links = _Links(copy, project, runs)
     links.make(files.ignored, is_linked)
     if line := links.line(len(files.paths)):
@@ -261,7 +264,7 @@ def _refuse_script(root: Path, script: str) -> NoReturn:
         )
     raise Failure(
         f"no script {script} in {root}",
-        "check the words after --; code.root=FOLDER names another folder",
+        "check the command after --; code.root=FOLDER selects another folder",
         DATA_BROKEN,
     )
 

@@ -42,7 +42,7 @@ class State(NamedTuple):
     """The state of a run.
 
     name: not started, queued, starting, live, stopping, done, stopped, preempted, failed, gone or unknown.
-    text: the state in words, with details.
+    text: a readable description of the state.
     exit_code: the job's exit code, once it has ended; reason: why it ended this way, or why its state is unknown.
     """
 

@@ -73,7 +73,7 @@ mkdir -p -- "$to" && [ -O "$to" ] && [ ! -L "$to" ] && chmod 700 -- "$to" && new
 # FOLDER: remove the folder
 FORGET_SECRETS = 'rm -rf -- "$HOME/.jobc/secrets/$0"'
 
-# RUN ATTEMPT: pack node 0's rendezvous in this attempt, once it is known
+# RUN ATTEMPT: pack node 0's rendezvous endpoint in this attempt, once it is known
 MEETING = r"""
 cd -- "$0/state" && grep -qsx "attempt=$1" head && grep -qsx "attempt=$1" link && tar -cf - head link
 """

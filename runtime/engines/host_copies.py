@@ -124,7 +124,7 @@ def require_checkpoints_on_host(run: Run, hosts: Sequence[HostEntry]) -> None:
     for name in _checkpoint_hosts(run):
         if name and name not in names:
             why = f"run {run.id} may have checkpoints on {name}, which is not one of the hosts"
-            copy = f"copy {run.path}/checkpoints there to one of these"
+            copy = f"copy {run.path}/checkpoints from there to one of the hosts"
             raise Failure(
                 why, (f"add the host to hosts; or {copy}, and remove its line in {run.path / _CHECKPOINT_HOSTS}")
             )

@@ -61,12 +61,12 @@ class HostStateCopier:
         self._each(self.hosts, lambda host: self._copy_rest(host, f"metrics/rank_{host.node * self.procs:02}.jsonl"))
 
     def has_reported_rendezvous(self) -> bool:
-        """Return whether this attempt's node 0 has reported its rendezvous."""
+        """Return whether this attempt's node 0 has reported its rendezvous endpoint."""
         wanted = str(self.attempt)
         return all(read_keys(self.run.path / "state" / name).get("attempt") == wanted for name in ("head", "link"))
 
     def copy_rendezvous(self) -> bool:
-        """Copy node 0's rendezvous, and return whether it is known."""
+        """Copy node 0's rendezvous endpoint, and return whether it is known."""
         words = ["sh", "-c", host_commands.MEETING, str(self.run.path), str(self.attempt)]
         found = self._ask(self.hosts[0], words, ("head", "link"))
         for name, file in found.items():
@@ -154,7 +154,7 @@ class HostStateCopier:
 
 
 class _File(NamedTuple):
-    """A small file from a host. changed: its modification time, in seconds since 1970"""
+    """A small file from a host. changed: its modification time, in seconds since the epoch"""
 
     content: bytes
     changed: float

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from .artifact_location import Place
     from .hosts import Say
 
-LOOK_S = 0.3  # pause between checks of whether node 0 has reported its rendezvous
+LOOK_S = 0.3  # pause between checks of whether node 0 has reported its rendezvous endpoint
 
 
 class HostsEngine(CheckingEngine):
@@ -162,7 +162,7 @@ class HostsEngine(CheckingEngine):
         return self.client.run(hosts[:1], words, say) or self.client.run(hosts[1:], words, say)
 
     def _run_after_meeting(self, run: Run, hosts: Sequence[HostEntry], words: Sequence[str], say: Say) -> int:
-        """Run `jobctl task` on node 0, and on the others once node 0 has reported its rendezvous."""
+        """Run `jobctl task` on node 0, and on the others once node 0 has reported its rendezvous endpoint."""
         news, others = self._news(run), hosts[1:]
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(self.client.run, hosts[:1], words, say)

@@ -58,7 +58,7 @@ class PrintedLog:
         self.path, self.number = path, int(path.stem[5:])
         self.label = f"node {self.number:<2} | ".encode()
         self.offset = 0
-        self.time = 0  # when the line at `offset` was written, seconds since 1970
+        self.time = 0  # when the line at `offset` was written, seconds since the epoch
         self._times_offset = 0
         self._next: tuple[int, int] | None = None  # the next time, and the offset from which it applies
 

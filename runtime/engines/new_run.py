@@ -338,7 +338,7 @@ def _remove_abandoned(folder: Path) -> None:
 
 
 def _silent_s(making: Path) -> float | None:
-    """Return the seconds since the file was written, by the storage's clock; None if unknown."""
+    """Return the seconds since the file was written, on the storage's clock; None if unknown."""
     now = making.with_name(".now")
     try:
         _write(now, "")

@@ -27,7 +27,7 @@ QUIET_S = 15.0  # how long node 0 waits for one more node; ssh gives up on a dea
 CONNECT_S = 5.0
 POLL_S = 0.2
 if TYPE_CHECKING:
-    Clock = Callable[[], float]  # seconds since 1970
+    Clock = Callable[[], float]  # seconds since the epoch
 
 
 class NetworkTestResult(NamedTuple):

@@ -31,12 +31,12 @@ MOST_GRACE_S = 30  # time for ranks to exit after another rank has failed, as in
 def main(argv: list[str]) -> int:
     """Return the exit code. After a rank exits with 75, the others keep running, because all save together."""
     index = argv.index("--")
-    parser = argparse.ArgumentParser(prog="spawn.py", description="starts the ranks of this node")
-    parser.add_argument("--tasks", type=float, metavar="SECONDS", help="the engine starts the others")
-    parser.add_argument("--task", type=float, nargs=2, metavar=("N", "SECONDS"), help="this is one of those")
+    parser = argparse.ArgumentParser(prog="spawn.py", description="start the ranks of this node")
+    parser.add_argument("--tasks", type=float, metavar="SECONDS", help="run one rank; the engine starts the others")
+    parser.add_argument("--task", type=float, nargs=2, metavar=("N", "SECONDS"), help="run rank N in its task")
     options, command = parser.parse_args(argv[:index]), argv[index + 1 :]
     if options.task:
-        from .tasks import run_task  # only in jobs with launcher=srun
+        from .tasks import run_task  # packed only in jobs with launcher=srun
 
         return run_task(command, int(options.task[0]), options.task[1])
     signals = SignalQueue([*PASSED_ON, signal.SIGCHLD])

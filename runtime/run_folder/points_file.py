@@ -129,7 +129,7 @@ def _ignored(folder: str, names: Sequence[str]) -> list[str]:
 
 
 def _text_of_sweep(sweep: Path, path: str, lines: int | None, entry: Any) -> str:
-    """Return a file from the directory. Raises Failure if it is not the file whose lines points.json counts."""
+    """Return a file from the directory. Raises Failure if its number of lines differs from the one in points.json."""
     try:
         content = (sweep / path).read_bytes()
     except OSError as error:

@@ -154,14 +154,14 @@ class Run:
         return [self.path / f"state/{name}" for name in names]
 
     def silent_s(self, node: NodeState) -> float | None:
-        """Return the seconds since the node's supervisor touched its file, by the storage's clock; None if unknown."""
+        """Return the seconds since the supervisor touched its file, on the storage's clock; None if unknown."""
         try:
             return self.storage_time() - node.path.stat().st_mtime
         except OSError:
             return None
 
     def storage_time(self) -> float:
-        """Return the storage's time in seconds since 1970; in another user's folder, this machine's time.
+        """Return the storage's time in seconds since the epoch; in another user's folder, this machine's time.
 
         Raises OSError if state/.now cannot be written.
         """
@@ -220,7 +220,7 @@ class Run:
         return last_progress(lines)
 
     def created(self) -> float:
-        """Return when the newest attempt was created, in seconds since 1970."""
+        """Return when the newest attempt was created, in seconds since the epoch."""
         try:
             return os.stat(f"{self.path}/artifact").st_mtime
         except OSError:
@@ -228,7 +228,7 @@ class Run:
 
 
 def format_utc(seconds: int) -> str:
-    """Return a time, given in seconds since 1970, as `YYYY-MM-DD HH:MM:SS UTC`."""
+    """Return a time, given in seconds since the epoch, as `YYYY-MM-DD HH:MM:SS UTC`."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
     except (OverflowError, ValueError, OSError):

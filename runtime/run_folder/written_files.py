@@ -26,7 +26,7 @@ class FilesWrittenByProgram:
         self._since: float | None = None
 
     def begin(self, now: float) -> None:
-        """Count files from now on; ignored after a restart in place. now: seconds since 1970, by the storage's clock"""
+        """Count files from now on; ignored after a restart in place. now: seconds since the epoch, storage time"""
         if self._since is None:
             self._since = now
 

@@ -49,7 +49,7 @@ class BucketError(Exception):
 
 
 class ListedObject(NamedTuple):
-    """An object in a list. age_s: seconds since it was written, by the store's clock."""
+    """An object in a list. age_s: seconds since it was written, on the store's clock."""
 
     key: str
     size: int
@@ -241,7 +241,7 @@ class Bucket:
         elif reason in ("AuthorizationHeaderMalformed", "PermanentRedirect"):
             hint = f"storage.region={answer.headers.get('x-amz-bucket-region', 'the region of the bucket')}"
         elif answer.status in (401, 403):
-            hint = "set secrets.AWS_ACCESS_KEY_ID and secrets.AWS_SECRET_ACCESS_KEY, or give the node a role"
+            hint = "set secrets.AWS_ACCESS_KEY_ID and secrets.AWS_SECRET_ACCESS_KEY, or attach a role to the node"
             if credentials := self._wallet.open():
                 hint = f"the key {credentials.key} is unknown or has no permission for {method} {path}"
         return BucketError(title, hint, exit_codes.DATA_BROKEN)

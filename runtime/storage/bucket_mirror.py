@@ -185,7 +185,7 @@ class BucketMirror:
         self._up[name] = _seen(path)
 
     def download_addresses(self) -> bool:
-        """Download node 0's rendezvous and link addresses for this attempt; return whether both exist."""
+        """Download node 0's rendezvous endpoint and link address for this attempt; return whether both exist."""
         for name in HEAD_FILES:
             content = self.run.get(name)
             if content is None or parse_small_file(content)[1].get("attempt") != str(self.folder.attempt):

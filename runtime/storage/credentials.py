@@ -30,7 +30,7 @@ CONTAINER = "http://169.254.170.2"
 
 
 class Credentials(NamedTuple):
-    """An access key. expires: seconds since 1970, inf = never."""
+    """An access key. expires: seconds since the epoch, inf = never."""
 
     key: str
     secret: str

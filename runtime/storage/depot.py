@@ -213,7 +213,7 @@ class BucketNode:
                 logs_at = time.monotonic() + LOGS_S
 
     def _try(self, work: Callable[[], None]) -> None:
-        """Do `work`. Report a failure once, and retry at the next scan, so that an outage does not end the training."""
+        """Do `work`. Report a failure once and retry at the next scan, so that an outage does not stop the training."""
         try:
             work()
             self.warned.clear()

@@ -1,4 +1,4 @@
-"""Describe the Python exception that ended a rank, as one line for status: KeyError: 'label_17' (train.py:6).
+"""Describe the Python exception that terminated a rank, as one line for status: KeyError: 'label_17' (train.py:6).
 
 In:  the end of the rank's log. The user's program wrote it, so it is untrusted, and is truncated and escaped.
 Out: one printable line, or "" if the log does not end with a traceback, or with Python's message that it cannot compile

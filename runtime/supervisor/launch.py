@@ -71,7 +71,7 @@ class _Node:
             _become_shell([*(words or SHELL)])
         wanted = os.environ.get("JOBC_GPU_TYPE", "")
         if wanted and payload in ("train", "check"):
-            from ..system import gpus  # only in jobs with GPUs
+            from ..system import gpus  # packed only in jobs with GPUs
 
             is_good, message = gpus.compare_with_wanted_type(gpus.list_gpus(os.environ), wanted)
             if not is_good:
@@ -113,7 +113,7 @@ class _Node:
 
     def _set_network(self) -> None:
         """Set this node's variables for NCCL and Gloo. Raises NodeFailure if the node lacks the network."""
-        from ..network import network  # only in jobs with several nodes
+        from ..network import network  # packed only in jobs with several nodes
 
         read = self.read
         asked = read.network_profile, read.interface, read.gpus

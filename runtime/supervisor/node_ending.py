@@ -124,7 +124,7 @@ class NodeEnding:
 
     def _run_after(self, verdict: Verdict, told: ExternalEvents, signals: SignalQueue) -> Verdict:
         """Run the lines of `after` once all nodes' ranks have ended; if the lines fail, a success becomes a crash."""
-        from .run_after_lines import exit_code_of_job, run_after  # only jobs with `after` have the module
+        from .run_after_lines import exit_code_of_job, run_after  # packed only in jobs with `after`
 
         until = max(self.limit_at, time.monotonic()) + self.grace_s
         if skipped := STOPPED if told.at_once else self._wait_for_ranks(signals, until):

@@ -38,7 +38,7 @@ class PeerNodes:
         self.others = [number for number in range(nodes) if number != node]
         self.links: SupervisorLinks | None = None
         if self.others:
-            from .links import LinksOfNode0, LinkToNode0  # only in jobs with several nodes
+            from .links import LinksOfNode0, LinkToNode0  # packed only in jobs with several nodes
 
             self.links = LinksOfNode0(run, node, nodes) if node == 0 else LinkToNode0(run, node, head)
         self.watched = range(1, nodes) if node == 0 else (0,)
@@ -88,7 +88,7 @@ class PeerNodes:
         return False
 
     def _silent(self) -> str:
-        """Return, in words, which watched node without a link has stopped its heartbeat; "" if none has.
+        """Return text that names a watched node without a link whose heartbeat has stopped; "" if there is none.
 
         Compares file times with each other, because the clocks of two machines may differ.
         """
@@ -105,7 +105,7 @@ class PeerNodes:
         return ""
 
     def tell(self, code: int, reason: str, rank: int | None = None, time_ns: int | None = None) -> None:
-        """Announce that this node, or one of its ranks, has failed. time_ns: of the failure, since 1970; None = now"""
+        """Announce that this node, or one of its ranks, has failed. time_ns: time of the failure; None = now"""
         if not self.others or code in (exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.INTERRUPTED):
             return
         keys: dict[str, object] = {"node": self.node, "time_ns": time_ns or time.time_ns()}
@@ -151,7 +151,7 @@ class PeerNodes:
         return self.links is not None and self.links.is_alive()
 
     def describe_unreachable_nodes(self) -> str:
-        """Return which nodes do not respond, in words, or "". A refused connection also counts as a response."""
+        """Return text that names the nodes that do not respond, or "". A refused connection counts as a response."""
         from concurrent.futures import ThreadPoolExecutor  # rarely needed
 
         with ThreadPoolExecutor(MOST_ASKED) as threads:

@@ -29,9 +29,9 @@ def exit_code_of_job(run: RunFolder, own: int) -> int:
 def run_after(
     lines: str, code: int, output: NodeOutput, signals: SignalQueue, beat: Callable[[], None], until: float
 ) -> str:
-    """Run the lines, with the job's exit code in JOBC_EXIT_CODE. until: time.monotonic() at which they are ended.
+    """Run the lines, with the job's exit code in JOBC_EXIT_CODE. until: time.monotonic() at which they are stopped.
 
-    Return why they failed, or "". Lines that jobctl stop or Ctrl-C has ended have not failed.
+    Return why they failed, or "". Lines stopped by jobctl stop or Ctrl-C do not count as failed.
     """
     output.say("after")
     read_end, write_end = os.pipe()
@@ -59,4 +59,4 @@ def run_after(
     if stopped:
         output.say("after: stopped")
         return ""
-    return "after: ended, because the time limit was reached" if is_late else bash.failure(status)
+    return "after: stopped, because the time limit was reached" if is_late else bash.failure(status)

@@ -1,4 +1,4 @@
-"""Supervise one node: start the launcher, forward stop signals to the ranks, end all processes, report why they ended.
+"""Supervise a node: start the launcher, forward stop signals to the ranks, stop all processes, report why they ended.
 
 Usage: jobctl supervise [--max-restarts=N [--steps=M]] -- LAUNCHER ARGUMENTS…     M: entries of `then`
 In:    the JOBC_ variables from node.py; JOBC_TIME_LIMIT_S if no scheduler enforces the time limit;
@@ -143,7 +143,7 @@ class Supervisor:
         self.asked: dict[int, float] = {}  # signal for the ranks -> when, monotonic seconds
         self.sent: set[tuple[int, int]] = set()  # (signal, pid of a rank wrapper)
         self.interrupted = self.killed = False
-        self.failures: dict[int, RankEnd] = {}  # ranks that have ended, with the reason in words
+        self.failures: dict[int, RankEnd] = {}  # failed ranks, with the reason as text
         self.hang_watch = HangWatch(run_folder, self.ranks, time.monotonic())
         self.told = False  # asked to end for a reason other than a failed peer
         self.at_once = False  # asked to end by SIGQUIT
@@ -288,7 +288,7 @@ class Supervisor:
             self._ask_to_stop(signal.SIGTERM, reason)
 
     def _tell_failure(self) -> None:
-        """Announce failed ranks to the peers immediately, before the launcher has ended this node's other ranks."""
+        """Announce failed ranks to the peers immediately, before the launcher has stopped this node's other ranks."""
         if not self.peers.others:
             return
         for end in filter(None, (end_from_exit_file(self.run_folder, rank) for rank in self.ranks)):

@@ -43,7 +43,7 @@ LOST_PEER_WORDS = re.compile(
 )
 
 
-# Last line that steps.py prints if the job's own lines end the start
+# Last line that steps.py prints if the job's own lines abort the start
 STEP_ENDED = re.compile(rb"jobc: ((?:before|per_node|then) .*|nodes? .* did not begin within .*)\n?")
 
 

@@ -135,7 +135,7 @@ def changed_lines(file: IO[bytes], change: Change | None) -> Iterator[bytes]:
 
 
 class LineMerger:
-    """Prints several clients' output simultaneously, line by line. A context manager that ends them on exit."""
+    """Prints several clients' output simultaneously, line by line. A context manager that terminates them on exit."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

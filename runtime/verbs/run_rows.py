@@ -29,7 +29,7 @@ class DiskUse(NamedTuple):
 
 
 class RunRow(NamedTuple):
-    """One run in a list. started: seconds since 1970; is_read: whether its files were read"""
+    """One run in a list. started: seconds since the epoch; is_read: whether its files were read"""
 
     run: Run
     started: float

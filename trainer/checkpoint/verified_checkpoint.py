@@ -163,7 +163,7 @@ def _attempt(read: Callable[[], T]) -> tuple[T | None, str]:
 
 
 def _refuse_unread(why: str, group: RankGroup) -> None:
-    """Raise StorageLost on all ranks if one could not read, so that all exit with the same code, and are retried."""
+    """Raise StorageLost on all ranks if one could not read, so that all exit with the same code and are retried."""
     group.phases.enter("exchange")
     failed = [rank for rank, has_failed in enumerate(group.gather(torch.tensor([int(bool(why))]))) if has_failed]
     if failed:

@@ -152,7 +152,7 @@ def _of_parallel(config: TrainConfig) -> list[str]:
     if parallel.kind == "hsdp" and config.world_size % parallel.shards:
         problems.append(f"parallel.shards: {parallel.shards} does not divide world_size {config.world_size}")
     if parallel.kind in ("fsdp", "hsdp") and loop.compile == "model":
-        problems.append(f"loop.compile: {parallel.kind} gathers weights before each block; compile blocks")
+        problems.append(f"loop.compile: {parallel.kind} gathers weights before each block; use loop.compile=blocks")
     if parallel.kind == "deepspeed" and loop.compile != "none":
         problems.append("loop.compile: must be none with deepspeed")
     if parallel.kind == "deepspeed" and loop.precision == "fp16":

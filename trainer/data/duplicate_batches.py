@@ -18,7 +18,7 @@ from ..lifecycle.errors import BrokenInput
 from .batch_copier import iter_tensors
 from .loader import MicroBatch
 
-FIRST_STEPS = 2  # batches from most data sets differ by then, so comparing ends
+FIRST_STEPS = 2  # batches from most data sets differ by then, so the comparison stops
 MOST_STEPS = 16
 DIFFERENT = 5  # minimum number of equal batches for an error; fewer, but more than one, may be equal by chance
 MOST_NAMED = 20

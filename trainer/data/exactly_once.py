@@ -1,6 +1,6 @@
 """Check at run time that each sample of an epoch is trained on exactly once, by exactly one rank.
 
-Every rank records the indices of each batch that its model actually received, rather than those that it should receive.
+Every rank records the indices of each batch that its model actually received, not of the batches planned for it.
 At the end of an epoch, at a save and at the end of training, the counts of all ranks are added: one byte per sample.
 
     data: 32,217 samples, 16 ranks, overlap 0, missing 0, padded 7 (weight 0), epoch 0
@@ -21,7 +21,7 @@ from .duplicate_batches import DuplicateBatchCheck
 from .loader import MicroBatch
 from .order import SampleOrder
 
-NOTED_STEPS = 256  # steps recorded before they are counted together: counting each step costs as much as a small step
+NOTED_STEPS = 256  # steps between counts, because counting takes as long as a small step
 
 
 class ExactlyOnceCheck:

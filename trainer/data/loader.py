@@ -27,7 +27,7 @@ from .map_style import MapStyleSplit
 from .order import SampleOrder
 from .source import IGNORE, Split
 
-Slots = tuple[Tensor, int, int]  # indices_B, how many of the first ones count, epoch
+Slots = tuple[Tensor, int, int]  # indices_B, how many of the first ones are real, epoch
 PR_SET_PDEATHSIG = 1  # prctl(2), Linux
 
 

@@ -73,7 +73,7 @@ class StatusBoard:
 
     @property
     def verdict_without_answer(self) -> str:
-        """Return the verdict for the case that no result arrives: rank 0, which serves the store, is not responding."""
+        """Return the verdict for when no result arrives: rank 0, which serves the store, is not responding."""
         return f"{self._names[0]} is {SILENT}"
 
     def _serve(self) -> None:

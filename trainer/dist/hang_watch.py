@@ -10,7 +10,7 @@ If no collective timeout will stop a rank, because it is alone or every rank han
 and stacks and exits after ALONE times that timeout.
 
 Disk I/O has no limit: while one rank reads or writes a checkpoint, no rank exits. The rank that reads or writes prints
-a warning, and again each time the duration has doubled.
+a warning, and repeats it each time the duration has doubled.
 """
 
 import faulthandler

@@ -176,7 +176,7 @@ def choose_device(env: RankEnvironment) -> torch.device:
     """
     num_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if env.gpus is not None and num_gpus < env.gpus:
-        from ...runtime.system import gpus  # only in a jobctl of jobs with GPUs
+        from ...runtime.system import gpus  # packed only in jobs with GPUs
 
         raise BrokenInput(gpus.describe_usable_gpus(num_gpus, env.gpus), hint=gpus.HINT)
     if num_gpus == 0 or env.gpus == 0:
@@ -191,7 +191,7 @@ def join_process_group(
     """Run the rendezvous, and destroy the process group at the end.
 
     even_alone: create a process group with world_size 1 as well; DeepSpeed and FSDP need it.
-    stopped: polled while waiting; true ends the wait with StoppedBeforeTraining.
+    stopped: polled while waiting; if true, StoppedBeforeTraining is raised.
     Raises RendezvousFailed if not all ranks join in time. After an exception in the body, the group is not destroyed,
     because destroying it is a collective and hangs if a rank is missing.
     """

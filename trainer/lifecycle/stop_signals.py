@@ -1,6 +1,6 @@
 """Handle stop requests: a signal only sets a flag, because it may arrive during a collective.
 
-During the build, which may compile for minutes, a signal ends the rank immediately. Standard library only, so that the
+During the build, which may compile for minutes, a signal stops the rank immediately. Standard library only, so that the
 handlers are installed before torch is imported.
 """
 

@@ -165,7 +165,7 @@ class Hooks:
         training, phases = self.training, self.training.phases
         phases.begin_part("metrics")
         self.progress.file.flush()  # a run resumed from this checkpoint finds the metrics of all earlier steps
-        phases.enter("save")  # to the watchdog, a rank whose disk hangs in that flush is behind
+        phases.enter("save")  # entered after the flush, so that a rank that hangs in it is behind
         training.parts["data"] = training.proof.state(done)
         files = partial(files_of_checkpoint, done, training.parallel, training.config, training.group, training.parts)
         self.is_saved = self.saver.save(done, files, val_loss, wait)

@@ -1,5 +1,5 @@
-"""Requests to stop or save. Each rank reads its own before a step, and they are summed over ranks together with the
-loss.
+"""Requests to stop or save. Each rank reads its own requests before a step. They are summed over ranks together with
+the loss.
 """
 
 from ...runtime import exit_codes

@@ -107,5 +107,5 @@ class StepSums:
 
 
 def loss_divisor(num_items: float) -> float:
-    """Return the number that divides the loss: the item count, < 1 with some weights; 1 for a step without items."""
+    """Return the divisor of the loss: the item count, which weights may make < 1; or 1 for a step without items."""
     return 1.0 if num_items <= 0 else num_items

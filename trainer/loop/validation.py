@@ -61,7 +61,7 @@ class Validator:
         """Run the validation; all ranks call it. Return None on all ranks if one of them has a stop request.
 
         Raises Failed on all ranks if one of them fails. With equal_passes, a failed rank raises its error immediately,
-        because the others are waiting for that rank in the same pass, so that no further exchange is possible.
+        because the others are waiting for that rank in the same pass, and no further exchange is possible.
         """
         started = time.perf_counter()
         training, model, phases = self._training, self._training.parallel.evaluated, self._training.phases

@@ -125,7 +125,7 @@ class Zero:
         self.gathers = self.stage > 0
 
     def warm_up(self, loss: Tensor, counted: bool) -> None:
-        """Skip the warm-up pass, which is for DDP's buckets; DeepSpeed's buckets follow from the parameter order."""
+        """Skip the warm-up pass, which is for DDP's buckets: the parameter order determines DeepSpeed's."""
         if not counted:
             raise item_count_error()
 

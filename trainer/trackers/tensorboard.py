@@ -1,6 +1,6 @@
 """Write TensorBoard event files to tensorboard/ in the run folder. View them with `tensorboard --logdir RUN`.
 
-Does not use the tensorboard package, because its import takes longer than the first steps of a small training.
+Does not use the tensorboard package, because its import takes longer than the first steps of a small training run.
 Format: records of length, masked CRC-32C of the length, bytes, masked CRC-32C of the bytes (TensorFlow's
         lib/io/record_writer.h); the bytes are an Event from event.proto, of which four fields are used.
 """
