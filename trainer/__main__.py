@@ -56,7 +56,7 @@ def require_same_world_size(config: TrainConfig, env: environment.RankEnvironmen
 
 
 def require_same_accelerate_settings(config: TrainConfig, env: environment.RankEnvironment) -> None:
-    """Raise BrokenInput if accelerate's YAML contradicts train.json, for example after an edit by hand."""
+    """Raise BrokenInput if accelerate's YAML contradicts train.json, for example after a manual edit."""
     if env.accelerate_mixed_precision is None:
         return
     precision = "no" if config.loop.precision == "fp32" else config.loop.precision

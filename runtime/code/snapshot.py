@@ -143,7 +143,7 @@ class _Copy:
                     os.unlink(path)
 
     def _copy(self, source: bytes, target: bytes) -> None:
-        """Copy one file, link or empty folder, with its mode and times. Replaces links where parent folders belong."""
+        """Copy one file, link or empty folder, with its mode and times. Replaces links in place of parent folders."""
         self.make_parents(os.path.dirname(target))
         status = os.lstat(source)
         if stat.S_ISDIR(status.st_mode):
@@ -284,7 +284,7 @@ def _is_environment(folder: Path) -> bool:
 
 
 def _holds_jobs(folder: Path) -> bool:
-    """Return whether jobc created this folder, for artifacts or runs: of another project, or of earlier settings.
+    """Return whether jobc created this folder for artifacts or runs, of another project or with earlier settings.
 
     Looks at only a few folders, because others may contain millions of files.
     """

@@ -3,7 +3,7 @@
 In:  the container in .jobc/job.json; the node's environment after its modules were loaded; the project as the working
      directory. All of jobc's programs run inside the container, including the supervisor.
 Out: this process becomes `docker run` or `apptainer exec`. launch.sh sees JOBC_INSIDE: 1 if a preflight check failed
-     outside, else 0; and JOBC_STARTER, the `PID START_TICKS` of this process: supervise.py ends the node when this
+     outside, else 0; and JOBC_STARTER, the `PID START_TICKS` of this process: supervise.py stops the node when this
      process is gone.
 Exit: 65 if the image does not start; 1 if this node's container is already running.
 """

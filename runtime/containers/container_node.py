@@ -46,8 +46,8 @@ class ContainerNode:
         self.project = environ.get("JOBC_PROJECT") or os.getcwd()
 
     def command(self) -> list[str] | None:
-        """Return the command that starts bash in the container; bash's arguments follow. None if the payload is `check`
-        and the image is missing.
+        """Return the command that starts bash in the container, to which bash's arguments are appended. None if the
+        payload is `check` and the image is missing.
 
         Raises NodeFailure.
         """
@@ -68,7 +68,7 @@ class ContainerNode:
 
     def _new_name(self) -> str:
         """Return the name of this node's training container. Because names are unique, only one such container can run,
-        even without file locks. Raises LiveNode.
+        even without file locks. Raises NodeAlreadyRunning.
         """
         name = container_name(self.environ)
         self._run("docker", "rm", "--", name)  # removes a stopped container, but not a running one
@@ -173,7 +173,7 @@ class ContainerNode:
         yield str(self.artifact)
 
     def _working_directory(self) -> str:
-        """Return the working directory as the path used in mounts, which can contain symbolic links."""
+        """Return the working directory as it is written in mounts, where its path may contain symbolic links."""
         path = self.environ.get("PWD", "")
         return path if os.path.isabs(path) and os.path.realpath(path) == os.getcwd() else os.getcwd()
 

@@ -101,7 +101,7 @@ def hint_for_error(line: str) -> str:
 
 
 def docker_command_start(container: ContainerStart, user: UserIds) -> list[str]:
-    """Return the command up to the options that differ between starts."""
+    """Return the first part of the command, which is the same for every start."""
     words = [
         "docker",
         "run",
@@ -118,7 +118,7 @@ def docker_command_start(container: ContainerStart, user: UserIds) -> list[str]:
         *(f"--mount={value}" for value in container.mounts),
     ]
     if container.devices.nvidia:
-        words.append("--gpus=all")  # CUDA_VISIBLE_DEVICES is passed, and means the same inside
+        words.append("--gpus=all")  # CUDA_VISIBLE_DEVICES is passed on, with the same meaning inside
     elif container.devices.rocm_groups:  # as in the ROCm manual
         words += ["--device=/dev/kfd", "--device=/dev/dri", "--security-opt=seccomp=unconfined"]
         words += [f"--group-add={group}" for group in container.devices.rocm_groups]

@@ -115,7 +115,7 @@ class Engine:
 
     # ---- what a backend overrides
 
-    can_replace_code = True  # whether a resumed run can get new code (jobctl submit --new-code)
+    can_replace_code = True  # whether a resumed run can use new code (jobctl submit --new-code)
     default_console = "the consoles of all nodes, merged by time"  # printed by `jobctl logs` without --node and --rank
     default_shell = "the newest run, or your current code if there is none"  # for `jobctl shell` without --run
 
@@ -175,7 +175,7 @@ class Engine:
         return notes_on_live_run(run, self.sees_ranks) if state.name in ("live", "stopping") else iter(())
 
     def reason_line(self, run: Run, state: State) -> str:
-        """Return why the run failed or is failing; "" if it ended well or is running normally."""
+        """Return why the run failed or is failing; "" if it succeeded or is running normally."""
         first = run.first_failure()
         if first:
             return f"node {first['node']}: {first['reason']}"
@@ -280,7 +280,7 @@ class Engine:
         return True
 
     def close(self) -> None:
-        """End the programs that remove_outside_run_folder() started."""
+        """Stop the programs that remove_outside_run_folder() started."""
 
     # ---- helpers
 
@@ -297,7 +297,7 @@ class Engine:
         return engine.state(run)
 
     def query_again(self, runs: Sequence[Run]) -> tuple[Engine, list[Run]]:
-        """Return a new engine that has just been queried about the runs, and the runs, read again."""
+        """Query a new engine about the runs. Return the engine, and the runs as read again."""
         self.fetch("state", runs)
         engine, runs = type(self)(self.job), [Run(run.path) for run in runs]
         engine.prepare(runs)

@@ -34,7 +34,7 @@ _MOST_BYTES = 1 << 16  # in an answer
 _MARK = "state/mirror"
 _ARTIFACT = "artifact/"
 _CHECKPOINT_HOSTS = "state/checkpoint_hosts"
-# Skips the output of start-up files, as the client does; rsync reads the rest of the connection
+# Skips the output of start-up files, as the client does; rsync then reads from the connection
 _SKIP = f'while IFS= read -r line && [[ $line != *"{BEGINS}" ]]; do :; done; cat'
 
 
@@ -89,8 +89,8 @@ class HostCopies:
                 file.write(f"{self.hosts[0].name}\n")
 
     def _send_code(self, host: HostEntry, say: Say) -> int:
-        """Send the code by rsync, into a folder used only by this run. Files that the host's last run has are copied on
-        the host; they are not linked, because a script may write to its copy.
+        """Send the code by rsync, into a folder used only by this run. Files that exist in the host's last run are
+        copied from there, not linked, because a script may write to its copy.
         """
         run = str(self.run.path)
         if shutil.which("rsync") is None:

@@ -299,7 +299,7 @@ def print_to_stderr(line: str) -> None:
 
 
 def client_of_artifact(settings: Mapping[str, Any]) -> HostClient:
-    """Return the client that an artifact specifies; Here if its nodes are on this machine."""
+    """Return the client that an artifact specifies; LocalNodesClient if its nodes are on this machine."""
     hosts = settings.get("hosts")
     if not isinstance(hosts, dict):
         return LocalNodesClient(int(settings.get("nodes", 1)), int(settings.get("gpus", 0)))

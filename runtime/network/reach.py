@@ -1,4 +1,4 @@
-"""Wait until a TCP port on another host answers, and report why it does not.
+"""Wait until a TCP port on another host answers; if it does not, report why.
 
 Usage: jobctl reach HOST PORT SECONDS -- COMMAND…      becomes COMMAND once HOST:PORT answers
 Out:   a line on stdout every ten seconds; exit 71 and one line on stderr if no answer arrives in time.

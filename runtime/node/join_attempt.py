@@ -2,7 +2,7 @@
 
 In:  a node, the engine's ID for the submission (kept when nodes are restarted), and the run folder, which all nodes
      share; with storage.run=object, the run in the bucket (join_run_in_bucket).
-Out: the attempt's number, once all nodes have joined it; or Leave, StartFailure, JoinFailure: see
+Out: the attempt's number, once all nodes have joined it; or NodeMustNotStart, StartFailure, JoinFailure: see
      report_start_failure().
 
     RUN/starts/ATTEMPT.SUBMISSION/NODE   node NODE has joined that attempt (a folder: mkdir is atomic)
@@ -85,7 +85,7 @@ def join_run(
     """Join an attempt, wait until all nodes have joined it, and return its number.
 
     most: restarts allowed (lifecycle.max_requeues). prepare: called on node 0 with the attempt before any node starts
-    in it, possibly several times. Raises Leave (0: jobctl stop was called; 69: another node was restarted),
+    in it, possibly several times. Raises NodeMustNotStart (0: jobctl stop was called; 69: another node was restarted),
     StartFailure, JoinFailure.
     """
     starts = run / "starts"
@@ -125,7 +125,7 @@ def begun_attempts(starts: Path, submission: str | None = None) -> list[AttemptS
 
 
 def wait_for_silence_of_other_nodes(run: Path, attempt: int) -> None:
-    """Wait until no node of another submission's attempt can be alive. Raises Leave if one is alive.
+    """Wait until no node of another submission's attempt can be alive. Raises NodeMustNotStart if one is alive.
 
     A supervisor touches its state file every few seconds (peers.py).
     """
@@ -322,7 +322,7 @@ def join_run_in_bucket(
 
     run: JOBC_RUN_DIR. fork_of: a run ID, or "". prepare: called on every node with the attempt. The environment has
     JOBC_STORE, JOBC_STORE_ENDPOINT, JOBC_STORE_REGION, JOBC_NODE_RANK, JOBC_NODES, JOBC_PROJECT and the credentials.
-    Raises Leave, StartFailure.
+    Raises NodeMustNotStart, StartFailure.
     """
     from ..storage import depot  # imported only here, because they need http
     from ..storage.bucket_run import BucketError, SubmittedNode

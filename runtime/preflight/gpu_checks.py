@@ -1,4 +1,4 @@
-"""Check a node's GPUs before a run. Part of node_checks.py; only in jobs with GPUs."""
+"""Check a node's GPUs before a run. Part of node_checks.py; packed only in jobs with GPUs."""
 
 from __future__ import annotations
 

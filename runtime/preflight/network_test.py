@@ -1,7 +1,7 @@
 """Test the network between a job's nodes: node 0 and every other node connect to each other, in both directions.
 
 In:  a folder in the run, on storage that all nodes share; JOBC_NODES, JOBC_HEAD_ADDR.
-Out: Seen, on each node except node 0.
+Out: a NetworkTestResult on each node except node 0.
 The nodes find each other through small files: `head` (node 0's port), node_NN (an address and a port), seen_NN (node
 0's result), done_NN. Node 0 serves until all nodes are done, because the nodes may not all start at the same time.
 """

@@ -60,7 +60,7 @@ def run_mpirun(mpirun: list[str], timeout_s: float) -> int:
     """
     run = RunFolder.from_environment()
     processes.die_with_parent()
-    # mpirun splits the agent's command at blanks, and paths may have blanks, so bash reads it from a variable.
+    # mpirun splits the agent's command at spaces, and paths may contain spaces, so bash reads it from a variable.
     agent = shlex.join([sys.executable, "-I", "-S", str(Path(__file__).absolute().parents[2]), "mpi", "--agent"])
     os.environ["JOBC_MPI_AGENT"] = f'exec {agent} "$0" "$@"'
     os.environ[AGENT] = 'bash -c eval${IFS}"$JOBC_MPI_AGENT"'

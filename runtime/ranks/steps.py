@@ -84,7 +84,7 @@ class NodeSteps:
             self.process_file.unlink()
 
     def run(self, before: str, per_node: str) -> None:
-        """Run the lines, and return when the ranks may start. Raises Ended, OSError."""
+        """Run the lines, and return when the ranks may start. Raises LauncherMustNotStart, OSError."""
         self.write(f"begun_{self.node}")
         if before and self.node == 0 and not self.exists("before"):
             self._run_lines("before", before)
@@ -122,7 +122,7 @@ class NodeSteps:
             self.signals.wait(3600)
 
     def _wait_for_begin(self) -> None:
-        """Wait until node 0 knows that all nodes have begun, and all nodes know that node 0 has. Raises Ended."""
+        """On node 0, wait until all nodes have begun; elsewhere, until node 0 has. Raises LauncherMustNotStart."""
         needed = range(self.nodes if self.node == 0 else 1)
         self.wait(lambda: self.missing("begun", needed), "", self.timeout_s)
 

@@ -28,7 +28,7 @@ def skip_ended(run: RunFolder, steps: NodeSteps, entries: int) -> None:
 
 
 def run_commands(run: RunFolder, steps: NodeSteps, launcher: list[str], entries: list[str]) -> int:
-    """Return the exit code of a launcher that failed; the last one replaces this process. Raises Ended, OSError."""
+    """Return a failed launcher's exit code; the last replaces this process. Raises LauncherMustNotStart, OSError."""
     for number in range(len(entries) + 1):
         if number < len(entries) and steps.exists(f"then_{number + 1}"):
             continue

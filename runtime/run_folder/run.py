@@ -1,6 +1,6 @@
 """Read a run folder: attempts, nodes, exit codes, last steps. Writes only state/.now.
 
-The files are untrusted, because another user may have written them. Invalid fields count as empty.
+The files are untrusted, because another user may have written them. Invalid fields are treated as empty.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class RecordedProcess:
         """Return where the process is: here, beside (another PID namespace of this kernel), away or unknown (not in the
         file).
 
-        here: processes.identity().
+        here: result of identify_machine().
         """
         if self.host != here["host"]:
             return "away"

@@ -1,4 +1,4 @@
-"""Name the files in a run folder that the runtime uses, and write small files atomically.
+"""Define the paths in a run folder that the runtime uses, and write small files atomically.
 
 A small file has `key=value` lines, so that bash can read it as easily as Python.
 """

@@ -64,7 +64,7 @@ class BucketMirror:
 
         everything: True on node 0, which reads checkpoints for all ranks; False = only the checkpoint's files from the
         user's program For older checkpoints, only the manifests are downloaded, so that the trainer knows the best one
-        and can delete.
+        and can delete old ones.
         """
         start = len(source.folder) + 1
         listed = {item.key[start:]: item for item in source.bucket.list(source.key("checkpoints/"))}
@@ -92,7 +92,7 @@ class BucketMirror:
         return newest
 
     def download_progress(self) -> None:
-        """Download the state that attempt_counter.py counts and the metrics' last step, before restore() on node 0."""
+        """Download the state of attempt_counter.py and the last step in the metrics, before restore() on node 0."""
         for name in (PROGRESS, COMMANDS):
             if (content := self.run.get(name)) is not None:
                 path = self.folder.path / name
@@ -245,7 +245,7 @@ class BucketMirror:
         """Scan the folder once and upload changes. logs: also new log lines; last: also files still being written."""
         now = dict(self._look())
         if PROGRESS in self._up and PROGRESS not in now:
-            self.run.bucket.delete([self.run.key(PROGRESS)])  # the run ended well: upload the deletion first
+            self.run.bucket.delete([self.run.key(PROGRESS)])  # the run succeeded: upload the deletion first
             del self._up[PROGRESS]
         changed = {name for name in now if not _is_log(name) and self._up.get(name) != now[name]}
         waiting = {name for name in changed if not (last or self._is_whole(name, now[name]))}

@@ -76,7 +76,7 @@ def open_bucket_run(folder: str) -> BucketRun:
 def join_attempt(run: BucketRun, member: SubmittedNode, fork_of: str, local: Path) -> int:
     """Join an attempt, wait until all nodes have joined it, and return its number. Creates this node's run folder.
 
-    fork_of: ID of the run whose checkpoint a new run starts from, or "". Raises Leave, BucketError, OSError.
+    fork_of: ID of the run whose checkpoint a new run starts from, or "". Raises NodeMustNotStart, BucketError, OSError.
     """
     attempt = run.join(member, fork_of, run.folder.split("/")[0])
     create_empty_run_folder(local)
@@ -177,7 +177,7 @@ class BucketNode:
                     os.kill(child, number)  # our own child, which is not reaped yet
 
     def _last_words(self, code: int) -> int:
-        """Upload the remaining files and how the node ended; return an exit code other than 0 if that fails."""
+        """Upload the remaining files and the node's exit record; return an exit code other than 0 if that fails."""
         try:
             self.mirror.upload_changes(logs=True, last=True)
         except (BucketError, OSError) as error:

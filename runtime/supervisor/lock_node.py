@@ -18,7 +18,7 @@ PAUSE_S = 0.05
 
 
 class NodeAlreadySupervised(Exception):
-    """Raised when another supervisor holds the node. Nothing was started or changed."""
+    """Raised when another supervisor holds the node's lock. Nothing was started or changed."""
 
 
 def lock_node(run_folder: RunFolder, node: int, ranks: range) -> int:

@@ -30,7 +30,7 @@ class ExternalEvents(NamedTuple):
     """External events before the ranks ended.
 
     asked:       the ranks were sent a signal; killed: the supervisor killed them; interrupted: Ctrl-C.
-    by_somebody: whether the node was asked to end for a reason other than a failed peer; at_once: SIGQUIT.
+    by_somebody: whether the node was asked to stop for a reason other than a failed peer; at_once: SIGQUIT.
     """
 
     asked: bool

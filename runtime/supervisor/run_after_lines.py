@@ -15,7 +15,7 @@ from ..system.signal_queue import SignalQueue
 from .node_output import NodeOutput
 
 LOOK_S = 1.0
-ENDING = (signal.SIGQUIT, signal.SIGINT)  # SIGTERM asks the ranks to end; `after` runs after that
+ENDING = (signal.SIGQUIT, signal.SIGINT)  # SIGTERM asks the ranks to stop; `after` runs after that
 
 
 def exit_code_of_job(run: RunFolder, own: int) -> int:

@@ -145,8 +145,8 @@ class Supervisor:
         self.interrupted = self.killed = False
         self.failures: dict[int, RankEnd] = {}  # failed ranks, with the reason as text
         self.hang_watch = HangWatch(run_folder, self.ranks, time.monotonic())
-        self.told = False  # asked to end for a reason other than a failed peer
-        self.at_once = False  # asked to end by SIGQUIT
+        self.told = False  # asked to stop for a reason other than a failed peer
+        self.at_once = False  # asked to stop by SIGQUIT
         self.stop_signal_at = float("inf")
         self.kill_at = float("inf")
         self.time_is_up_at = began + self.time_limit_s if self.time_limit_s else float("inf")

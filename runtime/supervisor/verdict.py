@@ -90,7 +90,7 @@ def judge_node(
     elif not recorded:
         return _no_rank_started(status, said)
     elif len(recorded) < len(ends) and all(end.code in (exit_codes.DONE, exit_codes.PREEMPTED) for end in recorded):
-        # a missing rank counts only if no other rank failed, because otherwise that failure ended it
+        # a missing rank counts only if no other rank failed; otherwise, that failure is the cause
         missing = [str(rank) for rank, end in zip(ranks, ends, strict=True) if not end]
         recorded.append(RankEnd(-1, exit_codes.CRASHED, f"rank {' '.join(missing)} never started", None))
     code = exit_codes.worst_exit_code(end.code for end in recorded)

@@ -26,7 +26,7 @@ from ..system.values import number_or_none, read_keys
 from .old_checkpoints import find_removable_checkpoints
 from .run_rows import DiskUse, format_size, measure_disk_use
 
-MOST_STATE_BYTES = 65536  # limit for a state/run file, which names the checkpoint from which its run started
+MOST_STATE_BYTES = 65536  # size limit of a state/run file, which names the checkpoint that the run started from
 
 
 class FolderToRemove(NamedTuple):

@@ -231,7 +231,7 @@ def checkpoints_newest_first(root: Path) -> list[Path]:
 def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
     """Return the newest checkpoint that matches its manifest, and one line for each newer, damaged one.
 
-    Raises NewerFormat or Unreadable if a newer one cannot be verified.
+    Raises NewerFormatError or Unreadable if a newer one cannot be verified.
     """
     damaged: list[str] = []
     for folder in checkpoints_newest_first(root):
@@ -245,7 +245,7 @@ def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
 def find_problem(folder: Path) -> str | None:
     """Return what is wrong with a checkpoint, naming the file; None if the checkpoint is exactly as saved.
 
-    Raises NewerFormat, and Unreadable for an existing file that cannot be read but may be intact.
+    Raises NewerFormatError, and Unreadable for an existing file that cannot be read but may be intact.
     """
     try:
         tree = parse_json(MANIFEST, read_with_retries(read_manifest, folder / MANIFEST))

@@ -27,7 +27,7 @@ def parse_dataclass(tree: object, into: type[T]) -> tuple[T | None, list[str]]:
 
 
 def to_json_types(value: object) -> object:
-    """Convert a result of `parse` to JSON types: dataclass and Target -> dict, tuple -> list."""
+    """Convert a result of parse_dataclass() to JSON types: dataclass and Target -> dict, tuple -> list."""
     if dataclasses.is_dataclass(value):
         return {json_key(field.name): to_json_types(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, (tuple, list)):

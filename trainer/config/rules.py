@@ -17,7 +17,7 @@ from .target import Target
 
 @dataclass(frozen=True)
 class NumberLimit:
-    """Limit of a number, both as text and as a test."""
+    """Limit of a number, as text and as a predicate."""
 
     words: str
     holds: Callable[[float], bool]
@@ -93,7 +93,7 @@ READS = {"stdlib_bytes": "gpt", "random_tokens": "gpt", "digits": "mlp"}
 
 
 def find_broken_limits(tree: object) -> list[str]:
-    """Return the numbers in the JSON tree that are outside their limits. strict.parse checks other values."""
+    """Return the numbers in the JSON tree that are outside their limits. parse.py checks other values."""
     problems = []
     for path, limit in LIMITS.items():
         if path.startswith(("model.", "data.")) and target.is_target(_at(tree, path.partition(".")[0])):

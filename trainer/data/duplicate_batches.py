@@ -2,8 +2,8 @@
 
 An example is a data set that ignores the index and reads the next sample of a file chosen by LOCAL_RANK: every node
 then trains on the same samples. The bytes of the first batches are compared between ranks. Samples may be equal by
-chance, and those in a synthetic data set may all be equal. So an error requires that ranks agree for several steps, in
-batches that differ from one another.
+chance, and those in a synthetic data set may all be equal. An error is therefore raised only if ranks have equal
+batches in several steps and these batches differ from one another.
 """
 
 import ctypes

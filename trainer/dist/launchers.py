@@ -112,7 +112,7 @@ def _silence(trusted: str, environment: Mapping[str, Any], claims: Sequence[Laun
 
 
 def _same(values: Mapping[str, Any], claim: LauncherVariables) -> bool:
-    """Return whether both number the same ranks. LOCAL_WORLD_SIZE tells two agents from two ranks of one node."""
+    """Return whether both number the same ranks. LOCAL_WORLD_SIZE distinguishes agents from ranks on one node."""
     sizes = [mapping.get("LOCAL_WORLD_SIZE") for mapping in (values, claim.values)]
     alike = sizes[0] == sizes[1] or None in sizes
     return alike and all(values[name] == claim.values[name] for name in COUNTERS)

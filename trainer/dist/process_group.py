@@ -1,7 +1,7 @@
 """The process group: rendezvous, and the few messages that the trainer sends besides gradients.
 
-`join` runs the rendezvous and yields the `Group` that the rest of the trainer uses. With world_size 1, there is no
-process group, and every operation is the identity.
+join_process_group() runs the rendezvous and yields the RankGroup that the rest of the trainer uses. With world_size 1,
+there is no process group, and every operation is the identity.
 """
 
 import io

@@ -1,8 +1,8 @@
 """Measure how long a rank has made no progress. A thread polls this clock. Standard library only.
 
-The message timeout does not cover a rank that waits for no other, because it is the only rank or because every rank
-hangs separately. Time during which the process was suspended, or the thread was not running, does not count, because a
-suspended job is not hung.
+The message timeout does not cover a rank that is not waiting for another, because it is the only rank or because every
+rank hangs separately. Time during which the process was suspended, or the thread was not running, does not count,
+because a suspended job is not hung.
 """
 
 from .phases import Phases

@@ -37,7 +37,7 @@ OF_TORCH = "torch.distributed"  # module of DistBackendError, DistNetworkError a
 LOST_WORKER = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (?:is (killed by signal: [\w ]+)|exited)")
 
 # CUDA's text for cudaErrorAssert, in an AcceleratorError of torch 2.13. A later call raises this error, so the
-# traceback misleads; the assertion is on stderr, for example that of nll_loss (aten/src/ATen/native/cuda/Loss.cu)
+# traceback is misleading; the assertion is on stderr, for example that of nll_loss (aten/src/ATen/native/cuda/Loss.cu)
 GPU_ASSERTION = "device-side assert triggered"
 
 # Message of DDP in torch 2.13 after a step in which a parameter got no gradient on this rank.
@@ -118,7 +118,7 @@ def _rank() -> str:
 
 
 def is_lost_peer(error: BaseException) -> bool:
-    """Return whether torch.distributed raised the error, as data sets lose connections too; False for one rank."""
+    """Return whether torch.distributed raised the error. (Data sets lose connections too.) False for one rank."""
     if not isinstance(error, RuntimeError) or os.environ.get("WORLD_SIZE") == "1":
         return False
     kinds = {kind.__name__ for kind in type(error).__mro__ if kind.__module__ == OF_TORCH}

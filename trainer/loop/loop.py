@@ -74,8 +74,8 @@ def run_remaining_steps(training: Training, hooks: Hooks, watch: HangWatchdog) -
 def train_step(training: Training, step: int, requests: StopAndSaveRequests) -> StepResult:
     """Run optimizer step `step`, counted from 0. requests: this rank's requests.
 
-    Raises Diverged for a NaN or Inf loss or gradient when loop.on_nan=stop. A skipped step changes neither weights nor
-    buffers.
+    Raises LossDiverged for a NaN or Inf loss or gradient if loop.on_nan=stop. A skipped step changes neither weights
+    nor buffers.
     """
     config, group, parallel, loader = training.config, training.group, training.parallel, training.loader
     phases, timer, optim = training.phases, GpuTimer(group.device), schedule_of_optimizer(config.optim)

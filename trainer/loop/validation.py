@@ -60,8 +60,8 @@ class Validator:
     def validate(self, stop_requested: Callable[[], bool] = lambda: False) -> ValidationResult | None:
         """Run the validation; all ranks call it. Return None on all ranks if one of them has a stop request.
 
-        Raises Failed on all ranks if one of them fails. With equal_passes, a failed rank raises its error immediately,
-        because the others are waiting for that rank in the same pass, and no further exchange is possible.
+        Raises ValidationFailed on all ranks if one of them fails. With equal_passes, a failed rank raises its own error
+        immediately: the others are waiting for it in the same pass, and no further exchange is possible.
         """
         started = time.perf_counter()
         training, model, phases = self._training, self._training.parallel.evaluated, self._training.phases

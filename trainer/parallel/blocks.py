@@ -79,7 +79,7 @@ def with_activation_checkpointing(forward: Forward) -> Forward:
 
 
 def with_torch_compile(forward: Forward) -> Forward:
-    """Wrap `forward` in torch.compile: it compiles once for the first shape, and again for all other shapes.
+    """Wrap `forward` in torch.compile: it compiles once for the first shape, and once more for all other shapes.
 
     With dynamic=False, torch 2.13 would compile eight shapes and run all others uncompiled.
     """

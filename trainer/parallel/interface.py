@@ -25,7 +25,7 @@ from ..recipe.recipe import Recipe
 class Parallel(Protocol):
     """One model and its optimizer, distributed over all ranks. All ranks must call every method except passes().
 
-    module:        the model with its loss (loss.WithLoss), for training steps.
+    module:        the model with its loss (loss.ModelWithLoss), for training steps.
     evaluated:     the model with its loss, for validation.
     num_parameters: number of parameters in the whole model.
     equal_passes:  all ranks must call `evaluated` the same number of times.
