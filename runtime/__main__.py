@@ -35,7 +35,7 @@ def main(words: "list[str]") -> int:
         return _help(name)
     words.remove(name)
     main = _module(name).main
-    keep_bytecode()  # here as well as at exit, because some programs end in exec
+    keep_bytecode()  # here as well as at exit because some programs end in exec
     if name in VERBS:
         main = partial(import_module(f"{PACKAGE}.system.command_line").run_verb_until_ended, main)
     code: int = main(words)

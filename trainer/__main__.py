@@ -90,7 +90,7 @@ def train(config: TrainConfig, env: environment.RankEnvironment, signals: StopSi
         env, config.process_group.init_timeout_s, lambda: signals.received is not None, even_alone
     ) as group:
         assert env.run_dir is not None
-        # any rank may record this, because rank 0, which counts starts, may notice only a lost peer
+        # any rank may record this because rank 0, which counts starts, may notice only a lost peer
         signals.ends_with = partial(attempt_counter.record_normal_end, env.run_dir)
         if signals.received is not None:
             raise StoppedBeforeTraining("stopped before the first step")

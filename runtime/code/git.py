@@ -72,7 +72,7 @@ class Git:
                 raise Failure(
                     f"git cannot list the code files in {self.folder}: {said}",
                     "nothing was copied, because files that .gitignore excludes may be secret;"
-                    f" git -C {quote_shell_word(str(self.folder))} status shows the same",
+                    f" git -C {quote_shell_word(str(self.folder))} status shows the same error",
                     DATA_BROKEN,
                 )
             output.seek(0)

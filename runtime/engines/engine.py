@@ -193,7 +193,7 @@ class Engine:
     def resume_command(self, run: Run, state: State) -> str:
         """Return the command that resumes a run that ended early; "" if it cannot be resumed.
 
-        The command is built here, because a command stored in the run folder is not trusted.
+        The command is built here because a command stored in the run folder is not trusted.
         """
         if state.is_live or not run.nodes() or not os.path.isfile(run.path / "state/resume"):
             return ""
@@ -238,7 +238,7 @@ class Engine:
         return [("TERM", self.grace_s + 10), ("QUIT", 15), ("KILL", 15)]
 
     def mark_stopped(self, run: Run) -> None:
-        """Write the stop mark where the nodes look for it. Called before any signal is sent, because a node could
+        """Write the stop mark where the nodes look for it. Called before any signal is sent because a node could
         otherwise mistake the stop for a preemption. Raises Failure.
         """
         self.write_stop_mark(run.path)

@@ -146,7 +146,7 @@ def _checkpoint_hosts(run: Run) -> list[str]:
 
 
 def _write_archive(folder: Path, names: Sequence[str], file: BinaryIO) -> None:
-    """Write a tar archive in which everything is writable by its owner. Each attempt has its own copy of the artifact,
+    """Write a tar archive in which everything is writable by its owner. Each attempt has its own copy of the artifact
     because a host may lack earlier attempts' copies.
     """
     form = tarfile.GNU_FORMAT

@@ -45,7 +45,7 @@ def _start(run: Run, sees_ranks: bool) -> Iterator[str]:
 
 
 def _hang(nodes: list[NodeState]) -> Iterator[str]:
-    """Yield a line about ranks that may be hung: all running ranks must be idle, because one may wait for others."""
+    """Yield a line about ranks that may be hung: all running ranks must be idle because one may wait for others."""
     live = [node for node in nodes if node.ended is None]
     since = [node.idle_since for node in live if node.idle_since is not None]
     if not live or len(since) < len(live):

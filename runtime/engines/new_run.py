@@ -315,7 +315,7 @@ def _create_run_root(folder: Path) -> None:
 
 
 def _warn_of_live_runs(place: Place, engine: Engine) -> None:
-    """Warn if this user has live runs of this job, because jobctl submit may have been called twice by mistake."""
+    """Warn if this user has live runs of this job because jobctl submit may have been called twice by mistake."""
     with contextlib.suppress(Failure):
         if live := ids_of_live_runs(engine, place.list_runs()):
             print(

@@ -33,7 +33,7 @@ class StartingEngine(Engine, ABC):
         """
         return None
 
-    points_at_a_time: int | None = 1  # in a sweep; None: submit starts all of them, because the engine queues them
+    points_at_a_time: int | None = 1  # in a sweep; None: submit starts all of them because the engine queues them
 
     def add_sweep_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options for submitting all points."""

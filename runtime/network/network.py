@@ -217,7 +217,7 @@ def _tcpx_variables(control: str, root: Path) -> dict[str, str]:
         if (card / "device/driver").resolve().name == "gve" and card.name != control
     ]
     if not cards:
-        raise Lacking(_no("tcpx", f"no gVNIC besides {control}"), "a3-highgpu-8g with its four networks for GPUs")
+        raise Lacking(_no("tcpx", f"no gVNIC besides {control}"), "use a3-highgpu-8g with its four networks for GPUs")
     return {"NCCL_GPUDIRECTTCPX_CTRL_DEV": control, "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME": ",".join(cards)}
 
 

@@ -15,7 +15,7 @@ from .node_settings import NodeSettings
 
 OLDEST = (3, 10)
 SAFE_PATH_SINCE = (3, 11)
-# Runs in a separate process, because this program runs without site-packages
+# Runs in a separate process because this program runs without site-packages
 _FIND = """
 import importlib.util, json, sys
 found = {name: importlib.util.find_spec(name) for name in sys.argv[1:]}

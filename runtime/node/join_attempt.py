@@ -135,7 +135,7 @@ def wait_for_silence_of_other_nodes(run: Path, attempt: int) -> None:
         unknown = ""
         for path in Run(run).node_files():
             try:
-                beat = path.stat().st_mtime_ns  # before the file is read, because the last write records its end
+                beat = path.stat().st_mtime_ns  # before the file is read because the last write records its end
             except OSError:
                 continue
             node = NodeState(path)
@@ -171,7 +171,7 @@ def _newest_attempt(run: Path, submission: str) -> int:
 
 
 def _begin_next_attempt(run: Path, attempt: int, node: int, submission: str, most: int) -> None:
-    """Begin the next attempt, because this node was already in this one."""
+    """Begin the next attempt. Called if this node was already in this one."""
     ends = run / "exit" / str(attempt)
     codes = recorded_exit_codes(ends)
     done = next((name for name, code in codes.items() if code == exit_codes.DONE and name != "first"), "")

@@ -3,7 +3,7 @@
 In:  a folder in the run, on storage that all nodes share; JOBC_NODES, JOBC_HEAD_ADDR.
 Out: a NetworkTestResult on each node except node 0.
 The nodes find each other through small files: `head` (node 0's port), node_NN (an address and a port), seen_NN (node
-0's result), done_NN. Node 0 serves until all nodes are done, because the nodes may not all start at the same time.
+0's result), done_NN. Node 0 serves until all nodes are done because the nodes may not all start at the same time.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from ..network import head_port
 TORCH_TIMEOUT_S = 120  # a cold import from a network file system takes a minute
 LEAST_FREE_GIB, LEAST_FREE_INODES = 1.0, 10_000
 PROBE_BYTES = 2**20  # size of a test file in the run root
-MOST_PROCS_PER_CORE = 4  # more is a mistake, because the processes would only wait for each other
+MOST_PROCS_PER_CORE = 4  # more is a mistake because the processes would only wait for each other
 SAME_ENVIRONMENT = "use one environment on shared storage, or the same lock file on each node"
 ASK_TORCH = """
 import json, torch

@@ -29,7 +29,7 @@ class BashLines:
         os.set_inheritable(write_end, True)
         script = _TRAP.format(most=MOST_SHOWN, descriptor=write_end) + lines + "\n:"  # a test may be the last line
         try:
-            # stderr is merged into stdout, because a launcher's stderr is not on the console
+            # stderr is merged into stdout because a launcher's stderr is not on the console
             self.pid = processes.start_in_own_session(
                 ["bash", "-c", script], 1 if output is None else output, environ=environ
             )

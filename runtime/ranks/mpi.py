@@ -33,7 +33,7 @@ from . import spawn
 AGENT = "OMPI_MCA_plm_rsh_agent"  # the program with which mpirun starts its daemons
 VPID = "ess_base_vpid"  # precedes the node's number, the only word in which the daemons' commands differ
 POLL_S = 0.2
-# Blocked in mpirun and its daemons, because Slurm sends these signals to every process in a step, and mpirun would kill
+# Blocked in mpirun and its daemons because Slurm sends these signals to every process in a step, and mpirun would kill
 # its ranks while they are saving. mpirun and the daemons exit when their ranks have exited; they start the ranks with
 # these signals unblocked (orte/mca/odls/default).
 NOT_FOR_MPIRUN = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)

@@ -5,7 +5,7 @@ Out    exit/ATTEMPT/steps/: ended_K_N when all ranks of node N have exited with 
        writes then_K when all nodes have written ended_K_N
        state/commands: the number of commands that have ended, which a resumed run skips
 
-The launcher is started anew for each entry, as for a restart in place. A command that fails or is stopped ends the job.
+The launcher is restarted for each entry, as for a restart in place. A command that fails or is stopped ends the job.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Read a run folder: attempts, nodes, exit codes, last steps. Writes only state/.now.
 
-The files are untrusted, because another user may have written them. Invalid fields are treated as empty.
+The files are untrusted because another user may have written them. Invalid fields are treated as empty.
 """
 
 from __future__ import annotations
@@ -281,7 +281,7 @@ def is_mine(path: Path) -> bool:
 
 @lru_cache(maxsize=64)
 def _owner_of_new_files(folder: Path) -> int:
-    """Return the user ID that owns new files in the folder. Cached, because the folder may contain a thousand runs."""
+    """Return the user ID that owns new files in the folder. Cached because the folder may contain a thousand runs."""
     probe = folder / f".jobc-owner.{os.getpid()}.{int.from_bytes(os.urandom(4), 'big')}"
     try:
         descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

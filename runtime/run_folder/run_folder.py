@@ -124,7 +124,7 @@ class RunFolder:
         return self.path / "control" / "STOP"
 
     def open_log(self, path: Path, who: str) -> int:
-        """Open a log for appending, and write this attempt's header line, because one file holds all attempts."""
+        """Open a log for appending, and write this attempt's header line. One file contains all attempts."""
         path.parent.mkdir(parents=True, exist_ok=True)
         log = open_for_append(path)
         os.write(log, self.log_header(who).encode())

@@ -1,7 +1,7 @@
 """Synchronize a node's run folder with the run in the bucket: what is uploaded and downloaded, and in which order.
 
 Up:   checkpoints first: the files, then MANIFEST.json, so that a folder without a manifest is not a checkpoint;
-      checkpoints deleted on the node are deleted in the bucket; logs and metrics as numbered parts, because objects
+      checkpoints deleted on the node are deleted in the bucket; logs and metrics as numbered parts because objects
       cannot be appended to; other files when they have changed; the node's exit record last.
 Down: the stop mark and the request to save, the first failure, the rendezvous endpoint; at the start of an attempt, the
       newest checkpoint whose files match the sizes and hashes in its manifest, and the run's last step.
@@ -374,7 +374,7 @@ def read_log_of_all_attempts(run: BucketRun, name: str) -> bytes | None:
 
 
 def create_empty_run_folder(path: Path) -> None:
-    """Create an empty run folder. An earlier attempt's files on this node are deleted, because the bucket has them."""
+    """Create an empty run folder. An earlier attempt's files on this node are deleted because the bucket has them."""
     if path.exists():
         for folder, _, _ in os.walk(path):
             os.chmod(folder, 0o700)  # an artifact's copy is read-only

@@ -117,7 +117,7 @@ class BucketRun:
         return self.put_if_absent(f"starts/{attempt:05}/owner", submission.id.encode())
 
     def _begin_next(self, attempt: int, submission: SubmittedNode, init_from: str, job: str) -> None:
-        """Begin the next attempt, because this node was already in `attempt`."""
+        """Begin the next attempt. Called if this node was already in `attempt`."""
         for name in self.object_ages(f"exit/{attempt}/node_"):
             if (self.get(name) or b"").split(b"\n")[0] == b"0":
                 node = name.rpartition("_")[2]

@@ -143,7 +143,7 @@ class HeartbeatThread(threading.Thread):
 
 
 class BucketNode:
-    """Runs the node. Two threads keep the bucket up to date, because the main thread must handle signals."""
+    """Runs the node. Two threads keep the bucket up to date because the main thread must handle signals."""
 
     def __init__(self, mirror: BucketMirror) -> None:
         self.mirror = mirror

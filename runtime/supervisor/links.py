@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 BEAT_S = 2.0
-DOUBT_S = 6.0  # reconnect after this silence, because TCP retransmits more and more slowly
+DOUBT_S = 6.0  # reconnect after this silence because TCP retransmits more and more slowly
 LOST_S = 20.0  # unplugging a cable for 5 s or 10 s does no harm
 HEAD_LOST_S = 23.0  # longer than LOST_S: node 0, which is linked to all nodes, decides first which node is cut off
 TICK_S = 0.3

@@ -36,7 +36,7 @@ def lock_node(run_folder: RunFolder, node: int, ranks: range) -> int:
 
 
 def _reduce(before: RunFolder, node: int, ranks: range) -> None:
-    """Delete files that only the previous attempt's supervisors read, because sites limit the number of files. The
+    """Delete files that only the previous attempt's supervisors read. (Sites limit the number of files.) The
     nodes' exit codes and the first failure are kept.
     """
     for rank in ranks:

@@ -81,7 +81,7 @@ class NodeEnding:
     def judge_and_report(self, status: int, told: ExternalEvents, signals: SignalQueue) -> int | None:
         """Judge, report and record the end; return the exit code, or None to restart all ranks in place.
 
-        Everything known is on disk before the first wait, because this process may be killed during any wait.
+        Everything known is on disk before the first wait because this process may be killed during any wait.
         status: the launcher's exit status.
         """
         stop_requested = told.asked or told.killed
@@ -155,7 +155,7 @@ class NodeEnding:
         self._write(self.run_folder.node_state(self.node), "", self.recorded)
 
     def _stop_lingering(self) -> None:
-        """Remove `lingers` from the state file, because all peers know that this node has ended.
+        """Remove `lingers` from the state file. Called when all peers know that this node has ended.
 
         Does not change a later supervisor's state file, or a run that was removed.
         """

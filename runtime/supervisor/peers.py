@@ -52,7 +52,7 @@ class PeerNodes:
             self.links.start()
 
     def beat(self) -> None:
-        """Touch this node's state file every few seconds, even while it is stopping, because saving may take long."""
+        """Touch this node's state file every few seconds, even while it is stopping. (Saving may take a long time.)"""
         if time.monotonic() >= self.next_beat:
             self.next_beat = time.monotonic() + BEAT_S
             with contextlib.suppress(OSError):  # a full disk or an unavailable file server must not stop the training
@@ -90,7 +90,7 @@ class PeerNodes:
     def _silent(self) -> str:
         """Return text that names a watched node without a link whose heartbeat has stopped; "" if there is none.
 
-        Compares file times with each other, because the clocks of two machines may differ.
+        Compares file times with each other because the clocks of two machines may differ.
         """
         now = self.run.node_state(self.node).stat().st_mtime
         for node in self.watched:

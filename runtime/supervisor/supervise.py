@@ -226,7 +226,7 @@ class Supervisor:
             self.stop_signal_at = min(self.stop_signal_at, now)
 
     def _ask_to_stop(self, number: int, why: str) -> None:
-        """Ask the ranks to save and exit. `number` is SIGTERM even for SIGHUP, because few programs save on SIGHUP."""
+        """Ask the ranks to save and exit. `number` is SIGTERM even for SIGHUP because few programs save on SIGHUP."""
         self.output.say(f"{why}: asking the ranks to save and exit within {self.grace_s} s")
         self._find_ranks()
         self.asked[number] = time.monotonic()

@@ -192,7 +192,7 @@ def ended_on_its_own(first: Callable[[], Iterable[RankSnapshot]], second: Callab
     """Return whether a rank ended early on its own, rather than because another rank failed first.
 
     first: reads the planned ranks; second: reads all of the node's ranks
-    The ranks are read twice, because one reading is not atomic. A launcher signals the others only after the
+    The ranks are read twice because one reading is not atomic. A launcher signals the others only after the
     failed rank's code was recorded or its wrapper was gone, so the second reading finds the failure.
     """
     return _shows_stop(tuple(first())) and _shows_stop(tuple(second()))

@@ -1,6 +1,6 @@
 """Download what the job reads from the internet, in its ranks' environment.
 
-Run this on a machine with internet access that can access the nodes' download folder. Repeating it is cheap, because
+Run this on a machine with internet access that can access the nodes' download folder. Repeating it is cheap because
 existing files are kept.
 Exit:  0 if everything is there; 1 if a download failed; 2 for an invalid option.
 """

@@ -125,7 +125,7 @@ MOST_LOSS_WIDTH = 10
 def format_run_table(rows: Sequence[RunRow], width: int, now: float) -> list[str]:
     """Return the lines of a table at most `width` columns wide, or 80 if `width` is less.
 
-    Long names are truncated first and end with `~`; then the backend is dropped; run IDs are truncated last, because
+    Long names are truncated first and end with `~`; then the backend is dropped; run IDs are truncated last because
     other commands require them. now: seconds since the epoch
     """
     most_files = MOST_FILES // max(1, len(rows))

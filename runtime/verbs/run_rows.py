@@ -83,7 +83,7 @@ def rows_as_json(rows: Sequence[RunRow]) -> list[dict[str, Any]]:
 def measure_disk_use(folder: Path, most_files: int) -> DiskUse:
     """Return a run folder's disk space on its file system. Links are not followed; hard links are counted once.
 
-    Checkpoints are counted first, because they are large, and copies of the code and the artifact last.
+    Checkpoints are counted first because they are large, and copies of the code and the artifact last.
     """
     total = count = 0
     device = None

@@ -32,8 +32,8 @@ def has_user_code(recipe: Recipe) -> bool:
 
 
 def call_user_code(function: Callable[[], Any], recipe: Recipe, title: str) -> Any:
-    """Call `function`. An error in user code becomes a BrokenInput with one line and the error's position, because a
-    retry would fail in the same way. Out-of-memory and connection errors are raised unchanged, because a retry may
+    """Call `function`. An error in user code becomes a BrokenInput with one line and the error's position because a
+    retry would fail in the same way. Out-of-memory and connection errors are raised unchanged because a retry may
     help.
     """
     try:

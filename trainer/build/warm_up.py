@@ -45,7 +45,7 @@ def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: Dat
     checks.check_counts_agree(counted, num_items)
     phases.enter("backward")
     first_backward(parallel, recipe, loss, counted=counted is not None)
-    del loss  # free the loss, because not every parallel.kind runs a backward pass here
+    del loss  # free the loss because not every parallel.kind runs a backward pass here
     if held_out is not None and has_user_code(recipe):
         first_measure(parallel, recipe, BatchCopier(group.device).finish(held_out.batch))
     buffers.restore()
@@ -84,7 +84,7 @@ def first_backward(parallel: Parallel, recipe: Recipe, loss: Tensor, counted: bo
         call_user_code(lambda: parallel.warm_up(loss, counted=counted), recipe, title)
     except BrokenInput as error:
         if isinstance(error.__cause__, CheckpointError):
-            error.hint = "blocks must give the same result twice; with transformers, build the model with"
+            error.hint = "blocks must compute the same result again; with transformers, build the model with"
             error.hint += " use_cache=False; or loop.activation_checkpointing=0"
         raise
 

@@ -49,7 +49,7 @@ def _value(tree: object, into: Any, path: str, problems: list[str]) -> Any:
     if origin in (Union, types.UnionType):
         return _union(tree, get_args(into), path, problems)
     if origin is Literal:
-        # compare types first, because in Python 1 == True and 1 == 1.0
+        # compare types first because in Python 1 == True and 1 == 1.0
         if any(type(tree) is type(word) and tree == word for word in get_args(into)):
             return tree
         return _wrong(path, "one of " + ", ".join(map(str, get_args(into))), tree, problems)

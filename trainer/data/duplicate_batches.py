@@ -1,4 +1,4 @@
-"""Detect ranks that train on the same samples despite different indices, because the data set is sharded incorrectly.
+"""Detect ranks that train on the same samples despite different indices because the data set is sharded incorrectly.
 
 An example is a data set that ignores the index and reads the next sample of a file chosen by LOCAL_RANK: every node
 then trains on the same samples. The bytes of the first batches are compared between ranks. Samples may be equal by

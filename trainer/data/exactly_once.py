@@ -21,7 +21,7 @@ from .duplicate_batches import DuplicateBatchCheck
 from .loader import MicroBatch
 from .order import SampleOrder
 
-NOTED_STEPS = 256  # steps between counts, because counting takes as long as a small step
+NOTED_STEPS = 256  # steps between counts because counting takes as long as a small step
 
 
 class ExactlyOnceCheck:
@@ -55,7 +55,7 @@ class ExactlyOnceCheck:
             self._num_fed, self._num_padding = int(before["num_fed"]), int(before["num_padding"])
 
     def note(self, step: list[MicroBatch]) -> None:
-        """Record the micro-batches that the model received. Indices are copied, because a tensor from a worker is an
+        """Record the micro-batches that the model received. Indices are copied because a tensor from a worker is an
         open file, and would keep the samples in memory."""
         self._notes += [(fed.indices_R.clone(), fed.num_padding) for fed in step]
         self._content.note(step)

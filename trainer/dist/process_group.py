@@ -172,7 +172,7 @@ def zero_filled_file(size: int) -> io.BytesIO:
 def choose_device(env: RankEnvironment) -> torch.device:
     """Return one GPU per rank if the job requests GPUs, else the CPU; without any request, a GPU if there is one.
 
-    Raises BrokenInput if this node has fewer GPUs than requested, because training on the CPU would take weeks.
+    Raises BrokenInput if this node has fewer GPUs than requested because training on the CPU would take weeks.
     """
     num_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if env.gpus is not None and num_gpus < env.gpus:
@@ -224,7 +224,7 @@ def join_process_group(
             device_id=device if device.type == "cuda" else None,
         )
     except RuntimeError as error:
-        if _becomes_true(stopped, STOP_S):  # a stopped job loses the store, because rank 0 serves it
+        if _becomes_true(stopped, STOP_S):  # a stopped job loses the store because rank 0 serves it
             raise StoppedBeforeTraining("stopped before the rendezvous was complete") from error
         raise RendezvousFailed(
             f"rank {env.rank}: rendezvous timeout: not all {env.world_size} ranks joined within {init_timeout_s} s",

@@ -8,7 +8,7 @@ because a suspended job is not hung.
 from .phases import Phases
 
 MOST_TICKS = 3  # upper limit on the time that counts between polls
-# Phases without a limit. save: its messages have a timeout, and gathering and copying a large state takes long
+# Phases without a limit. save: its messages have a timeout, and gathering and copying a large state takes a long time
 ENDLESS = ("start", "save", "write", "read", "failed")
 
 

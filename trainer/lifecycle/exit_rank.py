@@ -61,7 +61,7 @@ def exit_without_teardown(code: int) -> NoReturn:
 
 def print_error_once(error: BaseException) -> int:
     """Print `error` unless already printed, and return the exit code. Called before a rank waits for its disk."""
-    attributes = vars(error)  # stored in the error itself, because a user's exception may be unhashable
+    attributes = vars(error)  # stored in the error itself because a user's exception may be unhashable
     if PRINTED not in attributes:
         sys.stdout.flush()
         attributes[PRINTED] = _print_exit(error) if isinstance(error, SystemExit) else _print(error)
@@ -79,7 +79,7 @@ def _print(error: BaseException) -> int:
 
 
 def _print_exit(error: SystemExit) -> int:
-    """Return the exit code after sys.exit() in user code. 0 becomes 1, because training has not finished."""
+    """Return the exit code after sys.exit() in user code. 0 becomes 1 because training has not finished."""
     code = error.code & 0xFF if isinstance(error.code, int) else 0
     if isinstance(error.code, str):
         print(error.code, file=sys.stderr)

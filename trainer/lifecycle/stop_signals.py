@@ -13,7 +13,7 @@ from types import FrameType
 from ...runtime import exit_codes
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
-REPEAT_S = 5.0  # signals within this time count as one request, because launchers send several
+REPEAT_S = 5.0  # signals within this time count as one request because launchers send several
 
 
 class StopSignals:

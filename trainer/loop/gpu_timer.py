@@ -1,4 +1,4 @@
-"""Measure the GPU time of a part of a step with CUDA events, because kernels run asynchronously."""
+"""Measure the GPU time of a part of a step with CUDA events because kernels run asynchronously."""
 
 import torch
 

@@ -112,7 +112,7 @@ class Hooks:
         if requests.give_up and not is_end:
             self.fail_unsaved(done)
         if is_end or requests.save or done % self.training.save_steps == 0:
-            # wait for a requested save, because removing control/SAVE tells the user that it is complete
+            # wait for a requested save because removing control/SAVE tells the user that it is complete
             self.save(done, validation.result.loss if validation.result else None, wait=is_end or requests.save)
 
     def stop(self, done: int, requests: StopAndSaveRequests, validation: ValidationOutcome) -> int | None:

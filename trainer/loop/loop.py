@@ -3,11 +3,11 @@
 In:  a Training: model, optimizer and data, ready to run (build/build.py).
 Out: an exit code; metrics, checkpoints and final weights in the run folder (hooks.py).
 
-Hooks run in this order: metrics, checks, validation, checkpoint, stop. All ranks make the same decisions, because each
+Hooks run in this order: metrics, checks, validation, checkpoint, stop. All ranks make the same decisions because each
 decision depends only on sums over all ranks.
 
 A step's loss is the sum over all valid items in the global batch, divided by their number. A mean of the ranks' means
-would weight items differently, because ranks can have different numbers of items.
+would weight items differently because ranks can have different numbers of items.
 """
 
 import math

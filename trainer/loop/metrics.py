@@ -37,13 +37,13 @@ class RankMetricsFile:
         self._lines: list[str] = []
         self._written_at = time.monotonic()
         self._warned: set[str] = set()
-        self._lock = threading.Lock()  # the watchdog thread flushes too, because the main thread may be blocked
+        self._lock = threading.Lock()  # the watchdog thread flushes too because the main thread may be blocked
         self._descriptor: int | None = None
         self._size, self._is_torn = 0, False
         self._put(b"")  # create the file, and check that it ends with a complete line
 
     def write(self, values: Mapping[str, object]) -> None:
-        """Add one line. NaN and infinity become null, because JSON cannot express them."""
+        """Add one line. NaN and infinity become null because JSON cannot express them."""
         line = _json(values) + "\n"
         with self._lock:
             self._lines.append(line)

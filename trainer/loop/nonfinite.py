@@ -1,6 +1,6 @@
 """Handle NaN or Inf in a loss or gradient: loop.on_nan=stop ends the run, loop.on_nan=skip skips the update.
 
-All ranks call these functions together and make the same decision, because it depends on sums over all ranks.
+All ranks call these functions together and make the same decision because it depends on sums over all ranks.
 """
 
 import math

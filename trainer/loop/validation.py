@@ -66,7 +66,7 @@ class Validator:
         started = time.perf_counter()
         training, model, phases = self._training, self._training.parallel.evaluated, self._training.phases
         phases.enter("exchange")
-        # evaluate with rank 0's buffers (such as BatchNorm's running means), because checkpoints contain them
+        # evaluate with rank 0's buffers (such as BatchNorm's running means) because checkpoints contain them
         training.group.copy_from_rank_0(model.buffers())
         copier = BatchCopier(training.group.device)
         device = training.group.device

@@ -108,7 +108,7 @@ class Zero:
         if self.stage > 0 and any(group.get("amsgrad") for group in optimizer.param_groups):
             raise BrokenInput("recipe: ZeRO checkpoints do not support amsgrad", hint="amsgrad=False, or parallel=fsdp")
         self.names = parameter_names_equal_on_ranks(optimizer, model, group)
-        # keep the original order, because ZeRO replaces the parameters with flat tensors
+        # keep the original order because ZeRO replaces the parameters with flat tensors
         self.order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         self.groups, self.rates = optimizer.state_dict()["param_groups"], GroupLearningRates(optimizer)
         self.steps = 0
