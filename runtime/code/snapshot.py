@@ -48,7 +48,7 @@ def copy_code(
     """Copy the code in `root` to RUN/code. Raises Failure.
 
     runs: folder of the job's runs; its parent, the run root of all jobs, is not copied.
-    project: folder that contains artifacts/; script: what the ranks run, relative to `root`: it must be in the copy.
+    project: folder that contains artifacts/; script: the ranks' script, relative to `root`; it must be in the copy.
     is_linked: whether the nodes can access `root`, so that the files and folders that git ignores are linked.
     """
     folder = Path(os.path.realpath(root))
@@ -112,7 +112,7 @@ class _Copy:
             ) from error
 
     def _copy_all(self, paths: list[bytes], states: _States) -> None:
-        """Copy the files, except those that differ from their states. Updates `states`."""
+        """Copy the files, except those that the job has changed in the copy. Updates `states`."""
         keeps_written = bool(states)
         for path in paths:
             target = os.path.join(os.fsencode(self.folder), path)

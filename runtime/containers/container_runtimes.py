@@ -24,7 +24,7 @@ _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
 class ContainerDevices(NamedTuple):
-    """This node's devices that the container can access. rocm_groups: the AMD devices' group IDs; () if none"""
+    """The devices of this node that the container can access. rocm_groups: the AMD devices' group IDs; () if none"""
 
     nvidia: bool = False
     rocm_groups: tuple[int, ...] = ()
@@ -40,7 +40,7 @@ class UserIds(NamedTuple):
 
 
 class ContainerStart(NamedTuple):
-    """One start of an image.
+    """Settings for one start of an image.
 
     image: name for Docker; path or URL for Apptainer; mounts: values for --mount; variables: names to pass.
     options: words from container.options; shm_bytes: size of /dev/shm, None for the host's.

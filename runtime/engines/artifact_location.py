@@ -20,7 +20,7 @@ from ..system.values import read_keys, read_settings
 from .engine import Engine, Job
 
 RUN_ID = re.compile("[A-Za-z0-9][A-Za-z0-9._-]*")
-_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]")  # a tab counts as a space
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]")  # tab is treated as a space
 
 
 class Place:

@@ -1,4 +1,4 @@
-"""Merge all nodes' results from node_checks.py into one table: failed checks first, equal nodes in one row.
+"""Merge all nodes' results from node_checks.py into one table: failed checks first, equal results in one row.
 
 Usage: jobctl check_table NODE…   the nodes' names in rank order, as on stdin; printed unless a node reports another
 In:    stdin: lines `NODE: RECORD`, with records from node_checks.py; other lines come from a client or a node.

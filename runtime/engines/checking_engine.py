@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CheckingEngine(StartingEngine, ABC):
-    """An engine that can also run other commands, besides the job itself, on the job's nodes."""
+    """An engine that can run commands other than the job itself on the job's nodes."""
 
     @abstractmethod
     def smoke(self, place: Place) -> int:

@@ -274,7 +274,7 @@ class Engine:
 
     def remove_outside_run_folder(self, run: Run) -> bool:
         """Remove a run's files that are not in its local folder. If that fails, print why and return False."""
-        if secrets_folder_of_run(run.path).is_dir():  # its nodes did not end normally
+        if secrets_folder_of_run(run.path).is_dir():  # left over: its nodes did not end normally
             self.fetch("secrets", [run])
             delete_run_secrets(run.path)
         return True

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .hosts import Say
 
 
-_MOST_BYTES = 1 << 16  # in an answer
+_MOST_BYTES = 1 << 16  # maximum size of a response
 _MARK = "state/mirror"
 _ARTIFACT = "artifact/"
 _CHECKPOINT_HOSTS = "state/checkpoint_hosts"

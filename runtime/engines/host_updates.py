@@ -89,7 +89,7 @@ class HostStateCopier:
         for end in ends:
             if end in found:
                 _replace(self.run.path / end, found[end])
-        age_s = found["state/.now"].changed - found[state].changed  # by the host's clock
+        age_s = found["state/.now"].changed - found[state].changed  # on the host's clock
         _replace(self.run.path / state, found[state]._replace(changed=time.time() - age_s))
 
     def _ask(self, host: HostEntry, words: Sequence[str], names: Collection[str]) -> dict[str, _File]:

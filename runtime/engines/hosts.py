@@ -168,7 +168,7 @@ class ClushClient(PdshClient):
 
 
 class LocalNodesClient(HostClient):
-    """This machine, with its own address and GPUs for each node."""
+    """This machine, on which each node has its own address and GPUs."""
 
     def __init__(self, nodes: int, gpus: int) -> None:
         """gpus: number of GPUs per node"""

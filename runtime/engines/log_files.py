@@ -32,7 +32,7 @@ _TRACEBACK = b"Traceback (most recent call last)"
 
 
 class LogRequest(NamedTuple):
-    """Which logs to print. node and rank: both None = all nodes; tail: number of existing lines to print, None = all.
+    """The logs to print. node and rank: both None = all nodes; tail: number of existing lines to print, None = all.
 
     new_attempt: whether to skip the output of earlier attempts.
     """

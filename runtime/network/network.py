@@ -2,8 +2,7 @@
 
 In:    JOBC_NODE_RANK; variables that are already set stay unchanged.
 Out:   variables for the ranks; or the exception Lacking, with exit code 65 or 71.
-Source: NCCL 2.28 user guide, environment variables; RCCL 7 reads the same variables; torch 2.13 for Gloo; aws-ofi-nccl
-1.16.
+Source: NCCL 2.28 user guide, environment variables; RCCL 7 reads the same ones; torch 2.13 for Gloo; aws-ofi-nccl 1.16.
 """
 
 from __future__ import annotations

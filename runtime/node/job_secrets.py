@@ -18,7 +18,7 @@ LARGEST = 1 << 20  # maximum size of a secret in bytes
 def read_job_secrets(
     references: Mapping[str, Mapping[str, str]], environ: Mapping[str, str], payload: str
 ) -> dict[str, str]:
-    """Return name -> value for the secrets. Raises NodeFailure if one is missing.
+    """Return the secrets as name -> value. Raises NodeFailure if one is missing.
 
     references: name -> kind (env, file, k8s) and ref; environ: the node's environment, with JOBC_RUN_DIR.
     """

@@ -27,7 +27,7 @@ class BashLines:
         self.key = key
         self._failed, write_end = os.pipe()
         os.set_inheritable(write_end, True)
-        script = _TRAP.format(most=MOST_SHOWN, descriptor=write_end) + lines + "\n:"  # a test may be the last line
+        script = _TRAP.format(most=MOST_SHOWN, descriptor=write_end) + lines + "\n:"  # in case the last line is a test
         try:
             # stderr is merged into stdout because a launcher's stderr is not on the console
             self.pid = processes.start_in_own_session(

@@ -32,7 +32,7 @@ LOOK_S = 0.5  # pause between checks of the files
 SILENT_S, MORE_SILENT_S = 10.0, 60.0  # time until a wait is first reported, and between further reports
 MOST_NAMED = 4  # maximum number of nodes in such a report
 STOPS = (signal.SIGTERM, signal.SIGINT)
-CAUGHT = (*STOPS, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)  # the supervisor forwards some
+CAUGHT = (*STOPS, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)  # the supervisor sends some
 
 
 class LauncherMustNotStart(Exception):

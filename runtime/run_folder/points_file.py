@@ -33,9 +33,8 @@ _LINES = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})|(\+))?")
 class SweepPoint(NamedTuple):
     """One point of a sweep.
 
-    number: counts from 0; label: what makes the point different, for people; job: its job's name, which names the
-    folder of its runs;
-    overrides: the words that select this point; changes: differences from the first point.
+    number: counted from 0; label: readable text that identifies the point; job: name of its job and of the folder of
+    its runs; overrides: the words that select this point; changes: differences from the first point.
     """
 
     number: int

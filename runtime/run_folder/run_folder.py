@@ -57,7 +57,7 @@ class RunFolder:
         return self.path / "exit" / str(self.attempt) / "first"
 
     def restart(self, number: int) -> Path:
-        """Return the folder in which the nodes agree on a restart. number: counts from 1"""
+        """Return the folder in which the nodes agree on a restart. number: counted from 1"""
         return self.path / "exit" / str(self.attempt) / f"restart_{number}"
 
     @property

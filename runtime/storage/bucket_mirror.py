@@ -63,7 +63,7 @@ class BucketMirror:
         """Download `source`'s newest intact checkpoint to `into`; return its name, or None if there is none.
 
         everything: True on node 0, which reads checkpoints for all ranks; False = only the checkpoint's files from the
-        user's program For older checkpoints, only the manifests are downloaded, so that the trainer knows the best one
+        user's program. For older checkpoints, only the manifests are downloaded, so that the trainer knows the best one
         and can delete old ones.
         """
         start = len(source.folder) + 1

@@ -53,7 +53,7 @@ def run_after(
         status = next((ended for pid, ended in processes.reap_children() if pid == bash.pid), None)
         beat()
         output.go_on()
-    processes.kill_descendants(os.getpid())  # left in the background
+    processes.kill_descendants(os.getpid())  # processes left in the background
     output.copy_until_end(read_end)
     os.close(read_end)
     if stopped:

@@ -1,5 +1,4 @@
-"""Cache the bytecode of jobctl's modules in the user's cache folder. Compiling them takes half the time of a short
-command.
+"""Cache the bytecode of jobctl's modules in the user's cache. Compiling them takes half the time of a short command.
 
 Python does not cache bytecode for modules in a zip file. Before Python 3.10, zipimport does not call a subclass's
 get_code(), so this module has no effect.

@@ -47,7 +47,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Help(argparse.HelpFormatter):
-    """Options and their text in two columns, whatever the terminal's width."""
+    """Help formatter with options and their text in two columns, whatever the terminal's width."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=22, width=HELP_WIDTH)

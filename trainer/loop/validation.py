@@ -113,7 +113,7 @@ class Validator:
 
 
 class StopPoll:
-    """Polls all ranks for stop requests, after the same turns on every rank; the slowest sets the interval."""
+    """Polls all ranks for stop requests, after the same turns on every rank; the slowest rank sets the interval."""
 
     def __init__(self, group: RankGroup, stop_requested: Callable[[], bool]) -> None:
         self._group, self._stop_requested = group, stop_requested
