@@ -1,4 +1,4 @@
 """jobctl's programs and verbs, such as the supervisor, the rank launcher, the rank wrapper, submit and status.
 
-Standard library only. __main__.py starts them.
+They use only the standard library. __main__.py runs them.
 """

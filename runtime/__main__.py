@@ -2,7 +2,7 @@
 
 Verbs run with `python -I -S`: neither site-packages nor PYTHONPATH nor the working directory affects them.
 """
-# No annotations from __future__: this file must compile with any Python 3, to report that the version is too old.
+# No `from __future__ import annotations`: any Python 3 must be able to compile this file and report that it is too old.
 
 import os
 import sys
@@ -35,7 +35,7 @@ def main(words: "list[str]") -> int:
         return _help(name)
     words.remove(name)
     main = _module(name).main
-    keep_bytecode()  # here as well as at exit, because some programs end with exec
+    keep_bytecode()  # here as well as at exit because some programs end in exec
     if name in VERBS:
         main = partial(import_module(f"{PACKAGE}.system.command_line").run_verb_until_ended, main)
     code: int = main(words)
@@ -50,7 +50,7 @@ def _module(name: str):  # type: ignore[no-untyped-def]
 
 def _use_bytecode_cache(name: str):  # type: ignore[no-untyped-def]
     archive = getattr(globals()["__loader__"], "archive", None)
-    if archive is None:  # unpacked: Python keeps the bytecode itself
+    if archive is None:  # unpacked: Python caches the bytecode itself
         return lambda: None
     return import_module(f"{PACKAGE}.system.bytecode").use_cache(archive, name)
 

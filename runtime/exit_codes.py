@@ -1,4 +1,4 @@
-"""A job's exit codes, which are the same for every launcher and backend, and which of them wins if ranks differ."""
+"""A job's exit codes, which are the same for every launcher and backend, and which code wins if ranks differ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ RENDEZVOUS_FAILED = 71
 PREEMPTED = 75
 INTERRUPTED = 130  # returned by a foreground launch after Ctrl-C; never a rank's code
 
-# Strongest first: a broken configuration must not be retried because some other rank only lost its peer.
+# Highest priority first: an invalid configuration must not be retried just because another rank lost its peer.
 PRIORITY = (DATA_BROKEN, RENDEZVOUS_FAILED, CRASHED, PEER_LOST, PREEMPTED, DONE)
 
 MEANING = {
@@ -67,5 +67,5 @@ def _name(number: int) -> str:
 
 
 def worst_exit_code(codes: Iterable[int]) -> int:
-    """Return a node's exit code: of its ranks' codes, the one that comes first in PRIORITY, which must have all."""
+    """Return a node's exit code: the code of its ranks that comes first in PRIORITY. All codes must be in PRIORITY."""
     return min(codes, key=PRIORITY.index)

@@ -56,7 +56,7 @@ def require_same_world_size(config: TrainConfig, env: environment.RankEnvironmen
 
 
 def require_same_accelerate_settings(config: TrainConfig, env: environment.RankEnvironment) -> None:
-    """Raise BrokenInput if accelerate's YAML contradicts train.json, for example after an edit by hand."""
+    """Raise BrokenInput if accelerate's YAML contradicts train.json, for example after a manual edit."""
     if env.accelerate_mixed_precision is None:
         return
     precision = "no" if config.loop.precision == "fp32" else config.loop.precision
@@ -90,7 +90,7 @@ def train(config: TrainConfig, env: environment.RankEnvironment, signals: StopSi
         env, config.process_group.init_timeout_s, lambda: signals.received is not None, even_alone
     ) as group:
         assert env.run_dir is not None
-        # any rank may record this, because rank 0, which counts starts, may notice only a lost peer
+        # any rank may record this because rank 0, which counts starts, may notice only a lost peer
         signals.ends_with = partial(attempt_counter.record_normal_end, env.run_dir)
         if signals.received is not None:
             raise StoppedBeforeTraining("stopped before the first step")

@@ -71,7 +71,7 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
     runtime = Runtime(env, signals, env.run_dir or Path(folder), init_timeout_s, step_timeout_s, keep)
 
     def end_this_rank(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        print_error_once(error.with_traceback(trace))  # done first, because the disk may be slow
+        print_error_once(error.with_traceback(trace))  # done first because the disk may be slow
         runtime._write_local()
         if isinstance(known_cause(error), PeerLost):
             _wait_for_launcher(signals)
@@ -84,7 +84,7 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
 
 
 def _recording_exit(runtime: "Runtime", exit_python: Callable[[Any], NoReturn]) -> Callable[[Any], NoReturn]:
-    """Wrap sys.exit() to record the exit code, because atexit functions do not receive it."""
+    """Wrap sys.exit() to record the exit code because atexit functions do not receive it."""
 
     def exit_with(status: Any = None, /) -> NoReturn:
         runtime._exit_status = status
@@ -183,7 +183,7 @@ class Runtime:
         checkpoint.
         Raises BrokenInput for a step that is not an integer >= 0 or is lower than that of the newest checkpoint, and
         for a state that cannot be loaded again. Also raises it if earlier checkpoints exist and load() was not called,
-        because they may have higher steps, so that the new checkpoint would be removed or never loaded.
+        because they may have higher steps, and the new checkpoint would then be removed or never loaded.
         """
         self._refuse_when_over("save()")
         require_step_number(step)
@@ -289,7 +289,7 @@ class Runtime:
             raise BrokenInput(f"{call} after finish(): the process group is closed", hint="call finish() last")
 
     def _write_all(self) -> None:
-        """Wait on all ranks for rank 0's writes, because a launcher may kill rank 0 once another rank has exited."""
+        """Wait on all ranks for rank 0's writes because a launcher may kill rank 0 once another rank has exited."""
         is_saved, self._is_checked = self._saver.wait(), True
         self._write_local()
         if not is_saved:

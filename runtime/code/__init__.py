@@ -1,1 +1,1 @@
-"""Copies of the user's code: snapshots, checkouts, and what git knows about them."""
+"""Copies of the user's code: snapshots and checkouts, and the git commands that they need."""

@@ -1,8 +1,8 @@
 """Check out the user's code from a git repository, at one commit, into RUN/code.
 
-In:  repository (https, ssh, git, http or a path) and commit; GIT_TOKEN, if it is one of the job's secrets, is the
-     password for https, but only for the repository's host and port.
-Out: RUN/code with its submodules, to which the ranks may write; or StartFailure: 65 if the commit does not exist, 1 if
+In:  repository (https, ssh, git, http or a path) and commit. If GIT_TOKEN is one of the job's secrets, it is the https
+     password, but only for the repository's host and port.
+Out: RUN/code with its submodules, writable for the ranks; or StartFailure: 65 if the commit does not exist, 1 if
      the repository does not respond to three requests.
 
 Never prompts, and runs no hooks. Git's settings are in environment variables, not in a file or on a command line.
@@ -61,7 +61,7 @@ def checkout_code(run: Path, repository: str, commit: str, environ: Mapping[str,
 
 
 def check_repository_and_commit(repository: str, commit: str, environ: Mapping[str, str]) -> None:
-    """Raise StartFailure if git would take an argument for an option or command, or send the token unencrypted."""
+    """Raise StartFailure if git would treat an argument as an option or command, or send the token unencrypted."""
     if repository.startswith("-") or re.match("[A-Za-z0-9]+::", repository):
         title = f"code.repository is not a URL that jobc can fetch: {repository}"
         raise StartFailure(DATA_BROKEN, title, "https://HOST/NAME, ssh://HOST/NAME or USER@HOST:NAME")
@@ -112,10 +112,10 @@ def _settings(repository: str, has_token: bool) -> list[tuple[str, str]]:
     settings += [(f"protocol.{name}", "never") for name in ("allow", "ext.allow", "fd.allow")]  # ext:: runs a command
     settings += [(f"protocol.{name}.allow", "always") for name in ("https", "http", "ssh", "git")]
     settings.append(("protocol.file.allow", "user"))  # for code.repository, but not for a submodule
-    # a redirect's target gets no password, unless it is the same host
+    # after a redirect to another host, no password is sent
     settings.append(("http.followRedirects", "initial"))
     if has_token:
-        settings.append(("credential.helper", ""))  # forget the helpers from other configuration files
+        settings.append(("credential.helper", ""))  # drop helpers from other configuration files
         if _HTTP.match(repository):
             scope = f"{repository.partition('://')[0]}://{host_of_url(repository)}"
             settings += [(f"credential.{scope}.helper", ""), (f"credential.{scope}.helper", _PASSWORD)]

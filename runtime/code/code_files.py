@@ -1,7 +1,7 @@
 """Find the user's code in a folder: the files that git would commit, except those that a .jobcignore lists.
 
 A .jobcignore has the syntax of a .gitignore and also applies to committed files. Outside a repository, every file is
-code except environments, caches, files that a .gitignore lists, and files with typical names of secrets.
+code except environments, caches, files that a .gitignore lists, and files with names typical of secrets.
 """
 
 from __future__ import annotations

@@ -19,9 +19,9 @@ from ..run_folder.run import quote_shell_word
 from ..system.failure import Failure
 
 TIMEOUT_S = 300.0
-MOST_ERROR_BYTES = 4096  # of git's error output, in a message
+MOST_ERROR_BYTES = 4096  # maximum length of git's error output in a message
 
-# Variables with which a caller (a git hook, `git rebase --exec`) points git to a different repository.
+# Variables that a caller (a git hook, `git rebase --exec`) sets to point git to a different repository.
 _OF_THE_CALLER = (
     "DIR WORK_TREE INDEX_FILE COMMON_DIR OBJECT_DIRECTORY ALTERNATE_OBJECT_DIRECTORIES NAMESPACE PREFIX"
     " CEILING_DIRECTORIES LITERAL_PATHSPECS GLOB_PATHSPECS NOGLOB_PATHSPECS ICASE_PATHSPECS"
@@ -72,7 +72,7 @@ class Git:
                 raise Failure(
                     f"git cannot list the code files in {self.folder}: {said}",
                     "nothing was copied, because files that .gitignore excludes may be secret;"
-                    f" git -C {quote_shell_word(str(self.folder))} status shows the same",
+                    f" git -C {quote_shell_word(str(self.folder))} status shows the same error",
                     DATA_BROKEN,
                 )
             output.seek(0)
@@ -83,7 +83,7 @@ class Git:
 def temporary_repository(folder: Path, beside: Path, read: str, timeout_s: float = TIMEOUT_S) -> Iterator[Git]:
     """Provide git in `folder` with a temporary empty repository in `beside`, so that no file counts as committed.
 
-    read: name, for the message, of the file that git must read. Raises Failure if git is missing.
+    read: the file that git must read, as the error message names it. Raises Failure if git is missing.
     """
     if shutil.which("git") is None:
         raise Failure(f"git is needed to read {read} in {folder}", "install git; or remove the file", DATA_BROKEN)
@@ -96,7 +96,7 @@ def temporary_repository(folder: Path, beside: Path, read: str, timeout_s: float
 
 
 def environment_without_git(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment without the variables with which a caller points git to a different repository."""
+    """Return the environment without the variables that point git to a different repository."""
     environment = dict(environ)
     for name in _OF_THE_CALLER.split():
         environment.pop(f"GIT_{name}", None)

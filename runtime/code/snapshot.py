@@ -1,6 +1,6 @@
-"""Copy the user's code into a run, where the ranks run and may write, and link entries that git ignores, such as data/.
+"""Copy the user's code into a run, as the ranks' working copy, and link entries that git ignores, such as data/.
 
-Out: RUN/code, where an earlier copy keeps files that ranks wrote or changed; RUN/state/code, the state of each file
+Out: RUN/code, in which files that ranks wrote or changed are kept; RUN/state/code, the state of each file
      when it was copied; on stderr (jobctl submit's stdout is for programs), what was copied, kept, linked and omitted.
      Failure has code 65 if the user must change the code or its settings.
 """
@@ -32,7 +32,7 @@ MIB = 2**20
 COPIED_FILES, MOST_RECORD_BYTES = "state/code", 64 * MIB
 LINE_WIDTH, NAME_WIDTH, MOST_SECRETS = 80, 16, 5
 
-MOST_LINKS = 10_000  # a folder of code that is full of images, say
+MOST_LINKS = 10_000  # for example, a code folder full of images
 MOST_LOOKS = 20  # entries of a folder
 _MARKS = (JOB_FILE, "state/run")  # in artifacts/JOB/BACKEND, in RUNS/JOB/ID
 _BY_PRODUCT = re.compile(r"\..*|__pycache__|node_modules|.*\.egg-info|.*\.pyc|build|dist", re.DOTALL)
@@ -48,7 +48,7 @@ def copy_code(
     """Copy the code in `root` to RUN/code. Raises Failure.
 
     runs: folder of the job's runs; its parent, the run root of all jobs, is not copied.
-    project: folder that contains artifacts/; script: what the ranks run, relative to `root`: it must be in the copy.
+    project: folder that contains artifacts/; script: the ranks' script, relative to `root`; it must be in the copy.
     is_linked: whether the nodes can access `root`, so that the files and folders that git ignores are linked.
     """
     folder = Path(os.path.realpath(root))
@@ -65,7 +65,10 @@ def copy_code(
     copy.fill(files.paths)
     if copy.kept:
         names = _short_list(copy.kept, 3)
-        print(f"code: kept in {quote_shell_word(str(copy.folder))}, as the job wrote it: {names}", file=sys.stderr)
+        print(
+            f"code: kept in {quote_shell_word(str(copy.folder))}, changed by the job: {names}",
+            file=sys.stderr,
+        )
     links = _Links(copy, project, runs)
     links.make(files.ignored, is_linked)
     if line := links.line(len(files.paths)):
@@ -77,8 +80,8 @@ def copy_code(
 class _Copy:
     """The copy of `root` in `folder`.
 
-    record: file with the size and modification time of each file when it was copied. A file that differs was written by
-    the job, such as a checkpoint, and is not replaced by a later copy; `kept` has their names.
+    record: file with the size and modification time of each file when it was copied. A file that differs, such as a
+    checkpoint, was written by the job, and a later copy does not replace it; `kept` lists these files.
     """
 
     def __init__(self, root: Path, folder: Path, record: Path) -> None:
@@ -109,7 +112,7 @@ class _Copy:
             ) from error
 
     def _copy_all(self, paths: list[bytes], states: _States) -> None:
-        """Copy the files, except those that differ from their states. Updates `states`."""
+        """Copy the files, except those that the job has changed in the copy. Updates `states`."""
         keeps_written = bool(states)
         for path in paths:
             target = os.path.join(os.fsencode(self.folder), path)
@@ -121,7 +124,7 @@ class _Copy:
                 states[path] = state
 
     def _read_record(self) -> _States:
-        """Return the states from the last copy. Empty without a record, which runs of earlier jobc versions lack."""
+        """Return the states from the last copy. Empty if there is no record, as in runs of earlier jobc versions."""
         try:
             lines = read_bytes(self.record, MOST_RECORD_BYTES).split(b"\0")
             entries = (line.split(b" ", 2) for line in lines if line)
@@ -130,7 +133,7 @@ class _Copy:
             return {}
 
     def _open_earlier(self) -> None:
-        """Make an earlier copy writable, and remove its links to the project, because they lead to the originals."""
+        """Make an earlier copy writable, and remove its links to the project, because they point to the originals."""
         for folder, folders, files in os.walk(self.folder):
             for name in [".", *folders, *files]:
                 path = os.path.join(folder, name)
@@ -140,7 +143,7 @@ class _Copy:
                     os.unlink(path)
 
     def _copy(self, source: bytes, target: bytes) -> None:
-        """Copy one file, link or empty folder, with its mode and times. Replaces links where parent folders belong."""
+        """Copy one file, link or empty folder, with its mode and times. Replaces links in place of parent folders."""
         self.make_parents(os.path.dirname(target))
         status = os.lstat(source)
         if stat.S_ISDIR(status.st_mode):
@@ -178,7 +181,7 @@ def _state(path: bytes) -> tuple[int, int] | None:
 def _was_written(target: bytes, copied: tuple[int, int] | None) -> bool:
     """Return whether the job wrote this file. copied: its state when it was copied, None if it was not.
 
-    Some file systems round a time when it reaches the disk, so that it may change by a second.
+    Some file systems round a timestamp when it reaches the disk, so it may change by a second.
     """
     now = _state(target)
     return now is not None and (copied is None or now[0] != copied[0] or abs(now[1] - copied[1]) > 1)
@@ -193,7 +196,7 @@ class _Links:
         self.left_out: list[str] = []
 
     def make(self, ignored: list[str], are_seen: bool) -> None:
-        """Link the ignored entries that a script may need. are_seen: by the nodes. Raises Failure."""
+        """Link the ignored entries that a script may need. are_seen: whether nodes can read them. Raises Failure."""
         for name in ignored:
             target, link = self.copy.root / name, self.copy.folder / name
             is_of_jobc = not {self.artifacts, self.runs.parent}.isdisjoint((target, *target.parents))
@@ -261,7 +264,7 @@ def _refuse_script(root: Path, script: str) -> NoReturn:
         )
     raise Failure(
         f"no script {script} in {root}",
-        "check the words after --; code.root=FOLDER names another folder",
+        "check the command after --; code.root=FOLDER selects another folder",
         DATA_BROKEN,
     )
 
@@ -281,9 +284,9 @@ def _is_environment(folder: Path) -> bool:
 
 
 def _holds_jobs(folder: Path) -> bool:
-    """Return whether jobc created this folder, for artifacts or runs: of another project, or of earlier settings.
+    """Return whether jobc created this folder for artifacts or runs, of another project or with earlier settings.
 
-    Looks at a few of the folders only, because others may have millions of files.
+    Looks at only a few folders, because others may contain millions of files.
     """
     jobs = (Path(job) for each in _first_folders(folder) for job in _first_folders(each))
     return any((job / mark).is_file() for job in jobs for mark in _MARKS)

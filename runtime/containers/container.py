@@ -3,7 +3,7 @@
 In:  the container in .jobc/job.json; the node's environment after its modules were loaded; the project as the working
      directory. All of jobc's programs run inside the container, including the supervisor.
 Out: this process becomes `docker run` or `apptainer exec`. launch.sh sees JOBC_INSIDE: 1 if a preflight check failed
-     outside, else 0; and JOBC_STARTER, the `PID START_TICKS` of this process: supervise.py ends the node when this
+     outside, else 0; and JOBC_STARTER, the `PID START_TICKS` of this process: supervise.py stops the node when this
      process is gone.
 Exit: 65 if the image does not start; 1 if this node's container is already running.
 """
@@ -28,7 +28,7 @@ from .container_node import ContainerNode
 
 
 def main(argv: list[str]) -> int:
-    """Enter the container. Return an exit code if that fails, or if the payload is `check` and the image is missing."""
+    """Enter the container. Return an exit code on failure, or if the payload is `check` and the image is missing."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # so that Ctrl-C during `docker pull` prints no traceback
     artifact = Path(os.path.realpath(sys.argv[0])).parent
@@ -60,7 +60,7 @@ def _enter(command: list[str], payload: str, environ: dict[str, str]) -> NoRetur
 
 
 def _add_secrets(settings: NodeSettings, environ: dict[str, str], payload: str) -> bool:
-    """Add the job's secrets to the environment. Return whether one is missing, in preflight. Raises NodeFailure."""
+    """Add the job's secrets to the environment. In preflight, return whether one is missing. Raises NodeFailure."""
     failed = False
     for name, reference in settings.secrets.items():
         try:
@@ -77,7 +77,7 @@ def _leave_terminal() -> None:
     """Use /dev/null as stdin and print through `cat`: on a terminal, apptainer exec loses signals sent only to it."""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.stdout.flush()
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # so that Ctrl-C does not end `cat` before its last line
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # so that Ctrl-C does not kill `cat` before its last line
     for descriptor in (1, 2):
         read_end, write_end = os.pipe()
         subprocess.Popen(["cat"], stdin=read_end, stdout=descriptor)

@@ -46,8 +46,8 @@ class ContainerNode:
         self.project = environ.get("JOBC_PROJECT") or os.getcwd()
 
     def command(self) -> list[str] | None:
-        """Return the command that starts bash in the container; bash's arguments follow. None if the payload is `check`
-        and the image is missing.
+        """Return the command that starts bash in the container, to which bash's arguments are appended. None if the
+        payload is `check` and the image is missing.
 
         Raises NodeFailure.
         """
@@ -67,11 +67,11 @@ class ContainerNode:
         return [*options, *start]
 
     def _new_name(self) -> str:
-        """Return the name of this node's training container. The name ensures that there is only one, even without file
-        locks. Raises LiveNode.
+        """Return the name of this node's training container. Because names are unique, only one such container can run,
+        even without file locks. Raises NodeAlreadyRunning.
         """
         name = container_name(self.environ)
-        self._run("docker", "rm", "--", name)  # removes a container that has ended, not one that is running
+        self._run("docker", "rm", "--", name)  # removes a stopped container, but not a running one
         if self._run("docker", "container", "inspect", "--", name).returncode == 0:
             title = f"the container {name} already runs on {self.host}"
             raise NodeAlreadyRunning(CRASHED, title, f"docker stop {name}")
@@ -100,7 +100,7 @@ class ContainerNode:
         if self._run("docker", "image", "inspect", image).returncode == 0:
             return True
         if self.payload == "check":
-            return False  # the start pulls the image, and prints that this takes time
+            return False  # the job's start pulls the image and prints that this takes time
         print(f"jobc: {self.host} is pulling the image {image}", file=sys.stderr, flush=True)
         done = self._run("docker", "pull", "--quiet", image)
         if done.returncode != 0:
@@ -123,7 +123,7 @@ class ContainerNode:
         return image, program
 
     def _try_image(self, command: Sequence[str]) -> None:
-        """Raise NodeFailure if bash does not start in the image. preflight also prints that it starts."""
+        """Raise NodeFailure if bash does not start in the image. In preflight, print a line if it starts."""
         done = self._run(*command, "-c", ":")
         if done.returncode != 0:
             line = line_with_error(done.stdout)
@@ -146,8 +146,8 @@ class ContainerNode:
         )
 
     def _mounts(self) -> Iterator[str]:
-        """Yield values for --mount: the spec's mounts, then the job's existing folders. The first mount for a target
-        counts. Raises NodeFailure if one of the spec's paths is missing.
+        """Yield values for --mount: the spec's mounts, then the job's existing folders. If two mounts have the same
+        target, the first one counts. Raises NodeFailure if one of the spec's paths is missing.
         """
         binds: dict[str, str] = {}
         mounts: list[dict[str, Any]] = self.chosen["mounts"]
@@ -173,7 +173,7 @@ class ContainerNode:
         yield str(self.artifact)
 
     def _working_directory(self) -> str:
-        """Return the working directory as the path used in mounts, which can contain symbolic links."""
+        """Return the working directory as it is written in mounts, where its path may contain symbolic links."""
         path = self.environ.get("PWD", "")
         return path if os.path.isabs(path) and os.path.realpath(path) == os.getcwd() else os.getcwd()
 
@@ -203,7 +203,7 @@ def container_name(environ: Mapping[str, str]) -> str:
 
 
 def _existing(folder: str) -> str:
-    """Return the folder, or the nearest one above it that exists."""
+    """Return the folder, or its nearest existing parent."""
     path = os.path.abspath(folder)
     while not os.path.isdir(path):
         path = os.path.dirname(path)

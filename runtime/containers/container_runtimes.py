@@ -1,7 +1,7 @@
 """Docker and Apptainer command lines that start a program in a job's container.
 
 Process IDs, the network, the host name, the user and the paths are the same inside and outside, so that `jobctl stop`
-and `jobctl status` work from outside. No variable's value is on a command line, because `ps` would show it.
+and `jobctl status` work from outside. Values of variables are never on a command line, because `ps` would show them.
 Source: docker run, Docker 20.10 to 28; apptainer exec, Apptainer 1.1 to 1.5.
 """
 
@@ -24,7 +24,7 @@ _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
 class ContainerDevices(NamedTuple):
-    """This node's devices that the container can access. rocm_groups: the AMD devices' group IDs; () if none"""
+    """The devices of this node that the container can access. rocm_groups: the AMD devices' group IDs; () if none"""
 
     nvidia: bool = False
     rocm_groups: tuple[int, ...] = ()
@@ -40,7 +40,7 @@ class UserIds(NamedTuple):
 
 
 class ContainerStart(NamedTuple):
-    """One start of an image.
+    """Settings for one start of an image.
 
     image: name for Docker; path or URL for Apptainer; mounts: values for --mount; variables: names to pass.
     options: words from container.options; shm_bytes: size of /dev/shm, None for the host's.
@@ -82,7 +82,7 @@ def devices_of_node(gpus: int) -> ContainerDevices:
 
 
 def line_with_error(output: str) -> str:
-    """Return the line in which a runtime reports what is wrong: the first error, else the first non-empty line."""
+    """Return the first line of a runtime's output that reports an error, or else the first non-empty line."""
     lines = [line for line in output.splitlines() if line]
     errors = [line for line in lines if "rror" in line or "FATAL" in line]
     return (errors or lines or [""])[0]
@@ -101,7 +101,7 @@ def hint_for_error(line: str) -> str:
 
 
 def docker_command_start(container: ContainerStart, user: UserIds) -> list[str]:
-    """Return the command up to the options that differ between starts."""
+    """Return the first part of the command, which is the same for every start."""
     words = [
         "docker",
         "run",
@@ -118,7 +118,7 @@ def docker_command_start(container: ContainerStart, user: UserIds) -> list[str]:
         *(f"--mount={value}" for value in container.mounts),
     ]
     if container.devices.nvidia:
-        words.append("--gpus=all")  # CUDA_VISIBLE_DEVICES is passed, and means the same inside
+        words.append("--gpus=all")  # CUDA_VISIBLE_DEVICES is passed on, with the same meaning inside
     elif container.devices.rocm_groups:  # as in the ROCm manual
         words += ["--device=/dev/kfd", "--device=/dev/dri", "--security-opt=seccomp=unconfined"]
         words += [f"--group-add={group}" for group in container.devices.rocm_groups]
@@ -152,6 +152,6 @@ def apptainer_command_end(container: ContainerStart) -> list[str]:
 
 
 def apptainer_variables(names: Iterable[str], program: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that pass others to Apptainer containers, except HOME, which Apptainer rejects."""
+    """Return the variables under the names with which Apptainer passes them on, without HOME, which it rejects."""
     prefix = "SINGULARITYENV_" if os.path.basename(program) == "singularity" else "APPTAINERENV_"
     return {prefix + name: environ[name] for name in names if name != "HOME"}

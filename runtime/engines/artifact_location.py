@@ -20,7 +20,7 @@ from ..system.values import read_keys, read_settings
 from .engine import Engine, Job
 
 RUN_ID = re.compile("[A-Za-z0-9][A-Za-z0-9._-]*")
-_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]")  # a tab counts as a space
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]")  # tab is treated as a space
 
 
 class Place:
@@ -150,7 +150,7 @@ class Place:
         raise Failure(f"job {self.job.name} has no run in {runs}", hint)
 
     def choose_any_run(self, named: str) -> Run:
-        """Return a run that jobctl itself specifies by path, even while the run is being created."""
+        """Return a run whose path comes from jobctl itself, even while the run is being created."""
         is_path = os.path.isabs(named) and os.path.isdir(os.path.join(named, "state"))
         return Run(Path(named)) if is_path else self.choose_run(named)
 

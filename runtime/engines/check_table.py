@@ -1,4 +1,4 @@
-"""Merge all nodes' results from node_checks.py into one table: failed checks first, equal nodes in one row.
+"""Merge all nodes' results from node_checks.py into one table: failed checks first, equal results in one row.
 
 Usage: jobctl check_table NODE…   the nodes' names in rank order, as on stdin; printed unless a node reports another
 In:    stdin: lines `NODE: RECORD`, with records from node_checks.py; other lines come from a client or a node.
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ..system.text import printable
 
-MOST_NODES_WIDTH = 60  # most characters of a list of nodes; the rest is printed as a number
+MOST_NODES_WIDTH = 60  # maximum length of a list of nodes; the rest is printed as a count
 NOT_REACHED = re.compile("Could not resolve|not known|No route to host|timed out|Connection refused")
 
 
@@ -98,7 +98,7 @@ class Table:
             row.count_node_with_number(least, node, text)
 
     def compare(self, check: str, same: SameOnAllNodes) -> None:
-        """Report nodes whose value differs from most nodes' value. In a tie, the first node's value counts."""
+        """Report nodes whose value differs from most nodes' value. In a tie, the first node's value wins."""
         if len(same.values) < 2:
             return
         values = dict(sorted(same.values.items()))
@@ -154,7 +154,7 @@ class Table:
 
 
 def fold_node_names(names: Iterable[str]) -> str:
-    """Return the names folded as in node[1-3,7],login; after 60 characters, the rest is printed as a number."""
+    """Return the names folded as in node[1-3,7],login; after 60 characters, the rest is printed as a count."""
     groups: dict[tuple[str, str], list[tuple[str, str]]] = {}  # text before and after the number -> ranges
     for name in names:
         match = re.fullmatch("(.*?)([0-9]+)([^0-9]*)", name)

@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 
 class CheckingEngine(StartingEngine, ABC):
-    """An engine that can also run other commands, besides the job itself, on the job's nodes."""
+    """An engine that can run commands other than the job itself on the job's nodes."""
 
     @abstractmethod
     def smoke(self, place: Place) -> int:
-        """Run a collective across the nodes. Return the exit code; 0 means it worked. Raises Failure."""
+        """Run a collective across the nodes. Return the exit code; 0 means success. Raises Failure."""
 
     def add_preflight_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the preflight options that only this backend has."""
 
     @abstractmethod
     def preflight(self, place: Place, options: argparse.Namespace) -> Table | int:
-        """Check the nodes. Return the table of checks, or the exit code of a check without a table. Raises Failure."""
+        """Check the nodes. Return the table of checks, or an exit code if there is no table. Raises Failure."""
 
     def shell_nodes(self, place: Place, named: str) -> int:
         """Return the number of nodes on which a shell can be opened. named: as for shell(). Raises Failure."""

@@ -42,7 +42,7 @@ class State(NamedTuple):
     """The state of a run.
 
     name: not started, queued, starting, live, stopping, done, stopped, preempted, failed, gone or unknown.
-    text: the state in words, with details.
+    text: a readable description of the state.
     exit_code: the job's exit code, once it has ended; reason: why it ended this way, or why its state is unknown.
     """
 
@@ -106,7 +106,7 @@ class Engine:
 
     def engine_of(self, run: Run) -> Engine:
         """Return the engine for a run of another job on this backend, such as a sweep's point. The new engine shares
-        what prepare() has learned from the engine's client.
+        what prepare() learned from the engine's client.
         """
         artifact = run.path / f"artifact/{run.attempt}"
         job = Job(run.path.parent.name, artifact, run.path.parent, read_settings(artifact / JOB_FILE))
@@ -115,7 +115,7 @@ class Engine:
 
     # ---- what a backend overrides
 
-    can_replace_code = True  # whether a resumed run can get new code (jobctl submit --new-code)
+    can_replace_code = True  # whether a resumed run can use new code (jobctl submit --new-code)
     default_console = "the consoles of all nodes, merged by time"  # printed by `jobctl logs` without --node and --rank
     default_shell = "the newest run, or your current code if there is none"  # for `jobctl shell` without --run
 
@@ -135,7 +135,7 @@ class Engine:
         return state_of_ended_run(run, code, self.reason(run))
 
     def exit_code(self, run: Run) -> int | None:
-        """Return an ended run's exit code; None if it is unknown."""
+        """Return the exit code of a run that has ended; None if it is unknown."""
         if self.is_here:
             return next((node.exit for node in run.nodes() if node.number == 0), None)
         code = worst_code([code for code in run.exit_codes().values() if code in PRIORITY]) or DONE
@@ -163,7 +163,7 @@ class Engine:
         """Record the end of a job that the engine has forgotten, using the exit codes of all its nodes."""
 
     def cost(self) -> Iterator[str]:
-        """Yield lines about machines that cost money, and about how to stop them."""
+        """Yield lines about machines that cost money, and how to stop them."""
         return iter(())
 
     def where(self, run: Run) -> str:
@@ -175,7 +175,7 @@ class Engine:
         return notes_on_live_run(run, self.sees_ranks) if state.name in ("live", "stopping") else iter(())
 
     def reason_line(self, run: Run, state: State) -> str:
-        """Return why the run failed or is failing; "" if it ended well or is running normally."""
+        """Return why the run failed or is failing; "" if it succeeded or is running normally."""
         first = run.first_failure()
         if first:
             return f"node {first['node']}: {first['reason']}"
@@ -187,13 +187,13 @@ class Engine:
         return ""
 
     def failure_lines(self, run: Run) -> list[str]:
-        """Return the log's end of the rank that failed first, if only the engine can provide it on this machine."""
+        """Return the end of the first failed rank's log, if only the engine can provide it on this machine."""
         return []
 
     def resume_command(self, run: Run, state: State) -> str:
         """Return the command that resumes a run that ended early; "" if it cannot be resumed.
 
-        The command is built here, because a command stored in the run folder is not trusted.
+        The command is built here because a command stored in the run folder is not trusted.
         """
         if state.is_live or not run.nodes() or not os.path.isfile(run.path / "state/resume"):
             return ""
@@ -213,18 +213,18 @@ class Engine:
         return "logs in", str(run.path / "logs")
 
     def print_logs(self, run: Run, request: LogRequest) -> int | None:
-        """Print logs that are not files in the run folder, and return an exit code; None if the logs are such files."""
+        """Print the logs and return an exit code, or return None if the logs are files in the run folder."""
         return None
 
     # ---- stopping a run (verbs/stop.py)
 
     stop_every_s = 0.2  # pause between checks of whether a stopped run has ended
-    has_machines = False  # whether machines still cost money after the run, so that stop has the option --down
+    has_machines = False  # whether machines still cost money after the run; if so, stop has the option --down
     no_end_hint = "jobctl status prints where its nodes are; run ps -o pid,stat,wchan:30,args there"
 
     @property
     def grace_s(self) -> int:
-        """Return the seconds that a stopped run has for saving; twice as many if it also uploads to object storage."""
+        """Return how many seconds a stopped run has to save; twice as many if it also uploads to object storage."""
         grace_s = self.job.settings.get("grace_s")
         if not isinstance(grace_s, int):
             raise Failure(f"{self.job.artifact}/.jobc/job.json has no grace_s", "compile the job again")
@@ -234,11 +234,11 @@ class Engine:
         """Raise Failure if the engine's client is missing."""
 
     def stop_signals_and_waits(self) -> list[tuple[str, int]]:
-        """Return the signals that end a run, in order, each with the number of seconds to wait for the end."""
+        """Return the signals that stop a run, in order, each with the seconds to wait for the run to end."""
         return [("TERM", self.grace_s + 10), ("QUIT", 15), ("KILL", 15)]
 
     def mark_stopped(self, run: Run) -> None:
-        """Write the stop mark where the nodes look for it. Called before any signal is sent, because a node could
+        """Write the stop mark where the nodes look for it. Called before any signal is sent because a node could
         otherwise mistake the stop for a preemption. Raises Failure.
         """
         self.write_stop_mark(run.path)
@@ -274,13 +274,13 @@ class Engine:
 
     def remove_outside_run_folder(self, run: Run) -> bool:
         """Remove a run's files that are not in its local folder. If that fails, print why and return False."""
-        if secrets_folder_of_run(run.path).is_dir():  # its nodes did not end normally
+        if secrets_folder_of_run(run.path).is_dir():  # left over: its nodes did not end normally
             self.fetch("secrets", [run])
             delete_run_secrets(run.path)
         return True
 
     def close(self) -> None:
-        """End the programs that remove_outside_run_folder() started."""
+        """Stop the programs that remove_outside_run_folder() started."""
 
     # ---- helpers
 
@@ -297,7 +297,7 @@ class Engine:
         return engine.state(run)
 
     def query_again(self, runs: Sequence[Run]) -> tuple[Engine, list[Run]]:
-        """Return a new engine that has just been queried about the runs, and the runs, read again."""
+        """Query a new engine about the runs. Return the engine, and the runs as read again."""
         self.fetch("state", runs)
         engine, runs = type(self)(self.job), [Run(run.path) for run in runs]
         engine.prepare(runs)

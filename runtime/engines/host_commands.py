@@ -73,12 +73,12 @@ mkdir -p -- "$to" && [ -O "$to" ] && [ ! -L "$to" ] && chmod 700 -- "$to" && new
 # FOLDER: remove the folder
 FORGET_SECRETS = 'rm -rf -- "$HOME/.jobc/secrets/$0"'
 
-# RUN ATTEMPT: pack node 0's rendezvous in this attempt, once it is known
+# RUN ATTEMPT: pack node 0's rendezvous endpoint in this attempt, once it is known
 MEETING = r"""
 cd -- "$0/state" && grep -qsx "attempt=$1" head && grep -qsx "attempt=$1" link && tar -cf - head link
 """
 
-# RUN NODE ATTEMPT: pack what a host knows about its node: the node's state, how it ended, and the host's time
+# RUN NODE ATTEMPT: pack a host's records of its node: the state, how the node ended, and the host's time
 STATE = r"""
 cd -- "$0" 2>/dev/null && [ ! -e state/mirror ] && [ -e "state/$1" ] || exit 0
 touch state/.now
@@ -90,7 +90,7 @@ done
 tar -cf - state/.now "$@"
 """
 
-# RUN FILE BYTE: print one of the run's files from that byte on, counting from 1
+# RUN FILE BYTE: print one of the run's files, starting at that byte (the first is 1)
 REST_OF_FILE = '[ ! -e "$0/state/mirror" ] && [ -e "$0/$1" ] && tail -c "+$2" -- "$0/$1"'
 
 # RUN: write the stop mark

@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from .hosts import Say
 
 
-_MOST_BYTES = 1 << 16  # in an answer
+_MOST_BYTES = 1 << 16  # maximum size of a response
 _MARK = "state/mirror"
 _ARTIFACT = "artifact/"
 _CHECKPOINT_HOSTS = "state/checkpoint_hosts"
-# Skips the output of start-up files, as the client does; rsync reads the rest of the connection
+# Skips the output of start-up files, as the client does; rsync then reads from the connection
 _SKIP = f'while IFS= read -r line && [[ $line != *"{BEGINS}" ]]; do :; done; cat'
 
 
@@ -89,8 +89,8 @@ class HostCopies:
                 file.write(f"{self.hosts[0].name}\n")
 
     def _send_code(self, host: HostEntry, say: Say) -> int:
-        """Send the code by rsync, into a folder used only by this run. Files that are already in the host's last run
-        are copied there, not linked, because a script may write to its copy.
+        """Send the code by rsync, into a folder used only by this run. Files that exist in the host's last run are
+        copied from there, not linked, because a script may write to its copy.
         """
         run = str(self.run.path)
         if shutil.which("rsync") is None:
@@ -119,24 +119,24 @@ class HostCopies:
 
 
 def require_checkpoints_on_host(run: Run, hosts: Sequence[HostEntry]) -> None:
-    """Raise Failure if the run may have checkpoints on a host other than rank 0's, where all ranks read them."""
+    """Raise Failure if a host that is no longer used may have checkpoints of the run."""
     names = {host.name for host in hosts}
     for name in _checkpoint_hosts(run):
         if name and name not in names:
             why = f"run {run.id} may have checkpoints on {name}, which is not one of the hosts"
-            copy = f"copy {run.path}/checkpoints there to one of these"
+            copy = f"copy {run.path}/checkpoints from there to one of the hosts"
             raise Failure(
                 why, (f"add the host to hosts; or {copy}, and remove its line in {run.path / _CHECKPOINT_HOSTS}")
             )
 
 
 def was_sent_from_here(run: Run) -> bool:
-    """Return whether the run was sent from this folder. Others' folders are only read, as their files may be links."""
+    """Return whether the run was sent from this folder. False for other users' folders, whose files may be links."""
     return os.path.lexists(run.path / _MARK) and run.is_mine
 
 
 def checksum_of_run(run: Run) -> str:
-    """Return a checksum that tells the run from another one with the same ID, as `cksum <state/run` prints it."""
+    """Return what `cksum <state/run` prints, which distinguishes the run from another one with the same ID."""
     content = (run.path / "state/run").read_bytes()
     return f"{cksum(content)} {len(content)}"
 
@@ -146,7 +146,7 @@ def _checkpoint_hosts(run: Run) -> list[str]:
 
 
 def _write_archive(folder: Path, names: Sequence[str], file: BinaryIO) -> None:
-    """Write a tar archive in which everything is writable by its owner. Each attempt has its own copy of the artifact,
+    """Write a tar archive in which everything is writable by its owner. Each attempt has its own copy of the artifact
     because a host may lack earlier attempts' copies.
     """
     form = tarfile.GNU_FORMAT

@@ -1,7 +1,7 @@
 """Copy a run's state, last steps and logs from its hosts to the local folder (storage.run=node).
 
 In:  data from the hosts (untrusted): archives of small files, and new parts of logs.
-Out: the local run folder, as if all nodes wrote to it, with times by this machine's clock.
+Out: the local run folder, as if all nodes wrote to it, with times converted to this machine's clock.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from . import host_commands
 from .host_copies import was_sent_from_here
 from .hosts import HostClient, HostEntry, hosts_of
 
-MOST_BYTES = 1 << 20  # of an archive with three small files
+MOST_BYTES = 1 << 20  # size limit of an archive with three small files
 BLOCK = 1 << 16
 ALL_NODES = "node_*.log"  # represents all nodes' logs
 _LOG = re.compile(r"(node|rank)_([0-9]{1,9})[.]log")
@@ -61,12 +61,12 @@ class HostStateCopier:
         self._each(self.hosts, lambda host: self._copy_rest(host, f"metrics/rank_{host.node * self.procs:02}.jsonl"))
 
     def has_reported_rendezvous(self) -> bool:
-        """Return whether this attempt's node 0 has reported its rendezvous."""
+        """Return whether this attempt's node 0 has reported its rendezvous endpoint."""
         wanted = str(self.attempt)
         return all(read_keys(self.run.path / "state" / name).get("attempt") == wanted for name in ("head", "link"))
 
     def copy_rendezvous(self) -> bool:
-        """Copy node 0's rendezvous, and return whether it is known."""
+        """Copy node 0's rendezvous endpoint, and return whether it is known."""
         words = ["sh", "-c", host_commands.MEETING, str(self.run.path), str(self.attempt)]
         found = self._ask(self.hosts[0], words, ("head", "link"))
         for name, file in found.items():
@@ -89,7 +89,7 @@ class HostStateCopier:
         for end in ends:
             if end in found:
                 _replace(self.run.path / end, found[end])
-        age_s = found["state/.now"].changed - found[state].changed  # by the host's clock
+        age_s = found["state/.now"].changed - found[state].changed  # on the host's clock
         _replace(self.run.path / state, found[state]._replace(changed=time.time() - age_s))
 
     def _ask(self, host: HostEntry, words: Sequence[str], names: Collection[str]) -> dict[str, _File]:
@@ -98,7 +98,7 @@ class HostStateCopier:
             return _unpacked(process.stdout, names)
 
     def _read_nodes(self) -> list[NodeState]:
-        """Return the states of nodes that have started in this attempt; others have ended in an earlier one."""
+        """Return the states of nodes that have started in this attempt; any other state is from an earlier attempt."""
         return [node for node in Run(self.run.path).nodes() if node.attempt == self.attempt]
 
     def _all_have_ended(self) -> bool:
@@ -146,7 +146,7 @@ class HostStateCopier:
         """Call the action for each host. Hosts that do not respond, or whose response cannot be stored, are skipped."""
 
         def run_quietly(host: HostEntry, _: object) -> int:
-            with contextlib.suppress(OSError, OverflowError, ValueError):  # the last two: invalid digits of a time
+            with contextlib.suppress(OSError, OverflowError, ValueError):  # the last two: a time with invalid digits
                 action(host)
             return 0
 
@@ -154,7 +154,7 @@ class HostStateCopier:
 
 
 class _File(NamedTuple):
-    """A small file from a host. changed: its modification time, in seconds since 1970"""
+    """A small file from a host. changed: its modification time, in seconds since the epoch"""
 
     content: bytes
     changed: float
@@ -191,7 +191,7 @@ def _unpacked(stream: IO[bytes], names: Collection[str]) -> dict[str, _File]:
 
 
 def _replace(path: Path, file: _File) -> None:
-    """Create a file or replace it whole. Raises OSError."""
+    """Create a file, or replace it atomically. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

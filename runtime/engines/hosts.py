@@ -25,7 +25,7 @@ from ..system.untrusted_files import Unreadable, open_regular
 
 HOST = "%h"  # in a command: the host's name, as in hosts.txt
 MOST_BYTES = 1 << 24  # in a hosts.txt
-PIECE = 1 << 16  # bytes of a line that are read at a time
+PIECE = 1 << 16  # maximum bytes of a line to read at a time
 HOST_S = 120  # timeout of a short command on hosts
 BEGINS = "jobc: the output begins"  # printed after the output of a host's start-up files
 _AFTER_BEGINS = ("sh", "-c", 'echo "$0" && exec "$@"', BEGINS)
@@ -116,8 +116,8 @@ class HostClient:
     def answering(
         self, host: HostEntry, words: Sequence[str], say: Say | None = None
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """Yield a process whose output is that of the command on the host, without the output of the host's start-up
-        files. The process is ended on exit. Raises OSError.
+        """Yield a process that runs the command on the host. Output of the host's start-up files is skipped. The
+        process is terminated on exit. Raises OSError.
 
         say: prints the lines of its stderr, which are otherwise dropped.
         """
@@ -168,7 +168,7 @@ class ClushClient(PdshClient):
 
 
 class LocalNodesClient(HostClient):
-    """This machine, with its own address and GPUs for each node."""
+    """This machine, on which each node has its own address and GPUs."""
 
     def __init__(self, nodes: int, gpus: int) -> None:
         """gpus: number of GPUs per node"""
@@ -189,7 +189,7 @@ class LocalNodesClient(HostClient):
 
 
 class _Processes:
-    """The programs that a client is running, so that all can be ended. attempt: increases each time they are"""
+    """The programs that a client is running, so that all can be terminated. attempt: incremented each time"""
 
     def __init__(self) -> None:
         self.attempt = 0
@@ -257,7 +257,7 @@ def _fed(process: subprocess.Popen[bytes], feed: Feed | None) -> Iterator[None]:
 
 
 def _kill_after(process: subprocess.Popen[bytes], timeout_s: float | None) -> Callable[[], bool]:
-    """Kill a program after the timeout. Return a function that stops the clock and returns whether time ran out."""
+    """Kill a program after the timeout. Return a function that stops the timer and returns whether it had expired."""
     timer = threading.Timer(timeout_s or 0, process.kill)
     timer.daemon = True
     if timeout_s is not None:
@@ -277,7 +277,7 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _feed(stdin: BinaryIO, feed: Feed) -> None:
-    with contextlib.suppress(BrokenPipeError), contextlib.closing(stdin):  # the program may end first
+    with contextlib.suppress(BrokenPipeError), contextlib.closing(stdin):  # the program may exit first
         feed(stdin)
 
 
@@ -299,7 +299,7 @@ def print_to_stderr(line: str) -> None:
 
 
 def client_of_artifact(settings: Mapping[str, Any]) -> HostClient:
-    """Return the client that an artifact specifies; Here if its nodes are on this machine."""
+    """Return the client that an artifact specifies; LocalNodesClient if its nodes are on this machine."""
     hosts = settings.get("hosts")
     if not isinstance(hosts, dict):
         return LocalNodesClient(int(settings.get("nodes", 1)), int(settings.get("gpus", 0)))
@@ -313,7 +313,7 @@ def hosts_of(run: Run) -> list[HostEntry]:
 
 
 def read_hosts(file: Path) -> list[HostEntry]:
-    """Return the hosts in a hosts.txt; [] if a line cannot be a host's name."""
+    """Return the hosts in a hosts.txt; [] if a line is not a valid host name."""
     try:
         with open_regular(file, follow=False) as opened:
             names = opened.read(MOST_BYTES).decode(errors="replace").splitlines()

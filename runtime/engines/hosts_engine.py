@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from .artifact_location import Place
     from .hosts import Say
 
-LOOK_S = 0.3  # pause between checks of whether node 0 has reported its rendezvous
+LOOK_S = 0.3  # pause between checks of whether node 0 has reported its rendezvous endpoint
 
 
 class HostsEngine(CheckingEngine):
@@ -139,7 +139,7 @@ class HostsEngine(CheckingEngine):
             raise
 
     def send(self, new: NewRun, copies: HostCopies) -> None:
-        """Send the run to the hosts if each has run folders of its own. Raises Failure."""
+        """Send the run to the hosts if each has its own run folders. Raises Failure."""
         if not self.has_copies:
             return
         code = self.job.settings.get("code")
@@ -152,7 +152,7 @@ class HostsEngine(CheckingEngine):
     def run_task(self, new: NewRun, payload: str, say: Say) -> int:
         """Run `jobctl task` on all hosts, and return the worst exit code.
 
-        A run starts on node 0 first, because the other nodes could otherwise wait for a node 0 that does not respond.
+        A run starts on node 0 first, so that the other nodes do not wait for a node 0 that does not respond.
         """
         hosts, words = hosts_of(new.run), self.task(new.run, new.attempt, HOST, payload)
         if len(hosts) > 1 and self.has_copies and payload != "preflight":
@@ -162,7 +162,7 @@ class HostsEngine(CheckingEngine):
         return self.client.run(hosts[:1], words, say) or self.client.run(hosts[1:], words, say)
 
     def _run_after_meeting(self, run: Run, hosts: Sequence[HostEntry], words: Sequence[str], say: Say) -> int:
-        """Run `jobctl task` on node 0, and on the others once node 0 has reported its rendezvous."""
+        """Run `jobctl task` on node 0, and on the others once node 0 has reported its rendezvous endpoint."""
         news, others = self._news(run), hosts[1:]
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(self.client.run, hosts[:1], words, say)
@@ -226,7 +226,7 @@ class HostsEngine(CheckingEngine):
         return code
 
     def _copy_smoke_logs(self, run: Run, nodes: int) -> None:
-        procs = 1 if nodes > 1 and self.job.settings.get("gpus") == 1 else 2  # as the smoke test starts them
+        procs = 1 if nodes > 1 and self.job.settings.get("gpus") == 1 else 2  # as in the smoke test (node_settings.py)
         news = HostStateCopier(self.client, run, nodes, procs)
         for names in (
             (f"node_{node:02}.log" for node in range(nodes)),
@@ -263,8 +263,9 @@ class HostsEngine(CheckingEngine):
         exec_program([*on_host.words], {**os.environ, **on_host.environ})
 
     def _shell_place(self, place: Place, named: str) -> tuple[Run | None, list[HostEntry], Path]:
-        """Return the run, and the hosts and artifact for its shell. If the run is named or live, or if the hosts have
-        the artifact only in their copies of runs, these are the run's own, which may differ from the current ones.
+        """Return the run, and the hosts and artifact for its shell. The run's own hosts and artifact, which may differ
+        from the current ones, are used if the run is named or live, or if the hosts have the artifact only in their
+        copies of runs.
         """
         if not (self.has_copies or named or place.has_runs()):
             return None, self.hosts(), place.artifact
@@ -282,7 +283,7 @@ class HostsEngine(CheckingEngine):
             self.client.run(hosts_of(run), words, timeout_s=HOST_S)
 
     def signal(self, run: Run, name: str) -> None:
-        """Signal the supervisors. On hosts, the stop mark acts as TERM."""
+        """Signal the supervisors. On hosts, the stop mark has the effect of TERM."""
         if isinstance(self.client, LocalNodesClient):
             super().signal(run, name)
         elif name != "TERM":

@@ -1,5 +1,5 @@
-"""Lines in `status` about a live run: how far rank 0's start has progressed if it reports no steps, and possible hangs.
-Also, why a run may not be removed yet.
+"""Describe a live run for `status`: how far rank 0's start has progressed if it reports no steps, and possible hangs.
+Also explain why a run may not be removed yet.
 
 In:  the state files of the nodes and of rank 0, which are untrusted, so only their numbers are used.
 """
@@ -18,7 +18,7 @@ from ..system.values import number_or_none, read_keys
 if TYPE_CHECKING:
     from .engine import State
 
-LONG_SILENT_S = 86400  # after this time, the supervisor is dead; before, it may only have lost access to the storage
+LONG_SILENT_S = 86400  # after this time, the supervisor counts as dead; until then, it may only have lost its storage
 
 
 def notes_on_live_run(run: Run, sees_ranks: bool) -> Iterator[str]:
@@ -30,7 +30,7 @@ def notes_on_live_run(run: Run, sees_ranks: bool) -> Iterator[str]:
 
 
 def _start(run: Run, sees_ranks: bool) -> Iterator[str]:
-    """Yield when rank 0 started and when it first printed. The rendezvous in the program cannot be observed."""
+    """Yield when rank 0 started and first printed, as text. The program's own rendezvous cannot be observed."""
     keys = read_keys(run.path / "state/rank_00")
     began = number_or_none(keys.get("began", "")) if number_or_none(keys.get("attempt", "")) == run.attempt else None
     if began is None:
@@ -45,7 +45,7 @@ def _start(run: Run, sees_ranks: bool) -> Iterator[str]:
 
 
 def _hang(nodes: list[NodeState]) -> Iterator[str]:
-    """Yield which ranks may be hung: all running ranks must be idle, as one may wait for another node's ranks."""
+    """Yield a line about ranks that may be hung: all running ranks must be idle because one may wait for others."""
     live = [node for node in nodes if node.ended is None]
     since = [node.idle_since for node in live if node.idle_since is not None]
     if not live or len(since) < len(live):

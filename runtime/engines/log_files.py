@@ -23,7 +23,7 @@ from typing import BinaryIO, NamedTuple
 from ..run_folder.run import Run
 from ..system.untrusted_files import Unreadable, open_regular
 
-PIECE = 1 << 20  # bytes of a line that are read at a time
+PIECE = 1 << 20  # maximum bytes of a line to read at a time
 BLOCK = 1 << 16
 FAILURE_BYTES, FAILURE_LINES, FAILURE_END = 1 << 20, 200, 20
 _NAME = re.compile("(node|rank)_[0-9]{1,9}[.]log")
@@ -32,7 +32,7 @@ _TRACEBACK = b"Traceback (most recent call last)"
 
 
 class LogRequest(NamedTuple):
-    """Which logs to print. node and rank: both None = all nodes; tail: number of existing lines to print, None = all.
+    """The logs to print. node and rank: both None = all nodes; tail: number of existing lines to print, None = all.
 
     new_attempt: whether to skip the output of earlier attempts.
     """
@@ -58,7 +58,7 @@ class PrintedLog:
         self.path, self.number = path, int(path.stem[5:])
         self.label = f"node {self.number:<2} | ".encode()
         self.offset = 0
-        self.time = 0  # when the line at `offset` was written, seconds since 1970
+        self.time = 0  # when the line at `offset` was written, seconds since the epoch
         self._times_offset = 0
         self._next: tuple[int, int] | None = None  # the next time, and the offset from which it applies
 

@@ -86,7 +86,7 @@ class NewRun:
             remove_folder(created)
 
     def describe(self, init_from: str) -> None:
-        """Complete the folder, which then counts as a run. init_from: run from whose checkpoint it starts, or """ ""
+        """Complete the folder, which then counts as a run. init_from: run whose checkpoint it starts from, if any."""
         for name in ("state", "logs", "control"):
             _create_folder(self.run.path / name)
         job = self.place.job.name
@@ -128,7 +128,7 @@ class NewRun:
         if link_previous_copy_if_equal(self.run.path, self.attempt, self.place.artifact):
             self._unfinished = self._unfinished or self.artifact
             return
-        part = self.artifact.parent / f".{self.attempt}.{os.getpid()}"  # no partial copy gets the final name
+        part = self.artifact.parent / f".{self.attempt}.{os.getpid()}"  # a partial copy never gets the final name
         _try(f"create the folder {part}", part.mkdir)
         self._unfinished = self._unfinished or part
         _try(f"copy the artifact to {part}", lambda: copy_read_only(self.place.artifact, part))
@@ -269,8 +269,8 @@ def _record(artifact: Path, name: str) -> list[str]:
 
 def _irregular(run: Path) -> str:
     """Return the path, relative to the run, of an entry to which the next attempt would write although it is neither a
-    file nor a folder; "" if there is none. A named pipe would block the attempt; through a symbolic link, it could
-    write to any of this user's files. In artifact/, jobc's own links count as folders, and no others do.
+    file nor a folder; "" if there is none. A named pipe would block the attempt; through a symbolic link, the attempt
+    could write to any of this user's files. In artifact/, only jobc's own links count as folders.
     """
     copies = {f"artifact/{attempt}" for attempt in copy_number_by_attempt(run)}
     for path, mode in _entries(run / "artifact", "artifact", 1):
@@ -317,7 +317,7 @@ def _create_run_root(folder: Path) -> None:
 
 
 def _warn_of_live_runs(place: Place, engine: Engine) -> None:
-    """Warn if this user has live runs of this job: a second run may be intended, or jobctl submit was called twice."""
+    """Warn if this user has live runs of this job because jobctl submit may have been called twice by mistake."""
     with contextlib.suppress(Failure):
         if live := ids_of_live_runs(engine, place.list_runs()):
             print(
@@ -328,7 +328,7 @@ def _warn_of_live_runs(place: Place, engine: Engine) -> None:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove what is left of one of this user's runs whose creator was killed, so that its ID is free again."""
+    """If one of this user's runs was left incomplete by a killed jobctl submit, remove it, to free its ID."""
     making = folder / MAKING
     if is_complete_run(folder) or making.is_symlink() or not making.is_file() or not is_mine(folder):
         return
@@ -340,7 +340,7 @@ def _remove_abandoned(folder: Path) -> None:
 
 
 def _silent_s(making: Path) -> float | None:
-    """Return the seconds since the file was written, by the storage's clock; None if unknown."""
+    """Return the seconds since the file was written, on the storage's clock; None if unknown."""
     now = making.with_name(".now")
     try:
         _write(now, "")

@@ -44,7 +44,7 @@ class OneMachineEngine(CheckingEngine):
         """Raise Failure, or exit, if this machine lacks GPUs, secrets, the environment, the port or the code."""
         least = self.job.settings.get("gpus")
         if isinstance(least, int) and least:
-            from ..system.gpus import number_of_usable_gpus, why_gpus_are_too_few  # only in jobs with GPUs
+            from ..system.gpus import number_of_usable_gpus, why_gpus_are_too_few  # packed only in jobs with GPUs
 
             if message := why_gpus_are_too_few(number_of_usable_gpus(os.environ), least):
                 title, _, hint = message.partition("\n")

@@ -21,7 +21,7 @@ from ..system.text import one_line
 from ..system.values import number_or_none, numbers_of_files, read_keys
 from .engine import Engine, Job, State, state_of_ended_run
 
-# for bash on a node, with the run folder, which may not exist yet, as argument
+# bash lines for a node; $1 is the run folder, which may not exist yet
 MARK_ON_NODE = 'mkdir -p -- "$1/control" && touch -- "$1/control/STOP"'
 WAIT_S = 2  # interval between checks of whether an awaited job has ended
 LIVE, ENDED, GONE = "live", "ended", "gone"  # a job's state in its engine; GONE: the engine has forgotten the job
@@ -62,7 +62,7 @@ class RecordEngine(Engine):
         """Save the job's output before the engine deletes it."""
 
     def end_of_job(self, record: Record) -> tuple[int, str]:
-        """Return an ended job's exit code and reason."""
+        """Return the exit code and reason of a job that has ended."""
         raise NotImplementedError
 
     def end_on_storage(self, record: Record) -> tuple[int, str] | None:
@@ -191,7 +191,7 @@ def newest_record(run: Run) -> Record | None:
 
 
 def write_record(run: Run, attempt: int, keys: Mapping[str, object]) -> None:
-    """Record an attempt that the engine accepted: its IDs; exit and reason stay empty until its end. Raises Failure."""
+    """Record an attempt that the engine accepted: its IDs; exit and reason stay empty until it ends. Raises Failure."""
     path = run.path / f"state/job_{attempt}"
     try:
         write_small_file(path, keys={**keys, "exit": "", "reason": ""})

@@ -1,4 +1,4 @@
-"""Check repeatedly whether runs are live. If an engine stops answering, report that once and keep querying it."""
+"""Check repeatedly whether runs are live. If an engine stops responding, report that once and keep querying it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RunWatch:
     """Watches one job's runs. engine, runs: as of the last query"""
 
     def __init__(self, engine: Engine, runs: Sequence[Run], hint: str, is_patient: bool = False) -> None:
-        """hint: what to do if the engine does not respond; is_patient: whether to wait even if it has never answered"""
+        """hint: what to do if the engine does not respond; is_patient: whether to wait if it never responded"""
         self.engine, self.runs = engine, list(runs)
         self._hint, self._has_answered, self._is_silent = hint, is_patient, False
 
@@ -25,7 +25,7 @@ class RunWatch:
         return bool(self.live())
 
     def live(self) -> list[Run]:
-        """Return the runs that are live. Raises Failure if the engine has never answered, unless is_patient."""
+        """Return the runs that are live. Raises Failure if the engine has never responded, unless is_patient."""
         self.engine, self.runs = self.engine.query_again(self.runs)
         states = [(run, self.engine.state(run)) for run in self.runs]
         silence = next((state.reason or state.text for _, state in states if state.name == "unknown"), "")

@@ -33,7 +33,7 @@ class StartingEngine(Engine, ABC):
         """
         return None
 
-    points_at_a_time: int | None = 1  # in a sweep; None: submit starts all of them, because the engine queues them
+    points_at_a_time: int | None = 1  # in a sweep; None: submit starts all of them because the engine queues them
 
     def add_sweep_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options for submitting all points."""
@@ -66,7 +66,7 @@ class StartingEngine(Engine, ABC):
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
         """Start the attempt, and call new.keep() once the start is certain. Return submit's exit code.
 
-        init_from: path of the run from whose checkpoint it starts, or "".
+        init_from: path of the run whose checkpoint it starts from, or "".
         """
 
     def environment_for_launch_sh(self, new: NewRun, init_from: str = "") -> dict[str, str]:
@@ -106,7 +106,7 @@ def copy_user_code(place: Place, engine: StartingEngine, new: NewRun) -> None:
     code: Any = place.settings.get("code")
     if not isinstance(code, dict) or code.get("kind") not in ("snapshot", "rsync"):
         return
-    from ..code.snapshot import copy_code  # only in such jobs
+    from ..code.snapshot import copy_code  # packed only in such jobs
 
     root = Path(place.project, code["root"])
     copy_code(

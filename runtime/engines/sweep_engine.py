@@ -56,7 +56,7 @@ class SweepEngine(Engine):
         return self._points[sweep.path]
 
     def started(self, sweep: Run) -> list[Run]:
-        """Return the points' runs, without those that have not been started or have been removed."""
+        """Return the points' runs, except those that have not been started or have been removed."""
         return [point.run for point in self.points(sweep) if point.is_started]
 
     def engine_of(self, run: Run) -> Engine:

@@ -1,8 +1,8 @@
 """Choose the rendezvous port on node 0, and pass it to the other nodes through the run folder.
 
 In:    JOBC_RUN_ID JOBC_NODES JOBC_NODE_RANK.
-Out:   the port; the run's state/head, written by node 0; Failure with exit code 71 if the port is in use or node 0
-       writes nothing in time, 69 if a node failed while this one was waiting.
+Out:   the port; the run's state/head, written by node 0; Failure with exit code 71 if the port is in use or node 0 does
+       not publish it in time, 69 if a node failed while this one was waiting.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def agree_on_rendezvous_port(run: RunFolder, wanted: int, lock: int | None, time
 
 
 def choose_free_port(run: str, lock: int | None) -> int:
-    """Return a free port: always the same one for a run, or the next free one if that is taken. Raises OSError."""
+    """Return a free port: always the same one for a run, or the next free one if it is taken. Raises OSError."""
     first = zlib.crc32(run.encode())
     for attempt in range(TRIES):
         port = CANDIDATES[(first + attempt) % len(CANDIDATES)]

@@ -17,7 +17,7 @@ RTF_UP = 1
 
 
 def own_address_towards(host: str) -> str:
-    """Return this node's address from which the kernel would send to `host`; if `host` is this node, its own address.
+    """Return the source address that the kernel would use to reach `host`; if `host` is this node, its own address.
 
     Raises OSError if the name does not resolve or there is no route.
     """

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-MOST_BYTES = 65536  # in one line; jobc sends no longer lines
+MOST_BYTES = 65536  # maximum length of a line; jobc's lines are shorter
 
 if TYPE_CHECKING:
     Message = dict[str, Any]

@@ -2,7 +2,7 @@
 
 In:    JOBC_NODE_RANK; variables that are already set stay unchanged.
 Out:   variables for the ranks; or the exception Lacking, with exit code 65 or 71.
-Source: NCCL 2.28 user guide, environment variables; RCCL 7 reads the same; torch 2.13 for Gloo; aws-ofi-nccl 1.16.
+Source: NCCL 2.28 user guide, environment variables; RCCL 7 reads the same ones; torch 2.13 for Gloo; aws-ofi-nccl 1.16.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def nccl_and_gloo_variables(profile: str, interface: str, gpus: int, head: str, 
 
 
 def wait_until_name_resolves(head: str, timeout_s: float) -> None:
-    """Wait until the name resolves or time runs out. If the job creates its nodes, node 0's name may be missing."""
+    """Wait until the name resolves, or time runs out. If the job creates its nodes, node 0's name may not exist yet."""
     start, next_line_s = time.monotonic(), SILENT_S
     while (waited_s := time.monotonic() - start) < timeout_s:
         try:
@@ -216,7 +216,7 @@ def _tcpx_variables(control: str, root: Path) -> dict[str, str]:
         if (card / "device/driver").resolve().name == "gve" and card.name != control
     ]
     if not cards:
-        raise Lacking(_no("tcpx", f"no gVNIC besides {control}"), "a3-highgpu-8g with its four networks for GPUs")
+        raise Lacking(_no("tcpx", f"no gVNIC besides {control}"), "use a3-highgpu-8g with its four networks for GPUs")
     return {"NCCL_GPUDIRECTTCPX_CTRL_DEV": control, "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME": ",".join(cards)}
 
 

@@ -1,4 +1,4 @@
-"""Wait until a TCP port on another host answers, and report why it does not.
+"""Wait until a TCP port on another host answers; if it does not, report why.
 
 Usage: jobctl reach HOST PORT SECONDS -- COMMAND…      becomes COMMAND once HOST:PORT answers
 Out:   a line on stdout every ten seconds; exit 71 and one line on stderr if no answer arrives in time.
@@ -33,7 +33,7 @@ def main(argv: list[str]) -> int:
 def wait_until_port_answers(
     host: str, port: int, timeout_s: float, stopped: Callable[[], bool] = lambda: False
 ) -> str | None:
-    """Wait until host:port accepts a connection. Return None then, or once `stopped()` is true; else the reason."""
+    """Wait until host:port accepts a connection. Return None if it does or `stopped()` is true, else why not."""
     start, pause_s, next_line_s = time.monotonic(), FIRST_PAUSE_S, SILENT_S
     while not stopped():
         left_s = timeout_s - (time.monotonic() - start)

@@ -15,13 +15,13 @@ from .node_settings import NodeSettings
 
 OLDEST = (3, 10)
 SAFE_PATH_SINCE = (3, 11)
-# Runs in a separate process, because this program runs without site-packages
+# Runs in a separate process because this program runs without site-packages
 _FIND = """
 import importlib.util, json, sys
 found = {name: importlib.util.find_spec(name) for name in sys.argv[1:]}
 print(json.dumps({name: list(spec.submodule_search_locations or ()) for name, spec in found.items() if spec}))
 """
-LAUNCH_MODULE = "torch.distributed.launch"  # a later torch will lack this module (deprecated since 1.9)
+LAUNCH_MODULE = "torch.distributed.launch"  # a future torch will remove this module (deprecated since 1.9)
 
 
 def safe_path_option() -> list[str]:

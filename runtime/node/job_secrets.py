@@ -12,13 +12,13 @@ from ..run_folder.run_secrets import secrets_folder_of_run
 from ..system.untrusted_files import Unreadable, read_bytes
 from .node_failure import NodeFailure
 
-LARGEST = 1 << 20  # most bytes in a secret
+LARGEST = 1 << 20  # maximum size of a secret in bytes
 
 
 def read_job_secrets(
     references: Mapping[str, Mapping[str, str]], environ: Mapping[str, str], payload: str
 ) -> dict[str, str]:
-    """Return name -> value for the secrets. Raises NodeFailure if one is missing.
+    """Return the secrets as name -> value. Raises NodeFailure if one is missing.
 
     references: name -> kind (env, file, k8s) and ref; environ: the node's environment, with JOBC_RUN_DIR.
     """

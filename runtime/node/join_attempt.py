@@ -2,7 +2,7 @@
 
 In:  a node, the engine's ID for the submission (kept when nodes are restarted), and the run folder, which all nodes
      share; with storage.run=object, the run in the bucket (join_run_in_bucket).
-Out: the attempt's number, once all nodes have joined it; or Leave, StartFailure, JoinFailure: see
+Out: the attempt's number, once all nodes have joined it; or NodeMustNotStart, StartFailure, JoinFailure: see
      report_start_failure().
 
     RUN/starts/ATTEMPT.SUBMISSION/NODE   node NODE has joined that attempt (a folder: mkdir is atomic)
@@ -85,7 +85,7 @@ def join_run(
     """Join an attempt, wait until all nodes have joined it, and return its number.
 
     most: restarts allowed (lifecycle.max_requeues). prepare: called on node 0 with the attempt before any node starts
-    in it, possibly several times. Raises Leave (0: jobctl stop was called; 69: another node was restarted),
+    in it, possibly several times. Raises NodeMustNotStart (0: jobctl stop was called; 69: another node was restarted),
     StartFailure, JoinFailure.
     """
     starts = run / "starts"
@@ -125,7 +125,7 @@ def begun_attempts(starts: Path, submission: str | None = None) -> list[AttemptS
 
 
 def wait_for_silence_of_other_nodes(run: Path, attempt: int) -> None:
-    """Wait until no node of another submission's attempt can be alive. Raises Leave if one is alive.
+    """Wait until no node of another submission's attempt can be alive. Raises NodeMustNotStart if one is alive.
 
     A supervisor touches its state file every few seconds (peers.py).
     """
@@ -135,7 +135,7 @@ def wait_for_silence_of_other_nodes(run: Path, attempt: int) -> None:
         unknown = ""
         for path in Run(run).node_files():
             try:
-                beat = path.stat().st_mtime_ns  # before it is read: the last time it is written, it records its end
+                beat = path.stat().st_mtime_ns  # before the file is read because the last write records its end
             except OSError:
                 continue
             node = NodeState(path)
@@ -171,17 +171,17 @@ def _newest_attempt(run: Path, submission: str) -> int:
 
 
 def _begin_next_attempt(run: Path, attempt: int, node: int, submission: str, most: int) -> None:
-    """Begin the next attempt, because this node was already in this one."""
+    """Begin the next attempt. Called if this node was already in this one."""
     ends = run / "exit" / str(attempt)
     codes = recorded_exit_codes(ends)
     done = next((name for name, code in codes.items() if code == exit_codes.DONE and name != "first"), "")
     if done:
         title = f"node {done[len('node_') :]} has already finished, so this node cannot restart alone"
         raise JoinFailure(attempt, exit_codes.CRASHED, title, "resume with jobctl submit --resume")
-    for code in FATAL:  # the engine sees a node that exited with 69 or 75 because of it, not the node that failed
+    for code in FATAL:  # the engine may see only nodes that exited with 69 or 75 because of the failed node
         if code in codes.values():
             raise NodeMustNotStart(code, f"attempt {attempt} failed with this exit code, and restarting would not help")
-    # only up to this attempt, because another node may have begun the next one already
+    # count only up to this attempt, because another node may have begun the next one already
     began = sum(start.attempt <= attempt for start in begun_attempts(run / "starts", submission))
     if began > most:
         title = f"already restarted {most} times, which is the limit"
@@ -239,7 +239,7 @@ def prepare_attempt(run: Path, attempt: int, artifact: Path, init_from: str, job
     """Turn the folder into a run if necessary, and copy the artifact, from which all nodes start, to
     RUN/artifact/ATTEMPT unless that exists. The copy is a link if the previous attempt has the same files.
 
-    init_from: path of the run from whose checkpoint a new run starts, or "". Raises StartFailure.
+    init_from: path of the run whose checkpoint a new run starts from, or "". Raises StartFailure.
     """
     if not (run / "state/run").is_file():
         write_run_records(run, init_from, job, project)
@@ -264,7 +264,7 @@ def write_run_records(run: Path, init_from: str, job: str, project: str) -> None
 
 
 def recorded_init_from(run: Path) -> str:
-    """Return the path of the run from whose checkpoint this run starts; "" if there is none."""
+    """Return the path of the run whose checkpoint this run starts from; "" if there is none."""
     return read_keys(run / "state/run").get("init_from", "")
 
 
@@ -322,7 +322,7 @@ def join_run_in_bucket(
 
     run: JOBC_RUN_DIR. fork_of: a run ID, or "". prepare: called on every node with the attempt. The environment has
     JOBC_STORE, JOBC_STORE_ENDPOINT, JOBC_STORE_REGION, JOBC_NODE_RANK, JOBC_NODES, JOBC_PROJECT and the credentials.
-    Raises Leave, StartFailure.
+    Raises NodeMustNotStart, StartFailure.
     """
     from ..storage import depot  # imported only here, because they need http
     from ..storage.bucket_run import BucketError, SubmittedNode

@@ -137,7 +137,7 @@ def job_variables(artifact: Path, read: NodeSettings, payload: str, environ: Map
     """
     run = environ.get("JOBC_RUN_DIR", "")
     variables = {
-        "JOBC_LAUNCHER": "jobc",  # RANK and similar variables decide, whatever an outer launcher has set
+        "JOBC_LAUNCHER": "jobc",  # RANK and similar variables override those of an outer launcher
         "JOBC_JOB_NAME": read.name,
         "JOBC_NODES": str(read.nodes),
         "JOBC_PROCS": str(read.procs),
@@ -155,7 +155,7 @@ def job_variables(artifact: Path, read: NodeSettings, payload: str, environ: Map
         variables["JOBC_DATA_DIR"] = path_in_project(project, read.data)
     steps: list[Callable[[], Mapping[str, str]]] = []
     if read.secrets and "JOBC_INSIDE" not in environ:  # in a container, these are inherited
-        from .job_secrets import read_job_secrets  # only in jobs with secrets
+        from .job_secrets import read_job_secrets  # packed only in jobs with secrets
 
         steps.append(lambda: read_job_secrets(read.secrets, environ, payload))
     if read.container is not None:

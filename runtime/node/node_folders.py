@@ -104,7 +104,7 @@ def require_shared_memory(least: int) -> dict[str, str]:
     seen = os.statvfs(SHM)
     size = seen.f_blocks * seen.f_frsize
     if size < least:
-        title = f"/dev/shm has {size // MIB} MiB on {os.uname().nodename}, wanted: {least // MIB} MiB"
+        title = f"/dev/shm has {size // MIB} MiB on {os.uname().nodename}, required: {least // MIB} MiB"
         raise NodeFailure(
             DATA_BROKEN, title, "use a smaller shm; with container=docker, the container gets its own /dev/shm"
         )

@@ -14,7 +14,7 @@ TORCH_LAUNCHERS = ("torchrun", "torch_distributed_launch", "accelerate")
 
 
 class NodeSettings(NamedTuple):
-    """Settings of one node. They are those of the plan: compiler/plan/launch_plan.py describes them.
+    """Settings of one node, taken from the plan and documented in compiler/plan/launch_plan.py.
 
     container: image, runtime, options and mounts; None if there is none; tree: the whole job.json.
     """
@@ -81,11 +81,11 @@ class NodeSettings(NamedTuple):
             raise NodeFailure(DATA_BROKEN, title, "compile the job again") from None
 
     def settings_for_payload(self, payload: str) -> NodeSettings:
-        """Return the settings, adapted to the smoke test for payload smoke: few processes, without a launcher."""
+        """Return the settings; for payload smoke, adapted to the smoke test: few processes and no launcher."""
         if payload != "smoke":
             return self
-        procs = 1 if self.nodes > 1 and self.gpus == 1 else 2  # two of them meet; two ranks cannot share a GPU
-        gpus = self.gpus if procs <= self.gpus else 0  # the collective is then one of CPUs
+        procs = 1 if self.nodes > 1 and self.gpus == 1 else 2  # two must communicate; two ranks cannot share a GPU
+        gpus = self.gpus if procs <= self.gpus else 0  # 0: the collective runs on CPUs
         return self._replace(procs=procs, gpus=gpus, launcher="spawn", uses_trainer=True)
 
     @property

@@ -35,12 +35,12 @@ def check_node(artifact: Path, environ: Mapping[str, str]) -> None:
 
 
 def run_node(artifact: Path, payload: str, environ: Mapping[str, str]) -> int:
-    """Run launch.sh until it ends, and return its exit code. If this program is ended, launch.sh is ended too."""
+    """Run launch.sh until it ends, and return its exit code. If this program is terminated, launch.sh is too."""
     return run_program(launch_command_of_node(artifact, payload), environ)
 
 
 def run_program(words: list[str], environ: Mapping[str, str]) -> int:
-    """Run a program until it ends, and return its exit code. If this program is ended, the other one is ended too."""
+    """Run a program until it ends, and return its exit code. If this program is terminated, the other one is too."""
     with terminate_at_exit(subprocess.Popen(words, env=environ)) as process:
         return process.wait()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 LEFT_OUT = {".git", "__pycache__", ".venv", "venv", "node_modules", "runs", "artifacts"}
 MOST_FILES = 20_000
-LARGE_BYTES = 2**20  # for a larger file, only the size counts, because it is a checkpoint or data, not code
+LARGE_BYTES = 2**20  # of a larger file, only the size is hashed, because it is a checkpoint or data, not code
 
 
 def digest_of_code(folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""Check a node's GPUs before a run. Part of node_checks.py; only in jobs with GPUs."""
+"""Check a node's GPUs before a run. Part of node_checks.py; packed only in jobs with GPUs."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | Sa
     busy = [gpu for gpu in found if not gpu.is_free]
     text = f"{len(found) - len(busy)} free GPU{'s' * (len(found) - len(busy) != 1)} of {len(found)}"
     if len(found) - len(busy) >= wanted:
-        yield Check(True, "gpus", f"{text}, wanted: {wanted}")
+        yield Check(True, "gpus", f"{text}, required: {wanted}")
     elif len(found) < wanted:
-        yield Check(False, "gpus", f"GPUs visible to the driver: {len(found)}, wanted: {wanted}", gpus.HINT)
+        yield Check(False, "gpus", f"GPUs visible to the driver: {len(found)}, required: {wanted}", gpus.HINT)
     else:
         hint = "check `nvidia-smi` or `rocm-smi --showpids` there; use other nodes, or kill leftovers of old runs"
-        yield Check(False, "gpus", f"{text}, wanted: {wanted}: {'; '.join(gpu.use for gpu in busy)}", hint)
+        yield Check(False, "gpus", f"{text}, required: {wanted}: {'; '.join(gpu.use for gpu in busy)}", hint)
     kinds = sorted({gpu.name for gpu in found})
     if kinds:
         yield SameOnAllNodes(

@@ -1,9 +1,9 @@
 """Test the network between a job's nodes: node 0 and every other node connect to each other, in both directions.
 
 In:  a folder in the run, on storage that all nodes share; JOBC_NODES, JOBC_HEAD_ADDR.
-Out: Seen, on each node except node 0.
+Out: a NetworkTestResult on each node except node 0.
 The nodes find each other through small files: `head` (node 0's port), node_NN (an address and a port), seen_NN (node
-0's result), done_NN. Node 0 serves until all nodes are done, because the nodes may not all start at the same time.
+0's result), done_NN. Node 0 serves until all nodes are done because the nodes may not all start at the same time.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ QUIET_S = 15.0  # how long node 0 waits for one more node; ssh gives up on a dea
 CONNECT_S = 5.0
 POLL_S = 0.2
 if TYPE_CHECKING:
-    Clock = Callable[[], float]  # seconds since 1970
+    Clock = Callable[[], float]  # seconds since the epoch
 
 
 class NetworkTestResult(NamedTuple):
-    """Result of the network test on one node. None means success; a text is the reason for the failure.
+    """Result of the network test on one node. None means success; a string is the reason for the failure.
 
     clock_s: offset of node 0's clock and its error, in seconds.
     """

@@ -27,7 +27,7 @@ from ..network import head_port
 TORCH_TIMEOUT_S = 120  # a cold import from a network file system takes a minute
 LEAST_FREE_GIB, LEAST_FREE_INODES = 1.0, 10_000
 PROBE_BYTES = 2**20  # size of a test file in the run root
-MOST_PROCS_PER_CORE = 4  # more is a mistake, because the processes would only wait for each other
+MOST_PROCS_PER_CORE = 4  # more is a mistake because the processes would only wait for each other
 SAME_ENVIRONMENT = "use one environment on shared storage, or the same lock file on each node"
 ASK_TORCH = """
 import json, torch
@@ -110,7 +110,7 @@ def run_all_checks(asked: argparse.Namespace) -> Iterator[Check | SameOnAllNodes
         yield check_port(asked.port)
         yield from checks_of_this_node(asked)
         return
-    from .peer_checks import check_with_peers  # only in jobs with several nodes
+    from .peer_checks import check_with_peers  # packed only in jobs with several nodes
 
     yield from check_with_peers(asked, nodes, rank)
 
@@ -121,7 +121,7 @@ def checks_of_this_node(asked: argparse.Namespace) -> Iterator[Check | SameOnAll
     yield SameOnAllNodes("python", "python " + ".".join(version.split(".")[:2]), SAME_ENVIRONMENT)
     yield from check_command(asked.command[:1] if asked.apart else asked.command)  # a script is sent with the run
     if asked.code:
-        from .code_digest import digest_of_code  # only in jobs with code=shared
+        from .code_digest import digest_of_code  # packed only in jobs with code=shared
 
         yield SameOnAllNodes(
             "code",
@@ -131,7 +131,7 @@ def checks_of_this_node(asked: argparse.Namespace) -> Iterator[Check | SameOnAll
     yield from check_run_root(asked.run_root)
     yield from check_data(os.environ.get("JOBC_DATA_DIR"))
     if asked.gpus:
-        from .gpu_checks import check_gpus_of_type  # only in jobs with GPUs
+        from .gpu_checks import check_gpus_of_type  # packed only in jobs with GPUs
 
         yield from check_gpus_of_type(asked.gpus, asked.gpu_type)
     if asked.torch:
@@ -145,7 +145,7 @@ def check_command(command: list[str]) -> Iterator[Check]:
         return
     path = shutil.which(command[0])
     yield Check(bool(path), "program", f"program {command[0]}" + ("" if path else ": not found, or not executable"),
-                "give the program's path, or put the program on PATH in the job's environment")  # fmt: skip
+                "specify the program's path, or add its folder to PATH in the job's environment")  # fmt: skip
     if len(command) > 1 and "python" in Path(command[0]).name and command[1].endswith(".py"):
         is_file = Path(command[1]).is_file()
         problem = "" if is_file else f": no such file in {Path.cwd()}"
@@ -236,6 +236,6 @@ def check_torch(wanted: int) -> Iterator[Check | SameOnAllNodes]:
     if nccl:
         yield SameOnAllNodes("nccl", f"NCCL {nccl}", SAME_ENVIRONMENT)
     if wanted:
-        from .gpu_checks import check_devices  # only in jobs with GPUs
+        from .gpu_checks import check_devices  # packed only in jobs with GPUs
 
         yield check_devices(devices, wanted)

@@ -15,7 +15,7 @@ from . import network_test
 from .node_checks import Check, SameOnAllNodes, check_port, checks_of_this_node
 
 LEAST_MEMLOCK_MIB = 1024  # RDMA pins every connection's buffers
-HEAD_S = 5.0  # timeout for node 0 to answer
+HEAD_S = 5.0  # timeout for a response from node 0
 MOST_CLOCK_S = 2.0  # several nodes' logs are merged by time
 
 
@@ -72,7 +72,7 @@ def check_connection_to_node_0(folder: Path, rank: int, head: str) -> Iterator[C
 
 
 def check_head(head: str) -> Check:
-    """Check that node 0 answers. Nothing is listening there yet, so a refused connection counts as an answer."""
+    """Check that node 0 answers. Nothing is listening there yet, so a refused connection counts as a response."""
     why = why_port_is_unreachable(head, 1, HEAD_S)
     if why in (None, REFUSED):
         return Check(True, "to_head", f"node 0, {head}, responds")

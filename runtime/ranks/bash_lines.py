@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from ..system import processes
 from ..system.text import printable
 
-MOST_SHOWN = 200  # most characters of a command in a message
+MOST_SHOWN = 200  # maximum length of a command in a message
 # one line, so that bash counts the lines of the key from 2
 _TRAP = "trap 'jobc_status=$?; printf %s \"${{BASH_COMMAND:0:{most}}}\" >&{descriptor}; exit $jobc_status' ERR\n"
 
 
 class BashLines:
-    """A running bash with the lines of a key. Processes that the lines leave in the background keep running.
+    """A bash process that runs the lines of a key. Processes that the lines leave in the background keep running.
 
     key: before, per_node or after; output: file descriptor for stdout and stderr, None = those of this process.
     Raises OSError if bash cannot be started.
@@ -27,9 +27,9 @@ class BashLines:
         self.key = key
         self._failed, write_end = os.pipe()
         os.set_inheritable(write_end, True)
-        script = _TRAP.format(most=MOST_SHOWN, descriptor=write_end) + lines + "\n:"  # a test may be the last line
+        script = _TRAP.format(most=MOST_SHOWN, descriptor=write_end) + lines + "\n:"  # in case the last line is a test
         try:
-            # stderr is merged into stdout, because a launcher's stderr is not on the console
+            # stderr is merged into stdout because a launcher's stderr is not on the console
             self.pid = processes.start_in_own_session(
                 ["bash", "-c", script], 1 if output is None else output, environ=environ
             )

@@ -122,7 +122,7 @@ def _mpirun(
 ) -> tuple[list[str], bool]:
     timeout_s = str(read.rendezvous_timeout_s)
     words = program_in_python("mpi", "--rank", "--", *rank)
-    # expanded on this node, because mpirun itself would parse a lone `:`
+    # expanded on this node because mpirun itself would parse a lone `:`
     environ["JOBC_MPI_RANK"] = f"cd -- {shlex.quote(os.getcwd())} && exec {shlex.join(words)}"
     if interfaces := environ.get("GLOO_SOCKET_IFNAME"):
         for name in ("OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_btl_tcp_if_include"):

@@ -33,9 +33,9 @@ from . import spawn
 AGENT = "OMPI_MCA_plm_rsh_agent"  # the program with which mpirun starts its daemons
 VPID = "ess_base_vpid"  # precedes the node's number, the only word in which the daemons' commands differ
 POLL_S = 0.2
-# Blocked in mpirun and its daemons: Slurm sends these signals to every process in a step, and mpirun would kill its
-# ranks while they are saving. mpirun and the daemons end with their ranks, where they unblock these signals
-# (orte/mca/odls/default).
+# Blocked in mpirun and its daemons because Slurm sends these signals to every process in a step, and mpirun would kill
+# its ranks while they are saving. mpirun and the daemons exit when their ranks have exited; they start the ranks with
+# these signals unblocked (orte/mca/odls/default).
 NOT_FOR_MPIRUN = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -60,11 +60,11 @@ def run_mpirun(mpirun: list[str], timeout_s: float) -> int:
     """
     run = RunFolder.from_environment()
     processes.die_with_parent()
-    # mpirun splits the agent's command at blanks, and paths may have blanks, so bash reads it from a variable.
+    # mpirun splits the agent's command at spaces, and paths may contain spaces, so bash reads it from a variable.
     agent = shlex.join([sys.executable, "-I", "-S", str(Path(__file__).absolute().parents[2]), "mpi", "--agent"])
     os.environ["JOBC_MPI_AGENT"] = f'exec {agent} "$0" "$@"'
     os.environ[AGENT] = 'bash -c eval${IFS}"$JOBC_MPI_AGENT"'
-    run.mpi_daemon.unlink(missing_ok=True)  # left from before a restart in place
+    run.mpi_daemon.unlink(missing_ok=True)  # left over from before a restart in place
     signal.pthread_sigmask(signal.SIG_BLOCK, NOT_FOR_MPIRUN)
     try:
         child = processes.start_in_own_session(mpirun)

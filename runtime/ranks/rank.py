@@ -28,7 +28,7 @@ FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signa
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 REPEAT_S = 5.0  # launchers and schedulers repeat signals; repeats within this time count as one
 SENDS_TO_ALL = "slurmstepd"  # scancel signals every process of a step, and thus also the rank (Slurm 22.05 to 25.11)
-ENDING_ALL = {"TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_SIZE"}  # set by launchers that end all ranks when one has failed
+ENDING_ALL = {"TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_SIZE"}  # set by launchers that stop all ranks when one has failed
 DRAIN_S = 1.0  # for reading the output that is still in the pipe after the rank has ended
 
 
@@ -94,7 +94,7 @@ class RankWrapper:
         reserve_small_file(run.rank_exit(rank))
         self.log = run.open_log(run.rank_log(rank), f"rank {rank}")
         self.lossy_log = LossyLog(self.log)
-        self.began, self.first_output = int(time.time()), 0  # seconds since 1970; status reports them
+        self.began, self.first_output = int(time.time()), 0  # seconds since the epoch; status reports them
         self.forwarded: dict[int, float] = {}  # signal -> when the rank last received it, monotonic seconds
 
     def run(self, signals: SignalQueue) -> int:
@@ -136,7 +136,7 @@ class RankWrapper:
             if processes.process_name(sender) != SENDS_TO_ALL:
                 os.kill(child, number)
             if number in ENDING:
-                os.kill(child, signal.SIGCONT)  # a stopped process would not receive the signal; Slurm also sends both
+                os.kill(child, signal.SIGCONT)  # a suspended process would not receive the signal; Slurm sends both too
         with contextlib.suppress(OSError):
             self._write_state()
 
@@ -147,7 +147,7 @@ class RankWrapper:
             self.first_output = int(time.time())
             with contextlib.suppress(OSError):
                 self._write_state()
-        with contextlib.suppress(OSError):  # a closed terminal must not end the training
+        with contextlib.suppress(OSError):  # a closed terminal must not stop the training
             write_all_bytes(sys.stdout.fileno(), piece)
         return bool(piece)
 
@@ -201,7 +201,8 @@ def exit_code_and_reason(status: int, forwarded: dict[int, float], stopped: bool
     """Return a rank's exit code and the reason for it.
 
     status:    exit status, or -N = killed by signal N, as os.waitstatus_to_exitcode returns it.
-    forwarded: signals that the wrapper forwarded; a rank ended by one of them has obeyed (a shell returns 128 + N).
+    forwarded: signals that the wrapper forwarded; a rank ended by one of them stopped as requested (a shell returns
+               128 + N).
     stopped:   whether the stop mark exists; if so, the run must not be requeued, and SIGTERM was requested even if it
                reached the rank before the wrapper (scancel sends it to all processes of a step).
     """

@@ -1,4 +1,4 @@
-"""Launch this node's ranks without torch: start them with torchrun's environment, and end them together.
+"""Launch this node's ranks without torch: start them with torchrun's environment, and stop them together.
 
 Usage: jobctl spawn -- COMMAND…               run COMMAND JOBC_PROCS times
        jobctl spawn --tasks SECONDS -- COMMAND…  run it once: srun has started a task for each of the other ranks
@@ -29,14 +29,14 @@ MOST_GRACE_S = 30  # time for ranks to exit after another rank has failed, as in
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code. A rank that exits with 75 does not end the others: all save together, and may finish."""
+    """Return the exit code. After a rank exits with 75, the others keep running, because all save together."""
     index = argv.index("--")
-    parser = argparse.ArgumentParser(prog="spawn.py", description="starts the ranks of this node")
-    parser.add_argument("--tasks", type=float, metavar="SECONDS", help="the engine starts the others")
-    parser.add_argument("--task", type=float, nargs=2, metavar=("N", "SECONDS"), help="this is one of those")
+    parser = argparse.ArgumentParser(prog="spawn.py", description="start the ranks of this node")
+    parser.add_argument("--tasks", type=float, metavar="SECONDS", help="run one rank; the engine starts the others")
+    parser.add_argument("--task", type=float, nargs=2, metavar=("N", "SECONDS"), help="run rank N in its task")
     options, command = parser.parse_args(argv[:index]), argv[index + 1 :]
     if options.task:
-        from .tasks import run_task  # only in jobs with launcher=srun
+        from .tasks import run_task  # packed only in jobs with launcher=srun
 
         return run_task(command, int(options.task[0]), options.task[1])
     signals = SignalQueue([*PASSED_ON, signal.SIGCHLD])

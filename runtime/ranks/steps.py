@@ -30,9 +30,9 @@ from .bash_lines import BashLines
 
 LOOK_S = 0.5  # pause between checks of the files
 SILENT_S, MORE_SILENT_S = 10.0, 60.0  # time until a wait is first reported, and between further reports
-MOST_NAMED = 4  # most nodes in such a report
+MOST_NAMED = 4  # maximum number of nodes in such a report
 STOPS = (signal.SIGTERM, signal.SIGINT)
-CAUGHT = (*STOPS, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)  # the supervisor forwards some
+CAUGHT = (*STOPS, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)  # the supervisor sends some
 
 
 class LauncherMustNotStart(Exception):
@@ -84,7 +84,7 @@ class NodeSteps:
             self.process_file.unlink()
 
     def run(self, before: str, per_node: str) -> None:
-        """Run the lines, and return when the ranks may start. Raises Ended, OSError."""
+        """Run the lines, and return when the ranks may start. Raises LauncherMustNotStart, OSError."""
         self.write(f"begun_{self.node}")
         if before and self.node == 0 and not self.exists("before"):
             self._run_lines("before", before)
@@ -122,7 +122,7 @@ class NodeSteps:
             self.signals.wait(3600)
 
     def _wait_for_begin(self) -> None:
-        """Wait until node 0 knows that all nodes have begun, and they know that node 0 has. Raises Ended."""
+        """On node 0, wait until all nodes have begun; elsewhere, until node 0 has. Raises LauncherMustNotStart."""
         needed = range(self.nodes if self.node == 0 else 1)
         self.wait(lambda: self.missing("begun", needed), "", self.timeout_s)
 
@@ -132,7 +132,7 @@ class NodeSteps:
         return [node for node in nodes if f"{word}_{node}" not in names]
 
     def wait(self, get_missing: Callable[[], list[int]], key: str, timeout_s: float = float("inf")) -> None:
-        """Wait until no node is missing, and print which are. key: whose lines they run; "": they have not begun"""
+        """Wait until no node is missing; print the missing ones. key: whose lines they run; "": they have not begun"""
         began, silent_s = time.monotonic(), SILENT_S
         while missing := get_missing():
             if any(number in STOPS for number in self.signals.wait(LOOK_S)[0]):

@@ -5,8 +5,8 @@ connects, receives its rank's environment, starts the rank as its child, forward
 reports how the rank ended. The connection replaces the parent-death signal: if either end dies, the other end notices
 immediately.
 
-    launcher → task   the rank's environment as a line of JSON; then one byte for each signal; its end = kill
-    task → launcher   a line with its local rank; then a line with the rank's exit code; its end = the task has died
+    launcher → task   the rank's environment as a line of JSON; then one byte for each signal; end of stream = kill
+    task → launcher   a line with its local rank; then a line with the rank's exit code; end of stream = task died
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def run_task(command: list[str], local_rank: int, timeout_s: float) -> int:
         return exit_codes.CRASHED  # the node is already ending
     rank = processes.start_in_own_session(command, environ={**os.environ, **json.loads(environment)})
     code = _attend(rank, launcher, signals)
-    processes.kill_descendants(os.getpid())  # the rank's daemons, or the whole rank
+    processes.kill_descendants(os.getpid())  # the rank's daemons, or the rank itself
     with contextlib.suppress(OSError):
         launcher.sendall(f"{code}\n".encode())
     return code
@@ -135,7 +135,7 @@ def _attend(rank: int, launcher: socket.socket, signals: SignalQueue) -> int:
 
 
 def _connect(timeout_s: float, signals: SignalQueue) -> socket.socket:
-    """Connect to this node's launcher. Raises NotStarted."""
+    """Connect to this node's launcher. Raises RankNotStarted."""
     run, node = RunFolder.from_environment(), int(os.environ["JOBC_NODE_RANK"])
     deadline, look_at = time.monotonic() + timeout_s, 0.0
     while not run.node_exit(node).exists():
@@ -145,7 +145,7 @@ def _connect(timeout_s: float, signals: SignalQueue) -> socket.socket:
             if _is_mine(launcher):
                 return launcher
         launcher.close()
-        if signals.wait(RETRY_S)[0]:  # asked to end before the rank has started
+        if signals.wait(RETRY_S)[0]:  # asked to stop before the rank has started
             break
         if time.monotonic() > look_at:
             supervisor, look_at = _supervisor_status(run, node), time.monotonic() + LOOK_S
@@ -157,7 +157,7 @@ def _connect(timeout_s: float, signals: SignalQueue) -> socket.socket:
 
 
 def _supervisor_status(run: RunFolder, node: int) -> str:
-    """Return the status (Process.status) of this node's supervisor, which task 0 becomes; "" if it has not started."""
+    """Return RecordedProcess.status() of this node's supervisor, which task 0 becomes; "" if it has not started."""
     state = NodeState(run.node_state(node))
     return state.status(identify_machine(), lambda: None) if state.attempt == run.attempt else ""
 
@@ -169,7 +169,7 @@ def node_socket_address() -> str:
 
 
 def _is_mine(connection: socket.socket) -> bool:
-    """Return whether the peer is a process of this user, because an abstract socket has no permissions."""
+    """Return whether the peer is a process of this user. (Abstract sockets have no permissions.)"""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, user, _ = struct.unpack("3i", credentials)
     return bool(user == os.geteuid())

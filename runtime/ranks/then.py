@@ -1,11 +1,11 @@
 """Run the job's command and then each entry of `then`, with all ranks, one after the other in one attempt.
 
 In     JOBC_THEN, the lines that rank.py runs with bash instead of the job's command; unset for the command itself
-Out    exit/ATTEMPT/steps/: ended_K_N when all ranks of node N have exited with 0 from command K (1, 2, …); then_K of
-       node 0 when those of all nodes have
+Out    exit/ATTEMPT/steps/: ended_K_N when all ranks of node N have exited with 0 from command K (1, 2, …); node 0
+       writes then_K when all nodes have written ended_K_N
        state/commands: the number of commands that have ended, which a resumed run skips
 
-The launcher is started anew for each entry, as for a restart in place. A command that fails or is stopped ends the job.
+The launcher is restarted for each entry, as for a restart in place. A command that fails or is stopped ends the job.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def skip_ended(run: RunFolder, steps: NodeSteps, entries: int) -> None:
 
 
 def run_commands(run: RunFolder, steps: NodeSteps, launcher: list[str], entries: list[str]) -> int:
-    """Return the exit code of a launcher that failed; the last one replaces this process. Raises Ended, OSError."""
+    """Return a failed launcher's exit code; the last replaces this process. Raises LauncherMustNotStart, OSError."""
     for number in range(len(entries) + 1):
         if number < len(entries) and steps.exists(f"then_{number + 1}"):
             continue
@@ -48,7 +48,7 @@ def run_commands(run: RunFolder, steps: NodeSteps, launcher: list[str], entries:
 
 
 def _launch(launcher: list[str], steps: NodeSteps) -> int:
-    """Run a launcher to its end. Signals are the supervisor's concern, which sends them to the ranks."""
+    """Run a launcher to its end. Signals are not forwarded, because the supervisor sends them to the ranks."""
     child = processes.start_in_own_session(launcher)
     while True:
         steps.signals.wait(3600)
@@ -58,13 +58,13 @@ def _launch(launcher: list[str], steps: NodeSteps) -> int:
 
 
 def _all_done(run: RunFolder, ranks: range) -> bool:
-    """Return whether all ranks exited with 0 by themselves. A rank that saves when stopped may exit with 0 too."""
+    """Return whether all ranks exited with 0 by themselves. A rank that saves when stopped may also exit with 0."""
     ends = [read_small_file(run.rank_exit(rank)) for rank in ranks]
     if not all(end and end[0] == str(exit_codes.DONE) for end in ends):
         return False
     states = [read_small_file(run.rank_state(rank)) for rank in ranks]
     if any(set(ENDING) & set(state[1].get("signalled", "").split()) for state in states if state):
-        for rank in ranks:  # so that the node has not ended well
+        for rank in ranks:  # so that the node does not count as successful
             _forget(run, rank)
         raise LauncherMustNotStart(exit_codes.PREEMPTED, "then was not started, because the ranks were stopped")
     return True
@@ -88,7 +88,7 @@ def _ranks(node: int) -> range:
 
 
 def _forget_ranks(run: RunFolder, node: int) -> None:
-    """Remove how the ranks of this node ended, so that nobody takes it for the end of the next command."""
+    """Remove this node's exit files, so that they are not mistaken for those of the next command."""
     for rank in _ranks(node):
         _forget(run, rank)
     run.mpi_daemon.unlink(missing_ok=True)

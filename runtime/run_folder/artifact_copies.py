@@ -1,8 +1,8 @@
 """Find and link the artifact's copies in a run folder: RUN/artifact/ATTEMPT is a folder, or a relative symbolic link,
 such as 2 -> 0, to an earlier attempt's folder that has the same files.
 
-A link with any other target is ignored, because jobc did not create it. Programs read the attempt's number from
-JOBC_ATTEMPT, because an artifact's resolved path may contain an earlier attempt's number.
+A link with any other target is ignored because jobc did not create it. Programs read the attempt's number from
+JOBC_ATTEMPT because an artifact's resolved path may contain an earlier attempt's number.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def link_attempt_to_copy(run: Path, attempt: int, number: int) -> bool:
 
 def link_previous_copy_if_equal(run: Path, attempt: int, artifact: Path) -> bool:
     """Make RUN/artifact/ATTEMPT a link to the previous attempt's copy if that copy has the same files as this artifact.
-    Return whether this was done. Every byte is compared, because copies can be edited.
+    Return whether this was done. Every byte is compared because copies can be edited.
     """
     numbers = copy_number_by_attempt(run)
     number = numbers.get(max((earlier for earlier in numbers if earlier < attempt), default=-1))
@@ -81,7 +81,7 @@ def link_previous_copy_if_equal(run: Path, attempt: int, artifact: Path) -> bool
 
 def _is_equal(artifact: Path, copy: Path, owner: int) -> bool:
     """Return whether both folders have the same files and folders, and everything in the copy belongs to the run's
-    owner, because another user could change a file after this comparison. Links and special files count as differences.
+    owner. (Another owner could change a file after this comparison.) Links and special files count as differences.
     Raises OSError.
     """
     if os.lstat(copy).st_uid != owner or sorted(os.listdir(artifact)) != sorted(os.listdir(copy)):

@@ -56,7 +56,7 @@ class NodeLog:
 
     def write(self, text: bytes) -> str:
         """Append the text. Return why output is dropped, once each time the disk becomes full; otherwise, return ""."""
-        with contextlib.suppress(OSError):  # a full disk must not end the training
+        with contextlib.suppress(OSError):  # a full disk must not stop the training
             self._note(os.fstat(self._log.descriptor).st_size)
         return self._log.write(text)
 

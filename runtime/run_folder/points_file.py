@@ -33,9 +33,8 @@ _LINES = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})|(\+))?")
 class SweepPoint(NamedTuple):
     """One point of a sweep.
 
-    number: counts from 0; label: what makes the point different, for people; job: its job's name, which names the
-    folder of its runs;
-    overrides: the words that select this point; changes: differences from the first point.
+    number: counted from 0; label: readable text that identifies the point; job: name of its job and of the folder of
+    its runs; overrides: the words that select this point; changes: differences from the first point.
     """
 
     number: int
@@ -129,7 +128,7 @@ def _ignored(folder: str, names: Sequence[str]) -> list[str]:
 
 
 def _text_of_sweep(sweep: Path, path: str, lines: int | None, entry: Any) -> str:
-    """Return a file from the directory. Raises Failure if it is not the file whose lines points.json counts."""
+    """Return a file from the directory. Raises Failure if its number of lines differs from the one in points.json."""
     try:
         content = (sweep / path).read_bytes()
     except OSError as error:

@@ -79,7 +79,7 @@ def remove_tree(name: str, parent: int) -> None:
 
 
 def _open_folder(name: str, parent: int) -> int:
-    """Open a folder and make it writable, because a run's copies of the code and the artifact are read-only."""
+    """Open a folder and make it writable because a run's copies of the code and the artifact are read-only."""
     folder = os.open(name, _FOLDER, dir_fd=parent)
     mode = os.fstat(folder).st_mode
     if mode & stat.S_IRWXU != stat.S_IRWXU:

@@ -1,6 +1,6 @@
 """Read a run folder: attempts, nodes, exit codes, last steps. Writes only state/.now.
 
-The files are untrusted, because another user may have written them. Invalid fields count as empty.
+The files are untrusted because another user may have written them. Invalid fields are treated as empty.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class RecordedProcess:
         """Return where the process is: here, beside (another PID namespace of this kernel), away or unknown (not in the
         file).
 
-        here: processes.identity().
+        here: result of identify_machine().
         """
         if self.host != here["host"]:
             return "away"
@@ -154,14 +154,14 @@ class Run:
         return [self.path / f"state/{name}" for name in names]
 
     def silent_s(self, node: NodeState) -> float | None:
-        """Return the seconds since the node's supervisor touched its file, by the storage's clock; None if unknown."""
+        """Return the seconds since the supervisor touched its file, on the storage's clock; None if unknown."""
         try:
             return self.storage_time() - node.path.stat().st_mtime
         except OSError:
             return None
 
     def storage_time(self) -> float:
-        """Return the storage's time in seconds since 1970; in another user's folder, this machine's time.
+        """Return the storage's time in seconds since the epoch; in another user's folder, this machine's time.
 
         Raises OSError if state/.now cannot be written.
         """
@@ -220,7 +220,7 @@ class Run:
         return last_progress(lines)
 
     def created(self) -> float:
-        """Return when the newest attempt was created, in seconds since 1970."""
+        """Return when the newest attempt was created, in seconds since the epoch."""
         try:
             return os.stat(f"{self.path}/artifact").st_mtime
         except OSError:
@@ -228,7 +228,7 @@ class Run:
 
 
 def format_utc(seconds: int) -> str:
-    """Return a time, given in seconds since 1970, as `YYYY-MM-DD HH:MM:SS UTC`."""
+    """Return a time, given in seconds since the epoch, as `YYYY-MM-DD HH:MM:SS UTC`."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
     except (OverflowError, ValueError, OSError):
@@ -281,7 +281,7 @@ def is_mine(path: Path) -> bool:
 
 @lru_cache(maxsize=64)
 def _owner_of_new_files(folder: Path) -> int:
-    """Return the user ID that owns new files in the folder. Cached, because the folder may contain a thousand runs."""
+    """Return the user ID that owns new files in the folder. Cached because the folder may contain a thousand runs."""
     probe = folder / f".jobc-owner.{os.getpid()}.{int.from_bytes(os.urandom(4), 'big')}"
     try:
         descriptor = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

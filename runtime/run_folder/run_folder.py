@@ -1,4 +1,4 @@
-"""Name the files in a run folder that the runtime uses, and write small files atomically.
+"""Define the paths in a run folder that the runtime uses, and write small files atomically.
 
 A small file has `key=value` lines, so that bash can read it as easily as Python.
 """
@@ -57,7 +57,7 @@ class RunFolder:
         return self.path / "exit" / str(self.attempt) / "first"
 
     def restart(self, number: int) -> Path:
-        """Return the folder in which the nodes agree on a restart. number: counts from 1"""
+        """Return the folder in which the nodes agree on a restart. number: counted from 1"""
         return self.path / "exit" / str(self.attempt) / f"restart_{number}"
 
     @property
@@ -124,7 +124,7 @@ class RunFolder:
         return self.path / "control" / "STOP"
 
     def open_log(self, path: Path, who: str) -> int:
-        """Open a log for appending, and write this attempt's header line, because one file holds all attempts."""
+        """Open a log for appending, and write this attempt's header line. One file contains all attempts."""
         path.parent.mkdir(parents=True, exist_ok=True)
         log = open_for_append(path)
         os.write(log, self.log_header(who).encode())

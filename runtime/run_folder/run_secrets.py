@@ -1,4 +1,4 @@
-"""Find and delete a run's secrets. Secrets are in the user's home, because run folders are shared."""
+"""Find and delete a run's secrets. Secrets are in the user's home because run folders are shared."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BASIS, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 2**64 - 1  # constant
 
 
 def secrets_folder_of_run(run: Path) -> Path:
-    """Return the folder with a run's secrets. The folder's name ends with a hash of the run's path, because another run
+    """Return the folder with a run's secrets. The folder's name ends with a hash of the run's path because another run
     root may have the same IDs. run: resolved path
     """
     value = _BASIS

@@ -1,7 +1,7 @@
 """Report, at the end of a run, which files the user's program wrote to its working copy, RUN/code.
 
 In:  RUN/code, and the folders of the project that are linked there because git ignores them, such as outputs/.
-Out: a line for each of the two: the number of files, their total size, where they are, and the names of the largest.
+Out: one line for each location: the number of files, their total size, where they are, and the names of the largest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class FilesWrittenByProgram:
         self._since: float | None = None
 
     def begin(self, now: float) -> None:
-        """Count files from now on; ignored after a restart in place. now: seconds since 1970, by the storage's clock"""
+        """Count files from now on; ignored after a restart in place. now: seconds since the epoch, storage time"""
         if self._since is None:
             self._since = now
 

@@ -30,7 +30,7 @@ PART_BYTES = 16 * 1024 * 1024  # in a multipart upload; S3 accepts up to 10,000 
 MOST_PARTS = 9000
 AT_ONCE = 8  # parts transferred simultaneously
 LARGEST_ANSWER = 64 * 1024 * 1024  # a list, a small object or one part; larger bodies are not read into memory
-PAGE = 1000  # objects in one response to a list request; S3's maximum
+PAGE = 1000  # objects per response to a list request; S3's maximum
 ANSWER_S = 60.0
 TRIES, FIRST_PAUSE_S = 7, 0.4  # the pause doubles each time: about half a minute in total
 BUSY = (429, 500, 502, 503, 504)
@@ -49,7 +49,7 @@ class BucketError(Exception):
 
 
 class ListedObject(NamedTuple):
-    """An object in a list. age_s: seconds since it was written, by the store's clock."""
+    """An object in a list. age_s: seconds since it was written, on the store's clock."""
 
     key: str
     size: int
@@ -123,7 +123,7 @@ class Bucket:
                 parts = "".join(threads.map(put_part, range(1, -(-size // length) + 1)))
             body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
             done = self._ask("POST", key, {"uploadId": upload}, body)
-            if b"<Error>" in done.body:  # S3 answers 200 immediately and may fail later
+            if b"<Error>" in done.body:  # S3 returns 200 immediately and may fail later
                 raise self._error("POST", key, done)
         except (OSError, BucketError):
             self._ask("DELETE", key, {"uploadId": upload}, fine=(200, 204, 404))  # parts left behind would cost money
@@ -178,7 +178,7 @@ class Bucket:
         fine: tuple[int, ...] = (200, 204),
         most: int = 0,
     ) -> HttpResponse:
-        """Send a request and return the answer if its status is in `fine`; retry while the store is unavailable or
+        """Send a request and return the response if its status is in `fine`; retry while the store is unavailable or
         busy.
 
         most: limit on the body in bytes, if higher than LARGEST_ANSWER. Raises BucketError.
@@ -241,7 +241,7 @@ class Bucket:
         elif reason in ("AuthorizationHeaderMalformed", "PermanentRedirect"):
             hint = f"storage.region={answer.headers.get('x-amz-bucket-region', 'the region of the bucket')}"
         elif answer.status in (401, 403):
-            hint = "set secrets.AWS_ACCESS_KEY_ID and secrets.AWS_SECRET_ACCESS_KEY, or give the node a role"
+            hint = "set secrets.AWS_ACCESS_KEY_ID and secrets.AWS_SECRET_ACCESS_KEY, or attach a role to the node"
             if credentials := self._wallet.open():
                 hint = f"the key {credentials.key} is unknown or has no permission for {method} {path}"
         return BucketError(title, hint, exit_codes.DATA_BROKEN)

@@ -1,7 +1,7 @@
 """Synchronize a node's run folder with the run in the bucket: what is uploaded and downloaded, and in which order.
 
 Up:   checkpoints first: the files, then MANIFEST.json, so that a folder without a manifest is not a checkpoint;
-      checkpoints deleted on the node are deleted in the bucket; logs and metrics as numbered parts, because objects
+      checkpoints deleted on the node are deleted in the bucket; logs and metrics as numbered parts because objects
       cannot be appended to; other files when they have changed; the node's exit record last.
 Down: the stop mark and the request to save, the first failure, the rendezvous endpoint; at the start of an attempt, the
       newest checkpoint whose files match the sizes and hashes in its manifest, and the run's last step.
@@ -63,8 +63,8 @@ class BucketMirror:
         """Download `source`'s newest intact checkpoint to `into`; return its name, or None if there is none.
 
         everything: True on node 0, which reads checkpoints for all ranks; False = only the checkpoint's files from the
-        user's program For older checkpoints, only the manifests are downloaded, so that the trainer knows the best one
-        and can delete.
+        user's program. For older checkpoints, only the manifests are downloaded, so that the trainer knows the best one
+        and can delete old ones.
         """
         start = len(source.folder) + 1
         listed = {item.key[start:]: item for item in source.bucket.list(source.key("checkpoints/"))}
@@ -92,7 +92,7 @@ class BucketMirror:
         return newest
 
     def download_progress(self) -> None:
-        """Download the state that attempt_counter.py counts and the metrics' last step, before restore() on node 0."""
+        """Download the state of attempt_counter.py and the last step in the metrics, before restore() on node 0."""
         for name in (PROGRESS, COMMANDS):
             if (content := self.run.get(name)) is not None:
                 path = self.folder.path / name
@@ -108,8 +108,8 @@ class BucketMirror:
     def _leftovers(self, ages: Mapping[str, float]) -> dict[str, list[str]]:
         """Return the files in interrupted or partly removed checkpoints, by folder.
 
-        A leftover folder has no manifest, only file names that some manifest lists, and no files from this attempt.
-        Files that the user's program puts there are therefore kept.
+        A leftover folder has no manifest, no files from this attempt, and only file names that some manifest lists.
+        This protects files that the user's program puts there.
         """
         began = f"starts/{self.folder.attempt:05}/owner"
         oldest = GRAIN_S + self.run.object_ages(began).get(
@@ -185,7 +185,7 @@ class BucketMirror:
         self._up[name] = _seen(path)
 
     def download_addresses(self) -> bool:
-        """Download node 0's rendezvous and link addresses for this attempt; return whether both exist."""
+        """Download node 0's rendezvous endpoint and link address for this attempt; return whether both exist."""
         for name in HEAD_FILES:
             content = self.run.get(name)
             if content is None or parse_small_file(content)[1].get("attempt") != str(self.folder.attempt):
@@ -245,7 +245,7 @@ class BucketMirror:
         """Scan the folder once and upload changes. logs: also new log lines; last: also files still being written."""
         now = dict(self._look())
         if PROGRESS in self._up and PROGRESS not in now:
-            self.run.bucket.delete([self.run.key(PROGRESS)])  # deleted because the run ended well, so upload that first
+            self.run.bucket.delete([self.run.key(PROGRESS)])  # the run succeeded: upload the deletion first
             del self._up[PROGRESS]
         changed = {name for name in now if not _is_log(name) and self._up.get(name) != now[name]}
         waiting = {name for name in changed if not (last or self._is_whole(name, now[name]))}
@@ -306,7 +306,7 @@ class BucketMirror:
             self._up.pop(name, None)
 
     def _read(self, name: str, version: Seen) -> bytes | None:
-        """Return a file's content; None if it was replaced or removed after the scan, as the next scan notices."""
+        """Return a file's content; None if it has been replaced or removed since the scan."""
         try:
             content = (self.folder.path / name).read_bytes()
             return content if _seen(self.folder.path / name) == version else None
@@ -374,7 +374,7 @@ def read_log_of_all_attempts(run: BucketRun, name: str) -> bytes | None:
 
 
 def create_empty_run_folder(path: Path) -> None:
-    """Create an empty run folder. An earlier attempt's files on this node are deleted, because the bucket has them."""
+    """Create an empty run folder. An earlier attempt's files on this node are deleted because the bucket has them."""
     if path.exists():
         for folder, _, _ in os.walk(path):
             os.chmod(folder, 0o700)  # an artifact's copy is read-only

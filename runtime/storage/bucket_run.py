@@ -7,8 +7,8 @@
     exit/2/…, logs/…, metrics/…, checkpoints/…, final/…, control/…    as in a run folder (bucket_mirror.py)
 
 Every object is written whole, and none is renamed. An object that only the first node may write is put with
-If-None-Match and read again after SETTLE_S, because in stores without that header, the last writer wins. Times are by
-the store's clock.
+If-None-Match and read again after SETTLE_S, because in stores without that header, the last writer wins. Times are
+those of the store's clock.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class BucketRun:
     # ---- joining
 
     def join(self, who: SubmittedNode, init_from: str, job: str) -> int:
-        """Join an attempt, wait until all nodes have joined it, and return its number. Raises Leave, BucketError."""
+        """Join an attempt, wait until all nodes have, and return its number. Raises NodeMustNotStart, BucketError."""
         while True:
             attempt, is_ours = self._newest_attempt(who)
             if is_ours and self.get(STOP) is not None:
@@ -117,7 +117,7 @@ class BucketRun:
         return self.put_if_absent(f"starts/{attempt:05}/owner", submission.id.encode())
 
     def _begin_next(self, attempt: int, submission: SubmittedNode, init_from: str, job: str) -> None:
-        """Begin the next attempt, because this node was already in `attempt`."""
+        """Begin the next attempt. Called if this node was already in `attempt`."""
         for name in self.object_ages(f"exit/{attempt}/node_"):
             if (self.get(name) or b"").split(b"\n")[0] == b"0":
                 node = name.rpartition("_")[2]
@@ -136,7 +136,7 @@ class BucketRun:
         self._begin(attempt + 1, submission, init_from, job)
 
     def _refuse_live(self, attempt: int) -> None:
-        """Wait until no node of another submission's attempt can be alive. Raises Leave if one is."""
+        """Wait until no node of another submission's attempt can be alive. Raises NodeMustNotStart if one is."""
         began = time.monotonic()
         while ages := self._heard(attempt):
             name, age = min(ages.items(), key=lambda item: item[1])
@@ -192,7 +192,7 @@ class BucketRun:
 
 
 def _word(submission: SubmittedNode, attempt: int) -> bytes:
-    """Return a unique text by which a reader can identify the writer."""
+    """Return a unique text that identifies the writer."""
     return f"attempt={attempt}\nnode={submission.node}\ntime_ns={time.time_ns()}\n".encode()
 
 

@@ -30,7 +30,7 @@ CONTAINER = "http://169.254.170.2"
 
 
 class Credentials(NamedTuple):
-    """An access key. expires: seconds since 1970, inf = never."""
+    """An access key. expires: seconds since the epoch, inf = never."""
 
     key: str
     secret: str
@@ -139,7 +139,7 @@ def _ask(
     method: str | None = None,
     answer_s: float = ANSWER_S,
 ) -> bytes:
-    """Send a request and return the answer's body. Over http, use no proxy: such a service is local. Raises OSError."""
+    """Send a request and return the response body. Over http, use no proxy: such a service is local. Raises OSError."""
     request = urllib.request.Request(url, data=data, headers=dict(headers or {}), method=method)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({} if url.startswith("http:") else None))
     with opener.open(request, timeout=answer_s) as answer:

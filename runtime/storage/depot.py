@@ -76,7 +76,7 @@ def open_bucket_run(folder: str) -> BucketRun:
 def join_attempt(run: BucketRun, member: SubmittedNode, fork_of: str, local: Path) -> int:
     """Join an attempt, wait until all nodes have joined it, and return its number. Creates this node's run folder.
 
-    fork_of: ID of the run from whose checkpoint a new run starts, or "". Raises Leave, BucketError, OSError.
+    fork_of: ID of the run whose checkpoint a new run starts from, or "". Raises NodeMustNotStart, BucketError, OSError.
     """
     attempt = run.join(member, fork_of, run.folder.split("/")[0])
     create_empty_run_folder(local)
@@ -143,7 +143,7 @@ class HeartbeatThread(threading.Thread):
 
 
 class BucketNode:
-    """Runs the node. Two threads keep the bucket up to date, because the main thread must handle signals."""
+    """Runs the node. Two threads keep the bucket up to date because the main thread must handle signals."""
 
     def __init__(self, mirror: BucketMirror) -> None:
         self.mirror = mirror
@@ -177,7 +177,7 @@ class BucketNode:
                     os.kill(child, number)  # our own child, which is not reaped yet
 
     def _last_words(self, code: int) -> int:
-        """Upload the remaining files and how the node ended; return an exit code other than 0 if that fails."""
+        """Upload the remaining files and the node's exit record; return an exit code other than 0 if that fails."""
         try:
             self.mirror.upload_changes(logs=True, last=True)
         except (BucketError, OSError) as error:
@@ -213,7 +213,7 @@ class BucketNode:
                 logs_at = time.monotonic() + LOGS_S
 
     def _try(self, work: Callable[[], None]) -> None:
-        """Do `work`. Report a failure once, and retry at the next scan, so that an outage does not end the training."""
+        """Do `work`. Report a failure once and retry at the next scan, so that an outage does not stop the training."""
         try:
             work()
             self.warned.clear()

@@ -40,7 +40,7 @@ def sign_headers(
 ) -> dict[str, str]:
     """Return `headers` with the fields that sign the request.
 
-    path: not encoded; body_sha256: 64 hex digits; credentials: None = unsigned request; now: seconds since 1970.
+    path: not encoded; body_sha256: 64 hex digits; credentials: None = unsigned request; now: seconds since the epoch.
     """
     moment = time.gmtime(time.time() if now is None else now)
     stamp = time.strftime("%Y%m%dT%H%M%SZ", moment)

@@ -1,4 +1,4 @@
-"""Describe the Python exception that ended a rank, as one line for status: KeyError: 'label_17' (train.py:6).
+"""Describe the Python exception that terminated a rank, as one line for status: KeyError: 'label_17' (train.py:6).
 
 In:  the end of the rank's log. The user's program wrote it, so it is untrusted, and is truncated and escaped.
 Out: one printable line, or "" if the log does not end with a traceback, or with Python's message that it cannot compile
@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 TRACEBACK = "Traceback (most recent call last)"
 MOST_CHARACTERS = 160
-MOST_LINES_AFTER = 20  # for the message and output of closing libraries; after more lines, the program continued
+MOST_LINES_AFTER = 20  # for the message, and output of libraries at exit; more lines mean that the program continued
 # torch 2.3 to 2.13 print this before each line of a traceback (torch/distributed/c10d_logger, _distributed_excepthook)
 RANK_PREFIX = re.compile(r"^\[rank[0-9]+\]: ?")
 FRAME = re.compile(r'  File "([^"]+)", line ([0-9]+)')

@@ -1,7 +1,7 @@
 """Detect that a node's ranks may be hung: no running rank has printed anything or used CPU time for minutes.
 
 In:  twice a minute, for each running rank: the CPU time of the rank and its children, and the size of its log.
-Out: Hang: which ranks are hung, for how long, and which had already exited with 0. No process is killed.
+Out: SuspectedHang: which ranks are hung, for how long, and which had already exited with 0. No process is killed.
 
 While one rank is working, the others may be waiting for it, so a node's ranks are judged together. A rank that polls,
 as most ranks waiting for a GPU do, uses CPU time and is never reported.

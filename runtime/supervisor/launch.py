@@ -54,7 +54,7 @@ class _Node:
     def __init__(self, read: NodeSettings, payload: str) -> None:
         self.read, self.payload = read, payload
         self.lacks = os.environ.pop("JOBC_LACKS", "0") != "0"
-        os.environ.pop("JOBC_INSIDE", None)  # a job that a rank starts enters its own container
+        os.environ.pop("JOBC_INSIDE", None)  # unset, so that a job started by a rank enters its own container
 
     def run(self, line: Sequence[str], words: Sequence[str]) -> int:
         read, payload = self.read, self.payload
@@ -71,7 +71,7 @@ class _Node:
             _become_shell([*(words or SHELL)])
         wanted = os.environ.get("JOBC_GPU_TYPE", "")
         if wanted and payload in ("train", "check"):
-            from ..system import gpus  # only in jobs with GPUs
+            from ..system import gpus  # packed only in jobs with GPUs
 
             is_good, message = gpus.compare_with_wanted_type(gpus.list_gpus(os.environ), wanted)
             if not is_good:
@@ -113,7 +113,7 @@ class _Node:
 
     def _set_network(self) -> None:
         """Set this node's variables for NCCL and Gloo. Raises NodeFailure if the node lacks the network."""
-        from ..network import network  # only in jobs with several nodes
+        from ..network import network  # packed only in jobs with several nodes
 
         read = self.read
         asked = read.network_profile, read.interface, read.gpus

@@ -1,11 +1,11 @@
 """Link the supervisors of one attempt: a TCP connection from every node to node 0.
 
-The links detect within seconds that a node has lost power or its cable, whatever the ranks are doing. The links also
+The links detect within seconds that a node has lost power or its network link, whatever the ranks are doing. They also
 carry the run folder's marks (stop mark, first failure, first node that was asked to stop) and the command for mpirun's
-daemons (mpi.py) to nodes that cannot access the folder where these were written.
+daemons (mpi.py) to nodes that cannot access that folder.
 
 In:  state/link, in which node 0 writes its port and the token that proves that a peer belongs to this run.
-Out: the marks, in every node's run folder; `lost`, the nodes that were heard once and then went silent.
+Out: the marks, in every node's run folder; `lost`, the nodes that connected once and then went silent.
 A node that never connects is not counted as lost, and the job continues.
 """
 
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 
 
 BEAT_S = 2.0
-DOUBT_S = 6.0  # reconnect after this silence, because TCP retransmits more and more slowly
+DOUBT_S = 6.0  # reconnect after this silence because TCP retransmits more and more slowly
 LOST_S = 20.0  # unplugging a cable for 5 s or 10 s does no harm
-HEAD_LOST_S = 23.0  # longer than LOST_S: node 0, which hears the other nodes, decides first which node is cut off
+HEAD_LOST_S = 23.0  # longer than LOST_S: node 0, which is linked to all nodes, decides first which node is cut off
 TICK_S = 0.3
 CONNECT_S = 3.0
 MOST_PAUSE_S = 5.0  # between attempts to connect
@@ -56,9 +56,9 @@ class SupervisorLinks(threading.Thread):
         super().__init__(daemon=True, name="links")
         self.run_folder, self.node = run, node
         self.lost: dict[int, str] = {}  # node -> its host
-        self.met: set[int] = set()  # nodes that were heard once
+        self.met: set[int] = set()  # nodes that were heard from at least once
         self._hosts: dict[int, str] = {}  # hosts of these nodes
-        self._heard: dict[int, float] = {}  # node -> when last heard, monotonic seconds; without nodes that have ended
+        self._heard: dict[int, float] = {}  # node that has not ended -> when last heard from, monotonic seconds
         self._done: set[int] = set()  # nodes that have ended
         self._marks: dict[str, Message] = {}
         self._links: list[JsonConnection] = []
@@ -67,7 +67,7 @@ class SupervisorLinks(threading.Thread):
         self._next_beat = 0.0
 
     def end(self) -> None:
-        """Let the thread announce this node's end, until peers have received that; on node 0, until all nodes end."""
+        """Announce that this node has ended. The thread runs until the peers know; on node 0, until all nodes end."""
         self._ending.set()
 
     def is_over(self, node: int) -> bool:
@@ -139,7 +139,7 @@ class SupervisorLinks(threading.Thread):
         untold: list[tuple[str, list[JsonConnection]]] = []
         for name in reversed(
             names_of_step_files(self.node, self.then)
-        ):  # so that no file is missed that is older than one found
+        ):  # so that no file older than a found one is missed
             links = [link for link in self._links if link.node >= 0 and name not in link.told]
             if links and (self.run_folder.steps / name).exists():
                 untold.append((name, links))
@@ -310,7 +310,7 @@ class LinksOfNode0(SupervisorLinks):
         return all(map(self._has_ended, self._heard.keys() - self.lost.keys()))
 
     def _some_are_to_come(self) -> bool:
-        """Return whether a node was never heard and has not ended. (A node without a supervisor has already ended.)"""
+        """Return whether a node never connected and has not ended. (A node without a supervisor has already ended.)"""
         return any(node not in self.met and not self._has_ended(node) for node in range(1, self._nodes))
 
 

@@ -18,7 +18,7 @@ PAUSE_S = 0.05
 
 
 class NodeAlreadySupervised(Exception):
-    """Raised when another supervisor holds the node. Nothing was started or changed."""
+    """Raised when another supervisor holds the node's lock. Nothing was started or changed."""
 
 
 def lock_node(run_folder: RunFolder, node: int, ranks: range) -> int:
@@ -36,7 +36,7 @@ def lock_node(run_folder: RunFolder, node: int, ranks: range) -> int:
 
 
 def _reduce(before: RunFolder, node: int, ranks: range) -> None:
-    """Delete files that only the previous attempt's supervisors read, because sites limit the number of files. The
+    """Delete files that only the previous attempt's supervisors read. (Sites limit the number of files.) The
     nodes' exit codes and the first failure are kept.
     """
     for rank in ranks:

@@ -30,7 +30,7 @@ class ExternalEvents(NamedTuple):
     """External events before the ranks ended.
 
     asked:       the ranks were sent a signal; killed: the supervisor killed them; interrupted: Ctrl-C.
-    by_somebody: whether the node was asked to end for a reason other than a failed peer; at_once: SIGQUIT.
+    by_somebody: whether the node was asked to stop for a reason other than a failed peer; at_once: SIGQUIT.
     """
 
     asked: bool
@@ -81,7 +81,7 @@ class NodeEnding:
     def judge_and_report(self, status: int, told: ExternalEvents, signals: SignalQueue) -> int | None:
         """Judge, report and record the end; return the exit code, or None to restart all ranks in place.
 
-        Everything known is on disk before the first wait, because this process may be killed during any wait.
+        Everything known is on disk before the first wait because this process may be killed during any wait.
         status: the launcher's exit status.
         """
         stop_requested = told.asked or told.killed
@@ -124,7 +124,7 @@ class NodeEnding:
 
     def _run_after(self, verdict: Verdict, told: ExternalEvents, signals: SignalQueue) -> Verdict:
         """Run the lines of `after` once all nodes' ranks have ended; if the lines fail, a success becomes a crash."""
-        from .run_after_lines import exit_code_of_job, run_after  # only jobs with `after` have the module
+        from .run_after_lines import exit_code_of_job, run_after  # packed only in jobs with `after`
 
         until = max(self.limit_at, time.monotonic()) + self.grace_s
         if skipped := STOPPED if told.at_once else self._wait_for_ranks(signals, until):
@@ -155,7 +155,7 @@ class NodeEnding:
         self._write(self.run_folder.node_state(self.node), "", self.recorded)
 
     def _stop_lingering(self) -> None:
-        """Remove `lingers` from the state file, because all peers know that this node has ended.
+        """Remove `lingers` from the state file. Called when all peers know that this node has ended.
 
         Does not change a later supervisor's state file, or a run that was removed.
         """
@@ -190,7 +190,7 @@ class NodeEnding:
             self.output.say(f"cannot write to the run folder: {error}")
 
     def _wait_for_peers(self, signals: SignalQueue, most_s: float) -> None:
-        """Wait until the links are closed. SIGQUIT ends the wait, as does Ctrl-C, because it stops the other nodes."""
+        """Wait until the links are closed. SIGQUIT ends the wait; so does Ctrl-C, which also stops the other nodes."""
         deadline = time.monotonic() + most_s
         self.peers.leave()
         while self.peers.are_linked and time.monotonic() < deadline:

@@ -38,7 +38,7 @@ class PeerNodes:
         self.others = [number for number in range(nodes) if number != node]
         self.links: SupervisorLinks | None = None
         if self.others:
-            from .links import LinksOfNode0, LinkToNode0  # only in jobs with several nodes
+            from .links import LinksOfNode0, LinkToNode0  # packed only in jobs with several nodes
 
             self.links = LinksOfNode0(run, node, nodes) if node == 0 else LinkToNode0(run, node, head)
         self.watched = range(1, nodes) if node == 0 else (0,)
@@ -52,10 +52,10 @@ class PeerNodes:
             self.links.start()
 
     def beat(self) -> None:
-        """Touch this node's state file every few seconds, even while it is stopping, because saving may take long."""
+        """Touch this node's state file every few seconds, even while it is stopping. (Saving may take a long time.)"""
         if time.monotonic() >= self.next_beat:
             self.next_beat = time.monotonic() + BEAT_S
-            with contextlib.suppress(OSError):  # a full disk or an unavailable file server must not end the training
+            with contextlib.suppress(OSError):  # a full disk or an unavailable file server must not stop the training
                 os.utime(self.run.node_state(self.node))
                 self.marked = self._was_marked()
                 self.silent = self._silent()
@@ -88,9 +88,9 @@ class PeerNodes:
         return False
 
     def _silent(self) -> str:
-        """Return, in words, which watched node without a link has stopped its heartbeat; "" if none has.
+        """Return text that names a watched node without a link whose heartbeat has stopped; "" if there is none.
 
-        Compares file times with each other, because the clocks of two machines may differ.
+        Compares file times with each other because the clocks of two machines may differ.
         """
         now = self.run.node_state(self.node).stat().st_mtime
         for node in self.watched:
@@ -105,7 +105,7 @@ class PeerNodes:
         return ""
 
     def tell(self, code: int, reason: str, rank: int | None = None, time_ns: int | None = None) -> None:
-        """Announce that this node, or one of its ranks, has failed. time_ns: of the failure, since 1970; None = now"""
+        """Announce that this node, or one of its ranks, has failed. time_ns: time of the failure; None = now"""
         if not self.others or code in (exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.INTERRUPTED):
             return
         keys: dict[str, object] = {"node": self.node, "time_ns": time_ns or time.time_ns()}
@@ -114,7 +114,7 @@ class PeerNodes:
         record_first_failure(self.run, str(code), {**keys, "reason": reason})
 
     def announce_stop(self, reason: str) -> None:
-        """Announce that this node is stopping early, so that the others, whose programs may not notice, save too."""
+        """Announce that this node is stopping early, so that the others, which may not notice, save too."""
         if self.others and not self.run.first_stop_file.exists():
             with contextlib.suppress(OSError):
                 write_small_file(self.run.first_stop_file, keys={"node": self.node, "reason": reason})
@@ -147,11 +147,11 @@ class PeerNodes:
 
     @property
     def are_linked(self) -> bool:
-        """Return whether the links are still needed: the last message is not sent, or nodes still depend on node 0."""
+        """Return whether the links are still needed: the last message is unsent, or nodes still depend on node 0."""
         return self.links is not None and self.links.is_alive()
 
     def describe_unreachable_nodes(self) -> str:
-        """Return which nodes do not respond, in words, or "". A refused connection also counts as a response."""
+        """Return text that names the nodes that do not respond, or "". A refused connection counts as a response."""
         from concurrent.futures import ThreadPoolExecutor  # rarely needed
 
         with ThreadPoolExecutor(MOST_ASKED) as threads:

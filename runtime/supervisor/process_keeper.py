@@ -36,7 +36,7 @@ def _keep(supervisor: int, argv: list[str], output: int, errors: int) -> int:
     os.setsid()
     signals = SignalQueue((signal.SIGCHLD, signal.SIGTERM))
     processes.become_subreaper()
-    processes.die_with_parent(signal.SIGTERM)  # not by SIGKILL, because the keeper must first end the other processes
+    processes.die_with_parent(signal.SIGTERM)  # not by SIGKILL, because the keeper must first kill the other processes
     if os.getppid() != supervisor:
         return 1
     try:

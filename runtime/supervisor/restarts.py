@@ -2,7 +2,7 @@
 
 The nodes agree through exit/ATTEMPT/restart_N/: each node that can continue writes node_NN there once all its processes
 have ended; when all nodes have done so, node 0 writes `go`. Thus no rank connects to a rank from before the crash. The
-launchers are started anew, because torchrun's own --max-restarts keeps its store, in which ranks would find dead ranks'
+launchers are restarted because torchrun's own --max-restarts keeps its store, in which ranks would find dead ranks'
 addresses (torch 2.13).
 """
 
@@ -18,7 +18,7 @@ from ..run_folder.run_folder import RunFolder
 
 CAN_RESTART = (exit_codes.CRASHED, exit_codes.PEER_LOST)
 PAUSE_S = 0.2
-MORE_S = 30.0  # time, beyond the grace period, for the others to notice the failure and end their processes
+MORE_S = 30.0  # time, beyond the grace period, for the others to notice the failure and stop their processes
 
 
 class Restarts:

@@ -15,7 +15,7 @@ from ..system.signal_queue import SignalQueue
 from .node_output import NodeOutput
 
 LOOK_S = 1.0
-ENDING = (signal.SIGQUIT, signal.SIGINT)  # SIGTERM asks the ranks to end; `after` runs after that
+ENDING = (signal.SIGQUIT, signal.SIGINT)  # SIGTERM asks the ranks to stop; `after` runs after that
 
 
 def exit_code_of_job(run: RunFolder, own: int) -> int:
@@ -29,9 +29,9 @@ def exit_code_of_job(run: RunFolder, own: int) -> int:
 def run_after(
     lines: str, code: int, output: NodeOutput, signals: SignalQueue, beat: Callable[[], None], until: float
 ) -> str:
-    """Run the lines, with the job's exit code in JOBC_EXIT_CODE. until: time.monotonic() at which they are ended.
+    """Run the lines, with the job's exit code in JOBC_EXIT_CODE. until: time.monotonic() at which they are stopped.
 
-    Return why they failed, or "". Lines that jobctl stop or Ctrl-C has ended have not failed.
+    Return why they failed, or "". Lines stopped by jobctl stop or Ctrl-C do not count as failed.
     """
     output.say("after")
     read_end, write_end = os.pipe()
@@ -53,10 +53,10 @@ def run_after(
         status = next((ended for pid, ended in processes.reap_children() if pid == bash.pid), None)
         beat()
         output.go_on()
-    processes.kill_descendants(os.getpid())  # left in the background
+    processes.kill_descendants(os.getpid())  # processes left in the background
     output.copy_until_end(read_end)
     os.close(read_end)
     if stopped:
         output.say("after: stopped")
         return ""
-    return "after: ended, because the time limit was reached" if is_late else bash.failure(status)
+    return "after: stopped, because the time limit was reached" if is_late else bash.failure(status)

@@ -1,4 +1,4 @@
-"""Supervise one node: start the launcher, forward stop signals to the ranks, end all processes, report why they ended.
+"""Supervise a node: start the launcher, forward stop signals to the ranks, stop all processes, report why they ended.
 
 Usage: jobctl supervise [--max-restarts=N [--steps=M]] -- LAUNCHER ARGUMENTS…     M: entries of `then`
 In:    the JOBC_ variables from node.py; JOBC_TIME_LIMIT_S if no scheduler enforces the time limit;
@@ -143,10 +143,10 @@ class Supervisor:
         self.asked: dict[int, float] = {}  # signal for the ranks -> when, monotonic seconds
         self.sent: set[tuple[int, int]] = set()  # (signal, pid of a rank wrapper)
         self.interrupted = self.killed = False
-        self.failures: dict[int, RankEnd] = {}  # ranks that have ended, with the reason in words
+        self.failures: dict[int, RankEnd] = {}  # failed ranks, with the reason as text
         self.hang_watch = HangWatch(run_folder, self.ranks, time.monotonic())
-        self.told = False  # asked to end for a reason other than a failed peer
-        self.at_once = False  # asked to end by SIGQUIT
+        self.told = False  # asked to stop for a reason other than a failed peer
+        self.at_once = False  # asked to stop by SIGQUIT
         self.stop_signal_at = float("inf")
         self.kill_at = float("inf")
         self.time_is_up_at = began + self.time_limit_s if self.time_limit_s else float("inf")
@@ -169,7 +169,7 @@ class Supervisor:
         os.close(errors)
         self.peers.start()
         status = self._attend(output, signals)
-        if not self.asked and self._some_were_preempted():  # and ended between two checks: the other nodes still run
+        if not self.asked and self._some_were_preempted():  # stopped between two checks; other nodes still run
             self.told = True
             self.peers.announce_stop("a rank was stopped")
         processes.kill_descendants(os.getpid())  # left over if the keeper was killed
@@ -226,7 +226,7 @@ class Supervisor:
             self.stop_signal_at = min(self.stop_signal_at, now)
 
     def _ask_to_stop(self, number: int, why: str) -> None:
-        """Ask the ranks to save and exit. `number` is SIGTERM even for SIGHUP, because few programs save on SIGHUP."""
+        """Ask the ranks to save and exit. `number` is SIGTERM even for SIGHUP because few programs save on SIGHUP."""
         self.output.say(f"{why}: asking the ranks to save and exit within {self.grace_s} s")
         self._find_ranks()
         self.asked[number] = time.monotonic()
@@ -278,7 +278,7 @@ class Supervisor:
         if not self._is_stopping() and (trouble := self.peers.why_to_end()):
             self._ask_to_stop(signal.SIGTERM, trouble)
             if not self.run_folder.stop_mark.exists() and not self._some_rank_began():
-                self.kill_at = time.monotonic() + LAUNCHER_GRACE_S  # it waits for that node; there is nothing to save
+                self.kill_at = time.monotonic() + LAUNCHER_GRACE_S  # nothing to save: it waits for the failed node
 
     def _look_at_starter(self) -> None:
         """Stop if the process that started the container is gone: a container outlives a killed `docker run`."""
@@ -288,7 +288,7 @@ class Supervisor:
             self._ask_to_stop(signal.SIGTERM, reason)
 
     def _tell_failure(self) -> None:
-        """Announce failed ranks to the peers immediately, before the launcher has ended this node's other ranks."""
+        """Announce failed ranks to the peers immediately, before the launcher has stopped this node's other ranks."""
         if not self.peers.others:
             return
         for end in filter(None, (end_from_exit_file(self.run_folder, rank) for rank in self.ranks)):

@@ -24,7 +24,7 @@ RANK_FILE = re.compile(r"rank_[0-9]{2,9}")
 TRACEBACK = b"Traceback (most recent call last)"
 MOST_LINES, USUAL_LINES = 100, 20  # lines printed from the end of a failed rank's log, with a traceback and without
 LOG_TAIL_BYTES = 256 * 1024
-MOST_EXITS_READ = 16  # files read first are the oldest, including that of a rank that the others lost
+MOST_EXITS_READ = 16  # the oldest files are read first: the rank that the others lost is among them
 LATE = "killed, because it did not exit in time"
 GONE = "killed by SIGKILL, not sent by jobc: probably out of memory (check dmesg) or disk full (check df)"
 
@@ -43,7 +43,7 @@ LOST_PEER_WORDS = re.compile(
 )
 
 
-# Last line that steps.py prints if the job's own lines end the start
+# Last line that steps.py prints if the job's own lines abort the start
 STEP_ENDED = re.compile(rb"jobc: ((?:before|per_node|then) .*|nodes? .* did not begin within .*)\n?")
 
 
@@ -90,7 +90,7 @@ def judge_node(
     elif not recorded:
         return _no_rank_started(status, said)
     elif len(recorded) < len(ends) and all(end.code in (exit_codes.DONE, exit_codes.PREEMPTED) for end in recorded):
-        # a missing rank counts only if no other rank failed, because otherwise that failure ended it
+        # a missing rank counts only if no other rank failed; otherwise, that failure is the cause
         missing = [str(rank) for rank, end in zip(ranks, ends, strict=True) if not end]
         recorded.append(RankEnd(-1, exit_codes.CRASHED, f"rank {' '.join(missing)} never started", None))
     code = exit_codes.worst_exit_code(end.code for end in recorded)
@@ -199,10 +199,10 @@ def take_rank_snapshot(run: RunFolder, rank: int) -> RankSnapshot:
 
 
 def ended_on_its_own(first: Callable[[], Iterable[RankSnapshot]], second: Callable[[], Iterable[RankSnapshot]]) -> bool:
-    """Return whether a rank ended early on its own, not because its launcher ended it after another rank failed.
+    """Return whether a rank ended early on its own, rather than because another rank failed first.
 
     first: reads the planned ranks; second: reads all of the node's ranks
-    The ranks are read twice, because they are read one after another. A launcher signals the others only after the
+    The ranks are read twice because one reading is not atomic. A launcher signals the others only after the
     failed rank's code was recorded or its wrapper was gone, so the second reading finds the failure.
     """
     return _shows_stop(tuple(first())) and _shows_stop(tuple(second()))

@@ -1,1 +1,1 @@
-"""Machine level: processes, signals, GPUs, untrusted files, text for terminals. The other folders use this one."""
+"""Machine-level code that the other folders use: processes, signals, GPUs, untrusted files, text for terminals."""

@@ -1,4 +1,4 @@
-"""Keep the bytecode of jobctl's modules in the user's cache. Compiling them takes half the time of a short command.
+"""Cache the bytecode of jobctl's modules in the user's cache. Compiling them takes half the time of a short command.
 
 Python does not cache bytecode for modules in a zip file. Before Python 3.10, zipimport does not call a subclass's
 get_code(), so this module has no effect.
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 KIND, MOST_FILES = "bytecode", 64  # folder in the user's cache; a file for each program and Python
-MOST_MODULES = 300  # in a file: those of several backends and versions of jobc
+MOST_MODULES = 300  # per file, enough for several backends and versions of jobc
 
 _codes: dict[tuple[str, int, int], CodeType] = {}  # by name, and length and CRC-32 of the source
 
 
 class _Importer(zipimporter):
-    """Imports modules from a zip file, and compiles only those whose bytecode is not known."""
+    """Imports modules from a zip file, and compiles only those whose bytecode is not cached."""
 
     def get_filename(self, fullname: str) -> str:
-        """Return the path of a module without compiling it, which zipimporter's own method does."""
+        """Return the path of a module without compiling it, unlike zipimporter's own method."""
         path = os.path.join(self.archive, self.prefix, fullname.rpartition(".")[2])
         return os.path.join(path, "__init__.py") if self.is_package(fullname) else f"{path}.py"
 
@@ -46,9 +46,9 @@ class _Importer(zipimporter):
 
 
 def use_cache(archive: str, program: str) -> Callable[[], None]:
-    """Import the modules of a zip file with their bytecode in the cache, from now on.
+    """Let later imports from a zip file use the cached bytecode.
 
-    archive: path of the zip file; program: its program that runs, which has a file of its own in the cache.
+    archive: path of the zip file; program: the program in it that is running, which has its own cache file.
     Returns a function that writes newly compiled bytecode to the cache. It is also called when Python exits.
     """
     key = repr((program, sys.version, sys.flags.optimize)).encode()

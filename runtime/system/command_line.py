@@ -47,7 +47,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _Help(argparse.HelpFormatter):
-    """Options and their text in two columns, whatever the terminal's width."""
+    """Help formatter with options and their text in two columns, whatever the terminal's width."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, max_help_position=22, width=HELP_WIDTH)
@@ -72,7 +72,7 @@ def run_verb(verb: Callable[[list[str]], int], argv: list[str]) -> int:
         return NO_READER
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)  # so that a shell that is waiting for this program ends too
+        os.kill(os.getpid(), signal.SIGINT)  # so that a shell waiting for this program exits too
         return INTERRUPTED
     except OSError as error:  # a run or artifact that this user cannot read
         print(f"error: cannot read {printable(str(error.filename))}: {error.strerror}", file=sys.stderr)
@@ -86,7 +86,7 @@ class _Ended(BaseException):
 
 
 def run_verb_until_ended(verb: Callable[[list[str]], int], argv: list[str]) -> int:
-    """Run the verb as run_verb() does. A signal that ends this program raises an exception in the verb."""
+    """Run the verb as run_verb() does. A signal that would terminate this program raises an exception in the verb."""
     for number in ENDING_SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:  # nohup
             signal.signal(number, _raise)

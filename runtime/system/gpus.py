@@ -45,10 +45,10 @@ def compare_with_wanted_type(found: list[Gpu] | None, wanted: str) -> tuple[bool
     """Return whether all GPUs are of the wanted type, and a line that describes them."""
     host = os.uname().nodename
     if found is None:
-        return False, f"cannot detect the GPU type on {host}: neither nvidia-smi nor rocm-smi works; wanted: {wanted}"
+        return False, f"cannot detect the GPU type on {host}: neither nvidia-smi nor rocm-smi works; required: {wanted}"
     kinds = ", ".join(sorted({gpu.name for gpu in found})) or "none"
     good = bool(found) and all(is_gpu_of_type(gpu.name, wanted) for gpu in found)
-    return good, f"GPUs of {host}: {kinds}; wanted: {wanted}"
+    return good, f"GPUs of {host}: {kinds}; required: {wanted}"
 
 
 def number_of_usable_gpus(environ: Mapping[str, str], devices: Path = Path("/dev")) -> int | None:
@@ -77,11 +77,11 @@ def why_gpus_are_too_few(seen: int | None, wanted: int) -> str:
     hint = f"{on_cpu}; backend=slurm, or ssh with hosts=, runs on other machines"
     if seen:
         hint = f"gpus={seen}; {hint}"
-    return f"{os.uname().nodename} has {number} that this shell can use, wanted: {wanted}\n{hint}"
+    return f"{os.uname().nodename} has {number} that this shell can use, required: {wanted}\n{hint}"
 
 
 def describe_usable_gpus(seen: int, wanted: int) -> str:
-    return f"GPUs visible to torch: {seen}, wanted: {wanted}"
+    return f"GPUs visible to torch: {seen}, required: {wanted}"
 
 
 def list_gpus(environ: Mapping[str, str]) -> list[Gpu] | None:

@@ -31,11 +31,11 @@ class SignalQueue:
         return arrived, ready
 
     def hold(self, signals: Iterable[int]) -> None:
-        """Block `signals` until `note_senders` receives them."""
+        """Block `signals` until receive_in_thread() receives them."""
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
 
     def receive_in_thread(self, signals: Iterable[int]) -> None:
-        """Receive the held `signals` in a thread, so that `senders` records who sent them. A handler cannot know."""
+        """Receive the held `signals` in a thread, so that `senders` records who sent them, which a handler cannot."""
         threading.Thread(target=self._receive, args=(signals,), daemon=True).start()
 
     def _receive(self, signals: Iterable[int]) -> None:

@@ -52,7 +52,7 @@ def run_and_capture(
     """Run a client in a folder. Return its exit code and all its output.
 
     is_shown: whether the output is also printed on stderr as it arrives
-    Ends the client if this program is interrupted. Raises Failure if the client cannot be run.
+    Terminates the client if this program is interrupted. Raises Failure if the client cannot be run.
     """
     kept = b""
     with terminate_at_exit(_started(words, environment, subprocess.STDOUT, folder)) as process:
@@ -96,7 +96,7 @@ def lines_of_client_output(
 
 @contextlib.contextmanager
 def terminate_at_exit(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    """End the process with SIGTERM if the block ends before the process does."""
+    """Terminate the process with SIGTERM if the block ends first."""
     try:
         yield process
     finally:
@@ -135,7 +135,7 @@ def changed_lines(file: IO[bytes], change: Change | None) -> Iterator[bytes]:
 
 
 class LineMerger:
-    """Prints several clients' output simultaneously, line by line. A context manager that ends them on exit."""
+    """Prints several clients' output simultaneously, line by line. A context manager that terminates them on exit."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -92,8 +92,8 @@ def read_text(path: str | os.PathLike[str], limit: int = MIB, follow: bool = Tru
 
 
 def read_json(path: str | os.PathLike[str], limit: int = MIB, follow: bool = True) -> Any:
-    """Return the JSON tree of a file. Raises Unreadable, also for what json.loads accepts: NaN, 1e400, a repeated key,
-    half of a surrogate pair, "\\u0000".
+    """Return the JSON tree of a file. Raises Unreadable, even for input that json.loads accepts: NaN, 1e400, a repeated
+    key, half of a surrogate pair, "\\u0000".
     """
     return parse_json(path, read_bytes(path, limit, follow))
 

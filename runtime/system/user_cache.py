@@ -55,7 +55,7 @@ def _path(kind: str, key: bytes) -> str:
 
 
 def _head(key: bytes, result: bytes) -> bytes:
-    """Return how a file begins. It holds the whole key, because other keys may have the same file name."""
+    """Return a file's header, which contains the whole key, because other keys may have the same file name."""
     return b"".join(number.to_bytes(4, "big") for number in (zlib.crc32(key + result), len(key))) + key
 
 

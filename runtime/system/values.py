@@ -25,7 +25,7 @@ def read_text(path: Path) -> str:
 
 
 def read_keys(path: Path) -> dict[str, str]:
-    """Return a file's lines KEY=VALUE as a mapping; if a key is repeated, the first line counts."""
+    """Return a file's lines KEY=VALUE as a mapping; if a key is repeated, the first line wins."""
     keys: dict[str, str] = {}
     for line in read_text(path).split("\n"):
         name, equals, value = line.partition("=")

@@ -26,7 +26,7 @@ from ..system.values import number_or_none, read_keys
 from .old_checkpoints import find_removable_checkpoints
 from .run_rows import DiskUse, format_size, measure_disk_use
 
-MOST_STATE_BYTES = 65536  # limit for a state/run file, which names the checkpoint from which its run started
+MOST_STATE_BYTES = 65536  # size limit of a state/run file, which names the checkpoint that the run started from
 
 
 class FolderToRemove(NamedTuple):
@@ -105,7 +105,7 @@ def _print(line: str) -> None:
 
 
 def find_old_runs(place: Place, engine: Engine, keep: int) -> RemovableRuns:
-    """Return this user's ended runs of this job, except the `keep` newest. Incomplete runs are in neither list."""
+    """Return this user's finished runs of this job, except the newest `keep`. Incomplete runs are in neither list."""
     runs, spared, finished = [], [], []
     for run in place.list_runs():
         if not run.is_mine:  # another user's run does not count as one of the newest

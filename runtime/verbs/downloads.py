@@ -29,7 +29,7 @@ class Download(NamedTuple):
 
 
 def download_items(place: Place, items: Iterable[Mapping[str, str]]) -> None:
-    """Download the items, in their order. Raises Failure if some could not be downloaded."""
+    """Download the items in order. Raises Failure if some could not be downloaded."""
     environment = DownloadEnvironment(place)
     failed = [item.what for item in map(Download.of_settings, items) if not _fetch(environment, item)]
     if failed:
@@ -45,7 +45,7 @@ class DownloadEnvironment:
         self._hub_client = ""
 
     def run(self, *command: str, output: int | None = None) -> int:
-        """Run a command and return its exit code. The command ends with this program."""
+        """Run a command and return its exit code. The command is terminated if this program is."""
         words = [*launch_command_of_node(self.artifact, "shell"), *command]
         with terminate_at_exit(subprocess.Popen(words, env=self.environ, stdout=output)) as process:
             return process.wait()

@@ -1,4 +1,4 @@
-"""Print what an artifact's job is, the verbs, the job's exit codes, and the settings that were ignored."""
+"""Print an artifact's job, the verbs, the job's exit codes, and the settings that were ignored."""
 
 from __future__ import annotations
 

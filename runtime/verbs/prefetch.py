@@ -1,6 +1,6 @@
 """Download what the job reads from the internet, in its ranks' environment.
 
-Run this on a machine with internet access that can access the nodes' download folder. Repeating it is cheap, because
+Run this on a machine with internet access that can access the nodes' download folder. Repeating it is cheap because
 existing files are kept.
 Exit:  0 if everything is there; 1 if a download failed; 2 for an invalid option.
 """
@@ -19,7 +19,7 @@ def main(argv: list[str]) -> int:
     if not items:
         print("nothing to download: caches.prefetch is empty")
         return 0
-    from .downloads import download_items  # only in jobs that download something
+    from .downloads import download_items  # packed only in jobs that download something
 
     download_items(place, items)
     return 0

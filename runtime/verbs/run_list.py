@@ -23,11 +23,11 @@ KEYS = {  # a row's key in JSON -> its meaning; docs/reference/ls.md
     "backend": "backend that compiled the newest attempt; empty when it cannot be read",
     "attempt": "number of the newest attempt; null if there is none",
     "state": "one of the states below",
-    "text": "the state in words",
+    "text": "the state as readable text",
     "exit_code": "exit code of the job once it has ended; null when it is not known",
     "step": "last step in the metrics of rank 0; null without metrics",
     "loss": "loss of that step; null without metrics",
-    "started": "when the newest attempt was created, in seconds since 1970",
+    "started": "when the newest attempt was created, in seconds since the epoch",
     "size_bytes": "disk space of the run folder, as reported by `du`; null where it was not counted",
     "size_is_complete": "false when the size is a lower bound, because not all files were counted",
 }
@@ -125,8 +125,8 @@ MOST_LOSS_WIDTH = 10
 def format_run_table(rows: Sequence[RunRow], width: int, now: float) -> list[str]:
     """Return the lines of a table at most `width` columns wide, or 80 if `width` is less.
 
-    Long names are truncated first and end with `~`; then the backend is dropped; run IDs are truncated last, because
-    other commands require them. now: seconds since 1970
+    Long names are truncated first and end with `~`; then the backend is dropped; run IDs are truncated last because
+    other commands require them. now: seconds since the epoch
     """
     most_files = MOST_FILES // max(1, len(rows))
     cells = [HEADINGS, *(_cells(row, most_files, now) for row in rows)]

@@ -29,7 +29,7 @@ class DiskUse(NamedTuple):
 
 
 class RunRow(NamedTuple):
-    """One run in a list. started: seconds since 1970; is_read: whether its files were read"""
+    """One run in a list. started: seconds since the epoch; is_read: whether its files were read"""
 
     run: Run
     started: float
@@ -83,7 +83,7 @@ def rows_as_json(rows: Sequence[RunRow]) -> list[dict[str, Any]]:
 def measure_disk_use(folder: Path, most_files: int) -> DiskUse:
     """Return a run folder's disk space on its file system. Links are not followed; hard links are counted once.
 
-    Checkpoints are counted first, because they are large, and copies of the code and the artifact last.
+    Checkpoints are counted first because they are large, and copies of the code and the artifact last.
     """
     total = count = 0
     device = None

@@ -98,11 +98,11 @@ def _watch_own_runs(place: Place, engine: Engine) -> RunWatch:
     return RunWatch(engine, [run for run in place.list_runs() if run.is_mine], HINT)
 
 
-# ---- ending it
+# ---- stopping it
 
 
 def _end(watch: RunWatch, is_now: bool) -> bool:
-    """End a live run, and print how it ended; return False if it does not end."""
+    """Stop a live run, and print how it ended; return False if it does not end."""
     engine, (run,) = watch.engine, watch.runs
     engine.mark_stopped(run)
     is_killed = False
@@ -136,7 +136,7 @@ def _no_end(watch: RunWatch) -> Failure:
 
 
 def _stop_and_release(place: Place, engine: Engine, options: argparse.Namespace) -> None:
-    """End a run, then release its machines; print what still costs money."""
+    """Stop a run, then release its machines; print what still costs money."""
     engine.require_client()
     is_named = bool(options.run) or place.own_run is not None
     failure = None

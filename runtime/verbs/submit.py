@@ -83,6 +83,6 @@ def _parse(argv: list[str], place: Place, engine: StartingEngine) -> argparse.Na
 def require_consistent_options(options: argparse.Namespace, is_own_run: bool = False) -> None:
     """Raise Failure for options that exclude each other. is_own_run: whether the artifact is the copy in a run"""
     if options.resume and (options.fork or options.run_id):
-        raise Failure("--resume continues a run; --fork and --run-id make a new one", code=2)
+        raise Failure("--resume continues a run; --fork and --run-id create a new one", code=2)
     if options.new_code and not (options.resume or is_own_run):
         raise Failure("--new-code needs --resume: a new run has the current code", code=2)

@@ -60,7 +60,7 @@ def print_logs_of_points(engine: Engine, sweep: Run, request: LogRequest) -> int
 
 
 def stop_points(engine: Engine, sweep: Run, is_now: bool = False, is_down: bool = False) -> None:
-    """End all of a sweep's points. All points are marked first, so that none starts in place of one that has ended."""
+    """Stop all of a sweep's points. All points are marked first, so that none starts in place of one that has ended."""
     assert isinstance(engine, SweepEngine)
     engine.mark_stopped(sweep)  # so that jobctl submit starts no further points
     watch = RunWatch(engine, engine.started(sweep), "try again when the engine responds")

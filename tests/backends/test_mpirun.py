@@ -81,4 +81,4 @@ def test_a_rank_of_somebodys_own_srun_or_mpirun_knows_its_place(cluster: Cluster
     sbatch = "sbatch --wait --nodes=2 --ntasks-per-node=2 --output=out.log batch.sh >/dev/null; cat out.log"
     assert said(sbatch) == ranks  # its daemons are tasks of srun
     left = "\n".join(said(f"RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 {srun}", 65))
-    assert "RANK=0 WORLD_SIZE=1 are set, but srun says SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=4" in left, left
+    assert "RANK=0 WORLD_SIZE=1 are set, but srun sets SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=4" in left, left

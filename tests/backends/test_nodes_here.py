@@ -55,11 +55,11 @@ def test_nodes_have_gpus_of_their_own_and_of_the_type_that_is_asked(tmp_path: Pa
     seen = {(name, found) for name, text in logs for found in re.findall(r"^sees (.*)$", text, re.MULTILINE)}
     assert seen == {("rank_00.log", "0,1"), ("rank_01.log", "2,3")}
     code, said = run(tmp_path, "submit", *size, "gpu_type=A100", command=program)
-    assert code == 65 and "NVIDIA H100 80GB HBM3; wanted: A100" in said, said
+    assert code == 65 and "NVIDIA H100 80GB HBM3; required: A100" in said, said
     code, said = run(tmp_path, "preflight", *size, "gpu_type=A100", command=program)
-    assert code == 1 and re.search(r"^FAIL .*NVIDIA H100 80GB HBM3; wanted: A100$", said, re.MULTILINE), said
+    assert code == 1 and re.search(r"^FAIL .*NVIDIA H100 80GB HBM3; required: A100$", said, re.MULTILINE), said
     code, said = run(tmp_path, "submit", "nodes=1", *size[1:], "gpu_type=A100", command=program)
-    assert code == 65 and "wanted: A100" in said, said
+    assert code == 65 and "required: A100" in said, said
 
 
 def test_a_value_of_the_run_reaches_each_node(tmp_path: Path) -> None:

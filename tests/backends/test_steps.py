@@ -67,7 +67,7 @@ def test_a_failure_of_after_keeps_the_code_of_a_failed_job(tmp_path: Path) -> No
 
 def test_the_time_limit_ends_after(tmp_path: Path) -> None:
     code, output = submitted(tmp_path, "nodes=1", "time=2s", "lifecycle.grace=1s", "after=sleep 90", command=("true",))
-    assert code == 1 and "jobc: after: ended, because the time limit was reached" in output, output
+    assert code == 1 and "jobc: after: stopped, because the time limit was reached" in output, output
 
 
 def test_a_stop_at_once_ends_after_and_the_job_has_ended_well(tmp_path: Path) -> None:

@@ -171,10 +171,10 @@ def test_free_gpus_count_not_those_in_use() -> None:
     assert [found.good for found in check_gpus([free, free], 2) if isinstance(found, Check)] == [True]
     (check, same) = check_gpus([free, busy], 2)
     assert isinstance(check, Check) and not check.good and isinstance(same, SameOnAllNodes)
-    assert check.text == "1 free GPU of 2, wanted: 2: GPU 1 has 40000 MiB in use by process 123"
+    assert check.text == "1 free GPU of 2, required: 2: GPU 1 has 40000 MiB in use by process 123"
     assert [found.good for found in check_gpus([free, busy], 1) if isinstance(found, Check)] == [True]
     (check, same) = check_gpus([free], 2)
-    assert isinstance(check, Check) and check.text == "GPUs visible to the driver: 1, wanted: 2"
+    assert isinstance(check, Check) and check.text == "GPUs visible to the driver: 1, required: 2"
     assert list(check_gpus(None, 2)) == []
 
 
@@ -287,7 +287,7 @@ def test_the_parts_of_a_gpu_are_counted(tmp_path: Path, monkeypatch: pytest.Monk
 def test_too_few_gpus_lead_to_what_this_machine_can_do() -> None:
     assert gpus.why_gpus_are_too_few(None, 2) == gpus.why_gpus_are_too_few(2, 2) == ""
     title, hint = gpus.why_gpus_are_too_few(0, 2).split("\n")
-    assert title.endswith(" has no GPU that this shell can use, wanted: 2")
+    assert title.endswith(" has no GPU that this shell can use, required: 2")
     assert hint.startswith("gpus=0 procs=2 runs 2 processes on the CPU; ")
     title, hint = gpus.why_gpus_are_too_few(1, 4).split("\n")
     assert " has 1 GPU that " in title and hint.startswith("gpus=1; gpus=0 procs=4 ")

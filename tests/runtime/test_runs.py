@@ -432,5 +432,5 @@ def test_gpus_that_this_machine_lacks_are_an_error_before_a_run_exists(job, monk
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     demo = job(topology_gpus=2)
     code, output = demo.run("submit")
-    assert code == 65 and "has no GPU that this shell can use, wanted: 2\n  hint: gpus=0 procs=2" in output, output
+    assert code == 65 and "has no GPU that this shell can use, required: 2\n  hint: gpus=0 procs=2" in output, output
     assert not list(demo.runs.glob("demo/*"))

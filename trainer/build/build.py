@@ -165,7 +165,7 @@ def build_model(recipe: Recipe, source: DataSource) -> nn.Module:
     """Return the recipe's model, checked.
 
     A model in eval mode, such as from_pretrained() of transformers 5.23 returns, is put into train mode. Otherwise each
-    module keeps its mode, because a BatchNorm may be frozen with eval().
+    module keeps its mode because a BatchNorm may be frozen with eval().
     """
     model = check_model(run_user_code(lambda: recipe.build_model(source), "recipe: build_model()"), recipe)
     return model if model.training else model.train()

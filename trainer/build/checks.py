@@ -32,8 +32,9 @@ def has_user_code(recipe: Recipe) -> bool:
 
 
 def call_user_code(function: Callable[[], Any], recipe: Recipe, title: str) -> Any:
-    """Call `function`. Errors in user code become BrokenInput with one line and their position, because a retry would
-    raise them again. Out-of-memory and connection errors are raised unchanged, because a retry may help.
+    """Call `function`. An error in user code becomes a BrokenInput with one line and the error's position because a
+    retry would fail in the same way. Out-of-memory and connection errors are raised unchanged because a retry may
+    help.
     """
     try:
         return function()
@@ -68,10 +69,10 @@ def check_model(model: Any, recipe: Recipe) -> nn.Module:
 
 
 def check_storage(model: nn.Module) -> None:
-    """Reject tensors that cannot be written in place, as the first broadcast from rank 0 and each resume do."""
+    """Reject tensors that cannot be written in place, because the first broadcast and each resume write in place."""
     lazy = [name for name, parameter in model.named_parameters() if isinstance(parameter, UninitializedParameter)]
     if lazy:
-        hint = "give the sizes of these parameters, or run one batch through the model after you build it"
+        hint = "specify the sizes of these parameters, or run one batch through the model after you build it"
         raise BrokenInput(f"model: uninitialized (lazy) parameters: {', '.join(lazy[:8])}", hint=hint)
     tensors = [*model.named_parameters(), *model.named_buffers()]
     if empty := [name for name, tensor in tensors if tensor.is_meta]:

@@ -51,7 +51,7 @@ def check_same_data(digest: str, group: RankGroup) -> None:
 
 
 def check_same_data_as_before(source: DataSource, start: StartingPoint) -> None:
-    """Raise BrokenInput if the data differs from the checkpoint's, whose step is a position in the sample order."""
+    """Raise BrokenInput if the data differs from the checkpoint's; its step is a position in the sample order."""
     saved = start.parts.get(SOURCE)  # older checkpoints lack this part
     if saved is not None and saved.get("digest") != source.digest:
         raise BrokenInput(

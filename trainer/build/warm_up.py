@@ -1,8 +1,8 @@
 """The warm-up pass: run one batch through the model, the backward pass and a validation, without any effect.
 
-The pass compiles, opens connections, and makes DDP fix its buckets. A gradient's position in them determines the order
-in which three or more ranks add it, which must be the same in a resumed and an uninterrupted run. If the data is
-unreadable, or the model does not fit it, the job fails here, under the long timeout.
+The pass compiles, opens connections, and makes DDP fix its buckets. A gradient's position in the buckets determines the
+order in which three or more ranks add it; this order must be the same in a resumed and an uninterrupted run. If the
+data is unreadable or does not fit the model, the job fails here, under the long timeout.
 """
 
 from functools import partial
@@ -45,7 +45,7 @@ def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: Dat
     checks.check_counts_agree(counted, num_items)
     phases.enter("backward")
     first_backward(parallel, recipe, loss, counted=counted is not None)
-    del loss  # free the loss, because not every parallel.kind runs a backward pass here
+    del loss  # free the loss because not every parallel.kind runs a backward pass here
     if held_out is not None and has_user_code(recipe):
         first_measure(parallel, recipe, BatchCopier(group.device).finish(held_out.batch))
     buffers.restore()
@@ -84,13 +84,13 @@ def first_backward(parallel: Parallel, recipe: Recipe, loss: Tensor, counted: bo
         call_user_code(lambda: parallel.warm_up(loss, counted=counted), recipe, title)
     except BrokenInput as error:
         if isinstance(error.__cause__, CheckpointError):
-            error.hint = "blocks must give the same result twice; with transformers, build the model with"
+            error.hint = "blocks must compute the same result again; with transformers, build the model with"
             error.hint += " use_cache=False; or loop.activation_checkpointing=0"
         raise
 
 
 def first_measure(parallel: Parallel, recipe: Recipe, batch: Any) -> None:
-    """Measure one batch as a validation does, which would otherwise fail a day later, in every attempt."""
+    """Measure one batch as a validation does, so that an error appears now and not a day later, in every attempt."""
     with eval_mode_without_gradients(parallel.evaluated):
         title = "validation: measure() failed on the first held-out batch"
         output = call_user_code(lambda: parallel.evaluated(batch, measure=True), recipe, title)

@@ -15,7 +15,7 @@ from ...runtime.system.frozen_dataclass import dataclass
 from ..data.order import derive_seed
 
 OLD_PYTHON_WORDS = 625  # random.getstate(): 624 words and the position
-PYTHON_WORDS = 627  # plus: whether random.gauss, which generates pairs, has a number left, and that number's bits
+PYTHON_WORDS = 627  # plus: whether random.gauss, which generates pairs, has one number left, and its bits
 NUMPY_WORDS = 628  # the same for NumPy, after a word that indicates whether NumPy was imported
 
 MT19937 = "MT19937"  # NumPy's name of its generator
@@ -27,7 +27,7 @@ def seed_model(seed: int) -> None:
 
 
 def seed_rank(seed: int, rank: int, step: int) -> None:
-    """After the model is built, seed each rank differently, such as for dropout. step: at which training starts"""
+    """After the model is built, seed each rank differently, for example for dropout. step: where training starts"""
     _seed(derive_seed(seed, "rank", rank, step))
 
 

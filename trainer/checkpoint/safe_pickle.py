@@ -25,7 +25,7 @@ class Pickler(pickle.Pickler):
         self._reduced: dict[tuple[type, torch.dtype], Any] = {}  # one per tensor would be slow for a large model
 
     def reducer_override(self, value: Any) -> Any:
-        """Reduce a tensor to an empty one. Wrappers such as a DTensor are pickled normally, their tensors reduced."""
+        """Reduce a tensor to an empty one. Only the tensors inside a wrapper such as DTensor are reduced."""
         is_wrapper = isinstance(value, Tensor) and type(value).__torch_dispatch__ is not Tensor.__torch_dispatch__
         if not isinstance(value, Tensor) or is_wrapper or value.is_quantized:  # torch cannot save an empty one of these
             return NotImplemented

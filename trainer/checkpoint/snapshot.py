@@ -1,6 +1,6 @@
 """Snapshot of tensors in CPU memory, so that training continues while the snapshot is written.
 
-The memory is reused for the next copy, because new memory costs page faults and, with a GPU, pinning.
+The memory is reused for the next copy because new memory costs page faults and, with a GPU, pinning.
 """
 
 import copy

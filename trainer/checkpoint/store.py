@@ -60,7 +60,7 @@ def save_checkpoint(
 
     keep, keep_every_steps: the newest `keep`, the best, and multiples of `keep_every_steps` are kept.
     val_loss: validation loss of these weights; None if not measured.
-    damaged: folders known to be damaged, which do not count.
+    damaged: folders known to be damaged, which are ignored.
     replaces: whether an intact checkpoint of `step` may have another state and is replaced; otherwise it is kept,
         unless its loss was measured only now.
     Raises OSError if the disk cannot be written or read; older checkpoints are then unchanged, and no new one is
@@ -83,7 +83,7 @@ def save_checkpoint(
 
 
 def _put(target: Path, step: int, files: Mapping[str, Content], val_loss: float | None) -> None:
-    """Create the folder `target`, replacing an old one. A kill at any point leaves one of the two."""
+    """Create the folder `target`, replacing an old one. A kill at any point leaves either the old or the new one."""
     temporary = target.with_name(f".{target.name}")
     try:
         temporary.mkdir()
@@ -147,7 +147,7 @@ def best_checkpoint(root: Path, damaged: Collection[str] = ()) -> Path | None:
     """Return the checkpoint with the lowest validation loss (the newest if some are equal); None if none was measured.
 
     Reads the manifests instead of the link, which may be stale after a kill.
-    damaged: names of checkpoints that do not count.
+    damaged: names of checkpoints to ignore.
     """
     return _lowest(_losses([folder for folder in checkpoints_newest_first(root) if folder.name not in damaged])[0])
 
@@ -231,7 +231,7 @@ def checkpoints_newest_first(root: Path) -> list[Path]:
 def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
     """Return the newest checkpoint that matches its manifest, and one line for each newer, damaged one.
 
-    Raises NewerFormat or Unreadable if a newer one cannot be verified.
+    Raises NewerFormatError or Unreadable if a newer one cannot be verified.
     """
     damaged: list[str] = []
     for folder in checkpoints_newest_first(root):
@@ -245,7 +245,7 @@ def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
 def find_problem(folder: Path) -> str | None:
     """Return what is wrong with a checkpoint, naming the file; None if the checkpoint is exactly as saved.
 
-    Raises NewerFormat, and Unreadable for an existing file that cannot be read but may be intact.
+    Raises NewerFormatError, and Unreadable for an existing file that cannot be read but may be intact.
     """
     try:
         tree = parse_json(MANIFEST, read_with_retries(read_manifest, folder / MANIFEST))

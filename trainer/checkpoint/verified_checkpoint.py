@@ -1,7 +1,7 @@
 """Read the trainer's or a script's checkpoints: one rank finds and verifies the newest one and reads it for all ranks.
 
 In:  the checkpoint folder, as seen by this rank.
-Out: Found, whose files all ranks load together.
+Out: a VerifiedCheckpoint, whose files all ranks load together.
 """
 
 import io
@@ -31,7 +31,7 @@ SOUND, DAMAGED, NEWER_FORMAT = 0, 1, 2
 
 
 def writer_of_torch_file(value: Any) -> Content:
-    """Return a writer of `value` in torch's file format. Equal values give equal bytes."""
+    """Return a writer of `value` in torch's file format. Equal values produce equal bytes."""
     return lambda file: torch.save(value, file)
 
 
@@ -52,7 +52,7 @@ class VerifiedCheckpoint:
 
     @property
     def names_of_damaged_checkpoints(self) -> tuple[str, ...]:
-        """Return the names of the damaged checkpoints, so that the Saver does not keep one instead of a valid one."""
+        """Return the names of damaged checkpoints, so that BackgroundSaver does not keep one instead of a valid one."""
         return tuple(line.split(":")[0] for line in self.damaged)
 
     def read(self, name: str) -> bytes:
@@ -125,7 +125,7 @@ def newest_verified(root: Path, group: RankGroup) -> VerifiedCheckpoint | None:
 
 
 def _newest_of_all(mine: int, group: RankGroup) -> tuple[int, int] | None:
-    """Return (step, rank) of any rank's newest checkpoint that is not yet verified. mine: own step, -1 if none"""
+    """Return (step, rank) of any rank's newest checkpoint that is not yet verified. mine: this rank's, or -1"""
     group.phases.enter("exchange")
     steps = [int(step) for step in group.gather(torch.tensor([mine]))]
     group.phases.enter("restore")
@@ -163,7 +163,7 @@ def _attempt(read: Callable[[], T]) -> tuple[T | None, str]:
 
 
 def _refuse_unread(why: str, group: RankGroup) -> None:
-    """Raise StorageLost on all ranks if one could not read, so that all exit with the same code, and are retried."""
+    """Raise StorageLost on all ranks if one could not read, so that all exit with the same code and are retried."""
     group.phases.enter("exchange")
     failed = [rank for rank, has_failed in enumerate(group.gather(torch.tensor([int(bool(why))]))) if has_failed]
     if failed:

@@ -1,4 +1,4 @@
-"""Section `checkpoint` of train.json. Separate from schema.py, because script.py also saves checkpoints, without a
+"""Section `checkpoint` of train.json. Separate from schema.py because script.py also saves checkpoints, without a
 train.json.
 """
 

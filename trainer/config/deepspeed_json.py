@@ -72,7 +72,7 @@ def find_contradictions(given: object, train: Tree) -> list[str]:
     tree = given if isinstance(given, Mapping) else {}
     ours, theirs = dict(_leaves(deepspeed_config(train), "")), dict(_leaves(tree, ""))
     wrong = [
-        f"{path}: {theirs.get(path, 'not there')}, not {value}"
+        f"{path}: {theirs.get(path, 'missing')}, not {value}"
         for path, value in ours.items()
         if theirs.get(path) != value
     ]

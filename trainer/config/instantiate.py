@@ -85,7 +85,7 @@ def run_user_code(work: Callable[[], Any], what: str) -> Any:
 
 
 def explains_itself(error: Exception) -> bool:
-    """Return whether an error explains itself, such as a lost peer, or is due to memory or connections."""
+    """Return whether an error needs no explanation, such as a lost peer, or is caused by memory or connections."""
     is_passing = isinstance(error, MemoryError | ConnectionError | TimeoutError)
     return is_passing or type(error).__name__ == "OutOfMemoryError" or known_cause(error) is not None  # torch's
 

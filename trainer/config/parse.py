@@ -27,7 +27,7 @@ def parse_dataclass(tree: object, into: type[T]) -> tuple[T | None, list[str]]:
 
 
 def to_json_types(value: object) -> object:
-    """Convert a result of `parse` to JSON types: dataclass and Target -> dict, tuple -> list."""
+    """Convert a result of parse_dataclass() to JSON types: dataclass and Target -> dict, tuple -> list."""
     if dataclasses.is_dataclass(value):
         return {json_key(field.name): to_json_types(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, (tuple, list)):
@@ -49,7 +49,7 @@ def _value(tree: object, into: Any, path: str, problems: list[str]) -> Any:
     if origin in (Union, types.UnionType):
         return _union(tree, get_args(into), path, problems)
     if origin is Literal:
-        # compare types first, because in Python 1 == True and 1 == 1.0
+        # compare types first because in Python 1 == True and 1 == 1.0
         if any(type(tree) is type(word) and tree == word for word in get_args(into)):
             return tree
         return _wrong(path, "one of " + ", ".join(map(str, get_args(into))), tree, problems)

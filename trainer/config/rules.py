@@ -17,7 +17,7 @@ from .target import Target
 
 @dataclass(frozen=True)
 class NumberLimit:
-    """Limit of a number, both as text and as a test."""
+    """Limit of a number, as text and as a predicate."""
 
     words: str
     holds: Callable[[float], bool]
@@ -93,7 +93,7 @@ READS = {"stdlib_bytes": "gpt", "random_tokens": "gpt", "digits": "mlp"}
 
 
 def find_broken_limits(tree: object) -> list[str]:
-    """Return the numbers in the JSON tree that are outside their limits. strict.parse checks other values."""
+    """Return the numbers in the JSON tree that are outside their limits. parse.py checks other values."""
     problems = []
     for path, limit in LIMITS.items():
         if path.startswith(("model.", "data.")) and target.is_target(_at(tree, path.partition(".")[0])):
@@ -152,7 +152,7 @@ def _of_parallel(config: TrainConfig) -> list[str]:
     if parallel.kind == "hsdp" and config.world_size % parallel.shards:
         problems.append(f"parallel.shards: {parallel.shards} does not divide world_size {config.world_size}")
     if parallel.kind in ("fsdp", "hsdp") and loop.compile == "model":
-        problems.append(f"loop.compile: {parallel.kind} gathers weights before each block; compile blocks")
+        problems.append(f"loop.compile: {parallel.kind} gathers weights before each block; use loop.compile=blocks")
     if parallel.kind == "deepspeed" and loop.compile != "none":
         problems.append("loop.compile: must be none with deepspeed")
     if parallel.kind == "deepspeed" and loop.precision == "fp16":

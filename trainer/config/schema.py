@@ -170,7 +170,8 @@ class LoopConfig:
     precision: precision of matrix products; weights are fp32. fp16 scales the loss and skips steps that overflow.
     drop_last: skip an epoch's incomplete last batch; false = pad it with samples of weight 0.
     compile:   what torch.compile compiles: the model with its loss, each of its blocks, or none.
-    deterministic: identical bits in every run, even on GPUs, with slower kernels; operations without one raise errors.
+    deterministic: identical bits in every run, even on GPUs, with slower kernels; operations without a deterministic
+    kernel raise errors.
     activation_checkpointing: recompute the activations of every k-th block in the backward pass; 0 = none.
     on_nan:    what to do if the loss or its gradient is NaN or Inf on any rank: stop, or skip that step's update.
     max_skips: consecutive skipped steps after which training stops.
@@ -337,7 +338,7 @@ class TrainConfig:
     schema:           version of this format, 1.
     job:              name of the job, for display.
     world_size:       number of ranks this file was compiled for.
-    threads_per_rank: CPU threads of each rank; fixed, because it changes the order of floating-point sums.
+    threads_per_rank: CPU threads of each rank; fixed because it changes the order of floating-point sums.
     seed:             seed of the initial weights, the order of samples and dropout.
     recipe:           dotted name of a subclass of recipe.Recipe; null = Recipe itself.
     model, data, loss, optim: a built-in one, identified by `kind`, or the user's, identified by `_target_`.

@@ -37,5 +37,5 @@ def parse_train_config(tree: object, where: str = "train.json") -> TrainConfig:
 
 
 def to_json(config: TrainConfig) -> str:
-    """Return the text of train.json; `parse(json.loads(...))` returns an equal config."""
+    """Return the text of train.json; `parse_train_config(json.loads(...))` returns an equal config."""
     return json.dumps(strict.to_json_types(config), indent=2) + "\n"

@@ -24,7 +24,7 @@ class BatchCopier:
                 )
 
     def finish(self, batch: Any) -> Any:
-        """Return the copy of `batch`, which was started earlier or is made now."""
+        """Return the copy of `batch`: the one started earlier, or a new one."""
         if self.stream is None:
             return batch
         if self._started is None or self._started[0] is not batch:

@@ -1,9 +1,9 @@
-"""Detect ranks that train on the same samples despite different indices, because the data set is sharded incorrectly.
+"""Detect ranks that train on the same samples despite different indices because the data set is sharded incorrectly.
 
 An example is a data set that ignores the index and reads the next sample of a file chosen by LOCAL_RANK: every node
 then trains on the same samples. The bytes of the first batches are compared between ranks. Samples may be equal by
-chance, and those in a synthetic data set may all be equal. So an error requires that ranks agree for several steps, in
-batches that differ from one another.
+chance, and those in a synthetic data set may all be equal. An error is therefore raised only if ranks have equal
+batches in several steps and these batches differ from one another.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ from ..lifecycle.errors import BrokenInput
 from .batch_copier import iter_tensors
 from .loader import MicroBatch
 
-FIRST_STEPS = 2  # batches from most data sets differ by then, so comparing ends
+FIRST_STEPS = 2  # batches from most data sets differ by then, so the comparison stops
 MOST_STEPS = 16
 DIFFERENT = 5  # minimum number of equal batches for an error; fewer, but more than one, may be equal by chance
 MOST_NAMED = 20

@@ -1,6 +1,6 @@
 """Check at run time that each sample of an epoch is trained on exactly once, by exactly one rank.
 
-Every rank records the indices of each batch that its model actually received, rather than those that it should receive.
+Every rank records the indices of each batch that its model actually received, not of the batches planned for it.
 At the end of an epoch, at a save and at the end of training, the counts of all ranks are added: one byte per sample.
 
     data: 32,217 samples, 16 ranks, overlap 0, missing 0, padded 7 (weight 0), epoch 0
@@ -21,7 +21,7 @@ from .duplicate_batches import DuplicateBatchCheck
 from .loader import MicroBatch
 from .order import SampleOrder
 
-NOTED_STEPS = 256  # steps recorded before they are counted together: counting each step costs as much as a small step
+NOTED_STEPS = 256  # steps between counts because counting takes as long as a small step
 
 
 class ExactlyOnceCheck:
@@ -55,7 +55,7 @@ class ExactlyOnceCheck:
             self._num_fed, self._num_padding = int(before["num_fed"]), int(before["num_padding"])
 
     def note(self, step: list[MicroBatch]) -> None:
-        """Record the micro-batches that the model received. Indices are copied, because a tensor from a worker is an
+        """Record the micro-batches that the model received. Indices are copied because a tensor from a worker is an
         open file, and would keep the samples in memory."""
         self._notes += [(fed.indices_R.clone(), fed.num_padding) for fed in step]
         self._content.note(step)

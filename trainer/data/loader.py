@@ -27,7 +27,7 @@ from .map_style import MapStyleSplit
 from .order import SampleOrder
 from .source import IGNORE, Split
 
-Slots = tuple[Tensor, int, int]  # indices_B, how many of the first ones count, epoch
+Slots = tuple[Tensor, int, int]  # indices_B, how many of the first ones are real, epoch
 PR_SET_PDEATHSIG = 1  # prctl(2), Linux
 
 
@@ -185,8 +185,8 @@ def _workers(split: Split, slots: Iterable[Slots], config: LoaderConfig, device:
 
 
 class _Plain:
-    """Slots without tensors, as a rank sends them to its workers. A tensor would be sent as a file served by a thread,
-    and a process forked while such a thread is running may deadlock on a lock that the thread held.
+    """Slots without tensors, in the form in which a rank sends them to its workers. A tensor would be sent as a file
+    served by a thread, and a process forked while such a thread is running may deadlock on a lock that the thread held.
     """
 
     def __init__(self, slots: Iterable[Slots]) -> None:

@@ -20,7 +20,7 @@ def open_source(config: TrainConfig) -> DataSource:
 
 
 def _context(config: TrainConfig) -> int:
-    """Return the model's context length, the tokens per sample, which rules.contradictions has required."""
+    """Return the model's context length, the tokens per sample, which rules.find_contradictions() has required."""
     model = config.model
     context = model.get("context") if isinstance(model, Target) else getattr(model, "context", None)
     if not isinstance(context, int):

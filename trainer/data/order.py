@@ -42,7 +42,7 @@ class SampleOrder:
         return min(behind, self.num_samples) - min(first, self.num_samples)
 
     def global_batch(self, step: int) -> tuple[Tensor, int]:
-        """Return indices_G int64 of global step `step`, and how many of the first ones count. The others are valid."""
+        """Return indices_G int64 of global step `step`, and how many of the first ones count. All are valid."""
         epoch, index = divmod(step, self.steps_per_epoch)
         chosen = shuffled_indices(self.seed, epoch, self.num_samples)[index * self.batch : (index + 1) * self.batch]
         if len(chosen) == self.batch:

@@ -1,7 +1,7 @@
 """The installed Python standard library's source code as a stream of bytes: real text that every node has.
 
 Shapes: B batch, T context. A sample is T bytes of the stream; its targets are the next byte at each position.
-The corpus is selected and hashed on the node, because nodes with different Python versions have different corpora.
+The corpus is selected and hashed on the node because nodes with different Python versions have different corpora.
 """
 
 import hashlib

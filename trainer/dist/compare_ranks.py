@@ -1,6 +1,6 @@
 """Collect each rank's host, versions and hardware, once, after the rendezvous.
 
-Later messages name ranks together with their hosts. Differing versions and hardware trigger a warning, because
+Later messages name ranks together with their hosts. Differing versions and hardware trigger a warning because
 different kernels round differently, and a slow node slows down all ranks.
 """
 

@@ -1,7 +1,7 @@
 """The environment contract: every variable that a rank may read, who sets it, and what it means.
 
 In:  a mapping of environment variables.
-Out: Env, or one BrokenInput that lists every missing or invalid variable.
+Out: a RankEnvironment, or one BrokenInput that lists every missing or invalid variable.
 TABLE is the single source for these names; docs and tests read it. Standard library only.
 
 jobc, torchrun and accelerate set torchrun's names. srun, mpirun and SkyPilot set the same values under different names,
@@ -170,15 +170,15 @@ SINGLE_PROCESS: Mapping[str, Any] = {
 
 
 def field_name_of_variable(variable: str) -> str:
-    """Return the name in Env: JOBC_RUN_DIR -> run_dir, RANK -> rank."""
+    """Return the name in RankEnvironment: JOBC_RUN_DIR -> run_dir, RANK -> rank."""
     return variable.removeprefix("JOBC_").lower()
 
 
 def parse_environment(environ: Mapping[str, str], needed: Sequence[str] = ()) -> RankEnvironment:
     """Parse `environ`. An empty value counts as not set.
 
-    Without any launcher variable, the result is one process, rank 0 of 1. An incomplete set, or two launchers that
-    disagree, cause an error, because ranks would train on the wrong shards.
+    Without any launcher variable, the result is one process, rank 0 of 1. An incomplete set of variables, or a
+    contradiction between launchers, is an error, because ranks would train on the wrong shards.
     needed: additional names that must be set, e.g. JOBC_RUN_DIR.
     Raises BrokenInput that lists every problem.
     """

@@ -2,7 +2,7 @@
 
 A rank that waits too long keeps writing its position as a heartbeat. Rank 0 compares the positions: a rank without a
 heartbeat is frozen, and the rank that is furthest behind is holding up the rest. Other ranks ask rank 0 for the result.
-All of this runs in a separate thread, because operations of torch's TCPStore (get, check, delete_key, wait) have no
+All of this runs in a separate thread because operations of torch's TCPStore (get, check, delete_key, wait) have no
 timeout if the store's server is frozen (torch 2.13).
 """
 
@@ -73,7 +73,7 @@ class StatusBoard:
 
     @property
     def verdict_without_answer(self) -> str:
-        """Return the verdict for the case that no result arrives: rank 0, which serves the store, is not responding."""
+        """Return the verdict for when no result arrives: rank 0, which serves the store, is not responding."""
         return f"{self._names[0]} is {SILENT}"
 
     def _serve(self) -> None:
@@ -111,7 +111,7 @@ class StatusBoard:
         return self._compare(store, [0, self._rank])
 
     def _compare(self, store: Store, ranks: Sequence[int]) -> str:
-        """Poll up to three times, because a busy rank is slow. A rank without a new heartbeat is frozen."""
+        """Poll up to three times because a busy rank is slow. A rank without a new heartbeat is frozen."""
         before = self._texts(store, ranks)
         for _ in range(2):
             time.sleep(LOOK_TICKS * self.tick_s)

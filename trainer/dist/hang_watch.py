@@ -4,13 +4,13 @@ No messages are sent while training makes progress. A rank whose step, validatio
 longer than half of the timeout reports its position (hang_store.py). Shortly before the timeout would end the waiting
 ranks, each of them logs a warning that names the culprit, and its own threads' stacks; its final error names the
 culprit again. If a rank hangs while it holds the GIL, faulthandler's C thread writes the stacks. Other writes release
-the GIL, because the log may be on the disk that hangs.
+the GIL because the log may be on the disk that hangs.
 
 If no collective timeout will stop a rank, because it is alone or every rank hangs on its own, the rank prints its phase
 and stacks and exits after ALONE times that timeout.
 
 Disk I/O has no limit: while one rank reads or writes a checkpoint, no rank exits. The rank that reads or writes prints
-a warning, and again each time the duration has doubled.
+a warning, and repeats it each time the duration has doubled.
 """
 
 import faulthandler
@@ -37,7 +37,7 @@ from .stall_clock import StallClock
 
 # gloo's error messages; "timeout caused" means that another message to the same rank timed out first
 TIMED_OUT = re.compile("timed out|timeout caused", re.IGNORECASE)
-STDERR = 2  # faulthandler takes a descriptor, because it writes without the GIL
+STDERR = 2  # faulthandler takes a descriptor because it writes without the GIL
 READING = ("data", "validation")  # phases in which a rank may wait for its data workers
 AT_DISK = {"write": "writing since the end", "read": "reading"}  # phases without a time limit
 MOST_TICK_S = 1.0  # between polls
@@ -52,7 +52,7 @@ class HangWatchdog:
     names:        display name of each rank, by rank: rank 3 on node7.
     timeout_s:    initial timeout of one message between ranks.
     store:        for StatusBoard; None if world_size is 1.
-    on_tick:      called at each poll in a separate thread, because it may write to a hung disk.
+    on_tick:      called at each poll in a separate thread because it may write to a hung disk.
     at_end:       called before a hung rank exits, to write its remaining data; may be set later.
     """
 
@@ -119,7 +119,7 @@ class HangWatchdog:
             raise PeerLost(lost.title, [self._culprit(self._board), "stacks of each rank: logs/rank_NN.log"]) from error
 
     def _culprit(self, board: StatusBoard) -> str:
-        """Wait for the verdict, because a busy machine may respond late, and return it."""
+        """Wait for the verdict, which may be late on a busy machine, and return it."""
         was_asked = self._alarmed == self.phases.since
         if not was_asked:
             board.ask()
@@ -202,7 +202,7 @@ class HangWatchdog:
 
 
 def _stacks() -> str:
-    """Return the stacks of all threads. Written to memory first, because faulthandler holds the GIL while it writes."""
+    """Return the stacks of all threads. Written to memory first because faulthandler holds the GIL while it writes."""
     with os.fdopen(os.memfd_create("stacks"), "r+b") as memory:
         faulthandler.dump_traceback(file=memory, all_threads=True)
         memory.seek(0)

@@ -45,7 +45,7 @@ class LauncherVariables:
 
     @property
     def is_incomplete(self) -> bool:
-        """Return whether the claim is incomplete, an error. Slurm and SkyPilot may set only some of their variables."""
+        """Return whether required variables are missing. Slurm and SkyPilot may set only some of their variables."""
         return self.launcher not in ("srun", "skypilot") and any(name in self.names for name in COUNTERS)
 
     @property
@@ -73,15 +73,15 @@ def reconcile_variables(
     if environment.get("RANK") is not None and environment.get("WORLD_SIZE") is not None:
         declared = f"RANK={environment['RANK']} WORLD_SIZE={environment['WORLD_SIZE']} are set"
         others = [c for c in counting if not (_same(environment, c) or _counts_agents(environment, c, is_under_agent))]
-        wrong = [f"{declared}, but {claim.launcher} says {claim.text}" for claim in others]
+        wrong = [f"{declared}, but {claim.launcher} sets {claim.text}" for claim in others]
         same = [claim for claim in counting if _same(environment, claim)]
         return _filled(environment, same), wrong, ", ".join(environment)
     if not counting:
-        half = [f"{c.launcher} set {', '.join(c.names.values())} only" for c in claims if c.is_incomplete]
+        half = [f"{c.launcher} set only {', '.join(c.names.values())}" for c in claims if c.is_incomplete]
         return dict(environment), half, ", ".join(environment)
     inner, *outer = counting
     others = [claim for claim in outer if not (_same(inner.values, claim) or _counts_nodes(inner, claim))]
-    wrong = [f"{inner.launcher} says {inner.text}, but {claim.launcher} says {claim.text}" for claim in others]
+    wrong = [f"{inner.launcher} sets {inner.text}, but {claim.launcher} sets {claim.text}" for claim in others]
     wrong += [
         f"{name}={environment[name]} is set, but {inner.launcher} sets {inner.names[name]}={value}"
         for name, value in inner.values.items()
@@ -112,7 +112,7 @@ def _silence(trusted: str, environment: Mapping[str, Any], claims: Sequence[Laun
 
 
 def _same(values: Mapping[str, Any], claim: LauncherVariables) -> bool:
-    """Return whether both number the same ranks. LOCAL_WORLD_SIZE tells two agents from two ranks of one node."""
+    """Return whether both number the same ranks. LOCAL_WORLD_SIZE distinguishes agents from ranks on one node."""
     sizes = [mapping.get("LOCAL_WORLD_SIZE") for mapping in (values, claim.values)]
     alike = sizes[0] == sizes[1] or None in sizes
     return alike and all(values[name] == claim.values[name] for name in COUNTERS)

@@ -1,7 +1,7 @@
 """The process group: rendezvous, and the few messages that the trainer sends besides gradients.
 
-`join` runs the rendezvous and yields the `Group` that the rest of the trainer uses. With world_size 1, there is no
-process group, and every operation is the identity.
+join_process_group() runs the rendezvous and yields the RankGroup that the rest of the trainer uses. With world_size 1,
+there is no process group, and every operation is the identity.
 """
 
 import io
@@ -172,11 +172,11 @@ def zero_filled_file(size: int) -> io.BytesIO:
 def choose_device(env: RankEnvironment) -> torch.device:
     """Return one GPU per rank if the job requests GPUs, else the CPU; without any request, a GPU if there is one.
 
-    Raises BrokenInput if this node has fewer GPUs than requested, because training on the CPU would take weeks.
+    Raises BrokenInput if this node has fewer GPUs than requested because training on the CPU would take weeks.
     """
     num_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if env.gpus is not None and num_gpus < env.gpus:
-        from ...runtime.system import gpus  # only in a jobctl of jobs with GPUs
+        from ...runtime.system import gpus  # packed only in jobs with GPUs
 
         raise BrokenInput(gpus.describe_usable_gpus(num_gpus, env.gpus), hint=gpus.HINT)
     if num_gpus == 0 or env.gpus == 0:
@@ -191,7 +191,7 @@ def join_process_group(
     """Run the rendezvous, and destroy the process group at the end.
 
     even_alone: create a process group with world_size 1 as well; DeepSpeed and FSDP need it.
-    stopped: polled while waiting; true ends the wait with StoppedBeforeTraining.
+    stopped: polled while waiting; if true, StoppedBeforeTraining is raised.
     Raises RendezvousFailed if not all ranks join in time. After an exception in the body, the group is not destroyed,
     because destroying it is a collective and hangs if a rank is missing.
     """
@@ -224,7 +224,7 @@ def join_process_group(
             device_id=device if device.type == "cuda" else None,
         )
     except RuntimeError as error:
-        if _becomes_true(stopped, STOP_S):  # a stopped job loses the store, because rank 0 serves it
+        if _becomes_true(stopped, STOP_S):  # a stopped job loses the store because rank 0 serves it
             raise StoppedBeforeTraining("stopped before the rendezvous was complete") from error
         raise RendezvousFailed(
             f"rank {env.rank}: rendezvous timeout: not all {env.world_size} ranks joined within {init_timeout_s} s",

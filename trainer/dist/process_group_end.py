@@ -1,8 +1,8 @@
 """Shut down process groups safely: Gloo's threads need the GIL to release a message, and may do so late (torch 2.13).
 
-Two things can then go wrong. DDP's destructor holds the GIL while Gloo's destructor waits for its threads: a deadlock.
-And a finalizing interpreter ends any thread that requests the GIL (CPython 3.11, PyThread_exit_thread); in one of
-Gloo's threads, this aborts the rank: "terminate called without an active exception".
+Two things can go wrong. First, DDP's destructor holds the GIL while Gloo's destructor waits for its threads: a
+deadlock. Second, a finalizing interpreter terminates any thread that requests the GIL (CPython 3.11,
+PyThread_exit_thread); in one of Gloo's threads, this aborts the rank: "terminate called without an active exception".
 """
 
 import ctypes

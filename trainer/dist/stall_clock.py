@@ -1,14 +1,14 @@
 """Measure how long a rank has made no progress. A thread polls this clock. Standard library only.
 
-The message timeout does not cover a rank that waits for no other, because it is the only rank or because every rank
-hangs separately. Time during which the process was suspended, or the thread was not running, does not count, because a
-suspended job is not hung.
+The message timeout does not cover a rank that is not waiting for another, because it is the only rank or because every
+rank hangs separately. Time during which the process was suspended, or the thread was not running, does not count,
+because a suspended job is not hung.
 """
 
 from .phases import Phases
 
 MOST_TICKS = 3  # upper limit on the time that counts between polls
-# Phases without a limit. save: its messages have a timeout, and gathering and copying a large state takes long
+# Phases without a limit. save: its messages have a timeout, and gathering and copying a large state takes a long time
 ENDLESS = ("start", "save", "write", "read", "failed")
 
 

@@ -1,4 +1,4 @@
-"""Read files with retries, because network storage can fail briefly; if all retries fail, raise Unreadable.
+"""Read files with retries because network storage can fail briefly; if all retries fail, raise Unreadable.
 
 An unreadable file may be intact, so it does not count as damaged and nothing is removed. The rank exits with 69: ranks
 may be restarted in place (runtime/supervisor/restarts.py), and the run can be resumed. Standard library only.

@@ -37,7 +37,7 @@ OF_TORCH = "torch.distributed"  # module of DistBackendError, DistNetworkError a
 LOST_WORKER = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (?:is (killed by signal: [\w ]+)|exited)")
 
 # CUDA's text for cudaErrorAssert, in an AcceleratorError of torch 2.13. A later call raises this error, so the
-# traceback misleads; the assertion is on stderr, for example that of nll_loss (aten/src/ATen/native/cuda/Loss.cu)
+# traceback is misleading; the assertion is on stderr, for example that of nll_loss (aten/src/ATen/native/cuda/Loss.cu)
 GPU_ASSERTION = "device-side assert triggered"
 
 # Message of DDP in torch 2.13 after a step in which a parameter got no gradient on this rank.
@@ -61,7 +61,7 @@ def exit_without_teardown(code: int) -> NoReturn:
 
 def print_error_once(error: BaseException) -> int:
     """Print `error` unless already printed, and return the exit code. Called before a rank waits for its disk."""
-    attributes = vars(error)  # stored in the error itself, because a user's exception may be unhashable
+    attributes = vars(error)  # stored in the error itself because a user's exception may be unhashable
     if PRINTED not in attributes:
         sys.stdout.flush()
         attributes[PRINTED] = _print_exit(error) if isinstance(error, SystemExit) else _print(error)
@@ -79,7 +79,7 @@ def _print(error: BaseException) -> int:
 
 
 def _print_exit(error: SystemExit) -> int:
-    """Return the exit code after sys.exit() in user code. 0 becomes 1, because training has not finished."""
+    """Return the exit code after sys.exit() in user code. 0 becomes 1 because training has not finished."""
     code = error.code & 0xFF if isinstance(error.code, int) else 0
     if isinstance(error.code, str):
         print(error.code, file=sys.stderr)
@@ -118,7 +118,7 @@ def _rank() -> str:
 
 
 def is_lost_peer(error: BaseException) -> bool:
-    """Return whether torch.distributed raised the error, as data sets lose connections too; False for one rank."""
+    """Return whether torch.distributed raised the error. (Data sets lose connections too.) False for one rank."""
     if not isinstance(error, RuntimeError) or os.environ.get("WORLD_SIZE") == "1":
         return False
     kinds = {kind.__name__ for kind in type(error).__mro__ if kind.__module__ == OF_TORCH}

@@ -1,6 +1,6 @@
 """Handle stop requests: a signal only sets a flag, because it may arrive during a collective.
 
-During the build, which may compile for minutes, a signal ends the rank immediately. Standard library only, so that the
+During the build, which may compile for minutes, a signal stops the rank immediately. Standard library only, so that the
 handlers are installed before torch is imported.
 """
 
@@ -13,7 +13,7 @@ from types import FrameType
 from ...runtime import exit_codes
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
-REPEAT_S = 5.0  # signals within this time count as one request, because launchers send several
+REPEAT_S = 5.0  # signals within this time count as one request because launchers send several
 
 
 class StopSignals:

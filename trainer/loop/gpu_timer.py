@@ -1,4 +1,4 @@
-"""Measure the GPU time of a part of a step with CUDA events, because kernels run asynchronously."""
+"""Measure the GPU time of a part of a step with CUDA events because kernels run asynchronously."""
 
 import torch
 
@@ -22,7 +22,7 @@ class GpuTimer:
             self._events[-1].record()
 
     def seconds(self) -> float | None:
-        """Return the total time. Call this after reading the loss, by when the GPU has completed these events."""
+        """Return the total time. Call this after reading the loss: by then, the GPU has completed these events."""
         if not self._is_gpu:
             return None
         pairs = zip(self._events[::2], self._events[1::2], strict=True)

@@ -112,7 +112,7 @@ class Hooks:
         if requests.give_up and not is_end:
             self.fail_unsaved(done)
         if is_end or requests.save or done % self.training.save_steps == 0:
-            # wait for a requested save, because removing control/SAVE tells the user that it is complete
+            # wait for a requested save because removing control/SAVE tells the user that it is complete
             self.save(done, validation.result.loss if validation.result else None, wait=is_end or requests.save)
 
     def stop(self, done: int, requests: StopAndSaveRequests, validation: ValidationOutcome) -> int | None:
@@ -165,7 +165,7 @@ class Hooks:
         training, phases = self.training, self.training.phases
         phases.begin_part("metrics")
         self.progress.file.flush()  # a run resumed from this checkpoint finds the metrics of all earlier steps
-        phases.enter("save")  # to the watchdog, a rank whose disk hangs in that flush is behind
+        phases.enter("save")  # entered after the flush, so that a rank that hangs in it is behind
         training.parts["data"] = training.proof.state(done)
         files = partial(files_of_checkpoint, done, training.parallel, training.config, training.group, training.parts)
         self.is_saved = self.saver.save(done, files, val_loss, wait)

@@ -3,11 +3,11 @@
 In:  a Training: model, optimizer and data, ready to run (build/build.py).
 Out: an exit code; metrics, checkpoints and final weights in the run folder (hooks.py).
 
-Hooks run in this order: metrics, checks, validation, checkpoint, stop. All ranks make the same decisions, because each
+Hooks run in this order: metrics, checks, validation, checkpoint, stop. All ranks make the same decisions because each
 decision depends only on sums over all ranks.
 
 A step's loss is the sum over all valid items in the global batch, divided by their number. A mean of the ranks' means
-would weight items differently, because ranks can have different numbers of items.
+would weight items differently because ranks can have different numbers of items.
 """
 
 import math
@@ -74,8 +74,8 @@ def run_remaining_steps(training: Training, hooks: Hooks, watch: HangWatchdog) -
 def train_step(training: Training, step: int, requests: StopAndSaveRequests) -> StepResult:
     """Run optimizer step `step`, counted from 0. requests: this rank's requests.
 
-    Raises Diverged for a NaN or Inf loss or gradient when loop.on_nan=stop. A skipped step changes neither weights nor
-    buffers.
+    Raises LossDiverged for a NaN or Inf loss or gradient if loop.on_nan=stop. A skipped step changes neither weights
+    nor buffers.
     """
     config, group, parallel, loader = training.config, training.group, training.parallel, training.loader
     phases, timer, optim = training.phases, GpuTimer(group.device), schedule_of_optimizer(config.optim)

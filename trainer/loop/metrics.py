@@ -2,7 +2,7 @@
 
 Lines are buffered, and written every few seconds and before every checkpoint, so a killed rank loses only lines of
 steps after its newest checkpoint, which a resumed run repeats. A power failure may lose the last 30 s or so, which the
-kernel had not yet written to disk. A repeated step has a line per attempt, of which the last one counts. A killed
+kernel had not yet written to disk. A repeated step has one line per attempt; the last one is used. A killed
 process may leave a torn line, which readers skip. A full file is rotated to rank_NN.jsonl.1, .2, … (.1 is the oldest);
 read_metrics() reads all of them.
 """
@@ -37,13 +37,13 @@ class RankMetricsFile:
         self._lines: list[str] = []
         self._written_at = time.monotonic()
         self._warned: set[str] = set()
-        self._lock = threading.Lock()  # the watchdog thread flushes too, because the main thread may be blocked
+        self._lock = threading.Lock()  # the watchdog thread flushes too because the main thread may be blocked
         self._descriptor: int | None = None
         self._size, self._is_torn = 0, False
         self._put(b"")  # create the file, and check that it ends with a complete line
 
     def write(self, values: Mapping[str, object]) -> None:
-        """Add one line. NaN and infinity become null, because JSON cannot express them."""
+        """Add one line. NaN and infinity become null because JSON cannot express them."""
         line = _json(values) + "\n"
         with self._lock:
             self._lines.append(line)

@@ -1,6 +1,6 @@
 """Handle NaN or Inf in a loss or gradient: loop.on_nan=stop ends the run, loop.on_nan=skip skips the update.
 
-All ranks call these functions together and make the same decision, because it depends on sums over all ranks.
+All ranks call these functions together and make the same decision because it depends on sums over all ranks.
 """
 
 import math
@@ -21,7 +21,7 @@ def require_items(training: Training, step: int, totals: StepTotals) -> None:
 
 
 def skip_reason(training: Training, step: int, totals: StepTotals, update: StepUpdate, sums: StepSums) -> str:
-    """Return why the update was skipped, or "". Raises Diverged if on_nan=stop.
+    """Return why the update was skipped, or "". Raises LossDiverged if on_nan=stop.
 
     An update skipped because the fp16 loss scale was too large does not count.
     """
@@ -62,7 +62,7 @@ class SkipCounter:
         self._in_a_row = 0
 
     def after_step(self, done: int, reason: str) -> str:
-        """Return a warning about step `done`, or "". Raises Diverged after too many skipped updates in a row.
+        """Return a warning about step `done`, or "". Raises LossDiverged after too many skipped updates in a row.
 
         reason: StepResult.skip_reason.
         """

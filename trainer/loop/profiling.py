@@ -42,7 +42,7 @@ class StepProfiler:
         return ""
 
     def before_step(self, step: int) -> str:
-        """Start the profiler if global step `step`, from 1, is in the range. Return a message to print, or ""."""
+        """Start the profiler if step `step`, counted from 1, is in the range. Return a message to print, or ""."""
         self._step = step
         if not self.steps or self._profile is not None or not self.steps[0] <= step <= self.steps[1]:
             return ""

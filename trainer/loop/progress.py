@@ -30,7 +30,7 @@ SLOW_SAVE_TIMES, SLOW_SAVE_S = 3.0, 2.0  # report a save that exceeds both: a mu
 
 
 class ProgressReporter:
-    """Receives step and validation results. Keeps only what the next line needs. names: of the ranks, by rank."""
+    """Receives step and validation results. Keeps only what the next line needs. names: display name of each rank."""
 
     def __init__(self, training: Training, names: Sequence[str]) -> None:
         config, group = training.config, training.group

@@ -1,5 +1,5 @@
-"""Requests to stop or save. Each rank reads its own before a step, and they are summed over ranks together with the
-loss.
+"""Requests to stop or save. Each rank reads its own requests before a step. They are summed over ranks together with
+the loss.
 """
 
 from ...runtime import exit_codes
@@ -33,7 +33,7 @@ def requests_of_rank(training: Training, signals: StopSignals, saver: Background
 def stop_exit_code(training: Training, signals: StopSignals, done: int) -> int:
     """Return the exit code of a run that has saved and is stopping early: DONE for control/STOP, else PREEMPTED.
 
-    All ranks call this function and get the same code. The ranks count the nodes on which control/STOP exists, because
+    All ranks call this function and get the same code. The ranks count the nodes on which control/STOP exists because
     it may appear at different times on nodes without a shared run folder.
     """
     num_stop_files = training.group.start_sum([stop_file(training.run_dir).exists()])()[0]

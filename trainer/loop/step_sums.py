@@ -83,7 +83,7 @@ class StepSums:
             self._exchange = self._training.group.start_sum_on_device(self._local)
 
     def loss_factor(self, number: int) -> float:
-        """Return the factor for the loss of micro-batch `number` before backward(). The factor contains the world size,
+        """Return the factor for the loss of micro-batch `number` before backward(). The factor contains the world size
         because the gradient exchange divides by it. Padding has factor 0.
         """
         return 0.0 if self.is_padding(number) else self._training.group.world_size / self.expected_items
@@ -107,5 +107,5 @@ class StepSums:
 
 
 def loss_divisor(num_items: float) -> float:
-    """Return the number that divides the loss: the item count, < 1 with some weights; 1 for a step without items."""
+    """Return the divisor of the loss: the item count, which weights may make < 1; or 1 for a step without items."""
     return 1.0 if num_items <= 0 else num_items

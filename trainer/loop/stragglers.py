@@ -1,8 +1,8 @@
 """Detect stragglers: ranks that make progress but are slower than the others.
 
-Only the time for data and the forward pass counts, because in the backward pass of DDP and FSDP all ranks wait for the
-slowest. With sharded weights, they already wait in the forward pass, so only data loading reveals a straggler. On
-a GPU, the forward pass is timed with CUDA events (gpu_timer.py).
+Only the time for data and the forward pass is compared, because in the backward pass of DDP and FSDP all ranks wait for
+the slowest. With sharded weights, they already wait in the forward pass, so only data loading reveals a straggler. On a
+GPU, the forward pass is timed with CUDA events (gpu_timer.py).
 """
 
 import time

@@ -60,13 +60,13 @@ class Validator:
     def validate(self, stop_requested: Callable[[], bool] = lambda: False) -> ValidationResult | None:
         """Run the validation; all ranks call it. Return None on all ranks if one of them has a stop request.
 
-        Raises Failed on all ranks if one of them fails. With equal_passes, a failed rank raises its error immediately,
-        because the others are waiting for that rank in the same pass, so that no further exchange is possible.
+        Raises ValidationFailed on all ranks if one of them fails. With equal_passes, a failed rank raises its own error
+        immediately: the others are waiting for it in the same pass, and no further exchange is possible.
         """
         started = time.perf_counter()
         training, model, phases = self._training, self._training.parallel.evaluated, self._training.phases
         phases.enter("exchange")
-        # evaluate with rank 0's buffers (such as BatchNorm's running means), because checkpoints contain them
+        # evaluate with rank 0's buffers (such as BatchNorm's running means) because checkpoints contain them
         training.group.copy_from_rank_0(model.buffers())
         copier = BatchCopier(training.group.device)
         device = training.group.device
@@ -113,7 +113,7 @@ class Validator:
 
 
 class StopPoll:
-    """Polls all ranks for stop requests, after the same turns on every rank; the slowest sets the interval."""
+    """Polls all ranks for stop requests, after the same turns on every rank; the slowest rank sets the interval."""
 
     def __init__(self, group: RankGroup, stop_requested: Callable[[], bool]) -> None:
         self._group, self._stop_requested = group, stop_requested

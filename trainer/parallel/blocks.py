@@ -2,8 +2,8 @@
 
 The model lists them in its attribute `blocks`, in order, or, as in transformers 5.23, their class names in
 `_no_split_modules`. With fsdp and hsdp, the job can name the classes: parallel.transformer_layer_cls_to_wrap.
-Checkpointing is applied first, then compilation, then sharding. All of them work in place, so that parameters keep
-their names.
+Checkpointing is applied first, then compilation, then sharding. All three work in place, so that parameters keep their
+names.
 """
 
 import functools
@@ -79,7 +79,7 @@ def with_activation_checkpointing(forward: Forward) -> Forward:
 
 
 def with_torch_compile(forward: Forward) -> Forward:
-    """Wrap `forward` in torch.compile: it compiles once for the first shape, and again for all other shapes.
+    """Wrap `forward` in torch.compile: it compiles once for the first shape, and once more for all other shapes.
 
     With dynamic=False, torch 2.13 would compile eight shapes and run all others uncompiled.
     """

@@ -203,7 +203,7 @@ def unsharded_tensor(value: Any) -> Any:
 
 def _large_enough(module: nn.Module, min_num_params: int) -> Iterator[nn.Module]:
     """Yield the descendants with at least min_num_params parameters, inner ones first. Parameters of a yielded module
-    do not count again for the modules around it.
+    are not counted again for the modules around it.
     """
     for child in module.children():
         inner = list(_large_enough(child, min_num_params))

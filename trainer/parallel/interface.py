@@ -25,7 +25,7 @@ from ..recipe.recipe import Recipe
 class Parallel(Protocol):
     """One model and its optimizer, distributed over all ranks. All ranks must call every method except passes().
 
-    module:        the model with its loss (loss.WithLoss), for training steps.
+    module:        the model with its loss (loss.ModelWithLoss), for training steps.
     evaluated:     the model with its loss, for validation.
     num_parameters: number of parameters in the whole model.
     equal_passes:  all ranks must call `evaluated` the same number of times.
@@ -80,7 +80,7 @@ class Parallel(Protocol):
 
 
 def copy_from_rank_0(model: nn.Module, group: RankGroup) -> None:
-    """Broadcast rank 0's parameters and buffers, because initialization may differ between ranks.
+    """Broadcast rank 0's parameters and buffers because initialization may differ between ranks.
 
     DDP does this itself; fully_shard of torch 2.13 does not, and DeepSpeed 0.19.8 only broadcasts parameters.
     """
@@ -151,7 +151,7 @@ def parameter_names_equal_on_ranks(optimizer: Optimizer, model: nn.Module, group
 
 
 def require_same_on_ranks(lines: Sequence[str], subject: str, group: RankGroup) -> None:
-    """Raise BrokenInput if `lines` differ between ranks, because their collectives would not match."""
+    """Raise BrokenInput if `lines` differ between ranks because their collectives would not match."""
     digest = hashlib.sha256("\n".join(lines).encode()).digest()
     digests = [bytes(row.tolist()) for row in group.gather(torch.tensor(list(digest), dtype=torch.uint8))]
     if unlike := [rank for rank, row in enumerate(digests) if row != digests[0]]:

@@ -1,4 +1,4 @@
-"""Remove stale lock files of C++ extension builds, because after a killed build, the next one would wait forever.
+"""Remove stale lock files of C++ extension builds because after a killed build, the next one would wait forever.
 
 torch.utils.cpp_extension (torch 2.13, file_baton.py) marks a build with an empty file `lock`, which only the process
 that created it removes. jobc also holds a kernel lock (flock), which ends with its process.
@@ -53,7 +53,7 @@ def _open_lock(path: Path) -> int | None:
 
 
 def _share(lock: int) -> None:
-    """Acquire the lock in shared mode. Give up after WAIT_S, because removing locks takes less time than that."""
+    """Acquire the lock in shared mode. Give up after WAIT_S because removing locks takes less time than that."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError):

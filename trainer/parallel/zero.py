@@ -108,7 +108,7 @@ class Zero:
         if self.stage > 0 and any(group.get("amsgrad") for group in optimizer.param_groups):
             raise BrokenInput("recipe: ZeRO checkpoints do not support amsgrad", hint="amsgrad=False, or parallel=fsdp")
         self.names = parameter_names_equal_on_ranks(optimizer, model, group)
-        # keep the original order, because ZeRO replaces the parameters with flat tensors
+        # keep the original order because ZeRO replaces the parameters with flat tensors
         self.order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         self.groups, self.rates = optimizer.state_dict()["param_groups"], GroupLearningRates(optimizer)
         self.steps = 0
@@ -125,7 +125,7 @@ class Zero:
         self.gathers = self.stage > 0
 
     def warm_up(self, loss: Tensor, counted: bool) -> None:
-        """Skip the warm-up pass, which is for DDP's buckets; DeepSpeed's buckets follow from the parameter order."""
+        """Skip the warm-up pass, which is for DDP's buckets: the parameter order determines DeepSpeed's."""
         if not counted:
             raise item_count_error()
 

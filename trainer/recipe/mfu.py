@@ -41,7 +41,7 @@ def flops_per_sample(model: object, num_parameters: int) -> float | None:
     """Return the FLOPs of forward and backward for one sample; None for a custom model.
 
     6 per parameter and token, plus 12 x layers x width x context per token for attention (Kaplan et al. 2020). As in
-    nanoGPT, position embeddings do not count, and neither does recomputation (activation checkpointing).
+    nanoGPT, position embeddings are not counted, and neither is recomputation (activation checkpointing).
     """
     if isinstance(model, GptConfig):
         parameters = num_parameters - model.context * model.width

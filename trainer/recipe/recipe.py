@@ -1,8 +1,8 @@
 """Recipe: a training run's data, model, optimizer, loss and validation in one class.
 
 A custom recipe overrides what it needs: `recipe: my_pkg.MyRecipe`, with `from jobc_trainer.recipe import Recipe`.
-Sample order, sharding, gradient exchange, checkpoints and resume are outside the recipe, so what they guarantee holds
-for every recipe.
+Sample order, sharding, gradient exchange, checkpoints and resume are outside the recipe, so their guarantees hold for
+every recipe.
 
 Shapes: B samples per batch, K classes; `…` zero or more dimensions.
 """

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from ...runtime.system.frozen_dataclass import dataclass
 
 CLOSE_S = 10.0  # the end of training waits this long for trackers to accept the last metrics
-MOST_WAITING = 1000  # most queued calls while a tracker blocks; further calls are dropped
+MOST_WAITING = 1000  # maximum of queued calls while a tracker blocks; further calls are dropped
 
 
 @dataclass(frozen=True)

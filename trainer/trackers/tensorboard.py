@@ -1,6 +1,6 @@
 """Write TensorBoard event files to tensorboard/ in the run folder. View them with `tensorboard --logdir RUN`.
 
-Does not use the tensorboard package, because its import takes longer than the first steps of a small training.
+Does not use the tensorboard package, because its import takes longer than the first steps of a small training run.
 Format: records of length, masked CRC-32C of the length, bytes, masked CRC-32C of the bytes (TensorFlow's
         lib/io/record_writer.h); the bytes are an Event from event.proto, of which four fields are used.
 """
@@ -21,7 +21,7 @@ class EventFile:
 
     def __init__(self, folder: Path, first_step: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        # the time comes first, because TensorBoard reads a folder's files in the order of their names
+        # the time comes first because TensorBoard reads a folder's files in the order of their names
         name = f"events.out.tfevents.{time.time_ns() // 10**9:010d}.{os.uname().nodename}.{os.getpid()}"
         self._file = open(folder / name, "ab")  # noqa: SIM115 closed by close()
         self._write(0, text_field(3, b"brain.Event:2"))  # file_version

@@ -142,7 +142,7 @@ def test_a_launcher_below_another_is_no_contradiction(environ: dict[str, str], r
         ({**TORCHRUN, "WORLD_SIZE": "2", "RANK": "1", **AGENT}, ["WORLD_SIZE=2", "SLURM_STEP_NUM_TASKS=2"]),
         ({**MPIRUN, **MEET, **SRUN, "SLURM_PROCID": "2"}, ["OMPI_COMM_WORLD_RANK=3", "SLURM_PROCID=2"]),
         ({**SRUN, "WORLD_SIZE": "8"}, ["WORLD_SIZE=8", "SLURM_STEP_NUM_TASKS=4"]),
-        ({"OMPI_COMM_WORLD_RANK": "3"}, ["mpirun set OMPI_COMM_WORLD_RANK only"]),
+        ({"OMPI_COMM_WORLD_RANK": "3"}, ["mpirun set only OMPI_COMM_WORLD_RANK"]),
         ({**SKYPILOT, "SKYPILOT_NODE_IPS": " \n"}, ["MASTER_ADDR: not set"]),
         ({**SRUN, "SLURM_STEP_TASKS_PER_NODE": "abc", **MEET}, ["LOCAL_RANK"]),
         ({**MPIRUN}, ["MASTER_ADDR: not set", "MASTER_PORT: not set", "OMPI_COMM_WORLD_RANK"]),

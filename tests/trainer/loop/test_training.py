@@ -275,7 +275,7 @@ def test_a_full_disk_for_the_final_weights_is_one_line_and_a_resume_writes_them(
 
 def test_fewer_gpus_than_asked_for_are_refused_and_none_asked_for_is_the_cpu() -> None:
     seen = torch.cuda.device_count()
-    with pytest.raises(BrokenInput, match=f"GPUs visible to torch: {seen}, wanted: {seen + 1}"):
+    with pytest.raises(BrokenInput, match=f"GPUs visible to torch: {seen}, required: {seen + 1}"):
         choose_device(environment.parse_environment({"JOBC_GPUS": str(seen + 1)}))
     assert choose_device(environment.parse_environment({"JOBC_GPUS": "0"})).type == "cpu"
 
