@@ -64,7 +64,7 @@ class SeverityFilter:
     strict: bool = False
 
     def judge(self, found: Iterable[Diagnostic]) -> list[Diagnostic]:
-        """Return the findings as they are reported."""
+        """Return the findings with their final severity."""
         return [judged for diagnostic in found for judged in self._judge(diagnostic)]
 
     def settle(

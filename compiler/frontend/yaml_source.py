@@ -1,7 +1,7 @@
 """Pass config files to Hydra, keeping every scalar's text and position.
 
 In:  a YAML file below a known root.
-Out: nested dicts and lists whose scalars are `Text`.
+Out: nested dicts and lists whose scalars are `TextWithOrigin`.
 
 `JobcSource` is a Hydra ConfigSource (scheme `jobc:`), part of hydra-core 1.3's public plugin API; Hydra is not patched.
 """

@@ -49,7 +49,7 @@ class ExplainedJob:
         return numbers_by_path
 
     def format_written_line(self, path: str, was: int) -> str:
-        """Return a line that jobc wrote, in its current form."""
+        """Return a line that jobc wrote, as it is in the file now."""
         if was not in self.numbers.get(path, {}):
             return f"{self.folder}{path}  edited: a line that depended on it was removed"
         number, is_same = self.numbers[path][was]

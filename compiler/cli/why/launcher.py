@@ -31,7 +31,7 @@ class LauncherSetting:
 
 
 def launcher_setting(plan: Mapping[str, Any], name: str) -> LauncherSetting | None:
-    """Return how the launcher sets the variable, or None if it does not or is not one of jobc's launchers."""
+    """Return how the launcher sets the variable, or None if it does not set it or is not one of jobc's launchers."""
     launcher = plan.get("launcher", "")
     if name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME") and plan.get("topology.nodes", 1) > 1:
         return LauncherSetting(

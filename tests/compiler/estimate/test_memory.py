@@ -125,7 +125,7 @@ def test_zero_3_keeps_half_a_billion_parameters_whole() -> None:
     def gathered(parameters: int, unit: int | None, ranks: int = 2) -> int | None:
         return estimate_rank_memory(zero(3), ModelSize(parameters, unit, None, 1), ranks).gathered
 
-    assert gathered(1000, None) == 4 * 1000, "all of it"
+    assert gathered(1000, None) == 4 * 1000, "total"
     assert gathered(1000, 10, ranks=1) == 0, "nobody shares it"
     assert gathered(7_000_000_000, None) is None
     assert gathered(7_000_000_000, 200_000_000) == 4 * 500_000_000
@@ -183,7 +183,7 @@ def test_the_keys_of_fsdp_say_what_is_whole(said: dict[str, Any], whole: int) ->
 
 def test_classes_that_a_built_in_model_may_not_have_leave_what_is_gathered_open(plan: Plan) -> None:
     words = ("task=gpt2_124m", "parallel=fsdp", "loop.compile=blocks", "procs=2")
-    assert "all of it" in plan(*words)[1] and "all of it" in plan(*words, "parallel.auto_wrap_policy=NO_WRAP")[1]
+    assert "total" in plan(*words)[1] and "total" in plan(*words, "parallel.auto_wrap_policy=NO_WRAP")[1]
     printed = plan(*words, "parallel.transformer_layer_cls_to_wrap=[Attention]")[1]
     assert "without largest_unit" in printed and "give or take" not in printed
 
