@@ -1,4 +1,4 @@
-"""Lower a spec to a plan, a key table and rules, using nothing but the spec.
+"""Lower a spec to a plan, a key table and rules. Reads nothing but the spec.
 
 Every plan leaf is computed by one function of a watched spec, so the key table (plan key -> spec keys) records what was
 actually read and needs no maintenance. A leaf that is not a copy is computed by a function in derive.py; the first line
@@ -186,7 +186,7 @@ def lower(spec: JobSpec) -> Lowered:
         deepspeed_extra=low.copy_mapping("deepspeed_extra", ("accelerate", "deepspeed_extra")),
         train=low.tree("train", _train_document(spec)),
     )
-    low.rule("topology.world_size", world_size)  # not a field but a property of the plan
+    low.rule("topology.world_size", world_size)  # a property of the plan, not a field
     return Lowered(plan, MappingProxyType(low.table), MappingProxyType(low.rules))
 
 

@@ -1,4 +1,4 @@
-"""Quote values for their context. Values are written into files other than YAML and JSON only through these functions.
+"""Quote values for their context. Only these functions write values into files other than YAML and JSON.
 
     sh         one shell word, or several
     directive  rest of a line that an engine reads, not a shell: `#SBATCH`, `#PBS`

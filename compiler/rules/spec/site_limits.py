@@ -15,7 +15,7 @@ _OLDEST = (2, 4)  # oldest version that the trainer supports; pyproject.toml, ex
 
 
 def exceeds_site(code: str, spec: JobSpec, key: str, show: Any = str) -> Iterator[Diagnostic]:
-    """Yield a diagnostic if the job requests more than the site has. key: in job and site; show: formats the value"""
+    """Yield a diagnostic if the job requests more than the site has. key: in job and site; show: formats a value"""
     requested, limit = getattr(spec, key), site_limit(spec, key)
     if requested is None or limit is None or requested <= limit:
         return
@@ -77,7 +77,7 @@ def check_missing_for_site(spec: JobSpec) -> Iterator[Diagnostic]:
         lines = [f"{key}={example_value(union_members(type_of_key(JobSpec, key)))}" for key in missing]
         title = f"this site needs {' and '.join(missing)}"
         these, them = ("this key", "it") if len(missing) == 1 else ("these keys", "them")
-        because = f"the cluster profile requires {these} (site.requires), and nothing sets {them}"
+        because = f"the cluster profile requires {these} (site.requires), but nothing sets {them}"
         hint = f"{' '.join(lines)}, here or in the profile"
         yield Diagnostic("JC2067", title, because, hint, key=missing[0])
 

@@ -125,7 +125,7 @@ def test_zero_3_keeps_half_a_billion_parameters_whole() -> None:
     def gathered(parameters: int, unit: int | None, ranks: int = 2) -> int | None:
         return estimate_rank_memory(zero(3), ModelSize(parameters, unit, None, 1), ranks).gathered
 
-    assert gathered(1000, None) == 4 * 1000, "total"
+    assert gathered(1000, None) == 4 * 1000, "all of it"
     assert gathered(1000, 10, ranks=1) == 0, "nobody shares it"
     assert gathered(7_000_000_000, None) is None
     assert gathered(7_000_000_000, 200_000_000) == 4 * 500_000_000
