@@ -131,7 +131,7 @@ def read_job_record(job: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def without_record_files(files: Mapping[str, str]) -> dict[str, str]:
-    """Return the files outside .jobc/, because those in .jobc/ only describe the others."""
+    """Return the files outside .jobc/. The files in .jobc/ only describe them."""
     return {path: text for path, text in files.items() if not path.startswith(".jobc/")}
 
 

@@ -54,7 +54,7 @@ def is_pod_implied_by_image(spec: JobSpec, backend: Backend, is_chosen: bool) ->
 def apply_backend_values(
     spec: JobSpec, backend: Backend, options: Any, values: Mapping[str, SpecValue]
 ) -> tuple[JobSpec, Mapping[str, SpecValue], list[Filled]]:
-    """Apply the values that a FillingBackend sets: return the new spec, its leaves, and those values."""
+    """Apply the values that a FillingBackend sets. Return the new spec, its leaves, and the values that were set."""
     filled = [*backend.filled(spec, options, values)] if isinstance(backend, FillingBackend) else []
     for item in filled:
         spec = dataclasses.replace(spec, **{item.key: item.value})
@@ -87,7 +87,7 @@ def resolve_run_storage(spec: JobSpec, backend: Backend, options: Any) -> tuple[
 
 
 def honoured_values(backend: Backend, key: str) -> tuple[str, ...]:
-    """Return a plan key's supported values, or those of its family `section.*`: ANY for all, () for none."""
+    """Return the supported values of a plan key or of its family `section.*`: ANY for all, () for none."""
     return backend.honours.get(key) or backend.honours.get(f"{key.split('.')[0]}.*", ())
 
 

@@ -47,7 +47,7 @@ def plan_command(arguments: Arguments) -> int:
 
 
 def estimate_points(points: Sequence[PlannedJob | CompiledJob]) -> tuple[list[Figures], list[Diagnostic]]:
-    """Return the figures of every point, and what the rules on sizes found. Raises CompileError JC2124.
+    """Return the figures of every point, and the findings of the rules on sizes. Raises CompileError JC2124.
 
     If several points set the same step time or run, it applies to the first point and is scaled for the others.
     """

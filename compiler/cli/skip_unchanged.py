@@ -1,7 +1,7 @@
 """Recognize a compile that would change nothing, without composing it.
 
-After a compile, a file in the user's cache records its output and everything it depended on: what the file system
-returned (frontend/observed_files.py), the state of jobc's own files, and the installed packages. If the same command
+After a compile, a file in the user's cache records its output and everything it depended on: answers of the file system
+(frontend/observed_files.py), the state of jobc's own files, and the installed packages. If the same command
 line is run again in the same directory and nothing has changed, including the artifact's files, the recorded output is
 printed again and nothing else happens. This takes a fifth of a compile's time, because neither Hydra nor most of the
 compiler is imported.
@@ -99,7 +99,7 @@ def record_written_files(files: Iterable[Artifact], target: Path) -> None:
 
 
 class _Copy:
-    """A text stream that also keeps what was written to it."""
+    """A text stream that also keeps all text written to it."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._kept = stream, StringIO()

@@ -16,7 +16,7 @@ class Origin:
     root:   `jobc`, `plugin:NAME`, `user`, `project`, `input` (files) or `command line`.
     path:   relative to the root, with `/`; on the command line, the override as typed.
     line:   1-based; 0 for a whole file or an override.
-    column: 1-based; 0 for a whole file. In an override, 1 is its key and 0 its value.
+    column: 1-based; 0 for a whole file. In an override, 1 means the key and 0 the value.
     """
 
     root: str

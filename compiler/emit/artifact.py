@@ -13,7 +13,7 @@ PROGRAM = "jobctl"  # path of the packed program within an artifact
 
 class LineRange(NamedTuple):
     """A range of lines with the same origin. first, last: 1-based, inclusive; keys: plan keys that the lines depend on;
-    template: FILE:LINE from which they were rendered.
+    template: FILE:LINE that they were rendered from.
     """
 
     first: int

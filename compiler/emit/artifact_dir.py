@@ -251,7 +251,7 @@ def _refuse_foreign(target: Path, texts: Mapping[str, str], force: bool) -> list
     if target.is_symlink() or not (target / JOB).is_file():
         because = "the folder has no .jobc/job.json, so its files are not jobc's"
         hint = "move it elsewhere, or choose another folder with --out DIR"
-        raise CompileError([Diagnostic("JC5001", f"{target} was not made by jobc", because, hint)])
+        raise CompileError([Diagnostic("JC5001", f"{target} was not written by jobc", because, hint)])
     try:
         edits = find_edited_lines(target, texts)
     except CompileError as error:
@@ -281,7 +281,7 @@ def _refuse_in_the_way(target: Path, emitted: Collection[str], foreign_paths: It
     hint = "move it elsewhere, or choose another folder with --out DIR"
     if reasons:
         raise CompileError(
-            Diagnostic("JC5001", f"{target / path} was not made by jobc", because, hint)
+            Diagnostic("JC5001", f"{target / path} was not written by jobc", because, hint)
             for path, because in reasons.items()
         )
 

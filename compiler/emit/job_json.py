@@ -1,4 +1,4 @@
-"""Write and validate `.jobc/job.json`, the one file that records what an artifact is.
+"""Format and validate `.jobc/job.json`, the only file that describes the artifact itself.
 
 In:  a parsed job.json. It may have been edited by hand, so readers rely only on what this module checks.
 Out: the file's text, its checksum, and whether it is valid.

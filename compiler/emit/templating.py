@@ -103,8 +103,8 @@ def template_environment(folders: tuple[str, ...]) -> TracedEnvironment:
 
 @jinja2.pass_context
 def _directive(context: jinja2.runtime.Context, value: object, line: str) -> str:
-    """Filter text for a directive. Text that a directive cannot contain is recorded, so that one compile reports all of
-    it.
+    """Filter text for a directive. Text that a directive cannot contain is recorded, so that one compile reports all
+    such text.
 
     line: start of the line, such as `#SBATCH`; added by check_filters.py.
     """

@@ -95,7 +95,7 @@ class ComposedConfig:
         return {key for text in texts for key in re.findall(r"\$\{([\w.]+)\}", text)}
 
     def via(self, key: str) -> str:
-        """Return the interpolation from which a leaf was resolved, such as `${name}`; "" for a literal."""
+        """Return the interpolation that a leaf was resolved from, such as `${name}`; "" for a literal."""
         node = _at(self.written, key)
         return str(node) if isinstance(node, str) and "${" in node else ""
 
@@ -129,8 +129,8 @@ class _SearchPath(SearchPathPlugin):
 def _register_plugins() -> None:
     """Register jobc's plugins, and make copies of Hydra's sources share the store of Hydra's own configs.
 
-    Hydra copies its sources for each compose and for each list of a group's options. Most of that time, a quarter of a
-    compile with a rejected override, went into copying the store, although load() already copies what it returns.
+    Hydra copies its sources for each compose and for each list of a group's options. Copying the store took most of
+    this time, a quarter of a compile with a rejected override, although load() already copies what it returns.
     """
     for plugin in (JobcSource, EmptyHydraJobSource, _SearchPath):
         Plugins.instance().register(plugin)

@@ -69,7 +69,7 @@ def read_host_files(
     is_typed: Callable[[str], bool],
     folders: Folders,
 ) -> tuple[dict[str, Any], HostFiles]:
-    """Return the tree with every `@FILE` in a host list replaced by the file's hosts, and what the files contain.
+    """Return the tree with every `@FILE` in a host list replaced by the file's hosts, and the contents of the files.
 
     tree: text leaves, not modified. is_typed: returns whether a key's value is on the command line. The command line
     and the user's own config folder may use any file; other config files may only use files in the project and config

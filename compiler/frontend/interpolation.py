@@ -2,7 +2,7 @@
 
 In:  the config that Hydra composes inside restrict_interpolation().
 Out: resolved values; ReadsMachineError for a resolver that would read this machine; ExpansionLimitExceeded for a config
-that expands too far.
+     that expands too far.
 
 OmegaConf resolves the same reference again and again, so thirty keys of `${a}${a}` take a billion steps. A budget
 therefore limits the number of interpolations that are resolved, and the characters and nodes that they yield (omegaconf
@@ -39,7 +39,7 @@ class ReadsMachineError(InterpolationResolutionError):
 
 
 class ExpansionLimitExceeded(BaseException):
-    """Raised if a config expands too far. Not an Exception, because OmegaConf and Hydra rewrite or swallow those."""
+    """Raised if a config expands too far. Not an Exception: OmegaConf and Hydra rewrite or swallow those."""
 
     def __init__(self, because: str, origin: Origin | None = None, key: str = "") -> None:
         super().__init__(because)
@@ -181,7 +181,7 @@ def _origin(node: Any) -> Origin | None:
 
 
 def _any_origin(config: Any) -> Origin | None:
-    """Return the file from which a tree was read, taken from any of its leaves; None for an empty tree."""
+    """Return the file that a tree was read from, taken from any of its leaves; None for an empty tree."""
     content = config._value() if isinstance(config, Node) else config
     if isinstance(content, TextWithOrigin):
         return content.origin.whole

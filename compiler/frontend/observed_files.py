@@ -1,8 +1,8 @@
 """Query the file system for everything that a compile depends on, and record the answers.
 
 A compile depends only on its command line and on these answers, so it can be skipped while both are unchanged.
-compose_cache.py uses this within a process, and skip_unchanged.py between processes. Answers are JSON values. Files
-of jobc itself and of its Python environment are not recorded here.
+compose_cache.py uses this within a process, and skip_unchanged.py between processes. Answers are JSON values. Files of
+jobc itself and of its Python environment are not recorded here.
 """
 
 import hashlib

@@ -35,7 +35,7 @@ class NeedsHydra(Exception):
 def split_off_plain_values(
     folders: tuple[str, ...], overrides: Sequence[Override]
 ) -> tuple[list[Override], list[Override]]:
-    """Return the overrides that Hydra must apply, and those that set plain text and can be applied afterwards.
+    """Return the overrides that Hydra must apply, and the overrides that set plain text and can be applied afterwards.
 
     folders: the search path.
     """

@@ -2,7 +2,7 @@
 
 In:  a path from a config file, and the folders that may contain the file.
 Out: nothing, or OutsideProject. A config may come from anyone, so other files, and hidden files such as .env, are read
-only if the command line names them.
+     only if the command line names them.
 """
 
 import os

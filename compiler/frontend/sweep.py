@@ -87,7 +87,7 @@ def with_sweep_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic
 
 
 def diagnostics_of_all_points(told: Sequence[tuple[SweepPoint, Sequence[Diagnostic]]]) -> list[Diagnostic]:
-    """Return all points' diagnostics. If one point must redact a value, all points redact it."""
+    """Return the diagnostics of all points. If one point must redact a value, all points redact it."""
     private_keys = {d.key for _, diagnostics in told for d in diagnostics if d.private}
     placed = ((_with_all_hosts(diagnostics, point), point) for point, diagnostics in told)
     return [d for diagnostics, point in placed for d in with_sweep_point(diagnostics, point.shown(private_keys))]

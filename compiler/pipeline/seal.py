@@ -42,8 +42,7 @@ def seal_artifact(
     plugin:  version of the package that contains the backend, None for jobc's own
     The digest, which people can quote, is the SHA-256 of the lines `PATH SHA256 EXECUTABLE` of all files, sorted by
     path. The digest depends only on what a run can read: the same job has the same digest whether its values are typed
-    or come
-    from a config file, and whichever jobc version writes the files, if they are identical.
+    or come from a config file, and whichever jobc version writes the files, if they are identical.
     """
     others = [file for file in files if file.path != job_json.JOB]
     (job,) = (file for file in files if file.path == job_json.JOB)

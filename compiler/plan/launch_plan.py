@@ -3,9 +3,8 @@
 The fields were derived from four handwritten artifacts (docs/decisions/0001-four-targets). A *must* changes what the
 job does: if the backend does not support it, the compile fails. A *wish* is about queueing and convenience: if the
 backend ignores it, it is listed on the screen and in `jobctl help`, and is an error with --strict. A field at its
-neutral
-value needs no support from a backend. New fields may be added freely: if a job uses one, capabilities.py rejects
-backends that do not list it in `honours`.
+neutral value needs no support from a backend. New fields may be added freely: if a job uses one, capabilities.py
+rejects backends that do not list it in `honours`.
 """
 
 import dataclasses
@@ -198,7 +197,7 @@ class Network:
 class Lifecycle:
     """How an attempt ends: ranks receive SIGTERM and are killed after grace_s.
 
-    time_limit_s: limit for one attempt, 0 = none; keep_s: seconds for which the engine keeps finished jobs, None = its
+    time_limit_s: limit for one attempt, 0 = none; keep_s: how many seconds the engine keeps finished jobs, None = its
     default.
     """
 

@@ -1,8 +1,8 @@
 """Track reads through views of frozen values. A view records a leaf's dotted key when the leaf is read.
 
 `lower` reads the spec through a view; templates and documents read the plan through a view. These reads link plan keys
-to spec keys, and lines to plan keys, so no table has to be maintained. A tuple is one leaf. A
-mapping has one leaf per entry; reading whether it is empty records the mapping's own key.
+to spec keys, and lines to plan keys, so no table has to be maintained. A tuple is one leaf. A mapping has one leaf per
+entry; reading whether it is empty records the mapping's own key.
 """
 
 import dataclasses

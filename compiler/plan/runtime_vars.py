@@ -12,7 +12,7 @@ from ..spec.runtime_references import REFERENCE
 
 
 class Scope(IntEnum):
-    """Scope in which text is evaluated. A value known in one scope is known in all later ones.
+    """Scope in which text is evaluated. A value known in one scope is also known in all later scopes.
 
     SUBMIT: by submit; BATCH: once per job, in the engine's file; NODE: on each node, before launch.sh; RANK: in a rank.
     """

@@ -1,8 +1,8 @@
 """The backend protocol. To write a backend, read docs/extending/backend.md first and import from jobc.compiler.api.
 
 A backend is a folder with `backend.py` (which defines `BACKEND`), `templates/`, `conf/backend/NAME.yaml` (the defaults
-of its options) and `README.md`. Built-in backends are in backends/; others come from any package through the
-entry point group `jobc.backends`. Both kinds use the same registry.py and conformance suite (compiler/testing/).
+of its options) and `README.md`. Built-in backends are in backends/; others come from any package through the entry
+point group `jobc.backends`. Both kinds use the same registry.py and conformance suite (compiler/testing/).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -90,7 +90,7 @@ class SweepingBackend(Backend, Protocol):
         """Yield the problems of a sweep whose points need several jobs. groups: points of the same shape"""
 
     def emit_sweep(self, points: Sequence[Point], render: Render) -> Iterable[Artifact]:
-        """Return the files of the sweep's directory that replace those of its first point. render: of that point"""
+        """Return the files of the sweep's directory that replace the first point's files. render: for that point"""
 
 
 @runtime_checkable

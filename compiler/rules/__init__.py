@@ -3,15 +3,14 @@
 A rule is a function that yields Diagnostics with one code and reads only its arguments. A file has one rule, `check`,
 or several about one subject, `check_NAME`; a file without a rule is an error. A rule may rely on other rules to reject
 bad values: an exception in a rule is ignored if an error is also reported (collect_findings()). The folder determines
-the
-arguments:
+the arguments:
 
     spec/                 check(spec)     before anything is derived from it
     values/               check(values)   each leaf of the spec and of the backend's options, by its key
     plan/                 check(spec, plan)
     accelerate/           check(plan, extra, deepspeed_extra, section)   additions to accelerate.yaml, deepspeed.json
-    estimate/rules/       check(figures, spec, plan)   one size; yields SizeFindings, each a Diagnostic and how bad it
-    is backends/NAME/rules/  check(plan, options)
+    estimate/rules/       check(figures, spec, plan)   one size; yields SizeFindings: a Diagnostic and how bad it is
+    backends/NAME/rules/  check(plan, options)
 
 A rule's page is CODE.md in `codes/`: the symptom, the cause, wrong and right, a near miss, sources. All rules run
 and report. Files whose names begin with _ are shared by several rules.

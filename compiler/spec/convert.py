@@ -118,7 +118,7 @@ class _Conversion:
                 beside = self.origin_of(key) if key else None
                 origin = self.origin_of(field_key) or (beside and beside.whole)
                 removal = f"remove {origin.path}, or " if origin and origin.path.startswith("~") else ""
-                is_item = key.rpartition(".")[2].isdigit()  # their keys cannot be set one by one
+                is_item = key.rpartition(".")[2].isdigit()  # an item's keys cannot be set one by one
                 hint = f"add {name}: VALUE to item {key}" if is_item else f"{removal}give {field_key} a value"
                 self.report(Diagnostic("JC1203", f"missing key {field_key}", because, hint, origin, field_key))
         return into(**values) if len(values) == len(field_types) else None

@@ -1,7 +1,7 @@
 """JobSpec: the typed source language, with everything that a user may set for a job. It contains only types and docs:
-every default, with its unit and meaning, is in conf/*.yaml and nowhere else. Sections that the
-trainer reads (model, data, optim, …) are the trainer's own dataclasses. A backend's options are defined in its folder
-and set below the key `backend`.
+every default, with its unit and meaning, is in conf/*.yaml and nowhere else. Sections that the trainer reads (model,
+data, optim, …) are the trainer's own dataclasses. A backend's options are defined in its folder and set below the key
+`backend`.
 """
 
 import re
@@ -179,7 +179,7 @@ class NetworkSpec:
     """Network between the ranks.
 
     profile:   the fabric, which must exist on the nodes.
-    interface: for TCP; null = each node uses the one that leads to node 0.
+    interface: for TCP; null = each node uses the interface that leads to node 0.
     debug:     enables the logs of NCCL and torch.
     settings:  variables for NCCL, RCCL or libfabric.
     """

@@ -1,4 +1,4 @@
-"""Run an artifact as a user would; its program records what each rank receives, for comparison with the plan.
+"""Run an artifact as a user would. Its program records what each rank receives, for comparison with the plan.
 
 In:  a compiled job whose command is `record.py …`.
 Out: what each rank received, and how it differs from the plan.

@@ -249,7 +249,7 @@ class BackendSuite:
         assert not problems and done.returncode in (0, 1), "\n".join([*problems, outcome])
 
     def _on_several_nodes(self, *words: str) -> CompiledJob:
-        """Return a job with `several_nodes`, or a job on one node if the backend rejects those overrides."""
+        """Return a job with `several_nodes`, or a job on one node if the backend rejects `several_nodes`."""
         try:
             return self.compile(*self.several_nodes, *words, command=("record.py",))
         except CompileError:

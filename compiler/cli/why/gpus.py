@@ -1,4 +1,4 @@
-"""Explain for `jobc why` what sets CUDA_VISIBLE_DEVICES and similar variables."""
+"""Explain, for `jobc why`, what sets CUDA_VISIBLE_DEVICES and similar variables."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -13,7 +13,7 @@ class ExplainedJob:
     """One compiled job.
 
     written: path -> lines as jobc compiles them now.
-    files:   path -> lines on disk; the same as written for a job that was compiled in memory only.
+    files:   path -> lines on disk; equal to `written` for a job that was compiled only in memory.
     folder:  prefix of printed paths.
     changes: inputs that have changed since the directory was written, one sentence each.
     """

@@ -1,4 +1,4 @@
-"""Explain for `jobc why` how the launcher sets a rank's variables.
+"""Explain, for `jobc why`, how the launcher sets a rank's variables.
 
 Source: torch 2.13 (torchrun), torch/distributed/run.py, elastic/agent/server/local_elastic_agent.py and, in
         elastic/rendezvous/, static_tcp_rendezvous.py and dynamic_rendezvous.py; accelerate 1.15: utils/launch.py.
@@ -18,9 +18,9 @@ class LauncherSetting:
 
     how:   a sentence.
     words: (file, line pattern) for the launcher's options.
-    reads: variables from which it is computed.
+    reads: variables that it is computed from.
     files: files of runtime/ that set it.
-    keys:  plan keys from which it is computed.
+    keys:  plan keys that it is computed from.
     """
 
     how: str

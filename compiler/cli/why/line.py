@@ -52,7 +52,7 @@ def explain_line(job: ExplainedJob, path: str, place: str, number: int) -> Itera
     source_map = job.source_map
     keys, template = source_map.files[path][was - 1]
     if template in (SEAL, PACKED):
-        yield "  made     from the whole job" if template == SEAL else "  packed   jobc's program for the nodes"
+        yield "  from     the whole job" if template == SEAL else "  packed   jobc's program for the nodes"
         return
     yield f"  from     {template}"
     keys = plan_keys_of_line(keys, template)

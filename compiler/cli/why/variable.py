@@ -129,7 +129,7 @@ _OF_NODE = ("node/node.py", "supervisor/launch.py", "ranks/launchers.py")  # set
 
 
 def _through_node(job: ExplainedJob, variables: Sequence[str], library: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield where jobctl sets each of these variables on a node, and the keys from which they are computed."""
+    """Yield where jobctl sets each of these variables on a node, and the keys that they are computed from."""
     for variable in variables:
         rows = [
             f"jobc:runtime/{file}:{n}  {library[file][n - 1].strip()}"
@@ -141,7 +141,7 @@ def _through_node(job: ExplainedJob, variables: Sequence[str], library: Mapping[
 
 
 def _keys_of(job: ExplainedJob, plan_keys: Sequence[str]) -> Iterator[str]:
-    """Yield plan keys, the line of job.json where jobctl reads each, and the spec keys from which they are derived."""
+    """Yield each plan key, the line of job.json where jobctl reads it, and the spec keys that it is derived from."""
     for key in plan_keys:
         if key == "resources.hosts" and not job.plan.get(key):
             continue  # the engine chooses the hosts

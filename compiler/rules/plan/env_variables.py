@@ -37,7 +37,7 @@ _KEYS_OF_TORCHRUN = {
 
 
 def check_empty_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC3004: a variable set to an empty value, which is not the same as an unset one.
+    """JC3004: a variable set to an empty value, which is not the same as an unset variable.
 
     CUDA_VISIBLE_DEVICES is excluded: an empty value hides the GPUs, which is intended on a CPU.
     Source: PyTorch 2.13, observed: a ValueError for TORCH_DISTRIBUTED_DEBUG, an AttributeError for TORCH_LOGS,

@@ -1,7 +1,7 @@
 """Find names that a job's environment variables must not have, because the artifact's scripts or bash use them.
 
 In:  the scripts themselves, so that no name is missed. The scripts use lower case for their own variables and upper
-case for environment variables.
+     case for environment variables.
 Out: two sets of names, and whether bash uses a variable with a given name.
 Source: bash 5.2, "Bash Variables" of its manual, and the effect of `export NAME=x`.
 """
