@@ -77,7 +77,7 @@ def check_missing_for_site(spec: JobSpec) -> Iterator[Diagnostic]:
         lines = [f"{key}={example_value(union_members(type_of_key(JobSpec, key)))}" for key in missing]
         title = f"this site needs {' and '.join(missing)}"
         these, them = ("this key", "it") if len(missing) == 1 else ("these keys", "them")
-        because = f"the cluster profile requires {these} (site.requires), but nothing sets {them}"
+        because = f"the cluster profile requires {these} (site.requires), and nothing sets {them}"
         hint = f"{' '.join(lines)}, here or in the profile"
         yield Diagnostic("JC2067", title, because, hint, key=missing[0])
 
