@@ -1,7 +1,7 @@
-"""Use bash as a parser: check and print a script's syntax without running any of it.
+"""Use bash as a parser: check a script's syntax, or print its commands, without running any of it.
 
 In:  a script's text, possibly hostile.
-Out: whether bash can parse it or why not, and its commands in bash's own layout.
+Out: whether bash can parse it, bash's error message if not, and its commands as bash formats them.
 """
 
 import shutil
@@ -9,12 +9,12 @@ import subprocess
 from functools import cache
 
 TIMEOUT_S = 10
-# -p ignores BASH_ENV and exported functions; -r and this PATH leave no command that could run.
+# -p ignores BASH_ENV and exported functions; with -r and this PATH, no command can run.
 _ENVIRONMENT = {"LC_ALL": "C", "PATH": "/dev/null"}
 
 
 def is_valid_bash(script: str) -> bool | None:
-    """Return whether bash parses the whole script without an error or a warning; None if it does not respond."""
+    """Return whether bash parses the whole script without an error or a warning; None if bash does not respond."""
     done = _run(["-pn"], script)
     return None if done is None else not (done.returncode or done.stderr)
 
@@ -25,7 +25,7 @@ def syntax_error(script: str) -> str | None:
 
     None if bash does not respond.
     """
-    done = _run(["-pn", "-O", "extglob"], script)  # extglob: the script may switch it on
+    done = _run(["-pn", "-O", "extglob"], script)  # extglob: the script may enable it
     if done is None:
         return None if shutil.which("bash") else ""
     lines = done.stderr.decode("utf-8", "replace").splitlines()
@@ -47,7 +47,7 @@ def normalized_statements(script: str) -> list[str] | None:
 
 
 def _run(options: list[str], text: str) -> subprocess.CompletedProcess[bytes] | None:
-    """Run bash; None if this machine has none, or if it exceeds the timeout."""
+    """Run bash; return None if this machine has no bash, or if it exceeds the timeout."""
     bash = shutil.which("bash")
     if bash is None:
         return None

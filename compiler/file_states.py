@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-SETTLED_S = 2  # a file this old gets a new time stamp when it changes, even on file systems that count in seconds
+SETTLED_S = 2  # a file this old gets a new timestamp when it changes, even on file systems with a resolution of seconds
 
 
 def states_of(folder: Path | str, below: bool = True) -> Iterator[tuple[str, int, int, int, int]]:
@@ -19,7 +19,7 @@ def states_of(folder: Path | str, below: bool = True) -> Iterator[tuple[str, int
             else:
                 try:
                     state = entry.stat()
-                except FileNotFoundError:  # a broken symlink, such as the lock of an editor, or deleted just now
+                except FileNotFoundError:  # a broken symlink, such as an editor's lock, or a file that was just deleted
                     yield entry.path, 0, 0, 0, 0
                     continue
                 yield entry.path, state.st_size, state.st_ctime_ns, state.st_mtime_ns, state.st_ino

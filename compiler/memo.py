@@ -1,4 +1,4 @@
-"""Cache the results of pure functions, because the points of a sweep have most parts in common."""
+"""Cache the results of pure functions, because the points of a sweep are mostly the same."""
 
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
@@ -7,14 +7,14 @@ T = TypeVar("T")
 
 
 class Memo(Generic[T]):
-    """Cached results of one pure function, by key. most: maximum number of results; the oldest are dropped first"""
+    """Cached results of a pure function, by key. most: maximum number of results; the oldest are dropped first"""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._results: dict[Hashable, T] = {}
 
     def get(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return the cached result, or compute it. compute: must depend only on the key"""
+        """Return the cached result, or compute it. compute: a function whose result depends only on the key"""
         try:
             return self._results[key]
         except KeyError:
@@ -28,7 +28,7 @@ class Memo(Generic[T]):
 class MemoByIdentity(Generic[T]):
     """Cached results of one pure function of immutable objects, by object identity. Keeps the objects alive.
 
-    For values that are slow to compare, or that are equal but printed differently, such as 1 and True.
+    Use it for values that are slow to compare, or that are equal but print differently, such as 1 and True.
     """
 
     def __init__(self, most: int) -> None:

@@ -20,7 +20,7 @@ from .normalize import normalized_lines
 
 
 class AbsentKey(Enum):
-    """Marker for a key that only the other side has. The marker is not null, because null is a value."""
+    """Marker for a key that exists only on the other side. It is not null, because null is a valid value."""
 
     ABSENT = "(not there)"
 
@@ -43,7 +43,7 @@ class KeyChange:
 
 @dataclass(frozen=True)
 class FileChange:
-    """A file that differs. lines: number of lines that only one side has; 0 for other kinds."""
+    """A file that differs. lines: number of lines found on only one side; 0 unless kind is `changed`."""
 
     path: str
     kind: str  # changed | only in a | executable only in a | a link only in a; likewise for b
@@ -52,7 +52,7 @@ class FileChange:
 
 @dataclass(frozen=True)
 class ComparedArtifact:
-    """One side of a comparison. name: shown to people; files: path -> text of each file; executable, links: paths."""
+    """One side of a comparison. name: as printed; files: path -> text of each file; executable, links: paths."""
 
     name: str
     files: Mapping[str, str]
@@ -62,8 +62,8 @@ class ComparedArtifact:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Result of compare_artifacts(). meaning: the plan's leaves; spec: the job's keys; breaks_resume: changed keys that
-    prevent one run from resuming the other (D10).
+    """Result of compare_artifacts(). meaning: plan leaves that differ; spec: job keys that differ; breaks_resume:
+    changed keys that prevent one run from resuming the other (D10).
     """
 
     meaning: tuple[KeyChange, ...]
@@ -119,7 +119,7 @@ def _job(files: Mapping[str, str]) -> dict[str, Any]:
 
 
 def read_job_record(job: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return one of job.json's records as key -> value. name: identity, spec or plan. Raises DamagedRecord."""
+    """Return one record of job.json as key -> value. name: identity, spec or plan. Raises DamagedRecord."""
     if name not in job:
         raise DamagedRecord(f"{JOB} has no {name}")
     try:
@@ -131,7 +131,7 @@ def read_job_record(job: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def without_record_files(files: Mapping[str, str]) -> dict[str, str]:
-    """Return the files outside .jobc/. The files inside it only describe the other files."""
+    """Return the files outside .jobc/. The files in .jobc/ only describe them."""
     return {path: text for path, text in files.items() if not path.startswith(".jobc/")}
 
 

@@ -24,7 +24,7 @@ _HEAD = re.compile(r"(?:(?:#.*|[^\S\n]*)\n)*")  # a script's lines before its fi
 
 def normalized_lines(path: str, text: str) -> list[str] | None:
     """Return the parsed text, or None if the parser rejects it, for example after a hand edit."""
-    import yaml  # imported here, because identical directories do not need it
+    import yaml  # imported here, because comparing identical directories does not need it
 
     try:
         if path.endswith(".json"):
@@ -83,7 +83,7 @@ def _plain_values(lines: list[str]) -> list[str]:
     return out
 
 
-_MOST_CHECKS = 200  # most bash runs per file, 2 ms each; any further values keep their quotes
+_MOST_CHECKS = 200  # maximum number of bash runs per file, 2 ms each; the remaining values keep their quotes
 # An assignment of plain text in any quotes, up to the end of the statement.
 _VALUE = re.compile(
     r"(\s*(?:export |local |readonly )?[A-Za-z_]\w*=)(?:'([^'\n]*)'|\"([^\"$`\\\n]*)\"|([\w./:@%+,-]*))(;?)"
@@ -91,12 +91,12 @@ _VALUE = re.compile(
 
 
 def _is_code(lines: list[str], number: int) -> bool:
-    """Return whether a line is code, not part of a multi-line string: in code, adding a `)` is a syntax error."""
+    """Return whether a line is code and not part of a multi-line string: in code, an extra `)` is a syntax error."""
     return is_valid_bash("\n".join([*lines[:number], ")", *lines[number + 1 :]])) is False
 
 
 def _leaves(tree: Any, key: str) -> Iterator[str]:
-    """Yield the leaves as parsed: "0" and 0 differ, because Kubernetes rejects the unquoted one."""
+    """Yield the leaves as parsed: "0" and 0 differ, because Kubernetes rejects the unquoted form."""
     if isinstance(tree, Mapping) and tree:
         for name, inner in tree.items():
             yield from _leaves(inner, f"{key}.{name}")

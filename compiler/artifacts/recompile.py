@@ -1,4 +1,4 @@
-"""Compile an artifact directory again from the arguments in its job.json, and report how its inputs have changed.
+"""Recompile an artifact directory from the arguments in its job.json, and report how its inputs have changed.
 
 In:  an artifact directory, and the user's config folders in their current state.
 Out: Recompiled: the files and their source map; Drift: the differences, None if the inputs still produce the same files
@@ -48,11 +48,11 @@ class Recompiled:
 class Drift:
     """Differences between a fresh compile of the recorded command line and the artifact.
 
-    causes:  sentences about changed input files and changed versions of jobc and of the backend's package.
+    causes:  one sentence for each changed input file, and for each changed version of jobc or the backend's package.
     refused: diagnostics if the job no longer compiles; then all fields below are empty.
-    files:   paths outside .jobc/ that would be written differently; library: whether jobctl would.
+    files:   paths outside .jobc/ that would be written differently; library: whether jobctl itself would differ.
     found:   differences in meaning; None if the artifact's own record was edited by hand.
-    elsewhere: inputs that are not on this machine; then nothing was recompiled, and only the causes are known.
+    elsewhere: inputs that are missing on this machine; if there are any, nothing was recompiled and only causes is set.
     """
 
     causes: tuple[str, ...]
@@ -127,7 +127,7 @@ def read_recorded_request(folder: Path, config_dirs: tuple[tuple[str, Path], ...
 
 
 def _compared(folder: Path, written: Mapping[str, Any], now: Mapping[str, str]) -> Comparison | None:
-    """Compare the files that jobc wrote, except those edited since."""
+    """Compare the files that jobc wrote, except those edited since then."""
     before: dict[str, str] = {}
     for path, entry in written["checksums"].items():
         file = folder / path

@@ -24,8 +24,8 @@ from ..spec.type_hints import accepted_words, type_of_key
 def replace_container_by_pod(spec: JobSpec, backend: Backend, is_chosen: bool) -> tuple[JobSpec, list[Diagnostic]]:
     """Return the spec with container=pod if the backend runs images itself; JC4517 notes a replaced runtime.
 
-    Thus a job that uses `container=apptainer` on machines, or only sets an image, runs the same image in pods. The
-    runtime's options (container.options) are kept, and check_honours rejects them.
+    A job that uses `container=apptainer` on machines, or only sets an image, therefore runs the same image in pods. The
+    runtime's options (container.options) are kept, so that check_honours rejects them.
     is_chosen: the job sets `container` itself, even to `none`.
     """
     named = spec.container.kind
@@ -54,7 +54,7 @@ def is_pod_implied_by_image(spec: JobSpec, backend: Backend, is_chosen: bool) ->
 def apply_backend_values(
     spec: JobSpec, backend: Backend, options: Any, values: Mapping[str, SpecValue]
 ) -> tuple[JobSpec, Mapping[str, SpecValue], list[Filled]]:
-    """Apply the values that a FillingBackend sets: return the new spec, its leaves, and those values."""
+    """Apply the values that a FillingBackend sets. Return the new spec, its leaves, and the values that were set."""
     filled = [*backend.filled(spec, options, values)] if isinstance(backend, FillingBackend) else []
     for item in filled:
         spec = dataclasses.replace(spec, **{item.key: item.value})
@@ -64,7 +64,7 @@ def apply_backend_values(
 
 
 def add_deciding_keys(table: KeyTable, deciders: Mapping[str, tuple[str, ...]]) -> KeyTable:
-    """Return the table with the deciding keys added to each spec key. deciders: spec key -> keys that decided it"""
+    """Return the table, with deciding keys listed after each spec key. deciders: spec key -> keys that decided it"""
     in_spec = {f"spec.{key}": (key,) for key in deciders}
     return MappingProxyType(
         {
@@ -87,12 +87,12 @@ def resolve_run_storage(spec: JobSpec, backend: Backend, options: Any) -> tuple[
 
 
 def honoured_values(backend: Backend, key: str) -> tuple[str, ...]:
-    """Return a plan key's supported values, or those of its family `section.*`: ANY for all, () for none."""
+    """Return the supported values of a plan key or of its family `section.*`: ANY for all, () for none."""
     return backend.honours.get(key) or backend.honours.get(f"{key.split('.')[0]}.*", ())
 
 
 def unsupported_values(backend: Backend, demand: BackendRequirement) -> tuple[Any, ...]:
-    """Return those of a demand's values that a backend does not honour."""
+    """Return the values in a demand that the backend does not honour."""
     supported = honoured_values(backend, demand.key)
     values = demand.value if isinstance(demand.value, tuple) else (demand.value,)
     return () if supported == ANY else tuple(value for value in values if value not in supported)
@@ -114,8 +114,8 @@ class IgnoredSetting:
 def ignored_settings(
     plan: LaunchPlan, backend: Backend, table: KeyTable, values: Mapping[str, SpecValue]
 ) -> list[IgnoredSetting]:
-    """Return the required settings, and the optional ones set outside jobc's defaults, that the backend does not
-    honour.
+    """Return the settings that the backend does not honour: required ones, and optional ones not set by jobc's
+    defaults.
 
     table: plan key -> spec keys; values: the spec's leaves.
     """

@@ -74,9 +74,7 @@ class Policy:
                 else f"time={format_duration(spec.time)} is too long"
             )
             because = f"policy {self.name} limits each job to {most}"
-            hint = (
-                f"time={most}; with a queue also lifecycle.max_requeues=3: a requeued job resumes from its checkpoint"
-            )
+            hint = f"time={most}; with a queue, also lifecycle.max_requeues=3, because a requeued job resumes"
             yield Diagnostic("JC3091", title, because, hint, key="time", severity=self.severity)
 
     def _labels(self, spec: JobSpec) -> Iterator[Diagnostic]:
@@ -88,7 +86,7 @@ class Policy:
 
 
 def _image_of(pattern: str) -> str:
-    """Return an example of an image that the pattern allows, in lower case, as registries require."""
+    """Return an example image that the pattern allows, in lower case as registries require."""
     *parts, last = pattern.split("/")
     name, colon, tag = last.partition(":")
     if "*" in name and not colon:

@@ -39,7 +39,7 @@ class AllowComment:
 
     word: the code or name as written.
     code: the code, "" if no code has that name.
-    line: line to which it applies; lines: lines of the values there; origin: the comment's position.
+    line: the line it applies to; lines: lines of the values there; origin: the comment's position.
     """
 
     word: str
@@ -64,7 +64,7 @@ class SeverityFilter:
     strict: bool = False
 
     def judge(self, found: Iterable[Diagnostic]) -> list[Diagnostic]:
-        """Return the findings as they are reported."""
+        """Return the findings with their final severity."""
         return [judged for diagnostic in found for judged in self._judge(diagnostic)]
 
     def settle(
@@ -78,7 +78,7 @@ class SeverityFilter:
         error.
 
         last: whether this is the last stage. Earlier stages do not raise for findings that are errors only because of
-        --strict, so that later stages can report theirs in the same run.
+        --strict, so that later stages can report their errors in the same run.
         failure: exception that a check raised. This exception is re-raised only if no error is reported, because a
         check may rely on a value that another check rejects.
         """
@@ -175,7 +175,7 @@ def _comments(text: str, lines: list[str]) -> Iterator[tuple[int, int, str]]:
 
 
 def _value_line(lines: list[str], number: int) -> int:
-    """Return the line to which the comment in line `number` applies, counted from 1."""
+    """Return the line, counted from 1, that the comment in line `number` applies to."""
     if not _EMPTY.match(lines[number - 1]):
         return number
     return next((n for n in range(number + 1, len(lines) + 1) if not _EMPTY.match(lines[n - 1])), number)

@@ -14,7 +14,7 @@ from ..emit.source_map import SpecValue
 def check(values: Mapping[str, SpecValue]) -> Iterator[Diagnostic]:
     backend = values["backend"]
     if is_typed(values, "hosts") and backend.is_set_only_by_jobc and backend.value == "local":
-        title = "hosts are given, but no backend that uses them"
+        title = "hosts are set, but the backend does not use them"
         because = "the default is backend=local, which starts the job on this machine"
         yield Diagnostic("JC2022", title, because, "backend=ssh, backend=pdsh or backend=slurm", key="hosts")
 

@@ -1,5 +1,5 @@
-"""The command line: takes argv and returns an exit code (0 success, 1 diagnostics, 2 a bug in jobc; see diff.py for
-jobc diff).
+"""The command line: takes argv and returns an exit code (0: success, 1: diagnostics, 2: a bug in jobc). diff.py
+explains the exit codes of jobc diff.
 
 The first word without `=` is a command; without a command, jobc compiles. Each command is one function in a file in
 this folder. Only these files print; the modules that they call return values. Only commands that compose import Hydra.
@@ -14,8 +14,7 @@ from .streams import ignore_broken_pipes
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Never raises; errors are printed to stderr as diagnostics.
 
-    argv: None for this process's own arguments; only a compile of those is recognized when it is repeated
-    (skip_unchanged.py).
+    argv: None for this process's own arguments; skip_unchanged.py recognizes repeated compiles only for these.
     """
     with ignore_broken_pipes():
         if argv is None:

@@ -141,7 +141,7 @@ def parse(argv: Sequence[str]) -> Arguments:
         raise _no_effect("--plot", "only jobc plan draws figures", "jobc plan --plot …")
     if options["package"] and not options["cfg"]:
         if one_dash := next((word for word in words if word.startswith("-p") and "=" in word), ""):
-            because = "an override has no dash"
+            because = "an override does not begin with a dash"
             raise CompileError([Diagnostic("JC1110", f"unknown option {one_dash}", because, one_dash.lstrip("-"))])
         raise _no_effect(
             "--package", "--package selects what --cfg prints", f"--cfg job --package {options['package']}"
@@ -150,7 +150,7 @@ def parse(argv: Sequence[str]) -> Arguments:
 
 
 def parse_leniently(argv: Sequence[str]) -> Arguments:
-    """Return the command and format of a command line that cannot be parsed, to print its error in that format."""
+    """Return the command and format of an invalid command line, so that its error is printed in that format."""
     words = list(argv[: argv.index("--")] if "--" in argv else argv)
     index = _command_at(words)
     command = "compile" if index is None else words[index]
@@ -185,7 +185,7 @@ def _refuse_own_program(command: str, words: Sequence[str]) -> None:
             first -= 1  # `python` before train.py
         verb = [command] if command != "compile" else []
         hint = shlex.join(["jobc", *verb, *words[:first], "--", *words[first:]])
-        because = "without ` -- ` before it, jobc would read your command as its own overrides and options"
+        because = "without ` -- ` before your command, jobc would read it as overrides and options"
         origin = Origin(COMMAND_LINE, words[index])
         raise CompileError(
             [Diagnostic("JC1110", f"{words[index]} is neither an override nor a command", because, hint, origin)]
@@ -229,7 +229,7 @@ def _refuse_commands(overrides: Sequence[str]) -> None:
         )
         title, because = (
             f"unknown command {word}",
-            "the first word without `=` must be a command, and this is not one",
+            "the first word without `=` must be a command, and this word is not",
         )
         if word in COMMANDS:
             title, because, hint = (
@@ -261,7 +261,7 @@ class _Parser(argparse.ArgumentParser):
         word = next((w for w in message.replace(",", " ").split() if w.startswith("-")), message)
         name, _, value = word.partition("=")
         close = nearest(name, actions) if name.startswith("--") else []
-        hint = f"did you mean {close[0]}?" if close else "jobc --help lists the options; your program's go after --"
+        hint = f"did you mean {close[0]}?" if close else "jobc --help lists the options; your program's own go after --"
         if any(name == f"--{printed}" for formats in FORMATS.values() for printed in formats):
             hint = f"--format {name[2:]}"
         elif script := _verb_with(name):
@@ -269,7 +269,7 @@ class _Parser(argparse.ArgumentParser):
         elif key := _key_like(name):
             after = [*self.words, name][[*self.words, name].index(name) + 1 :]
             hint = f"{key}={value or (after[0] if after and '=' not in after[0] else 'VALUE')}"
-        because = "jobc does not have this option; options for your own program go after --"
+        because = "jobc has no such option; options for your own program go after --"
         raise CompileError([Diagnostic("JC1110", f"unknown option {word}", because, hint)])
 
 

@@ -28,12 +28,12 @@ def compile_command(arguments: Arguments) -> int:
     requested = build_request(arguments)
     if arguments.cfg or arguments.info:
         return _show_config(arguments, requested)
-    gc.disable()  # a compile creates almost no reference cycles, but looking for them takes a tenth of the time
+    gc.disable()  # a compile creates almost no reference cycles, but searching for them takes a tenth of the time
     compiled = compile_sweep(requested, progress_printer()) if arguments.multirun else [compile_job(requested)]
     _refuse_collisions(compiled)
     folders, of_sweep = group_points_into_folders(compiled)
     diagnostics = [*_found(compiled, arguments.out), *of_sweep]
-    if not arguments.prints_machine_format:  # print text before a write can fail; a document is printed only once
+    if not arguments.prints_machine_format:  # print text before a write can fail; JSON is printed only once
         report_diagnostics(diagnostics)
     written = [(folder, write_compiled_job(folder, arguments.out, arguments.force)) for folder in folders]
     for folder, target in written:
@@ -108,7 +108,7 @@ def check_output_folder(compiled: CompiledJob, out: Path) -> list[Diagnostic]:
 
 
 def missing_inputs(compiled: CompiledJob, out: Path) -> list[Diagnostic]:
-    """Return JC5010 for missing files that jobctl submit sends: a warning, as you may submit from another machine."""
+    """Return JC5010 for missing files that jobctl submit sends: a warning, because you may submit elsewhere."""
     plan, backend, values = compiled.plan, compiled.backend, compiled.source_map.spec
     sent = dict(backend.sends(plan, compiled.options)) if isinstance(backend, SendingBackend) else {}
     if plan.code.kind in ("snapshot", "rsync"):
@@ -118,10 +118,10 @@ def missing_inputs(compiled: CompiledJob, out: Path) -> list[Diagnostic]:
     for key, path in sent.items():
         if not ask_file_system("exists", Path(path).expanduser()):
             because = (
-                "jobctl submit sends this path from the machine on which you call it, and fails if the path is missing"
+                "jobctl submit copies this path from the machine where you run it, and fails if the path is missing"
             )
             origin = values[key].origin if key in values else None
-            hint = f"set {key} to an existing path, or submit on the machine that has this path"
+            hint = f"set {key} to an existing path, or submit from the machine that has this path"
             title = f"{path} does not exist on this machine"
             diagnostics.append(Diagnostic("JC5010", title, because, hint, origin, key, Severity.WARNING))
     return diagnostics
@@ -139,7 +139,7 @@ def _refuse_collisions(compiled: list[CompiledJob]) -> None:
         existing = jobs_by_folder.setdefault(job.place, job)
         if existing is job:
             continue
-        because, hint = "a value occurs twice in the sweep, so two points are the same job", "give each value once"
+        because, hint = "the sweep lists a value twice, so two points are the same job", "list each value only once"
         if (job.spec, job.options) != (existing.spec, existing.options):
             because = (
                 "the points differ only in characters that a folder name cannot contain, or after the first 60 "
@@ -182,7 +182,7 @@ _INFO_PARTS = {
 
 
 def _info(info: str, config_name: str, overrides: list[str], config: Any) -> str:
-    """Return what Hydra logs to stdout. jobc prints the config itself, because its values are of type Text."""
+    """Return what Hydra logs to stdout. jobc prints the config itself, because its values are TextWithOrigin."""
     from contextlib import redirect_stdout
     from io import StringIO
 
@@ -202,7 +202,7 @@ def _info(info: str, config_name: str, overrides: list[str], config: Any) -> str
 
 
 def _yaml(tree: object) -> str:
-    """Return the tree as YAML, with every string unquoted if it was read from a file, as the user wrote it."""
+    """Return the tree as YAML, with strings from files unquoted, as the user wrote them."""
     import yaml
 
     from ..diagnostics.origin import TextWithOrigin, is_null

@@ -83,7 +83,7 @@ def _keys(typed: str) -> Iterable[str]:
 
 
 def _fields(section: str) -> dict[str, object]:
-    """Return the keys directly in a section, including those of every variant of a union."""
+    """Return the keys directly in a section, including the keys of every variant of a union."""
     fields: dict[str, object] = {"backend": None} if not section else {}
     for variant in (variant for hint in _types_at(section) for variant in _members(hint)):
         if isinstance(variant, type) and dataclasses.is_dataclass(variant):

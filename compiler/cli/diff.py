@@ -80,7 +80,7 @@ def _sides(arguments: Arguments) -> tuple[ComparedArtifact, ComparedArtifact]:
         points = compile_sweep_without_labels(build_request(arguments), progress_printer())
         sides = [_side(point.where or point.place, point) for point in points]
     if len(sides) != 2:
-        because = f"these arguments give {len(sides)}"
+        because = f"these arguments describe {len(sides)}"
         hint = "jobc diff nodes=2,4, or jobc diff DIR DIR, or jobc diff DIR nodes=4"
         if VERSUS in (arguments.rest or ()):
             because, hint = (

@@ -25,7 +25,7 @@ def explain_command(arguments: Arguments) -> int:
 
 
 def _codes(word: str) -> tuple[str, ...]:
-    """Return the code that was typed, or the codes with the name that was typed. CompileError JC1111 if unknown."""
+    """Return the typed code, or all codes with the typed name. Raises CompileError JC1111 if there is none."""
     pages, names = code_pages(), codes_by_name()
     if word.upper() in pages:
         return (word.upper(),)

@@ -10,12 +10,12 @@ from pathlib import Path
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..emit.job_json import JOB
 
-BY_NAME = ("status", "logs", "watch", "stop")  # a name selects the newest run, an ID its run
-ONE = ("stop",)  # of these, those that take one artifact
+BY_NAME = ("status", "logs", "watch", "stop")  # a job name selects the job's newest run; a run ID selects that run
+ONE = ("stop",)  # commands in BY_NAME that take only one artifact
 
 
 def find_named_artifacts(command: str, words: Sequence[str]) -> tuple[list[Path], list[str]]:
-    """Return the artifact directories that the first words name (several for some of BY_NAME), and the other words."""
+    """Return the artifact directories named by the first words, and the other words. Some commands take several."""
     if not words:
         example = f"jobc {command} {_example()}"
         because = "this command runs an artifact directory's jobctl"
@@ -31,7 +31,7 @@ def _artifact_of(command: str, word: str) -> Path:
     if not (directory / JOB).is_file() and command in BY_NAME:
         run = _run_called(command, word)
         if run is None and not directory.exists():
-            because = "no folder, job or run of yours in the run root has that name"
+            because = "there is no folder with that name, and you have no such job or run in the run root"
             raise CompileError([Diagnostic("JC5004", f"{word} is neither a run nor an artifact", because, "jobc ls")])
         directory = _newest_copy(run or directory)
     if not (directory / JOB).is_file():
@@ -80,6 +80,6 @@ def no_artifact_error(folder: Path, command: str) -> CompileError:
 
 
 def _example() -> str:
-    """Return an artifact directory of this folder; if there is none, one that jobc would write."""
+    """Return an existing artifact directory below ./artifacts, or else a path that jobc would write to."""
     existing = sorted(Path("artifacts").glob(f"*/*/{JOB}"))
     return shlex.quote(str(existing[0].parent.parent)) if existing else "artifacts/hello/local"

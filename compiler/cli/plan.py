@@ -47,9 +47,9 @@ def plan_command(arguments: Arguments) -> int:
 
 
 def estimate_points(points: Sequence[PlannedJob | CompiledJob]) -> tuple[list[Figures], list[Diagnostic]]:
-    """Return every point's figures, and the findings of the rules on sizes. Raises CompileError JC2124.
+    """Return the figures of every point, and the findings of the rules on sizes. Raises CompileError JC2124.
 
-    If several points set the same step time or run, it applies to the first of them and is scaled for the others.
+    If several points set the same step time or run, it applies to the first point and is scaled for the others.
     """
     labels = _apart([point.spec.point or point.spec.name for point in points])
     paces: dict[tuple[float | None, str | None], StepTimeEstimate | None] = {}
@@ -85,7 +85,7 @@ def _apart(labels: Sequence[str]) -> list[str]:
 
 
 def _attempts(one: PlannedJob | CompiledJob) -> int:
-    """Return the maximum number of times the engine starts the job; 1 if it cannot requeue."""
+    """Return how many times the engine may start the job; 1 if it cannot requeue."""
     backend, options = _backend(one), one.options if isinstance(one, CompiledJob) else one.typed.options
     starts_again = bool(honoured_values(backend, "lifecycle.max_requeues"))
     if isinstance(backend, RecoveringBackend):
@@ -94,7 +94,7 @@ def _attempts(one: PlannedJob | CompiledJob) -> int:
 
 
 def _notice_s(one: PlannedJob | CompiledJob) -> int:
-    """Return how many seconds before the time limit the engine asks an attempt to save; 0 for most engines."""
+    """Return how many seconds before the time limit the engine signals an attempt to save; 0 for most engines."""
     backend = _backend(one)
     return backend.notice_s(one.plan) if isinstance(backend, NotifyingBackend) else 0
 
@@ -104,9 +104,9 @@ def _backend(one: PlannedJob | CompiledJob) -> Backend:
 
 
 def _pace(step_s: float | None, run: str | None, samples: int) -> StepTimeEstimate | None:
-    """Return the pace; None if no step time is set. Raises CompileError JC2124 for a run without a measured step.
+    """Return the step time; None if none is set. Raises CompileError JC2124 for a run without a measured step.
 
-    samples: samples per rank and step, for step_s or for a run that does not record its own.
+    samples: samples per rank and step, used for step_s and for runs that do not record this number.
     """
     if step_s is not None or run is None:
         return None if step_s is None else StepTimeEstimate(step_s, samples)
@@ -115,7 +115,7 @@ def _pace(step_s: float | None, run: str | None, samples: int) -> StepTimeEstima
     except Unreadable as error:
         measurement, because = None, f"{error.path} {error.reason}"
     if measurement is None:
-        hint = "estimate.run=null, or the folder of a run of the trainer: estimate.run=runs/NAME/RUN_ID"
+        hint = "estimate.run=null, or the folder of a run that used the trainer: estimate.run=runs/NAME/RUN_ID"
         title = f"cannot read the step time from {run}"
         raise CompileError([Diagnostic("JC2124", title, because, hint, key="estimate.run")])
     return StepTimeEstimate(measurement.step_s, measurement.samples_of_rank or samples)

@@ -12,8 +12,8 @@ from .arguments import Arguments
 from .terminal import print_progress_line, print_styled_text, print_text
 
 OK, DIAGNOSTICS, OUR_BUG, INTERRUPTED = 0, 1, 2, 130
-NO_READER = 141  # for run and watch: 128 + SIGPIPE; the run's exit code is unknown
-TROUBLE = 2  # for diff, where 1 means that the two differ
+NO_READER = 141  # for run and watch, when the run's exit code is unknown: 128 + SIGPIPE
+TROUBLE = 2  # for diff, which exits with 1 if the two sides differ
 
 _NAMELESS = {  # hints for operating system errors without a file name
     errno.ENOENT: "check that the current directory still exists",
@@ -55,7 +55,7 @@ def report_diagnostics(diagnostics: Sequence[Diagnostic], arguments: Arguments |
         return
     if not diagnostics:
         return
-    from ..plugins.registry import code_name  # it imports every backend's base classes, which most commands never need
+    from ..plugins.registry import code_name  # imports every backend's base classes, which few commands need
 
     colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     if shown := format_for_terminal(diagnostics, colour, _texts(diagnostics), code_name):

@@ -41,7 +41,7 @@ def run_command(arguments: Arguments) -> int:
 
     if arguments.multirun:
         because = "jobc run starts and follows a single run"
-        hint = "jobc -m … compiles all points; jobctl submit in the sweep's directory then starts them"
+        hint = "jobc -m … compiles all points, and jobctl submit in the sweep's directory starts them"
         raise CompileError([Diagnostic("JC1110", "jobc run does not accept -m", because, hint)])
     compiled = compile_job(build_request(arguments))
     report_diagnostics([*compiled.diagnostics, *check_output_folder(compiled, arguments.out)])
@@ -72,7 +72,7 @@ def watch_command(arguments: Arguments) -> int:
 
 
 def verb_command(arguments: Arguments) -> int:
-    """Run jobc VERB DIR …, that is DIR/jobctl VERB with the other words. Replaces this process if there is one DIR."""
+    """Run jobc VERB DIR …: call DIR/jobctl VERB with the other words. With one DIR, it replaces this process."""
     directories, words = find_named_artifacts(arguments.command, arguments.words)
     words += ("--", *arguments.rest) if arguments.rest is not None else ()
     commands = [[str(directory / PROGRAM), arguments.command, *words] for directory in directories]
@@ -104,11 +104,11 @@ def _print_one_document(commands: Sequence[Sequence[str]]) -> int:
 
 def _only_one(what: str, command: str, directory: Path) -> CompileError:
     hint = shlex.join(["jobc", command.split()[0], str(directory), *command.split()[1:]])
-    return CompileError([Diagnostic("JC1110", f"{what} a single run", "several were named", hint)])
+    return CompileError([Diagnostic("JC1110", f"{what} a single run", "several were specified", hint)])
 
 
 def follow_program(words: list[str]) -> int:
-    """Run a program, show its step lines as one live line on a terminal, forward signals, and return its exit code.
+    """Run a program and return its exit code. Forwards signals, and shows step lines as one live line on a terminal.
 
     Returns NO_READER if the reader of stdout has exited.
     """

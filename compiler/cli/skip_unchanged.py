@@ -1,13 +1,13 @@
 """Recognize a compile that would change nothing, without composing it.
 
-After a compile, a file in the user's cache records its output and everything it depended on: what the file system
-returned (frontend/observed_files.py), the state of jobc's own files, and the installed packages. When the same words
-are typed again in the same directory, and all of this is unchanged, including the artifact's files, the recorded output
-is printed again and nothing else happens. This takes a fifth of a compile's time, because neither Hydra nor most of the
+After a compile, a file in the user's cache records its output and everything it depended on: answers of the file system
+(frontend/observed_files.py), the state of jobc's own files, and the installed packages. If the same command
+line is run again in the same directory and nothing has changed, including the artifact's files, the recorded output is
+printed again and nothing else happens. This takes a fifth of a compile's time, because neither Hydra nor most of the
 compiler is imported.
 
 Not recorded: failed compiles, sweeps, and compiles in an environment where another package provides a backend or a
-policy, whose code could read anything.
+policy, because such code may read anything.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ RECORDS, MOST_RECORDS = "compiles", 500  # folder in the user's cache
 _HYDRA_PLUGINS = "hydra_plugins"  # package in which Hydra 1.3 looks for plugins, which may add config folders
 _PACKAGE = Path(__file__).parents[2]
 _OWN_FOLDERS = ("backends", "compiler", "conf", "runtime", "trainer")
-_VARIABLES = ("HOME", "PATH", "XDG_CONFIG_HOME", "NO_COLOR", "GITHUB_WORKSPACE")  # the only ones that a compile reads
+_VARIABLES = ("HOME", "PATH", "XDG_CONFIG_HOME", "NO_COLOR", "GITHUB_WORKSPACE")  # all that a compile reads
 
 
 def reprint_if_unchanged(words: Sequence[str]) -> bool:
-    """If a compile would change nothing, print again what it printed before. Returns whether that was done.
+    """Print the recorded output if a compile would change nothing. Returns whether it was printed.
 
     Raises OSError if the output cannot be written.
     """
@@ -99,7 +99,7 @@ def record_written_files(files: Iterable[Artifact], target: Path) -> None:
 
 
 class _Copy:
-    """A text stream that also keeps what was written to it."""
+    """A text stream that also keeps all text written to it."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._kept = stream, StringIO()
@@ -117,7 +117,7 @@ class _Copy:
 
 
 def installed_code_state() -> list[Any]:
-    """Return what identifies the code that a compile runs: the state of jobc's files and of the installed packages."""
+    """Return the state of all code that a compile runs: jobc's own files and the installed packages."""
     own = [_PACKAGE / name for name in _OWN_FOLDERS]
     files = [
         *states_of(_PACKAGE, below=False),
@@ -139,7 +139,7 @@ def _newest(code: Sequence[Any]) -> float:
 
 
 def _packages_in(folder: str) -> Iterator[tuple[str, int]]:
-    """Yield the distributions in a folder of sys.path, each with when its entry points changed (0: none)."""
+    """Yield each distribution in a folder of sys.path, and the time its entry points changed (0: it has none)."""
     try:
         names = sorted(name for name in os.listdir(folder or ".") if name.endswith((".dist-info", ".egg-info")))
     except OSError:  # a zip file, or missing
@@ -162,7 +162,7 @@ def _has_foreign_plugins() -> bool:
 
 
 def key_of_record(words: Sequence[str]) -> bytes | None:
-    """Return the cache key of a command line typed in this directory, None if there cannot be a record."""
+    """Return the cache key for a command line in this directory, or None if the directory no longer exists."""
     try:
         here = os.getcwd()
     except OSError:
@@ -173,7 +173,7 @@ def key_of_record(words: Sequence[str]) -> bytes | None:
 
 
 def _read(key: bytes) -> dict[str, Any] | None:
-    """Return a record that this user wrote, None if there is none."""
+    """Return the record with this key if this user wrote one, else None."""
     try:
         tree = parse_json(RECORDS, user_cache.read(RECORDS, key) or b"")
     except Unreadable:

@@ -1,5 +1,5 @@
-"""Handle output whose reader exits early, as in `jobc backends | head`. An early exit is not an error, and real errors
-stay visible.
+"""Handle output whose reader exits early, as in `jobc backends | head`. This is not an error, but real errors are still
+reported.
 
 The command still runs to completion, because its exit code reports the result; further output is discarded.
 """
@@ -35,7 +35,7 @@ class BrokenPipeSafeStream:
             self._leave()
 
     def _leave(self) -> None:
-        """Discard the buffer as well, because Python would otherwise report an error at exit."""
+        """Discard the buffer too, because Python would otherwise report an error at exit."""
         self.has_reader = False
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self.stream.fileno())
@@ -51,7 +51,7 @@ def ignore_broken_pipes() -> Iterator[None]:
         yield
     finally:
         for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError):  # the command has reported a full disk, if it could
+            with suppress(OSError):  # the command has already reported a full disk, if it could
                 stream.flush()
         sys.stdout, sys.stderr = before
 

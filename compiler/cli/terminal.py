@@ -1,9 +1,9 @@
 """Print all commands' output. No value, file name or file content can control the terminal or forge a line.
 
-put         lines; newlines inside one, control characters and direction changes (Unicode bidi) are escaped
-print_text  a text of several lines, such as a page or YAML; escaped the same way, except newlines
-print_json  a document; escaped with JSON escapes, so that it is parsed back unchanged
-print_styled_text  diagnostics, which are escaped where they are formatted, because they may have colors
+print_lines        lines; embedded newlines, control characters and direction changes (Unicode bidi) are escaped
+print_text         a text of several lines, such as a page or YAML; escaped the same way, except newlines
+print_json         a document; escaped with JSON escapes, so that it is parsed back unchanged
+print_styled_text  diagnostics; escaped when they are formatted, because they may have colors
 """
 
 import json

@@ -1,6 +1,6 @@
 """jobc verify: check whether an artifact directory is unedited, and whether its inputs still give the same files.
 
-jobc verify DIR …    files edited by hand, with the edited lines; inputs that have changed since; the digest to quote
+jobc verify DIR …    lists hand edits with their lines, inputs that have changed since, and the digest to quote
 `--config-dir FOLDER` as in the compile. Exit code 1 if a file or the inputs differ, or something cannot be read.
 `--format json` prints one document on stdout. Nothing in the directory is run or imported.
 """
@@ -69,7 +69,7 @@ class VerifyResult:
     """Result for one directory. digest: of its `files` original files; drift: None if its inputs are unchanged.
 
     unknown: why the inputs were not compared; "" if they were.
-    again: command that writes the directory again.
+    again: command that rewrites the directory.
     """
 
     folder: str
@@ -128,7 +128,7 @@ def _meaning(found: Drift) -> dict[str, Any]:
 
 
 def result_or_unreadable_artifact(word: str, look: Callable[[str], T]) -> T | UnreadableArtifact:
-    """Return the result for one directory, or UnreadableArtifact, which does not hide the other directories."""
+    """Return the result for one directory, or UnreadableArtifact, so that the other directories are still reported."""
     try:
         return look(word)
     except CompileError as error:

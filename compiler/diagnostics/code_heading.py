@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ...runtime.system.frozen_dataclass import dataclass
 
-NAME = r"[a-z0-9]+(?:-[a-z0-9]+)+"  # at least two words, so that no single word in an allow comment is a name
+NAME = r"[a-z0-9]+(?:-[a-z0-9]+)+"  # at least two words, so that no single word in an allow comment can be a name
 LONGEST = 25  # characters in a name
 _HEADING = re.compile(rf"# [A-Z]+\d+(?: ({NAME}))?: (.+)")
 
@@ -23,7 +23,7 @@ class CodePageHeading:
 
 
 def read_code_page_heading(page: Path) -> CodePageHeading:
-    """Return the name and title of the code whose page this is."""
+    """Return the name and title of the code that this page describes."""
     with page.open(encoding="utf-8", errors="replace") as file:
         line = file.readline().rstrip()
     heading = _HEADING.fullmatch(line)

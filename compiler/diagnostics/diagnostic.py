@@ -1,8 +1,8 @@
 """Diagnostics: every message's code, severity, position, reason and hint.
 
 A user's mistake is a `Diagnostic`, collected and reported together; `CompileError` carries them to the command line.
-Code ranges: JC1xxx reading and types, JC2xxx an inconsistent job, JC30xx a consistent job that would still fail, JC4xxx
-backend, JC5xxx writing and artifacts, JC9xxx bugs in jobc. Plugins use their own prefix.
+Code ranges: JC1xxx for reading and types, JC2xxx for an inconsistent job, JC30xx for a consistent job that would still
+fail, JC4xxx for backends, JC5xxx for writing and artifacts, JC9xxx for bugs in jobc. Plugins use their own prefix.
 
 An error means that the artifact would be wrong or that a site forbids the job, so it cannot be suppressed unless it is
 a guess (judgment). A warning means that the job will probably fail or waste GPUs; a note means that something is
@@ -31,16 +31,17 @@ class Diagnostic:
     """One error, warning or note.
 
     title:   what is wrong, lower case, no full stop.
-    origin:  the value's position, if one position is to blame.
-    key:     the spec key concerned, "" if none.
+    origin:  the position of the value that causes the problem, if there is one.
+    key:     the spec key that it is about, "" if none.
     because: why it cannot work; one sentence.
-    hint:    what to type instead, in a form that compiles.
+    hint:    what to type instead; it must compile.
     private: the value may be a secret, so the command-line word is not repeated.
     judgment: an error based on a guess, which the user can allow.
     policy:  the site policy that reports it, "" for jobc and backends.
     points:  affected sweep points, as typed; () without a sweep.
     otherwise: points with the same problem but different numbers in the text.
-    allowed: why it is allowed; it is then not counted, and only machine-readable formats include it.
+    allowed: the reason in an allow comment, "" if none. An allowed diagnostic does not count, and only machine-readable
+    formats include it.
     """
 
     code: str
@@ -75,7 +76,7 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
 
 
 def merge_equal_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Merge equal diagnostics, sorted by position, and list each one's sweep points. The first point's text is kept."""
+    """Merge equal diagnostics, keep the first one's text, list their sweep points, and sort them by position."""
     by_content: dict[Diagnostic, Diagnostic] = {}
     for d in diagnostics:
         bare = replace(d, points=(), otherwise=())
@@ -86,7 +87,7 @@ def merge_equal_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[Diagnosti
         index = next(
             (n for n, candidate in enumerate(group) if d.points and not {*candidate.points} & {*d.points}), None
         )
-        if index is None:  # two such diagnostics at one point are two problems
+        if index is None:  # two equal diagnostics at the same point are two problems
             group.append(d)
         else:
             group[index] = _joined(group[index], d, d.points)
@@ -121,8 +122,8 @@ def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
     import difflib  # imported here, because most compiles need no suggestion
 
     def similarity(key: str) -> float:
-        """Return how similar two keys are without common sections, or, weighted slightly less, how similar their last
-        parts are. `step` is more similar to loop.steps than to site.
+        """Return the similarity of two keys without their common sections, or of their last parts, with a slightly
+        lower weight. `step` is more similar to loop.steps than to site.
         """
         ends = difflib.SequenceMatcher(None, key.rsplit(".", 1)[-1], word.rsplit(".", 1)[-1]).ratio()
         key_tail, word_tail = key, word
@@ -153,7 +154,7 @@ def format_for_terminal(
 ) -> str:
     """Format diagnostics for a terminal, sorted by position and separated by blank lines. Allowed ones are omitted.
 
-    texts: `ROOT:PATH` -> text of each file that a position refers to, for the line and its caret.
+    texts: `ROOT:PATH` -> text of each file that a position refers to, needed to print the line and its caret.
     name_of: returns the name to print next to a code, "" for the code alone.
     """
 
@@ -184,6 +185,6 @@ def format_for_terminal(
 
 
 def _one_line(text: str) -> str:
-    """Return user text in a form that cannot break the line, flood the screen or control the terminal."""
+    """Return user text shortened and escaped, so that it cannot flood the screen or control the terminal."""
     shown = escape_to_one_line(text)
     return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 40]} … {shown[-30:]}"

@@ -1,6 +1,6 @@
-"""A value's source position, `Origin`, and `Text`, a scalar that keeps its position while Hydra composes.
+"""A value's source position, `Origin`, and `TextWithOrigin`, a scalar that keeps its position while Hydra composes.
 
-`Text` is used only in compose and convert. Later stages use typed values and look up origins by key.
+`TextWithOrigin` is used only in compose and convert. Later stages use typed values and look up origins by key.
 """
 
 from dataclasses import replace
@@ -11,12 +11,12 @@ from ...runtime.system.frozen_dataclass import dataclass
 
 @dataclass(frozen=True)
 class Origin:
-    """One position that a user can open: in a file below a known root, or in a command-line word.
+    """A position that a user can look up: in a file below a known root, or in a command-line word.
 
     root:   `jobc`, `plugin:NAME`, `user`, `project`, `input` (files) or `command line`.
-    path:   relative to the root, with `/`; for the command line the override as typed.
+    path:   relative to the root, with `/`; on the command line, the override as typed.
     line:   1-based; 0 for a whole file or an override.
-    column: 1-based; 0 for a whole file; for an override 1 = its key, 0 = its value.
+    column: 1-based; 0 for a whole file. In an override, 1 means the key and 0 the value.
     """
 
     root: str
@@ -36,7 +36,7 @@ class Origin:
         return replace(self, line=0, column=0)
 
     def position_of_key(self, key: str) -> "Origin":
-        """Return the position of the key instead of its value; unchanged if the override does not name the key."""
+        """Return the position of the key instead of its value; unchanged if the override does not contain the key."""
         named = self.path.partition("=")[0].lstrip("+~")
         return replace(self, column=1) if self.root == COMMAND_LINE and f"{named}.".startswith(f"{key}.") else self
 
@@ -55,7 +55,7 @@ def escape_to_one_line(text: str, keep: str = "") -> str:
 class TextWithOrigin(str):
     """The text of one YAML scalar exactly as written, with its origin.
 
-    A Text is a `str`, so that OmegaConf resolves interpolations in it, and is never copied, so that merges keep the
+    It is a `str`, so that OmegaConf resolves interpolations in it, and it is never copied, so that merges keep the
     origin.
     null: the scalar was a bare `null`, `~` or empty, so it means "no value" and is not text.
     quoted: it was in quotes or a block; only relevant in untyped trees (value_types.read_untyped).
@@ -84,5 +84,5 @@ class TextWithOrigin(str):
 
 
 def is_null(value: Any) -> bool:
-    """Return whether a value is null: None from the command line, or a Text with its position from a file."""
+    """Return whether a value is null: None from the command line, or a TextWithOrigin from a file."""
     return value is None or (isinstance(value, TextWithOrigin) and value.null)

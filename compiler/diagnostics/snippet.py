@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from .origin import COMMAND_LINE, Origin
 
-LONGEST = 110  # columns; a longer line would wrap and misplace the caret
+LONGEST = 110  # columns; a longer line would wrap, and the caret would be misplaced
 INDENT = "      "
 _SCALAR = re.compile(r"""\"(?:\\.|[^"\\])*"|'(?:[^']|'')*'|[^\s,\[\]{}#](?:(?!:(?:\s|$))[^,\[\]{}#])*(?<!\s)|.""")
 

@@ -1,6 +1,7 @@
 """One emitted file with each line's origin.
 
-`Artifact` and `LineRange` are frozen from the first release, because backends build them and all later tools read them.
+`Artifact` and `LineRange` have not changed since the first release, because backends build them and other tools read
+them.
 """
 
 from typing import NamedTuple
@@ -12,7 +13,7 @@ PROGRAM = "jobctl"  # path of the packed program within an artifact
 
 class LineRange(NamedTuple):
     """A range of lines with the same origin. first, last: 1-based, inclusive; keys: plan keys that the lines depend on;
-    template: FILE:LINE from which they were rendered.
+    template: FILE:LINE that they were rendered from.
     """
 
     first: int
@@ -23,7 +24,7 @@ class LineRange(NamedTuple):
 
 @dataclass(frozen=True)
 class Artifact:
-    """One emitted file. path: relative to the artifact directory, with `/`; text: the whole file, which ends with a
+    """One emitted file. path: relative to the artifact directory, with `/`; text: the whole file, including its final
     newline.
 
     binary: contents of a file that is not text; `text` then contains only the readable part.

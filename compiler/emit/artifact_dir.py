@@ -1,8 +1,8 @@
 """Write an artifact directory atomically, and verify it later.
 
 A new directory is created next to the old one, synced, and exchanged with it in one step (renameat2, Linux 3.15; two
-renames elsewhere), so a crash or a full disk leaves the old one unchanged. jobc replaces only directories that it wrote
-and nobody has edited; `.jobc/job.json` records what jobc wrote.
+renames elsewhere), so a crash or a full disk leaves the old one unchanged. jobc replaces a directory only if jobc wrote
+it and nobody has edited it; `.jobc/job.json` records what jobc wrote.
 """
 
 import errno
@@ -22,11 +22,11 @@ from .artifact import Artifact
 from .folder_lock import lock_folder
 from .job_json import EARLIER, JOB
 
-MOST_LINES = 100_000  # lines in a file that is shown or compared line by line
+MOST_LINES = 100_000  # maximum number of lines in a file that is printed or compared line by line
 UNSUMMED = "the digest does not match the checksums"
 DAMAGED = "JC5011"
-LARGEST = 16 * MIB  # bytes per file in an artifact directory; jobc's own files are smaller than 1 MiB
-_REMEDIES = {  # for errors of the operating system
+LARGEST = 16 * MIB  # maximum bytes per file in an artifact directory; jobc's own files are smaller than 1 MiB
+_REMEDIES = {  # hints for operating system errors
     errno.ENOSPC: "free space, or ",
     errno.EDQUOT: "remove files until you are within your quota, or ",
     errno.EFBIG: "raise the limit of `ulimit -f`, or ",
@@ -62,8 +62,8 @@ def write_artifact_dir(target: Path, artifacts: Iterable[Artifact], force: bool 
     """Write these files to `target` and keep files that the user added there.
 
     Raises CompileError and leaves `target` unchanged: JC5001 if jobc cannot replace the directory or something in it;
-    JC5002 for files edited by hand (unless force); JC5003 for file system errors (full, read-only, permissions); JC5004
-    for an artifact written by an earlier jobc; JC5011 for a damaged job.json (unless force).
+    JC5002 for files edited by hand (unless force); JC5003 for file system errors (full, read-only, no permission);
+    JC5004 for an artifact written by an earlier jobc; JC5011 for a damaged job.json (unless force).
     Concurrent compiles wait for each other.
     """
     artifacts = list(artifacts)
@@ -81,14 +81,14 @@ def write_artifact_dir(target: Path, artifacts: Iterable[Artifact], force: bool 
 
 
 def _make_root(root: Path) -> None:
-    """Create the folder of all artifacts, with a .gitignore so that git ignores it."""
+    """Create the folder for all artifacts, with a .gitignore so that git ignores it."""
     if not root.exists():
         root.mkdir(parents=True, exist_ok=True)
         (root / ".gitignore").write_text("*\n", encoding="utf-8")
 
 
 def _write_alone(target: Path, artifacts: Sequence[Artifact], force: bool) -> None:
-    """Do the work of write_artifact_dir() while the caller holds the lock. Also raises OSError."""
+    """Implement write_artifact_dir(). The caller must hold the lock. Also raises OSError."""
     emitted = {artifact.path: artifact.text for artifact in artifacts}
     foreign_paths = [path for path in _refuse_foreign(target, emitted, force) if path not in emitted]
     _refuse_in_the_way(target, emitted, foreign_paths)
@@ -118,7 +118,7 @@ def read_job(directory: Path) -> dict[str, Any]:
         content = read_bytes(directory / JOB, LARGEST)
     except Unreadable as error:
         because = f"{JOB} {error.reason}"
-        hint = "give the folder that contains jobctl, such as artifacts/hello/local"
+        hint = "pass the folder that contains jobctl, such as artifacts/hello/local"
         raise CompileError([Diagnostic("JC5004", f"{directory} is not an artifact directory", because, hint)]) from None
     because = "jobc did not write this folder"
     try:
@@ -146,9 +146,9 @@ def read_text_with_line_endings(file: Path) -> str:
 
 
 def find_edited_lines(directory: Path, texts: Mapping[str, str]) -> list[ManualEdit]:
-    """Return every edit made by hand, with the edited lines where they are known. Raises as read_job() does.
+    """Return all hand edits, with the edited lines if known. Raises the same errors as read_job().
 
-    texts: path -> what jobc writes there now; if jobc wrote something else at the time, the lines are unknown.
+    texts: path -> what jobc would write there now. If the original text was different, the edited lines are unknown.
     """
     entries = read_job(directory)["checksums"]
 
@@ -167,7 +167,7 @@ def find_edited_lines(directory: Path, texts: Mapping[str, str]) -> list[ManualE
 
 
 def find_edited_files(directory: Path) -> list[ManualEdit]:
-    """Return every edit made by hand, without lines. Raises as read_job() does."""
+    """Return all hand edits, without lines. Raises as read_job() does."""
     tree = read_job(directory)
     entries = tree["checksums"]
     edits = [ManualEdit(JOB, UNSUMMED)] if tree["digest"] != artifact_digest(entries) else []
@@ -203,8 +203,8 @@ def job_json_checksum(file: Path) -> str:
 def _changed_settings(file: Path, text: str, checksum: str) -> tuple[int, ...]:
     """Return the edited lines above the seal of a job.json.
 
-    text: what jobc writes there now; checksum: the original's checksum; if `text` has a different one, the edited lines
-    are unknown.
+    text: what jobc would write there now; checksum: checksum of the original. If `text` has a different checksum, the
+    edited lines are unknown.
     """
     if not text or job_json.checksum_without_seal(parse_json(JOB, text)) != checksum:
         return ()
@@ -251,7 +251,7 @@ def _refuse_foreign(target: Path, texts: Mapping[str, str], force: bool) -> list
     if target.is_symlink() or not (target / JOB).is_file():
         because = "the folder has no .jobc/job.json, so its files are not jobc's"
         hint = "move it elsewhere, or choose another folder with --out DIR"
-        raise CompileError([Diagnostic("JC5001", f"{target} was not made by jobc", because, hint)])
+        raise CompileError([Diagnostic("JC5001", f"{target} was not written by jobc", because, hint)])
     try:
         edits = find_edited_lines(target, texts)
     except CompileError as error:
@@ -262,7 +262,7 @@ def _refuse_foreign(target: Path, texts: Mapping[str, str], force: bool) -> list
     edits = [edit for edit in edits if edit.kind != "added" or edit.path in texts]
     if edits and not force:
         shown = ", ".join(describe_edit(edit) for edit in edits[:5]) + (", …" if len(edits) > 5 else "")
-        hint = "put the change into the spec, or discard it with --force"
+        hint = "make the change in the spec, or discard it with --force"
         raise CompileError([Diagnostic("JC5002", f"{target} was edited by hand", f"{shown}", hint)])
     return added
 
@@ -281,7 +281,7 @@ def _refuse_in_the_way(target: Path, emitted: Collection[str], foreign_paths: It
     hint = "move it elsewhere, or choose another folder with --out DIR"
     if reasons:
         raise CompileError(
-            Diagnostic("JC5001", f"{target / path} was not made by jobc", because, hint)
+            Diagnostic("JC5001", f"{target / path} was not written by jobc", because, hint)
             for path, because in reasons.items()
         )
 
@@ -346,7 +346,7 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
 
 
 def _exchange(staging: Path, target: Path) -> None:
-    """Put staging in target's place; the old target ends up at staging, for the caller to remove."""
+    """Exchange staging and target, so that the caller can remove the old target."""
     if not target.exists():
         os.rename(staging, target)
         return
@@ -366,7 +366,7 @@ def _exchange(staging: Path, target: Path) -> None:
 
 
 def _sweep_stale(target: Path) -> None:
-    """Remove the staging folders of killed compiles, whose names contain the ID of a process that no longer exists."""
+    """Remove the staging folders of killed compiles: their names contain the ID of a process that no longer exists."""
     for folder in target.parent.glob(f".{target.name}.*"):
         pid = folder.name[len(target.name) + 2 :].split(".")[0]
         gone = not Path("/proc", pid).exists() and Path("/proc").is_dir()

@@ -1,4 +1,4 @@
-"""When a template is compiled, check that each value passes through the right filter, so that no value becomes syntax.
+"""Check, while a template is compiled, that each value passes through the right filter and so cannot become syntax.
 
 In:  a template's syntax tree, from jobc or a plugin.
 Out: TemplateSyntaxError for an expression without a filter, or with a filter for another context.
@@ -100,12 +100,12 @@ class _Checker:
             cast(nodes.Filter, piece).args = [nodes.Const(line, lineno=piece.lineno)]
 
     def refuse(self, piece: nodes.Node, problem: str, fitting: tuple[str, ...]) -> NoReturn:
-        because = f"{problem}; here it is | {' or | '.join(fitting)}"
+        because = f"{problem}; use | {' or | '.join(fitting)} here"
         raise jinja2.TemplateSyntaxError(because, piece.lineno, self.name, self.name)
 
 
 def _is_constant(node: nodes.Expr | None) -> bool:
-    """Return whether the expression can print nothing but constants from the template."""
+    """Return whether the expression can only print constants from the template."""
     if isinstance(node, nodes.CondExpr):
         return _is_constant(node.expr1) and (node.expr2 is None or _is_constant(node.expr2))
     return isinstance(node, nodes.Const)

@@ -35,15 +35,15 @@ def check_extra_entries(
 
 
 def merge_extra_entries(document: Any, extra: Mapping[str, Any], at: Path = ("options", "extra")) -> Any:
-    """Return the document for Render.yaml or Render.json with a tree merged in. `jobc why` finds its keys.
+    """Return the document for Render.yaml or Render.json with the tree merged in, so that `jobc why` finds its keys.
 
-    at: the tree's path in the views.
+    at: path of the tree in the views.
     """
     return _merge(document, extra, at) if extra else document
 
 
 def extra_value_leaf(path: Path) -> Callable[[Any], Any]:
-    """Return a leaf for Render.yaml that reads a view at a path, so that `jobc why` finds the key."""
+    """Return a leaf for Render.yaml that reads the value at a path in the views, so that `jobc why` finds the key."""
 
     def read_value(views: Any) -> Any:
         value = getattr(getattr(views, path[0]), path[1])

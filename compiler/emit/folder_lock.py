@@ -36,7 +36,7 @@ def lock_folder(target: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):  # another user's file in a folder with the sticky bit
+        with suppress(OSError):  # the file belongs to another user, and the folder has the sticky bit
             file.unlink()
         os.close(lock)
 
@@ -50,7 +50,7 @@ def _open_lock(file: Path) -> int:
 
 
 def _is_taken(lock: int) -> bool:
-    """Return whether the open file could be locked. True on file systems without locks (Lustre without -o flock)."""
+    """Return whether the open file could be locked. True if the file system has no locks (Lustre without -o flock)."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -62,7 +62,7 @@ def _is_taken(lock: int) -> bool:
 
 
 def _is_at(lock: int, file: Path) -> bool:
-    """Return whether the open lock file still has that name: the previous holder may have removed it."""
+    """Return whether the open lock file still exists under that name: the previous holder may have removed it."""
     try:
         return os.path.samestat(os.fstat(lock), file.lstat())
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""Write and validate `.jobc/job.json`, the one file that records what an artifact is.
+"""Format and validate `.jobc/job.json`, the only file that describes the artifact itself.
 
-In:  a parsed job.json, which may have been edited by hand, so its readers rely only on what this module checks.
+In:  a parsed job.json. It may have been edited by hand, so readers rely only on what this module checks.
 Out: the file's text, its checksum, and whether it is valid.
 
 The file contains the settings that jobctl reads; `place`, the artifact's path NAME/BACKEND; the records `identity`,
@@ -14,17 +14,17 @@ from typing import Any
 
 JOB = ".jobc/job.json"
 SEAL = ("digest", "versions", "request", "inputs", "checksums")  # the last keys of the file
-EARLIER = ".jobc/manifest.json"  # contained the checksums when jobc still wrote several record files
+EARLIER = ".jobc/manifest.json"  # contained the checksums when jobc wrote several record files
 _REQUEST = {"words", "command", "config_name", "strict"}
 
 
 def to_canonical_text(tree: Mapping[str, Any]) -> str:
-    """Return the file's only valid text: different whitespace or order counts as an edit."""
+    """Return the file's only valid text: any change of whitespace or order counts as an edit."""
     return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
 
 
 def checksum_without_seal(tree: Mapping[str, Any]) -> str:
-    """Return the file's SHA-256 without the seal, so that the checksum depends only on what a run can read."""
+    """Return the SHA-256 of the file without its seal, so that it depends only on what a run can read."""
     covered = {key: value for key, value in tree.items() if key not in SEAL}
     return hashlib.sha256(to_canonical_text(covered).encode("utf-8")).hexdigest()
 
@@ -45,7 +45,7 @@ def is_valid_job_json(tree: Any) -> bool:
 
 
 def is_valid_relative_path(path: str) -> bool:
-    """Return whether a text is a valid relative path in the directory."""
+    """Return whether the text is a valid relative path inside the directory."""
     return "\0" not in path and all(part != ".." and 0 < len(part.encode()) <= 255 for part in path.split("/"))
 
 

@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
-MOST_PAIRS = 300_000  # most pairs of equal lines that difflib compares in one pass
+MOST_PAIRS = 300_000  # maximum number of pairs of equal lines that difflib compares in one pass
 
 Opcode = tuple[str, int, int, int, int]
 
 
 def diff_opcodes(a: Sequence[str], b: Sequence[str]) -> list[Opcode]:
-    """Return difflib's opcodes. If too many lines repeat, all but the common beginning and end counts as replaced."""
+    """Return difflib's opcodes. If too many lines repeat, all but the common beginning and end count as replaced."""
     head = _equal_lines(a, b)
     tail = _equal_lines(a[head:][::-1], b[head:][::-1])
     middle_a, middle_b = a[head : len(a) - tail], b[head : len(b) - tail]

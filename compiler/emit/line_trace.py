@@ -9,7 +9,7 @@ from .artifact import LineRange
 
 @dataclass(frozen=True)
 class RefusedText:
-    """Text that its context cannot express. keys: plan keys of the text; place: the context, such as `#SBATCH line`."""
+    """Text that cannot be written in its context. keys: its plan keys; place: the context, such as `#SBATCH line`."""
 
     keys: tuple[str, ...]
     text: str
@@ -18,7 +18,7 @@ class RefusedText:
 
 
 class TextRefusedError(Exception):
-    """Raised if texts of the job cannot be written into a file unchanged."""
+    """Raised if some of the job's text cannot be written into a file unchanged."""
 
     def __init__(self, refused: Iterable[RefusedText]) -> None:
         self.refused = tuple(refused)
@@ -29,7 +29,7 @@ class TextRefusedError(Exception):
 class PlanKeyTrace:
     """Keys read during one rendering. pending: keys read since the last piece; guards: one set of keys per open `if` or
     `for`; line: line of the next piece in the template; ended: keys of blocks that ended since the last piece;
-    refused: texts that cannot be expressed in their context.
+    refused: texts that cannot be written in their context.
     """
 
     pending: list[str] = field(default_factory=list)
@@ -39,7 +39,7 @@ class PlanKeyTrace:
     refused: list[RefusedText] = field(default_factory=list)
 
     def refuse(self, text: str, line: str, because: str) -> None:
-        """Record text that cannot be expressed in a line that begins with `line`."""
+        """Record text that cannot be written in a line that begins with `line`."""
         read = self.pending or next((guard for guard in reversed(self.guards) if guard), [])
         self.refused.append(RefusedText(tuple(read), text, f"{line} line", because))
 
@@ -59,19 +59,19 @@ class PlanKeyTrace:
         return ""
 
     def record_test(self, test: Any) -> Any:
-        """Record the keys that an `if` test read: the whole block depends on them. Returns the test's truth value."""
+        """Record the keys that an `if` condition read: the whole block depends on them. Returns its truth value."""
         truth = bool(test)
         self.guards[-1] += self.take()
         return truth
 
     def record_loop(self, iterable: Any) -> Any:
-        """Record the keys that a `for` iterable read: every iteration depends on them. Returns the iterable."""
+        """Record the keys read to get a `for` iterable: every iteration depends on them. Returns the iterable."""
         self.guards[-1] += self.take()
         self.guards.append([])
         return iterable
 
     def item(self) -> str:
-        """Record the keys that fetching the next item read: this iteration depends on them."""
+        """Record the keys that were read to get the next item: this iteration depends on them."""
         self.guards[-1] = self.take()
         return ""
 
@@ -92,7 +92,7 @@ class PlanKeyTrace:
 
 
 class LineCollector:
-    """Collects (text, keys, source) pieces into lines. A line's keys are those of all its pieces."""
+    """Collects (text, keys, source) pieces into lines. The keys of a line are the keys of all its pieces."""
 
     def __init__(self) -> None:
         self.text: list[str] = []

@@ -1,7 +1,7 @@
-"""Write points.json, the differences between the points of a sweep. runtime/run_folder/points_file.py reads it.
+"""Format points.json, the differences between the points of a sweep. runtime/run_folder/points_file.py reads it.
 
-In:  the files of the sweep's directory, and those of every point.
-Out: points.json: one line for each file that differs.
+In:  the files of the sweep's directory, and the files of every point.
+Out: the text of points.json, with one line for each file that differs.
 """
 
 import json
@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from ...runtime.system.frozen_dataclass import dataclass
 from .line_diff import diff_opcodes
 
-POINTS = "points.json"  # copied from runtime/run_folder/points_file.py, whose imports no compile needs
-MOST_REPLACED = 50  # with more differing lines, inserted and removed ones are searched for
+POINTS = "points.json"  # as in runtime/run_folder/points_file.py; copied to avoid its imports
+MOST_REPLACED = 50  # if more lines differ, search for inserted and removed lines
 
 Changes = dict[str, dict[str, list[str]]]
 

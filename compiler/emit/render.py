@@ -1,7 +1,7 @@
 """Render views of the plan to files, and record which plan keys each line depends on.
 
 A file is a Jinja template that reads like its output, a YAML or JSON document built as data, or a host table. A line
-depends on the keys that were read to render it, and on those that the enclosing `if` and `for` read.
+depends on the keys that were read to render it, and on the keys that the enclosing `if` and `for` read.
 """
 
 import dataclasses
@@ -66,7 +66,7 @@ class Given:
 
 @dataclass(frozen=True)
 class WholePlanView:
-    """View `whole`: values computed from the whole plan, see Render.with_digest()."""
+    """View `whole`: values computed from the whole plan (see Render.with_digest())."""
 
     digest: str
 
@@ -81,9 +81,9 @@ class DigestLeaf:
 
 @dataclass(frozen=True)
 class JsonTextLeaf:
-    """Leaf: a tree as JSON text on one line, for documents that only programs read.
+    """Leaf that writes a tree as JSON text on one line, for documents that only programs read.
 
-    by: reads the values that determine which entries the tree has.
+    by: reads the values that decide which entries the tree has.
     """
 
     tree: Mapping[str, Any]
@@ -91,7 +91,7 @@ class JsonTextLeaf:
 
 
 def evaluate_document(tree: Any, plan: object, options: object, digest: str) -> Any:
-    """Return a document with its functions evaluated, as the engine will read it. digest: Whole.digest"""
+    """Return a document with its functions evaluated, as the engine will read it. digest: WholePlanView.digest"""
     return _plain(tree, SimpleNamespace(plan=plan, options=options, whole=WholePlanView(digest)))
 
 
@@ -116,14 +116,14 @@ class Render:
     views: Mapping[str, Any]
 
     def with_digest(self, digest: str) -> "Render":
-        """Return a renderer that gives `whole.digest` to templates and leaves: `digest` for `jobc why`."""
+        """Return a renderer whose templates and leaves can read `whole.digest`, which `jobc why` traces as `digest`."""
         return replace(self, views={**self.views, "whole": WholePlanView(digest)})
 
     def template(self, name: str, path: str, executable: bool = False, **extra: Any) -> Artifact:
-        """Render one template. Raises TextRefused, or TemplateFailed for a bug in jobc or a plugin (JC9002).
+        """Render one template. Raises TextRefusedError, or TemplateError for a bug in jobc or a plugin (JC9002).
 
-        extra: additional names for the template. A plain value depends on no key. For `jobc why` to find the keys, pass
-        a function and call it on traced values: `{{ memory(plan.resources.mem_bytes) | directive }}` with memory=…
+        extra: additional names for the template. A plain value is traced to no key. To let `jobc why` find the keys,
+        pass a function and call it on traced values: `{{ memory(plan.resources.mem_bytes) | directive }}` with memory=…
         """
         trace, lines = PlanKeyTrace(), LineCollector()
         label = next((lb for f, lb in zip(self.folders, self.labels, strict=True) if Path(f, name).exists()), "?")
@@ -136,7 +136,7 @@ class Render:
                 lines.add_keys_to_current_line(trace.blocks())
                 keys = trace.keys()
                 lines.add(piece, keys, f"{label}/{name}", trace.line, constant)
-        except (Exception, SystemExit) as error:  # a template may raise anything; the position is added
+        except (Exception, SystemExit) as error:  # a template may raise any exception; the position is added
             line = getattr(error, "lineno", None) or trace.line  # a TemplateSyntaxError has its own line
             reason = f"{type(error).__name__}: {getattr(error, 'message', None) or error}"
             raise TemplateError(f"{label}/{name}:{line}: {reason}") from error
@@ -145,7 +145,7 @@ class Render:
         return Artifact(path, "".join(lines.text), executable, lines.line_ranges())
 
     def chosen(self, artifact: Artifact, by: Callable[[Any], Any]) -> Artifact:
-        """Record the plan keys that decide whether this file is emitted: those that `by` reads (`of.plan.name`)."""
+        """Record which plan keys decide whether this file is emitted: the keys that `by` reads (`of.plan.name`)."""
         trace = PlanKeyTrace()
         by(_Views(_watched(self.views, trace)))
         return replace(artifact, chosen=tuple(dict.fromkeys(trace.take())))
@@ -155,7 +155,7 @@ class Render:
     ) -> Artifact:
         """Render YAML documents. A leaf that depends on the plan is a function of the views, such as `of.plan.name`.
 
-        comments: data path (document index first) -> comment for the line above, as text or such a function.
+        comments: data path (document index first) -> comment for the line above it: text, or a function of the views.
         """
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         plain = [self._evaluate(document, (i,), keys) for i, document in enumerate(documents)]
@@ -188,7 +188,7 @@ class Render:
         return Artifact(path, "".join(lines.text), False, lines.line_ranges())
 
     def table(self, path: str, rows: Sequence[str], key: str) -> Artifact:
-        """Render one line per row, such as a host table. All rows depend on one plan key. Raises TextRefused."""
+        """Render one line per row, such as a host table. All rows depend on one plan key. Raises TextRefusedError."""
         refused = []
         for row in rows:
             try:
@@ -226,7 +226,7 @@ class Render:
             items: list[Any] = []
             for inner in node:
                 item_path = (*data_path, len(items))
-                keys.pop(item_path, None)  # recorded for an omitted item
+                keys.pop(item_path, None)  # left by an omitted item
                 value = self._evaluate(inner, item_path, keys)
                 items += [] if value is Omit else [value]
             return items
@@ -247,7 +247,7 @@ class Render:
 
 
 def _watched(views: Mapping[str, Any], trace: PlanKeyTrace) -> dict[str, Any]:
-    """Return the views, with dataclasses and mappings wrapped to record reads. Plain values depend on no key."""
+    """Return the views, with dataclasses and mappings wrapped to record reads. Plain values are traced to no key."""
     watched_views = {
         name: view for name, view in views.items() if dataclasses.is_dataclass(view) or isinstance(view, Mapping)
     }

@@ -1,6 +1,6 @@
 """A compiled artifact's source map: line -> plan keys -> spec keys -> position where each was written.
 
-The source map exists only in memory: compiles are reproducible, so `jobc why` compiles again instead of reading a
+The source map exists only in memory. Compiles are reproducible, so `jobc why` compiles again instead of reading a
 record.
 """
 
@@ -12,9 +12,9 @@ from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.origin import Origin
 from .artifact import Artifact
 
-DIGEST = "digest"  # plan key of Render.with_digest(); it has no spec keys, or every key would list its lines
+DIGEST = "digest"  # plan key of Render.with_digest(); has no spec keys, so that not every key lists its lines
 SEAL = "seal"  # template of the job.json lines that record the whole job
-PACKED = "packed"  # template of the lines that are jobctl, compressed
+PACKED = "packed"  # template of the lines that contain jobctl, compressed
 DIGEST_RULE = "computed from the whole plan: changing almost any key changes this value"
 
 
@@ -32,7 +32,7 @@ class SpecValue(NamedTuple):
 
     @property
     def is_set_by_job_or_experiment(self) -> bool:
-        """Return whether the job set the value, or an experiment that it names, including jobc's own experiments."""
+        """Return whether the job or its experiment set the value. The experiment may be one of jobc's own."""
         return not self.is_set_only_by_jobc or (
             self.origin is not None and self.origin.path.startswith("conf/experiment/")
         )
@@ -40,10 +40,10 @@ class SpecValue(NamedTuple):
 
 @dataclass(frozen=True)
 class SourceMap:
-    """The origins of all of an artifact's lines.
+    """The origin of every line in an artifact.
 
     files: path -> one (keys, template) per line; table: plan key -> spec keys;
-    chosen: path -> plan keys that determine whether the file is emitted, or which one, if there are any;
+    chosen: path -> plan keys that decide whether the file is emitted, or which version, if there are any;
     rules: plan key -> description of how it was derived, unless it is a copy;
     options: config group -> (its option, position of the choice; None: in a defaults list).
     """
@@ -56,7 +56,7 @@ class SourceMap:
     options: Mapping[str, tuple[str, Origin | None]]
 
     def spec_keys(self, plan_keys: Iterable[str]) -> tuple[str, ...]:
-        """Return the spec leaves behind plan keys. A section's key includes every leaf in it."""
+        """Return the spec leaves that the plan keys depend on. The key of a section stands for every leaf in it."""
         leaves: dict[str, None] = {}
         for key in plan_keys:
             for spec_key in self._spec_keys(key):
@@ -76,7 +76,7 @@ class SourceMap:
         return tuple(sources)
 
     def _leaves(self, key: str) -> list[str]:
-        """Return the recorded leaf that is `key` or contains it (a list is one leaf), else all leaves below it."""
+        """Return the recorded leaf that is or contains `key` (a list is one leaf), or else all leaves below `key`."""
         holder = key
         while holder not in self.spec and "." in holder:
             holder = holder.rpartition(".")[0]

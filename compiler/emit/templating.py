@@ -21,7 +21,7 @@ TEMPLATES, MOST_TEMPLATES = "templates", 200  # folder in the user's cache
 
 
 class _Guards(NodeTransformer):
-    """Makes a template report to the trace where `if` and `for` blocks begin and end, and the line of each piece."""
+    """Makes a template report the line of each piece, and where `if` and `for` blocks begin and end, to the trace."""
 
     @staticmethod
     def _call(method: str, *args: nodes.Expr) -> nodes.Call:
@@ -77,7 +77,7 @@ class _UserCache(jinja2.BytecodeCache):
 
 
 def _cache_key(bucket: jinja2.bccache.Bucket) -> bytes:
-    """Return what a compiled template depends on: its path and text, Jinja, and the modules of this folder."""
+    """Return all that a compiled template depends on: its path and text, Jinja, and the modules of this folder."""
     return repr((bucket.key, bucket.checksum, jinja2.__version__, sys.version, *_modules_here())).encode()
 
 
@@ -103,8 +103,8 @@ def template_environment(folders: tuple[str, ...]) -> TracedEnvironment:
 
 @jinja2.pass_context
 def _directive(context: jinja2.runtime.Context, value: object, line: str) -> str:
-    """Filter text for a directive. Text that cannot be expressed is recorded, so that one compile reports every such
-    text.
+    """Filter text for a directive. Text that a directive cannot contain is recorded, so that one compile reports all
+    such text.
 
     line: start of the line, such as `#SBATCH`; added by check_filters.py.
     """

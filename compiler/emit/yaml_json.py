@@ -1,4 +1,4 @@
-"""Dump YAML and JSON documents, and find the entry to which each line belongs."""
+"""Dump YAML and JSON documents, and find the entry that each line belongs to."""
 
 import json
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _entries: Memo[list[tuple[str, DataPath]]] = Memo(1_000)  # lines of a top-level
 
 
 def to_block_yaml(document: Any) -> str:
-    """Return block-style YAML in the given order. YAML 1.1 and 1.2 readers parse every string as the same string."""
+    """Return block-style YAML in the given order. YAML 1.1 and 1.2 readers parse every string to the same value."""
     return str(yaml.dump(document, Dumper=_dumper(), sort_keys=False, width=10**9, allow_unicode=True))
 
 
@@ -42,7 +42,7 @@ def yaml_lines_with_paths(document: Any) -> list[tuple[str, DataPath]]:
     if not isinstance(document, dict) or not document:
         return _lines_of(document)
     entries = [_entries.get(repr((key, value)), partial(_lines_of, {key: value})) for key, value in document.items()]
-    if any(lines[-1][0] == _END for lines in entries):  # libyaml's end marker for text that ends in empty lines
+    if any(lines[-1][0] == _END for lines in entries):  # libyaml's end marker, after text that ends in empty lines
         return _lines_of(document)
     return [line for lines in entries for line in lines]
 
@@ -77,7 +77,7 @@ to_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps() with this 
 
 
 def json_lines_with_paths(node: Any, expand_lists: bool = False) -> Iterator[tuple[str, tuple[str | int, ...]]]:
-    """Yield each line and its entry's data path. expand_lists: one item per line, as json.dumps(indent=2) does"""
+    """Yield each line and the data path of its entry. expand_lists: one item per line, like json.dumps(indent=2)"""
 
     def lines_of_value(value: Any, path: tuple[str | int, ...], head: str, tail: str, depth: int) -> Iterator[Any]:
         pad = "  " * depth

@@ -10,7 +10,7 @@ from .training_length import TrainingLength
 
 
 def max_checkpoints(how: CheckpointConfig, length: TrainingLength) -> int:
-    """Return how many newest, current, best and permanent checkpoints there are. length: the training length"""
+    """Return how many checkpoints may exist at once: newest, current, best and permanent ones."""
     most, every = how.keep + 1 + 1, how.interval(length.steps_of_epoch)
     if length.steps is None or not every:
         return most
@@ -20,7 +20,7 @@ def max_checkpoints(how: CheckpointConfig, length: TrainingLength) -> int:
 
 
 def fewer_checkpoints_hint(how: CheckpointConfig, length: TrainingLength, most: int) -> str:
-    """Return a hint to keep fewer checkpoints. most: number of checkpoints that fit on disk"""
+    """Return a hint to keep fewer checkpoints. most: number of checkpoints that fit on the disk"""
     for lasting in dict.fromkeys((how.keep_every_steps, None)):
         changed = replace(how, keep_every_steps=lasting)
         fitting = bisect_right(range(2, how.keep + 1), most, key=partial(_with_keep, changed, length))
@@ -28,7 +28,7 @@ def fewer_checkpoints_hint(how: CheckpointConfig, length: TrainingLength, most: 
             words = [f"checkpoint.keep={fitting + 1}"] if fitting + 1 != how.keep else []
             words += ["checkpoint.keep_every_steps=null"] if lasting != how.keep_every_steps else []
             return " ".join(words)
-    return "a larger disk at storage.root: the number of checkpoints is already the minimum"
+    return "a larger disk at storage.root, because the job already keeps as few checkpoints as possible"
 
 
 def _with_keep(how: CheckpointConfig, length: TrainingLength, keep: int) -> int:

@@ -17,7 +17,7 @@ from .parameters import model_size_of_job
 from .step_time import StepTimeEstimate
 from .training_length import SAVES, TrainingLength, training_length
 
-ANY_GPU = "any"  # price key for GPU types without their own price
+ANY_GPU = "any"  # price key for GPU types that have no price of their own
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,13 @@ class Figures:
     """Estimated figures. None: unknown, because `estimate` lacks a value or the program is the user's own.
 
     label: what differs from the other sizes.
-    epoch_s, total_s: training only; wall_s: with failures and saves, if their figures are given.
+    epoch_s, total_s: training only; wall_s: including failures and saves, if these can be estimated.
     checkpoints: maximum on disk at once; mem, shm: bytes requested per node.
     batches: maximum bytes of batches in a node's /dev/shm; resuming: bytes of CPU memory that a node needs to resume a
     sharded model.
-    attempts: maximum number of times the engine starts the job; notice_s: how many seconds before its time limit, at
-    most, an attempt is asked to save.
-    gpu_hours, cost: for wall_s, else for total_s; write_s: seconds to write one checkpoint to storage.
+    attempts: maximum number of times that the engine starts the job; notice_s: maximum number of seconds before its
+    time limit at which an attempt is asked to save.
+    gpu_hours, cost: for wall_s if known, else for total_s; write_s: seconds to write one checkpoint to storage.
     """
 
     label: str
@@ -114,13 +114,13 @@ def estimate_figures(
 
 
 def bytes_of_checkpoints(one: Figures) -> int | None:
-    """Return the size of a run's checkpoints in bytes."""
+    """Return the total size of a run's checkpoints in bytes."""
     one_save = one.memory.checkpoint if one.memory else None
     return None if one_save is None or one.checkpoints is None else one_save * one.checkpoints
 
 
 def size_text(size: float) -> str:
-    """Return a size for people, such as 1.5 GiB."""
+    """Return a human-readable size, such as 1.5 GiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(size) < 1024:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"

@@ -1,7 +1,7 @@
 """Estimate how many parameters FSDP gathers at once: trainer/parallel/fsdp.py, or accelerate 1.15.0 for other programs.
 
-A unit is gathered while it runs, and the next one is prefetched. Parameters in no unit belong to the root: the trainer
-keeps them from the forward pass to the end of the backward pass. Source: torch 2.13,
+A unit is gathered while it runs, and the next one is prefetched. Parameters outside all units belong to the root: the
+trainer keeps them from the forward pass to the end of the backward pass. Source: torch 2.13,
 torch.distributed.fsdp.fully_shard.
 """
 
@@ -28,8 +28,8 @@ def gathered_parameters(parallel: Mapping[str, Any], size: ModelSize) -> int | N
 
 
 def parameters_wrapped_by_size(module: Tree, least: int) -> tuple[int, int]:
-    """Return (the largest unit's parameters, parameters in no unit) for wrapping by size: modules with `least` or more
-    parameters, without those in inner units.
+    """Return (the largest unit's parameters, parameters outside all units) for wrapping by size. A module is a unit if
+    it has at least `least` parameters outside inner units.
     """
     if isinstance(module, int):
         return 0, module

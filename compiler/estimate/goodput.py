@@ -2,8 +2,8 @@
 
 J. W. Young, A first order approximation to the optimum checkpoint interval, CACM 17 (1974), 530.
 J. T. Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, FGCS 22 (2006), 303: equations
-20 (run time) and 37 (interval). Failures are assumed to be independent and, on each node, exponentially distributed in
-time; any failure ends the attempt.
+20 (run time) and 37 (interval). Assumptions: failures are independent, the time between failures of a node is
+exponentially distributed, and any failure ends the attempt.
 """
 
 import math
@@ -16,7 +16,7 @@ class Goodput:
     """Goodput. mtbf_s: mean time between failures of the whole job; interval_s: time between saves; fraction: share of
     wall time spent training, 0 to 1.
 
-    interval_s, fraction: for the job as configured, None if the step time is unknown; best_: for the best interval.
+    interval_s, fraction: for the job as configured, None if the step time is unknown; best_…: for the best interval.
     """
 
     mtbf_s: float
@@ -29,7 +29,7 @@ class Goodput:
 def estimate_goodput(
     node_mtbf_s: float, nodes: int, save_s: float, restart_s: float, interval_s: float | None
 ) -> Goodput:
-    """Return the goodput. save_s: seconds that training stops for a save; restart_s: from a failure to a new step"""
+    """Return the goodput. save_s: seconds that a save stops training; restart_s: from a failure to the next new step"""
     mtbf_s = node_mtbf_s / nodes
     best_s = best_interval_s(mtbf_s, save_s)
     current_fraction = None if interval_s is None else goodput_fraction(interval_s, mtbf_s, save_s, restart_s)

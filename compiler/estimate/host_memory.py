@@ -14,7 +14,7 @@ from .parameters import PIXELS
 
 
 def host_memory(train: Mapping[str, Any], needs: Memory, procs: int, uses_trainer: bool) -> int | None:
-    """Return the bytes needed while a node's `procs` ranks resume; None if each rank holds only its share."""
+    """Return the bytes that a node's `procs` ranks need to resume; None for unsharded models and other programs."""
     if not uses_trainer or train["parallel"]["kind"] not in ("fsdp", "hsdp") or needs.checkpoint is None:
         return None
     file_share = 2 / 3  # the larger of the two files, which contains the moments, is in memory while it is read
@@ -25,7 +25,7 @@ TOKEN, NUMBER = 8, 4  # bytes per int64 and float32
 
 
 def max_shared_memory(spec: JobSpec, plan: LaunchPlan) -> int | None:
-    """Return the loader workers' maximum per node: each holds `prefetch` micro-batches, for training and validation.
+    """Return the maximum bytes that loader workers use per node: each holds `prefetch` training and validation batches.
 
     None = unknown: for the user's own data, estimate.sample_size gives the size of a sample.
     """

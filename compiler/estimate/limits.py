@@ -1,6 +1,6 @@
-"""Check one size's figures against its limits, with the rules in rules/.
+"""Apply the rules in rules/, which check the figures of one size against its limits.
 
-A sweep reports each finding once, with the worst size's text and all affected points.
+A sweep reports each finding once, with the text of the worst size and a list of all affected points.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,14 +16,14 @@ from .figures import Figures
 
 @dataclass(frozen=True)
 class SizeFinding:
-    """A diagnostic and its severity. by: factor by which a limit is exceeded."""
+    """A diagnostic and how bad it is. by: factor by which a limit is exceeded."""
 
     diagnostic: Diagnostic
     by: float
 
 
 def worst_per_code(found: Iterable[SizeFinding]) -> list[Diagnostic]:
-    """Return one diagnostic per code and place, with the text of the worst point and a list of all points."""
+    """Return one diagnostic per code and position, with the text of the worst point and a list of all points."""
     groups: dict[tuple[str, object, str], list[SizeFinding]] = {}
     for finding in found:
         d = finding.diagnostic
@@ -35,7 +35,7 @@ def _worst(group: list[SizeFinding]) -> Diagnostic:
     worst = max(group, key=lambda finding: finding.by).diagnostic
     points = tuple(dict.fromkeys(point for finding in group for point in finding.diagnostic.points))
     differs = len({finding.diagnostic.because for finding in group}) > 1
-    because = f"with {worst.points[0]}, the worst of these, {worst.because}" if differs else worst.because
+    because = f"with {worst.points[0]}, the worst of these points, {worst.because}" if differs else worst.because
     return replace(worst, because=because, points=points)
 
 

@@ -9,7 +9,7 @@ from ...trainer.loop.metrics import read_metrics
 from ..untrusted_files import Unreadable, read_json
 from .step_time import samples_per_rank_and_step
 
-WARM_UP = 3  # steps skipped as warm-up if there are more
+WARM_UP = 3  # steps skipped as warm-up, if the run has more
 LONGEST_S = 1e7
 MOST_SAMPLES = 10**9
 
@@ -23,7 +23,7 @@ class MeasuredStep:
 
 
 def read_step_time(run: Path) -> MeasuredStep | None:
-    """Return the step time in rank 0's metrics, None if they contain no step. Raises Unreadable.
+    """Return the step time from rank 0's metrics, None if they contain no step. Raises Unreadable.
 
     If the run has several attempts, perhaps with different world sizes, the one with the most steps is used.
     """

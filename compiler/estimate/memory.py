@@ -1,8 +1,8 @@
 """Estimate the memory of a rank's device by part, and the size of a checkpoint.
 
-Weights, gradients and optimizer state take 4 bytes per number (16-bit copies are extra, except for the user's own
-programs with DeepSpeed: zero.py). Each kind of sharding divides some of these parts by the number of ranks that share
-them.
+Weights, gradients and optimizer state take 4 bytes per number (16-bit copies are extra, except in the user's own
+programs with DeepSpeed: zero_memory.py). Each kind of sharding divides some of these parts by the number of ranks that
+share them.
 Source: ZeRO (arXiv 1910.02054, section 5).
 Not counted: the CUDA context (0.5 to 1 GiB), the allocator's unused blocks, NCCL's buffers.
 """
@@ -45,7 +45,7 @@ class Memory(ModelStates):
 
     @property
     def error(self) -> int | None:
-        """Return half the width of `total`'s error bar; None if a part is unknown, because it may be the largest."""
+        """Return half the width of the error bar of `total`; None if a part is unknown, as it may be the largest."""
         return None if self.unknown else self._wrong
 
     @property
@@ -61,7 +61,7 @@ class Memory(ModelStates):
 def estimate_rank_memory(
     train: Mapping[str, Any], size: ModelSize, world_size: int, uses_trainer: bool = True
 ) -> Memory:
-    """Return one rank's memory. uses_trainer: False for your own program, whose DeepSpeed config decides"""
+    """Return one rank's memory. uses_trainer: False for the user's own program, whose DeepSpeed config decides"""
     is_zero = train["parallel"]["kind"] == "deepspeed"
     per_parameter = optimizer_bytes_per_parameter(train["optim"]) if uses_trainer else ADAM
     states = (
@@ -77,7 +77,7 @@ def estimate_rank_memory(
 
 
 def _of_torch(train: Mapping[str, Any], size: ModelSize, world_size: int, moments: int | None) -> ModelStates:
-    """Return the states with DDP or FSDP. moments: bytes of optimizer state per parameter"""
+    """Return the model states with DDP or FSDP. moments: bytes of optimizer state per parameter"""
     n, parallel = size.parameters, train["parallel"]
     kind = parallel["kind"]
     low = FP32 if train["loop"]["precision"] == "fp32" else 2
@@ -88,7 +88,7 @@ def _of_torch(train: Mapping[str, Any], size: ModelSize, world_size: int, moment
     optimizer = None if moments is None else moments * n // share
     if share > 1:
         gathered_count = gathered_parameters(parallel, size)
-        if train["batch"]["accumulation"] > 1:  # full gradients until the last pass, which reduces them
+        if train["batch"]["accumulation"] > 1:  # gradients are full-size until the last pass reduces them
             gradients = FP32 * n
     if kind != "ddp" and parallel["offload_params"]:
         host, weights, gradients, optimizer = weights + gradients + (optimizer or 0), 0, 0, 0

@@ -1,7 +1,7 @@
-"""Suggest a change that makes a rank fit on its GPU: estimate possible changes and return the first that fits.
+"""Suggest a change that makes a rank fit on its GPU: estimate the memory after each change, and return the first fit.
 
-If activations are the largest part, a smaller micro-batch or recomputation helps; if weights, gradients and optimizer
-state are, sharding over the ranks helps. The samples per step do not change.
+A smaller micro-batch or recomputation helps if activations are the largest part. Sharding over the ranks helps if
+weights, gradients and optimizer state are. The number of samples per step does not change.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,13 +15,13 @@ from ..spec.job_spec import JobSpec
 from .memory import Memory, estimate_rank_memory
 from .parameters import model_size_of_job
 
-MORE_NODES = "more nodes with {}, or a GPU with more memory: the model does not fit even when sharded over these GPUs"
-LARGER_GPU = "a GPU with more memory, or CPU offload: each GPU holds one part in full, however many share the model"
+MORE_NODES = "more nodes with {}, or a GPU with more memory: the model does not fit even if sharded over these GPUs"
+LARGER_GPU = "a GPU with more memory, or CPU offload: more GPUs do not help, because each holds one part in full"
 NOT_ALL = (
     "; set estimate.largest_unit=N, the size of the largest layer in parameters, to check that this layer fits too"
 )
 MANY_RANKS = 2**20
-# Settings for gathering parameters, from conf/parallel/fsdp.yaml, for a job with a different parallelism.
+# Settings of conf/parallel/fsdp.yaml for gathering parameters, used for a job that has a different parallelism.
 FSDP: Mapping[str, Any] = {
     "reshard_after_forward": True, "auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "transformer_layer_cls_to_wrap": [],
 }  # fmt: skip
@@ -29,7 +29,7 @@ FSDP: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class SuggestedChange:
-    """A change. words: for the command line; train: sections of train.json that it changes."""
+    """A change. words: command-line words that make it; train: sections of train.json that it changes."""
 
     words: tuple[str, ...]
     train: Mapping[str, Any]
@@ -91,7 +91,7 @@ def _computed_again(plan: LaunchPlan) -> list[SuggestedChange]:
 
 
 def _shared(plan: LaunchPlan) -> list[SuggestedChange]:
-    """Return the change that shards over all ranks. JC2073 and JC2076 check loop.compile with it."""
+    """Return the change that shards over all ranks. JC2073 and JC2076 check whether loop.compile works with it."""
     if plan.topology.world_size == 1 or plan.train["parallel"]["kind"] == "fsdp":
         return []
     return [_widest(plan)]

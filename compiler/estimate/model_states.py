@@ -13,7 +13,7 @@ FP32 = 4
 
 @dataclass(frozen=True)
 class ModelStates:
-    """Bytes on one rank. host: CPU memory, if offloaded; buffers: casts and communication buckets.
+    """Bytes on one rank. host: CPU memory, used by offload; buffers: casts and communication buckets.
 
     optimizer: None for a user's optimizer of unknown size.
     gathered: parameters that FSDP and ZeRO 3 gather at once, None if the largest unit's size is unknown.
@@ -29,7 +29,7 @@ class ModelStates:
 
 ADAM = 2 * FP32  # exp_avg and exp_avg_sq
 OF_ADAMS = frozenset(f"torch.optim.{name}" for name in ("Adam", "AdamW", "NAdam", "RAdam", "Adamax"))
-LARGEST_OF = frozenset(("torch.optim.Adam", "torch.optim.AdamW"))  # these support amsgrad, a third number
+LARGEST_OF = frozenset(("torch.optim.Adam", "torch.optim.AdamW"))  # these support amsgrad, which stores a third number
 SGD = "torch.optim.SGD"
 
 

@@ -20,7 +20,7 @@ Tree = int | tuple[tuple[int, "Tree"], ...]  # see Modules
 
 @dataclass(frozen=True)
 class ParametersByModule:
-    """A built-in model's parameter counts by module, as FSDP wraps them.
+    """Parameter counts of a built-in model, by module as FSDP wraps them.
 
     block: the largest block's parameters; kind: the blocks' class; rest: parameters outside all blocks.
     tree: (count, content) of each submodule; the content of a module without submodules is its parameter count.
@@ -34,8 +34,8 @@ class ParametersByModule:
 
 @dataclass(frozen=True)
 class ModelSize:
-    """A model's size. parameters: number in the whole model; largest_unit: parameters of the largest part that FSDP
-    and ZeRO 3 gather at once, None = unknown
+    """A model's size. parameters: number in the whole model; largest_unit: parameters of the largest part that FSDP and
+    ZeRO 3 gather at once, None = unknown.
     saved_per_sample: bytes that autograd keeps per sample; None = unknown.
     tokens_per_sample: 1 if a sample has one target.
     modules: None if the model is not built in.
@@ -49,8 +49,8 @@ class ModelSize:
 
 
 def model_size_of_job(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
-    """Return the built-in model's size, unless `estimate` sets it. None for a user's own program, or for a recipe,
-    which may build a different model.
+    """Return the model size that `estimate` sets, or else the size of the built-in model. None for a user's own
+    program, and for a recipe, which may build a different model.
     """
     estimate = spec.estimate
     if estimate.parameters is not None:

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 PARTS = ("weights", "gradients", "optimizer", "buffers", "gathered", "activations")
 ENDINGS = (".png", ".svg", ".pdf")
 UNDATED = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-ROOM = 34  # most letters of all labels that fit side by side below a panel
+ROOM = 34  # maximum number of letters in all labels below a panel
 GIB = 2**30
 COLUMNS = 3  # of the legend, per panel
-FAR = 10  # limit lines above this multiple of the highest bar would flatten the bars
+FAR = 10  # a limit line above this multiple of the highest bar would flatten the bars
 
 
 def plot_figures(sizes: Sequence[Figures], gpu_mem: Sequence[int | None], file: Path) -> None:

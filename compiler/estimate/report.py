@@ -1,4 +1,4 @@
-"""Print the figures of several sizes: a table for people (one column per size), JSON and CSV for programs."""
+"""Format the figures of several sizes: a table for people (one column per size), JSON and CSV for programs."""
 
 import csv
 import dataclasses
@@ -43,7 +43,7 @@ def _sums() -> Iterator[tuple[str, Cell]]:
     for count in range(len(MAY_BE_UNKNOWN) + 1):
         for unknown in combinations(MAY_BE_UNKNOWN, count):
             named = ", ".join("largest_unit" if part == "gathered" else part for part in unknown)
-            yield f"without {named}" if unknown else "all of it", _total(unknown)
+            yield f"without {named}" if unknown else "total", _total(unknown)
 
 
 def _time(value: float | None) -> str:
@@ -70,7 +70,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, Cell], ...]], ...] = (
             ("  rounded up", lambda f: _count(f.schedule.steps_ceil)),
             ("  rounded down", lambda f: _count(f.schedule.steps_floor)),
             ("  quotient", lambda f: "–" if f.schedule.steps_quotient is None else f"{f.schedule.steps_quotient:,.3f}"),
-            ("  empty slots in the last", lambda f: _count(f.schedule.empty_slots)),
+            ("  empty slots in the last step", lambda f: _count(f.schedule.empty_slots)),
             ("epochs", lambda f: "–" if f.schedule.epochs is None else f"{f.schedule.epochs:,.4g}"),
             ("steps", lambda f: _count(f.schedule.steps)),
             ("samples", lambda f: _count(f.schedule.samples)),
@@ -84,7 +84,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, Cell], ...]], ...] = (
             ("weights", _memory("weights")),
             ("gradients", _memory("gradients")),
             ("optimizer", _memory("optimizer")),
-            ("cast, in messages", _memory("buffers")),
+            ("casts and buckets", _memory("buffers")),
             ("gathered", lambda f: size_text(f.memory.gathered) if f.memory and f.memory.gathered else "–"),
             ("activations", _memory("activations")),
             *_sums(),
@@ -104,17 +104,17 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, Cell], ...]], ...] = (
         ),
     ),
     (
-        "time and money",
+        "time and cost",
         (
-            ("a step", lambda f: _time(f.step_s)),
-            ("an epoch", lambda f: _time(f.epoch_s)),
+            ("one step", lambda f: _time(f.step_s)),
+            ("one epoch", lambda f: _time(f.epoch_s)),
             ("training", lambda f: _time(f.total_s)),
             ("writing a checkpoint", lambda f: _time(f.write_s)),
             ("time between failures", lambda f: _time(f.goodput.mtbf_s if f.goodput else None)),
             ("time between saves", lambda f: _time(f.goodput.interval_s if f.goodput else None)),
-            ("time between saves, at best", lambda f: _time(f.goodput.best_interval_s if f.goodput else None)),
-            ("share of time training", lambda f: _share(f.goodput.fraction if f.goodput else None)),
-            ("share of time training, at best", lambda f: _share(f.goodput.best_fraction if f.goodput else None)),
+            ("best time between saves", lambda f: _time(f.goodput.best_interval_s if f.goodput else None)),
+            ("share of time spent training", lambda f: _share(f.goodput.fraction if f.goodput else None)),
+            ("best share of time spent training", lambda f: _share(f.goodput.best_fraction if f.goodput else None)),
             ("with failures and saves", lambda f: _time(f.wall_s)),
             ("GPU hours", lambda f: "–" if f.gpu_hours is None else f"{f.gpu_hours:,.1f}"),
             ("cost", lambda f: "–" if f.cost is None else f"{f.cost:,.2f}"),
@@ -147,7 +147,7 @@ def figures_as_json(sizes: Sequence[Figures]) -> str:
 
 
 def figures_as_csv(sizes: Sequence[Figures]) -> str:
-    """Return one line per size, with the fields of Figures as dotted columns, which are always the same."""
+    """Return one line per size. The columns are always the same: the dotted fields of Figures."""
     text = io.StringIO()
     writer = csv.DictWriter(text, list(_columns(Figures)), lineterminator="\n", restval="", extrasaction="ignore")
     writer.writeheader()

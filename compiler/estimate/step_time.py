@@ -1,8 +1,7 @@
 """Estimate the step time at each size, assuming that each rank takes constant time per sample.
 
-A rank has batch.micro x batch.accumulation samples per step, so half as many passes take half the time. This estimate
-holds for data parallelism as long as the network keeps up and a forward pass takes time in proportion to the
-micro-batch.
+A rank has batch.micro x batch.accumulation samples per step, so half as many passes take half the time. This holds for
+data parallelism as long as the network keeps up and the time of a forward pass is proportional to the micro-batch.
 """
 
 from collections.abc import Mapping

@@ -15,10 +15,10 @@ SAVES = frozenset(("checkpoint.every_steps", "checkpoint.every_epochs"))
 
 @dataclass(frozen=True)
 class TrainingLength:
-    """Counts; None if the number of samples, or the behavior of a user's own program, is unknown.
+    """Counts, None if unknown: without a number of samples, or for a user's own program.
 
-    steps_ceil, steps_floor, steps_quotient: per epoch; steps_of_epoch: the one that loop.drop_last selects.
-    empty_slots: in the last step of an epoch, with weight 0.
+    steps_ceil, steps_floor, steps_quotient: per epoch; steps_of_epoch: the rounding that loop.drop_last selects.
+    empty_slots: samples with weight 0 in the last step of an epoch.
     steps, samples, tokens: for the whole training run.
     """
 

@@ -14,7 +14,7 @@ from .model_states import FP32, ModelStates
 from .parameters import ModelSize
 
 SUB_GROUP = 1_000_000_000  # parameters that stage 3 updates at once: sub_group_size
-# Half of stage3_max_reuse_distance: the backward pass soon reuses what the end of the forward pass gathered.
+# Half of stage3_max_reuse_distance, because the backward pass soon reuses what the end of the forward pass gathered.
 KEPT = 500_000_000
 
 
@@ -37,9 +37,9 @@ def zero_model_states(
     if parallel["offload_optimizer_device"] != "none":
         host, optimizer = (optimizer or 0) + cast + gradients, 0
         gradients = cast = 0  # gradients follow the optimizer (ZeRO-Offload)
-    if stage == 3:  # stage 3's bucket is permanent; weights are partitioned again before the update
+    if stage == 3:  # the bucket is permanent; weights are partitioned again before the update
         buffers = bucket + max(cast - (gathered or 0), 0)
-    else:  # the update needs no bucket, and only the rank's share of the full gradients
+    else:  # the update needs no bucket, only the rank's share of the full gradients
         at_update = gradients * of_gradients // of_optimizer + cast
         buffers = max(bucket, at_update - gradients)
     if is_low and uses_trainer and stage < 3:  # stage 3 has a linear layer that casts again in the backward pass
@@ -50,14 +50,14 @@ def zero_model_states(
 
 
 def _gathered(of_weight: int, size: ModelSize) -> int | None:
-    """Return how many parameters stage 3 gathers at once; None if the largest unit is unknown and not all are kept."""
+    """Return the bytes that stage 3 gathers at once; None if the largest unit is unknown and not all is kept."""
     if size.parameters <= KEPT:
         return of_weight * size.parameters
     return None if size.largest_unit is None else of_weight * max(size.largest_unit, KEPT)
 
 
 def _bucket(parallel: Mapping[str, Any], of_number: int) -> int:
-    """Return the bucket's size in bytes, equal for small models; two buckets if one fills while the other is sent."""
+    """Return the bytes of the communication buckets, whatever the model's size: two if one fills while one is sent."""
     if not parallel["zero_stage"] or not parallel["contiguous_gradients"]:
         return 0
     count = 2 if parallel["overlap_comm"] and parallel["zero_stage"] < 3 else 1

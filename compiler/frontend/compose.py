@@ -1,10 +1,10 @@
 """Compose one config tree from the config folders and the overrides. Only this file calls Hydra's compose API.
 
 In:  the search path, a config name, canonical overrides.
-Out: `Composed`: the resolved tree, each leaf's position, each group's chosen option.
+Out: `ComposedConfig`: the resolved tree, each leaf's position, each group's chosen option.
 
 All of Hydra's exceptions for one command line are reported together, as diagnostics.
-Hydra keeps its state in process-wide singletons, which is why this file has a global variable.
+This file has a global variable, because Hydra keeps its state in process-wide singletons.
 """
 
 import re
@@ -34,7 +34,7 @@ from .plain_values import ConfigTrees, ConfigWithoutPlainValues, NeedsHydra, spl
 from .yaml_positions import position_of_enclosing_key
 from .yaml_source import EmptyHydraJobSource, JobcSource, config_folders, read_files, used_files
 
-_MOST_REFUSED = 30  # most rejected overrides that are reported; each requires another compose
+_MOST_REFUSED = 30  # maximum number of rejected overrides that are reported; each requires another compose
 KnownKeys = Callable[[], Sequence[str]]
 
 
@@ -64,7 +64,7 @@ class ComposedConfig:
             return node.origin
         for override in reversed(self.overrides):
             if override.key in self.choices and override.operator != "++":
-                continue  # the override chose a file, which contains the value
+                continue  # the override chose a file, and the value is in that file
             if override.operator != "~" and (key == override.key or key.startswith(override.key + ".")):
                 return override.origin
             if override.operator == "~" and node is None and key == override.key:
@@ -95,15 +95,15 @@ class ComposedConfig:
         return {key for text in texts for key in re.findall(r"\$\{([\w.]+)\}", text)}
 
     def via(self, key: str) -> str:
-        """Return the interpolation from which a leaf was resolved, such as `${name}`; "" for a literal."""
+        """Return the interpolation that a leaf was resolved from, such as `${name}`; "" for a literal."""
         node = _at(self.written, key)
         return str(node) if isinstance(node, str) and "${" in node else ""
 
 
 @dataclass
 class _Session:
-    """State between hydra_started() and its end. folders: the search path; has_points: many configs will be composed;
-    bases: configs without their plain values, their choices and their files, by the overrides that are left
+    """State while hydra_started() is active. folders: the search path; has_points: many configs will be composed;
+    bases: other overrides -> the config without its plain values, its choices and its files
     """
 
     folders: tuple[ConfigFolder, ...] = ()
@@ -113,7 +113,7 @@ class _Session:
     )
 
 
-_sessions: list[_Session] = []  # the last one is current; global because Hydra instantiates _SearchPath
+_sessions: list[_Session] = []  # the last one is current; global, because Hydra instantiates _SearchPath
 
 
 class _SearchPath(SearchPathPlugin):
@@ -127,10 +127,10 @@ class _SearchPath(SearchPathPlugin):
 
 @cache
 def _register_plugins() -> None:
-    """Register jobc's plugins, and let copies of Hydra's sources share the store of its own configs.
+    """Register jobc's plugins, and make copies of Hydra's sources share the store of Hydra's own configs.
 
-    Hydra copies its sources for each compose and for each list of a group's options. The store was most of that copy,
-    a quarter of the time of a compile with a rejected override, although load() copies what it returns.
+    Hydra copies its sources for each compose and for each list of a group's options. Copying the store took most of
+    this time, a quarter of a compile with a rejected override, although load() already copies what it returns.
     """
     for plugin in (JobcSource, EmptyHydraJobSource, _SearchPath):
         Plugins.instance().register(plugin)
@@ -143,7 +143,8 @@ def _the_config_store(memo: object) -> ConfigStore:
 
 @contextmanager
 def hydra_started(folders: Sequence[ConfigFolder], has_points: bool = False) -> Iterator[Any]:
-    """Initialize Hydra on our folders (earlier ones win) and yield its config loader. Restores the earlier state.
+    """Initialize Hydra with our folders (earlier ones win) and yield its config loader. Restores the earlier state on
+    exit.
 
     has_points: several configs will be composed that differ in few overrides.
     """
@@ -169,7 +170,7 @@ def config_files_read(of_all: bool = False) -> dict[str, str]:
     """Return `root:path` -> text of the config files that the last composed config uses, except jobc's own and plugins'
     files.
 
-    of_all: those of all configs since hydra_started()
+    of_all: return the files of all configs since hydra_started()
     """
     files = read_files if of_all else {path: text for path, text in read_files.items() if path in used_files}
     return {path: text for path, text in files.items() if not path.startswith(("jobc:", "plugin:"))}
@@ -181,7 +182,7 @@ def groups_in_defaults_list() -> set[str]:
 
 
 class OverridesRefused(CompileError):
-    """Raised when some overrides cannot be composed. rest: config from the remaining ones, for more diagnostics."""
+    """Raised when some overrides cannot be composed. rest: config from the other overrides, for more diagnostics."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic], rest: ComposedConfig) -> None:
         super().__init__(diagnostics)
@@ -202,7 +203,7 @@ def compose_job(loader: Any, config_name: str, overrides: Sequence[Override], kn
 
 
 def _from_base(loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys) -> ComposedConfig | None:
-    """Return the config, derived from one that differs in plain values; None if Hydra must compose or reject it."""
+    """Derive the config from one that differs only in plain values; return None if Hydra must compose or reject it."""
     bases, (others, plain) = _sessions[-1].bases, split_off_plain_values(_folders(), overrides)
     key = (config_name, *(o.canonical for o in others))
     try:
@@ -228,7 +229,7 @@ def compose_hydra_config(
     """Return Hydra's composed config, with unresolved interpolations and its section `hydra`, and the overrides as
     Hydra accepted them (see respell_group_prefix). Raises as compose_job() does.
 
-    again: use the cached merge of the files, whose section `hydra` does not list the other overrides.
+    again: use the cached merge of the files. Its section `hydra` does not list the other overrides.
     """
     config, refused = None, []
     accepted = [o for o in overrides if not o.concerns_hydra_itself]
@@ -329,8 +330,8 @@ def _unresolved(config: DictConfig, composed: ComposedConfig) -> list[Diagnostic
                 continue
             because, hint = _why_unresolved(error, keys, key)
             direct.append(Diagnostic("JC1106", f"cannot resolve {leaf!r}", because, hint, origin, key))
-    because = "the key's value refers to itself"
-    endless = Diagnostic("JC1106", "an interpolation refers back to itself", because, "give the key a value")
+    because = "the value of the key refers to the key itself"
+    endless = Diagnostic("JC1106", "an interpolation refers back to itself", because, "set the key to a value")
     return direct or indirect or [endless]
 
 
@@ -338,7 +339,7 @@ def _why_unresolved(error: Exception, keys: Iterable[str], key: str) -> tuple[st
     """Return (because, hint) for an interpolation that OmegaConf 2.3 cannot resolve."""
     message = str(error)
     if isinstance(error, RecursionError) or "ecursive" in message:
-        return "the interpolation refers back to itself", f"give {key} its own value"
+        return "the interpolation refers back to itself", f"set {key} to a value of its own"
     missing_key = re.search(r"Interpolation key '([^']*)' not found", message)
     if missing_key:
         close = nearest(missing_key[1], keys)
@@ -354,7 +355,7 @@ def _why_unresolved(error: Exception, keys: Iterable[str], key: str) -> tuple[st
 
 
 def _at(tree: Any, key: str) -> Any:
-    """Return the node at a dotted key, None if missing. Keys that contain dots themselves are tried longest first."""
+    """Return the node at a dotted key, None if missing. Key names may contain dots: the longest name is tried first."""
     if not key:
         return tree
     if isinstance(tree, dict):

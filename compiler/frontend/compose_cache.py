@@ -1,12 +1,12 @@
 """Cache Hydra's merged files, for jobs that differ only in values.
 
 In:  one compile's overrides.
-Out: the config that Hydra composes, or the error that it raises.
+Out: the config that Hydra would compose, or the error that it would raise.
 
-Hydra 1.3 merges the files that overrides choose (80% of a compile) and then sets the other overrides one by one. Most
-points of a sweep choose the same files, and so does a command line after a rejected override is removed. From the
+Hydra 1.3 merges the files that overrides choose (80% of a compile) and then applies the other overrides one by one.
+Most points of a sweep choose the same files, and so does a command line after a rejected override is removed. From the
 second compose on, the merged tree is cached together with the file system lookups that it depends on, and is reused
-until one of these lookups changes.
+until the result of a lookup changes.
 """
 
 import os
@@ -26,7 +26,7 @@ from .overrides import Override
 from .yaml_source import read_files, used_files
 
 COMPOSE_ERRORS = (HydraException, OmegaConfBaseException, RecursionError, ValueError, TypeError)
-_MOST = 64  # most entries, 35 kB each
+_MOST = 64  # maximum number of entries, 35 kB each
 
 
 @dataclass(frozen=True)
@@ -53,8 +53,8 @@ def have_same_files_been_composed(folders: tuple[str, ...], config_name: str, ov
 def compose_from_cache(folders: tuple[str, ...], config_name: str, overrides: Sequence[Override]) -> DictConfig:
     """Return the config, including its section `hydra`, built from the cached merge of the files that overrides choose.
 
-    folders: absolute search path with which Hydra was initialized. Raises the same errors as Hydra for these overrides,
-    and CompileError for unreadable files.
+    folders: the absolute search path that Hydra was initialized with. Raises the same errors as Hydra for these
+    overrides, and CompileError for unreadable files.
     """
     chosen = overrides_that_choose_files(folders, overrides)
     if any(

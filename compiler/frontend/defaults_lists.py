@@ -1,4 +1,4 @@
-"""Find errors in a defaults list that Hydra 1.3 reports without file and line.
+"""Find errors in a defaults list that Hydra 1.3 reports without a file and line.
 
 In:  the parsed list and its YAML node.
 Out: the faulty node, what is wrong with it, and what to write instead.
@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 _LINE = "- override /model: mlp"
-MOST_ENTRIES = 500  # counts each option in a group; Hydra takes 0.5 ms for each, and again per override
+MOST_ENTRIES = 500  # counts every option of a group; Hydra takes 0.5 ms for each, once per override
 
 
 def find_defaults_list_errors(entries: Any, node: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]]:

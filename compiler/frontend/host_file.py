@@ -3,8 +3,7 @@
 In:  a composed tree whose host lists may be `@FILE`.
 Out: the tree with the hosts, the files' digests, and diagnostics.
 
-A relative FILE is resolved from the folder of the config file that names it, or, on the command line, from the current
-directory.
+A relative FILE in a config file is resolved from that file's folder; on the command line, from the current directory.
 One entry per line: `node1`, `a,b`, `node[1-4]`, `user@node1`, `node1 slots=8`; `#` starts a comment. The first host is
 node 0.
 """
@@ -33,7 +32,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@%-]*", re.ASCII)
 _SLOTS = re.compile(r"(?:max[-_])?slots=([0-9]{1,9})")  # Open MPI 4 hostfile(7), DeepSpeed hostfiles
 
 _FOREIGN = re.compile(r"[^\w.:%@,\[\]\s-]", re.ASCII)
-_MOST_FAULTS = 10  # with more faulty lines, the file is not a host list
+_MOST_FAULTS = 10  # a file with more invalid lines is not a host list
 MOST_BYTES = 4 * MIB  # 100,000 names of 40 characters
 
 
@@ -70,10 +69,11 @@ def read_host_files(
     is_typed: Callable[[str], bool],
     folders: Folders,
 ) -> tuple[dict[str, Any], HostFiles]:
-    """Return the tree with every `@FILE` in a host list replaced by the file's hosts, and what the files contain.
+    """Return the tree with every `@FILE` in a host list replaced by the file's hosts, and the contents of the files.
 
     tree: text leaves, not modified. is_typed: returns whether a key's value is on the command line. The command line
-    and the user's own config folder may name any file; other config files only those in the project and config folders.
+    and the user's own config folder may use any file; other config files may only use files in the project and config
+    folders.
     """
     files, out = HostFiles(), dict(tree)
     for key in _host_keys():
@@ -92,7 +92,7 @@ def read_host_files(
 
 
 def too_few_slots(files: HostFiles, nodes: int, procs: int) -> Iterator[Diagnostic]:
-    """Yield JC1133 for the first used host with fewer slots than the job starts processes on each node."""
+    """Yield JC1133 for the first used host that has fewer slots than the job starts processes per node."""
     for host in files.hosts.get("hosts", [])[:nodes]:
         if host.slots is not None and host.slots < procs:
             because = f"the job starts {procs} processes on each node"
@@ -115,9 +115,9 @@ def _allowed(folders: Folders) -> tuple[Path, ...]:
 def _read(
     typed: str, by: Origin | None, allowed: Sequence[Path] | None, folders: Folders, files: HostFiles, key: str
 ) -> list[HostFileEntry]:
-    """Return the hosts in one file; adds errors to files.diagnostics.
+    """Return the hosts in one file, and add errors to files.diagnostics.
 
-    by: position of `@FILE`; allowed: folders, one of which must contain the file, None for any file.
+    by: position of `@FILE`; allowed: folders that may contain the file, None for any folder.
     """
     path, file_origin = _place(typed, by, folders)
     try:
@@ -125,7 +125,7 @@ def _read(
             require_inside(path, allowed)
         text = read_text(path, MOST_BYTES)
     except OutsideProject as error:
-        because = f"{error}; a config file can name host files in its own folder and in the current directory"
+        because = f"{error}; a config file can use host files in its own folder and in the current directory"
         hint = f"{key}=@{shlex.quote(typed)} on the command line, or copy the file next to the config file"
         files.diagnostics.append(Diagnostic("JC1115", f"cannot read hosts from {typed!r}", because, hint, by, key))
         return []
@@ -168,9 +168,9 @@ def _place(typed: str, by: Origin | None, folders: Folders) -> tuple[Path, Origi
 
 
 def _lines(text: str, file_origin: Origin, key: str, refused: list[Diagnostic]) -> Iterator[HostFileEntry]:
-    """Yield the hosts in the file. Messages do not quote the file's lines, because a user may name the wrong file.
-
-    refused: receives JC1131 for each invalid line, or one for the whole file if too many lines, or all, are invalid.
+    """Yield the hosts in the file. Messages do not quote the file's lines, because the user may have named the wrong
+    file. refused: receives JC1131 for each invalid line, or once for the whole file if all lines or too many lines are
+    invalid.
     """
     host_count = 0
     faults: list[Diagnostic] = []
@@ -197,8 +197,8 @@ def _lines(text: str, file_origin: Origin, key: str, refused: list[Diagnostic]) 
 
 
 def _entry(entry: str) -> list[tuple[str, int | None]]:
-    """Return (name, slots) of each host on one line. Raises Refused with a reason that does not quote the line."""
-    if _NAME.fullmatch(entry):  # the usual case, which must be fast, because some files have ten thousand lines
+    """Return (name, slots) of each host on one line. Raises InvalidValue with a reason that does not quote the line."""
+    if _NAME.fullmatch(entry):  # the usual case must be fast, because some files have ten thousand lines
         return [(entry, None)]
     words = entry.split()
     counts = [match for word in words if (match := _SLOTS.fullmatch(word))]

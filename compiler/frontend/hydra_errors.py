@@ -1,4 +1,4 @@
-"""Turn Hydra's exceptions into diagnostics: the override or file to blame, and a correction (hydra-core 1.3)."""
+"""Turn Hydra's exceptions into diagnostics with the override or file to blame, and a correction (hydra-core 1.3)."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ from .yaml_source import USER_ROOTS, read_files
 
 _TWICE = re.compile(r"(?:^|for )(\S+?)(?: appears more than once|\. To override)")
 
-TYPO = 0.85  # minimum similarity at which a key counts as a typo even if its value does not fit: pocs=two
+TYPO = 0.85  # minimum similarity for a key to count as a typo even if its value does not fit: pocs=two
 MOST_KEYS = 8  # maximum number of keys that a hint lists
 _BELOW_LIST = re.compile(
     r"invalid literal for int\(\) with base 10: '(.*)'|Index '(.*)' \(str\) is not an int", re.DOTALL
@@ -39,10 +39,11 @@ def hydra_key_diagnostic(override: Override) -> Diagnostic:
 def respell_group_prefix(
     error: Exception, overrides: Sequence[Override], loader: Any
 ) -> tuple[str, list[Override]] | None:
-    """If Hydra rejects a group's spelling, return the group, and the overrides with the other spelling; otherwise None.
+    """Return the group that Hydra rejects because of its prefix, and the overrides with the other prefix; otherwise
+    None.
 
-    Hydra requires `+group=option` for a group without a default and `group=option` for a group with a default. Users do
-    not need to know which kind of group they set.
+    Hydra requires `+group=option` for a group without a default and `group=option` for a group with one. Users do not
+    need to know which kind of group they set.
     """
     alone = re.search(r"Could not override '([^']+)'\.\s*No match in the defaults list", str(error))
     twice = _TWICE.search(str(error))
@@ -106,7 +107,7 @@ def diagnose_hydra_error(
     if culprit and ("Could not override" in message or "does not exist" in message):
         return _unknown_key(message, culprit, loader, known()), culprit
     if culprit and "force-add" in message:
-        title = f"cannot compose: {key} is a group, whose option is set without ++"
+        title = f"cannot compose: {key} is a group, and options of groups are set without ++"
         hint = culprit.shown.lstrip("+")
         return Diagnostic("JC1105", title, "++ only works for keys", hint, origin, key), culprit
     if culprit and "Cannot merge DictConfig with ListConfig" in message:
@@ -140,7 +141,7 @@ def _machine_read(
 
 
 def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[str]) -> Diagnostic:
-    """Return JC1102. message: Hydra's message, which names the key below a mapping, or the group's package."""
+    """Return JC1102. message: Hydra's message, which contains the key below a mapping, or the group's package."""
     below = re.search(r"full_key: (\S+)", message)
     key = below[1] if below and not culprit.key.startswith(f"{below[1]}.") else culprit.key
     position = culprit.origin.position_of_key(key)
@@ -194,7 +195,7 @@ def _below_mapping(key: str, known_keys: Sequence[str]) -> str:
 
 
 def _beside(section: str, known_keys: Sequence[str]) -> str:
-    """Return a hint that lists a section's keys if there are few."""
+    """Return a hint that lists a section's keys, if it has only a few."""
     below = {key for key in known_keys if key.startswith(f"{section}.")}
     keys = sorted(key for key in below if not key.rpartition(".")[2].isdigit())  # items of lists
     if not 0 < len(keys) <= MOST_KEYS:
@@ -204,7 +205,7 @@ def _beside(section: str, known_keys: Sequence[str]) -> str:
 
 
 def _fits(key: str, typed: str, value: str, loader: Any) -> bool:
-    """Return whether a similarly spelled key accepts the typed value. value: "" if none was typed"""
+    """Return whether a similarly spelled key accepts the typed value. value: "" if no value was typed"""
     if key.startswith("backend."):
         return True  # the plugin defines its type
     key_type = type_of_key(JobSpec, key)
@@ -224,7 +225,7 @@ def _fits(key: str, typed: str, value: str, loader: Any) -> bool:
         return bool(value.lower() in words or aliases.value_from_alias(key, value) or nearest(value, words))
     scalar = value_type_of_hint(key_type)
     if scalar is None or value.lower() in ("true", "false"):
-        return False  # a section or a boolean, to which the typed value does not apply
+        return False  # a section or a boolean, which does not accept the typed value
     try:
         scalar.read(value)
     except InvalidValue:
@@ -244,7 +245,7 @@ def _with_value(key: str, named: Sequence[str], value: str, loader: Any) -> str:
     """Return `key=value` for the intended key: in brackets for a list, with a name for a mapping, and with a valid
     value if the key's type rejects the typed one. Without a typed value, return only the key.
 
-    named: what was typed below the key, such as an item's name.
+    named: words typed below the key, such as an item's name.
     """
     key_type = type_of_key(JobSpec, key)
     if is_mapping(key_type) and value == "null":
@@ -275,7 +276,7 @@ def _null_group(
     ):
         of_list = below.key.partition(f".{word[1] or word[2]}")[0]
         title, hint = f"unknown key or group {below.key}", f"{of_list}=[…] sets the whole list; [] empties it"
-        because = f"{of_list} is a list, whose items have no names"
+        because = f"{of_list} is a list, and its items have no names"
         return Diagnostic("JC1102", title, because, hint, below.origin.position_of_key(below.key), below.key), below
     culprit = next((o for o in overrides if o.canonical.endswith("=null") and loader.get_group_options(o.key)), None)
     if culprit is None:
@@ -288,7 +289,7 @@ def _null_group(
 
 @dataclass(frozen=True)
 class _Choice:
-    """A defaults list item. origin: its group's position; overrides: True if it starts with `override`."""
+    """An item of a defaults list. origin: position of its group; overrides: whether it starts with `override`."""
 
     origin: Origin
     option: str
@@ -296,7 +297,7 @@ class _Choice:
 
 
 def _in_defaults(group: str) -> Iterator[_Choice]:
-    """Yield the items that choose an option of the group, from the text of the files read so far, because Hydra
+    """Yield the items that choose an option of the group. Searches the text of the files read so far, because Hydra
     does not record positions in defaults lists.
     """
     line_of = re.compile(
@@ -311,7 +312,7 @@ def _in_defaults(group: str) -> Iterator[_Choice]:
 
 
 def _item(group: str, option: str, loader: Any) -> str:
-    """Return a corrected defaults list item for that group; "" if the group does not exist.
+    """Return a corrected item of a defaults list for that group; "" if the group does not exist.
 
     option: the option as written; the closest existing one is used.
     """
@@ -323,7 +324,7 @@ def _item(group: str, option: str, loader: Any) -> str:
 
 
 def _close(options: Sequence[str], option: str) -> list[str]:
-    """Return the option itself if it exists, else similar ones, such as `deepspeed` for deepspeed/zero2."""
+    """Return the option itself if it exists, else similar options, such as `deepspeed` for deepspeed/zero2."""
     return [part for part in (option, *option.split("/")) if part in options] or nearest(option, options)
 
 
@@ -332,7 +333,7 @@ def _has_default(group: str) -> bool:
 
 
 def _file_fault(message: str, loader: Any) -> Diagnostic | None:
-    """Return JC1105 for an error in a file's defaults list; None if the message is about something else."""
+    """Return JC1105 for an error in a file's defaults list; None if the message is about another error."""
     if file := re.search(r"In '([^']+)': ConfigTypeError raised", message):
         because = "one file has a list where another file has a mapping"
         hint = "jobc --cfg job prints the values of the other files"
@@ -359,7 +360,7 @@ def _file_fault(message: str, loader: Any) -> Diagnostic | None:
 def _lost_override(file: str, group: str, loader: Any) -> Diagnostic:
     """Return JC1105 for an `override` of a group that no file chooses.
 
-    group: as in Hydra's message, which prefixes a group without a leading / with the file's folder.
+    group: as in Hydra's message, where the file's folder precedes a group without a leading /.
     """
     beside = group.removeprefix(f"{file.rpartition('/')[0]}/")
     items = [c for c in _in_defaults(beside) if c.overrides and f"/{c.origin.path}".endswith(f"/{file}.yaml")]

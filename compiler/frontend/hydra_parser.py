@@ -35,7 +35,7 @@ def _parser(sweep: bool) -> Callable[[str], Any]:
             value = super().visitPrimitive(ctx)
             if value is None or self.numbers:
                 return value
-            if isinstance(value, QuotedString):  # double quotes mark text that the user quoted
+            if isinstance(value, QuotedString):  # double quotes mark text that the user put in quotes
                 return QuotedString(value.text, Quote.double)
             return QuotedString(value if isinstance(value, str) else ctx.getText().strip(), Quote.single)
 

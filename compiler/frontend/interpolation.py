@@ -1,7 +1,8 @@
-"""Make composition and interpolation read only the config itself, in bounded time.
+"""Restrict composition and interpolation to the config itself, and limit the time they take.
 
 In:  the config that Hydra composes inside restrict_interpolation().
-Out: resolved values; MachineRead for a resolver that would read this machine; TooMuch for a config that expands too far
+Out: resolved values; ReadsMachineError for a resolver that would read this machine; ExpansionLimitExceeded for a config
+     that expands too far.
 
 OmegaConf resolves the same reference again and again, so thirty keys of `${a}${a}` take a billion steps. A budget
 therefore limits the number of interpolations that are resolved, and the characters and nodes that they yield (omegaconf
@@ -24,11 +25,11 @@ from ..diagnostics.origin import Origin, TextWithOrigin
 from ..untrusted_files import MIB
 
 MOST_INTERPOLATIONS = 2_000  # 0.05 to 0.3 ms each
-MOST_CHARACTERS = 1_000_000  # characters that interpolations yield; each node of a mapping or list counts
-MOST_DECODED = 10_000  # characters in one oc.decode argument, 10 us each
+MOST_CHARACTERS = 1_000_000  # characters that interpolations expand to; each node of a mapping or list counts as one
+MOST_DECODED = 10_000  # maximum characters in an argument of oc.decode, 10 us each
 MOST_TEXT = 16 * MIB  # characters in all files
-MOST_LOADS = 1_000  # loads of config files in one composition, 1 ms each; Hydra loads each file twice
-MOST_VALUES = 50_000  # values in all loads, 0.1 ms each
+MOST_LOADS = 1_000  # maximum loads of config files in one composition, 1 ms each; Hydra loads each file twice
+MOST_VALUES = 50_000  # maximum values in all loads, 0.1 ms each
 _PURE = ("oc.deprecated", "oc.dict.keys", "oc.dict.values", "oc.select")
 _READING = ("oc.env", "now", "hydra", "python_version")
 
@@ -38,7 +39,7 @@ class ReadsMachineError(InterpolationResolutionError):
 
 
 class ExpansionLimitExceeded(BaseException):
-    """Raised if a config expands too far. Not an Exception, because OmegaConf and Hydra rewrite or swallow those."""
+    """Raised if a config expands too far. Not an Exception: OmegaConf and Hydra rewrite or swallow those."""
 
     def __init__(self, because: str, origin: Origin | None = None, key: str = "") -> None:
         super().__init__(because)
@@ -93,7 +94,7 @@ class _Budget:
             )
 
 
-_budget = _Budget()  # budget of the current config; global because it cannot be passed to OmegaConf's containers
+_budget = _Budget()  # budget of the current config; global, because it cannot be passed to OmegaConf's containers
 reset_budget, spend_text = _budget.reset, _budget.spend_text
 
 
@@ -106,13 +107,13 @@ def restrict_interpolation() -> Iterator[None]:
     load = CachingConfigRepository.load_config
 
     def create_without_yaml(root: Any, parent: Any, node: Any, args: tuple[Any, ...], texts: tuple[str, ...]) -> Any:
-        if any(isinstance(arg, str) for arg in args):  # YAML aliases in it would repeat without bound
+        if any(isinstance(arg, str) for arg in args):  # YAML aliases in the text could expand without limit
             raise InterpolationResolutionError("oc.create accepts a list or a mapping, not text")
         return create(root, parent, node, args, texts)
 
     def bounded_decode(root: Any, parent: Any, node: Any, args: tuple[Any, ...], texts: tuple[str, ...]) -> Any:
         if any(len(arg) > MOST_DECODED for arg in args if isinstance(arg, str)):
-            raise ExpansionLimitExceeded(f"oc.decode is given more than {MOST_DECODED:,} characters", _origin(node))
+            raise ExpansionLimitExceeded(f"oc.decode received more than {MOST_DECODED:,} characters", _origin(node))
         return decode(root, parent, node, args, texts)
 
     def bounded_resolve(self: Any, parse_tree: Any, node: Any, memo: Any = None, key: Any = None) -> Any:
@@ -180,7 +181,7 @@ def _origin(node: Any) -> Origin | None:
 
 
 def _any_origin(config: Any) -> Origin | None:
-    """Return the file from which a tree was read, taken from any of its leaves; None for an empty tree."""
+    """Return the file that a tree was read from, taken from any of its leaves; None for an empty tree."""
     content = config._value() if isinstance(config, Node) else config
     if isinstance(content, TextWithOrigin):
         return content.origin.whole
@@ -189,7 +190,7 @@ def _any_origin(config: Any) -> Origin | None:
 
 
 def _sizes(value: Any) -> Iterator[int]:
-    """Yield the sizes of a value's parts: characters for text, 1 for anything else."""
+    """Yield the size of each part of a value: its number of characters for text, 1 for anything else."""
     content = value._value() if isinstance(value, Node) else value
     if isinstance(content, str):
         yield len(content)

@@ -1,8 +1,8 @@
-"""Ask the file system for what a compile depends on, and record the answers.
+"""Query the file system for everything that a compile depends on, and record the answers.
 
-A compile depends only on its command line and on these answers, so it can be skipped while both are unchanged:
-compose_cache.py uses this in a process, skip_unchanged.py between them. Answers are JSON values. Files of jobc
-itself and of its Python environment are not recorded here.
+A compile depends only on its command line and on these answers, so it can be skipped while both are unchanged.
+compose_cache.py uses this within a process, and skip_unchanged.py between processes. Answers are JSON values. Files of
+jobc itself and of its Python environment are not recorded here.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ FILE, FOLDER = "a file", "a folder"
 Answers = dict[tuple[str, str], Any]  # (question, path) -> answer
 
 _TWO_ANSWERS = "the file changed during the compile"
-_recorders: list[Answers] = []  # global because Hydra instantiates the config sources
+_recorders: list[Answers] = []  # global, because Hydra instantiates the config sources
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def read_text(path: str | os.PathLike[str], limit: int) -> str:
 
 
 def record_program_lookup(name: str) -> None:
-    """Record which program PATH finds by this name, because a compile's result depends on it."""
+    """Record which program is found on PATH, because a compile's result depends on it."""
     for folder in os.get_exec_path():
         file = os.path.join(folder, name)
         if ask_file_system("kind", file) == FILE:
@@ -69,7 +69,7 @@ def record_program_lookup(name: str) -> None:
 
 
 def record_no_answer(program: str) -> None:
-    """Record that a program did not respond. The compile is not recognized as unchanged, so it asks again."""
+    """Record that a program did not respond. The record never matches, so the next compile asks again."""
     add_to_recordings({("response", program): ""})
 
 

@@ -1,7 +1,7 @@
 """Parse command-line overrides without changing the text that the user typed.
 
 In:  the command line's words.
-Out: `Override`s, whose canonical form Hydra parses back to exactly the typed text.
+Out: `Override`s. Hydra parses their canonical form back to exactly the typed text.
 
 Hydra 1.3's grammar determines what is a list, a mapping or an interpolation; numbers, words and flags remain text
 (`24.10`, `0755`, `on`). A value that Hydra cannot parse and that does not start with `[`, `{` or a quote is taken as
@@ -25,10 +25,10 @@ from ..spec.secret_scan import redact_override
 from ..spec.value_types import read_untyped
 from .hydra_parser import parse_override_with_hydra
 
-MOST_POINTS = 2_000  # most points in a sweep; Slurm's MaxArraySize is 1,001 unless a site raises it
-MOST_WORDS = 2_000  # most words in one command line; each takes about a millisecond
+MOST_POINTS = 2_000  # maximum number of points in a sweep; Slurm's MaxArraySize is 1,001 unless a site raises it
+MOST_WORDS = 2_000  # maximum number of words in one command line; each takes about a millisecond
 MOST_MARKS = 4_000  # most `,`, `[`, `{`, … outside quotes in all words; Hydra's parser takes a minute for 50,000
-MOST_KEY = 500  # most characters in a key
+MOST_KEY = 500  # maximum number of characters in a key
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Override:
     operator:  "" set, "+" add, "++" set or add, "~" delete.
     key:       dotted key or group.
     package:   the package in `group@package`, "" for none.
-    canonical: the word that Hydra receives.
+    canonical: the word that is passed to Hydra.
     """
 
     typed: str
@@ -98,7 +98,8 @@ def override_for_key(key: str, value: str) -> Override:
 def to_hydra(value: Any) -> str:
     """Return a value in Hydra's grammar, with text in quotes, so that Hydra parses it back unchanged.
 
-    The quotes are double for text that would be a number or a boolean if the user had not quoted it, else single.
+    Text that would be a number or a boolean without the user's quotes gets double quotes; other text gets single
+    quotes.
     """
     if value is None:
         return "null"
@@ -122,12 +123,12 @@ def is_number(text: str) -> bool:
 
 
 def as_typed(value: str) -> str:
-    """Return a value that jobc wrote in Hydra's grammar as a user would type it: numbers without single quotes."""
+    """Convert a value from jobc's Hydra grammar to what a user would type: numbers without single quotes."""
     return _SINGLE_QUOTED.sub(lambda quoted: quoted[1] if is_number(quoted[1]) else quoted[0], value)
 
 
 def command_as_override(words: Iterable[str]) -> str:
-    """Return `command=[train.py,--lr,0.1]` for people to type."""
+    """Return the command as a user would type it: `command=[train.py,--lr,0.1]`."""
     typed = (word if re.fullmatch(r"[\w./${}-]+", word) else quote_for_hydra(word, double=True) for word in words)
     return f"command=[{','.join(typed)}]"
 
@@ -157,7 +158,7 @@ def _read(words: Iterable[str], open_keys: Sequence[str], sweep: bool, loader: A
 
 
 def _check_size(words: Sequence[str], sweep: bool) -> None:
-    """Raise CompileError JC1116 for a command line that Hydra's parser (ANTLR, in Python) would parse for minutes."""
+    """Raise CompileError JC1116 for a command line that Hydra's parser (ANTLR, in Python) needs minutes to parse."""
     hint = "put the values into a config file: +experiment=NAME reads experiment/NAME.yaml"
     if len(words) > MOST_WORDS:
         title, because = f"too many overrides: {len(words):,}", f"a command line can have at most {MOST_WORDS:,}"
@@ -216,7 +217,7 @@ def _head(text: str) -> tuple[str, str]:
 
 
 def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
-    """Return the canonical values: one, or, with -m, all values of the sweep."""
+    """Return the canonical values: a single one, or all values of the sweep with -m."""
     opens = right.strip(" \t")[:1]
     if _PLAIN_VALUE.fullmatch(right):
         return [_text(right)]
@@ -248,13 +249,13 @@ def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
 
 
 def _outside_quotes(right: str) -> str:
-    """Return the value with `_` for each quoted character. Quoted text can start only where a value starts."""
+    """Return the value with each quoted character replaced by `_`. Quoted text can start only where a value starts."""
     return _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), right)
 
 
 def _quoted_items(key: str, right: str) -> list[str]:
     """Return the word with each of its list's items in quotes; [] if the value is not a plain list. A list without a
-    comma has one item, such as a command with quotes of its own.
+    comma has one item, such as a command that contains quotes.
     """
     if re.fullmatch(r"""\[(?:[^\[\]{}"']|\$\{[^{}]*\})+\]""", right):
         items = [item.strip(" \t") for item in right[1:-1].split(",")]
@@ -316,14 +317,14 @@ def _check_range(swept: Any, key: str) -> None:
         raise _Unreadable(*_too_many(count, f"{first}, and the other values in separate calls"))
 
 
-def _too_many(count: int, hint: str = "split the sweep over several calls") -> tuple[str, str, str, str]:
+def _too_many(count: int, hint: str = "split the sweep into several calls") -> tuple[str, str, str, str]:
     """Return (because, hint, code, title) for JC1113."""
     shown = f"{count:,}" if count < 10**9 else "a billion or more"
     because = f"one call compiles at most {MOST_POINTS:,} points, because each point takes about 1 MB of memory"
     return because, hint, "JC1113", f"a sweep of {shown} points"
 
 
-# Text that Hydra's grammar parses to the same text, as in most overrides: skipping the parser saves milliseconds.
+# Text that Hydra's grammar leaves unchanged, as in most overrides: skipping the parser saves milliseconds.
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*((\.[A-Za-z_]\w*)*|(/[A-Za-z_]\w*)*)", re.ASCII)
 _PLAIN_VALUE = re.compile(r"(?!(?i:null)$)[\w.:/-]+", re.ASCII)
 _MARK = re.compile(r"[,:\[\]{}()]")

@@ -1,9 +1,9 @@
-"""Set plain values such as `nodes=2` in a composed config, without composing or copying all of it again.
+"""Set plain values such as `nodes=2` in a composed config, without composing or copying the whole config again.
 
 In:  a config composed without these overrides, and the overrides.
-Out: the config's two trees with these values; unchanged parts are shared between sweep points. None if only Hydra can
+Out: the config's two trees with these values. Sweep points share unchanged parts. None if only Hydra can
      apply an override: an unknown key, a section, or a value that is not plain text.
-OmegaConf still resolves interpolations, because any of them may refer to one of the values.
+OmegaConf still resolves interpolations, because any of them may refer to one of these values.
 """
 
 import re
@@ -22,20 +22,20 @@ Path = tuple["str | int", ...]
 
 
 class ConfigTrees(NamedTuple):
-    """One config in two forms, as in Composed: as written, with interpolations, and resolved."""
+    """One config in two forms, as in ComposedConfig: as written, with interpolations, and resolved."""
 
     written: dict[str, Any]
     tree: dict[str, Any]
 
 
 class NeedsHydra(Exception):
-    """Raised for an override that is not just another value of a leaf, or an entry of an open mapping."""
+    """Raised for an override that does more than change a leaf's value or set an entry of an open mapping."""
 
 
 def split_off_plain_values(
     folders: tuple[str, ...], overrides: Sequence[Override]
 ) -> tuple[list[Override], list[Override]]:
-    """Return the overrides that Hydra must apply, and those that set plain text and can be applied afterwards.
+    """Return the overrides that Hydra must apply, and the overrides that set plain text and can be applied afterwards.
 
     folders: the search path.
     """
@@ -80,7 +80,7 @@ class ConfigWithoutPlainValues:
         self._keys: set[str] | None = None  # paths of the plain values set in the config
 
     def with_values(self, overrides: Sequence[Override]) -> ConfigTrees:
-        """Return the trees with the values. Raises NeedsHydra."""
+        """Return the two trees with these values. Raises NeedsHydra."""
         (written, tree), paths = self._trees, list(self._interpolated)
         for override in overrides:
             text = _text(override)
@@ -111,7 +111,7 @@ class ConfigWithoutPlainValues:
             for part in path:
                 section = section[part]
         except (OmegaConfBaseException, RecursionError) as error:
-            raise NeedsHydra from error  # Hydra reports what cannot be resolved
+            raise NeedsHydra from error  # Hydra reports the interpolations that cannot be resolved
         value = OmegaConf.to_container(section, resolve=True) if OmegaConf.is_config(section) else section
         return _replaced(tree, path, value)
 

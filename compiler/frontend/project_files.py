@@ -1,8 +1,8 @@
-"""Decide which files a config may name: files in the project and in its config folders.
+"""Decide which files a config may refer to: files in the project and in its config folders.
 
 In:  a path from a config file, and the folders that may contain the file.
 Out: nothing, or OutsideProject. A config may come from anyone, so other files, and hidden files such as .env, are read
-only if they are named on the command line.
+     only if the command line names them.
 """
 
 import os
@@ -13,7 +13,7 @@ from .observed_files import ask_file_system
 
 
 class OutsideProject(Exception):
-    """Raised for a path outside the folders. Its text completes "because", and does not reveal the path's content."""
+    """Raised for a path outside the folders. Its text completes "because", and reveals nothing about the file."""
 
 
 def require_inside(path: str | Path, folders: Iterable[str | Path]) -> None:
@@ -31,7 +31,7 @@ def require_inside(path: str | Path, folders: Iterable[str | Path]) -> None:
 
 
 def project_folders() -> list[Path]:
-    """Return [current directory] as the project; [] for / and above the home directory, where others' files are."""
+    """Return [current directory] as the project; [] in / and above the home directory, where other users have files."""
     current, home = (str(ask_file_system("real path", path)) for path in (os.getcwd(), Path.home()))
     return [] if current == os.sep or (current != home and is_inside(home, current)) else [Path(current)]
 

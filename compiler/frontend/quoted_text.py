@@ -1,8 +1,8 @@
-"""Keep the quotes of `backend.extra={a: '01', b: '7'}`: in an untyped tree, `'7'` is text and `7` is a number.
+"""Keep the quotes in `backend.extra={a: '01', b: '7'}`, because in an untyped tree `'7'` is text and `7` is a number.
 
-In:  a composed tree and the overrides that were applied. In their canonical form, text that would be a number or a
-     boolean without its quotes is in double quotes, and all other text is in single quotes (overrides.to_hydra).
-Out: the tree, in which such text is marked as quoted, as it is for text from a file.
+In:  a composed tree and the overrides that were applied. In the canonical form, text that would be a number or a
+     boolean without its quotes is in double quotes; all other text is in single quotes (overrides.to_hydra).
+Out: the tree, with such text marked as quoted, like text from a file.
 """
 
 from __future__ import annotations

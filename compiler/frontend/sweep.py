@@ -1,7 +1,7 @@
 """Expand a sweep such as `nodes=2,4` into points: the overrides of each, and its name in folders and messages.
 
 In:  a command line's words; each point's diagnostics.
-Out: SweepPoints, the last word varying fastest; the diagnostics, each with its point.
+Out: SweepPoints, with the last word varying fastest; the diagnostics, each with its point.
 """
 
 import itertools
@@ -20,8 +20,8 @@ from .overrides import Override, as_typed, override_for_key, read_sweep
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """One point of a sweep. overrides: all of this point, with its label; words: the words that compile only this
-    point; varied: the overrides in which points differ, () if there is only one point.
+    """One point of a sweep. overrides: all overrides of this point, and its label; words: the words that compile only
+    this point; varied: the overrides that differ between points, () if there is only one point.
     """
 
     overrides: tuple[Override, ...]
@@ -48,7 +48,7 @@ def sweep_points(
 ) -> Iterator[SweepPoint]:
     """Yield a sweep's points. Raises as read_sweep() does, and JC1112 for a key that is swept and set again.
 
-    aside: keys that the label does not name, None for no label; the other parameters as in read_sweep().
+    aside: keys that the label omits, None for no label; the other parameters as in read_sweep().
     """
     points = read_sweep(words, open_keys, loader)
     varied = [i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)]
@@ -62,7 +62,7 @@ def sweep_points(
 
 
 def common_label(points: Sequence[SweepPoint], aside: Collection[str]) -> str:
-    """Return the part of the label that these points of a sweep share; "" if they share no varied override."""
+    """Return the part of the label that these points of a sweep have in common; "" if they share no varied override."""
     alternatives = zip(*(point.varied for point in points), strict=True)
     shared = [same[0] for same in alternatives if len({override.canonical for override in same}) == 1]
     return "+".join(_label(override) for override in shared if override.key not in aside)
@@ -76,7 +76,7 @@ def _set_again(points: Sequence[Sequence[Override]], varied: Sequence[int]) -> I
         if i in varied and (common_keys := sets[i] & sets[j]):
             key, swept, later = min(common_keys), _masked(points[0][i].typed), _masked(points[0][j].typed)
             title = f"{key} is swept and then set again"
-            because = "the points would be named after values that they do not use"
+            because = "the points' names would contain values that the points do not use"
             hint = f"{shlex.quote(swept)} or {shlex.quote(later)}, not both"
             yield Diagnostic("JC1112", title, because, hint, Origin(COMMAND_LINE, later), key)
 
@@ -87,14 +87,14 @@ def with_sweep_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic
 
 
 def diagnostics_of_all_points(told: Sequence[tuple[SweepPoint, Sequence[Diagnostic]]]) -> list[Diagnostic]:
-    """Return all points' diagnostics. If one point must redact a value, all points redact it."""
+    """Return the diagnostics of all points. If one point must redact a value, all points redact it."""
     private_keys = {d.key for _, diagnostics in told for d in diagnostics if d.private}
     placed = ((_with_all_hosts(diagnostics, point), point) for point, diagnostics in told)
     return [d for diagnostics, point in placed for d in with_sweep_point(diagnostics, point.shown(private_keys))]
 
 
 def _with_all_hosts(diagnostics: Iterable[Diagnostic], point: SweepPoint) -> list[Diagnostic]:
-    """Return the diagnostics; for `hosts=a,b`, JC2005's hint explains how to write one list instead of a sweep."""
+    """Return the diagnostics. For `hosts=a,b`, the hint of JC2005 explains how to write one list instead of a sweep."""
     typed = next((override.typed for override in point.varied if override.key == "hosts"), "")
     if not re.fullmatch(r"hosts=[\w.,@\[\]-]+", typed):
         return list(diagnostics)
@@ -127,6 +127,6 @@ def _is_within(key: str, section: str) -> bool:
 
 
 def _label(override: Override) -> str:
-    """Return `nodes=8` for a folder name, or the words of a list, as in `command=train.py_--lr_0.1`."""
+    """Return `nodes=8` for use in a folder name, with the words of a list joined, as in `command=train.py_--lr_0.1`."""
     value = re.sub(r"[^\w.=-]+", "_", override.canonical.partition("=")[2]).strip("_")
     return f"{override.key}={value}"[:60]

@@ -15,7 +15,7 @@ from .yaml_reader import Loader
 
 def position_of_enclosing_key(text: str, value: Origin, levels: int) -> Origin:
     """Return the position of the mapping key (or list item) that is `levels` mappings and lists of mappings above a
-    value. Returns the value's own position if the text has none, as for the values of an alias.
+    value. Return the value's own position if there is no such key, as for the values of an alias.
     """
 
     def enclosing_keys(node: yaml.Node, above: tuple[yaml.Mark, ...]) -> Iterator[tuple[yaml.Mark, ...]]:
@@ -50,7 +50,7 @@ def value_lines(text: str) -> Iterator[tuple[range, int]]:
 
     def visit_values(node: yaml.Node, first: int, above: int, is_item: bool = False) -> Iterator[tuple[range, int]]:
         if node.start_mark.line + 1 < first:
-            yield range(first, first + 1), above  # an alias: the node has the anchor's position
+            yield range(first, first + 1), above  # an alias: its node has the anchor's position
         elif isinstance(node, yaml.MappingNode):
             for key, value in node.value:
                 yield from visit_values(value, key.start_mark.line + 1, 0 if is_item else first)

@@ -1,4 +1,4 @@
-"""Read a YAML config file as a tree of texts with their positions, and reject what Hydra would misread."""
+"""Read a YAML config file into a tree of texts with their positions, and reject what Hydra would misread."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is 6 time
 _CORE_TAGS = {f"tag:yaml.org,2002:{t}" for t in ("str", "int", "float", "bool", "null", "timestamp", "value")}
 
 
-MOST_BYTES = MIB  # most values in one config file
+MOST_BYTES = MIB  # maximum size of one config file
 
 
 def read_yaml_tree(text: str, root: str, path: str) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def read_yaml_tree(text: str, root: str, path: str) -> dict[str, Any]:
 _MOST_VALUES = 10_000  # in one file; nine levels of nine aliases make 400 million
 
 
-_MOST_FAULTS = 30  # most faults reported for one file
+_MOST_FAULTS = 30  # maximum number of faults reported for one file
 
 
 _DEEPEST = 100  # libyaml's composer recurses in C and overflows the stack near 30,000 levels
@@ -71,7 +71,7 @@ def _refuse_deep(text: str, origin: Origin) -> None:
 
 
 def _tag(tag: str) -> str:
-    """Return a tag as spelled in the file, such as `!!binary` or `!mine`."""
+    """Return a tag as written in the file, such as `!!binary` or `!mine`."""
     core = "tag:yaml.org,2002:"
     return f"!!{tag.removeprefix(core)}" if tag.startswith(core) else tag
 
@@ -87,7 +87,7 @@ class _Reader:
     def __init__(self, root: str, path: str) -> None:
         self.root, self.path = root, path
         self.diagnostics: list[Diagnostic] = []
-        self.open: set[int] = set()  # ids of the collections being read: meeting one again is a cycle
+        self.open: set[int] = set()  # ids of the collections being read: if one appears again, there is a cycle
         self.values = self.characters = 0
         self.key: yaml.Mark | None = None  # start of the latest key in the text, ignoring keys of aliases
 
@@ -111,7 +111,7 @@ class _Reader:
             )
             return {}
         tree = self.mapping(node, top=True)
-        if "hydra" in tree:  # also if `<<` merges the node
+        if "hydra" in tree:  # even if `<<` merges the node
             del tree["hydra"]
             key_node = next((key for key, _ in node.value if key.value == "hydra"), node)
             because = "jobc only composes with Hydra and does not start a Hydra job, so this section has no effect"
@@ -213,7 +213,7 @@ class _Reader:
         self.refuse("JC1002", node, "<< must merge a mapping", because, hint)
 
     def plain(self, node: yaml.Node) -> Any:
-        """Return the defaults list with YAML's ordinary types, because Hydra itself reads it."""
+        """Return the defaults list with ordinary YAML types, because Hydra itself reads it."""
         try:
             entries = yaml.constructor.SafeConstructor().construct_document(node)
         except (yaml.MarkedYAMLError, ValueError) as error:

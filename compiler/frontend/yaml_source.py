@@ -1,7 +1,7 @@
 """Pass config files to Hydra, keeping every scalar's text and position.
 
 In:  a YAML file below a known root.
-Out: nested dicts and lists whose scalars are `Text`.
+Out: nested dicts and lists whose scalars are `TextWithOrigin`.
 
 `JobcSource` is a Hydra ConfigSource (scheme `jobc:`), part of hydra-core 1.3's public plugin API; Hydra is not patched.
 """
@@ -24,10 +24,10 @@ from .project_files import OutsideProject, project_folders, require_inside
 from .yaml_reader import MOST_BYTES, read_yaml_tree
 
 USER_ROOTS = ("input", "project", "user")
-FOREIGN_ROOTS = ("input", "project")  # roots whose symlinks someone else may have created
-_OURS = "jobc_config"  # name of jobc's conf/config.yaml that a user's config.yaml does not hide
+FOREIGN_ROOTS = ("input", "project")  # roots that may contain symlinks created by someone else
+_OURS = "jobc_config"  # name under which jobc's conf/config.yaml is available despite a user's config.yaml
 
-# Hydra instantiates the sources, so they can report only through globals.
+# Hydra instantiates the sources, so they can report only through global variables.
 read_files: dict[str, str] = {}  # `root:path` -> text, of every config since hydra_started()
 used_files: set[str] = set()  # `root:path` of those that the last composed config uses
 config_folders: list[str] = []  # for the current compose, absolute paths
@@ -109,27 +109,27 @@ class JobcSource(ConfigSource):
 
 
 def _require_relative(config_path: str) -> None:
-    """Raise CompileError JC1115 for a path that leads out of any folder it is joined to."""
+    """Raise CompileError JC1115 for a path that would leave the folder it is joined to."""
     path = os.path.normpath(config_path)
     if os.path.isabs(path) or path.split(os.sep)[0] == os.pardir:
         raise _outside(config_path, "the symlink points outside the config folders")
 
 
 def _outside(path: str, because: str) -> CompileError:
-    hint = "copy the file into a config folder, or name its folder with --config-dir"
+    hint = "copy the file into a config folder, or pass its folder with --config-dir"
     return CompileError([Diagnostic("JC1115", f"cannot read the config {path}", because, hint)])
 
 
 def _words(line: str) -> list[str]:
-    """Split a header line at spaces, as Hydra does."""
+    """Split a header line at spaces, like Hydra."""
     return [word for word in line.strip().lstrip("#").strip().split(" ") if word]
 
 
 class EmptyHydraJobSource(ConfigSource):
-    """Source of empty options for the Hydra groups that configure a Hydra job, because jobc never starts a Hydra job.
+    """Provides empty options for the Hydra groups that configure a Hydra job, because jobc never starts one.
 
-    As a result, eight of Hydra's own files need not be read (10% of a compile). Hydra asks this source first, so this
-    source rejects paths that lead out of a folder on behalf of all sources, including Hydra's own packages.
+    Eight of Hydra's own files then need not be read (10% of a compile). Hydra asks this source first, so it rejects
+    paths that lead out of a folder for all sources, including Hydra's own packages.
     """
 
     _EMPTY = frozenset(
@@ -162,7 +162,7 @@ class EmptyHydraJobSource(ConfigSource):
 
 
 def _lay_over_ours(tree: dict[str, Any]) -> None:
-    """Put jobc's config.yaml first in the defaults list of a user's own config.yaml, which then overrides it."""
+    """Put jobc's config.yaml first in the defaults list of a user's config.yaml, so that the user's overrides it."""
     entries = tree.setdefault("defaults", [])
     tree["defaults"] = [_OURS, *entries, *([] if "_self_" in entries else ["_self_"])]
 

@@ -1,1 +1,1 @@
-"""Launchers that several backends share and that require additional files."""
+"""Launchers that need additional files and are shared by several backends."""

@@ -1,4 +1,4 @@
-"""Sort everything that has no fixed order, so that the order of overrides does not change the artifact.
+"""Sort everything whose order does not matter, so that the order of overrides does not change the artifact.
 
 In:  the composed tree, and the places in it where key order matters; a command line's words.
 Out: the same tree with all other mappings sorted by key; the words in sorted order.
@@ -32,7 +32,7 @@ _sorted_sections: MemoByIdentity[Any] = MemoByIdentity(2_000)
 
 
 def sort_sections(tree: Mapping[str, Any], keeps: KeepsOrder, backend: Backend) -> dict[str, Any]:
-    """Return the composed tree with sorted mappings. Points of a sweep share equal sections.
+    """Return the composed tree with sorted mappings. The points of a sweep share equal sections.
 
     keeps: result of make_order_predicate() for the tree and the backend.
     """
@@ -45,8 +45,8 @@ def sort_sections(tree: Mapping[str, Any], keeps: KeepsOrder, backend: Backend) 
 
 
 def make_order_predicate(tree: Mapping[str, Any], backend: Backend) -> KeepsOrder:
-    """Return `keeps` for sort_mappings(): True for arguments of a user's own class, which Python passes in order, and
-    where the backend requires it.
+    """Return `keeps` for sort_mappings(): True for the arguments of a user's own class, which Python passes in order,
+    and wherever the backend keeps the order.
     """
     sections = {name for name in TARGETS if isinstance(section := tree.get(name), dict) and target.KEY in section}
 
@@ -85,5 +85,5 @@ def _group(override: Override) -> str:
 
 
 def _is_option(override: Override, groups: Mapping[str, bool]) -> bool:
-    """Return whether an override chooses a config file; a mapping sets a section instead."""
+    """Return whether an override chooses a config file. One whose value is a mapping sets a section instead."""
     return _group(override) in groups and not override.canonical.partition("=")[2].startswith("{")

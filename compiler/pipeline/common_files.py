@@ -1,7 +1,5 @@
-"""The files that every backend has: launch.sh, spec.yaml, .jobc/job.json, and train.json for the bundled trainer.
-
-A backend's emit() returns the engine's files; these files complete them. train.json and launch.sh are identical for all
-backends.
+"""The files of every backend: launch.sh, spec.yaml, .jobc/job.json, and train.json for the bundled trainer. They are
+added to the engine's files that a backend's emit() returns. train.json and launch.sh are identical for all backends.
 """
 
 import dataclasses
@@ -28,7 +26,7 @@ JOB = job_json.JOB
 
 
 def emit_common_files(plan: LaunchPlan, emitted: Sequence[Artifact], render: Render) -> Iterator[Artifact]:
-    """Yield launch.sh and spec.yaml; train.json and the launcher's files if the job needs them.
+    """Yield launch.sh and spec.yaml, and, if the job needs them, train.json and the launcher's files.
 
     emitted: the backend's files; render: has the views plan, spec and options.
     """
@@ -70,7 +68,7 @@ def _spec_yaml(render: Render) -> Artifact:
     entries = [render.yaml([backend], "spec.yaml"), *_spec_entries(render, spec)]
     if any(
         entry.text.endswith("\n...\n") for entry in entries
-    ):  # libyaml's end marker for text with trailing empty lines
+    ):  # libyaml's end marker, after text with trailing empty lines
         entries = [render.yaml([{**backend, **_spec_section(spec, "spec", ())}], "spec.yaml")]
     lines = [LineRange(1, 1, (), "header")]
     for entry in entries:
@@ -229,7 +227,7 @@ def _prefetch(v: Any) -> Any:
 
 
 def _container(v: Any) -> Any:
-    """Return how a node enters its container; omitted if there is none."""
+    """Return how a node enters its container; omitted if it does not enter one."""
     if v.plan.container.kind == "none":
         return Omit
     container = of.plan.container
@@ -249,7 +247,7 @@ def _fields(value: Any, *names: str) -> dict[str, Any]:
 
 
 def comparable_records(spec: JobSpec, plan: LaunchPlan, backend: str, options: Any) -> dict[str, list[str]]:
-    """Return what a resume and `jobc diff` compare as `key = json` lines: identity, spec (null: derived) and plan."""
+    """Return the records that a resume and `jobc diff` compare, as `key = json` lines: identity, spec and plan."""
     identity = identity_of(train_json.parse_train_config(to_mutable_tree(plan.train))) if plan.uses_trainer else {}
     return {
         "identity": flat_lines.to_flat_lines(identity),
@@ -262,7 +260,7 @@ _line_of_key: MemoByIdentity[list[tuple[str, str]]] = MemoByIdentity(2_000)
 
 
 def _spec_lines(spec: JobSpec) -> list[str]:
-    """Return flat_text.to_flat_lines() of the spec; the points of a sweep share the lines of most fields."""
+    """Return flat_lines.to_flat_lines() of the spec. The points of a sweep share the lines of most fields."""
 
     def value_lines(value: Any, key: str) -> list[tuple[str, str]]:
         leaves = dict(flat_lines.flatten_to_leaves(value, key, _with_unit))

@@ -65,14 +65,14 @@ def add_notes_on_unused_suppressions(made: list[CompiledJob]) -> list[CompiledJo
 
 
 def write_compiled_job(compiled: CompiledJob | SweepFolder, out: Path, force: bool = False) -> Path:
-    """Write the artifact directory below `out` and return its path. Raises as artifact_dir.write() does."""
+    """Write the artifact directory below `out` and return its path. Raises the same errors as write_artifact_dir()."""
     target = out / compiled.place
     artifact_dir.write_artifact_dir(target, compiled.artifacts, force)
     return target
 
 
 def config_search_path(request: CompileRequest) -> list[ConfigFolder]:
-    """Return the config folders, earlier ones win: the user's, then those of plugins, then jobc's."""
+    """Return the config folders: the user's, then the plugins', then jobc's. Earlier ones win."""
     folders = [ConfigFolder(root, str(path)) for root, path in request.config_dirs]
     for backend_plugin in find_plugins().values():
         if backend_plugin.conf.is_dir():
@@ -139,7 +139,7 @@ def _typed(composed: ComposedConfig, request: CompileRequest) -> TypedConfig:
 
 
 def _mistyped(composed: ComposedConfig, request: CompileRequest) -> list[Diagnostic]:
-    """Return type errors besides the rejected overrides. Missing keys are left to those, which may set them."""
+    """Return type errors besides the rejected overrides, without missing keys, which these overrides may set."""
     try:
         _typed(composed, request)
     except CompileError as error:
@@ -152,7 +152,7 @@ def compile_point(request: CompileRequest, overrides: Sequence[Override], loader
     spec, plan, table, composed = planned.spec, planned.plan, planned.table, planned.composed
     chosen, backend, _, options, values, host_files, keeps = planned.typed
     missing = capabilities.ignored_settings(plan, backend, table, values)
-    required = site_policy.required_keys()  # ignored without a note, except in `jobctl help`
+    required = site_policy.required_keys()  # ignored without a note, but listed in `jobctl help`
     chosen_values = {key: value for key, value in values.items() if key not in required}
     reported = capabilities.ignored_settings(plan, backend, table, chosen_values)
     core_diagnostics, failure = rules.collect_findings(

@@ -1,9 +1,9 @@
 """jobctl, the packed program in every artifact.
 
-This program contains the modules that the job may need: the verbs with the backend's engine, and the programs that run
-on nodes, each with its imports. A job with the bundled trainer gets the whole trainer.
-In the program, the packages runtime/ and trainer/ are named jobc_runtime and jobc_trainer, and the engine is named
-jobc_engine. On the nodes, jobctl requires bash and Python with torch, but not jobc.
+The program contains the modules that the job may need: the verbs with the backend's engine, and the programs that run
+on nodes, each with its imports. A job with the bundled trainer gets the whole trainer. In the program, runtime/,
+trainer/ and the engine are named jobc_runtime, jobc_trainer and jobc_engine. On the nodes, jobctl requires bash and
+Python with torch, but not jobc.
 """
 
 import io
@@ -26,8 +26,8 @@ from ..plan.launch_plan import LaunchPlan
 from ..plugins.registry import PACKAGE
 
 ENGINE, RUNTIME, TRAINER = "jobc_engine", "jobc_runtime", "jobc_trainer"  # in jobctl
-MOST_PROGRAMS = 40  # in the user's cache, of at most 0.5 MB each
-_PACKER = (sys.version, zlib.ZLIB_RUNTIME_VERSION)  # decides the bytes of a packed file
+MOST_PROGRAMS = 40  # maximum number in the user's cache, up to 0.5 MB each
+_PACKER = (sys.version, zlib.ZLIB_RUNTIME_VERSION)  # the bytes of a packed file depend on these
 _PACKED = (".py", ".b85", ".txt")
 _OF_JOBC = re.compile(rb"^( *from )(?:\.{2,}|jobc\.)(runtime|trainer)\b", re.MULTILINE)
 _ENGINE_ON_NODES = ("batch", "job_variables", "join")  # an engine's modules
@@ -39,8 +39,8 @@ _VERB_FILES = ("engines/check_table.py", *(f"verbs/{name}.py" for name in (*VERB
 _PROGRAM_FILES = tuple(f"{PROGRAMS[name]}/{name}.py" for name in _ON_NODES)
 _BYTECODE = "system/bytecode.py"  # __main__.py imports this by name
 _OF_TRAINER = (f"{TRAINER}/smoke.py", f"{TRAINER}/script.py")  # on the nodes of every job
-# Modules for jobs with a feature. In other jobs, imports of them in functions are ignored, because nothing calls these
-# functions; imports at the top of a module count in all jobs. A feature's modules are packed together.
+# Modules that only jobs with a feature need. In other jobs, functions that import them are never called, so these
+# imports are ignored; imports at the top of a module always count. A feature's modules are packed together.
 OF_FEATURES = {
     "bucket": ("runtime/storage/depot", "runtime/storage/bucket_run"),
     "container": ("runtime/containers/container",),
@@ -62,8 +62,8 @@ OF_FEATURES = {
         "runtime/verbs/sweep_points",
     ),
 }
-# Includes imports in functions. ast.parse() finds the same imports (tests/compiler/pipeline/test_library.py), but takes
-# 100 ms.
+# Matches imports in functions too. ast.parse() finds the same imports (tests/compiler/pipeline/test_library.py), but
+# takes 100 ms.
 _IMPORT = re.compile(r"^( *)from (\.+|jobc_)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 _FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?: .*\n|\n)+", re.MULTILINE)
 
@@ -71,7 +71,8 @@ _FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?: .*\n|\n)+", re.MULTILINE)
 class ProgramContents(NamedTuple):
     """Parts of a program.
 
-    trainer: the whole bundled trainer; verbs, nodes: what runs on the submitting machine and on the nodes.
+    trainer: the whole bundled trainer; verbs: the part that runs on the submitting machine; nodes: the part on the
+    nodes.
     features: keys of OF_FEATURES.
     """
 
@@ -85,7 +86,7 @@ EVERYTHING = ProgramContents(trainer=True, features=tuple(OF_FEATURES))
 
 
 def program_contents_of_job(plan: LaunchPlan, is_point: bool = False) -> ProgramContents:
-    """Return what a job's jobctl contains. is_point: whether the job is a sweep's point"""
+    """Return the contents of a job's jobctl. is_point: whether the job is a point of a sweep"""
     is_used = {
         "bucket": plan.run.storage == "object",
         "container": plan.container.is_entered,
@@ -101,7 +102,7 @@ def program_contents_of_job(plan: LaunchPlan, is_point: bool = False) -> Program
         "steps": bool(plan.setup.before or plan.setup.per_node or plan.setup.then or plan.setup.after),
         "sweep": False,
     }
-    names = OF_FEATURES if is_point else (name for name in OF_FEATURES if is_used[name])  # all points have one jobctl
+    names = OF_FEATURES if is_point else (name for name in OF_FEATURES if is_used[name])  # all points share one jobctl
     return ProgramContents(trainer=plan.uses_trainer, features=tuple(names))
 
 
@@ -114,14 +115,14 @@ def pack_program(contents: ProgramContents, backend: Path | None = None) -> Arti
 
 @cache
 def pack_program_for_nodes(contents: ProgramContents, backend: Path) -> bytes:
-    """Return jobctl without its verbs, for an engine's file that carries the program to the nodes. The program is not
-    compressed, so that the caller can compress it as a whole.
+    """Return jobctl without its verbs, to be embedded in an engine's file. The program is not compressed, so that the
+    caller can compress it as a whole.
     """
     return _packed(contents._replace(verbs=False), backend, zipfile.ZIP_STORED)
 
 
 def _packed(contents: ProgramContents, backend: Path | None, method: int) -> bytes:
-    """Return the program; from the user's cache if it was packed before, because packing takes 60 ms."""
+    """Return the program, from the user's cache if it was packed before, because packing takes 60 ms."""
     folders = [PACKAGE / "runtime", PACKAGE / "trainer", Path(__file__).parent, *([backend] if backend else [])]
     states = [state for folder in folders for state in file_states.states_of(folder)]
     newest_ns = max(changed_ns for _, _, changed_ns, _, _ in states)
@@ -187,7 +188,7 @@ def _engine(backend: Path | None) -> dict[str, Path]:
 
 
 def rename_imports(text: bytes) -> bytes:
-    """Return a module with its imports of runtime/ and trainer/ renamed as in jobctl."""
+    """Return a module whose imports of runtime/ and trainer/ are renamed as in jobctl."""
     return _OF_JOBC.sub(rb"\1jobc_\2", text)
 
 
@@ -198,9 +199,9 @@ def _with_imports(
     barred: Set[str],
     together: Mapping[str, Iterable[str]],
 ) -> dict[str, bytes]:
-    """Return the roots and everything that they import, directly or indirectly, from `paths`.
+    """Return the roots and all modules in `paths` that they import, directly or indirectly.
 
-    barred: modules that are omitted if they are imported only in functions.
+    barred: modules that are omitted if only functions import them.
     together: module -> modules that are packed with it.
     """
     needed: dict[str, bytes] = {}
@@ -218,8 +219,8 @@ def _with_imports(
 
 
 def _imports(path: str, text: bytes) -> Iterator[tuple[str, bool]]:
-    """Yield paths that `from ..package.module import name` may mean: the module, the package, or a module `name`, each
-    with whether the import is at the top of the file rather than in a function.
+    """Yield the paths that `from ..package.module import name` may refer to (the module, the package, or a module
+    `name`), and whether the import is at the top of the file, not in a function.
     """
     if not path.endswith(".py"):
         return

@@ -1,7 +1,7 @@
 """Convert the composed tree to typed values: the job's spec, its backend's options, and each value's position.
 
 In:  the result of compose.py, the words after ` -- `, and the folders that may contain host files.
-Out: Typed; or CompileError with all type errors of spec, options and host files together.
+Out: TypedConfig; or CompileError with all type errors in the spec, the options and the host files.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,9 +25,9 @@ Command = tuple[str, ...] | None
 
 class TypedConfig(NamedTuple):
     """The job's typed values. values: spec key -> value as typed, with its position; options: instance of the backend's
-    own type.
+    Options.
 
-    keeps: the places where key order matters, see canonical_order.py.
+    keeps: returns whether key order matters at a path (canonical_order.py).
     """
 
     plugin: Plugin
@@ -45,7 +45,7 @@ def to_typed_config(
     """Return the composed tree as typed values. Raises CompileError with the type errors of spec, options and hosts.
 
     command: the words after ` -- `, None without ` -- `; folders: the user's config folders, by root name.
-    recorded: the command line's words come from an artifact, see Request.
+    recorded: the command line's words come from an artifact (see CompileRequest).
     """
     chosen = plugin(composed.choices.get("backend", ""))
     backend = chosen.load()
@@ -55,8 +55,8 @@ def to_typed_config(
     if command is not None:
         tree["command"] = list(command)
         if twice := next((o for o in composed.overrides if o.key == "command"), None):
-            because, hint = "the arguments after ` -- ` set the command as well", f"remove {twice.typed}"
-            title = "the command is given twice"
+            because, hint = "the arguments after ` -- ` also set the command", f"remove {twice.typed}"
+            title = "the command is set twice"
             raise CompileError([Diagnostic("JC2015", title, because, hint, twice.origin, "command")])
 
     origin_of = origin_lookup(composed, command)
@@ -81,16 +81,14 @@ def to_typed_config(
 
 
 def is_set_by_user(composed: ComposedConfig, values: Mapping[str, SpecValue], key: str) -> bool:
-    """Return whether the user set the key, directly or through a group (`model.kind` through `model=mlp`), and so
-    caused a contradiction.
-    """
+    """Return whether the user set the key, directly or through a group (`model=mlp` sets `model.kind`)."""
     chosen = key.endswith(".kind") and composed.origin_of_choice(key.removesuffix(".kind")) is not None
     return chosen or (key in values and not values[key].is_set_only_by_jobc)
 
 
 def _misplaced(diagnostic: Diagnostic, composed: ComposedConfig) -> Diagnostic:
-    """Improve the diagnostic for a misplaced key: in a section that was removed with its group, below a preset's own
-    group, or among the options of a different backend.
+    """Improve the diagnostic for a misplaced key: in a section that was removed with its group, in a preset below its
+    own group, or among the options of another backend.
     """
     group = diagnostic.key
     if diagnostic.code == "JC1203" and diagnostic.origin is None and (gone := _removed_group(composed)):
@@ -112,7 +110,7 @@ def _misplaced(diagnostic: Diagnostic, composed: ComposedConfig) -> Diagnostic:
 
 
 def _removed_group(composed: ComposedConfig) -> Origin | None:
-    """Return the override, such as `~env`, that removed a section of another name, although such a key exists."""
+    """Return the override, such as `~env`, that removed a group instead of the section with the same name."""
     gone = (o.origin for o in composed.overrides if o.operator == "~" and o.key in groups_in_defaults_list())
     return next((origin for origin in gone if origin.path.lstrip("~") in composed.tree), None)
 
@@ -122,7 +120,7 @@ def _in_preset(origin: Origin | None) -> bool:
 
 
 def origin_lookup(composed: ComposedConfig, command: Command) -> Callable[[str], Origin | None]:
-    """Return a function key -> position where it was written; the words after ` -- ` override every config file."""
+    """Return a function that returns the position of a key. The words after ` -- ` override every config file."""
 
     def find_origin(key: str) -> Origin | None:
         if command is not None and (key == "command" or key.startswith("command.")):

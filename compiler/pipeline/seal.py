@@ -32,7 +32,7 @@ def seal_artifact(
     request: Mapping[str, Any] | None,
     plugin: str | None = None,
 ) -> tuple[Artifact, ...]:
-    """Return all of an artifact directory's files: the emitted files, and job.json with everything that is recorded.
+    """Return all files of an artifact directory: the emitted files, and job.json with everything that is recorded.
 
     files:   include job.json with the settings that jobctl reads
     place:   NAME/BACKEND
@@ -40,9 +40,9 @@ def seal_artifact(
     inputs:  digests of the config files, and of files named by the spec, such as hosts=@FILE
     request: see request_to_record()
     plugin:  version of the package that contains the backend, None for jobc's own
-    The digest, which people can quote, is SHA-256 over `PATH SHA256 EXECUTABLE` of every file, sorted by path. The
-    digest depends only on what a run can read: the same job has the same digest whether its values are typed or come
-    from a config file, and whichever jobc version writes the files, if they are identical.
+    The digest, which people can quote, is the SHA-256 of the lines `PATH SHA256 EXECUTABLE` of all files, sorted by
+    path. The digest depends only on what a run can read: the same job has the same digest whether its values are typed
+    or come from a config file, and whichever jobc version writes the files, if they are identical.
     """
     others = [file for file in files if file.path != job_json.JOB]
     (job,) = (file for file in files if file.path == job_json.JOB)
@@ -62,7 +62,7 @@ def seal_artifact(
     text, kept = (
         job_json.to_canonical_text(tree),
         job.text.count("\n") - 1,
-    )  # all lines of the settings but the last `}`
+    )  # all lines of the settings except the last `}`
     lines = [span for span in job.lines if span.last <= kept]
     return (*others, Artifact(job_json.JOB, text, lines=(*lines, LineRange(kept + 1, text.count("\n"), (), SEAL))))
 

@@ -49,14 +49,14 @@ def compile_sweep_without_labels(request: CompileRequest, tell: Tell = _nobody) 
 
 
 def plan_sweep(request: CompileRequest, tell: Tell = _nobody) -> list[PlannedJob]:
-    """Return the plan of every point of a sweep, whether or not its backend could start it."""
+    """Return the plan of every point of a sweep, even if its backend cannot start it."""
     return _every_point(request, plan_point, tell)
 
 
 def _every_point(
     request: CompileRequest, make: Callable[..., T], tell: Tell, aside: Sequence[str] | None = ()
 ) -> list[T]:
-    """Apply `make` to every point. Raises CompileError with the diagnostics of all points, each naming its point.
+    """Apply `make` to every point. Raises CompileError with the diagnostics of all points, each with its point.
 
     aside: see sweep_points.
     """
@@ -81,9 +81,9 @@ def _every_point(
 def group_points_into_folders(
     compiled: Sequence[CompiledJob],
 ) -> tuple[list[CompiledJob | SweepFolder], list[Diagnostic]]:
-    """Return the directories to write, and diagnostics about points that need several of them.
+    """Return the directories to write, and diagnostics about points that need several directories.
 
-    Points with the same name and backend that differ only in their files' text share one directory.
+    Points with the same name and backend share one directory if they differ only in the text of their files.
     """
     folders: list[CompiledJob | SweepFolder] = []
     diagnostics: list[Diagnostic] = []

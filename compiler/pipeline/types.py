@@ -28,7 +28,7 @@ class CompileRequest:
     command:     the words after ` -- `, None without ` -- `.
     config_dirs: the user's config folders by root name (`input`, `project`, `user`); earlier ones win.
     strict:      warnings and notes become errors unless a comment allows them.
-    recorded:    the words come from an untrusted artifact, so they must not name files outside the project.
+    recorded:    the words come from an untrusted artifact, so they must not refer to files outside the project.
     """
 
     words: tuple[str, ...]
@@ -42,7 +42,8 @@ class CompileRequest:
 @dataclass(frozen=True)
 class CompiledJob:
     """One job compiled for one backend. artifacts: every file in the directory; place: NAME/BACKEND below the output
-    folder; origin_of, levels, unsaid, where, point: as in Planned; sweep: the request of the sweep that it belongs to.
+    folder; origin_of, levels, unsaid, where, point: as in PlannedJob; sweep: the request of the sweep that it belongs
+    to.
     """
 
     spec: JobSpec
@@ -63,8 +64,8 @@ class CompiledJob:
 
 @dataclass(frozen=True)
 class SweepFolder:
-    """Directory that contains several points. points: how many; artifacts, place, source_map: as in Compiled, but the
-    source map has the lines of the first point.
+    """Directory that contains several points. points: number of points; artifacts, place, source_map: as in
+    CompiledJob, but the source map describes the lines of the first point.
     """
 
     artifacts: tuple[Artifact, ...]
@@ -75,7 +76,7 @@ class SweepFolder:
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """A job's launch plan, before any backend is involved. made_by: plan key -> rule; origin_of: position where a key
+    """A job's launch plan, before any backend code runs. made_by: plan key -> rule; origin_of: position where a key
     was written; levels: suppressions; unsaid: unset keys that the user's own program does not read;
     where: the sweep point, as typed, "" without a sweep; point: its overrides.
     """

@@ -1,4 +1,4 @@
-"""Derive values from a spec. Each function is a rule, described by its first line, which `jobc why` prints.
+"""Derive values from a spec. Each function is a rule; `jobc why` prints the first line of its docstring.
 
 In:  a JobSpec, plain or watched.
 Out: values for the plan (see lower.py) and for checks; only the spec is read.
@@ -20,7 +20,7 @@ TRAINER_COMMAND = ("python3", "-m", "jobc_trainer")
 MODULE_COMMANDS = ("purge", "swap", "unload", "use")  # in `python.modules`
 # non-login shells do not define `module`
 _MODULE_COMMAND = 'command -v module >/dev/null || . "${MODULESHOME:-/usr/share/modules}/init/bash"'
-_NO_CODE = ("torch.", "jobc_trainer.")  # `_target_` packages that nodes have without the user's code
+_NO_CODE = ("torch.", "jobc_trainer.")  # packages in a `_target_` that nodes have without the user's code
 
 
 def procs(spec: JobSpec) -> int:
@@ -34,7 +34,7 @@ def world_size(spec: JobSpec) -> int:
 
 
 def data_ranks(spec: JobSpec) -> int:
-    """Ranks, or groups of batch.shared_by ranks, with samples of their own."""
+    """Ranks, or groups of batch.shared_by ranks, that have their own samples."""
     return world_size(spec) // spec.batch.shared_by
 
 
@@ -45,19 +45,19 @@ def usable_hosts(spec: JobSpec, hosts: Sequence[str]) -> tuple[str, ...]:
 
 
 def used_hosts(spec: JobSpec) -> tuple[str, ...]:
-    """The first of `hosts`, one per node, without those of queue.exclude."""
+    """The first hosts in `hosts` that are not in queue.exclude, one per node."""
     return usable_hosts(spec, spec.hosts)[: spec.nodes] if spec.hosts else ()
 
 
 def preferred_hosts(spec: JobSpec) -> tuple[str, ...]:
-    """Hosts without those in queue.exclude, one per node, because Slurm rejects a list longer than the job."""
+    """Hosts that are not in queue.exclude, one per node, because Slurm rejects a list longer than the job."""
     return usable_hosts(spec, spec.queue.nodelist)[: spec.nodes] if spec.queue.nodelist else ()
 
 
 def threads(spec: JobSpec) -> int:
     """CPU threads per rank: as given, else an equal share of the node's cores, else 1.
 
-    torchrun sets OMP_NUM_THREADS=1 when it is unset; an equal share is what a CPU node needs (pytorch/pytorch#22260).
+    torchrun sets OMP_NUM_THREADS=1 if it is unset, but a CPU node needs an equal share (pytorch/pytorch#22260).
     """
     if spec.threads is not None:
         return spec.threads
@@ -89,7 +89,7 @@ def accumulation(spec: JobSpec) -> int:
 
 
 def global_batch(spec: JobSpec) -> int:
-    """Samples per optimizer step: micro, times forward passes per step, times ranks with samples of their own."""
+    """Samples per optimizer step: micro x forward passes per step x ranks that have their own samples."""
     return spec.batch.micro * accumulation(spec) * data_ranks(spec)
 
 
@@ -100,7 +100,7 @@ def shards(spec: JobSpec) -> int:
 
 
 def init_timeout(spec: JobSpec) -> int:
-    """Seconds for all ranks to meet: as given, else the same as for all nodes."""
+    """Timeout in seconds for all ranks to connect: as given, else the same as for all nodes."""
     requested = spec.process_group.init_timeout_s
     return requested if requested is not None else spec.rendezvous.timeout
 
@@ -121,7 +121,7 @@ def command_words(spec: JobSpec) -> tuple[Word, ...]:
 def script(spec: JobSpec) -> str:
     """The file that the command runs, if it can only be the user's: `train.py`, `python src/train.py`, `./run.sh`.
 
-    "" for `-m MODULE`, for programs that are found on PATH, and for paths that are absolute or known at run time only.
+    "" for `-m MODULE`, for programs found on PATH, and for paths that are absolute or known only at run time.
     """
     if spec.command is None or spec.container.workdir is not None:
         return ""
@@ -148,7 +148,7 @@ def code_kind(spec: JobSpec) -> str:
 
 
 def run_folder(spec: JobSpec) -> str:
-    """The name, and for one point of a sweep what distinguishes it from the others."""
+    """The job's name, followed by the sweep point if there is one."""
     return spec.name if spec.point is None else f"{spec.name}+{spec.point}"
 
 
@@ -226,7 +226,7 @@ def image(spec: JobSpec) -> str | None:
 
 
 def secret_kinds(spec: JobSpec) -> tuple[str, ...]:
-    """The distinct kinds: not every engine can deliver each."""
+    """The distinct kinds of secrets, because not every engine can deliver each kind."""
     return tuple(sorted({secret_from_reference(spec.secrets[name]).kind for name in spec.secrets}))
 
 
@@ -243,7 +243,7 @@ def download_from_text(text: str) -> Download:
     return Download(kind, name, revision)
 
 
-_MOST_TRIED = 100_000  # most candidates, which take a few milliseconds
+_MOST_TRIED = 100_000  # maximum number of candidates, which take a few milliseconds
 
 
 def divisors(number: int) -> list[int]:

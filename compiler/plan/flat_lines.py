@@ -14,7 +14,7 @@ from ..untrusted_files import parse_json
 from .launch_plan import LaunchPlan
 from .runtime_vars import Concat, RuntimeVar
 
-_to_json = json.JSONEncoder(ensure_ascii=False).encode  # with this option, json.dumps() creates an encoder in each call
+_to_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps() with this option creates an encoder in each call
 _SCALARS = (str, int, float, bool, type(None))
 
 

@@ -1,10 +1,10 @@
 """LaunchPlan: which processes run where, independent of backends. The plan contains every derived number once.
 
 The fields were derived from four handwritten artifacts (docs/decisions/0001-four-targets). A *must* changes what the
-job is: a backend that does not support it fails the compile. A *wish* concerns queueing and convenience: a wish that
-the backend ignores is listed on screen and in `jobctl help`, and is an error with --strict. A field at its neutral
-value needs no support from a backend. New fields may be added freely: if a job uses one, the generic check in
-capabilities.py rejects backends that do not list it in `honours`.
+job does: if the backend does not support it, the compile fails. A *wish* is about queueing and convenience: if the
+backend ignores it, it is listed on the screen and in `jobctl help`, and is an error with --strict. A field at its
+neutral value needs no support from a backend. New fields may be added freely: if a job uses one, capabilities.py
+rejects backends that do not list it in `honours`.
 """
 
 import dataclasses
@@ -44,7 +44,7 @@ class NodeGroup:
 class Topology:
     """The nodes, in node rank order. Every backend supports this section.
 
-    There is only one group, because all nodes are alike for now.
+    There is only one group, because all nodes are identical for now.
     """
 
     groups: tuple[NodeGroup, ...] = _given()
@@ -72,7 +72,7 @@ class Topology:
 
 @dataclass(frozen=True)
 class Resources:
-    """One node's resources. cpus: cores; mem_bytes, shm_bytes: bytes; hosts: all in rank order, () = engine decides."""
+    """One node's resources. cpus: cores; hosts: those of all nodes in rank order, () = the engine decides."""
 
     gpu_type: str | None = _must()
     cpus: int | None = _wish()
@@ -90,7 +90,7 @@ class Rendezvous:
     timeout_s: int = _given()
 
 
-# variables of `env` that are prepended to the values that modules and environments set
+# variables whose value in `env` is prepended to the value set by modules and environments
 PATH_VARIABLES = (
     "PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "PYTHONPATH", "MANPATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH",
 )  # fmt: skip
@@ -197,7 +197,7 @@ class Network:
 class Lifecycle:
     """How an attempt ends: ranks receive SIGTERM and are killed after grace_s.
 
-    time_limit_s: limit for one attempt, 0 = none; keep_s: seconds that the engine keeps finished jobs, None: its
+    time_limit_s: limit for one attempt, 0 = none; keep_s: how many seconds the engine keeps finished jobs, None = its
     default.
     """
 
@@ -209,7 +209,7 @@ class Lifecycle:
 
     @property
     def kill_after_s(self) -> int:
-        """Return how long an engine must wait before it kills the job: the grace period plus the supervisor's exit."""
+        """Return how long an engine must wait before it kills the job: grace period plus 10 s for the supervisor."""
         return self.grace_s + 10
 
 
@@ -276,7 +276,7 @@ class LaunchPlan:
     command:   every rank's program, without the launcher.
     uses_trainer: whether command is jobc's trainer, which reads train.json.
     env:       every rank's environment variables.
-    secret_kinds: kinds that occur in secrets, because not every engine can deliver each.
+    secret_kinds: the kinds of secrets that occur, because not every engine can deliver each kind.
     parallel:  parallelism (ddp, …), which launchers such as accelerate need.
     torchrun_options: options added to torchrun's command line.
     accelerate_extra, deepspeed_extra: trees merged last into accelerate.yaml and deepspeed.json.
@@ -314,7 +314,7 @@ class LaunchPlan:
 
 @dataclass(frozen=True)
 class BackendRequirement:
-    """One plan field with a non-default value, which a backend must honour or report as ignored."""
+    """A plan field with a non-neutral value. A backend must honour it, or it is reported as ignored."""
 
     key: str
     value: Any
@@ -322,7 +322,7 @@ class BackendRequirement:
 
 
 def backend_requirements(plan: LaunchPlan) -> Iterator[BackendRequirement]:
-    """Yield everything that this plan needs from a backend beyond the neutral files."""
+    """Yield everything in this plan that the neutral files do not provide, so that the backend must."""
     for key, value, field in _honourable(plan, ""):
         if value != field.metadata["neutral"]:
             yield BackendRequirement(key, value, field.metadata["must"])
@@ -343,7 +343,7 @@ def _honourable(section: Any, prefix: str) -> Iterator[tuple[str, Any, dataclass
 
 
 def to_mutable_tree(tree: Any) -> Any:
-    """Return read-only mappings as dicts and tuples as lists, like json.loads."""
+    """Return a tree with dicts for read-only mappings and lists for tuples, as json.loads returns them."""
     if isinstance(tree, Mapping):
         return {key: to_mutable_tree(value) for key, value in tree.items()}
     return [to_mutable_tree(item) for item in tree] if isinstance(tree, tuple) else tree

@@ -1,7 +1,7 @@
-"""Lower a spec to a plan, a key table and rules, using nothing but the spec.
+"""Lower a spec to a plan, a key table and rules. Reads nothing but the spec.
 
-Every plan leaf is computed by one function of a watched spec, so the key table (plan key -> spec keys) records what was
-actually read and needs no maintenance. A leaf that is not a copy is computed by a function in derive.py; the first line
+Every plan leaf is computed by one function of a watched spec, so the key table (plan key -> spec keys) records the
+actual reads and needs no maintenance. A leaf that is not a copy is computed by a function in derive.py; the first line
 of its docstring is the rule.
 """
 
@@ -186,7 +186,7 @@ def lower(spec: JobSpec) -> Lowered:
         deepspeed_extra=low.copy_mapping("deepspeed_extra", ("accelerate", "deepspeed_extra")),
         train=low.tree("train", _train_document(spec)),
     )
-    low.rule("topology.world_size", world_size)  # not a field but a property of the plan
+    low.rule("topology.world_size", world_size)  # a property of the plan, not a field
     return Lowered(plan, MappingProxyType(low.table), MappingProxyType(low.rules))
 
 
@@ -296,7 +296,7 @@ class _Lowering:
     def make(self, prefix: str, cls: type[T], section: str | None = None, **fields: Any) -> T:
         """Return a plan section. Each field is a finished section or mapping, or a function of the spec.
 
-        section: spec section from which all other fields are copied by name, "" = top level.
+        section: spec section that all other fields are copied from by name, "" = top level.
         """
         if section is not None:
             names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]  # it is a dataclass

@@ -1,8 +1,8 @@
-"""Track reads with views of frozen values, which record a leaf's dotted key when the leaf is read.
+"""Track reads through views of frozen values. A view records a leaf's dotted key when the leaf is read.
 
-`lower` reads the spec through a view; templates and documents read the plan through a view. What was read to produce an
-output links plan keys to spec keys, and lines to plan keys, so no table must be maintained. A tuple is one leaf. A
-mapping has one leaf per entry; reading whether it is empty records the mapping's own key.
+`lower` reads the spec through a view; templates and documents read the plan through a view. These reads link plan keys
+to spec keys, and lines to plan keys, so no table has to be maintained. A tuple is one leaf. A mapping has one leaf per
+entry; reading whether it is empty records the mapping's own key.
 """
 
 import dataclasses
@@ -58,7 +58,7 @@ class TrackedFields:
 
 
 class TrackedMapping(Mapping[str, Any]):
-    """A view of a mapping that records each entry read, and its own key for truth and length."""
+    """A view of a mapping that records each entry read, and the mapping's own key if its truth or length is read."""
 
     def __init__(self, target: Mapping[str, Any], key: str, note: Note) -> None:
         self._target, self._key, self._note = target, key, note

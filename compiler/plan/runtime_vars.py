@@ -1,4 +1,4 @@
-"""Words of a command or an environment: literal text, or values known only at run time.
+"""Words in a command or an environment: literal text, or values known only at run time.
 
 The types in this file have been stable since the first release. Backends spell `RuntimeVar`s; shell_quoting.py quotes
 all other text.
@@ -12,7 +12,7 @@ from ..spec.runtime_references import REFERENCE
 
 
 class Scope(IntEnum):
-    """Scope in which text is evaluated. A value known in one scope is known in all later ones.
+    """Scope in which text is evaluated. A value known in one scope is also known in all later scopes.
 
     SUBMIT: by submit; BATCH: once per job, in the engine's file; NODE: on each node, before launch.sh; RANK: in a rank.
     """
@@ -51,12 +51,12 @@ Word = str | RuntimeVar | Concat
 
 @dataclass(frozen=True)
 class Spelling:
-    """Where a backend reads a runtime variable, and in which form.
+    """How a backend reads a runtime variable.
 
     scope: the first scope in which it is known.
     text:  shell text evaluated there (`$SLURM_NODEID`), a field of the engine's file (`fieldRef` path), or text that
            the engine expands from variables listed before it (Kubernetes `$(NAME)`).
-    form:  which of the three.
+    form:  which of these three forms `text` has.
     """
 
     scope: Scope

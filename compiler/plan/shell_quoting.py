@@ -1,4 +1,4 @@
-"""Quote values for their context. Values are written into files other than YAML and JSON only through these functions.
+"""Quote values for their context. Only these functions write values into files other than YAML and JSON.
 
     sh         one shell word, or several
     directive  rest of a line that an engine reads, not a shell: `#SBATCH`, `#PBS`
@@ -20,7 +20,7 @@ PLACES = ("sh", "directive", "comment", "raw")
 
 
 class ShellCode(str):
-    """Shell code written in Python, in which every value from the job has been quoted by sh()."""
+    """Shell code written in Python. sh() must have quoted every value from the job in it."""
 
     __slots__ = ()
 
@@ -30,7 +30,7 @@ class Inexpressible(ValueError):
 
 
 def sh(value: Word | int | Iterable[Word], indent: int = 0) -> str:
-    """Return one shell word, or several joined by spaces. Literals are quoted, runtime variables expanded.
+    """Return one shell word, or several joined by spaces. Literals are quoted, and runtime variables are expanded.
 
     indent: spaces before each line but the first, for a Markdown block.
     """

@@ -1,9 +1,8 @@
 """The backend protocol. To write a backend, read docs/extending/backend.md first and import from jobc.compiler.api.
 
-A backend is a folder with `backend.py` (a module-level `BACKEND`), `templates/`, `conf/backend/NAME.yaml` (the
-defaults of its options) and `README.md`. Built-in backends are in backends/; others come from any package through the
-entry point group `jobc.backends`. Built-in and other backends go through the same registry.py and conformance suite
-(compiler/testing/).
+A backend is a folder with `backend.py` (which defines `BACKEND`), `templates/`, `conf/backend/NAME.yaml` (the defaults
+of its options) and `README.md`. Built-in backends are in backends/; others come from any package through the entry
+point group `jobc.backends`. Both kinds use the same registry.py and conformance suite (compiler/testing/).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +17,7 @@ from ..plan.launch_plan import LaunchPlan
 from ..plan.runtime_vars import RuntimeVar, Spelling
 from ..spec.job_spec import JobSpec
 
-ANY: Final = ("*",)  # in `honours`, stands for every value of the key
+ANY: Final = ("*",)  # in `honours`: every value of the key
 NODE_LAUNCHERS: Final = (
     "torchrun",
     "spawn",
@@ -35,7 +34,7 @@ class Backend(Protocol):
 
     name:      the word after `backend=`, and the folder in artifacts/NAME/.
     Options:   a frozen dataclass of the backend's own keys, types and docs only; defaults in conf/backend/NAME.yaml.
-    spellings: for every RuntimeVar, in which scope it is known and how it is spelled there.
+    spellings: for every RuntimeVar, the scope in which it is known and its spelling there.
     honours:   plan key -> supported values: words, or ANY. `queue.*` means all keys in queue. A field at its neutral
                value (launch_plan.py) needs no support and no entry.
     launch:    one line for people: how to start the emitted files by hand.
@@ -82,16 +81,16 @@ class Point:
 
 @runtime_checkable
 class SweepingBackend(Backend, Protocol):
-    """A backend whose engine starts a sweep's points as one job. On others, jobctl starts them one by one."""
+    """A backend whose engine starts a sweep's points as one job. For other backends, jobctl starts them one by one."""
 
     def sweep_shape(self, point: Point) -> object:
-        """Return what all points of one job must share. Points that differ in this value get separate directories."""
+        """Return a value that all points of one job must share. Points with other values get separate directories."""
 
     def check_sweep(self, groups: Sequence[Sequence[Point]]) -> Iterable[Diagnostic]:
         """Yield the problems of a sweep whose points need several jobs. groups: points of the same shape"""
 
     def emit_sweep(self, points: Sequence[Point], render: Render) -> Iterable[Artifact]:
-        """Return the files of the sweep's directory that replace those of its first point. render: of that point"""
+        """Return the files of the sweep's directory that replace the first point's files. render: for that point"""
 
 
 @runtime_checkable
@@ -101,14 +100,14 @@ class EngineBackend(Backend, Protocol):
     def engine_settings(self, plan: LaunchPlan, options: Any) -> Mapping[str, Any]:
         """Return JSON values for .jobc/job.json; they override common ones, such as `runs`, the run root.
 
-        A value that depends on the plan or the options is a function of the views, such as `of.options.partition`, or a
-        list or mapping of such functions, as in Render.json(), so that `jobc why` finds the keys of its line.
+        To let `jobc why` find the keys behind a line, return values that depend on the plan or the options as functions
+        of the views, such as `of.options.partition`, or lists or mappings of such functions, as in Render.json().
         """
 
 
 @runtime_checkable
 class NotifyingBackend(Backend, Protocol):
-    """A backend whose engine asks the ranks to save before the time limit, so the limit includes the time to save. On
+    """A backend whose engine asks the ranks to save before the time limit, so the limit includes the time to save. With
     all other backends, the supervisor asks at the limit, and the ranks save after it.
     """
 
@@ -148,8 +147,8 @@ class Filled:
 
 @runtime_checkable
 class FillingBackend(Backend, Protocol):
-    """A backend with its own value for a key that the job leaves open or that its engine fixes: an image for
-    pods, one node on one machine, the site's cores for a job that sets none.
+    """A backend that sets a key which the job leaves open or the engine fixes: an image for pods, one node on a single
+    machine, the site's cores for a job that sets none.
     """
 
     def filled(self, spec: JobSpec, options: Any, values: Mapping[str, SpecValue]) -> Iterable[Filled]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 ENTRY_POINTS, POLICIES = "jobc.backends", "jobc.policies"
-PACKAGE = Path(__file__).parents[2]  # the folder of jobc itself
+PACKAGE = Path(__file__).parents[2]  # jobc's own folder
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Plugin:
             backend = self.load_module()
         except CompileError:
             raise
-        except (Exception, SystemExit) as error:  # a plugin's import may raise anything; it is reported, not hidden
+        except (Exception, SystemExit) as error:  # a plugin's import may raise any error; it is reported, not hidden
             because = f"{type(error).__name__}: {error}"
             hint = f"fix or uninstall the package of {self.root}; other backends work without it"
             raise CompileError(
@@ -74,7 +74,7 @@ class Plugin:
         return backend
 
     def check_defaults(self) -> None:
-        """Raise CompileError JC4004 if the defaults file is missing, without which the backend cannot be selected."""
+        """Raise CompileError JC4004 if the defaults file is missing: without it, the backend cannot be selected."""
         if not (self.conf / "backend" / f"{self.name}.yaml").is_file():
             raise self._no_backend(
                 f"the package has no conf/backend/{self.name}.yaml, which must set the defaults of its options"
@@ -140,7 +140,7 @@ def code_name(code: str) -> str:
 
 
 def _entry_points(group: str) -> list[EntryPoint]:
-    """Return the entry points sorted by name. Calls importlib.metadata (10% of a compile) only if there may be some."""
+    """Return the entry points sorted by name. Calls importlib.metadata (10% of a compile) only if any may exist."""
     if not any(group in _groups(folder) for folder in dict.fromkeys(sys.path)):
         return []
     from importlib.metadata import entry_points
@@ -150,7 +150,7 @@ def _entry_points(group: str) -> list[EntryPoint]:
 
 @cache
 def _groups(path: str) -> frozenset[str]:
-    """Return which of jobc's groups occur in a folder of sys.path; a zip file may contain all."""
+    """Return the groups of jobc that occur in a folder of sys.path. A zip file may contain all of them."""
     folder, groups = Path(path), (ENTRY_POINTS, POLICIES)
     if folder.is_file():
         return frozenset(groups)

@@ -1,15 +1,15 @@
 """Rules check a job before it uses a GPU. The rules are found by listing their folder.
 
-A rule is a function that yields Diagnostics with one code and reads only its arguments. Its file has one rule, `check`,
-or several about one subject, `check_NAME`; a file without any is an error. A rule may rely on other rules to reject bad
-values: an exception in a rule is dropped if an error is reported too (collect_findings()). The folder determines the
-arguments:
+A rule is a function that yields Diagnostics with one code and reads only its arguments. A file has one rule, `check`,
+or several about one subject, `check_NAME`; a file without a rule is an error. A rule may rely on other rules to reject
+bad values: an exception in a rule is ignored if an error is also reported (collect_findings()). The folder determines
+the arguments:
 
     spec/                 check(spec)     before anything is derived from it
     values/               check(values)   each leaf of the spec and of the backend's options, by its key
     plan/                 check(spec, plan)
     accelerate/           check(plan, extra, deepspeed_extra, section)   additions to accelerate.yaml, deepspeed.json
-    estimate/rules/       check(figures, spec, plan)   one size; yields Findings, a Diagnostic and how bad it is
+    estimate/rules/       check(figures, spec, plan)   one size; yields SizeFindings: a Diagnostic and how bad it is
     backends/NAME/rules/  check(plan, options)
 
 A rule's page is CODE.md in `codes/`: the symptom, the cause, wrong and right, a near miss, sources. All rules run
@@ -49,7 +49,7 @@ def findings(folder: str, *arguments: object) -> Iterator[Any]:
 
 
 def run_all(*checks: Callable[[], Iterable[Any]]) -> Iterator[Any]:
-    """Yield the findings of all checks. Raise the first exception only then: a later check may report its cause."""
+    """Yield the findings of all checks. Raises the first exception last, because a later check may report its cause."""
     failure: Exception | SystemExit | None = None  # SystemExit may come from a plugin
     for check in checks:
         try:
@@ -61,7 +61,7 @@ def run_all(*checks: Callable[[], Iterable[Any]]) -> Iterator[Any]:
 
 
 def collect_findings(*checks: Callable[[], Iterable[Diagnostic]]) -> tuple[list[Diagnostic], BaseException | None]:
-    """Return the findings of all checks, and the first exception that one of them raised, for Levels.settle()."""
+    """Return the findings of all checks, and the first exception that a check raised, for SeverityFilter.settle()."""
     diagnostics: list[Diagnostic] = []
     try:
         diagnostics.extend(run_all(*checks))  # keep what was found before the exception
@@ -82,7 +82,7 @@ def _rules(folder: str, arguments: int) -> tuple[Callable[..., Iterable[Any]], .
 def _rules_of(module: ModuleType, arguments: int) -> list[Callable[..., Iterable[Any]]]:
     """Return the rules in a file.
 
-    Raises TypeError if it has none, or one that cannot be called: a mistake of its author, whose rule would never run.
+    Raises TypeError if it has no rule, or one that cannot be called, because the author's rule would never run.
     """
     rules = {name: value for name, value in vars(module).items() if name.startswith("check")}
     rules = {name: rule for name, rule in rules.items() if not _is_imported(rule, name, module)}
@@ -101,6 +101,6 @@ def _rules_of(module: ModuleType, arguments: int) -> list[Callable[..., Iterable
 
 
 def _is_imported(value: object, name: str, module: ModuleType) -> bool:
-    """Return whether a value with that name in a module is one that the module imports from another."""
+    """Return whether the value with that name is imported by the module, not defined in it."""
     source = sys.modules.get(getattr(value, "__module__", None) or "")
     return isinstance(value, ModuleType) or (source not in (None, module) and getattr(source, name, None) is value)

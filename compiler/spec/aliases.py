@@ -1,4 +1,4 @@
-"""Map other launch engines' names to jobc's keys, for hints to their users."""
+"""Map the names used by other launch tools to jobc's keys, for hints to their users."""
 
 from collections.abc import Mapping
 
@@ -106,7 +106,7 @@ KEYS: Mapping[str, str] = {
     "docker_image": "image",
     "shm_size": "shm",
 }
-IN_WORDS: Mapping[str, str] = {  # names whose value has a different form in jobc
+IN_WORDS: Mapping[str, str] = {  # names whose values have a different form in jobc
     "accelerators": "gpu_type=H100 gpus=8, for H100:8",
     "gres": "gpus=8, for gpu:8",
     "accelerator": "gpus=8, the number on each node",
@@ -206,7 +206,7 @@ RENAMED_GROUPS: Mapping[str, str] = {"env": "python"}  # config groups in earlie
 
 
 def key_from_alias(typed: str) -> str:
-    """Return jobc's key for a name in another tool, with or without a section, and any subkey; "" if unknown."""
+    """Return jobc's key for another tool's name, with or without a section or a subkey; "" if unknown."""
     keys = _same(KEYS)
     word, dot, subkey = typed.removeprefix("backend.").partition(".")
     if key := keys.get(_plain(word), ""):
@@ -224,13 +224,13 @@ def hint_for_foreign_option(typed: str) -> str:
 
 
 def hint_for_unsupported_feature(word: str) -> str:
-    """Return what the bundled trainer lacks and the alternative; "" for any other word."""
+    """Return a hint that the bundled trainer lacks this feature, and the alternative; "" for any other word."""
     lacks = next((what for what, names in NOT_SUPPORTED.items() if _plain(word) in map(_plain, names)), "")
     return f"the bundled trainer has no {lacks}; your own program may: -- train.py" if lacks else ""
 
 
 def value_from_alias(key: str, typed: str) -> str:
-    """Return the value of a key that corresponds to another tool's word; "" if unknown."""
+    """Return the value that corresponds to another tool's word for this key; "" if unknown."""
     return VALUES.get((key, typed.lower()), "")
 
 

@@ -72,7 +72,7 @@ def convert(tree: Mapping[str, Any], into: type[T], origin_of: OriginOf, prefix:
 
 
 _OPTION_OF_KIND = {"gpt": "gpt_tiny"}  # kind -> option of its group, where they differ
-MOST_DIAGNOSTICS = 100  # per tree: finding similar keys takes 5 ms for each
+MOST_DIAGNOSTICS = 100  # maximum per tree: finding similar keys takes 5 ms for each diagnostic
 
 
 _sections: MemoByIdentity[tuple[Any, dict[str, tuple[Any, Shown]]] | None] = MemoByIdentity(2_000)
@@ -118,16 +118,16 @@ class _Conversion:
                 beside = self.origin_of(key) if key else None
                 origin = self.origin_of(field_key) or (beside and beside.whole)
                 removal = f"remove {origin.path}, or " if origin and origin.path.startswith("~") else ""
-                is_item = key.rpartition(".")[2].isdigit()  # whose keys cannot be set one by one
+                is_item = key.rpartition(".")[2].isdigit()  # an item's keys cannot be set one by one
                 hint = f"add {name}: VALUE to item {key}" if is_item else f"{removal}give {field_key} a value"
                 self.report(Diagnostic("JC1203", f"missing key {field_key}", because, hint, origin, field_key))
         return into(**values) if len(values) == len(field_types) else None
 
     def shared(self, raw: Any, into: type, key: str) -> Any:
-        """Return value() of a top-level field, converted once for all points of a sweep that share it."""
+        """Return value() of a top-level field. The points of a sweep that share the field convert it only once."""
         hint = types_of_fields(into)[key]
         found = _sections.get(raw, (into, key), lambda: self._section(raw, hint, key))
-        if found is None:  # the diagnostics need the positions in this point
+        if found is None:  # diagnostics need the positions of this point
             return self.value(raw, hint, key)
         value, leaves = found
         self.leaves.update(leaves)
@@ -149,7 +149,7 @@ class _Conversion:
         hint = (
             f"did you mean {join_key(parent, close[0])}?" if close else f"known keys here: {', '.join(sorted(known))}"
         )
-        if inner:  # in a file, the dot is part of the key
+        if inner:  # in a file, a dot is part of the key
             hint = f"{outer}: {{{inner}: VALUE}}, because dots only nest on the command line"
         elif engine:
             hint = engine if "=" in engine or " " in engine else f"did you mean {engine}?"
@@ -173,7 +173,7 @@ class _Conversion:
             self.refuse("JC1204", key, f"{key} cannot be null", f"it needs {type_name(options)}", hint_text)
             return None
         if raw == "" and options == (str, type(None)):
-            because = "the value is empty; was it meant to come from a shell variable that is not set?"
+            because = "the value is empty; did it come from an unset shell variable?"
             self.refuse("JC1202", key, f"{key} is an empty string", because, f"{key}=null, to unset it")
             return None
         nullable, options = type(None) in options, tuple(option for option in options if option is not type(None))
@@ -215,8 +215,8 @@ class _Conversion:
         return None
 
     def blame_kind(self, key: str, kind: str, before: int) -> None:
-        """Replace a section's missing and unknown keys with one diagnostic if `KEY.kind=` on the command line is the
-        cause. before: number of diagnostics that are not about the section
+        """Report a section's missing and unknown keys in one diagnostic if `KEY.kind=` on the command line caused them.
+        before: number of earlier diagnostics, which are not about the section
         """
         kind_key = join_key(key, "kind")
         origin = self.origin_of(kind_key)
@@ -230,7 +230,7 @@ class _Conversion:
         self.refuse("JC1203", kind_key, f"{kind_key}={kind} needs other keys in {key}", because, hint)
 
     def target(self, raw: Mapping[str, Any], key: str) -> Any:
-        """Return `_target_` and its arguments, whose types are defined by the user's code."""
+        """Return `_target_` and its arguments. The user's code defines their types."""
         target_key = join_key(key, target.KEY)
         if "kind" in raw:
             because = f"kind selects a built-in, {target.KEY} your own class or function"
@@ -238,7 +238,7 @@ class _Conversion:
             self.refuse("JC2090", target_key, f"{key} has both kind and {target.KEY}", because, hint)
             return None
         if is_null(raw[target.KEY]):
-            because = f"{key}=target uses your own class or function, which {key}._target_ must name"
+            because = f"{key}=target uses your own class or function, so {key}._target_ must name it"
             self.refuse("JC2091", target_key, f"{target_key} is not set", because, f"{target_key}=my_pkg.NAME")
             return None
         tree = {str(name): self.untyped(inner, join_key(key, str(name))) for name, inner in raw.items()}
@@ -267,7 +267,7 @@ class _Conversion:
         return types.MappingProxyType(out)
 
     def untyped(self, raw: Any, key: str) -> Any:
-        """Return a tree with another program's keys and types as mappings, tuples and values of read_untyped()."""
+        """Return a tree of another program's keys and types as mappings, tuples and values of read_untyped()."""
         if isinstance(raw, Mapping):
             return types.MappingProxyType({str(k): self.untyped(v, join_key(key, str(k))) for k, v in raw.items()})
         if isinstance(raw, str) and self.refuse_reference(raw, key):
@@ -313,7 +313,7 @@ class _Conversion:
         return self.read(str(raw), hint, key, nullable)
 
     def refuse_reference(self, text: str, key: str, is_shell: bool = False) -> bool:
-        """Report JC1205 for `${jobc:NAME}` with an unknown name, or in a key that is needed before the job runs."""
+        """Report JC1205 for `${jobc:NAME}` with an unknown name, or in a key that is read before the job runs."""
         match = REFERENCE.search(text)
         if match is None:
             return False
@@ -322,7 +322,7 @@ class _Conversion:
             because, close = f"known names: {', '.join(NAMES)}", nearest(unknown, NAMES) or NAMES
             self.refuse("JC1205", key, f"${{jobc:{unknown}}} does not exist", because, f"write ${{jobc:{close[0]}}}")
         elif is_shell:
-            because = "launch.sh has these lines as typed, and bash reads variables"
+            because = "launch.sh contains these lines as typed, and bash reads the variables"
             self.refuse("JC1205", key, f"{key} contains {match[0]}", because, f"write $JOBC_{name.upper()}")
         elif not may_contain_references(key):
             because = "the value is known only when the job runs, but jobc needs this key earlier"
@@ -382,7 +382,7 @@ def _word_hint(key: str, text: str, nearest_word: str) -> str:
 
 
 def _in_seconds(text: str, seconds: ValueType) -> tuple[str, ...]:
-    """Return a duration with a unit as seconds, if the key accepts that number."""
+    """Convert a duration with a unit to seconds, if the key accepts this number."""
     duration = value_type_of_hint(Duration)
     assert duration is not None
     try:
@@ -408,7 +408,7 @@ def _plain(value: Any) -> Shown:
 
 
 def _filled(raw: Any, hint: Any) -> Any:
-    """Return an item of a mapping or list with null for missing optional keys, because no file has its defaults."""
+    """Return an item of a mapping or list with null for missing optional keys, because no file defines its defaults."""
     return {**_nulls(hint), **raw} if dataclasses.is_dataclass(hint) and isinstance(raw, Mapping) else raw
 
 
@@ -423,7 +423,7 @@ def _kind(raw: Any) -> str:
 
 
 def _flow(raw: Any) -> str:
-    """Return a value as it would be typed on the command line."""
+    """Return a value as a user would type it on the command line."""
     if isinstance(raw, list):
         return "[" + ",".join(_flow(item) for item in raw) + "]"
     if isinstance(raw, Mapping):

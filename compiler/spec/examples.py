@@ -13,7 +13,7 @@ IMAGE = "pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime"  # has bash, Python and 
 
 
 def example_value(options: tuple[Any, ...], text: str = "") -> str:
-    """Return a value of the type: the text if it is valid, otherwise a value that the type's reader recommends.
+    """Return a valid value of the type: the text itself, or else a value that the type's reader recommends.
 
     text: a list's items, or the first values of a section in a list.
     """
@@ -41,7 +41,7 @@ def accepted_examples(values: tuple[str, ...], nullable: bool) -> tuple[str, ...
 
 
 def _list_example(types_of_items: tuple[Any, ...], typed_items: list[str]) -> str:
-    """Return an example list with as many items as the type has, repeating the last one."""
+    """Return an example list with the number of items that the type has. The last item may repeat."""
     first = types_of_items[0]
     if types_of_items[-1] is Ellipsis and not typed_items:
         return "[]"

@@ -1,8 +1,7 @@
-"""JobSpec: the typed source language, with everything that a user may set for a job.
-
-Types and docs only: every default, with its unit and meaning, is in conf/*.yaml and nowhere else. Sections that the
-trainer reads (model, data, optim, …) are the trainer's own dataclasses. A backend's options are defined in its folder
-and set below the key `backend`.
+"""JobSpec: the typed source language, with everything that a user may set for a job. It contains only types and docs:
+every default, with its unit and meaning, is in conf/*.yaml and nowhere else. Sections that the trainer reads (model,
+data, optim, …) are the trainer's own dataclasses. A backend's options are defined in its folder and set below the key
+`backend`.
 """
 
 import re
@@ -60,7 +59,7 @@ OPEN_KEYS = (  # mappings with user-defined keys: no `+` needed
     "backend.file_mounts", "backend.gpu_labels", "backend.requests", "backend.limits", "torchrun.extra",
     "accelerate.extra", "accelerate.deepspeed_extra", "estimate.prices",
 )  # fmt: skip
-TARGETS = ("model", "data", "loss", "optim")  # sections that may have a `_target_`, and then accept any argument
+TARGETS = ("model", "data", "loss", "optim")  # sections that may have a `_target_`; with it, they accept any argument
 
 
 @dataclass(frozen=True)
@@ -101,9 +100,7 @@ class HsdpSpec:
 
 @dataclass(frozen=True)
 class CodeSpec:
-    """Delivery of the user's own code.
-
-    kind:     snapshot | shared | none | rsync | image.
+    """How the user's own code reaches the nodes. kind: snapshot | shared | none | rsync | image.
     root:     folder of the code.
     max_size: limit for copying it.
     """
@@ -159,7 +156,7 @@ class ContainerSpec:
 class MountSpec:
     """One folder mounted into the job. target: absolute path in the job; read_only: whether writing is prevented.
 
-    kind: type of source: host (a path), claim, nfs (SERVER:/PATH), empty (a size, or ""), volume, bucket.
+    kind: host (a path), claim, nfs (SERVER:/PATH), empty (a size, or ""), volume or bucket.
     """
 
     kind: Literal["host", "claim", "nfs", "empty", "volume", "bucket"]
@@ -182,7 +179,7 @@ class NetworkSpec:
     """Network between the ranks.
 
     profile:   the fabric, which must exist on the nodes.
-    interface: for TCP; null = each node uses the one that leads to node 0.
+    interface: for TCP; null = each node uses the interface that leads to node 0.
     debug:     enables the logs of NCCL and torch.
     settings:  variables for NCCL, RCCL or libfabric.
     """
@@ -218,7 +215,7 @@ class ProcessGroupSpec:
 class LifecycleSpec:
     """How an attempt is shut down, requeued and restarted.
 
-    grace:        time between the stop signal and the kill; must be enough to save.
+    grace: time between the stop signal and SIGKILL, which must be long enough to save.
     keep:         how long an engine keeps finished jobs (pods, machines); null = its default.
     max_requeues: how often an engine may restart the job after preemption.
     max_restarts: how often all ranks restart in place after a crash or a lost peer.
@@ -279,9 +276,9 @@ class StorageSpec:
 class CachesSpec:
     """The libraries' cache folders; null = the library's default, in the home folder.
 
-    downloads: folder for models and data sets, preferably one that all nodes can access.
-    compiled:  folder for compiled kernels, preferably on the node's own disk.
-    offline:   whether the ranks make no requests to hubs on the internet.
+    downloads: folder for models and data sets, if possible one that all nodes can access.
+    compiled: folder for compiled kernels, if possible on the node's own disk.
+    offline: whether the ranks must not contact hubs on the internet.
     prefetch:  what `jobctl prefetch` downloads: model:ORG/NAME, dataset:ORG/NAME@REVISION, run:COMMAND.
     In both folders `$UID` is the user's ID on the node, and `~/` the home folder.
     """
@@ -309,7 +306,7 @@ class AccelerateSpec:
 
 @dataclass(frozen=True)
 class JobSpec:
-    """Spec of one job, with the everyday keys first; conf/config.yaml documents each key and its unit."""
+    """Spec of one job, with the most common keys first. conf/config.yaml documents each key and its unit."""
 
     name: Name
     nodes: NodeCount
@@ -367,6 +364,6 @@ class JobSpec:
 
 
 def open_keys(words: Iterable[str]) -> tuple[str, ...]:
-    """Return the mappings that accept new keys without `+` on a command line, and sections with a `_target_`."""
+    """Return the mappings and the sections with a `_target_`, which accept new keys without `+` on a command line."""
     chosen = {match[1] for word in words if (match := re.match(r"(\w+)(?:=target$|\._target_=)", word))}
     return (*OPEN_KEYS, *(section for section in TARGETS if section in chosen))

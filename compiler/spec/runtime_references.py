@@ -3,9 +3,9 @@
 import re
 
 REFERENCE = re.compile(r"\$\{jobc:([^{}]*)\}")
-# each RuntimeVar in lower case, except the port, which node 0 chooses after launch.sh has filled in the command
+# each RuntimeVar in lower case, except the port: node 0 chooses it after launch.sh has filled in the command
 NAMES = ("run_id", "run_dir", "job_id", "attempt", "node_rank", "head_addr")
-# Variables that begin with AWS_ are needed earlier: jobctl reads them to find the bucket of the runs.
+# Variables that begin with AWS_ are needed earlier, because jobctl reads them to find the bucket for runs.
 _PLACES = re.compile(r"command\.\d+|env\.(?!AWS_).+")
 
 

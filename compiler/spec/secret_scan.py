@@ -1,4 +1,4 @@
-"""Detect passwords and tokens, which must not be in an artifact, because everyone with access to the run can read them.
+"""Detect passwords and tokens. An artifact must not contain them, because everyone with access to the run can read it.
 
 A job must refer to a secret instead: secrets.NAME=env:NAME, file:PATH or k8s:SECRET/KEY. Messages do not repeat the
 value.
@@ -37,7 +37,7 @@ _TOKEN = re.compile(
     r"(?=[a-z._~+/-]*\d)\w[\w.~+/-]{15,})"
     r")|-----BEGIN [A-Z ]*PRIVATE KEY"
 )
-# Values in place of a secret: a boolean, a word for "none", or a location. Servers with OpenAI's interface
+# Values that are not secrets: a boolean, a word for "none", or a location. Servers with OpenAI's interface
 # (vLLM, llama.cpp) require a key and accept any; their manuals use EMPTY and sk-no-key-required.
 _NO_SECRET = re.compile(
     r"true|false|yes|no|on|off|auto|[01]|none|null|nil|n/?a|empty|dummy|fake|unused|not[-_]needed|(sk-)?no-key-required"
@@ -92,7 +92,7 @@ def is_name_of_secret(name: str) -> bool:
 
 
 def is_never_secret(value: str) -> bool:
-    """Return whether a value cannot be a secret under any name: `True`, `EMPTY`, `/run/token`."""
+    """Return whether a value cannot be a secret, whatever its name: `True`, `EMPTY`, `/run/token`."""
     return bool(_NO_SECRET.fullmatch(value))
 
 
@@ -102,7 +102,7 @@ def is_assignment_of_secret(name: str, value: str) -> bool:
 
 
 def find_secret_in_text(text: str) -> str:
-    """Return the variable to which a text assigns a secret, or TOKEN if it names none. Returns "" without a secret."""
+    """Return the variable to which the text assigns a secret, TOKEN for a token alone, "" if there is no secret."""
     for name, value in _GIVEN.findall(text):
         if _is_secret(value, is_name_of_secret(name) and name.isupper(), name) or _TOKEN.match(value):
             return str(name)
@@ -110,7 +110,7 @@ def find_secret_in_text(text: str) -> str:
 
 
 def describe_secret_in_command(words: Sequence[str]) -> str:
-    """Describe the secret found among a command's words, without revealing it; "" if there is none."""
+    """Describe the secret found in a command's words without revealing it; "" if there is none."""
     return next(filter(None, map(_given_away, words, (*words[1:], ""))), "")
 
 

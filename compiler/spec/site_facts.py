@@ -10,13 +10,13 @@ from .job_spec import JobSpec
 
 
 def possible_partitions(spec: JobSpec) -> tuple[str, ...]:
-    """Return the partitions that the job may run in, if the job or the site names any."""
+    """Return the partitions that the job may run in, if the job or the site defines any."""
     names = spec.queue.name or spec.site.partition
     return tuple(names.split(",")) if names else ()
 
 
 def describe_partitions(spec: JobSpec) -> str:
-    """Return a description of those partitions for messages."""
+    """Return a description of the job's partitions for messages."""
     return f"partition {','.join(possible_partitions(spec))}" if possible_partitions(spec) else "this site"
 
 
@@ -34,9 +34,9 @@ def site_limit(spec: JobSpec, name: str) -> Any:
 
 
 def cores_in_proportion_to_gpus(spec: JobSpec) -> int | None:
-    """Return the job's share of a node's cores, in proportion to its GPUs, rounded down to a multiple of its processes.
+    """Return the job's share of a node's cores, proportional to its GPUs, rounded down to a multiple of its processes.
 
-    None without GPUs, or if the site does not define the numbers of cores and GPUs for one type of machine.
+    None without GPUs, or if the site does not define the number of cores and GPUs of a single type of machine.
     """
     shares = []
     for partition in possible_partitions(spec) or (None,):

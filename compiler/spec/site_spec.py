@@ -18,7 +18,7 @@ from .value_types import (
 
 @dataclass(frozen=True)
 class PartitionSpec:
-    """Facts about one partition or queue; null = as for the site, or unknown.
+    """Facts about one partition or queue; null = same as for the site, or unknown.
 
     nodes:     number of machines.
     gpus:      GPUs per machine.
@@ -59,16 +59,16 @@ class EstimateSpec:
     samples:           training samples per epoch.
     parameters:        number of trainable parameters of your own model.
     largest_unit:      parameters in the largest module that is gathered at once.
-    tokens_per_sample: null = as the built-in model reads them.
+    tokens_per_sample: null = as many as the built-in model reads.
     sample_size:       bytes per sample of your own data, as the data set returns it.
     step_s:            seconds per optimizer step at the first size; scaled by the samples per rank for other sizes.
     run:               run folder whose metrics contain the time per step.
     gpu_mem:           memory of one GPU.
-    disk:              free bytes where runs are stored.
+    disk: free bytes on the disk where runs are stored.
     write_rate:        bytes per second when a checkpoint is written.
     prices:            price of one GPU hour, by gpu_type; `any` for others.
     mtbf:              mean time between failures of one node.
-    restart:           time from a failure to the next new step.
+    restart: time from a failure until the next new step.
     """
 
     samples: Count | None

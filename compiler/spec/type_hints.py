@@ -1,4 +1,4 @@
-"""Answer questions about the spec's type hints: its keys, choices, and whether a hint is a list or a mapping."""
+"""Inspect the spec's type hints: its keys, choices, and whether a hint is a list or a mapping."""
 
 import dataclasses
 import types
@@ -29,7 +29,7 @@ def type_of_key(into: type, key: str) -> Any:
             current = types_of_fields(current).get(part)  # type: ignore[arg-type]
         elif variants := _variants(current):
             options = [types_of_fields(v)[part] for v in variants if part in types_of_fields(v)]
-            current = reduce(or_, options) if options else None  # such as `kind`, whose words are in several
+            current = reduce(or_, options) if options else None  # such as `kind`, whose words come from several members
         elif get_origin(current) is not None and is_mapping(current):
             current = get_args(current)[1]
         else:
@@ -76,7 +76,7 @@ def _variants(hint: Any) -> list[type]:
 
 
 def is_list(hint: Any) -> bool:
-    """Return whether values of this type are in brackets. A host list is not, because it is one text (Annotated)."""
+    """Return whether values of this type are written in brackets. A host list is not: it is one text (Annotated)."""
     return any(get_origin(option) is tuple for option in union_members(hint))
 
 

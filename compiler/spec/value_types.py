@@ -1,4 +1,4 @@
-"""The value types of a spec, and how each is read from text and written back.
+"""The value types of a spec, and how each is parsed and formatted.
 
 Each type is an `Annotated` alias of a plain Python type, so a spec field reads `time: Duration | None` and holds
 seconds as int. A reader takes the text exactly as the user wrote it and returns the value or raises `Refused`.
@@ -15,7 +15,7 @@ from ...runtime.system.frozen_dataclass import dataclass
 
 
 class InvalidValue(Exception):
-    """Raised for text that is not a value of the type. because: reason; values: valid ones, the likeliest first."""
+    """Raised for text that is not a value of the type. because: the reason; values: valid ones, the likeliest first."""
 
     def __init__(self, because: str, *values: str) -> None:
         super().__init__(because)
@@ -27,8 +27,8 @@ class ValueType:
     """A scalar type. name: for diagnostics; read: converts text to a value; show: converts a value to text that read()
     accepts.
 
-    units: files contain the text, because it has a unit that the value lacks, or is far shorter.
-    example: used in hints if the value recommended for an empty string is not helpful.
+    units: files contain the text instead of the value, because it has a unit or is far shorter.
+    example: used in hints if the value that is recommended for an empty string does not help.
     """
 
     name: str
@@ -38,8 +38,8 @@ class ValueType:
     example: str = ""
 
 
-MOST_HOSTS = 100_000  # most hosts per job; files have one line for each
-MOST_OF_A_NODE = 10_000  # most GPUs or processes on one node
+MOST_HOSTS = 100_000  # maximum number of hosts per job; files have one line for each
+MOST_OF_A_NODE = 10_000  # maximum number of GPUs or processes on one node
 
 
 def read_int(text: str, example: str = "2", least: int | None = None) -> int:
@@ -138,7 +138,7 @@ def read_name(text: str) -> str:
 
 
 def _text_or(fitting: str, fallback: str) -> str:
-    """Return `fitting` if a key would read it as text (it is not empty or `null`), else the fallback."""
+    """Return `fitting` if a key reads it as text (it is neither empty nor `null`), else the fallback."""
     return fitting if fitting not in ("", "null") else fallback
 
 
@@ -259,7 +259,7 @@ def host_for_comparison(host: str) -> str:
 _NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.ASCII)
 
 
-@lru_cache(maxsize=4)  # a compile writes its hosts into several files, and folding 10,000 takes a while
+@lru_cache(maxsize=4)  # a compile writes its hosts into several files, and folding 10,000 hosts takes a while
 def fold_hostlist(hosts: tuple[str, ...]) -> str:
     """Return a short string that expands to these hosts in this order, folding ranges: `node[1-4],gpu07`."""
     runs: list[tuple[str, str, str, int, int]] = []  # head, tail, first number's text, its value, count
@@ -282,15 +282,13 @@ def expand_hostlist(text: str) -> list[str]:
     """Return the names in `gpu[01-03,7],login`, keeping leading zeros (the syntax of Slurm and pdsh)."""
     hosts: list[str] = []
     if re.search(r",\s*(,|$)|^\s*,", text.strip()):
-        raise InvalidValue(
-            "a host name is empty: there is nothing next to a comma", fold_hostlist(_named(text)) or "node[1-4]"
-        )
+        raise InvalidValue("a host name is missing before or after a comma", fold_hostlist(_named(text)) or "node[1-4]")
     for word in re.findall(r"(?:[^,\s\[\]]|\[[^\[\]]*\])+|[\[\]]", text):
         hosts.extend(_expand_word(word))
     if not hosts:
         raise InvalidValue("a host list must be names separated by commas", "node1,node2", "node[1-4]")
     if len(hosts) > MOST_HOSTS:
-        raise InvalidValue(f"this names {len(hosts)} hosts", "node[1-4]")
+        raise InvalidValue(f"this list contains {len(hosts)} hosts", "node[1-4]")
     return hosts
 
 
@@ -310,7 +308,7 @@ def _expand_word(word: str) -> list[str]:
     numbers: list[str] = []
     for part in ranges.split(","):
         if len(numbers) > MOST_HOSTS:
-            raise InvalidValue(f"[{ranges[:40]}…] names too many hosts", "node[1-4]")
+            raise InvalidValue(f"[{ranges[:40]}…] expands to too many hosts", "node[1-4]")
         bounds = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
         if (
             not bounds
@@ -320,14 +318,14 @@ def _expand_word(word: str) -> list[str]:
             raise InvalidValue(f"[{ranges}] is not a range of numbers", "node[1-4]", "node[01-16,20]")
         width = len(bounds[1])
         numbers += [f"{n:0{width}d}" for n in range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1)]
-    if "[" not in tail and "]" not in tail:  # the names differ only in digits, so checking one suffices
+    if "[" not in tail and "]" not in tail:  # the names differ only in digits, so checking one is enough
         _expand_word(f"{head}{numbers[0]}{tail}")
         return [f"{head}{n}{tail}" for n in numbers]
     hosts: list[str] = []
     for n in numbers:
         hosts += _expand_word(f"{head}{n}{tail}")
         if len(hosts) > MOST_HOSTS:
-            raise InvalidValue(f"the ranges name more than {MOST_HOSTS:,} hosts", "node[1-4]")
+            raise InvalidValue(f"the ranges expand to more than {MOST_HOSTS:,} hosts", "node[1-4]")
     return hosts
 
 
@@ -364,7 +362,7 @@ def _label(text: str) -> str:
 
 
 def _interface(text: str) -> str:
-    """Return names of network interfaces. NCCL_SOCKET_IFNAME patterns are rejected, as Gloo does not know them."""
+    """Return names of network interfaces. NCCL_SOCKET_IFNAME patterns are rejected: Gloo does not support them."""
     names = text.split(",")
     if all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}", name) for name in names):
         return text
@@ -374,7 +372,7 @@ def _interface(text: str) -> str:
 
 
 def _shell_line(text: str) -> str:
-    """Return a line for the setup section of launch.sh. Raises Refused for an empty string and control characters."""
+    """Return a line for the setup section of launch.sh. Raises InvalidValue for "" and control characters."""
     if not text.strip():
         raise InvalidValue("it is empty", "ulimit -l unlimited")
     if re.search(r"[\x00-\x08\x0b-\x1f\x7f]", text):
@@ -386,7 +384,7 @@ STEP_END = "END_OF_LINES"  # end word of the here-documents in launch.sh
 
 
 def _step_line(text: str) -> str:
-    """Return a line for a here-document of launch.sh. Raises Refused as _shell_line() does, and for the end word."""
+    """Return a line for a here-document of launch.sh. Raises InvalidValue like _shell_line(), and for the end word."""
     if STEP_END in text.split("\n"):
         raise InvalidValue("in launch.sh, that line would end the block", "rsync -a /data/ /scratch/data/")
     return _shell_line(text)

@@ -1,4 +1,4 @@
-"""Golden cases: an artifact's expected text.
+"""Golden cases: the expected text of artifacts.
 
 A case is a directory: CASE/overrides.txt (one override per line, then `--` and the command's words if any; `-m` in the
 first line makes it a sweep, whose own folder is compared); CASE/expected/… or, for a compile that must fail,
@@ -82,9 +82,9 @@ def golden_differences(case: Path, neutral: bool = False, update: bool = False) 
         files = _chosen(case, golden_files(_compiled(case), neutral))
         failure = None
     except CompileError as error:
-        if any(d.code.startswith("JC9") for d in error.diagnostics):  # do not let --update-golden accept a bug
+        if any(d.code.startswith("JC9") for d in error.diagnostics):  # so that --update-golden does not accept a bug
             raise
-        # without the codes' names, so that renaming a code changes no golden
+        # without the codes' names, so that renaming a code does not change goldens
         files, failure = {}, format_for_terminal(error.diagnostics) + "\n"
     if update:
         _rewrite(case, files, failure)

@@ -1,7 +1,7 @@
-"""Hostile text for each of a job's text keys, and a check that it remains text in the artifact's files.
+"""Hostile text for every text key of a job, and a check that it remains text in the artifact's files.
 
 In:  a backend's options, to build command lines; an artifact that was compiled from one of them.
-Out: the places where the text escaped its quotes, its comment or its line.
+Out: the places where the text broke out of its quotes, its comment or its line.
 """
 
 import json
@@ -17,7 +17,7 @@ from ..frontend.overrides import to_hydra
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import spec_keys, type_of_key
 
-MARK = "zqx"  # marker in each piece of hostile text that could take effect
+MARK = "zqx"  # marker in each part of hostile text that could take effect
 LINES = f"a\n#PBS -W {MARK}\n#SBATCH --{MARK}\n{MARK}=1\n- {MARK}: 1"
 INLINE = f"""-o{MARK} it's "$({MARK})" `{MARK}` ${{{MARK}}} %{MARK} ]] ; {MARK} # {MARK}"""
 TEXTS = (LINES, INLINE)
@@ -54,7 +54,7 @@ def hostile_overrides(options: type) -> Iterator[tuple[str, ...]]:
 
 
 def _forms(key: str, hint: Any) -> Iterator[tuple[str, str]]:
-    """Yield the forms in which a key accepts text, each with the override that is required for anything to read it."""
+    """Yield the forms in which a key accepts text, each with the override that makes some file read the key."""
     companion = _COMPANIONS.get(key, "")
     kinds = {get_origin(kind) or kind for kind in (hint, *get_args(hint))}
     if str in kinds and Mapping not in kinds and not _is_tuple(hint):
@@ -76,7 +76,7 @@ def _leaves(hint: Any) -> set[Any]:
 
 
 def quote_as_override_value(text: str) -> str:
-    """Return the text as an override's value, with `${` escaped, because it would start an interpolation."""
+    """Return the text as an override's value, with `${` escaped, because it would otherwise start an interpolation."""
     return to_hydra(re.sub(r"(\\*)\$\{", lambda match: match[1] * 2 + "\\${", text))
 
 

@@ -1,4 +1,4 @@
-"""Run an artifact as a user would; its program records what each rank receives, for comparison with the plan.
+"""Run an artifact as a user would. Its program records what each rank receives, for comparison with the plan.
 
 In:  a compiled job whose command is `record.py …`.
 Out: what each rank received, and how it differs from the plan.
@@ -26,7 +26,7 @@ with open(f"{os.environ['JOBC_RUN_DIR']}/received_{os.environ['RANK']}.json", "w
 
 @dataclass(frozen=True)
 class ReceivedByRank:
-    """The conditions in which one rank starts. folder: working directory; host: the machine's name."""
+    """Arguments and environment that one rank received. folder: working directory; host: the machine's name."""
 
     argv: list[str]
     env: dict[str, str]
@@ -86,7 +86,7 @@ def start_verb(artifact: Path, verb: str, project: Path, environment: Mapping[st
 
 def _variables(project: Path, environment: Mapping[str, str]) -> dict[str, str]:
     outer = {k: v for k, v in os.environ.items() if not k.startswith(("JOBC_", "TORCHELASTIC_", "PET_"))}
-    caches = os.path.expanduser("~/.cache")  # not the project's, so that no test compiles jobctl's modules again
+    caches = os.path.expanduser("~/.cache")  # the shared cache, so that no test compiles jobctl's modules again
     return {"XDG_CACHE_HOME": caches, **outer, "HOME": str(project), **environment}
 
 
@@ -109,7 +109,7 @@ def differences_from_plan(compiled: CompiledJob, received: list[ReceivedByRank])
     """Return every difference between the plan and what the ranks received; empty if there is none."""
     plan, problems = compiled.plan, []
     if len(received) != plan.topology.world_size:
-        return [f"{len(received)} ranks recorded something, the plan has {plan.topology.world_size}"]
+        return [f"{len(received)} ranks recorded something, but the plan has {plan.topology.world_size}"]
     needed = [row.name for row in contract.TABLE if row.setter in ("launcher", "backend", "jobctl")]
     needed.remove("JOBC_TRAIN_JSON")  # unlike the bundled trainer, record.py does not read train.json
     if plan.parallel != "deepspeed":

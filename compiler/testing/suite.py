@@ -61,7 +61,7 @@ def pytest_addoption(parser: Any) -> None:
 
 
 def pytest_configure(config: Any) -> None:
-    """Reject --update-golden in CI and with several processes, because a person must review the differences."""
+    """Reject --update-golden in CI, where nobody reviews the differences, and with several processes."""
     if not config.getoption("--update-golden"):
         return
     import pytest  # imported here, because jobc itself does not depend on it
@@ -81,12 +81,12 @@ class BackendSuite:
     backend:       the name after `backend=`.
     golden:        folder of golden cases.
     overrides:     overrides that a plain job needs to compile for the backend.
-    launcher:      launcher of jobs in tests that need no specific one.
+    launcher: launcher of jobs in tests that do not need a specific one.
     neutral_files: goldens also contain the files that jobc adds to every artifact (not for plugins: jobc changes them).
     stand_ins:     folder of programs in place of the engine's, first on PATH when an artifact is run.
     queued:        overrides for a job that stays in the engine's queue, if the engine has one.
-    several_nodes: overrides for a job on two nodes, for the test of jobctl preflight; if they are rejected, the test
-    uses one node.
+    several_nodes: overrides for a job on two nodes, used by the test of jobctl preflight; if they are rejected, it uses
+    one node.
     """
 
     backend: ClassVar[str]
@@ -111,7 +111,7 @@ class BackendSuite:
         }
 
     def seen_by_nodes(self, project: Path) -> Path:
-        """Return the project folder's path on the nodes; override this method if they mount the folder elsewhere."""
+        """Return the project folder's path on the nodes. Override this method if nodes mount the folder elsewhere."""
         return project
 
     def cases(self) -> list[Path]:
@@ -168,7 +168,7 @@ class BackendSuite:
             _parse(artifact, tmp_path)
 
     def test_text_of_no_key_becomes_structure(self) -> None:
-        """For each key that accepts text, hostile text stays text in every file or is rejected."""
+        """For every key that accepts text, hostile text remains text in all files or is rejected."""
         for words in hostile_overrides(plugin(self.backend).load().Options):
             try:
                 compiled = self.compile(*words, command=("record.py", *TEXTS))
@@ -226,7 +226,7 @@ class BackendSuite:
             states["stopped"] = job.settled_status(states["running"])
         if has_queue:
             assert self.queued is not None, (
-                "jobctl submit returns while the job runs: name in `queued` how a job stays queued"
+                "jobctl submit returns while the job runs: set `queued` to overrides that keep a job queued"
             )
             with trial("trial-c", *self.queued) as job:
                 job.wait_until_submitted()
@@ -249,7 +249,7 @@ class BackendSuite:
         assert not problems and done.returncode in (0, 1), "\n".join([*problems, outcome])
 
     def _on_several_nodes(self, *words: str) -> CompiledJob:
-        """Return a job with `several_nodes`, or a job on one node if the backend rejects those overrides."""
+        """Return a job with `several_nodes`, or a job on one node if the backend rejects `several_nodes`."""
         try:
             return self.compile(*self.several_nodes, *words, command=("record.py",))
         except CompileError:

@@ -2,7 +2,7 @@
 submit host.
 
 In:  a backend's artifacts, which are run with stand-ins for its engine.
-Out: problems as sentences; none if everything works.
+Out: problems, one sentence each; none if everything works.
 """
 
 import json
@@ -28,8 +28,8 @@ until = time.monotonic() + 120
 while not (run / "release").exists() and time.monotonic() < until:
     time.sleep(0.05)
 """
-PATIENCE_S = 120.0  # time for an engine to start, end or dequeue a job
-SETTLE_S = 60.0  # time for jobctl status to print that state
+PATIENCE_S = 120.0  # timeout for an engine to start, end or dequeue a job
+SETTLE_S = 60.0  # timeout for jobctl status to print the new state
 
 
 class SubmittedJob:
@@ -45,11 +45,11 @@ class SubmittedJob:
 
     @property
     def submit_returned(self) -> bool:
-        """Return whether jobctl submit has returned. With a queue, it returns while the job is waiting or running."""
+        """Return whether jobctl submit has returned. With a queue, it does so while the job is queued or running."""
         return self.submit.poll() is not None
 
     def status(self) -> str:
-        """Return the first line of jobctl status, without names and numbers, which differ between equal states."""
+        """Return the first line of jobctl status without names and numbers, which may differ for the same state."""
         done = run_verb(self.artifact, "status", self.project, self.environment)
         line = (done.stdout or done.stderr).partition("\n")[0]
         for run in self.runs():
@@ -57,7 +57,7 @@ class SubmittedJob:
         return re.sub(r"\d+", "N", line.replace(self.compiled.plan.name, "JOB"))
 
     def settled_status(self, *earlier: str) -> str:
-        """Return the status once it is new and has been stable for a second; otherwise the last status."""
+        """Return the status once it has changed and been stable for a second; otherwise the last status."""
         until = time.monotonic() + SETTLE_S
         line = self.status()
         while time.monotonic() < until:
@@ -170,7 +170,7 @@ class RecordingPython:
 def find_preflight_problems(
     compiled: CompiledJob, checked: Sequence[CheckedNode], received: Sequence[ReceivedByRank], here: str
 ) -> list[str]:
-    """Return signs that preflight checked the submit host. here: its name; received: what the job's ranks received"""
+    """Return evidence that preflight checked the submit host. here: its name; received: what the ranks received"""
     nodes = range(compiled.plan.topology.nodes)
     unseen = [node for node in nodes if node not in {check.node for check in checked}]
     if unseen:

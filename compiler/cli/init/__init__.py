@@ -1,1 +1,1 @@
-"""jobc init: write a cluster profile from what this machine and its scheduler report."""
+"""jobc init: write a cluster profile from facts that this machine and its scheduler report."""

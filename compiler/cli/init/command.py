@@ -86,7 +86,7 @@ def _given(word: str) -> Fact:
 
 
 def detect_facts(given: Sequence[Fact], environment: os._Environ[str]) -> list[Fact]:
-    """Return the given facts, then those detected on this machine or on the first given host."""
+    """Return the given facts, then facts detected on this machine or on the first given host."""
     given_values = {fact.key: fact.value for fact in given}
     facts = list(probe.detect_slurm(probe.run_locally)) if given_values.get("backend", "slurm") == "slurm" else []
     runner: Run = probe.run_locally
@@ -146,7 +146,7 @@ def _questions_of(backend: str) -> list[tuple[str, str]]:
     of_backend = {
         "slurm": [
             ("queue.account", "account to charge"),
-            ("queue.name", "partition, unless the site's default is right"),
+            ("queue.name", "partition (empty: the site's default)"),
         ],
         "ssh": [("hosts", "hosts, such as node[1-4] or @/path/to/list")],
         "pdsh": [("hosts", "hosts, such as node[1-4] or @/path/to/list")],
@@ -154,7 +154,7 @@ def _questions_of(backend: str) -> list[tuple[str, str]]:
     return [
         *of_backend.get(backend, []),
         ("site.gpus", "GPUs of each node") if backend != "slurm" else ("storage.data", "folder for data sets"),
-        ("storage.root", "run root, a folder that all nodes share, unless ./runs is right"),
+        ("storage.root", "run root, a folder that all nodes share (empty: ./runs)"),
         ("python", "Python environment of the ranks: none, venv, conda, uv or modules"),
         ("python.path", "its folder"),
     ]

@@ -1,6 +1,6 @@
 """Detect facts about a cluster for `jobc init`. No other compiler module inspects the machine.
 
-In:  `run`, which runs a command here or on a host.
+In:  `run`, which runs a command on this machine or on a host.
 Out: `Facts`, each with the command that reported it.
 
 Sources: sinfo, sbatch, scontrol (Slurm 22.05 to 25.11), nvidia-smi, rocm-smi (ROCm 5 to 7), ip (iproute2 5 or newer).
@@ -22,7 +22,7 @@ PATIENCE_S = 10  # timeout of one lookup: a scheduler that does not respond coun
 
 @dataclass(frozen=True)
 class Fact:
-    """A detected or given fact. key: in the profile, "" if it is only printed; value: as there; by: its source."""
+    """A detected or given fact. key: profile key, "" if it is only printed; value: as in the profile; by: source."""
 
     key: str
     value: str

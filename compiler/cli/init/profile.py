@@ -1,4 +1,4 @@
-"""Write a cluster profile: facts and answers as YAML that people can read and edit.
+"""Format a cluster profile: facts and answers as YAML that people can read and edit.
 
 In:  facts (key, value, source) in any order.
 Out: text whose lines follow the order of the sections below.
@@ -12,7 +12,7 @@ from typing import Any
 from ...plan.shell_quoting import comment
 from .probe import Fact
 
-_SECTIONS = {  # in file order, each with the comment above it; other keys come in between
+_SECTIONS = {  # in file order, each with the comment above it; other sections follow the queue
     "backend": "Backend options for this site.",
     "queue": "",
     "storage": "",
@@ -44,7 +44,7 @@ def format_profile(name: str, facts: Sequence[Fact], groups: Sequence[str], drop
 
 
 def _rank(key: str, value: Any) -> tuple[bool, float]:
-    """Return the sort key: single keys first, then sections in the order of _SECTIONS, others after the queue."""
+    """Return the sort key: single keys, then sections in the order of _SECTIONS; other sections follow the queue."""
     order = list(_SECTIONS)
     return isinstance(value, dict), order.index(key) if key in order else order.index("queue") + 0.5
 

@@ -1,6 +1,6 @@
 """jobc why: explain where a line, a key or a rank variable comes from, and what a key affects.
 
-jobc why FILE:LINE …                     a line of an artifact; FILE:FIRST-LAST for each of several
+jobc why FILE:LINE …                     a line of an artifact; FILE:FIRST-LAST explains several lines
 jobc why DIR NAME …                      a spec key, plan key or environment variable in DIR
 jobc why [KEY=VALUE …] NAME … [-- …]     the same for a compile of these overrides; nothing is written
 `--rank N` shows where that rank runs; `--config-dir FOLDER` as in DIR's compile. A written directory is compiled again
@@ -57,7 +57,7 @@ def why_command(arguments: Arguments) -> int:
 
 
 def _of_line(place: str, jobs: dict[Path, ExplainedJob], arguments: Arguments) -> list[str]:
-    """Return the output lines for FILE:LINE. jobs: recompiled directories, a cache that this function extends"""
+    """Return the output lines for FILE:LINE. jobs: cache of recompiled directories; this function adds to it"""
     name, _, number = place.rpartition(":")
     directory = artifact_containing(Path(name))
     if directory not in jobs:
@@ -166,7 +166,7 @@ def explain_name(job: ExplainedJob, name: str, rank: int | None) -> Iterator[str
             yield from explain_spec_key(job.source_map, key)
         of_lines = [
             key for key in plan_keys if key in job.source_map.table
-        ]  # other plan keys are derived in the record
+        ]  # the other plan keys exist only in the record
         yield from _dependent(job, spec_keys, of_lines)
     else:
         all_keys = [*job.source_map.spec, *job.source_map.table, *job.plan]
@@ -186,7 +186,7 @@ def _alike(key: str, name: str) -> bool:
 
 
 def _dependent(job: ExplainedJob, spec_keys: Sequence[str], plan_keys: Sequence[str] = ()) -> Iterator[str]:
-    """Yield every line that depends on one of the spec keys, or on one of the plan keys if these are given."""
+    """Yield every line that depends on one of the plan keys if there are any, or else on one of the spec keys."""
     if plan_keys:
         rows = [
             job.format_written_line(path, number)
@@ -211,7 +211,7 @@ def _dependent(job: ExplainedJob, spec_keys: Sequence[str], plan_keys: Sequence[
 
 
 def _a_line_of(path: Path) -> str:
-    """Return an existing FILE:LINE in the file or artifact directory, else the README's example."""
+    """Return a FILE:LINE in the existing file or artifact directory, else the example from the README."""
     if path.is_file():
         return f"{path}:1"
     return f"{path}/launch.sh:1" if (path / JOB).is_file() else "artifacts/hello/local/launch.sh:12"

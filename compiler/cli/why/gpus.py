@@ -1,4 +1,4 @@
-"""Explain for `jobc why` what sets CUDA_VISIBLE_DEVICES and similar variables."""
+"""Explain, for `jobc why`, what sets CUDA_VISIBLE_DEVICES and similar variables."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,13 +12,13 @@ VISIBLE_GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEV
 def explain_visible_gpus(plan: Mapping[str, Any], path: str, is_shared: bool = False) -> str:
     """Return a sentence that explains what sets the variable.
 
-    plan: plan with values; path: file of the job that sets it, "" = none; is_shared: whether several nodes share a
+    plan: plan with values; path: the job's file that sets it, "" = none; is_shared: whether several nodes share a
     machine.
     """
     if path:
         return f"{path} sets it"
     if not plan["topology.gpus"]:
-        return "this job does not set the variable, and does not request GPUs from an engine"
+        return "this job neither sets the variable nor requests GPUs from an engine"
     if is_shared:
         return "jobctl sets this variable to the node's share of the GPUs that jobctl submit may use"
     if _has_engine(plan["backend.name"]):

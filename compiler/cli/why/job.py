@@ -13,7 +13,7 @@ class ExplainedJob:
     """One compiled job.
 
     written: path -> lines as jobc compiles them now.
-    files:   path -> lines on disk; the same as written for a job that was compiled in memory only.
+    files:   path -> lines on disk; equal to `written` for a job that was compiled only in memory.
     folder:  prefix of printed paths.
     changes: inputs that have changed since the directory was written, one sentence each.
     """
@@ -49,7 +49,7 @@ class ExplainedJob:
         return numbers_by_path
 
     def format_written_line(self, path: str, was: int) -> str:
-        """Return a line that jobc wrote, in its current form."""
+        """Return a line that jobc wrote, as it is in the file now."""
         if was not in self.numbers.get(path, {}):
             return f"{self.folder}{path}  edited: a line that depended on it was removed"
         number, is_same = self.numbers[path][was]

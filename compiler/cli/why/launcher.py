@@ -1,4 +1,4 @@
-"""Explain for `jobc why` how the launcher sets a rank's variables.
+"""Explain, for `jobc why`, how the launcher sets a rank's variables.
 
 Source: torch 2.13 (torchrun), torch/distributed/run.py, elastic/agent/server/local_elastic_agent.py and, in
         elastic/rendezvous/, static_tcp_rendezvous.py and dynamic_rendezvous.py; accelerate 1.15: utils/launch.py.
@@ -18,9 +18,9 @@ class LauncherSetting:
 
     how:   a sentence.
     words: (file, line pattern) for the launcher's options.
-    reads: variables from which it is computed.
+    reads: variables that it is computed from.
     files: files of runtime/ that set it.
-    keys:  plan keys from which it is computed.
+    keys:  plan keys that it is computed from.
     """
 
     how: str
@@ -31,7 +31,7 @@ class LauncherSetting:
 
 
 def launcher_setting(plan: Mapping[str, Any], name: str) -> LauncherSetting | None:
-    """Return how the launcher sets the variable, or None if it does not or is not one of jobc's launchers."""
+    """Return how the launcher sets the variable, or None if it does not set it or is not one of jobc's launchers."""
     launcher = plan.get("launcher", "")
     if name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME") and plan.get("topology.nodes", 1) > 1:
         return LauncherSetting(

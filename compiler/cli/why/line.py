@@ -18,7 +18,7 @@ def artifact_containing(file: Path) -> Path:
     directory = next((parent for parent in file.absolute().parents if (parent / JOB).is_file()), None)
     if not file.is_file() or directory is None:
         because = f"no parent folder contains {JOB}" if file.is_file() else "the file does not exist"
-        hint = "name a file in an artifact directory, such as artifacts/hello/local/launch.sh:1"
+        hint = "specify a line of a file in an artifact directory, such as artifacts/hello/local/launch.sh:1"
         raise CompileError([Diagnostic("JC5004", f"{file} is not part of an artifact", because, hint)])
     return directory
 
@@ -52,7 +52,7 @@ def explain_line(job: ExplainedJob, path: str, place: str, number: int) -> Itera
     source_map = job.source_map
     keys, template = source_map.files[path][was - 1]
     if template in (SEAL, PACKED):
-        yield "  made     from the whole job" if template == SEAL else "  packed   jobc's program for the nodes"
+        yield "  from     the whole job" if template == SEAL else "  packed   jobc's program for the nodes"
         return
     yield f"  from     {template}"
     keys = plan_keys_of_line(keys, template)
@@ -68,7 +68,7 @@ def explain_line(job: ExplainedJob, path: str, place: str, number: int) -> Itera
 
 
 def explain_spec_key(source_map: SourceMap, key: str, told: set[str] | None = None) -> Iterator[str]:
-    """Yield lines about a key: its value, its position and why that file is used; then the keys it refers to."""
+    """Yield lines about a key: its value, its position and why that file is read; then the keys that it refers to."""
     told = set() if told is None else told
     told.add(key)
     value = source_map.spec.get(key)
@@ -85,7 +85,7 @@ def explain_spec_key(source_map: SourceMap, key: str, told: set[str] | None = No
 
 
 def _position(source_map: SourceMap, key: str, value: SpecValue) -> str:
-    """Return the position of a value; for `nodes`, also that it is the number of hosts on the command line."""
+    """Return the position of a value, or how `nodes` was counted from the hosts on the command line."""
     if key == "nodes" and value.origin and value.origin == source_map.spec["hosts"].origin:
         return f"counted from {value.origin.path} on the {value.origin.root}"
     return str(value.origin or "default")

@@ -99,7 +99,7 @@ def _shares_machine(job: ExplainedJob) -> bool:
 
 
 def _engine(job: ExplainedJob) -> Iterator[tuple[str, list[str]]]:
-    """Yield the path and lines of each module of the engine that starts the job, if its backend is part of jobc."""
+    """Yield the path and lines of each engine module that starts the job, if its backend is part of jobc."""
     text = "\n".join(job.written.get(JOB, ()))
     settings = json.loads(text) if text else {}
     folder = PACKAGE / "backends" / settings.get("backend", "")
@@ -129,7 +129,7 @@ _OF_NODE = ("node/node.py", "supervisor/launch.py", "ranks/launchers.py")  # set
 
 
 def _through_node(job: ExplainedJob, variables: Sequence[str], library: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield where jobctl sets each of these variables on a node, and the keys from which they are computed."""
+    """Yield where jobctl sets each of these variables on a node, and the keys that they are computed from."""
     for variable in variables:
         rows = [
             f"jobc:runtime/{file}:{n}  {library[file][n - 1].strip()}"
@@ -141,7 +141,7 @@ def _through_node(job: ExplainedJob, variables: Sequence[str], library: Mapping[
 
 
 def _keys_of(job: ExplainedJob, plan_keys: Sequence[str]) -> Iterator[str]:
-    """Yield plan keys, the line of job.json where jobctl reads each, and the spec keys from which they are derived."""
+    """Yield each plan key, the line of job.json where jobctl reads it, and the spec keys that it is derived from."""
     for key in plan_keys:
         if key == "resources.hosts" and not job.plan.get(key):
             continue  # the engine chooses the hosts
@@ -154,14 +154,14 @@ def _keys_of(job: ExplainedJob, plan_keys: Sequence[str]) -> Iterator[str]:
 
 
 def _read_at(job: ExplainedJob, key: str) -> list[str]:
-    """Return the line of job.json, in its section `node`, that depends only on this plan key."""
+    """Return the line in section `node` of job.json that depends only on this plan key."""
     rows = enumerate(job.source_map.files.get(JOB, ()), 1)
     numbers = [n for n, (keys, template) in rows if keys == (key,) and template.startswith(f"data at {NODE}.")]
     return [job.format_written_line(JOB, number) for number in numbers[:1]]
 
 
 def _carrier(job: ExplainedJob, path: str) -> str:
-    """Return the path, or that of the file in which its text is embedded (CarryingBackend)."""
+    """Return the path, or the path of the file in which its text is embedded (CarryingBackend)."""
     carriers = (file for file, lines in job.files.items() if f"  {path}: |" in lines)
     return path if path in job.files else next(carriers, path)
 
@@ -200,7 +200,7 @@ def _run_root(job: ExplainedJob) -> Iterator[str]:
 
 
 def _in_list(lines: Sequence[str], key: str, value: str) -> Iterator[int]:
-    """Yield a value's line numbers in the lists of a JSON file that has one value per line."""
+    """Yield the line numbers of a value in a list of a JSON file with one value per line."""
     start = next((n for n, line in enumerate(lines) if line.strip() == f'"{key}": ['), len(lines))
     for number in range(start + 1, len(lines)):
         if lines[number].strip() in ("]", "],"):
@@ -220,7 +220,7 @@ def _all(
     """Yield the lines that set `name` ("": lines with a launcher's options), and the lines that set the variables they
     read.
 
-    reads: the jobctl variables that these lines read, extended here.
+    reads: the jobctl variables that these lines read; this function adds to it.
     """
     for path, number in places:
         if (path, number) in told:
@@ -256,7 +256,7 @@ def _value_below(lines: Sequence[str], number: int) -> Iterator[int]:
 
 
 def _read_in(line: str, name: str) -> list[str]:
-    """Return the variables in the value of `name`, or in the whole line; environment variables only if jobc's."""
+    """Return the variables in the value of `name`, or in the whole line. Of environment variables, only jobc's own."""
     value = re.search(rf"\b{name}\+?=((?:\"[^\"]*\"|'[^']*'|\$\([^)]*\)|[^\s;])*)", line) if name else None
     names = re.findall(r"\$\{?([a-z][a-z0-9_]*|JOBC_\w+)\b", value[1] if value else line)
     return [variable for variable in dict.fromkeys(names) if variable not in (name, "python", "here")]
@@ -286,7 +286,7 @@ def _setting(lines: Sequence[str], name: str) -> list[int]:
 
 
 def _naming(lines: Sequence[str], name: str) -> list[int]:
-    """Return the numbers of the lines in Python files that set or build the value, not those that print it."""
+    """Return the numbers of the Python lines that set or build the value, without those that only print it."""
     pattern = re.compile(rf"(^\s*|[(,]\s*){name}=|\b{name}={{|[\"']{name}[\"'](\s*:|\]\s*=(?!=))")
     return [n for n, line in enumerate(lines, 1) if pattern.search(line) and line.lstrip()[:1] != "#"]
 

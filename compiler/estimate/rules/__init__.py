@@ -1,1 +1,1 @@
-"""Rules on the figures for one size of a job: check(figures, spec, plan), which yields Findings."""
+"""Rules on the figures for one size of a job: check(figures, spec, plan), which yields SizeFindings."""

@@ -20,7 +20,7 @@ def check_more_memory_than_gpu(figures: Figures, spec: JobSpec, plan: LaunchPlan
     """JC2120: a rank needs more memory than its GPU has."""
     needs, has = figures.memory, spec.estimate.gpu_mem
     if needs and has and figures.gpus and needs.least > has:
-        title = f"a rank needs more than the {format_bytes(has)} of a GPU"
+        title = f"a rank needs more memory than the {format_bytes(has)} of a GPU"
         optional_parts = [part for part in ("optimizer", "activations") if part not in needs.unknown]
         *parts, last = ["weights", "gradients", *optional_parts]
         because = f"{', '.join(parts)} and {last} take about {size_text(needs.total)}"
@@ -50,7 +50,7 @@ def check_batches_larger_than_shared_memory(figures: Figures, spec: JobSpec, pla
     fits = figures.mem is None or rounded < figures.mem
     hint = f"shm={format_bytes(rounded)}" if fits else "loader.workers=0, so that each rank reads its own samples"
     title = f"batches of {size_text(needed)} do not fit in {format_bytes(has)} of shared memory"
-    because = "a node's loader workers use up to this much, and die with SIGBUS when /dev/shm is full"
+    because = "a node's loader workers use up to this much, and are killed by SIGBUS when /dev/shm is full"
     yield make_warning("JC2131", title, because, hint, "shm", needed / has)
 
 
@@ -74,7 +74,7 @@ def check_unit_larger_than_model(figures: Figures, spec: JobSpec, plan: LaunchPl
     unit, parameters = spec.estimate.largest_unit, spec.estimate.parameters
     if unit is None or parameters is None or unit <= (n := round(parameters)):
         return
-    title = f"estimate.largest_unit={unit:,} is larger than the model, {n:,} parameters"
+    title = f"estimate.largest_unit={unit:,} is larger than the model, which has {n:,} parameters"
     because = "the largest unit is a part of the model (estimate.parameters)"
     key = "estimate.largest_unit"
     yield SizeFinding(

@@ -1,4 +1,4 @@
-"""Limits on training and saves, and what the estimates lack: JC2121 to JC2123, JC2127, JC2130, JC2132."""
+"""Limits on training and saves, and missing inputs of the estimates: JC2121 to JC2123, JC2127, JC2130, JC2132."""
 
 import math
 import re
@@ -11,8 +11,8 @@ from ...spec.value_types import format_duration
 from ..figures import ANY_GPU, Figures, size_text
 from ..limits import SizeFinding, make_warning
 
-_AROUND_S = 120  # more than engines add to the grace period: 10 s to exit, and Slurm's signal up to 60 s early (JC4305)
-_FAR = 3  # times too often, or too rarely
+_AROUND_S = 120  # more than engines add to the grace period: 10 s to exit, and 60 s if Slurm signals early (JC4305)
+_FAR = 3  # factor by which saves are too frequent or too rare
 
 
 def check_time_shorter_than_training(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
@@ -60,18 +60,18 @@ def check_far_from_best_interval(figures: Figures, spec: JobSpec, plan: LaunchPl
     if not figures.goodput or not figures.goodput.interval_s or not figures.step_s or not configured:
         return
     best = max(round(figures.goodput.best_interval_s / figures.step_s), 1)
-    last = figures.schedule.steps or max(configured, best)  # a save at the end of training happens in any case
+    last = figures.schedule.steps or max(configured, best)  # the end of training is always saved
     every, best = min(configured, last), min(best, last)
     if every > _FAR * best or best > _FAR * every:
         key = "checkpoint.every_epochs" if spec.checkpoint.every_epochs else "checkpoint.every_steps"
         title = f"{key}={spec.checkpoint.every_epochs or configured} is far from optimal"
-        because = f"at these failure rates and save times, saving every {best:,} steps loses the least time (Daly 2006)"
+        because = f"at this failure rate and save time, saving every {best:,} steps loses the least time (Daly 2006)"
         by = max(every / best, best / every)
         yield make_warning("JC2122", title, because, _best_interval_hint(spec, best, of_epoch), key, by)
 
 
 def _best_interval_hint(spec: JobSpec, best: int, of_epoch: int | None) -> str:
-    """Return the best interval in the job's unit, or in steps if even one epoch is much longer."""
+    """Return the best interval in the unit that the job uses, or in steps if even one epoch is much longer."""
     if not spec.checkpoint.every_epochs or not of_epoch:
         return f"checkpoint.every_steps={best}"
     if of_epoch > _FAR * best:
@@ -99,7 +99,7 @@ def check_unsaid_of_own_program(figures: Figures, spec: JobSpec, plan: LaunchPla
     if steps.epoch_samples and steps.global_batch is None:
         lacking["the global batch"] = "batch.micro=16"
     if lacking and not plan.uses_trainer:
-        title = f"jobc plan does not know {' and '.join(lacking)} of your program"
+        title = f"jobc plan cannot determine {' and '.join(lacking)} of your program"
         because = "the defaults describe jobc's own trainer, not your program"
         hint = f"{' '.join(lacking.values())}, with your program's values"
         yield SizeFinding(Diagnostic("JC2130", title, because, hint, key="command", severity=Severity.NOTE), 1)

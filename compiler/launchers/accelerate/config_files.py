@@ -28,23 +28,23 @@ ON_CPUS: Mapping[tuple[str | int, ...], str] = {
     (0, "distributed_type"): "one process for each rank; MULTI_CPU would rely on mpirun to start them"
 }
 SHARDED = ("fsdp", "hsdp")
-# Keys that reach the user's own program through these files.
+# Keys that these files pass to the user's own program.
 READ = ("parallel", "batch", "optim.clip_norm", "loop.precision", "loop.activation_checkpointing")
 
 
 def keys_read_by_launcher(plan: LaunchPlan) -> tuple[str, ...]:
-    """Return the spec's sections and keys that these files pass on even without the bundled trainer."""
+    """Return the spec's sections and keys that these files pass to the program even without the bundled trainer."""
     return READ if plan.launcher == "accelerate" or plan.parallel == "deepspeed" else ()
 
 
 def config_paths(plan: LaunchPlan) -> list[str]:
-    """Return the paths of those of the two files that the job has."""
+    """Return the paths of the files that the job has: none, one or both."""
     conditions = {YAML: plan.launcher == "accelerate", JSON: plan.parallel == "deepspeed"}
     return [path for path, is_wanted in conditions.items() if is_wanted]
 
 
 def config_files(plan: LaunchPlan, render: Render, emitted: Collection[str]) -> Iterator[Artifact]:
-    """Yield the two files if the job needs them and the backend has not emitted its own versions."""
+    """Yield each of the two files if the job needs it and the backend has not emitted its own version."""
     make = {YAML: accelerate_yaml, JSON: deepspeed_json}
     by = {YAML: lambda v: v.plan.launcher, JSON: lambda v: v.plan.parallel}
     yield from (render.chosen(make[path](plan, render), by[path]) for path in config_paths(plan) if path not in emitted)

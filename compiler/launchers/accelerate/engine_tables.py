@@ -1,4 +1,4 @@
-"""Look up which keys accelerate.yaml and deepspeed.json may have, and which values the engine accepts.
+"""Look up which keys accelerate.yaml and deepspeed.json may contain, and which values the engine accepts.
 
 In:  engine_tables.json, which tools/engine_tables.py generates from the installed accelerate, DeepSpeed and torch.
 Out: a section, a type as text, or None for an unknown key; is_accepted_value(), descriptions and examples for people.
@@ -36,7 +36,7 @@ def load_engine_tables() -> Mapping[str, Any]:
 
 
 def engine_name_and_version(file: str) -> str:
-    """Return the name and minor version of the engine that these keys come from. file: `accelerate` or `deepspeed`"""
+    """Return the name and minor version of the engine that defines these keys. file: `accelerate` or `deepspeed`"""
     name = {"accelerate": "accelerate", "deepspeed": "DeepSpeed"}[file]
     return f"{name} {load_engine_tables()['versions'][file].rpartition('.')[0]}"
 
@@ -65,7 +65,7 @@ def describe_valid_values(rule: str) -> str:
 
 
 def example_value(rule: str) -> str:
-    """Return a valid value, as typed on the command line."""
+    """Return a valid value in the form typed on the command line."""
     first = rule.partition(" or ")[0]
     match = _TYPE.fullmatch(first)
     if match is None:
@@ -76,7 +76,7 @@ def example_value(rule: str) -> str:
 
 
 def literals_in_rule(rule: str) -> list[str]:
-    """Return every literal in a rule; empty if it only names types."""
+    """Return every literal in a rule; empty if the rule only contains types."""
     parts = [part for part in rule.split(" or ") if not _TYPE.fullmatch(part)]
     return [word for part in parts for word in part.lstrip("~").split("|")]
 

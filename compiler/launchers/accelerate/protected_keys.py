@@ -1,4 +1,4 @@
-"""Keys of accelerate.yaml and deepspeed.json that `extra` must not set: those that the plan sets, and those of FSDP 1.
+"""Keys of accelerate.yaml and deepspeed.json that `extra` must not set: keys that the plan sets, and keys of FSDP 1.
 
 Each table maps a path in the file to a description of the spec keys that set it.
 """

@@ -1,4 +1,4 @@
-"""Shared by the rules on accelerate.yaml and deepspeed.json: find every entry that no job key sets, and its type."""
+"""Find every entry in accelerate.yaml and deepspeed.json that no job key sets, and its type. Several rules use this."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -17,8 +17,8 @@ Tree = Mapping[str, Any]
 
 
 class UserEntry(NamedTuple):
-    """One entry. path: starts with the spec section; file: `accelerate` or `deepspeed`; rule: its type, the keys of a
-    section, or None for an unknown key; known: the valid keys in the same section.
+    """One entry. path: starts with the spec section; file: `accelerate` or `deepspeed`; rule: its type, or the keys of
+    a section, or None for an unknown key; known: the valid keys in the same section.
     """
 
     path: Path

@@ -76,7 +76,7 @@ def _deprecated(file: str, path: Path, new: str, value: Any) -> Diagnostic:
 
 
 def check_wrong_value(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
-    """JC4603: a value that accelerate or DeepSpeed rejects, or whose type differs from the key's."""
+    """JC4603: a value that accelerate or DeepSpeed rejects, or that has the wrong type for the key."""
     for entry in user_entries(plan, extra, deepspeed_extra, section):
         rule, value = entry.rule, entry.value
         if rule is None or value is None or _is_dropped(entry):  # null removes the entry

@@ -18,13 +18,13 @@ from ._user_entries import Tree, is_only_for_fsdp_1
 def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
     parent = (section, "extra")
     if extra and plan.launcher != "accelerate":
-        because = f"launcher={plan.launcher} does not read accelerate.yaml, into which this key is merged"
+        because = f"launcher={plan.launcher} does not read accelerate.yaml, which this key is merged into"
         yield _without_effect((*parent, *next(paths_of_values(extra))), because, "launcher=accelerate")
     yield from _misplaced(plan, extra, parent)
     yield from _mesh(plan, extra.get("parallelism_config"), parent)
     yield from _gpus(plan, extra.get("gpu_ids"), parent)
     if deepspeed_extra and plan.parallel != "deepspeed":
-        because = f"parallel={plan.parallel} does not use deepspeed.json, into which this key is merged"
+        because = f"parallel={plan.parallel} does not use deepspeed.json, which this key is merged into"
         path = (section, "deepspeed_extra", *next(paths_of_values(deepspeed_extra)))
         yield _without_effect(path, because, "parallel=deepspeed")
 
@@ -61,7 +61,7 @@ def _misplaced(plan: LaunchPlan, extra: Tree, at: Path) -> Iterator[Diagnostic]:
 
 
 def _gpus(plan: LaunchPlan, ids: Any, at: Path) -> Iterator[Diagnostic]:
-    """Yield JC4604 for unused gpu_ids, which accelerate makes CUDA_VISIBLE_DEVICES; a process uses its local rank."""
+    """Yield JC4604 for unused GPUs in gpu_ids (CUDA_VISIBLE_DEVICES): a process uses the GPU with its local rank."""
     key, procs, gpus = ".".join((*at, "gpu_ids")), plan.topology.procs, plan.topology.gpus
     if ids in (None, "all") or not is_valid_gpu_ids(ids):
         return

@@ -1,4 +1,4 @@
-"""Analyze a command line: find the program behind `env X=1` or `uv run`, a rank launcher, or a training script."""
+"""Analyze a command line: find the program after `env X=1` or `uv run`, a rank launcher, or a training script."""
 
 import re
 import shlex
@@ -10,7 +10,7 @@ TOOLS = (
     "cat", "chmod", "cp", "date", "df", "echo", "env", "free", "hostname", "kill", "ls", "mkdir", "mv", "nvidia-smi",
     "pkill", "printenv", "printf", "rm", "rocm-smi", "rsync", "scp", "tar", "touch", "true", "uname",
 )  # fmt: skip
-_NOT_THE_JOB = ("", "ensurepip", "pip", "setup.py", "venv")  # Python's arguments: no file, or one that only prepares
+_NOT_THE_JOB = ("", "ensurepip", "pip", "setup.py", "venv")  # Python's arguments: no file, or one that only does setup
 # Program or Python module -> pattern of the arguments that launch ranks; "" for any. axolotl starts accelerate,
 # llamafactory-cli (for several GPUs) and torchtune's tune (with a torchrun option) start torchrun, and
 # fabric and lightning call it as a function.
@@ -27,13 +27,13 @@ _HOLDERS = ("apptainer", "docker", "enroot", "podman", "singularity", "ssh", "st
 _KEYWORDS = ("if", "then", "elif", "else", "while", "until", "do", "!", "{", "(")
 _GIVEN = re.compile(r"\w+=.*", re.DOTALL)
 _BY_NAME = re.compile(r"(\$\(|`)\s*(?:which|command\s+-v|type\s+-[pP])\s+([\w./-]+)\s*[)`]")  # `$(which torchrun)`
-SEARCHED = 1000  # most words in which the program is searched for; the search is quadratic
+SEARCHED = 1000  # maximum number of words searched for the program; the search is quadratic
 _SPLIT = re.compile(r"(-[iv0]*)S(.*)|--split-string(?:=(.*))?", re.DOTALL)  # env -S, its text in this word or the next
 
 
 @dataclass(frozen=True)
 class _Starter:
-    """A program that starts another one, whose words follow its own options."""
+    """A program that starts another program, whose words follow its own options."""
 
     valued: str = ""  # options whose value is the next word
     sub: str = ""  # subcommand that starts the other program, "" for none
@@ -104,7 +104,7 @@ def program_name(command: Sequence[str]) -> str:
 
 
 def words_from_program_on(words: Sequence[str]) -> Sequence[str]:
-    """Return the program and its arguments, without prefixes such as `then`, `X=1`, `timeout -k 9 1h` or `uv run`."""
+    """Return the program and its arguments without prefixes such as `then`, `X=1`, `timeout -k 9 1h` or `uv run`."""
     words, tail = words[:SEARCHED], words[SEARCHED:]
     while words:
         if words[0] in _KEYWORDS or _GIVEN.fullmatch(words[0]):
@@ -122,7 +122,7 @@ def words_from_program_on(words: Sequence[str]) -> Sequence[str]:
 
 
 def leading_assignments(words: Sequence[str]) -> Sequence[str]:
-    """Return the assignments `X=1` before the program, with or without `env`."""
+    """Return assignments such as `X=1` before the program, with or without `env`."""
     front = split_env_string(words)
     return [word for word in front[: len(front) - len(words_from_program_on(front))] if _GIVEN.fullmatch(word)]
 
@@ -161,7 +161,7 @@ def _split(option: re.Match[str], rest: Sequence[str]) -> Sequence[str]:
 
 
 def launcher_that_starts_ranks(words: Sequence[str]) -> str:
-    """Return the launcher in these words that starts its own ranks; "" if there is none."""
+    """Return the name of the launcher in these words that starts ranks itself; "" if there is none."""
     name, arguments = _of_python(words) if _is_python(words) else (program_name(words), words[1:])
     name = program_name((name,))  # for `python $(which torchrun)`
     pattern = _LAUNCHERS.get(name)
@@ -187,12 +187,12 @@ def _trains_itself(words: Sequence[str]) -> bool:
 
 
 def _is_python(words: Sequence[str]) -> bool:
-    """Return whether the words start Python; a job's command may begin with Python's option `-m`."""
+    """Return whether the words start Python. A job's command may begin with Python's option `-m`."""
     return bool(words) and bool(re.fullmatch(r"python[\d.]*", program_name(words)) or words[0].startswith("-m"))
 
 
 def _of_python(words: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Return the file or module that Python runs, and its arguments; "" if none, such as with `-c`."""
+    """Return the file or module that Python runs, and its arguments; "" if there is none, as with `-c`."""
     index = 0 if words[0].startswith("-m") else 1
     while index < len(words) and words[index].startswith("-"):
         if match := re.fullmatch(r"-[bBdEhiIOPqRsSuvx]*m(.*)", words[index]):

@@ -1,9 +1,9 @@
-"""Parse the shell text in a user's command, shared by several rules.
+"""Parse the shell text in a user's command. Several rules use this.
 
 The standard library's shlex is not enough: it does not distinguish `;` from `';'`, and drops newlines and comments.
-This parser handles nested `bash -c` texts, operators, groups, loops, `case`, quotes and comments. The parser does not
-look into here-documents, `$(…)`, `<(…)`, the text of `eval` or script files. A function's body counts where the
-function is defined, and nothing is expanded.
+This parser handles nested `bash -c` texts, operators, groups, loops, `case`, quotes and comments. It does not parse
+here-documents, `$(…)`, `<(…)`, the text of `eval` or script files. A function's body counts where the function is
+defined, and nothing is expanded.
 """
 
 import re
@@ -15,7 +15,7 @@ from ._programs import program_name, split_env_string, words_from_program_on
 
 SHELLS = ("sh", "bash", "dash", "ksh", "zsh")
 _HIDDEN = re.compile(r"""(?sx)
-    \\. | \$'(?:\\.|[^'\\])*' | '[^']*' | "(?:\\.|[^"\\])*" | `[^`]*`  # what is hidden, or of another shell
+    \\. | \$'(?:\\.|[^'\\])*' | '[^']*' | "(?:\\.|[^"\\])*" | `[^`]*`  # quoted text, or text of another shell
     | (?:(?<=[\s;&|()])|^)\#[^\n]*  # a comment
 """)
 _HERE = re.compile(r"""(?x)(?<!<)<<(?!<)(?P<tabs>-?)[ \t]*
@@ -86,7 +86,7 @@ def nested_bash_texts(command: Sequence[str] | None) -> Iterator[str]:
 
 
 def _place_of_text(words: Sequence[str]) -> int:
-    """Return the index of the text that a shell runs; 0 if none, as in `bash run.sh -c x`, whose -c is the script's."""
+    """Return the index of the text that a shell runs; 0 if none, as in `bash run.sh -c x`, where -c is the script's."""
     if program_name(words) not in SHELLS:
         return 0
     index, reads_text = 1, False
@@ -99,8 +99,8 @@ def _place_of_text(words: Sequence[str]) -> int:
 
 
 def position_of_unclosed_quote(text: str) -> int | None:
-    """Return the position of an unclosed quote; None if there is none, or if nested quotes in `$(…)` or `${…}`, or an
-    unfinished here-document, make it impossible to tell.
+    """Return the position of an unclosed quote; None if there is none, or if it cannot be determined because of nested
+    quotes in `$(…)` or `${…}`, or an unfinished here-document.
     """
     if "$(" in text or "`" in text or _IN_BRACES.search(text):
         return None
@@ -122,7 +122,7 @@ def is_quoted_into_one_word(command: Sequence[str] | None) -> bool:
 
 
 def with_shell_option(command: Sequence[str], *option: str) -> str:
-    """Return the command with one more option for its shell, as text for the command line."""
+    """Return the command with an additional option for its shell, as text for the command line."""
     words = words_from_program_on(command)
     if tuple(command[-len(words) :]) != tuple(words):
         command = split_env_string(command)
@@ -155,7 +155,7 @@ def is_shell_option_set(option: str, words: Sequence[str], before: bool, letter:
 
 
 def blank_out_quoted_text(text: str) -> str:
-    """Blank out everything in the text that the shell does not interpret, keeping all positions."""
+    """Blank out everything in the text that the shell does not interpret, without changing positions."""
     plain = _quotes_blanked(text)
     while plain != (blanked := _OF_ANOTHER.sub(lambda match: match[0][0] + "_" * (len(match[0]) - 1), plain)):
         plain = blanked
@@ -194,7 +194,7 @@ def _parts(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _end_of(bodies: Sequence[re.Match[str]], text: str, at: int) -> int:
-    """Return where the here-documents of a line end. An unterminated one counts as a shift, as in `((1<<n))`."""
+    """Return where the here-documents of a line end. Without an end, `<<` counts as a shift, as in `((1<<n))`."""
     for body in bodies:
         word = re.escape(re.sub(r"""['"\\]""", "", body["word"]))
         last = re.compile(rf"(?m)^{chr(92)}t*{word}$" if body["tabs"] else rf"(?m)^{word}$").search(text, at)

@@ -1,7 +1,7 @@
-"""JC3001: the command is a launcher, although jobc also starts one: ranks start ranks, or each node forms its own
-world.
+"""JC3001: the command is a launcher, and jobc starts one too: ranks start ranks, or each node forms its own world.
 
-With one process per node, the launcher starts the ranks, but only on its own node unless its options name the others.
+With one process per node, the launcher starts the ranks, but only on its own node unless its options list the other
+nodes.
 Source: torchrun of PyTorch 2.13 (--nnodes is 1, --master-addr 127.0.0.1), accelerate 1.15 (--num_machines, or its
         config_file), deepspeed 0.19 (without a hostfile, it uses this machine's GPUs).
 """
@@ -20,7 +20,7 @@ from ._shell import program_words_of_commands
 _OF_TORCHRUN = (r"--nnodes", r"--master[-_]addr|--rdzv[-_]endpoint")
 _OF_ACCELERATE = (r"--num_machines|--config_file", r"--main_process_ip|--config_file")
 _OF_DEEPSPEED = (r"-H|--hostfile|--num_nodes|--master_addr",)
-_OTHER_NODES = {  # launcher -> options that name the other nodes, one of each is required; others are not checked
+_OTHER_NODES = {  # launcher -> options for the other nodes, one of each is required; other launchers are not checked
     "torchrun": _OF_TORCHRUN,
     "torch.distributed.run": _OF_TORCHRUN,
     "torch.distributed.launch": _OF_TORCHRUN,
@@ -53,7 +53,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     if procs < 2:
         title = f"{name} would run separately on each of {nodes} nodes"
         because = (
-            f"the launcher's options do not name other nodes, so {nodes} independent single-node trainings would run"
+            f"the launcher's options do not specify other nodes, so {nodes} independent single-node trainings would run"
         )
     hint = _without(name, command, procs, plan.topology.gpus)
     if nodes < 2:
@@ -78,7 +78,7 @@ def _may_know_others(spec: JobSpec, name: str, words: Sequence[str]) -> bool:
 
 
 def _without(name: str, command: Sequence[str], procs: int, gpus: int) -> str:
-    """Return the hint to run the program without the launcher, because jobc itself starts it on all nodes."""
+    """Return a hint to run the program without the launcher, because jobc itself starts it on all nodes."""
     first = f"procs={gpus} " if procs < 2 <= gpus else ""
     if script := _from_the_script(command):
         return f"{first}-- {script}, because jobc starts the ranks"

@@ -1,4 +1,4 @@
-"""Variables that the user sets for other programs: JC3004, JC3005, JC3007."""
+"""Variables that the user sets for libraries and other programs: JC3004, JC3005, JC3007."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _READ = {  # prefix -> what an empty value means to its reader
     "TORCH_NCCL_": "torch fails on an empty number or flag",
     "TORCH_GLOO_": "torch fails on an empty number or flag",
     "TORCH_LOGS": "torch 2.13 fails on an empty value",
-    "NCCL_": "NCCL uses its default for an empty number, and looks for an unnamed network if NCCL_NET is empty",
+    "NCCL_": "NCCL uses its default for an empty number, and looks for a network without a name if NCCL_NET is empty",
     "RCCL_": "RCCL uses its default for an empty number",
     "GLOO_": "Gloo fails on an empty GLOO_DEVICE_TRANSPORT, and uses its default for an empty interface",
     "UCX_": "UCX fails on a number or flag that it cannot parse",
@@ -24,7 +24,7 @@ _OF_TORCH = {  # old name -> new name, since when
     f"NCCL_{name}": (f"TORCH_NCCL_{name}", "torch 2.2")
     for name in ("ASYNC_ERROR_HANDLING", "BLOCKING_WAIT", "DESYNC_DEBUG", "ENABLE_TIMING")
 }
-_OF_OTHERS = {  # packages whose version the spec does not contain and torch's version does not imply
+_OF_OTHERS = {  # packages whose version is neither in the spec nor implied by torch's version
     "TRANSFORMERS_CACHE": ("HF_HUB_CACHE", "transformers 5"),  # HF_HOME is the parent folder, without /hub
     "HF_HUB_ENABLE_HF_TRANSFER": ("HF_XET_HIGH_PERFORMANCE", "huggingface_hub 1.0"),
 }
@@ -37,7 +37,7 @@ _KEYS_OF_TORCHRUN = {
 
 
 def check_empty_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC3004: a variable set to an empty value, which is not the same as an unset one.
+    """JC3004: a variable set to an empty value, which is not the same as an unset variable.
 
     CUDA_VISIBLE_DEVICES is excluded: an empty value hides the GPUs, which is intended on a CPU.
     Source: PyTorch 2.13, observed: a ValueError for TORCH_DISTRIBUTED_DEBUG, an AttributeError for TORCH_LOGS,

@@ -1,4 +1,4 @@
-"""JC3012: an interface that Gloo cannot find, or through which the nodes cannot reach each other.
+"""JC3012: an interface that Gloo cannot find, or that does not connect the nodes.
 
 Gloo accepts only names; NCCL also accepts prefixes and exclusions. Gloo and NCCL use every interface in a list, so the
 list must not contain `lo`: NCCL's rendezvous uses the first interface that the kernel lists, which is `lo`, and Gloo
@@ -25,7 +25,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     interface = UserVariable(_OWN, spec.network.interface or "", _OWN)
     for variable in (*user_variables(spec), interface):
         if variable.name in _GLOO and variable.value.startswith(("^", "=")):
-            because = f"only NCCL gives {variable.value[0]} a meaning; Gloo looks for an interface with this exact name"
+            because = f"only NCCL interprets {variable.value[0]}; Gloo looks for an interface with this exact name"
             yield _error(f"{variable.name}={variable.value} is not an interface name", because, variable)
         elif nodes > 1 and (
             _names_lo(variable.value)

@@ -19,7 +19,7 @@ from ._shell import (
 
 
 def check_command_in_one_word(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC3010: the whole command quoted as one word, which would be taken for a file name."""
+    """JC3010: the whole command in quotes as one word, which would be taken for a file name."""
     if spec.command and is_quoted_into_one_word(spec.command):
         because = "no shell splits this argument, so the whole text would be taken as the program's name"
         text = " ".join(spec.command)
@@ -29,7 +29,7 @@ def check_command_in_one_word(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagn
             hint = f"-- {quote_for_bash(text.split())}"
         elif (
             not re.search(r"[^\w ./:=,@%+'\"-]", blank_out_quoted_text(text)) and "\\" not in text
-        ):  # else only a shell parses it
+        ):  # otherwise only a shell can parse it
             hint = f"-- {text}; or, for a shell, {hint}"
         title = f"the command is one argument with spaces: {spec.command[0]!r}"
         yield Diagnostic("JC3010", title, because, hint, key="command", judgment=True)
@@ -42,7 +42,7 @@ def check_open_quote(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     if position is not None:
         line = text[position:].split("\n", 1)[0]
         title = f"unclosed quote: `{line[:40]}{'…' if len(line) > 40 else ''}`"
-        because = "the shell reaches the end of the text without a closing quote, and runs nothing"
+        because = "the shell finds no closing quote before the end of the text, and runs nothing"
         yield Diagnostic(
             "JC3013", title, because, "close the quote, or escape it with a backslash", key="command", judgment=True
         )

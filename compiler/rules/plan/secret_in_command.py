@@ -1,4 +1,4 @@
-"""JC3003: a password or token in the command's arguments or in a label, where all of a node's users can read it."""
+"""JC3003: a password or token in the command's arguments or in a label, where all users of a node can read it."""
 
 import re
 from collections.abc import Iterator

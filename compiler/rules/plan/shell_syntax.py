@@ -15,7 +15,7 @@ _BUILTINS = ("cd", "source", ".", "export", "set", "ulimit", "umask", "unset", "
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     words = spec.command or ()
-    because = "the command is started without a shell, so this word is taken as the program's name"
+    because = "the command runs without a shell, so this word would be taken as the program's name"
     if assignment := _ASSIGNMENT.fullmatch(words[0]) if words else None:
         rest = next((i for i, word in enumerate(words) if not _ASSIGNMENT.fullmatch(word)), len(words))
         variables = [f"env.{word}" for word in words[:rest]]
@@ -24,7 +24,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     elif words[:1] and words[0] in _BUILTINS:
         yield _error(f"{words[0]} is not a program but a command of the shell", because, _in_shell(words))
     elif operator := next((word for word in words if word in _OPERATORS), ""):
-        because = "the command is started without a shell, so this word is an argument of the program"
+        because = "the command runs without a shell, so this word would be an argument of the program"
         title = f"the command contains the word {operator!r}"
         yield Diagnostic("JC3015", title, because, _in_shell(words), key="command", severity=Severity.WARNING)
 

@@ -1,4 +1,4 @@
-"""Exit codes that the shell's text loses: JC3008, JC3009."""
+"""Exit codes that the shell text loses: JC3008, JC3009."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ _FILTERS = ("awk", "egrep", "exit", "grep", "head", "logger", "sed", "set", "sor
 _OPEN = ("{", "if", "for", "while", "until", "case", "select")
 _CLOSE = ("}", "fi", "done", "esac")
 _ENDS = (";", ";;", "\n", "&", "||", "")
-# Last commands that may check the result or do the work: a test, a script, or a command that starts another one.
+# Last commands that may check the result or do the work: a test, a script, or a command that starts another command.
 _JUDGES = (
     "[", "[[", "test", "((", "grep", "diff", "cmp", "false", "fi", "done", "esac", "}", ")", "eval", "source", ".",
     "sh", "bash", "zsh", "make",
@@ -33,7 +33,8 @@ _JUDGES = (
 def check_status_lost_in_pipe(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     """JC3008: `bash -c 'python train.py | tee log'`: the exit code is that of tee, so a crash counts as success.
 
-    The program is the last command that trains, or else a script followed only by filters or commands that print.
+    The program is the last command that trains, or else a script that is followed only by filters or commands that
+    print.
     """
     text = shell_text(spec.command)
     if not _is_hidden(split_into_commands(text)) or re.search(r"\$\{?pipestatus", text, re.I):
@@ -142,7 +143,7 @@ def _parts(found: Sequence[ShellCommand]) -> list[_Part]:
 
 
 def _lost(parts: Sequence[_Part]) -> list[_Part]:
-    """Return the programs, other than the last command, whose failure the text does not detect."""
+    """Return the programs before the last command whose failure the text does not detect."""
     stops, lost, behind = False, list[_Part](), list[_Part]()
     for part in parts[:-1]:
         for command in part.commands:
@@ -167,7 +168,7 @@ def _is_seen(part: _Part) -> bool:
 
 
 def _exits(part: _Part) -> bool:
-    """Return whether a command is `exit $status`, even in a condition: the script then checks the status itself."""
+    """Return whether a command is `exit $status`, even in a condition, so that the script checks the status itself."""
     words = [tuple(command_words.words) for command_words in part.commands]
     return any(
         command_words[:1] in (("exit",), ("return",)) and command_words[1:2] not in ((), ("0",))

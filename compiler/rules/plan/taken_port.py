@@ -1,4 +1,4 @@
-"""JC3011: a rendezvous port that may be in use: in the kernel's ephemeral range, or used by X11.
+"""JC3011: a rendezvous port that may be in use, because it is in the kernel's ephemeral range or used by X11.
 
 Source: ip_local_port_range(7), Linux: 32768 to 60999 by default; X11 listens at 6000 + display.
 """

@@ -24,7 +24,7 @@ _FOUND_IN_TEXT = re.compile(
 )
 _HOME = re.compile(r"(?:^|(?<=[=:]))(~/)")
 _OLD_COMMAND = re.compile(r"`([a-z][^`]*)`")
-_OLD_WORD = re.compile(r"^[^\s`]*(`[a-z][^`]*`)(?:[^\s`]|`[^`]*`)*$")  # with other words, it is prose about code
+_OLD_WORD = re.compile(r"^[^\s`]*(`[a-z][^`]*`)(?:[^\s`]|`[^`]*`)*$")  # with other words, it is text about code
 _EXPANDED = re.compile(r"PS\d|PROMPT_COMMAND|BASH_ENV|ENV")  # bash 5.2 expands these itself when it reads them
 
 
@@ -63,7 +63,7 @@ def _paths(value: Any, key: str) -> Iterator[tuple[str, str]]:
 
 
 def _left_to_nodes(spec: JobSpec, key: str, path: str) -> str:
-    """Return the path without the parts that a script expands on purpose."""
+    """Return the path without the parts that a script deliberately expands."""
     if key.startswith("caches."):
         path = path.replace("$UID", "")
     is_of_node = key == "storage.scratch" or (key == "storage.root" and spec.storage.run != "shared")
@@ -75,7 +75,7 @@ def check_unexpanded_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagn
     for name, value in spec.env.items():
         if (expression := _found(value)) and not _EXPANDED.fullmatch(name):
             because = f"the scripts quote env, so the ranks get {expression} literally"
-            hint = f"give env.{name} the expanded value"
+            hint = f"set env.{name} to the expanded value"
             if not plan.uses_trainer:
                 in_shell = _in_shell(f"export {name}={_for_shell(value)}; ", derive.command(spec))
                 hint += f"; or expand it on the node: ~env.{name} {in_shell}"
@@ -105,7 +105,7 @@ def _in_shell(first: str, command: Sequence[str]) -> str:
 
 
 def _for_shell(word: str) -> str:
-    """Return a word quoted for a shell, so that only the intended parts are expanded and nothing is split."""
+    """Return a word quoted for a shell, so that only the intended parts are expanded and the word is not split."""
     if not _found(word):
         return shlex.quote(word)
     expanded = _HOME.sub("$HOME/", _OLD_COMMAND.sub(r"$(\1)", word) if _OLD_WORD.search(word) else word)

@@ -39,7 +39,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 
 def _left(mask: str) -> tuple[int, str]:
-    """Return how many GPUs a mask leaves visible, and which entry hides the rest."""
+    """Return how many GPUs a mask leaves visible, and why the rest is hidden."""
     names = mask.split(",")
     kind = next((pattern for pattern in _DEVICES if re.match(pattern, mask)), _DEVICES[0])
     devices = [match[1] for match in takewhile(bool, (re.match(kind, name) for name in names)) if match]

@@ -1,7 +1,7 @@
-"""Find names that a job's environment variables cannot have, because the artifact's scripts or bash itself use them.
+"""Find names that a job's environment variables must not have, because the artifact's scripts or bash use them.
 
-In:  the scripts themselves, so that no name is missed. The scripts spell their own variables in lower case, and
-     environment variables in upper case.
+In:  the scripts themselves, so that no name is missed. The scripts use lower case for their own variables and upper
+     case for environment variables.
 Out: two sets of names, and whether bash uses a variable with a given name.
 Source: bash 5.2, "Bash Variables" of its manual, and the effect of `export NAME=x`.
 """
@@ -49,7 +49,7 @@ def node_script_variables() -> frozenset[str]:
 
 @cache
 def script_variables() -> frozenset[str]:
-    """Return the variables of all scripts, even in functions, because many functions read secrets by name."""
+    """Return the variables of all scripts and their functions, because many functions read secrets by name."""
     folders = [PACKAGE / "compiler/templates", *sorted((PACKAGE / "backends").glob("*/templates"))]
     templates = (file.read_text(encoding="utf-8") for folder in folders for file in sorted(folder.rglob("*.j2")))
     return frozenset(name for text in templates for name in _names(text))

@@ -44,7 +44,7 @@ def check_samples_shared_by_ranks(spec: JobSpec) -> Iterator[Diagnostic]:
         return
     key, title = "batch.shared_by", f"batch.shared_by={shared_by}"
     if spec.command is None:
-        because = "in the bundled trainer, each rank has its own samples: it has no context or tensor parallelism"
+        because = "the bundled trainer has no context or tensor parallelism, so each rank has its own samples"
         hint = "batch.shared_by=1; your own program may share samples: -- train.py"
         yield Diagnostic("JC2026", f"{title} needs your own program", because, hint, key=key)
     elif world % shared_by:

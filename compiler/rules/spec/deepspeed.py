@@ -8,7 +8,7 @@ from ...spec.job_spec import JobSpec
 
 
 def check_offload_without_stage(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2071: offload of something that this ZeRO stage does not partition, which DeepSpeed ignores.
+    """JC2071: offload of a part that this ZeRO stage does not partition. DeepSpeed ignores it.
 
     Source: DeepSpeed 0.19.8: runtime/zero/config.py, and its JSON reference on offload (deepspeed.ai/docs/config-json).
     """
@@ -30,7 +30,7 @@ def _too_low(key: str, device: str, stage: int, least: int) -> Diagnostic:
 
 
 def check_nvme_without_folder(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2072: NVMe offload without parallel.nvme_path, or that folder without offload.
+    """JC2072: NVMe offload without parallel.nvme_path, or parallel.nvme_path without NVMe offload.
 
     Source: DeepSpeed 0.19.8: runtime/zero/config.py, and its JSON reference on offload (deepspeed.ai/docs/config-json).
     """
@@ -39,7 +39,7 @@ def check_nvme_without_folder(spec: JobSpec) -> Iterator[Diagnostic]:
         return
     used = "nvme" in (zero.offload_optimizer_device, zero.offload_param_device)
     if used and zero.nvme_path is None:
-        because = "DeepSpeed needs a folder on each node's local disk, and has no default for it"
+        because = "DeepSpeed needs a folder on each node's local disk, and there is no default"
         hint = "parallel.nvme_path=/local_nvme"
         yield Diagnostic("JC2072", "NVMe offload needs parallel.nvme_path", because, hint, key="parallel.nvme_path")
     if zero.nvme_path is not None and not used:

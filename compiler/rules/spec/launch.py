@@ -21,7 +21,7 @@ def check_more_processes_than_gpus(spec: JobSpec) -> Iterator[Diagnostic]:
 
 
 def check_restarts_with_srun(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2010: ranks that start more than once in an attempt, with a launcher that does not support it."""
+    """JC2010: ranks that start more than once per attempt, with a launcher that does not support it."""
     if spec.launcher != "srun":
         return
     because = "an srun task ends when its rank ends, and only Slurm can start it again"
@@ -49,7 +49,7 @@ def check_command_without_program(spec: JobSpec) -> Iterator[Diagnostic]:
 def check_c10d_without_torchrun(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2016: torchrun's c10d rendezvous with another launcher."""
     if spec.rendezvous.backend == "c10d" and spec.launcher != "torchrun":
-        because = "c10d is a rendezvous of torchrun's agents, which no other launcher has"
+        because = "c10d is the rendezvous of torchrun's agents, and other launchers have no agents"
         title = f"rendezvous.backend=c10d needs torchrun, not launcher={spec.launcher}"
         hint = "rendezvous.backend=static; or launcher=torchrun"
         yield Diagnostic("JC2016", title, because, hint, key="rendezvous.backend")

@@ -1,8 +1,8 @@
 """JC2033: an invalid image name: no runtime accepts spaces, and a leading dash makes it an option.
 
-Registries reject `..` and empty parts, which could also bypass a policy's list of images. A path may begin with `../`
-and end with a slash. docker accepts only a reference, not a file or URI. Pods also accept only a reference, which their
-backends check.
+Registries reject `..` and empty parts, which could also circumvent a policy's list of images. A path may begin with
+`../` and end with a slash. docker accepts only a reference, not a file or URI. Pods also accept only a reference, which
+their backends check.
 Source: github.com/distribution/reference, reference.go and regexp.go: the grammar of a reference.
 """
 

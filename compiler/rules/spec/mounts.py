@@ -24,7 +24,7 @@ def check_mount_not_absolute(spec: JobSpec) -> Iterator[Diagnostic]:
     for i, mount in enumerate(spec.mounts):
         for name, path in (("source", mount.source), ("target", mount.target)):
             if not path.startswith("/") and (mount.kind == "host" or name == "target"):
-                because = "the node and the container do not share a directory that a relative path could start from"
+                because = "a relative path would mean different directories on the node and in the container"
                 title, hint = f"mounts: {path} is not an absolute path", f"{name}: {_absolute(path)}"
                 yield Diagnostic("JC2032", title, because, hint, key=f"mounts.{i}.{name}")
 

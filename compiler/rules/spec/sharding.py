@@ -9,8 +9,8 @@ from ...spec.job_spec import HsdpSpec, JobSpec
 
 
 def check_shards_unlike_nodes(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2074: a number of shards that does not fit the nodes: one copy of the model must fill whole nodes, or several
-    copies must fill one node exactly.
+    """JC2074: a number of shards that does not fit the nodes: a copy of the model must fill whole nodes, or several
+    copies must exactly fill a node.
     """
     if not isinstance(spec.parallel, HsdpSpec):
         return

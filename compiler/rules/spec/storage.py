@@ -12,7 +12,7 @@ def check_unfit_storage_root(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2080: storage.root is not a bucket URL with storage.run=object, or is a bucket URL without it."""
     root, is_object = spec.storage.root, spec.storage.run == "object"
     if is_object and not re.fullmatch(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^\s?#]*)?", root):
-        because = "a bucket name has 3 to 63 characters from a-z, 0-9, dash and dot; a prefix for the runs follows it"
+        because = "a bucket name has 3 to 63 characters from a-z, 0-9, dash and dot, followed by a prefix for the runs"
         hint = "storage.root=s3://my-bucket/runs"
         yield Diagnostic("JC2080", f"storage.root={root} is not a valid s3:// URL", because, hint, key="storage.root")
     elif not is_object and re.match(r"[a-z0-9]+://", root):
@@ -37,7 +37,7 @@ def check_unfit_storage_endpoint(spec: JobSpec) -> Iterator[Diagnostic]:
 
 
 def check_cache_in_tmp(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2069: a cache in /tmp that all users of a node would share, or downloads to a /tmp that no node can access."""
+    """JC2069: a cache in /tmp that all users of a node would share, or downloads to a /tmp that nodes cannot access."""
     for key in ("downloads", "compiled"):
         folder = getattr(spec.caches, key)
         if folder and _is_temporary(folder) and "$UID" not in folder:

@@ -1,4 +1,4 @@
-"""JC2025: options in torchrun.extra that torchrun does not have; JC4600: those that jobc sets.
+"""JC2025: options in torchrun.extra that torchrun does not have; JC4600: options that jobc sets.
 
 Source: PyTorch 2.13, torch/distributed/run.py, get_args_parser().
 """

@@ -1,6 +1,5 @@
-"""JC4515: a secret in any other text of a job or its backend.
-
-spec.yaml contains all of these texts, and the engine's files contain most of them.
+"""JC4515: a secret in any other text of a job or its backend. spec.yaml contains all of this text, and the engine's
+files contain most of it.
 """
 
 from collections.abc import Iterator, Mapping

@@ -268,7 +268,7 @@ def test_a_warning_of_several_sizes_is_told_once_with_its_points(
     found = {d["code"]: d for d in json.loads(capsys.readouterr().out)["diagnostics"] if d["severity"] == "warning"}
     assert found["JC2120"]["points"] == ["nodes=1", "nodes=2", "nodes=4"]
     assert found["JC2123"]["points"] == ["nodes=1", "nodes=2"], "1600 and 800 s are more than four attempts of 170 s"
-    assert found["JC2123"]["because"].startswith("with nodes=1, the worst of these, training takes about 26m40s")
+    assert found["JC2123"]["because"].startswith("with nodes=1, the worst of these points, training takes about 26m40s")
     assert not any("nodes=" in d["title"] for d in found.values())
 
 
@@ -284,7 +284,7 @@ def test_a_warning_of_several_sizes_is_told_once_with_its_points(
 def test_a_price_that_is_of_no_gpu_of_the_job_is_noted(plan: Plan, words: tuple[str, ...], hint: str) -> None:
     words = ("gpus=8", "backend=slurm", "estimate.step_s=1", *words)
     status, printed, said = plan(*words)
-    assert status == 0 and "note[JC2127 " in said and "cost" not in printed
+    assert status == 0 and "note[JC2127 " in said and "\n  cost " not in printed
     assert_complete(said)
     assert said.partition("= hint: ")[2].splitlines()[0].split(", ")[0] == hint
     assert plan("--strict", *words, hint)[2] == ""
@@ -304,7 +304,7 @@ def test_a_price_that_is_of_no_gpu_of_the_job_is_noted(plan: Plan, words: tuple[
         (
             ("estimate.disk=100GiB",),
             4,
-            "a larger disk at storage.root: the number of checkpoints is already the minimum",
+            "a larger disk at storage.root, because the job already keeps as few checkpoints as possible",
         ),
     ],
 )

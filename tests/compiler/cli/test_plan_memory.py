@@ -30,8 +30,8 @@ def test_shared_memory_is_shown_beside_the_memory(plan: Plan) -> None:
 def test_without_activations_the_sum_has_no_bound(plan: Plan) -> None:
     own, ours = ("estimate.parameters=7e9", "--", "python", "x.py"), ("task=gpt2_124m",)
     said = {words: plan(*words)[1] for words in (own, ours)}
-    assert "without activations" in said[own] and "all of it" not in said[own] and "give or take" not in said[own]
-    assert "without activations" not in said[ours] and "all of it" in said[ours] and "give or take" in said[ours]
+    assert "without activations" in said[own] and "total" not in said[own] and "give or take" not in said[own]
+    assert "without activations" not in said[ours] and "total" in said[ours] and "give or take" in said[ours]
     (unknown,) = json.loads(plan("--format", "json", *own)[1])
     assert unknown["memory"]["error"] is None
 

@@ -67,8 +67,8 @@ def test_an_interpolation_leads_on_to_the_key_that_it_names(ask: Ask) -> None:
     ("key", "value", "rule"),
     [
         ("topology.procs", "= 4", "one per GPU"),
-        ("train.batch.global", "= 128", "times ranks"),
-        ("resources.hosts", '= "a,b"', "The first of `hosts`"),
+        ("train.batch.global", "= 128", "ranks that have their own samples"),
+        ("resources.hosts", '= "a,b"', "The first hosts in `hosts`"),
     ],
 )
 def test_a_plan_key_says_by_which_rule_it_was_made(ask: Ask, key: str, value: str, rule: str) -> None:
@@ -150,11 +150,11 @@ def test_a_secret_leads_to_the_lines_that_fetch_it(ask: Ask, words: tuple[str, .
     [
         (("nodes=2", "gpus=2"), "jobctl sets this variable to the node's share of the GPUs that jobctl submit may use"),
         (("nodes=1", "gpus=2"), "not set by jobc: the ranks inherit"),
-        (("nodes=2", "gpus=0"), "this job does not set the variable, and does not request GPUs from an engine"),
+        (("nodes=2", "gpus=0"), "this job neither sets the variable nor requests GPUs from an engine"),
         (("backend=ssh", "hosts=a,b", "gpus=2"), "not set by jobc: the ranks inherit"),
         (("backend=pdsh", "hosts=a,b", "gpus=2"), "not set by jobc: the ranks inherit"),
         (("backend=slurm", "gpus=2"), "the engine allocates `gpus` GPUs on each node"),
-        (("backend=slurm", "gpus=0"), "this job does not set the variable, and does not request GPUs from an engine"),
+        (("backend=slurm", "gpus=0"), "this job neither sets the variable nor requests GPUs from an engine"),
         (("backend=skypilot", "gpus=2", "gpu_type=H100"), "the engine allocates `gpus` GPUs on each node"),
         ((*PODS, "gpus=2"), "the engine allocates `gpus` GPUs on each node"),
     ],
@@ -328,8 +328,8 @@ def test_the_interface_of_nccl_leads_to_the_key(ask: Ask) -> None:
             '    "nodes": 2,',
             "plan     topology.groups.0.nodes\n  spec     nodes = 2\n           command line: nodes=2\n",
         ),
-        ('    "seed = 0",', "made     from the whole job\n"),
-        ('  "inputs": {', "made     from the whole job\n"),
+        ('    "seed = 0",', "from     the whole job\n"),
+        ('  "inputs": {', "from     the whole job\n"),
     ],
     ids=["a setting", "a record", "the seal"],
 )
@@ -341,7 +341,7 @@ def test_a_line_of_the_job_file_leads_to_its_key(ask: Ask, project: Path, line: 
 def test_every_line_of_the_job_file_has_an_answer(ask: Ask, project: Path) -> None:
     count = (project / FOLDER / ".jobc/job.json").read_text().count("\n")
     answers = ask(f"{FOLDER}/.jobc/job.json:1-{count}").split(f"{FOLDER}/.jobc/job.json:")[1:]
-    ends = ("  made     from the whole job", "  constant does not depend on any key", "  plan     ")
+    ends = ("  from     the whole job", "  constant does not depend on any key", "  plan     ")
     assert len(answers) == count and all(any(end in answer for end in ends) for answer in answers)
 
 

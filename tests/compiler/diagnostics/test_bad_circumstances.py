@@ -157,7 +157,7 @@ def test_what_cannot_be_kept_beside_the_files_is_in_the_way(
     make(place)
     status, printed = jobc("--force")
     assert (status, codes(printed)) == (1, ["JC5001"])
-    assert f"{place} was not made by jobc" in printed and because in printed and "hint: move it elsewhere" in printed
+    assert f"{place} was not written by jobc" in printed and because in printed and "hint: move it elsewhere" in printed
     place.rename("mine")
     assert jobc("--force")[0] == 0 and whole()
 

@@ -24,7 +24,7 @@ def hint(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     [
         (["--backend", "slurm", "--", "a.py"], "backend=slurm"),
         (["--nproc_per_node=2", "--", "a.py"], "procs=2"),
-        (["-n", "2", "--", "a.py"], "jobc --help lists the options; your program's go after --"),
+        (["-n", "2", "--", "a.py"], "jobc --help lists the options; your program's own go after --"),
         (["check", "-procs=2"], "procs=2"),
         (["check", "env=A=1"], "env.A=1"),
         (["check", "backend=k8s"], "backend=kubernetes"),

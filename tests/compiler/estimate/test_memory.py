@@ -183,7 +183,7 @@ def test_the_keys_of_fsdp_say_what_is_whole(said: dict[str, Any], whole: int) ->
 
 def test_classes_that_a_built_in_model_may_not_have_leave_what_is_gathered_open(plan: Plan) -> None:
     words = ("task=gpt2_124m", "parallel=fsdp", "loop.compile=blocks", "procs=2")
-    assert "all of it" in plan(*words)[1] and "all of it" in plan(*words, "parallel.auto_wrap_policy=NO_WRAP")[1]
+    assert "total" in plan(*words)[1] and "total" in plan(*words, "parallel.auto_wrap_policy=NO_WRAP")[1]
     printed = plan(*words, "parallel.transformer_layer_cls_to_wrap=[Attention]")[1]
     assert "without largest_unit" in printed and "give or take" not in printed
 

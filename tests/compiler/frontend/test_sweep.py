@@ -67,7 +67,7 @@ def test_the_two_words_are_named_without_a_secret(jobc: Jobc) -> None:
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (("name=a,b", "seed=1,1"), "give each value once"),
+        (("name=a,b", "seed=1,1"), "list each value only once"),
         (("env.PAIR=a/b,a:b",), "compile the points without -m, each with its own name=…"),
     ],
 )

@@ -146,7 +146,7 @@ def test_the_command_that_is_hinted_does_what_was_meant(
 
 
 def test_the_trainer_is_not_hinted_as_a_command_of_ones_own() -> None:
-    assert found("JC3002", words=("env.DATA=~/data",))[0].hint == "give env.DATA the expanded value"
+    assert found("JC3002", words=("env.DATA=~/data",))[0].hint == "set env.DATA to the expanded value"
 
 
 @pytest.mark.parametrize(
