@@ -122,6 +122,7 @@ STYLES = {
         ("with_hf_trainer.py", "--output_dir=out", "--use_cpu", "--report_to=none", "--logging_steps=1",
          "--per_device_train_batch_size=4", "--save_steps=2", "--max_steps=4"),
         ("'loss': ", "4/4"), ("out/checkpoint-4/model.safetensors",), 2,
+        at_start=True,
     ),
     "Lightning": Style(
         ("with_lightning.py",), ("trained on 2 ranks",), ("final.ckpt", "lightning_logs/version_0/hparams.yaml"), 2
