@@ -266,8 +266,8 @@ def hangs(*args, **kwargs):
 
 rank, where = os.environ["RANK"], os.environ["HANGS_IN"]
 if rank == "1":  # data that are opened, the folder of a dead mount, what is compiled
-    at = {"data": (DigitImages, "__init__"), "restore": (checkpoint_store, "checkpoints_newest_first"), "forward": (Mlp,
-    "forward")} setattr(*at[where], hangs)
+    at = {"data": (DigitImages, "__init__"), "restore": (checkpoint_store, "checkpoints_newest_first"), "forward": (Mlp, "forward")}
+    setattr(*at[where], hangs)
 runpy.run_module("jobc.trainer", run_name="__main__")
 """
 
