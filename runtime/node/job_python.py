@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def missing_modules(read: NodeSettings) -> list[NodeFailure]:
         code = error.returncode if isinstance(error, subprocess.CalledProcessError) else 1
         return [NodeFailure(DATA_BROKEN, f"python does not start: {python} (exit {code})", f"{python} -V")]
     failures = [
-        NodeFailure(DATA_BROKEN, f"no {name} in the environment of {python}", f"{python} -m pip install {name}")
+        NodeFailure(DATA_BROKEN, f"no {name} in the environment of {python}", _how_to_get(name))
         for name in modules
         if name not in folders
     ]
@@ -64,6 +65,15 @@ def missing_modules(read: NodeSettings) -> list[NodeFailure]:
             hint = "launcher=torchrun, and the program reads LOCAL_RANK from its environment"
             failures.append(NodeFailure(DATA_BROKEN, title, hint))
     return failures
+
+
+def _how_to_get(module: str) -> str:
+    """Return the hint for a missing module. pip installs nothing into a distribution's Python (PEP 668)."""
+    # sys.prefix does not show it, because this program runs without site
+    is_environment = Path(sys.executable).parents[1].joinpath("pyvenv.cfg").exists()
+    if is_environment or not os.path.exists(os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")):
+        return f"{sys.executable} -m pip install {module}"
+    return f"python=venv python.path=FOLDER, where FOLDER is a virtual environment that has {module}"
 
 
 def _folders(modules: Iterable[str]) -> dict[str, list[str]]:

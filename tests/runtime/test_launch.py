@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
 
 from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
 from jobc.compiler.pipeline.types import CompileRequest
-from jobc.runtime.node import node_failure
+from jobc.runtime.node import job_python, node_failure
 from jobc.runtime.node.job_python import safe_path_option
 from jobc.runtime.node.job_secrets import read_job_secrets
 from jobc.runtime.node.node_failure import NodeFailure, record_failure
@@ -46,6 +47,30 @@ def words(line: list[str], **environ: str) -> tuple[list[str], dict[str, str]]:
     launcher, command = launchers.split_launch_line([*line, "--", *COMMAND])
     variables = {**HEAD, **environ}
     return launchers.launcher_command(launcher, command, SETTINGS, variables), variables
+
+
+@pytest.mark.parametrize(
+    ("files", "hint"),
+    [
+        ((), "{0}/bin/python3 -m pip install deepspeed"),
+        (
+            ("lib/EXTERNALLY-MANAGED",),
+            "python=venv python.path=FOLDER, where FOLDER is a virtual environment that has ",
+        ),
+        (("lib/EXTERNALLY-MANAGED", "pyvenv.cfg"), "{0}/bin/python3 -m pip install deepspeed"),
+    ],
+)
+def test_the_hint_of_a_missing_module_works_with_a_distributions_python(
+    files: tuple[str, ...], hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("bin/python3", "lib/any", *files):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    monkeypatch.setattr(job_python, "_folders", lambda modules: {"torch": [""]})
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin/python3"))
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path / "lib"))
+    (missing,) = job_python.missing_modules(SETTINGS._replace(parallel="deepspeed"))
+    assert missing.hint.startswith(hint.format(tmp_path))
 
 
 def test_torchrun_gets_the_addresses_of_the_run_and_runs_the_wrapped_command(program: Path) -> None:
