@@ -63,5 +63,28 @@ def _help(name: str) -> int:
     return code
 
 
+def _damage() -> str:
+    """Return what is wrong with this zip file; "" if nothing is, or if it is unpacked."""
+    archive = getattr(globals()["__loader__"], "archive", None)
+    if archive is None:
+        return ""
+    import zipfile
+    import zlib
+
+    try:
+        with zipfile.ZipFile(archive) as program:
+            module = program.testzip()
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        return str(error)
+    return f"the checksum of {module} does not match" if module else ""
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except Exception:
+        damage = _damage()
+        if not damage:
+            raise
+    print(f"error: {sys.argv[0]} is damaged: {damage}\n  hint: compile the job again", file=sys.stderr)
+    sys.exit(1)

@@ -3,14 +3,17 @@
 Run IDs and names are only looked up among this user's runs, because the run's jobctl is then executed.
 """
 
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
+from ..emit.artifact import PROGRAM
 from ..emit.job_json import JOB
 
 BY_NAME = ("status", "logs", "watch", "stop")  # a job name selects the job's newest run; a run ID selects that run
+ZIP_END_BYTES = 22  # the end of central directory record, without a comment
 ONE = ("stop",)  # commands in BY_NAME that take only one artifact
 
 
@@ -36,7 +39,22 @@ def _artifact_of(command: str, word: str) -> Path:
         directory = _newest_copy(run or directory)
     if not (directory / JOB).is_file():
         raise no_artifact_error(Path(word), f"jobc {command}")
+    _require_complete_program(directory / PROGRAM)
     return directory
+
+
+def _require_complete_program(program: Path) -> None:
+    """Raise CompileError for a truncated jobctl, of which Python only reports null bytes."""
+    try:
+        with program.open("rb") as file:
+            is_zip = b"PK\x03\x04" in file.read(64)  # after the shebang line
+            file.seek(-min(ZIP_END_BYTES, program.stat().st_size), os.SEEK_END)
+            is_truncated = is_zip and not file.read().startswith(b"PK\x05\x06")
+    except OSError:  # reported when it is run
+        return
+    if is_truncated or not program.stat().st_size:
+        because = "its end is missing, as after an interrupted copy or with a full disk"
+        raise CompileError([Diagnostic("JC5004", f"{program} is damaged", because, "copy or compile the job again")])
 
 
 def _newest_copy(folder: Path) -> Path:

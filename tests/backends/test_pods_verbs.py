@@ -51,7 +51,7 @@ def test_logs_are_of_the_node_or_the_rank_that_was_asked_for(make: Callable[...,
     ):
         assert job("logs", *words) == (0, (job.run / f"logs/{file}.log").read_text()), words
     code, said = job("logs", "--rank", "9")
-    assert code == 1 and "no logs/rank_09.log of run a" in said, said
+    assert code == 1 and "run a has no logs/rank_09.log on the storage" in said, said
     assert job("logs", "--run", "b")[0] == 1
     assert job("shell", "--node", "2", "--", "true")[0] == 2
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -65,3 +66,15 @@ def test_source_unpacks_the_program_into_a_new_folder(tmp_path: Path) -> None:
     assert done.returncode == 1 and done.stderr == (
         "error: cannot unpack jobctl to read me: File exists\n  hint: choose a folder that does not exist yet\n"
     )
+
+
+def test_a_damaged_jobctl_is_one_error(job) -> None:
+    demo = job()
+    program = bytearray((demo.artifact / "jobctl").read_bytes())
+    modules = zipfile.ZipFile(demo.artifact / "jobctl").infolist()
+    (position,) = (info.header_offset for info in modules if info.filename == "jobc_runtime/verbs/status.py")
+    program[position + 200] ^= 1
+    (demo.artifact / "jobctl").write_bytes(program)
+    code, output = demo.run("status", XDG_CACHE_HOME=str(demo.artifact / "cache"))
+    assert code == 1 and output.startswith(f"error: {demo.artifact}/jobctl is damaged: "), output
+    assert output.endswith("  hint: compile the job again\n") and output.count("\n") == 2

@@ -54,6 +54,14 @@ def test_a_word_is_a_folder_a_run_id_or_the_name_of_a_job() -> None:
     assert find_named_artifacts("logs", [str(old), "new", "--point", "7"]) == ([old, new], ["--point", "7"])
 
 
+@pytest.mark.parametrize("kept", [0, 5000])
+def test_a_truncated_program_is_an_error_before_python_sees_it(kept: int) -> None:
+    program = make_run("a", "new") / "jobctl"
+    program.write_bytes(b"#!/usr/bin/env python3\nPK\x03\x04".ljust(9000)[:kept])
+    with pytest.raises(CompileError, match="jobctl is damaged"):
+        find_named_artifacts("status", ["new"])
+
+
 def test_of_the_commands_that_change_something_only_stop_takes_a_name() -> None:
     new = make_run("a", "new")
     assert find_named_artifacts("stop", ["new", "--now"]) == ([new], ["--now"])
