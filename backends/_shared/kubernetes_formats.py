@@ -101,7 +101,7 @@ FORMS: Mapping[tuple[str, str], Form] = {
     ("ContainerPort", "containerPort"): _PORT,
     ("ContainerPort", "hostPort"): _PORT,
     ("ServicePort", "port"): _PORT,
-    ("EnvVar", "name"): _text(r"[ -<>-~]+", "name of a variable, printable and without ="),
+    ("EnvVar", "name"): _text(r"[ -<>-~]+", "variable name of printable characters without ="),
     ("VolumeMount", "mountPath"): _text(r"[^:]+", "path without a colon"),
 }
 

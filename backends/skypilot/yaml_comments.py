@@ -12,8 +12,8 @@ usage: {verb} task.sky.yaml{secrets}     in this folder, or in the one that cont
 Valid under the schema of SkyPilot 0.14.1, which does not cover prices, clusters, contexts, partitions
 and files: ./jobctl preflight --queue-only asks SkyPilot itself."""
 COLLECTION = """
-SkyPilot sends its developers facts about a task unless SKYPILOT_DISABLE_USAGE_COLLECTION=1 is exported,
-as jobctl submit does."""
+SkyPilot reports usage data to its developers unless SKYPILOT_DISABLE_USAGE_COLLECTION=1 is exported;
+jobctl submit exports it."""
 
 
 def usage_comment(v: Any) -> str:

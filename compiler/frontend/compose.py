@@ -326,7 +326,7 @@ def _unresolved(config: DictConfig, composed: ComposedConfig) -> list[Diagnostic
             diagnostics.append(_machine_read(title, origin, key))
         except (OmegaConfBaseException, RecursionError) as error:
             if re.search(r"Interpolation key 'hydra(\.[^']*)?' not found", str(error)):
-                direct.append(_machine_read("${hydra…} reads the compiling machine", origin, key))
+                direct.append(_machine_read("${hydra…} reads the machine that compiles", origin, key))
                 continue
             because, hint = _why_unresolved(error, keys, key)
             direct.append(Diagnostic("JC1106", f"cannot resolve {leaf!r}", because, hint, origin, key))

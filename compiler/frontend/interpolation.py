@@ -170,7 +170,7 @@ def _reference(_root: Any, _parent: Any, _node: Any, args: tuple[Any, ...], _tex
 
 def _refusal(name: str) -> Any:
     def raise_reads_machine(_root: Any, _parent: Any, node: Any, *_: Any) -> NoReturn:
-        raise ReadsMachineError(f"${{{name}…}} reads the compiling machine\n{node._get_full_key(None)}")
+        raise ReadsMachineError(f"${{{name}…}} reads the machine that compiles\n{node._get_full_key(None)}")
 
     return raise_reads_machine
 

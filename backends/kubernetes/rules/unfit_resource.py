@@ -57,7 +57,7 @@ def _above_limits(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diag
         if asked is None or (most is None and not is_device):
             continue
         if is_device and asked != most:
-            because = "devices are allocated as a whole, so the request must equal the limit"
+            because = "devices cannot be overcommitted, so the request must equal the limit"
             hint = _with("limits", options.limits, name, text)
         elif most is not None and asked > most:
             because, hint = "a request must not exceed its limit", f"remove backend.requests.{name}"

@@ -31,10 +31,10 @@ def _unfit(mount: Mount, options: SkypilotOptions) -> tuple[str, str, str] | Non
         if not elsewhere:
             return None
         because = f"only pods on k8s and ssh can mount their nodes' folders, not machines on {elsewhere[0]}"
-        return "no host", because, "kind: volume, from `sky volumes apply`; or backend.infra=k8s"
+        return "no host", because, "kind: volume, created by `sky volumes apply`; or backend.infra=k8s"
     if mount.kind not in ("volume", "bucket"):
         because = "SkyPilot supports volumes, buckets and, on Kubernetes, host folders"
-        return f"no {mount.kind}", because, "kind: volume, from `sky volumes apply`"
+        return f"no {mount.kind}", because, "kind: volume, created by `sky volumes apply`"
     if mount.read_only:
         return "read_only", "SkyPilot always mounts volumes and buckets writable", "read_only: false"
     return None

@@ -435,7 +435,7 @@ FILES = [  # text below `# @package _global_`, code, place, what the message say
     ("env: {X: '${x'}", "JC1007", "2:10", "\\${HOME}"),
     ("env: {X: '${nmae}'}", "JC1106", "2:10", "did you mean ${name}?"),
     ("env: {X: '${env.Y}', Y: '${env.X}'}", "JC1106", "2:10", "refers back to itself"),
-    ("env: {X: '${oc.env:HOME}'}", "JC1107", "2:10", "compiling machine"),
+    ("env: {X: '${oc.env:HOME}'}", "JC1107", "2:10", "machine that compiles"),
     ("env:\n  X: ???", "JC1008", "3:6", "remove the key"),
     ("nodes: 99999999999999999999", "JC1202", "2:8", "64-bit"),
     ('env: {X: "a\\0b"}', "JC2013", "2:10", "NUL"),
