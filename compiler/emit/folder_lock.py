@@ -28,7 +28,7 @@ def lock_folder(target: Path) -> Iterator[None]:
             break
         os.close(lock)
         if time.monotonic() > until:
-            title, because = f"cannot write {os.path.relpath(target)}", "another jobc process is writing to the directory"
+            title, because = f"cannot write {os.path.relpath(target)}", "another jobc process is writing to it"
             raise CompileError(
                 [Diagnostic("JC5003", title, because, f"wait until that process ends; `lsof {file}` shows the process")]
             )

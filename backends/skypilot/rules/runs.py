@@ -60,7 +60,7 @@ def check_runs_in_folder_of_nodes(plan: LaunchPlan, options: SkypilotOptions) ->
             f"storage.root is under {target}, which is {source} on each pod's node, but all nodes must "
             "share one file system"
         )
-        hint = f"mount a shared file system at {source} on every node; or use kind: volume, created by `sky volumes apply`"
+        hint = f"mount a shared file system at {source} on every node, or use kind: volume, made by `sky volumes apply`"
         title = f"storage.root={plan.run.root} is on each node's own disk"
         yield Diagnostic("JC4706", title, because, hint, key="storage.root", severity=Severity.NOTE)
 

@@ -310,7 +310,7 @@ def test_a_compile_that_another_one_blocks_says_so(jobc: Jobc, monkeypatch: pyte
     with Path(TARGET.parent, f".{TARGET.name}_lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         status, printed = jobc("seed=1")
-    assert (status, codes(printed)) == (1, ["JC5003"]) and "another jobc process is writing to the directory" in printed
+    assert (status, codes(printed)) == (1, ["JC5003"]) and "another jobc process is writing to it" in printed
     assert jobc("seed=1")[0] == 0 and whole()
 
 
