@@ -25,7 +25,7 @@ class Parser(argparse.ArgumentParser):
     """Parser for the options of a verb. Raises Failure with exit code 2 for an invalid option."""
 
     def __init__(self, verb: str, summary: str = "", end: str = "", program: str = "jobctl") -> None:
-        """end: last paragraph of the help"""
+        """end: the last paragraph of the help"""
         super().__init__(
             prog=f"{program} {verb}",
             description=summary,
@@ -54,7 +54,7 @@ class _Help(argparse.HelpFormatter):
 
 
 def run_verb(verb: Callable[[list[str]], int], argv: list[str]) -> int:
-    """Run the verb and return its exit code; if the verb fails, print why."""
+    """Run the verb and return its exit code. If the verb fails, print why."""
     try:
         code = verb(argv)
         sys.stdout.flush()
