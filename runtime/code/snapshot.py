@@ -144,7 +144,7 @@ class _Copy:
                     os.unlink(path)
 
     def _copy(self, source: bytes, target: bytes) -> None:
-        """Copy one file, link or empty folder, with its mode and times. If a parent folder is a link, replaces it."""
+        """Copy one file, link or empty folder, with its mode and times. Replaces parent folders that are links."""
         self.make_parents(os.path.dirname(target))
         status = os.lstat(source)
         if stat.S_ISDIR(status.st_mode):

@@ -173,7 +173,7 @@ class ContainerNode:
         yield str(self.artifact)
 
     def _working_directory(self) -> str:
-        """Return the working directory as the mounts write it: its path may contain symbolic links there."""
+        """Return the working directory by the path that the mounts use, which may contain symbolic links."""
         path = self.environ.get("PWD", "")
         return path if os.path.isabs(path) and os.path.realpath(path) == os.getcwd() else os.getcwd()
 

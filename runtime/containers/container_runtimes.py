@@ -68,7 +68,7 @@ def mount_option_value(source: str, target: str, read_only: bool) -> str:
 
 
 def variables_to_pass(names: Iterable[str], secrets: Iterable[str]) -> tuple[str, ...]:
-    """Return the sorted names of the variables that are passed to the container. secrets: names of secrets"""
+    """Return the sorted names of the variables that are passed to the container. secrets: the secrets' names"""
     added = set(secrets)
     valid = filter(_VARIABLE.fullmatch, names)
     return tuple(sorted(n for n in valid if n in added or any(fnmatchcase(n, pattern) for pattern in PASSED)))

@@ -71,7 +71,7 @@ class Table:
         before, colon, text = line.partition(": ")
         node = self.position.get(re.sub("^.*@", "", before))
         if not colon or node is None:
-            return  # printed by a client, or an empty line
+            return  # a line that a client printed, or an empty one
         output = self.outputs[node]
         fields = [*text.split("\t"), "", "", "", ""]
         if fields[0] in ("ok", "FAIL"):

@@ -1,7 +1,7 @@
 """Base class of engines, for jobs whose supervisors write to a run folder that this machine can access.
 
 Other backends have a file backends/NAME/engine.py, whose ENGINE is a subclass.
-In:  Job: the artifact's settings (.jobc/job.json); Run: a run folder.
+In:  a Job, which contains the artifact's settings (.jobc/job.json), and a Run, which reads a run folder.
 Out: for the verbs, a run's State and lines about its nodes; for stop, signals to its supervisors.
 """
 

@@ -131,7 +131,7 @@ def require_checkpoints_on_host(run: Run, hosts: Sequence[HostEntry]) -> None:
 
 
 def was_sent_from_here(run: Run) -> bool:
-    """Return whether the run was sent from this folder. False in other users' folders, which may contain links."""
+    """Return whether the run was sent from this folder. False for another user's run, because it may contain links."""
     return os.path.lexists(run.path / _MARK) and run.is_mine
 
 

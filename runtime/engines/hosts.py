@@ -1,6 +1,7 @@
-"""Run commands on a run's hosts, with ssh, pdsh or clush (ClusterShell); or on this machine, once for each node.
+"""Run commands on a run's hosts, with ssh, pdsh or clush (ClusterShell), or on this machine, once for each node.
 
-In:  the artifact's settings (.jobc/job.json, key hosts): client, ssh_command, fanout; the run's hosts.txt (untrusted).
+In:  the artifact's settings `client`, `ssh_command` and `fanout` (.jobc/job.json, key `hosts`); and the run's
+     hosts.txt, which is untrusted.
 Out: the commands' output as lines `HOST: line`, and their worst exit code.
 Source: ssh(1) of OpenSSH 9.2, pdsh(1) 2.34, clush(1) of ClusterShell 1.9.
 """
@@ -24,7 +25,7 @@ from ..system.text import printable
 from ..system.untrusted_files import Unreadable, open_regular
 
 HOST = "%h"  # in a command: the host's name, as in hosts.txt
-MOST_BYTES = 1 << 24  # in a hosts.txt
+MOST_BYTES = 1 << 24  # size limit of a hosts.txt
 PIECE = 1 << 16  # maximum bytes of a line to read at a time
 HOST_S = 120  # timeout of a short command on hosts
 BEGINS = "jobc: the output begins"  # printed after the output of a host's start-up files

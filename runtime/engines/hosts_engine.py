@@ -1,6 +1,7 @@
 """Engine for backends whose nodes are listed hosts, or addresses of this machine: ssh, pdsh, accelerate, local.
 
-In:  the artifact's settings (.jobc/job.json: hosts, storage, code, secrets, procs, gpus) and its hosts.txt.
+In:  the artifact's settings (.jobc/job.json, keys `hosts`, `storage`, `code`, `secrets`, `procs`, `gpus`) and its
+     hosts.txt.
 Out: nodes started by `jobctl task` on each host. Their supervisors need neither the connection nor this machine.
 """
 

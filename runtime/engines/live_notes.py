@@ -45,7 +45,7 @@ def _start(run: Run, sees_ranks: bool) -> Iterator[str]:
 
 
 def _hang(nodes: list[NodeState]) -> Iterator[str]:
-    """Yield a line about ranks that may be hung, if all running ranks are idle. One idle rank may only be waiting."""
+    """Yield a line about ranks that may be hung if all running ranks are idle: one alone may be waiting for others."""
     live = [node for node in nodes if node.ended is None]
     since = [node.idle_since for node in live if node.idle_since is not None]
     if not live or len(since) < len(live):
@@ -66,7 +66,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def why_run_may_be_live(run: Run, state: State) -> str:
-    """Return why a run may still be running, or "" if all its nodes are known to have ended. In doubt, it may be."""
+    """Return why a run may still be running, or "" only if all its nodes are known to have ended."""
     if state.name == "unknown":
         return state.reason or state.text
     statuses = [(node, node.status(identify_machine(), partial(run.silent_s, node))) for node in run.nodes()]

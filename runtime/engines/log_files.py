@@ -1,8 +1,8 @@
-"""Print the logs in a run folder: one log unchanged, or all nodes' logs merged by time; and the first failure.
+"""Print the logs in a run folder (one log unchanged, or all nodes' logs merged by time), and the first failure.
 
 In:  RUN/logs/node_NN.log and rank_NN.log; .node_NN.times with lines `SECONDS OFFSET` (node_log.py);
      RUN/exit/ATTEMPT/first.
-Out: the logs' bytes, unchanged, on stdout. With several nodes, each line begins with `node N  | `
+Out: the logs' bytes, unchanged, on stdout. With several nodes, each line begins with `node N  | `.
 
 Logs are streamed, with only one piece of a line per log in memory. A log may be a link, and may be truncated at any
 time.
@@ -214,7 +214,10 @@ def print_first_failure(run: Run, failure: Mapping[str, str]) -> None:
 
 
 def _last_position(path: Path, size: int, text: bytes) -> int:
-    """Return the offset at which the text last occurs in a file's first `size` bytes, or `size`. Raises Unreadable."""
+    """Return the offset at which the text last occurs in a file's first `size` bytes, or `size` if it does not occur.
+
+    Raises Unreadable.
+    """
     end = size
     while end > 0:
         start = max(0, end - FAILURE_BYTES)

@@ -1,7 +1,7 @@
 """Join an attempt of a run, for engines that start nodes separately, restart lost ones, and do not number attempts.
 
-In:  a node, the engine's ID for the submission (kept when nodes are restarted), and the run folder, which all nodes
-     share; with storage.run=object, the run in the bucket (join_run_in_bucket).
+In:  a node, the engine's ID for the submission, which stays the same when nodes are restarted, and the run folder that
+     all nodes share. With storage.run=object, the run in the bucket replaces this folder (join_run_in_bucket).
 Out: the attempt's number, once all nodes have joined it. Otherwise, raises NodeMustNotStart, StartFailure or
      JoinFailure (see report_start_failure()).
 
@@ -136,7 +136,7 @@ def wait_for_silence_of_other_nodes(run: Path, attempt: int) -> None:
         unknown = ""
         for path in Run(run).node_files():
             try:
-                beat = path.stat().st_mtime_ns  # before the file is read because the last write records its end
+                beat = path.stat().st_mtime_ns  # before the file is read, because its last write records the end
             except OSError:
                 continue
             node = NodeState(path)

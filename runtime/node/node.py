@@ -32,7 +32,7 @@ from .node_settings import JOB_FILE, NodeSettings
 
 PAYLOADS = ("train", "smoke", "check", "preflight", "shell")
 WITH_RANKS = ("train", "smoke")  # payloads that start an attempt
-MOST_LISTED = 4  # hosts in JOBC_NODE_LIST
+MOST_LISTED = 4  # maximum number of hosts in JOBC_NODE_LIST
 
 
 def main(argv: list[str]) -> int:

@@ -85,7 +85,7 @@ class NodeSettings(NamedTuple):
         """Return the settings. For payload smoke, adapt them to the smoke test: few processes and no launcher."""
         if payload != "smoke":
             return self
-        procs = 1 if self.nodes > 1 and self.gpus == 1 else 2  # two must communicate; two ranks cannot share a GPU
+        procs = 1 if self.nodes > 1 and self.gpus == 1 else 2  # two ranks can communicate, but cannot share a GPU
         gpus = self.gpus if procs <= self.gpus else 0  # 0: the collective runs on CPUs
         return self._replace(procs=procs, gpus=gpus, launcher="spawn", uses_trainer=True)
 

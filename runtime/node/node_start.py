@@ -22,7 +22,7 @@ from ..system.values import number_or_none, read_keys
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # an ignored signal survives exec
 LOOK_S = 0.1  # pause between checks of whether the node is running
-LOG_LINES = 20  # printed if a background start fails
+LOG_LINES = 20  # how many lines of the log are printed if a background start fails
 
 
 def check_node(artifact: Path, environ: Mapping[str, str]) -> None:

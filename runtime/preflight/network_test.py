@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 class NetworkTestResult(NamedTuple):
     """Result of the network test on one node. None means success; a string is the reason for the failure.
 
-    clock_s: offset of node 0's clock and its error, in seconds.
+    clock_s: offset of node 0's clock, and the error of that offset, in seconds.
     """
 
     storage: str | None

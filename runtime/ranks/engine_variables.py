@@ -7,8 +7,8 @@ One Slurm task, or one MPI process, may start all of a node's ranks. Libraries i
 - pytorch-ignite requires SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS in addition to SLURM_JOB_ID, and they must match
   RANK, LOCAL_RANK and WORLD_SIZE (ignite/distributed/comp_models/native.py), so Slurm's variables are rewritten, not
   unset.
-- Lightning reads them instead of RANK, unless torchrun started it, and requires SLURM_NTASKS_PER_NODE in addition to
-  SLURM_NTASKS (lightning/fabric/plugins/environments/slurm.py). submitit, JAX and TensorFlow also read them.
+- Lightning reads Slurm's variables instead of RANK, unless torchrun started it, and requires SLURM_NTASKS_PER_NODE in
+  addition to SLURM_NTASKS (lightning/fabric/plugins/environments/slurm.py). submitit, JAX and TensorFlow read them too.
 - MPI's variables name a server that expects one process. If two ranks both called MPI_Init as that process, they would
   fail. A rank without these variables is alone in its MPI_COMM_WORLD.
 Sources: srun(1), OUTPUT ENVIRONMENT VARIABLES, 22.05 to 25.11; mpirun(1) of Open MPI 4.1; Hydra, MPICH 4; PMIx 4.

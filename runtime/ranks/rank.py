@@ -29,7 +29,7 @@ ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 REPEAT_S = 5.0  # launchers and schedulers repeat signals; repeats within this time count as one
 SENDS_TO_ALL = "slurmstepd"  # scancel signals every process of a step, and thus also the rank (Slurm 22.05 to 25.11)
 ENDING_ALL = {"TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_SIZE"}  # set by launchers that stop all ranks when one has failed
-DRAIN_S = 1.0  # for reading the output that is still in the pipe after the rank has ended
+DRAIN_S = 1.0  # time limit for reading the output that is still in the pipe after the rank has ended
 
 
 def main(argv: list[str]) -> int:

@@ -1,7 +1,7 @@
 """Remove this user's folders, such as old runs, without following symbolic links or leaving the file system.
 
-In:  a path whose last part is not a link. The folder is first renamed to `.NAME.removed`, so that a kill leaves no
-     partly removed folder under its original name; the next call on the hidden folder removes the rest.
+In:  a path whose last part is not a link. The folder is first renamed to `.NAME.removed`. If this program is then
+     killed, the partly removed folder does not keep its original name, and the next call on it removes the rest.
 Out: nothing. Raises OSError if something could not be removed.
 
 Everything in the folder is opened relative to its parent, which is kept open, so that another user who can write there

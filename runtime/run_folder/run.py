@@ -84,10 +84,13 @@ class RecordedProcess:
         return self.pid is not None and self.start_ticks is not None and is_running(self.pid, self.start_ticks)
 
     def status(self, here: dict[str, str], get_silent_s: Callable[[], float | None]) -> str:
-        """Return the process's status.
+        """Return the process's status, which is one of these:
 
-        up: it is running here; elsewhere: it is probably running elsewhere; ended: it has recorded its end; dead: it is
-        certainly gone; silent: it is dead or has lost access to its storage.
+        up:        it is running here.
+        elsewhere: it is probably running elsewhere.
+        ended:     it has recorded its end.
+        dead:      it is certainly gone.
+        silent:    it is dead or has lost access to its storage.
         get_silent_s: returns the seconds since the process touched the file, or None if unknown. Called only if needed.
         """
         if self.ended is not None:
@@ -202,7 +205,7 @@ class Run:
             return 0
 
     def first_failure(self) -> dict[str, str]:
-        """Return `node`, `reason` and `log` (file name) of the newest attempt's first failure, or {} if none failed."""
+        """Return `node`, `reason` and `log` (a file name) of the newest attempt's first failure, or {} if none."""
         path = self.path / "exit" / str(self.attempt) / "first"
         if not os.path.isfile(path):
             return {}

@@ -30,7 +30,7 @@ from .signature import encode_query, percent_encode_path, sign_headers
 PART_BYTES = 16 * 1024 * 1024  # in a multipart upload; S3 accepts up to 10,000 parts of 5 MiB to 5 GiB
 MOST_PARTS = 9000
 AT_ONCE = 8  # parts transferred simultaneously
-LARGEST_ANSWER = 64 * 1024 * 1024  # a list, a small object or one part; larger bodies are not read into memory
+LARGEST_ANSWER = 64 * 1024 * 1024  # size limit of a list, a small object or a part; larger bodies are not read
 PAGE = 1000  # objects per response to a list request, which is S3's maximum
 ANSWER_S = 60.0
 TRIES, FIRST_PAUSE_S = 7, 0.4  # the pause doubles each time: about half a minute in total

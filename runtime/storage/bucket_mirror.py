@@ -2,7 +2,8 @@
 
 Up:   Checkpoints first: the files, then MANIFEST.json, so that a folder without a manifest is not a checkpoint.
       Checkpoints deleted on the node are deleted in the bucket. Logs and metrics are uploaded as numbered parts,
-      because objects cannot be appended to; other files, whenever they have changed; the node's exit record, last.
+      because objects cannot be appended to. Other files are uploaded whenever they have changed, and the node's exit
+      record is uploaded last.
 Down: The stop mark, the request to save, the first failure, and the rendezvous endpoint. At the start of an attempt,
       also the newest checkpoint whose files match the sizes and hashes in its manifest, and the run's last step.
 Note: restore() runs in its own process. state/.restored tells the uploading process what was downloaded.

@@ -139,7 +139,9 @@ def _ask(
     method: str | None = None,
     answer_s: float = ANSWER_S,
 ) -> bytes:
-    """Send a request and return the response body. Raises OSError. Services at http URLs are local: use no proxy."""
+    """Send a request and return the response body. Raises OSError. Without https, uses no proxy: such services
+    are local.
+    """
     request = urllib.request.Request(url, data=data, headers=dict(headers or {}), method=method)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({} if url.startswith("http:") else None))
     with opener.open(request, timeout=answer_s) as answer:

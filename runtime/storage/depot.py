@@ -34,9 +34,9 @@ from .bucket_mirror import BucketMirror, create_empty_run_folder, read_log_of_al
 from .bucket_run import BEAT_S, STOP, BucketRun, SubmittedNode
 from .credentials import CredentialCache
 
-LOOK_S = 5.0  # between scans for marks and for changed files
-LOOK_FOR_HEAD_S = 0.5  # used until all nodes know the rendezvous endpoint
-LOGS_S = 30.0  # between uploads of new log lines
+LOOK_S = 5.0  # pause between scans for marks and for changed files
+LOOK_FOR_HEAD_S = 0.5  # the same pause until all nodes know the rendezvous endpoint
+LOGS_S = 30.0  # interval between uploads of new log lines
 FOLDER_HINT = "set storage.scratch to another folder"
 PASSED_ON = (
     signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,

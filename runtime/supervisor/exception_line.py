@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 TRACEBACK = "Traceback (most recent call last)"
 MOST_CHARACTERS = 160
-MOST_LINES_AFTER = 20  # for the message, and output of libraries at exit; more lines mean that the program continued
+MOST_LINES_AFTER = 20  # the message, and libraries' output at exit; more lines mean that the program continued
 # torch 2.3 to 2.13 print this before each line of a traceback (torch/distributed/c10d_logger, _distributed_excepthook)
 RANK_PREFIX = re.compile(r"^\[rank[0-9]+\]: ?")
 FRAME = re.compile(r'  File "([^"]+)", line ([0-9]+)')

@@ -21,14 +21,14 @@ from ..system import processes
 from ..system.text import named_ranks
 from .verdict import end_from_exit_file
 
-LOOK_S = 30.0  # between checks, each of which reads /proc once
+LOOK_S = 30.0  # interval between checks, each of which reads /proc once
 HANG_S = 300.0  # a slow download, or a compilation on another machine, may take nearly as long
 LEAST_CPU = 0.01  # fraction of one core; threads that only wake up occasionally use less (tqdm, heartbeats)
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class RankActivity(NamedTuple):
-    """A rank's work since its start. cpu_ticks: user and system time in clock ticks."""
+    """A rank's activity since its start. cpu_ticks: user and system time in clock ticks."""
 
     cpu_ticks: int
     log_bytes: int

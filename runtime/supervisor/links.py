@@ -42,7 +42,7 @@ LOST_S = 20.0  # unplugging a cable for 5 s or 10 s does no harm
 HEAD_LOST_S = 23.0  # longer than LOST_S: node 0, which is linked to all nodes, decides first which node is cut off
 TICK_S = 0.3
 CONNECT_S = 3.0
-MOST_PAUSE_S = 5.0  # between attempts to connect
+MOST_PAUSE_S = 5.0  # longest pause between attempts to connect
 
 
 class SupervisorLinks(threading.Thread):

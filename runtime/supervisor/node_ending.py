@@ -242,7 +242,9 @@ class NodeEnding:
         return True
 
     def _resume_command(self, code: int) -> str:
-        """Return the resume command. Return "" if the run cannot be resumed, and on all nodes but 0: print it once."""
+        """Return the resume command, or "" if nothing can be resumed. Nodes other than 0 also return "", so that the
+        command is printed only once.
+        """
         has_progress = self.run_folder.ended_commands.exists() or any(self.run_folder.checkpoints.glob("step_*"))
         saved = code == exit_codes.CRASHED and has_progress
         content = read_small_file(self.run_folder.resume_command)

@@ -1,4 +1,4 @@
-"""The keeper, a small process between supervisor and launcher: none of the job's processes outlives either of the two.
+"""Run the keeper, a small process which ensures that none of the job's processes outlives the supervisor or launcher.
 
 supervisor ── keeper ── torchrun or spawn ── rank wrappers ── ranks ── their children, daemons included
 

@@ -55,7 +55,7 @@ NOTICES = (
     signal.SIGUSR2,
 )  # the program defines what these signals mean, so they never lead to a kill
 REPEAT_S = 5.0
-CALM_S = 1.0  # between checks of the run folder; WATCHFUL_S while ranks start or stop
+CALM_S = 1.0  # pause between checks of the run folder, or WATCHFUL_S while ranks start or stop
 LAUNCHER_GRACE_S = 5.0  # time for the launcher to exit after all its ranks have exited
 
 
@@ -65,7 +65,7 @@ def main(argv: list[str]) -> int:
     most, *entries = (int(option.partition("=")[2]) for option in options or ["--max-restarts=0"])
     steps = UserSteps(bool(entries), sum(entries), os.environ.pop("JOBC_AFTER", ""))
     began = time.monotonic()
-    hangup_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN  # nohup
+    hangup_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN  # True under nohup
     caught = {*STOP_SIGNALS, *NOTICES, signal.SIGQUIT, signal.SIGCHLD}
     signals = SignalQueue(caught - {signal.SIGHUP} if hangup_ignored else caught)
     try:
@@ -144,8 +144,8 @@ class Supervisor:
             reserve_small_file(file)
 
         self.keeper = 0
-        self.asked: dict[int, float] = {}  # signal for the ranks -> when, monotonic seconds
-        self.sent: set[tuple[int, int]] = set()  # (signal, pid of a rank wrapper)
+        self.asked: dict[int, float] = {}  # signal for the ranks -> when requested, monotonic seconds
+        self.sent: set[tuple[int, int]] = set()  # (signal, PID of a rank wrapper)
         self.interrupted = self.killed = False
         self.failures: dict[int, RankEnd] = {}  # failed ranks, with the reason as text
         self.hang_watch = HangWatch(run_folder, self.ranks, time.monotonic())

@@ -1,7 +1,7 @@
 """Judge how a node ended, from each rank's exit file: the exit code that wins, and the rank to blame.
 
 In:  the run folder, after all of the node's processes have ended.
-Out: Verdict.
+Out: a Verdict.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .exception_line import last_exception_in_log, last_line_in_log
 
 RANK_FILE = re.compile(r"rank_[0-9]{2,9}")
 TRACEBACK = b"Traceback (most recent call last)"
-MOST_LINES, USUAL_LINES = 100, 20  # lines printed from the end of a failed rank's log, with a traceback and without
+MOST_LINES, USUAL_LINES = 100, 20  # lines printed from the end of a failed rank's log, with and without a traceback
 LOG_TAIL_BYTES = 256 * 1024
 MOST_EXITS_READ = 16  # the oldest files are read first: the rank that the others lost is among them
 LATE = "killed, because it did not exit in time"
@@ -35,8 +35,8 @@ RENDEZVOUS_WORDS = re.compile(
 )
 
 
-# Output of torch 2.4 to 2.13 when another rank is gone, from Gloo, NCCL, its watchdog and TCPStore; and the message of
-# the trainer (exit_rank.py).
+# Output of torch 2.4 to 2.13 when another rank is gone, from Gloo, NCCL, its watchdog and TCPStore, and the trainer's
+# own message (exit_rank.py).
 LOST_PEER_WORDS = re.compile(
     r"rank [0-9]+ lost a peer: |gloo/transport|ncclRemoteError|ncclSystemError"
     r"|Watchdog caught collective operation timeout|Dist(Backend|Network|Store)Error"
@@ -260,7 +260,7 @@ def log_of_attempt(run: RunFolder, path: Path) -> bytes:
 
 
 def log_tail(run: RunFolder, path: Path) -> bytes:
-    """Return the end of this attempt's log: from the first traceback in the last 100 lines, or else the last 20."""
+    """Return the end of this attempt's log: from the first traceback in its last 100 lines, or else 20 lines."""
     lines = log_of_attempt(run, path).splitlines(keepends=True)[-MOST_LINES:]
     tracebacks = [index for index, line in enumerate(lines) if TRACEBACK in line]
     return b"".join(lines[tracebacks[0] :] if tracebacks else lines[-USUAL_LINES:])

@@ -88,7 +88,7 @@ class _Ended(BaseException):
 def run_verb_until_ended(verb: Callable[[list[str]], int], argv: list[str]) -> int:
     """Run the verb as run_verb() does. A signal that would terminate this program raises an exception in the verb."""
     for number in ENDING_SIGNALS:
-        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+        if signal.getsignal(number) != signal.SIG_IGN:  # it is ignored under nohup
             signal.signal(number, _raise)
     try:
         return run_verb(verb, argv)

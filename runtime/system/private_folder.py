@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 _ALL_IDS = "4294967295"  # number of user IDs in /proc/self/uid_map, except in a container with only a few
-_OVERFLOW_UID = Path("/proc/sys/kernel/overflowuid")  # in a container, the owner of files that outside belong to root
+_OVERFLOW_UID = Path("/proc/sys/kernel/overflowuid")  # the ID that owns the host root's files in a container
 
 
 def is_replaceable_only_by_user(folder: Path) -> bool:

@@ -48,7 +48,7 @@ def start_in_own_session(
     environ: Mapping[str, str] | None = None,
     blocked: Collection[int] = (),
 ) -> int:
-    """Start `argv` in its own session, where it is killed when this process ends. Return its PID.
+    """Start `argv` in its own session, and return its PID. It is killed when this process ends.
 
     output: file descriptor for its stdout and stderr, or None to use this process's own.
     errors: separate file descriptor for its stderr.

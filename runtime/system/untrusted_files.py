@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 KIB, MIB = 1 << 10, 1 << 20
 MOST_DEPTH = 64  # levels of nested lists and mappings; jobc writes fewer than 12
-MOST_DIGITS = 100  # in a number; a 64-bit number has at most 20, and int() takes quadratic time
+MOST_DIGITS = 100  # maximum digits of a number; a 64-bit number has at most 20, and int() takes quadratic time
 
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _KINDS = {

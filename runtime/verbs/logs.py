@@ -45,7 +45,7 @@ def parser(engine: Engine) -> Parser:
     words.add_argument(
         "--follow", "-f", action="store_true", help="print new output until the run ends; Ctrl-C does not stop the run"
     )
-    words.add_argument("--patient", action="store_true", help=argparse.SUPPRESS)  # the engine has answered submit
+    words.add_argument("--patient", action="store_true", help=argparse.SUPPRESS)  # the engine has responded to submit
     add_point_option(words, engine, "all points, one after another")
     return words
 

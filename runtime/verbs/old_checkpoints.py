@@ -134,7 +134,7 @@ def _is_hollow(file: BinaryIO, status: os.stat_result) -> bool:
 
 
 def _failed(error: Unreadable) -> CheckpointState:
-    """Return DAMAGED if a file is missing or invalid, or UNREAD if an I/O error or a dangling link may be temporary."""
+    """Return UNREAD for an I/O error or dangling link, which may be temporary, or DAMAGED for any other error."""
     if error.missing:
         return CheckpointState.UNREAD if error.path.is_symlink() else CheckpointState.DAMAGED
     return CheckpointState.DAMAGED if error.error is None else CheckpointState.UNREAD

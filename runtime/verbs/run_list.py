@@ -1,6 +1,6 @@
 """Find run folders and list them in a table, for `jobc ls`. Not in jobctl.
 
-In:  folders: run roots, job folders, or runs.
+In:  folders, each of which is a run root, a job folder or a run.
 Out: a table with at least 80 columns.
 """
 
@@ -49,7 +49,7 @@ STATES = {  # state -> what it means; completes "the run ..."
     "other layout": "a run folder that this version of jobc cannot read",
 }
 RECORDED_STATES = [name for name in STATES if name not in ("queued", "starting", "gone", "unknown")]  # ls prints them
-LISTED_STATES = ("submitted", "incomplete", "other layout")  # only ls prints them
+LISTED_STATES = ("submitted", "incomplete", "other layout")  # states that only ls prints
 INCOMPLETE = State("incomplete", "jobctl submit was killed while it created the run, or is still running")
 OTHER_LAYOUT = State("other layout", "a run folder of another version of jobc; that version reads it")
 

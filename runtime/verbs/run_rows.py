@@ -16,9 +16,9 @@ from ..run_folder.run import Run, owner_name
 from ..system.text import one_line
 
 SCHEMA = 1  # version of the JSON that jobc ls and status print
-MOST_FILES = 10_000  # files that one listing counts for sizes, shared equally among its runs
+MOST_FILES = 10_000  # how many files one listing measures, shared equally among its runs
 BLOCK_BYTES = 512
-COPIES = ("code", "artifact")  # folders in a run with many small files, so they are counted last
+COPIES = ("code", "artifact")  # a run's folders with many small files, which are measured last
 
 
 class DiskUse(NamedTuple):
@@ -83,7 +83,7 @@ def rows_as_json(rows: Sequence[RunRow]) -> list[dict[str, Any]]:
 def measure_disk_use(folder: Path, most_files: int) -> DiskUse:
     """Return a run folder's disk usage on its file system. Links are not followed, and hard links are counted once.
 
-    Checkpoints are counted first because they are large, and copies of the code and the artifact last.
+    Checkpoints are measured first because they are large, and copies of the code and the artifact last.
     """
     total = count = 0
     device = None
