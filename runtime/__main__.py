@@ -1,6 +1,6 @@
 """`jobctl VERB …` or `jobctl PROGRAM …`: run a verb, or a program for nodes, from the zip file in every artifact.
 
-Verbs run with `python -I -S`: neither site-packages nor PYTHONPATH nor the working directory affects them.
+Verbs run with `python -I -S`, so neither site-packages nor PYTHONPATH nor the working directory affects them.
 """
 # No `from __future__ import annotations`: any Python 3 must be able to compile this file and report that it is too old.
 
@@ -11,7 +11,7 @@ from importlib import import_module
 
 OLDEST = (3, 8)
 PACKAGE = __package__ or "jobc_runtime"  # in jobctl
-PROGRAMS = {  # modules, by folder
+PROGRAMS = {  # each module's folder
     "container": "containers", "depot": "storage", "launch": "supervisor", "mpi": "ranks", "node": "node",
     "node_checks": "preflight", "node_failure": "node", "rank": "ranks", "reach": "network", "spawn": "ranks",
     "steps": "ranks", "supervise": "supervisor", "check_table": "engines", "task": "node",
@@ -23,7 +23,7 @@ VERBS = (  # modules in verbs/
 
 
 def main(words: "list[str]") -> int:
-    """Run the named verb or program and return its exit code: 2 for an unknown name."""
+    """Run the named verb or program and return its exit code, or 2 if the name is unknown."""
     name = next((word for word in words if not word.startswith("-")), "")  # torch.distributed.launch puts options first
     if sys.version_info < OLDEST:
         print("error: jobctl needs Python 3.8 or newer, and python3 is", sys.version.split()[0], file=sys.stderr)

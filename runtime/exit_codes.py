@@ -29,7 +29,7 @@ MEANING = {
 # jobc and torchrun kill a rank by killing its wrapper. If the wrapper is alive, something else killed the rank.
 KILLED = "killed by SIGKILL, not sent by jobc: probably out of memory (check dmesg)"
 
-# Usual causes of a signal to a rank that was not asked to stop, and what to do about each.
+# Why a rank that was not asked to stop usually receives each signal, and what to do about it.
 USUAL_CAUSES: dict[int, str] = {
     signal.SIGABRT: "usually a failed check in C++ or CUDA, or NCCL's timeout; the end of the log shows which",
     signal.SIGSEGV: "usually a native extension built for another torch, CUDA or Python",
@@ -49,7 +49,7 @@ USUAL_STATUS = {
 
 
 def describe_exit_status(status: int) -> str:
-    """Describe how a rank ended, with the usual cause. status: exit status, or -N if signal N killed it."""
+    """Describe how a rank ended, and the usual cause. status: exit status, or -N if signal N killed it."""
     if status < 0:
         words, cause = f"killed by {_name(-status)}", USUAL_CAUSES.get(-status, "")
     elif 128 < status < 160:  # what a shell returns if a signal killed its command
@@ -67,5 +67,5 @@ def _name(number: int) -> str:
 
 
 def worst_exit_code(codes: Iterable[int]) -> int:
-    """Return a node's exit code: the code of its ranks that comes first in PRIORITY. All codes must be in PRIORITY."""
+    """Return a node's exit code: of its ranks' codes, the one that comes first in PRIORITY. All must be in PRIORITY."""
     return min(codes, key=PRIORITY.index)

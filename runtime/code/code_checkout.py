@@ -1,11 +1,12 @@
 """Check out the user's code from a git repository, at one commit, into RUN/code.
 
-In:  repository (https, ssh, git, http or a path) and commit. If GIT_TOKEN is one of the job's secrets, it is the https
-     password, but only for the repository's host and port.
-Out: RUN/code with its submodules, writable for the ranks; or StartFailure: 65 if the commit does not exist, 1 if
-     the repository does not respond to three requests.
+In:  the repository (an https, ssh, git or http URL, or a path) and the commit. If GIT_TOKEN is one of the job's
+     secrets, git sends it as the https password, but only to the repository's host and port.
+Out: RUN/code with its submodules, writable by the ranks. Otherwise, StartFailure is raised: with exit code 65 if the
+     commit does not exist, or 1 if the repository does not respond to three requests.
 
-Never prompts, and runs no hooks. Git's settings are in environment variables, not in a file or on a command line.
+Git never prompts and runs no hooks. Its settings are passed in environment variables, not in a file or on a command
+line.
 Source: git-config(1), gitcredentials(7); git 2.31 and newer (GIT_CONFIG_COUNT).
 """
 
@@ -91,7 +92,7 @@ def environment_for_clone(repository: str, environ: Mapping[str, str]) -> dict[s
     """Return an environment in which git reads the password from GIT_TOKEN, and ignores the user's settings."""
     kept = {name: value for name, value in environment_without_git(environ).items() if name not in _UNSET}
     count = kept.get("GIT_CONFIG_COUNT", "")
-    first = int(count) if re.fullmatch("[1-9][0-9]{0,3}", count) else 0  # after the caller's settings
+    first = int(count) if re.fullmatch("[1-9][0-9]{0,3}", count) else 0  # our settings follow the caller's
     settings = _settings(repository, bool(environ.get("GIT_TOKEN")))
     numbered = {"GIT_CONFIG_COUNT": str(first + len(settings))}
     for number, (key, value) in enumerate(settings, first):
@@ -123,7 +124,7 @@ def _settings(repository: str, has_token: bool) -> list[tuple[str, str]]:
 
 
 def _fetch(at: list[str], repository: str, commit: str, git: Mapping[str, str], plain: Mapping[str, str]) -> None:
-    """Fetch only the commit, or all branches if the server does not serve commits by hash. Tries three times."""
+    """Fetch only the commit, or all branches if the server cannot send a commit by its hash. Tries three times."""
     alone = [*at, "fetch", "--quiet", "--depth=1", "--no-tags", "--", repository, commit]
     everything = [*at, "fetch", "--quiet", "--", repository, *_BRANCHES]
     for remaining in reversed(range(TRIES)):

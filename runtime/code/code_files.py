@@ -25,7 +25,7 @@ class CodeFiles(NamedTuple):
     """Paths of the code files, relative to the folder and sorted as bytes.
 
     ignored:       files and whole folders that git ignores but no .jobcignore lists.
-    secrets:       files omitted because of their names.
+    secrets:       files left out because their names are typical of secrets.
     is_repository: whether git decided which files are code.
     """
 
@@ -39,8 +39,8 @@ def code_files(root: Path, without: list[Path], scratch: Path, git_timeout_s: fl
     """Return the code in `root`.
 
     root:    absolute path without symbolic links.
-    without: folders that are not code: artifacts and runs.
-    scratch: folder for a temporary repository.
+    without: folders to leave out because they contain artifacts or runs, not code.
+    scratch: folder in which to create a temporary repository.
     Raises Failure if git fails.
     """
     return _Search(root, without, scratch, git_timeout_s).files()
@@ -95,7 +95,7 @@ class _Search:
         return [os.fsdecode(path) for path in sorted({path.rstrip(b"/") for path in ignored} - of_jobcignore)]
 
     def _plain(self) -> tuple[list[bytes], list[str]]:
-        """Return every file, link and empty folder that may be code, and the files omitted because of their names."""
+        """Return every file, link and empty folder that may be code, and the files left out as likely secrets."""
         found: list[bytes] = []
         secrets: list[bytes] = []
         for folder, is_empty, names in self._walk(self._unreadable):

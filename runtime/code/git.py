@@ -35,7 +35,7 @@ class Git:
         self.folder, self.git_dir, self.timeout_s = folder, git_dir, timeout_s
 
     def paths(self, *words: str, paths: list[bytes] | None = None) -> list[bytes]:
-        """Run `git WORDS -z` with `paths` as input, and return the paths it prints. Raises Failure, like says()."""
+        """Run `git WORDS -z` with `paths` as input, and return the paths it prints. Raises Failure as says() does."""
         code, output = self._run([*words, "-z", *(["--stdin"] if paths is not None else [])], paths)
         return [path for path in output.split(b"\0") if path] if code == 0 else []
 
@@ -81,9 +81,9 @@ class Git:
 
 @contextmanager
 def temporary_repository(folder: Path, beside: Path, read: str, timeout_s: float = TIMEOUT_S) -> Iterator[Git]:
-    """Provide git in `folder` with a temporary empty repository in `beside`, so that no file counts as committed.
+    """Yield git for `folder` with a temporary empty repository in `beside`, so that no file counts as committed.
 
-    read: the file that git must read, as the error message names it. Raises Failure if git is missing.
+    read: name that the error message uses for the file that git must read. Raises Failure if git is missing.
     """
     if shutil.which("git") is None:
         raise Failure(f"git is needed to read {read} in {folder}", "install git; or remove the file", DATA_BROKEN)

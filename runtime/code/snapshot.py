@@ -1,8 +1,8 @@
 """Copy the user's code into a run, as the ranks' working copy, and link entries that git ignores, such as data/.
 
-Out: RUN/code, in which files that ranks wrote or changed are kept; RUN/state/code, the state of each file
-     when it was copied; on stderr (jobctl submit's stdout is for programs), what was copied, kept, linked and omitted.
-     Failure has code 65 if the user must change the code or its settings.
+Out: RUN/code, where files that ranks wrote or changed are kept, and RUN/state/code, which records the state of each
+     file when it was copied. What was copied, kept, linked and omitted is printed to stderr, because jobctl submit's
+     stdout is for programs. Failure has exit code 65 if the user must change the code or its settings.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ COPIED_FILES, MOST_RECORD_BYTES = "state/code", 64 * MIB
 LINE_WIDTH, NAME_WIDTH, MOST_SECRETS = 80, 16, 5
 
 MOST_LINKS = 10_000  # for example, a code folder full of images
-MOST_LOOKS = 20  # entries of a folder
-_MARKS = (JOB_FILE, "state/run")  # in artifacts/JOB/BACKEND, in RUNS/JOB/ID
+MOST_LOOKS = 20  # maximum number of entries of a folder to look at
+_MARKS = (JOB_FILE, "state/run")  # the first is in artifacts/JOB/BACKEND, the second in RUNS/JOB/ID
 _BY_PRODUCT = re.compile(r"\..*|__pycache__|node_modules|.*\.egg-info|.*\.pyc|build|dist", re.DOTALL)
 _SECRET = re.compile(
     r".*\.(pem|key|p12|pfx|env)|id_(rsa|dsa|ecdsa|ed25519).*|.*(secret|credential|password).*",
@@ -47,9 +47,10 @@ def copy_code(
 ) -> None:
     """Copy the code in `root` to RUN/code. Raises Failure.
 
-    runs: folder of the job's runs; its parent, the run root of all jobs, is not copied.
-    project: folder that contains artifacts/; script: the ranks' script, relative to `root`; it must be in the copy.
-    is_linked: whether the nodes can access `root`, so that the files and folders that git ignores are linked.
+    runs:      folder of the job's runs. Its parent, which is the run root of all jobs, is not copied.
+    project:   folder that contains artifacts/.
+    script:    the ranks' script, relative to `root`. It must be in the copy.
+    is_linked: whether the nodes can access `root`. If so, files and folders that git ignores are linked.
     """
     folder = Path(os.path.realpath(root))
     if not folder.is_dir():
@@ -124,7 +125,7 @@ class _Copy:
                 states[path] = state
 
     def _read_record(self) -> _States:
-        """Return the states from the last copy. Empty if there is no record, as in runs of earlier jobc versions."""
+        """Return the states from the last copy, or {} if there is no record, as in runs of earlier jobc versions."""
         try:
             lines = read_bytes(self.record, MOST_RECORD_BYTES).split(b"\0")
             entries = (line.split(b" ", 2) for line in lines if line)
@@ -143,7 +144,7 @@ class _Copy:
                     os.unlink(path)
 
     def _copy(self, source: bytes, target: bytes) -> None:
-        """Copy one file, link or empty folder, with its mode and times. Replaces links in place of parent folders."""
+        """Copy one file, link or empty folder, with its mode and times. Replaces parent folders that are links."""
         self.make_parents(os.path.dirname(target))
         status = os.lstat(source)
         if stat.S_ISDIR(status.st_mode):
@@ -170,7 +171,7 @@ class _Copy:
 
 
 def _state(path: bytes) -> tuple[int, int] | None:
-    """Return the size and modification time, in seconds, of a regular file; None if there is none."""
+    """Return a regular file's size and its modification time in seconds, or None if there is no such file."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:
@@ -179,7 +180,7 @@ def _state(path: bytes) -> tuple[int, int] | None:
 
 
 def _was_written(target: bytes, copied: tuple[int, int] | None) -> bool:
-    """Return whether the job wrote this file. copied: its state when it was copied, None if it was not.
+    """Return whether the job wrote this file. copied: its state when it was copied, or None if it was not copied.
 
     Some file systems round a timestamp when it reaches the disk, so it may change by a second.
     """
@@ -223,7 +224,7 @@ class _Links:
         return folder in (self.runs, *self.runs.parents, *self.artifacts.parents)
 
     def line(self, copied: int) -> str:
-        """Return what was copied, linked and omitted, in 80 columns if possible; "" if everything was copied."""
+        """Return what was copied, linked and omitted, in 80 columns if possible, or "" if everything was copied."""
         if not self.linked and not self.left_out:
             return ""
         for most in (3, 2, 1):
@@ -284,7 +285,7 @@ def _is_environment(folder: Path) -> bool:
 
 
 def _holds_jobs(folder: Path) -> bool:
-    """Return whether jobc created this folder for artifacts or runs, of another project or with earlier settings.
+    """Return whether jobc created this folder for artifacts or runs of another project or of earlier settings.
 
     Looks at only a few folders, because others may contain millions of files.
     """

@@ -2,9 +2,9 @@
 
 In:  the container in .jobc/job.json; the node's environment after its modules were loaded; the project as the working
      directory. All of jobc's programs run inside the container, including the supervisor.
-Out: this process becomes `docker run` or `apptainer exec`. launch.sh sees JOBC_INSIDE: 1 if a preflight check failed
-     outside, else 0; and JOBC_STARTER, the `PID START_TICKS` of this process: supervise.py stops the node when this
-     process is gone.
+Out: this process execs `docker run` or `apptainer exec`. In the container, launch.sh sees two more variables:
+     JOBC_INSIDE is 1 if a preflight check failed outside the container, and 0 otherwise; JOBC_STARTER is this
+     process's `PID START_TICKS`, because supervise.py stops the node when this process is gone.
 Exit: 65 if the image does not start; 1 if this node's container is already running.
 """
 
@@ -74,7 +74,7 @@ def _add_secrets(settings: NodeSettings, environ: dict[str, str], payload: str) 
 
 
 def _leave_terminal() -> None:
-    """Use /dev/null as stdin and print through `cat`: on a terminal, apptainer exec loses signals sent only to it."""
+    """Read from /dev/null and print through `cat`: on a terminal, apptainer exec loses signals sent only to it."""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.stdout.flush()
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)  # so that Ctrl-C does not kill `cat` before its last line

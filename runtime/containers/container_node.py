@@ -1,7 +1,7 @@
 """Find the image and the folders of a node whose job runs in a Docker or Apptainer container.
 
 In:  the node's settings and environment, and launch.sh's payload.
-Out: the command that starts bash in the container, once the image is known to start; or NodeFailure.
+Out: the command that starts bash in the container, returned only if the image starts. Otherwise, raises NodeFailure.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ContainerNode:
         self.project = environ.get("JOBC_PROJECT") or os.getcwd()
 
     def command(self) -> list[str] | None:
-        """Return the command that starts bash in the container, to which bash's arguments are appended. None if the
+        """Return the command that starts bash in the container. The caller appends bash's arguments. Return None if the
         payload is `check` and the image is missing.
 
         Raises NodeFailure.
@@ -147,7 +147,7 @@ class ContainerNode:
 
     def _mounts(self) -> Iterator[str]:
         """Yield values for --mount: the spec's mounts, then the job's existing folders. If two mounts have the same
-        target, the first one counts. Raises NodeFailure if one of the spec's paths is missing.
+        target, the first one is used. Raises NodeFailure if one of the spec's paths is missing.
         """
         binds: dict[str, str] = {}
         mounts: list[dict[str, Any]] = self.chosen["mounts"]
@@ -173,7 +173,7 @@ class ContainerNode:
         yield str(self.artifact)
 
     def _working_directory(self) -> str:
-        """Return the working directory as it is written in mounts, where its path may contain symbolic links."""
+        """Return the working directory by the path that the mounts use, which may contain symbolic links."""
         path = self.environ.get("PWD", "")
         return path if os.path.isabs(path) and os.path.realpath(path) == os.getcwd() else os.getcwd()
 

@@ -24,7 +24,7 @@ _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 
 
 class ContainerDevices(NamedTuple):
-    """The devices of this node that the container can access. rocm_groups: the AMD devices' group IDs; () if none"""
+    """The devices of this node that the container can access. rocm_groups: the AMD devices' group IDs, if any"""
 
     nvidia: bool = False
     rocm_groups: tuple[int, ...] = ()
@@ -42,8 +42,11 @@ class UserIds(NamedTuple):
 class ContainerStart(NamedTuple):
     """Settings for one start of an image.
 
-    image: name for Docker; path or URL for Apptainer; mounts: values for --mount; variables: names to pass.
-    options: words from container.options; shm_bytes: size of /dev/shm, None for the host's.
+    image:     a name for Docker, or a path or URL for Apptainer.
+    mounts:    values for --mount.
+    variables: names of the variables to pass to the container.
+    options:   words from container.options.
+    shm_bytes: size of /dev/shm, or None to use the host's.
     """
 
     image: str
@@ -65,14 +68,14 @@ def mount_option_value(source: str, target: str, read_only: bool) -> str:
 
 
 def variables_to_pass(names: Iterable[str], secrets: Iterable[str]) -> tuple[str, ...]:
-    """Return the sorted names of the variables that are passed to the container. secrets: names that the job adds"""
+    """Return the sorted names of the variables that are passed to the container. secrets: the secrets' names"""
     added = set(secrets)
     valid = filter(_VARIABLE.fullmatch, names)
     return tuple(sorted(n for n in valid if n in added or any(fnmatchcase(n, pattern) for pattern in PASSED)))
 
 
 def devices_of_node(gpus: int) -> ContainerDevices:
-    """Return this node's devices. gpus: GPUs that the job uses on this node; 0 excludes all GPUs"""
+    """Return this node's devices. gpus: how many GPUs the job uses on this node; 0 excludes all"""
     amd = ["/dev/kfd", *sorted(glob.glob("/dev/dri/render*"))] if gpus and os.path.exists("/dev/kfd") else []
     return ContainerDevices(
         bool(gpus) and os.path.exists("/dev/nvidiactl"),
@@ -152,6 +155,6 @@ def apptainer_command_end(container: ContainerStart) -> list[str]:
 
 
 def apptainer_variables(names: Iterable[str], program: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables under the names with which Apptainer passes them on, without HOME, which it rejects."""
+    """Return the variables, renamed so that Apptainer passes them on. HOME is left out because Apptainer rejects it."""
     prefix = "SINGULARITYENV_" if os.path.basename(program) == "singularity" else "APPTAINERENV_"
     return {prefix + name: environ[name] for name in names if name != "HOME"}

@@ -1,7 +1,8 @@
 """Find an artifact's job, its run root, and its runs.
 
-In:  jobctl's folder with .jobc/job.json; JOBC_RUN_ROOT; the working directory if the artifact was moved.
-Out: Job, Run; or Failure.
+In:  the folder that contains jobctl and .jobc/job.json; JOBC_RUN_ROOT; and, if the artifact was moved, the working
+     directory.
+Out: a Job and its Runs, or Failure.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class Place:
         return Path.cwd()
 
     def engine(self) -> Engine:
-        """Return the backend's engine, which is packed with the artifact; the base engine if the backend has none."""
+        """Return the backend's engine, which is packed in the artifact, or the base engine if the backend has none."""
         try:
             module = import_module("jobc_engine")
         except ModuleNotFoundError:
@@ -89,12 +90,12 @@ class Place:
         engine = self.engine()
         if not self.is_sweep:
             return engine
-        from .sweep_engine import SweepEngine  # only in a sweep's jobctl
+        from .sweep_engine import SweepEngine  # packed only in a sweep's jobctl
 
         return SweepEngine(engine)
 
     def location_of_point(self, named: str, named_run: str) -> Place:
-        """Return the artifact in a point's run. named_run: the sweep's run, "" for the newest. Raises Failure."""
+        """Return the artifact in a point's run. named_run: the sweep's run, or "" for the newest. Raises Failure."""
         from .sweep_engine import locate_point
 
         return locate_point(self, named, named_run)
@@ -121,8 +122,8 @@ class Place:
         return self.own_run is not None or any(run.is_mine for run in self.list_runs())
 
     def choose_run(self, named: str) -> Run:
-        """Return the run with that ID or folder; without a name, the run that contains this artifact, or else this
-        user's newest run. Raises Failure.
+        """Return the run with that ID or folder. If `named` is empty, return the run that contains this artifact or,
+        if there is none, this user's newest run. Raises Failure.
         """
         runs = self.job.runs
         if named:

@@ -1,8 +1,9 @@
-"""Merge all nodes' results from node_checks.py into one table: failed checks first, equal results in one row.
+"""Merge all nodes' results from node_checks.py into one table, with failed checks first and equal results in one row.
 
-Usage: jobctl check_table NODE…   the nodes' names in rank order, as on stdin; printed unless a node reports another
-In:    stdin: lines `NODE: RECORD`, with records from node_checks.py; other lines come from a client or a node.
-Out:   the table; exit code 1 if a check failed or a node's output is incomplete.
+Usage: jobctl check_table NODE…
+         NODE: the nodes' names as on stdin, in rank order. The table shows them unless a node reports another name.
+In:    lines `NODE: RECORD` on stdin, with records from node_checks.py. Other lines come from a client or a node.
+Out:   the table. The exit code is 1 if a check failed or a node's output is incomplete.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class NodeOutput:
 
 
 class SameOnAllNodes(NamedTuple):
-    """Values, by node, of a property that must be equal on all nodes."""
+    """The nodes' values of a property that must be the same on all nodes."""
 
     hint: str
     values: dict[int, str]
@@ -70,7 +71,7 @@ class Table:
         before, colon, text = line.partition(": ")
         node = self.position.get(re.sub("^.*@", "", before))
         if not colon or node is None:
-            return  # printed by a client, or an empty line
+            return  # a line that a client printed, or an empty one
         output = self.outputs[node]
         fields = [*text.split("\t"), "", "", "", ""]
         if fields[0] in ("ok", "FAIL"):
@@ -98,7 +99,7 @@ class Table:
             row.count_node_with_number(least, node, text)
 
     def compare(self, check: str, same: SameOnAllNodes) -> None:
-        """Report nodes whose value differs from most nodes' value. In a tie, the first node's value wins."""
+        """Report nodes whose value differs from the most common one. In a tie, the first node's value wins."""
         if len(same.values) < 2:
             return
         values = dict(sorted(same.values.items()))
@@ -175,7 +176,7 @@ def fold_node_names(names: Iterable[str]) -> str:
 
 
 def _follows(number: str, last: str) -> bool:
-    """Return whether `number` continues a range ending in `last`: 9 and 10 or 09 and 10, not 9 and 010."""
+    """Return whether `number` continues a range ending in `last`: 10 follows 9 and 09, but 010 does not follow 9."""
     if not last or len(number) > 18 or len(last) > 18 or int(number) != int(last) + 1:
         return False
     return len(number) == len(last) + (last.strip("9") == "")
@@ -189,7 +190,7 @@ def _number(text: str) -> float | None:
 
 
 def _hint(text: str, name: str) -> str:
-    """Return a hint for an unreachable host, from ssh's output."""
+    """Return a hint for an unreachable host, based on ssh's output."""
     denied = re.search("[^ :]+@[^ :]+(?=: Permission denied)", text)
     if "Permission denied" in text:
         return f"that host does not have your ssh key: ssh-copy-id {denied.group() if denied else name}"

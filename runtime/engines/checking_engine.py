@@ -39,7 +39,7 @@ class CheckingEngine(StartingEngine, ABC):
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
         """Run the command, or a shell if there is none, on a node in the ranks' environment. Return the exit code.
 
-        named: run whose code is used; "" for the default. Raises Failure.
+        named: the run whose code is used, or "" for the default. Raises Failure.
         """
         exec_shell(place, named, node, command)
 
@@ -52,9 +52,10 @@ def checking_engine(engine: Engine) -> CheckingEngine:
 
 
 def exec_shell(place: Place, named: str, node: int, command: Sequence[str]) -> NoReturn:
-    """Replace this program with the command, or a shell, on this machine. Raises Failure.
+    """Exec the command, or a shell if there is none, on this machine. Raises Failure.
 
-    named: run whose code is used; "" for the newest run, or your current code if there is none.
+    named: the run whose code is used. If it is "", the newest run's code is used, or your current code if there is no
+    run.
     """
     run = place.choose_run(named) if named or place.has_runs() else None
     folder = "" if run is None else str(run.path)

@@ -1,8 +1,8 @@
 """Base class of engines, for jobs whose supervisors write to a run folder that this machine can access.
 
 Other backends have a file backends/NAME/engine.py, whose ENGINE is a subclass.
-In:  Job: the artifact's settings (.jobc/job.json); Run: a run folder.
-Out: a run's State and lines about its nodes, for the verbs; signals for stop.
+In:  a Job, which contains the artifact's settings (.jobc/job.json), and a Run, which reads a run folder.
+Out: for the verbs, a run's State and lines about its nodes; for stop, signals to its supervisors.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class State(NamedTuple):
 
     name: not started, queued, starting, live, stopping, done, stopped, preempted, failed, gone or unknown.
     text: a readable description of the state.
-    exit_code: the job's exit code, once it has ended; reason: why it ended this way, or why its state is unknown.
+    exit_code: the job's exit code, once it has ended.
+    reason: why it ended this way, or why its state is unknown.
     """
 
     name: str
@@ -113,7 +114,7 @@ class Engine:
         job.project = self.job.project
         return type(self)(job)
 
-    # ---- what a backend overrides
+    # ---- what a backend may override
 
     can_replace_code = True  # whether a resumed run can use new code (jobctl submit --new-code)
     default_console = "the consoles of all nodes, merged by time"  # printed by `jobctl logs` without --node and --rank
@@ -135,7 +136,7 @@ class Engine:
         return state_of_ended_run(run, code, self.reason(run))
 
     def exit_code(self, run: Run) -> int | None:
-        """Return the exit code of a run that has ended; None if it is unknown."""
+        """Return the exit code of a run that has ended, or None if it is unknown."""
         if self.is_here:
             return next((node.exit for node in run.nodes() if node.number == 0), None)
         code = worst_code([code for code in run.exit_codes().values() if code in PRIORITY]) or DONE
@@ -156,7 +157,7 @@ class Engine:
         yield from node_lines(run, self.job.nodes)
 
     def describe_engine_state(self, run: Run) -> str:
-        """Return the engine's own name for the job state; "" without an engine."""
+        """Return the engine's own name for the job state, or "" if there is no engine."""
         return ""
 
     def record_end_from_node_codes(self, run: Run, codes: Iterable[int]) -> None:
@@ -175,7 +176,7 @@ class Engine:
         return notes_on_live_run(run, self.sees_ranks) if state.name in ("live", "stopping") else iter(())
 
     def reason_line(self, run: Run, state: State) -> str:
-        """Return why the run failed or is failing; "" if it succeeded or is running normally."""
+        """Return why the run failed or is failing, or "" if it succeeded or is running normally."""
         first = run.first_failure()
         if first:
             return f"node {first['node']}: {first['reason']}"
@@ -187,11 +188,11 @@ class Engine:
         return ""
 
     def failure_lines(self, run: Run) -> list[str]:
-        """Return the end of the first failed rank's log, if only the engine can provide it on this machine."""
+        """Return the end of the first failed rank's log if this machine can get it only from the engine."""
         return []
 
     def resume_command(self, run: Run, state: State) -> str:
-        """Return the command that resumes a run that ended early; "" if it cannot be resumed.
+        """Return the command that resumes a run that ended early, or "" if it cannot be resumed.
 
         The command is built here because a command stored in the run folder is not trusted.
         """
@@ -224,7 +225,7 @@ class Engine:
 
     @property
     def grace_s(self) -> int:
-        """Return how many seconds a stopped run has to save; twice as many if it also uploads to object storage."""
+        """Return how many seconds a stopped run has to save, doubled if it also uploads to object storage."""
         grace_s = self.job.settings.get("grace_s")
         if not isinstance(grace_s, int):
             raise Failure(f"{self.job.artifact}/.jobc/job.json has no grace_s", "compile the job again")
@@ -234,7 +235,7 @@ class Engine:
         """Raise Failure if the engine's client is missing."""
 
     def stop_signals_and_waits(self) -> list[tuple[str, int]]:
-        """Return the signals that stop a run, in order, each with the seconds to wait for the run to end."""
+        """Return the signals that stop a run, in order, each with how many seconds to wait for the run to end."""
         return [("TERM", self.grace_s + 10), ("QUIT", 15), ("KILL", 15)]
 
     def mark_stopped(self, run: Run) -> None:
@@ -253,7 +254,7 @@ class Engine:
 
     # ---- removing old runs (verbs/clean.py)
 
-    has_files_here = True  # run folders contain the runs' files, including checkpoints; False: only records
+    has_files_here = True  # run folders contain the runs' files, including checkpoints; if False, only records
 
     def folders(self, run: Run) -> list[Run]:
         """Return the run folders that are removed together."""
@@ -264,7 +265,7 @@ class Engine:
         return self.state(run).text
 
     def why_not_removable(self, run: Run) -> str:
-        """Return why one of folders() cannot be removed yet; "" if its run has certainly ended."""
+        """Return why one of folders() cannot be removed yet, or "" if its run has certainly ended."""
         return why_run_may_be_live(run, self.state(run))
 
     def why_not_removable_now(self, run: Run) -> str:
@@ -274,7 +275,7 @@ class Engine:
 
     def remove_outside_run_folder(self, run: Run) -> bool:
         """Remove a run's files that are not in its local folder. If that fails, print why and return False."""
-        if secrets_folder_of_run(run.path).is_dir():  # left over: its nodes did not end normally
+        if secrets_folder_of_run(run.path).is_dir():  # left over because its nodes did not end normally
             self.fetch("secrets", [run])
             delete_run_secrets(run.path)
         return True
@@ -287,8 +288,9 @@ class Engine:
     def fetch(self, what: str, runs: Sequence[Run]) -> None:
         """Copy files from the hosts to the local run folders, if each host has its own run folders.
 
-        what: state; news (state of all nodes, with the last steps); the name of a log, node_*.log for all nodes;
-            or secrets, which deletes the secrets on the hosts.
+        what: `state` copies the nodes' states that show whether the run is live. `news` copies all nodes' states and
+        last steps. The name of a log copies that log, and `node_*.log` copies the logs of all nodes. `secrets` copies
+        nothing, but deletes the secrets on the hosts.
         """
 
     def state_now(self, run: Run) -> State:
@@ -297,7 +299,7 @@ class Engine:
         return engine.state(run)
 
     def query_again(self, runs: Sequence[Run]) -> tuple[Engine, list[Run]]:
-        """Query a new engine about the runs. Return the engine, and the runs as read again."""
+        """Query a new engine about the runs. Return this engine and the runs, whose folders have been read again."""
         self.fetch("state", runs)
         engine, runs = type(self)(self.job), [Run(run.path) for run in runs]
         engine.prepare(runs)
@@ -324,9 +326,10 @@ class Engine:
         text: str = "",
         inherited: Mapping[str, str] = os.environ,
     ) -> Answer:
-        """Run one of the engine's clients and return its output; exit code 127 if it is missing, 124 if it hangs.
+        """Run an engine's client and return its output. If it is missing, its exit code is 127; if it hangs, 124.
 
-        text: the client's input; environment: variables added to the inherited ones.
+        text: the client's input.
+        environment: variables added to the inherited ones.
         """
         try:
             environ = {**inherited, **(environment or {})}
@@ -354,7 +357,7 @@ def state_of_ended_run(run: Run, code: int | None, reason: str = "") -> State:
 
 
 def node_lines(run: Run, nodes: int) -> Iterator[NodeLine]:
-    """Yield one line for each node: up, ended or down, its host, and its first rank's last step."""
+    """Yield one line for each node: whether it is up, ended or down, its host, and its first rank's last step."""
     present_nodes = run.nodes()
     if not present_nodes:
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# RUN MARK: unpack stdin into RUN, which must not exist or must be this run. MARK is the checksum of state/run
+# RUN MARK: unpack stdin into RUN, which must not exist yet or must be this run. MARK is the checksum of state/run
 RECEIVE = r"""
 set -eu
 run=$0 mark=$1 made="" new=""
@@ -42,14 +42,15 @@ cd -- "$run"
 rm -rf -- "$new"
 """  # noqa: E501
 
-# RUN MARK ATTEMPT: remove the run if nothing was started in it before this attempt; otherwise, only the attempt
+# RUN MARK ATTEMPT: remove the run if nothing was started in it before this attempt; otherwise, remove only the attempt
 REMOVE = r"""
 if [ -e "$0/state/mirror" ] || [ "$(cksum 2>/dev/null <"$0/state/run")" != "$1" ]; then exit 0; fi
 if [ "$2" = 0 ]; then gone=$0; else gone=$0/artifact/$2; fi
 chmod -R u+w -- "$gone" && rm -rf -- "$gone"
 """
 
-# RUN: print `code FOLDER`, the code in this user's newest other run of the job; nothing if the run has its code already
+# RUN: if the run already has its code, print nothing; otherwise, print `code FOLDER`, where FOLDER is the code of this
+# user's newest other run of the job
 LAST_CODE = r"""
 last=""
 if [ -e "$0/code" ]; then exit; fi

@@ -2,7 +2,7 @@
 
 In:  a local run folder, marked with state/mirror. The folder is never sent to itself, even if this machine is one of
      the hosts.
-Out: the run folder on each host, with the attempt, the code and the secrets; or the hosts' worst exit code.
+Out: on each host, the run folder with the attempt, the code and the secrets. If sending fails, the worst exit code.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def require_checkpoints_on_host(run: Run, hosts: Sequence[HostEntry]) -> None:
 
 
 def was_sent_from_here(run: Run) -> bool:
-    """Return whether the run was sent from this folder. False for other users' folders, whose files may be links."""
+    """Return whether the run was sent from this folder. False for another user's run, because it may contain links."""
     return os.path.lexists(run.path / _MARK) and run.is_mine
 
 

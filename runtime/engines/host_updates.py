@@ -1,6 +1,6 @@
 """Copy a run's state, last steps and logs from its hosts to the local folder (storage.run=node).
 
-In:  data from the hosts (untrusted): archives of small files, and new parts of logs.
+In:  untrusted data from the hosts: archives of small files, and new parts of logs.
 Out: the local run folder, as if all nodes wrote to it, with times converted to this machine's clock.
 """
 
@@ -31,7 +31,7 @@ _LOG = re.compile(r"(node|rank)_([0-9]{1,9})[.]log")
 
 
 class HostStateCopier:
-    """A run's state and logs on its hosts. nodes: the job's number of nodes; procs: ranks per node"""
+    """Copies a run's state and logs from its hosts. nodes: number of the job's nodes; procs: ranks per node"""
 
     def __init__(self, client: HostClient, run: Run, nodes: int, procs: int) -> None:
         self.client, self.run, self.nodes, self.procs = client, Run(run.path), nodes, procs
@@ -113,7 +113,7 @@ class HostStateCopier:
     # ---- logs
 
     def copy_logs(self, name: str) -> None:
-        """Copy a log's new lines; with ALL_NODES, the new lines of all node logs, with their times."""
+        """Copy a log's new lines. With ALL_NODES, copy the new lines of all node logs, and their times."""
         match = _LOG.fullmatch(name)
         if name == ALL_NODES:
             self._each(self.hosts, self._copy_console)
@@ -146,7 +146,7 @@ class HostStateCopier:
         """Call the action for each host. Hosts that do not respond, or whose response cannot be stored, are skipped."""
 
         def run_quietly(host: HostEntry, _: object) -> int:
-            with contextlib.suppress(OSError, OverflowError, ValueError):  # the last two: a time with invalid digits
+            with contextlib.suppress(OSError, OverflowError, ValueError):  # the last two: invalid digits in a time
                 action(host)
             return 0
 
@@ -173,7 +173,7 @@ class _Bounded:
 
 
 def _unpacked(stream: IO[bytes], names: Collection[str]) -> dict[str, _File]:
-    """Return a tar archive's files by name; {} if it contains anything other than files with these names.
+    """Return a tar archive's files by name, or {} if it contains anything other than files with these names.
 
     A host could send a link, which would make this machine read or write elsewhere.
     """

@@ -1,6 +1,7 @@
-"""Run commands on a run's hosts, with ssh, pdsh or clush (ClusterShell); or on this machine, once for each node.
+"""Run commands on a run's hosts, with ssh, pdsh or clush (ClusterShell), or on this machine, once for each node.
 
-In:  the artifact's settings (.jobc/job.json, key hosts): client, ssh_command, fanout; the run's hosts.txt (untrusted).
+In:  the artifact's settings `client`, `ssh_command` and `fanout` (.jobc/job.json, key `hosts`); and the run's
+     hosts.txt, which is untrusted.
 Out: the commands' output as lines `HOST: line`, and their worst exit code.
 Source: ssh(1) of OpenSSH 9.2, pdsh(1) 2.34, clush(1) of ClusterShell 1.9.
 """
@@ -24,7 +25,7 @@ from ..system.text import printable
 from ..system.untrusted_files import Unreadable, open_regular
 
 HOST = "%h"  # in a command: the host's name, as in hosts.txt
-MOST_BYTES = 1 << 24  # in a hosts.txt
+MOST_BYTES = 1 << 24  # size limit of a hosts.txt
 PIECE = 1 << 16  # maximum bytes of a line to read at a time
 HOST_S = 120  # timeout of a short command on hosts
 BEGINS = "jobc: the output begins"  # printed after the output of a host's start-up files
@@ -52,7 +53,7 @@ class LocalCommand(NamedTuple):
 
 
 class HostClient:
-    """ssh: one connection for each command and host. The other clients override run() or command()."""
+    """Client that opens an ssh connection for each command and host. Other clients override run() or command()."""
 
     def __init__(self, ssh_command: Sequence[str], fanout: int) -> None:
         """ssh_command: ssh with its options; fanout: simultaneous connections"""
@@ -67,7 +68,8 @@ class HostClient:
     ) -> int:
         """Run a command on every host, print its output, and return the worst exit code.
 
-        words: HOST is replaced by the host's name; say: prints to stdout by default.
+        words: the command, in which HOST is replaced by the host's name.
+        say: called with each line of output; by default, prints it to stdout.
         """
 
         def run_on_one_host(host: HostEntry, say_of: Say) -> int:
@@ -119,7 +121,7 @@ class HostClient:
         """Yield a process that runs the command on the host. Output of the host's start-up files is skipped. The
         process is terminated on exit. Raises OSError.
 
-        say: prints the lines of its stderr, which are otherwise dropped.
+        say: called with each line of its stderr, which is dropped by default.
         """
         command = self.command(host, [*_AFTER_BEGINS, *words])
         with tempfile.TemporaryFile() as errors:
@@ -137,7 +139,7 @@ class HostClient:
 
 
 class PdshClient(HostClient):
-    """pdsh reads the hosts from its input. pdsh replaces %h itself, so any other % is doubled."""
+    """Client that runs pdsh, which reads the hosts from its input. It replaces %h itself, so any other % is doubled."""
 
     def run(
         self, hosts: Sequence[HostEntry], words: Sequence[str], say: Say | None = None, timeout_s: float | None = None
@@ -157,8 +159,8 @@ class PdshClient(HostClient):
 
 
 class ClushClient(PdshClient):
-    """clush also reads the hosts from its input, and with -n does not pass this input on. clush's `exec` worker runs a
-    shell command on this machine and replaces %host in it, so every other % must be doubled.
+    """Client that runs clush, which also reads the hosts from its input, and with -n does not pass this input on. Its
+    `exec` worker runs a shell command on this machine and replaces %host in it, so every other % must be doubled.
     """
 
     def fan_out_command(self, words: Sequence[str]) -> LocalCommand:
@@ -168,7 +170,7 @@ class ClushClient(PdshClient):
 
 
 class LocalNodesClient(HostClient):
-    """This machine, on which each node has its own address and GPUs."""
+    """Client for nodes on this machine, each of which has its own address and GPUs."""
 
     def __init__(self, nodes: int, gpus: int) -> None:
         """gpus: number of GPUs per node"""
@@ -179,7 +181,7 @@ class LocalNodesClient(HostClient):
         return LocalCommand(words, self._environ(host))
 
     def _environ(self, host: HostEntry) -> dict[str, str]:
-        """Return which of the GPUs available to this program the node uses."""
+        """Return the variable that selects, from the GPUs available to this program, those that the node uses."""
         if self.nodes == 1 or not self.gpus:
             return {}
         first = host.node * self.gpus
@@ -189,7 +191,7 @@ class LocalNodesClient(HostClient):
 
 
 class _Processes:
-    """The programs that a client is running, so that all can be terminated. attempt: incremented each time"""
+    """The programs that a client is running. end() terminates all of them, and increments `attempt`."""
 
     def __init__(self) -> None:
         self.attempt = 0
@@ -200,7 +202,7 @@ class _Processes:
     def started(
         self, command: LocalCommand, has_input: bool = False, errors: int | IO[bytes] = subprocess.STDOUT
     ) -> Iterator[subprocess.Popen[bytes]]:
-        """Start a program, yield it with its output, and wait until it ends. Raises OSError."""
+        """Start a program, yield it so that its output can be read, and wait until it ends. Raises OSError."""
         process = subprocess.Popen(
             list(command.words),
             env={**os.environ, **command.environ},
@@ -272,7 +274,7 @@ def _kill_after(process: subprocess.Popen[bytes], timeout_s: float | None) -> Ca
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield a pipe's lines; long lines in pieces."""
+    """Yield a pipe's lines. Long lines are split into pieces."""
     return iter(lambda: file.readline(PIECE), b"")
 
 
@@ -299,7 +301,7 @@ def print_to_stderr(line: str) -> None:
 
 
 def client_of_artifact(settings: Mapping[str, Any]) -> HostClient:
-    """Return the client that an artifact specifies; LocalNodesClient if its nodes are on this machine."""
+    """Return the client that an artifact specifies, or LocalNodesClient if its nodes are on this machine."""
     hosts = settings.get("hosts")
     if not isinstance(hosts, dict):
         return LocalNodesClient(int(settings.get("nodes", 1)), int(settings.get("gpus", 0)))
@@ -308,12 +310,12 @@ def client_of_artifact(settings: Mapping[str, Any]) -> HostClient:
 
 
 def hosts_of(run: Run) -> list[HostEntry]:
-    """Return the hosts of a run's newest attempt; [] if hosts.txt cannot be read."""
+    """Return the hosts of a run's newest attempt, or [] if hosts.txt cannot be read."""
     return read_hosts(run.path / f"artifact/{run.attempt}/hosts.txt")
 
 
 def read_hosts(file: Path) -> list[HostEntry]:
-    """Return the hosts in a hosts.txt; [] if a line is not a valid host name."""
+    """Return the hosts in a hosts.txt, or [] if a line is not a valid host name."""
     try:
         with open_regular(file, follow=False) as opened:
             names = opened.read(MOST_BYTES).decode(errors="replace").splitlines()

@@ -1,7 +1,8 @@
 """Engine for backends whose nodes are listed hosts, or addresses of this machine: ssh, pdsh, accelerate, local.
 
-In:  the artifact's settings (.jobc/job.json: hosts, storage, code, secrets, procs, gpus) and its hosts.txt.
-Out: nodes started by `jobctl task` on each host, under supervisors that need neither the connection nor this machine.
+In:  the artifact's settings (.jobc/job.json, keys `hosts`, `storage`, `code`, `secrets`, `procs`, `gpus`) and its
+     hosts.txt.
+Out: nodes started by `jobctl task` on each host. Their supervisors need neither the connection nor this machine.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class HostsEngine(CheckingEngine):
         return hosts
 
     def can_nodes_read_folder(self, folder: Path, new: NewRun) -> bool:
-        """Return whether the nodes can access the folder: on this machine, or on the run's shared file system."""
+        """Return whether the nodes can access the folder: on this machine, or on a file system shared with the run."""
         return isinstance(self.client, LocalNodesClient) or (
             not self.has_copies and super().can_nodes_read_folder(folder, new)
         )
@@ -181,9 +182,9 @@ class HostsEngine(CheckingEngine):
                 raise
 
     def task(self, run: Run | None, attempt: int | None, *words: str, copy: Path | None = None) -> list[str]:
-        """Return the command that runs an attempt's `jobctl task` on a host, whatever the host's login shell.
+        """Return the command that runs an attempt's `jobctl task` on a host, whatever the host's login shell is.
 
-        copy: path of the artifact copy to use, if not the attempt's.
+        copy: path of the artifact copy to use, if it is not the attempt's.
         """
         why = host_commands.WHY_UNSEEN_COPY if self.has_copies else host_commands.WHY_UNSEEN
         folder = "" if run is None else str(run.path)
@@ -254,7 +255,7 @@ class HostsEngine(CheckingEngine):
         return len(self._shell_place(place, named)[1])
 
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
-        """Replace this program with the command on a host: in the named or live run, or with the newest run's code."""
+        """Exec the command on a host, in the named or live run, or otherwise with the newest run's code."""
         run, hosts, copy = self._shell_place(place, named)
         attempt = run.attempt if run is not None and copy != place.artifact else 0
         words = self.task(run, attempt, str(node), "shell", *command, copy=copy)

@@ -30,7 +30,7 @@ def notes_on_live_run(run: Run, sees_ranks: bool) -> Iterator[str]:
 
 
 def _start(run: Run, sees_ranks: bool) -> Iterator[str]:
-    """Yield when rank 0 started and first printed, as text. The program's own rendezvous cannot be observed."""
+    """Yield when rank 0 started and when it first printed, as text. The program's own rendezvous cannot be observed."""
     keys = read_keys(run.path / "state/rank_00")
     began = number_or_none(keys.get("began", "")) if number_or_none(keys.get("attempt", "")) == run.attempt else None
     if began is None:
@@ -45,7 +45,7 @@ def _start(run: Run, sees_ranks: bool) -> Iterator[str]:
 
 
 def _hang(nodes: list[NodeState]) -> Iterator[str]:
-    """Yield a line about ranks that may be hung: all running ranks must be idle because one may wait for others."""
+    """Yield a line about ranks that may be hung if all running ranks are idle: one alone may be waiting for others."""
     live = [node for node in nodes if node.ended is None]
     since = [node.idle_since for node in live if node.idle_since is not None]
     if not live or len(since) < len(live):
@@ -66,7 +66,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def why_run_may_be_live(run: Run, state: State) -> str:
-    """Return why a run may still be running (if in doubt, it is); "" if all its nodes are known to have ended."""
+    """Return why a run may still be running, or "" only if all its nodes are known to have ended."""
     if state.name == "unknown":
         return state.reason or state.text
     statuses = [(node, node.status(identify_machine(), partial(run.silent_s, node))) for node in run.nodes()]

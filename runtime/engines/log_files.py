@@ -1,9 +1,10 @@
-"""Print the logs in a run folder: one log unchanged, or all nodes' logs merged by time; and the first failure.
+"""Print the logs in a run folder (one log unchanged, or all nodes' logs merged by time), and the first failure.
 
-In:  RUN/logs/node_NN.log and rank_NN.log; .node_NN.times, lines `SECONDS OFFSET` (node_log.py); RUN/exit/ATTEMPT/first.
-Out: the logs' bytes, unchanged, on stdout; with several nodes, each line begins with `node N  | `
+In:  RUN/logs/node_NN.log and rank_NN.log; .node_NN.times with lines `SECONDS OFFSET` (node_log.py);
+     RUN/exit/ATTEMPT/first.
+Out: the logs' bytes, unchanged, on stdout. With several nodes, each line begins with `node N  | `.
 
-Logs are streamed, with only one piece of a line per log in memory. A log can be a link, or can be truncated at any
+Logs are streamed, with only one piece of a line per log in memory. A log may be a link, and may be truncated at any
 time.
 """
 
@@ -32,8 +33,10 @@ _TRACEBACK = b"Traceback (most recent call last)"
 
 
 class LogRequest(NamedTuple):
-    """The logs to print. node and rank: both None = all nodes; tail: number of existing lines to print, None = all.
+    """The logs to print.
 
+    node, rank: which log to print; if both are None, all nodes' logs.
+    tail: how many of the existing lines to print; None prints all.
     new_attempt: whether to skip the output of earlier attempts.
     """
 
@@ -45,7 +48,7 @@ class LogRequest(NamedTuple):
 
     @property
     def name(self) -> str:
-        """File name of the requested log; "" for all nodes' logs."""
+        """File name of the requested log, or "" for all nodes' logs."""
         if self.rank is not None:
             return f"rank_{self.rank:02}.log"
         return "" if self.node is None else f"node_{self.node:02}.log"
@@ -63,7 +66,7 @@ class PrintedLog:
         self._next: tuple[int, int] | None = None  # the next time, and the offset from which it applies
 
     def read_lines_up_to(self, end: int) -> Iterator[bytes]:
-        """Yield the lines up to byte `end`, lines over 1 MiB in pieces. Sets `time` before yielding each piece."""
+        """Yield the lines up to byte `end`, splitting lines over 1 MiB. Sets `time` before yielding each piece."""
         with open_regular(self.path, follow=False) as file, self._times() as times:
             file.seek(self.offset)
             while self.offset < end:
@@ -99,7 +102,7 @@ class RequestedLogs:
     """The requested logs of a run."""
 
     def __init__(self, run: Run, name: str, nodes: int) -> None:
-        """name: file name of one log; "" for all nodes' logs; nodes: the job's number of nodes"""
+        """name: file name of one log, or "" for all nodes' logs. nodes: number of the job's nodes."""
         self.folder = run.path / "logs"
         self.name = name or ("" if nodes > 1 else "node_00.log")
         self.is_merged = not self.name
@@ -159,7 +162,7 @@ class RequestedLogs:
         return self._logs[name]
 
     def _merge(self, grown: list[tuple[PrintedLog, int]], out: BinaryIO) -> None:
-        """Print the lines of all logs by time: lines of one log until another log has an earlier line."""
+        """Print the lines of all logs in order of time: one log's lines until another log has an earlier one."""
         _allow_open_files(2 * len(grown))
         waiting: list[tuple[int, int, bytes, Iterator[bytes]]] = []  # time, index, next piece, later pieces
         for index, (log, size) in enumerate(grown):
@@ -211,7 +214,10 @@ def print_first_failure(run: Run, failure: Mapping[str, str]) -> None:
 
 
 def _last_position(path: Path, size: int, text: bytes) -> int:
-    """Return where the text last occurs in a file's first `size` bytes; `size` if nowhere. Raises Unreadable."""
+    """Return the offset at which the text last occurs in a file's first `size` bytes, or `size` if it does not occur.
+
+    Raises Unreadable.
+    """
     end = size
     while end > 0:
         start = max(0, end - FAILURE_BYTES)
@@ -227,7 +233,7 @@ def _header(attempt: int | None) -> bytes:
 
 
 def _failure_lines(path: Path, header: bytes) -> list[bytes]:
-    """Return the last lines of the attempt that begins with `header`: from the first traceback on, or else 20 lines."""
+    """Return the last lines of the attempt that begins with `header`: from the first traceback, or else the last 20."""
     size = _size(path)
     if not size:
         return []
@@ -244,7 +250,7 @@ def _failure_lines(path: Path, header: bytes) -> list[bytes]:
 
 
 def offset_of_last_lines(path: Path, end: int, lines: int) -> tuple[int, int]:
-    """Return where the last `lines` lines before byte `end` begin, and their number. Raises Unreadable."""
+    """Return where the last `lines` lines before byte `end` begin, and how many there are. Raises Unreadable."""
     if not lines or not end:
         return end, 0
     found, offset = 0, end
@@ -278,7 +284,7 @@ def _blocks(path: Path, start: int, end: int) -> Iterator[bytes]:
 
 
 def _readable(log: PrintedLog, end: int) -> Iterator[bytes]:
-    """Yield the pieces of a log; print a warning if it cannot be read."""
+    """Yield the pieces of a log, or print a warning if it cannot be read."""
     try:
         yield from log.read_lines_up_to(end)
     except Unreadable as error:
@@ -295,7 +301,7 @@ def _size(path: Path) -> int | None:
 
 
 def _allow_open_files(wanted: int) -> None:
-    """Raise the soft limit on open files if needed: each node needs two."""
+    """Raise the soft limit on open files if needed, because each node needs two."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < wanted + 64:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -2,7 +2,7 @@
 
 In:  a Place; for the next attempt, also a Run that find_run_to_continue() has checked.
 Out: RUN/artifact/ATTEMPT (a read-only copy of the artifact, or a link to an earlier one), RUN/state/run, RUN/logs,
-     RUN/control; or Failure, with nothing created.
+     RUN/control. If it raises Failure, it leaves nothing behind.
 
 While RUN/.making exists, the process named in it is creating the run, or was killed before it finished.
 """
@@ -165,7 +165,7 @@ def temporary_run(place: Place, engine: Engine, folder: Path | None = None) -> N
     """Create a run for a trial. The run is removed when the program ends, unless keep_for_logs() is called. Raises
     Failure.
 
-    folder: a parent folder that the nodes can access; default: this user's temporary folder.
+    folder: a parent folder that the nodes can access. The default is this user's temporary folder.
     """
     parent = folder or Path(os.environ.get("TMPDIR") or "/tmp")
     new = NewRun(place, engine, Run(parent), 0)
@@ -199,7 +199,7 @@ def find_run_to_continue(place: Place, engine: Engine, named: str) -> Run:
 
 
 def create_next_attempt(place: Place, engine: Engine, run: Run, new_code: bool) -> NewRun:
-    """Create the next attempt of a run. new_code: whether the caller then copies the code again. Raises Failure."""
+    """Create the next attempt of a run. new_code: whether the caller will copy the code again. Raises Failure."""
     last = run.attempt or 0
     new = NewRun(place, engine, run, last + 1)
     with _discarded_on_error(new):
@@ -269,8 +269,8 @@ def _record(artifact: Path, name: str) -> list[str]:
 
 def _irregular(run: Path) -> str:
     """Return the path, relative to the run, of an entry to which the next attempt would write although it is neither a
-    file nor a folder; "" if there is none. A named pipe would block the attempt; through a symbolic link, the attempt
-    could write to any of this user's files. In artifact/, only jobc's own links count as folders.
+    file nor a folder, or "" if there is none. A named pipe would block the attempt. Through a symbolic link, the
+    attempt could write to any of this user's files. In artifact/, only jobc's own links count as folders.
     """
     copies = {f"artifact/{attempt}" for attempt in copy_number_by_attempt(run)}
     for path, mode in _entries(run / "artifact", "artifact", 1):
@@ -300,7 +300,7 @@ def _entries(folder: Path, name: str, depth: int) -> Iterator[tuple[str, int]]:
 
 
 def _live_elsewhere(run: Run) -> str:
-    """Return `, node NN PLACE` for the first node that runs where its process is not visible; "" if none."""
+    """Return `, node NN PLACE` for the first node that runs where its process is not visible, or "" if none."""
     statuses = run.statuses()
     node = next((node for node in run.nodes() if statuses.get(node.number) == "elsewhere"), None)
     return f", node {node.name} {node.where()}" if node is not None else ""
@@ -317,7 +317,7 @@ def _create_run_root(folder: Path) -> None:
 
 
 def _warn_of_live_runs(place: Place, engine: Engine) -> None:
-    """Warn if this user has live runs of this job because jobctl submit may have been called twice by mistake."""
+    """Warn if this user has live runs of this job: jobctl submit may have been called twice by mistake."""
     with contextlib.suppress(Failure):
         if live := ids_of_live_runs(engine, place.list_runs()):
             print(
@@ -340,7 +340,7 @@ def _remove_abandoned(folder: Path) -> None:
 
 
 def _silent_s(making: Path) -> float | None:
-    """Return the seconds since the file was written, on the storage's clock; None if unknown."""
+    """Return how many seconds ago the file was written, by the storage's clock, or None if unknown."""
     now = making.with_name(".now")
     try:
         _write(now, "")
@@ -377,7 +377,7 @@ def _failure(what: str, error: OSError) -> Failure:
 
 
 def _write(path: Path, text: str, how: int = os.O_TRUNC) -> None:
-    """Create the file or replace its content; O_APPEND appends. Follows no links. Raises Failure."""
+    """Create the file or replace its content; with O_APPEND, append to it. Follows no links. Raises Failure."""
     flags = how | os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         with open(os.open(path, flags, 0o666), "wb") as file:

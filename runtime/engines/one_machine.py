@@ -81,6 +81,6 @@ class OneMachineEngine(CheckingEngine):
         return table
 
     def _gpu_type(self) -> dict[str, str]:
-        """Return the variable with which launch.py compares this machine's GPUs."""
+        """Return the variable with the GPU type that launch.py expects on this machine."""
         gpu_type = self.job.settings.get("gpu_type")
         return {"JOBC_GPU_TYPE": str(gpu_type)} if gpu_type else {}

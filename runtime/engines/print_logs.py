@@ -12,7 +12,7 @@ from .run_watch import RunWatch
 
 HINT = "try again when the engine responds; jobctl logs without --follow does not query it"
 TICK_S = 0.5  # pause between checks of the logs
-HELD_TICKS = 4  # delay for several nodes' lines, so that the first failure is printed before its consequences
+HELD_TICKS = 4  # how long several nodes' lines are held back, so that the first failure is printed before its effects
 FIRST_TICKS = 3  # by then, an earlier failure on a slower node has been recorded
 
 

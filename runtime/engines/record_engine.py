@@ -37,7 +37,7 @@ class Record(NamedTuple):
 
 
 class SeenState(NamedTuple):
-    """A run's state as last observed. code, reason: exit code and reason, once the run has ended."""
+    """A run's state as last observed. code, reason: exit code, and why it ended this way, once the run has ended."""
 
     record: Record | None
     state: str  # LIVE, ENDED, GONE, or "" without a record
@@ -66,7 +66,7 @@ class RecordEngine(Engine):
         raise NotImplementedError
 
     def end_on_storage(self, record: Record) -> tuple[int, str] | None:
-        """Return the exit code and reason that a gone job's nodes left on storage; None if they left none."""
+        """Return the exit code and reason that a gone job's nodes left on storage, or None if they left none."""
         return None
 
     def live_state(self, record: Record) -> State:
@@ -191,7 +191,9 @@ def newest_record(run: Run) -> Record | None:
 
 
 def write_record(run: Run, attempt: int, keys: Mapping[str, object]) -> None:
-    """Record an attempt that the engine accepted: its IDs; exit and reason stay empty until it ends. Raises Failure."""
+    """Record the IDs of an attempt that the engine accepted. Its exit and reason stay empty until it ends. Raises
+    Failure.
+    """
     path = run.path / f"state/job_{attempt}"
     try:
         write_small_file(path, keys={**keys, "exit": "", "reason": ""})

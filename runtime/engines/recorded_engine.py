@@ -2,7 +2,7 @@
 moment.
 
 In:  a run folder with its newest attempt's artifact.
-Out: State; `submitted` if only the engine or the hosts know the state.
+Out: a State, which is `submitted` if only the engine or the hosts know the run's state.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ class RecordedEngine(Engine):
         return super().state(run)
 
     def _is_known_elsewhere(self, run: Run, has_record: bool) -> bool:
-        """Return whether only the engine or the hosts know the nodes' state: no node has started the attempt that an
-        engine accepted, or each host has its own run folder and not all nodes have reported their end.
+        """Return whether only the engine or the hosts know the nodes' state. This is so if an engine accepted the
+        attempt but no node has started it, or if each host has its own run folder and not all nodes have reported
+        their end.
         """
         if os.path.lexists(f"{run.path}/state/mirror"):
             return sum(status == "ended" for status in run.statuses().values()) < self.job.nodes

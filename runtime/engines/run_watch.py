@@ -10,7 +10,7 @@ from ..run_folder.run import Run
 from ..system.failure import Failure
 from .engine import Engine
 
-MOST_RUNS = 20  # newest runs that ids_of_live_runs() checks
+MOST_RUNS = 20  # how many of the newest runs ids_of_live_runs() checks
 
 
 class RunWatch:

@@ -29,11 +29,11 @@ class StartingEngine(Engine, ABC):
     def begin(self, options: argparse.Namespace) -> int | None:
         """Raise Failure if options conflict or this machine cannot start jobs. Called before anything is read.
 
-        Return an exit code if there is nothing to start; None = continue
+        Return an exit code if there is nothing to start, or None to continue.
         """
         return None
 
-    points_at_a_time: int | None = 1  # in a sweep; None: submit starts all of them because the engine queues them
+    points_at_a_time: int | None = 1  # in a sweep; None if submit starts all of them because the engine queues them
 
     def add_sweep_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the options for submitting all points."""
@@ -43,14 +43,16 @@ class StartingEngine(Engine, ABC):
         parser.add_argument("--parallel", metavar="N", type=parse_positive_number, default=default, help=text)
 
     def start_points(self, sweep: NewSweep, options: argparse.Namespace, words: Sequence[str]) -> int | None:
-        """Start the points of a sweep's new run, and return submit's exit code; None: submit starts each point itself.
+        """Start the points of a sweep's new run, and return submit's exit code. Return None to let submit start each
+        point itself.
 
-        options: from add_sweep_arguments(); words: the other options as typed, for each point's jobctl submit.
+        options: from add_sweep_arguments().
+        words: the other options as typed, for each point's jobctl submit.
         """
         return None
 
     def require_startable(self, run: Run | None) -> None:
-        """Raise Failure if the job cannot start. Called before anything is created. run: the run to continue"""
+        """Raise Failure if the job cannot start. Called before anything is created. run: run to continue, if any"""
 
     def can_nodes_read_folder(self, folder: Path, new: NewRun) -> bool:
         """Return whether the ranks can open the folder of the user's code, so that data/ may be linked to it.

@@ -37,7 +37,8 @@ def write_stop_mark(run: Path) -> None:
 def signal_supervisors_here(run: Run, name: str, number: int | None = None) -> list[str]:
     """Send a signal to the run's supervisors on this machine. Return a line for each node that is running elsewhere.
 
-    name: TERM, QUIT or KILL; number: rank of the only node to signal; None for all nodes.
+    name: TERM, QUIT or KILL.
+    number: rank of the only node to signal, or None for all nodes.
     """
     lines = []
     for node in run.nodes():

@@ -93,7 +93,7 @@ class SweepEngine(Engine):
         return self.state(point.run) if point.is_started else State("not started", "not started")
 
     def _state_of_sweep(self, sweep: Run) -> State:
-        """Return the state of all points together: live while any point is live, else the worst state."""
+        """Return the state of all points together: live while any point is live, and then the worst state."""
         try:
             states = [self.state_of(point) for point in self.points(sweep)]
         except Failure as failure:
@@ -153,7 +153,7 @@ def is_submitting(sweep: Run) -> bool:
 
 
 def locate_point(place: Place, named: str, named_run: str) -> Place:
-    """Return the artifact in a point's run. named_run: the sweep's run, "" for the newest. Raises Failure."""
+    """Return the artifact in a point's run. named_run: the sweep's run, or "" for the newest. Raises Failure."""
     sweep = place.choose_run(named_run)
     number = read_points(sweep.path / f"artifact/{sweep.attempt}").find(named).number
     point = SweepEngine(place.engine()).points(sweep)[number]

@@ -1,8 +1,8 @@
 """Choose the rendezvous port on node 0, and pass it to the other nodes through the run folder.
 
 In:    JOBC_RUN_ID JOBC_NODES JOBC_NODE_RANK.
-Out:   the port; the run's state/head, written by node 0; Failure with exit code 71 if the port is in use or node 0 does
-       not publish it in time, 69 if a node failed while this one was waiting.
+Out:   the port, and the run's state/head, which node 0 writes. Failure has exit code 71 if the port is in use or node 0
+       does not publish it in time, and 69 if a node failed while this one was waiting.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ F_OFD_SETLK = 37  # on Linux, the lock lasts as long as the process that started
 
 
 def agree_on_rendezvous_port(run: RunFolder, wanted: int, lock: int | None, timeout_s: float) -> int:
-    """Return the rendezvous port; node 0 publishes it. wanted: 0 = choose one. Raises Failure, OSError."""
+    """Return the rendezvous port, which node 0 publishes. wanted: 0 to choose a free one. Raises Failure, OSError."""
     if int(os.environ["JOBC_NODE_RANK"]) != 0:
         return wanted or wait_for_port_of_node_0(run, timeout_s)
     if wanted and not is_free(wanted):
@@ -42,7 +42,7 @@ def agree_on_rendezvous_port(run: RunFolder, wanted: int, lock: int | None, time
 
 
 def choose_free_port(run: str, lock: int | None) -> int:
-    """Return a free port: always the same one for a run, or the next free one if it is taken. Raises OSError."""
+    """Return a free port: always the same one for a run or, if that is taken, the next free one. Raises OSError."""
     first = zlib.crc32(run.encode())
     for attempt in range(TRIES):
         port = CANDIDATES[(first + attempt) % len(CANDIDATES)]
@@ -52,7 +52,7 @@ def choose_free_port(run: str, lock: int | None) -> int:
 
 
 def lock_port(port: int, lock: int | None) -> bool:
-    """Lock the port; return False if another run of this user on this machine has chosen it."""
+    """Lock the port. Return False if another run of this user on this machine has chosen it."""
     if lock is None:
         return True
     write_lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, port, 1, 0)
@@ -66,7 +66,7 @@ def lock_port(port: int, lock: int | None) -> bool:
 
 
 def wait_for_port_of_node_0(run: RunFolder, timeout_s: float) -> int:
-    """Wait for node 0 of this attempt to write the port; return it. Raises Failure on timeout or if a node failed."""
+    """Wait until this attempt's node 0 writes the port. Return it. Raises Failure on timeout or if a node failed."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         os.listdir(run.rendezvous_file.parent)  # makes a network file system refresh its cache
@@ -93,7 +93,7 @@ def is_free(port: int) -> bool:
             probe.bind((address, port))
             probe.listen(1)
         except OSError as error:
-            if error.errno in (errno.EADDRINUSE, errno.EACCES):  # EACCES: port below 1024, and not root
+            if error.errno in (errno.EADDRINUSE, errno.EACCES):  # EACCES: a port below 1024 without being root
                 return False
             raise
     return True

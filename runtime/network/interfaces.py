@@ -17,7 +17,7 @@ RTF_UP = 1
 
 
 def own_address_towards(host: str) -> str:
-    """Return the source address that the kernel would use to reach `host`; if `host` is this node, its own address.
+    """Return the source address that the kernel would use to reach `host`. If `host` is this node, that is its address.
 
     Raises OSError if the name does not resolve or there is no route.
     """
@@ -46,7 +46,7 @@ def interface_by_address() -> dict[str, str]:
 
 
 def interface_of_default_route(table: Path = Path("/proc/net/route")) -> str | None:
-    """Return the interface of the IPv4 default route with the lowest metric, or else the only one with a route."""
+    """Return the interface of the IPv4 default route with the lowest metric, or else the only one with any route."""
     routes = [line.split() for line in table.read_text().splitlines()[1:]]
     up = [route for route in routes if int(route[3], 16) & RTF_UP and route[0] != "lo"]
     default = sorted((route for route in up if route[1] == route[7] == "00000000"), key=lambda route: int(route[6]))

@@ -34,7 +34,7 @@ class JsonConnection:
         self.flush()
 
     def flush(self) -> bool:
-        """Send as much as the kernel accepts; return whether everything was sent."""
+        """Send as much as the kernel accepts, and return whether everything was sent."""
         try:
             while self._outgoing and self.is_open:
                 self._outgoing = self._outgoing[self.connection.send(self._outgoing) :]

@@ -1,7 +1,7 @@
 """Configure NCCL and Gloo for this node's network: choose the interface and check the fabric.
 
-In:    JOBC_NODE_RANK; variables that are already set stay unchanged.
-Out:   variables for the ranks; or the exception Lacking, with exit code 65 or 71.
+In:    JOBC_NODE_RANK. Variables that are already set stay unchanged.
+Out:   variables for the ranks. Otherwise, raises Lacking, with exit code 65 or 71.
 Source: NCCL 2.28 user guide, environment variables; RCCL 7 reads the same ones; torch 2.13 for Gloo; aws-ofi-nccl 1.16.
 """
 
@@ -21,7 +21,7 @@ from .reach import SILENT_S
 
 ROOT = Path("/")
 PLUGIN_FOLDERS = ("lib", "lib64", "usr/lib", "usr/lib64", "usr/local/lib", "usr/local/lib64")
-PLUGIN_FILES = ("libnccl-net.so", "librccl-net.so", "libnccl-net-ofi.so")  # NCCL's, RCCL's; the last by NCCL_NET_PLUGIN
+PLUGIN_FILES = ("libnccl-net.so", "librccl-net.so", "libnccl-net-ofi.so")  # NCCL's, RCCL's; the last is aws-ofi-nccl's
 # The plugin's names, for NCCL_NET: aws-ofi-nccl dropped "AWS" in 1.13.
 PLUGIN_NAMES = {"efa": ("AWS Libfabric", "Libfabric"), "slingshot": ("AWS Libfabric", "Libfabric"),
                 "tcpx": ("GPUDirectTCPX_v7",)}  # fmt: skip
@@ -31,7 +31,7 @@ RDMA = ("infiniband", "roce", "efa", "slingshot")  # profiles that pin memory
 
 
 class Lacking(Exception):
-    """Raised when the node lacks something that the job needs. code: from exit_codes; hint: next step."""
+    """Raised when the node lacks something that the job needs. code: from exit_codes; hint: what to do next."""
 
     def __init__(self, title: str, hint: str, code: int = exit_codes.DATA_BROKEN) -> None:
         super().__init__(title)
@@ -41,7 +41,9 @@ class Lacking(Exception):
 def nccl_and_gloo_variables(profile: str, interface: str, gpus: int, head: str, timeout_s: float) -> dict[str, str]:
     """Return the NCCL and Gloo variables that are not set yet. Raises Lacking.
 
-    profile, interface, gpus: as in the spec; head: node 0's host; timeout_s: time for its name to resolve
+    profile, interface, gpus: as in the spec.
+    head: node 0's host.
+    timeout_s: how long to wait until that name resolves.
     """
     wait_until_name_resolves(head, timeout_s)
     chosen = choose_interface(interface, head, int(os.environ["JOBC_NODE_RANK"]) == 0)
@@ -55,7 +57,7 @@ def nccl_and_gloo_variables(profile: str, interface: str, gpus: int, head: str, 
 
 
 def wait_until_name_resolves(head: str, timeout_s: float) -> None:
-    """Wait until the name resolves, or time runs out. If the job creates its nodes, node 0's name may not exist yet."""
+    """Wait until the name resolves or time runs out. If the job creates its nodes, node 0's name may not exist yet."""
     start, next_line_s = time.monotonic(), SILENT_S
     while (waited_s := time.monotonic() - start) < timeout_s:
         try:
@@ -140,7 +142,7 @@ def fabric_variables(profile: str, interface: str, environ: Mapping[str, str], r
 
 
 class RdmaPort(NamedTuple):
-    """One port of an RDMA adapter. link: InfiniBand, Ethernet or Unspecified; state: such as `4: ACTIVE`."""
+    """One port of an RDMA adapter. link: InfiniBand, Ethernet or Unspecified; state: for example `4: ACTIVE`."""
 
     device: str
     number: str

@@ -1,7 +1,7 @@
-"""Wait until a TCP port on another host answers; if it does not, report why.
+"""Wait until a TCP port on another host answers, and report why if it does not.
 
-Usage: jobctl reach HOST PORT SECONDS -- COMMAND…      becomes COMMAND once HOST:PORT answers
-Out:   a line on stdout every ten seconds; exit 71 and one line on stderr if no answer arrives in time.
+Usage: jobctl reach HOST PORT SECONDS -- COMMAND…      execs COMMAND once HOST:PORT answers
+Out:   a line on stdout every ten seconds. If no answer arrives in time, a line on stderr, and exit code 71.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REFUSED = "connection refused"
 
 
 def main(argv: list[str]) -> int:
-    """Wait, then become the command; return the exit code on timeout."""
+    """Wait, then exec the command. On timeout, return the exit code."""
     host, port, timeout_s, _, *command = argv
     why = wait_until_port_answers(host, int(port), float(timeout_s))
     if why is None:
@@ -33,7 +33,7 @@ def main(argv: list[str]) -> int:
 def wait_until_port_answers(
     host: str, port: int, timeout_s: float, stopped: Callable[[], bool] = lambda: False
 ) -> str | None:
-    """Wait until host:port accepts a connection. Return None if it does or `stopped()` is true, else why not."""
+    """Wait until host:port accepts a connection. Return None if it does or `stopped()` is true, or else why not."""
     start, pause_s, next_line_s = time.monotonic(), FIRST_PAUSE_S, SILENT_S
     while not stopped():
         left_s = timeout_s - (time.monotonic() - start)

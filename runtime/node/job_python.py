@@ -69,7 +69,7 @@ def missing_modules(read: NodeSettings) -> list[NodeFailure]:
 
 def _how_to_get(module: str) -> str:
     """Return the hint for a missing module. pip installs nothing into a distribution's Python (PEP 668)."""
-    # sys.prefix does not show it, because this program runs without site
+    # sys.prefix does not show whether it is a virtual environment, because this program runs without site
     is_environment = Path(sys.executable).parents[1].joinpath("pyvenv.cfg").exists()
     if is_environment or not os.path.exists(os.path.join(sysconfig.get_path("stdlib"), "EXTERNALLY-MANAGED")):
         return f"{sys.executable} -m pip install {module}"

@@ -1,9 +1,9 @@
 """Join an attempt of a run, for engines that start nodes separately, restart lost ones, and do not number attempts.
 
-In:  a node, the engine's ID for the submission (kept when nodes are restarted), and the run folder, which all nodes
-     share; with storage.run=object, the run in the bucket (join_run_in_bucket).
-Out: the attempt's number, once all nodes have joined it; or NodeMustNotStart, StartFailure, JoinFailure: see
-     report_start_failure().
+In:  a node, the engine's ID for the submission, which stays the same when nodes are restarted, and the run folder that
+     all nodes share. With storage.run=object, the run in the bucket replaces this folder (join_run_in_bucket).
+Out: the attempt's number, once all nodes have joined it. Otherwise, raises NodeMustNotStart, StartFailure or
+     JoinFailure (see report_start_failure()).
 
     RUN/starts/ATTEMPT.SUBMISSION/NODE   node NODE has joined that attempt (a folder: mkdir is atomic)
 
@@ -44,11 +44,11 @@ Returned = TypeVar("Returned")
 
 
 class StartFailure(NodeFailure):
-    """Raised before the node has joined an attempt: printed but not recorded, so that a restart can succeed."""
+    """Raised before the node has joined an attempt. It is printed but not recorded, so that a restart can succeed."""
 
 
 class JoinFailure(NodeFailure):
-    """Raised if the attempt has failed because of this node. The failure is recorded in the run folder."""
+    """Raised if this node has made the attempt fail. The failure is recorded in the run folder."""
 
     def __init__(self, attempt: int, code: int, title: str, hint: str = "") -> None:
         super().__init__(code, title, hint)
@@ -84,9 +84,10 @@ def join_run(
 ) -> int:
     """Join an attempt, wait until all nodes have joined it, and return its number.
 
-    most: restarts allowed (lifecycle.max_requeues). prepare: called on node 0 with the attempt before any node starts
-    in it, possibly several times. Raises NodeMustNotStart (0: jobctl stop was called; 69: another node was restarted),
-    StartFailure, JoinFailure.
+    most: how many restarts are allowed (lifecycle.max_requeues).
+    prepare: called on node 0 with the attempt before any node starts in it, possibly several times.
+    Raises StartFailure, JoinFailure, and NodeMustNotStart: with exit code 0 if jobctl stop was called, or 69 if another
+    node was restarted.
     """
     starts = run / "starts"
     try:
@@ -115,7 +116,7 @@ def join_run(
 
 
 def begun_attempts(starts: Path, submission: str | None = None) -> list[AttemptStart]:
-    """Return the attempts that have begun, in ascending order. submission: None = those of all submissions"""
+    """Return the attempts that have begun, in ascending order. submission: None for those of all submissions"""
     try:
         matches = [_START.fullmatch(name) for name in os.listdir(starts)]
     except OSError:
@@ -135,7 +136,7 @@ def wait_for_silence_of_other_nodes(run: Path, attempt: int) -> None:
         unknown = ""
         for path in Run(run).node_files():
             try:
-                beat = path.stat().st_mtime_ns  # before the file is read because the last write records its end
+                beat = path.stat().st_mtime_ns  # before the file is read, because its last write records the end
             except OSError:
                 continue
             node = NodeState(path)
@@ -158,7 +159,7 @@ def wait_for_silence_of_other_nodes(run: Path, attempt: int) -> None:
 
 
 def _newest_attempt(run: Path, submission: str) -> int:
-    """Return the newest attempt if this submission began it, else the next number: a new submission resumes the run."""
+    """Return the newest attempt if this submission began it, or else the next one: a new submission resumes the run."""
     known = begun_attempts(run / "starts")
     if not known:
         return 0
@@ -171,7 +172,7 @@ def _newest_attempt(run: Path, submission: str) -> int:
 
 
 def _begin_next_attempt(run: Path, attempt: int, node: int, submission: str, most: int) -> None:
-    """Begin the next attempt. Called if this node was already in this one."""
+    """Begin the next attempt. Called if this node had already joined `attempt`."""
     ends = run / "exit" / str(attempt)
     codes = recorded_exit_codes(ends)
     done = next((name for name, code in codes.items() if code == exit_codes.DONE and name != "first"), "")
@@ -192,7 +193,7 @@ def _begin_next_attempt(run: Path, attempt: int, node: int, submission: str, mos
 
 
 def _announce_restart(ends: Path, node: int) -> None:
-    """Record in `first` that the attempt has ended, unless a failure is recorded there."""
+    """Record in `first` that the attempt has ended, unless a failure is recorded there already."""
     ends.mkdir(parents=True, exist_ok=True)
     new = ends / f"first.{os.uname().nodename}"
     new.write_text(f"{exit_codes.PEER_LOST}\nnode={node}\nreason=node {node} was restarted\n")
@@ -236,8 +237,8 @@ def _is_silent(run: Path, node: NodeState) -> bool:
 
 
 def prepare_attempt(run: Path, attempt: int, artifact: Path, init_from: str, job: str, project: str) -> None:
-    """Turn the folder into a run if necessary, and copy the artifact, from which all nodes start, to
-    RUN/artifact/ATTEMPT unless that exists. The copy is a link if the previous attempt has the same files.
+    """Turn the folder into a run if necessary, and copy the artifact to RUN/artifact/ATTEMPT unless that exists. All
+    nodes start from this copy, which is a link if the previous attempt has the same files.
 
     init_from: path of the run whose checkpoint a new run starts from, or "". Raises StartFailure.
     """
@@ -264,12 +265,12 @@ def write_run_records(run: Path, init_from: str, job: str, project: str) -> None
 
 
 def recorded_init_from(run: Path) -> str:
-    """Return the path of the run whose checkpoint this run starts from; "" if there is none."""
+    """Return the path of the run whose checkpoint this run starts from, or "" if there is none."""
     return read_keys(run / "state/run").get("init_from", "")
 
 
 def call_or_fail_start(what: str, action: Callable[..., Returned], *arguments: object, **options: object) -> Returned:
-    """Call `action` and return its result. Raises StartFailure `cannot WHAT: REASON` for an OSError."""
+    """Call `action` and return its result. If it raises OSError, raise StartFailure `cannot WHAT: REASON`."""
     try:
         return action(*arguments, **options)
     except OSError as error:
@@ -298,7 +299,7 @@ def _copy_into(source: Path, copy: Path) -> None:
         else:
             shutil.copyfile(entry.path, path)
             if entry.stat().st_mode & 0o100:
-                with contextlib.suppress(OSError):  # a file server that changes owners
+                with contextlib.suppress(OSError):  # fails on a file server that changes owners
                     path.chmod(path.stat().st_mode | (0o111 & ~_umask()))
 
 
@@ -312,7 +313,7 @@ def _failure(what: str, error: OSError) -> StartFailure:
     return StartFailure(exit_codes.CRASHED, f"cannot {what}: {error.strerror or error}", SPACE_HINT)
 
 
-# ---- storage.run=object: the run is in a bucket, and each node has its own run folder, which is new in each attempt
+# ---- storage.run=object: the run is in a bucket, and each node has its own run folder, created anew for each attempt
 
 
 def join_run_in_bucket(
@@ -320,9 +321,11 @@ def join_run_in_bucket(
 ) -> int:
     """Join an attempt of the run in the bucket, as join_run() does, and download its newest checkpoint.
 
-    run: JOBC_RUN_DIR. fork_of: a run ID, or "". prepare: called on every node with the attempt. The environment has
-    JOBC_STORE, JOBC_STORE_ENDPOINT, JOBC_STORE_REGION, JOBC_NODE_RANK, JOBC_NODES, JOBC_PROJECT and the credentials.
-    Raises NodeMustNotStart, StartFailure.
+    run: JOBC_RUN_DIR.
+    fork_of: ID of the run to fork, or "".
+    prepare: called on every node with the attempt.
+    The environment must contain JOBC_STORE, JOBC_STORE_ENDPOINT, JOBC_STORE_REGION, JOBC_NODE_RANK, JOBC_NODES,
+    JOBC_PROJECT and the credentials. Raises NodeMustNotStart, StartFailure.
     """
     from ..storage import depot  # imported only here, because they need http
     from ..storage.bucket_run import BucketError, SubmittedNode

@@ -1,7 +1,8 @@
-"""Print a node's variables for launch.sh: the engine's values under jobc's names, the secrets, the folders.
+"""Print a node's variables for launch.sh: the engine's values under jobc's names, the secrets, and the folders.
 
-Usage: jobctl node RANK PAYLOAD     RANK: number, or a host's name in hosts.txt
-Out:   lines of bash: export NAME='value'; exit 65 if the node lacks something, 1 if it is already live.
+Usage: jobctl node RANK PAYLOAD     RANK: a number, or a host's name in hosts.txt
+Out:   lines of bash such as export NAME='value'. The exit code is 65 if the node lacks something, or 1 if it is already
+       live.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from .node_settings import JOB_FILE, NodeSettings
 
 PAYLOADS = ("train", "smoke", "check", "preflight", "shell")
 WITH_RANKS = ("train", "smoke")  # payloads that start an attempt
-MOST_LISTED = 4  # hosts in JOBC_NODE_LIST
+MOST_LISTED = 4  # maximum number of hosts in JOBC_NODE_LIST
 
 
 def main(argv: list[str]) -> int:
@@ -55,7 +56,8 @@ def main(argv: list[str]) -> int:
 def variables_of_node_and_run(artifact: Path, words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that identify the node and the run. Raises NodeFailure.
 
-    words: rank and payload, as passed to launch.sh; environ: its values take precedence.
+    words: the rank and the payload, as passed to launch.sh.
+    environ: variables whose values take precedence.
     """
     rank, payload = (words[0] if words else ""), (words[1] if len(words) > 1 else "train")
     if rank.startswith("-"):
@@ -99,7 +101,7 @@ def _of_engine(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[st
 
 
 def run_variables(artifact: Path) -> dict[str, str]:
-    """Return the variables of the newest attempt that starts from this artifact copy; {} if no run contains it."""
+    """Return the variables of the newest attempt that starts from this artifact copy, or {} if no run contains it."""
     run, attempt = artifact.parent.parent, newest_attempt_from(artifact)
     if attempt is None:
         return {}
@@ -133,7 +135,7 @@ def variables_of_listed_host(artifact: Path, rank: str, environ: Mapping[str, st
 def job_variables(artifact: Path, read: NodeSettings, payload: str, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that follow from the job: sizes, files, secrets and folders. Raises NodeFailure.
 
-    In preflight, missing files, secrets and folders are printed as failed checks, in the lines for bash.
+    In preflight, missing files, secrets and folders are printed as failed checks, among the lines for bash.
     """
     run = environ.get("JOBC_RUN_DIR", "")
     variables = {
@@ -204,6 +206,6 @@ def refuse_live_node(read: NodeSettings, payload: str, environ: Mapping[str, str
         hint = "stop the run with jobctl stop, or start a new run with jobctl submit without --resume"
         raise NodeAlreadyRunning(CRASHED, f"run {run.id} is live{where}", hint)
     first = Path(path, "exit", environ["JOBC_ATTEMPT"], "first")
-    # not with srun, where another task of this node may just have written it
+    # keep it with srun, because another task of this node may just have written it
     if read.launcher != "srun" and read_keys(first).get("node") == str(node):
         first.unlink()

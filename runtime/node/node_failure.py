@@ -1,7 +1,9 @@
 """Report that a node cannot start its ranks: print why, and record it in the run folder for the other nodes.
 
-Usage: jobctl node_failure RANK PAYLOAD STATUS COMMAND [LINE]     called by launch.sh; LINE: line of launch.sh, in setup
-Out:   exit/ATTEMPT/first, exit/ATTEMPT/node_NN and state/node_NN; the exit code; 0 in preflight, which continues.
+Usage: jobctl node_failure RANK PAYLOAD STATUS COMMAND [LINE]     (launch.sh calls this)
+         LINE: the line of launch.sh that failed, during setup
+Out:   exit/ATTEMPT/first, exit/ATTEMPT/node_NN and state/node_NN; and the exit code, which is 0 in preflight because
+       preflight continues.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ WITHOUT_RECORD = ("shell", "preflight", "check")  # payloads that start no attem
 
 
 class NodeFailure(Exception):
-    """Raised when this node cannot start: the exit code, what is wrong, and what to do next."""
+    """Raised when this node cannot start. It contains the exit code, what is wrong, and what to do next."""
 
     def __init__(self, code: int, title: str, hint: str = "") -> None:
         super().__init__(title)
@@ -31,7 +33,7 @@ class NodeFailure(Exception):
 
 
 class NodeAlreadyRunning(NodeFailure):
-    """Raised if this node is already running: not recorded, because the records belong to the running node."""
+    """Raised if this node is already running. It is not recorded, because the records belong to the running node."""
 
 
 def main(argv: list[str]) -> int:
@@ -73,7 +75,7 @@ def _failure(status: str, command: str, line: str) -> NodeFailure:
 
 
 def record_and_print_failure(environ: Mapping[str, str], payload: str, failure: NodeFailure) -> int:
-    """Record and print why this node cannot start. Return its exit code; 0 in preflight."""
+    """Record and print why this node cannot start. Return its exit code, or 0 in preflight."""
     if payload == "preflight":
         print_failed_check(failure)
         return 0

@@ -16,7 +16,8 @@ TORCH_LAUNCHERS = ("torchrun", "torch_distributed_launch", "accelerate")
 class NodeSettings(NamedTuple):
     """Settings of one node, taken from the plan and documented in compiler/plan/launch_plan.py.
 
-    container: image, runtime, options and mounts; None if there is none; tree: the whole job.json.
+    container: the image, runtime, options and mounts, or None if there is no container.
+    tree: the whole job.json.
     """
 
     tree: dict[str, Any]
@@ -81,10 +82,10 @@ class NodeSettings(NamedTuple):
             raise NodeFailure(DATA_BROKEN, title, "compile the job again") from None
 
     def settings_for_payload(self, payload: str) -> NodeSettings:
-        """Return the settings; for payload smoke, adapted to the smoke test: few processes and no launcher."""
+        """Return the settings. For payload smoke, adapt them to the smoke test: few processes and no launcher."""
         if payload != "smoke":
             return self
-        procs = 1 if self.nodes > 1 and self.gpus == 1 else 2  # two must communicate; two ranks cannot share a GPU
+        procs = 1 if self.nodes > 1 and self.gpus == 1 else 2  # two ranks can communicate, but cannot share a GPU
         gpus = self.gpus if procs <= self.gpus else 0  # 0: the collective runs on CPUs
         return self._replace(procs=procs, gpus=gpus, launcher="spawn", uses_trainer=True)
 

@@ -1,7 +1,7 @@
-"""Start an artifact's launch.sh, which becomes a node's supervisor: as a check, in the foreground or background.
+"""Start an artifact's launch.sh, which execs a node's supervisor: as a check, in the foreground or in the background.
 
 In:  the copy of the artifact, and the environment with the node's JOBC_ variables.
-Out: the node's exit code if it fails to start; its messages on stderr.
+Out: if the node fails to start, its exit code, and its messages on stderr.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..system.values import number_or_none, read_keys
 
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)  # an ignored signal survives exec
 LOOK_S = 0.1  # pause between checks of whether the node is running
-LOG_LINES = 20  # printed if a background start fails
+LOG_LINES = 20  # how many lines of the log are printed if a background start fails
 
 
 def check_node(artifact: Path, environ: Mapping[str, str]) -> None:
@@ -35,12 +35,12 @@ def check_node(artifact: Path, environ: Mapping[str, str]) -> None:
 
 
 def run_node(artifact: Path, payload: str, environ: Mapping[str, str]) -> int:
-    """Run launch.sh until it ends, and return its exit code. If this program is terminated, launch.sh is too."""
+    """Run launch.sh until it ends, and return its exit code. If this program is terminated, so is launch.sh."""
     return run_program(launch_command_of_node(artifact, payload), environ)
 
 
 def run_program(words: list[str], environ: Mapping[str, str]) -> int:
-    """Run a program until it ends, and return its exit code. If this program is terminated, the other one is too."""
+    """Run a program until it ends, and return its exit code. If this program is terminated, so is the other one."""
     with terminate_at_exit(subprocess.Popen(words, env=environ)) as process:
         return process.wait()
 
@@ -48,12 +48,12 @@ def run_program(words: list[str], environ: Mapping[str, str]) -> int:
 def exec_node(
     artifact: Path, environ: Mapping[str, str], payload: str = "train", *words: str, node: int = 0
 ) -> NoReturn:
-    """Replace this program with that node's launch.sh. words: the command for payload shell. Raises OSError."""
+    """Exec that node's launch.sh. words: the command for payload shell. Raises OSError."""
     exec_program([*launch_command_of_node(artifact, payload, node), *words], environ)
 
 
 def exec_program(words: list[str], environ: Mapping[str, str]) -> NoReturn:
-    """Replace this program with another one. Raises OSError."""
+    """Exec another program. Raises OSError."""
     sys.stdout.flush()
     handlers = {number: signal.signal(number, signal.SIG_DFL) for number in IGNORED_BY_PYTHON}
     try:
@@ -64,7 +64,7 @@ def exec_program(words: list[str], environ: Mapping[str, str]) -> NoReturn:
 
 
 def start_in_background(artifact: Path, run: Path, attempt: int, environ: Mapping[str, str], node: int = 0) -> int:
-    """Start the node in its own session. Return 0 once it runs; if it fails, print its log and return its exit code."""
+    """Start the node in its own session. Return 0 once it is running, or print its log and return its exit code."""
     log, state = run / f"logs/node_{node:02}.log", run / f"state/node_{node:02}"
     with open(open_for_append(log), "ab") as errors:
         process = subprocess.Popen(

@@ -1,9 +1,9 @@
 """Run one of a job's nodes on a listed host: start it in the background, run another payload, or signal it.
 
 Usage: jobctl task RUN ATTEMPT HOST|RANK start|train|smoke|preflight|shell|signal [WORD…]
-         RUN     the run's folder; "" for a shell without a run
+         RUN     the run's folder, or "" for a shell without a run
          HOST    as in hosts.txt; its position there is the node rank
-         start   train in the background, independent of this connection; return when the node is running
+         start   train in the background, independent of this connection; return once the node is running
          signal  send QUIT or KILL to this node's supervisor
 """
 
@@ -21,7 +21,7 @@ from .node_start import exec_node, exec_program, start_in_background
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code, unless this program becomes the node."""
+    """Return the exit code, unless this program execs the node."""
     run, attempt, host, payload, *words = argv
     artifact = Path(sys.argv[0]).resolve().parent
     environ = {name: value for name, value in os.environ.items() if name != "JOBC_INIT_FROM"}

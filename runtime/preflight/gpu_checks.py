@@ -10,7 +10,7 @@ from .node_checks import Check, SameOnAllNodes
 
 
 def check_gpus_of_type(wanted: int, gpu_type: str) -> Iterator[Check | SameOnAllNodes]:
-    """Check the number of free GPUs, and their type. gpu_type: "" = any"""
+    """Check how many GPUs are free, and their type. gpu_type: "" for any"""
     found = gpus.list_gpus(os.environ)
     yield from check_gpus(found, wanted)
     if gpu_type:
@@ -19,7 +19,7 @@ def check_gpus_of_type(wanted: int, gpu_type: str) -> Iterator[Check | SameOnAll
 
 
 def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | SameOnAllNodes]:
-    """Check that enough GPUs are free. found: this node's GPUs; None = only torch can tell"""
+    """Check that enough GPUs are free. found: this node's GPUs, or None if only torch can tell"""
     if found is None:
         return
     busy = [gpu for gpu in found if not gpu.is_free]

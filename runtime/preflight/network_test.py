@@ -2,8 +2,9 @@
 
 In:  a folder in the run, on storage that all nodes share; JOBC_NODES, JOBC_HEAD_ADDR.
 Out: a NetworkTestResult on each node except node 0.
-The nodes find each other through small files: `head` (node 0's port), node_NN (an address and a port), seen_NN (node
-0's result), done_NN. Node 0 serves until all nodes are done because the nodes may not all start at the same time.
+The nodes find each other through small files: `head` (node 0's port), node_NN (node NN's address and port), seen_NN
+(node 0's result for node NN), and done_NN. Node 0 serves until all nodes are done, because the nodes may not all start
+at the same time.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ..network import interfaces
 from ..network.reach import why_port_is_unreachable
 from ..run_folder.run_folder import read_small_file, write_small_file
 
-MEET_S = 20.0  # a file written on another node is visible within this time
+MEET_S = 20.0  # a file written on another node is expected to be visible within this time
 QUIET_S = 15.0  # how long node 0 waits for one more node; ssh gives up on a dead host after 10 s
 CONNECT_S = 5.0
 POLL_S = 0.2
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 class NetworkTestResult(NamedTuple):
     """Result of the network test on one node. None means success; a string is the reason for the failure.
 
-    clock_s: offset of node 0's clock and its error, in seconds.
+    clock_s: offset of node 0's clock, and the error of that offset, in seconds.
     """
 
     storage: str | None
@@ -43,7 +44,7 @@ class NetworkTestResult(NamedTuple):
 
 
 def serve_network_test(folder: Path, nodes: int, port: int, clock: Clock = time.time) -> Iterator[None]:
-    """Serve the other nodes from node 0. A generator: its first step opens the port; it ends when all are done."""
+    """Serve the other nodes from node 0. The generator's first step opens the port, and it ends when all are done."""
     with _listening(port, clock) as listens_at:
         write_small_file(folder / "head", keys={"port": listens_at})
         yield
@@ -88,7 +89,7 @@ def end_network_test(folder: Path, rank: int) -> None:
 
 
 def clock_difference(head: str, port: int, clock: Clock = time.time) -> tuple[float, float] | None:
-    """Return node 0's clock minus this node's, and half the round-trip time, in seconds; None if there is no answer."""
+    """Return node 0's clock minus this node's, and half the round-trip time, in seconds, or None without an answer."""
     sent = clock()
     try:
         with socket.create_connection((head, port), timeout=CONNECT_S) as connection:
@@ -101,7 +102,7 @@ def clock_difference(head: str, port: int, clock: Clock = time.time) -> tuple[fl
 
 @contextmanager
 def _listening(port: int, clock: Clock) -> Iterator[int]:
-    """Listen on a port, send the time to each client, and yield the port. port: 0 = any"""
+    """Listen on a port, yield it, and send the time to each client. port: 0 for any free port"""
     dual = socket.has_dualstack_ipv6()
     with socket.create_server(
         ("", port), family=socket.AF_INET6 if dual else socket.AF_INET, dualstack_ipv6=dual, backlog=1024

@@ -1,8 +1,9 @@
 """Run all checks on one node before a run, even if some fail. engines/check_table.py merges all nodes' results.
 
 Usage: jobctl node_checks --procs N --gpus N --port N --run-root FOLDER [--torch] [--code FOLDER] [-- COMMAND…]
-       in the job's environment and its code folder; JOBC_NODES, JOBC_NODE_RANK, JOBC_HEAD_ADDR, JOBC_RUN_DIR
-Out:   lines of tab-separated fields; the last line is `end`:
+       Runs in the job's environment and its code folder; reads JOBC_NODES, JOBC_NODE_RANK, JOBC_HEAD_ADDR and
+       JOBC_RUN_DIR.
+Out:   lines of tab-separated fields, the last of which is `end`:
          ok    ID TEXT "" NUMBER   NUMBER is optional: the table prints the lowest one, with its node
          FAIL  ID TEXT HINT
          same  ID VALUE HINT       VALUE must be the same on all nodes
@@ -42,7 +43,7 @@ print(json.dumps([torch.__version__, torch.__file__, torch.cuda.device_count(), 
 
 
 class Check(NamedTuple):
-    """Result of one check. hint: what to do if it failed; number: see the top of this file."""
+    """Result of one check. hint: what to do if it failed; number: NUMBER at the top of this file."""
 
     good: bool
     id: str
@@ -52,7 +53,7 @@ class Check(NamedTuple):
 
 
 class SameOnAllNodes(NamedTuple):
-    """One property that should be the same on all nodes. hint: next step if it differs."""
+    """One property that should be the same on all nodes. hint: what to do if it differs."""
 
     id: str
     value: str
@@ -140,7 +141,7 @@ def checks_of_this_node(asked: argparse.Namespace) -> Iterator[Check | SameOnAll
 
 
 def check_command(command: list[str]) -> Iterator[Check]:
-    """Check that the program exists, and for `python FILE` also the file."""
+    """Check that the program exists and, for `python FILE`, that the file does too."""
     if not command:
         return
     path = shutil.which(command[0])
@@ -212,7 +213,7 @@ def check_torch(wanted: int) -> Iterator[Check | SameOnAllNodes]:
     try:
         process = subprocess.run(
             [sys.executable, "-c", ASK_TORCH],
-            cwd="/",  # because with -c, Python imports from the working directory first
+            cwd="/",  # because Python with -c imports from the working directory first
             check=False,
             capture_output=True,
             text=True,

@@ -81,7 +81,7 @@ def check_head(head: str) -> Check:
 
 
 def check_clock(ahead_s: float, unsure_s: float) -> Check:
-    """Check this node's clock. ahead_s: node 0's clock minus this one; unsure_s: error of ahead_s; both in seconds."""
+    """Check this node's clock. ahead_s: node 0's clock minus this one's; unsure_s: its error. Both in seconds."""
     good = abs(ahead_s) <= MOST_CLOCK_S + unsure_s
     direction = "behind" if ahead_s > 0 else "ahead of"
     text = (
@@ -109,7 +109,7 @@ def check_network(asked: argparse.Namespace, head: str, rank: int) -> Iterator[C
 
 
 def check_memlock(limit: int) -> Check:
-    """Check the limit on locked memory. limit: bytes, -1 = unlimited"""
+    """Check the limit on locked memory. limit: in bytes, or -1 if unlimited"""
     good = limit == resource.RLIM_INFINITY or limit >= LEAST_MEMLOCK_MIB * 2**20
     text = "unlimited" if limit == resource.RLIM_INFINITY else f"{limit // 1024} KiB"
     hint = "raise memlock in limits.conf; for Slurm LimitMEMLOCK=infinity of slurmd; for docker --ulimit memlock=-1"

@@ -1,4 +1,4 @@
-"""Run lines of bash from the keys before, per_node and after, up to the first command that fails."""
+"""Run lines of bash from the keys `before`, `per_node` and `after`, up to the first command that fails."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from ..system import processes
 from ..system.text import printable
 
 MOST_SHOWN = 200  # maximum length of a command in a message
-# one line, so that bash counts the lines of the key from 2
+# a single line, so that the key's lines are numbered from 2 in bash's messages
 _TRAP = "trap 'jobc_status=$?; printf %s \"${{BASH_COMMAND:0:{most}}}\" >&{descriptor}; exit $jobc_status' ERR\n"
 
 
 class BashLines:
     """A bash process that runs the lines of a key. Processes that the lines leave in the background keep running.
 
-    key: before, per_node or after; output: file descriptor for stdout and stderr, None = those of this process.
+    key: `before`, `per_node` or `after`.
+    output: file descriptor for stdout and stderr, or None to use those of this process.
     Raises OSError if bash cannot be started.
     """
 
@@ -41,7 +42,10 @@ class BashLines:
         os.killpg(self.pid, signal.SIGTERM)  # bash has its own session, and is not reaped yet
 
     def failure(self, status: int) -> str:
-        """Return why the lines failed, or "". status: exit code, -N = signal N. Called once, after bash has ended."""
+        """Return why the lines failed, or "". Called once, after bash has ended.
+
+        status: exit code, or -N if signal N killed bash.
+        """
         os.set_blocking(self._failed, False)
         try:
             command = os.read(self._failed, 65536).decode(errors="replace")

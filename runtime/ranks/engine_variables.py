@@ -1,15 +1,16 @@
 """Make the engine's variables in a rank, such as SLURM_PROCID and PMI_RANK, consistent with RANK and WORLD_SIZE.
 
 In:  a rank's environment: torchrun's variables, and those that Slurm or an MPI launcher set for the node's launcher.
-Out: Slurm's variables, as srun would set them with one task per rank; MPI's variables, only if they match the ranks.
+Out: Slurm's variables, as srun would set them with one task per rank; and MPI's variables if they match the ranks.
 
 One Slurm task, or one MPI process, may start all of a node's ranks. Libraries in a rank compare both sets of variables:
-- pytorch-ignite requires SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS in addition to SLURM_JOB_ID, and they must equal
-  RANK, LOCAL_RANK and WORLD_SIZE (ignite/distributed/comp_models/native.py), so Slurm's are rewritten, not unset.
-- Lightning reads them instead of RANK, unless torchrun started it, and requires SLURM_NTASKS_PER_NODE in addition to
-  SLURM_NTASKS (lightning/fabric/plugins/environments/slurm.py). submitit, JAX and TensorFlow also read them.
-- MPI's variables name a server that expects one process. Two ranks that both call MPI_Init as that process would fail,
-  and a rank without these variables is alone in its MPI_COMM_WORLD.
+- pytorch-ignite requires SLURM_PROCID, SLURM_LOCALID and SLURM_NTASKS in addition to SLURM_JOB_ID, and they must match
+  RANK, LOCAL_RANK and WORLD_SIZE (ignite/distributed/comp_models/native.py), so Slurm's variables are rewritten, not
+  unset.
+- Lightning reads Slurm's variables instead of RANK, unless torchrun started it, and requires SLURM_NTASKS_PER_NODE in
+  addition to SLURM_NTASKS (lightning/fabric/plugins/environments/slurm.py). submitit, JAX and TensorFlow read them too.
+- MPI's variables name a server that expects one process. If two ranks both called MPI_Init as that process, they would
+  fail. A rank without these variables is alone in its MPI_COMM_WORLD.
 Sources: srun(1), OUTPUT ENVIRONMENT VARIABLES, 22.05 to 25.11; mpirun(1) of Open MPI 4.1; Hydra, MPICH 4; PMIx 4.
 """
 
@@ -39,7 +40,7 @@ def make_engine_variables_consistent(variables: MutableMapping[str, str]) -> Non
 
 
 def slurm_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    """Return Slurm's variables for this rank; {} outside a Slurm job."""
+    """Return Slurm's variables for this rank, or {} outside a Slurm job."""
     if "SLURM_JOB_ID" not in variables:
         return {}
     rank, world_size = int(variables["RANK"]), int(variables["WORLD_SIZE"])
@@ -80,6 +81,6 @@ def contradicting_mpi(variables: Mapping[str, str]) -> list[str]:
 
 
 def variable_as_number(variables: Mapping[str, str], name: str) -> int:
-    """Return the variable as a number; 0 if it is unset or not a number."""
+    """Return the variable as a number, or 0 if it is unset or not a number."""
     text = variables.get(name, "")
     return int(text) if text.isascii() and text.isdigit() else 0

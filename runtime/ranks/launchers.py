@@ -36,7 +36,7 @@ def program_in_python(name: str, *words: str) -> list[str]:
 
 
 def wrapped_rank_command(command: Sequence[str]) -> list[str]:
-    """Return one rank's command, in its wrapper (rank.py)."""
+    """Return one rank's command, wrapped in `jobctl rank` (rank.py)."""
     python = [sys.executable] if command[0] == "python3" else [command[0]]
     return program_in_python("rank", "--", *python, *command[1:])
 
@@ -53,7 +53,7 @@ def launcher_command(
     environ["JOBC_IS_HEAD"] = str(int(_is_head(environ)))
     words, waits = complete(launcher, wrapped_rank_command(command), read, environ)
     del environ["JOBC_IS_HEAD"]
-    if waits and not _is_head(environ):  # until node 0 answers; prints the reason if it does not
+    if waits and not _is_head(environ):  # wait until node 0 answers, and print the reason if it does not
         address, port = environ["JOBC_HEAD_ADDR"], environ["JOBC_HEAD_PORT"]
         return program_in_python("reach", address, port, str(read.rendezvous_timeout_s), "--", *words)
     return words
@@ -88,7 +88,7 @@ def _accelerate(
     words = rank if any(map(_SINGLE.fullmatch, lines)) else _doubled(rank)
     options = list(launcher[2:])
     if _DEEPSPEED_OPTION in options and not any(map(_OWN_DEEPSPEED.fullmatch, lines)):
-        position = options.index(_DEEPSPEED_OPTION)  # the file names a different one
+        position = options.index(_DEEPSPEED_OPTION)  # accelerate.yaml names a different file
         del options[position : position + 2]
     python = [sys.executable, *safe_path_option(), "-m", "accelerate.commands.launch"]
     # With distributed_type NO, accelerate sets none of these for its one process; otherwise, torchrun sets its own.
@@ -113,7 +113,7 @@ def _spawn(
 def _srun(
     launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: dict[str, str]
 ) -> tuple[list[str], bool]:
-    """Return the command for srun, which has started the other ranks' tasks; they are waiting for this one."""
+    """Return the command for launcher=srun, where srun has started the other ranks' tasks, which wait for this one."""
     return program_in_python("spawn", "--tasks", str(read.rendezvous_timeout_s), "--", *rank), False
 
 
@@ -122,7 +122,7 @@ def _mpirun(
 ) -> tuple[list[str], bool]:
     timeout_s = str(read.rendezvous_timeout_s)
     words = program_in_python("mpi", "--rank", "--", *rank)
-    # expanded on this node because mpirun itself would parse a lone `:`
+    # bash expands this on each node, because mpirun itself would parse a lone `:`
     environ["JOBC_MPI_RANK"] = f"cd -- {shlex.quote(os.getcwd())} && exec {shlex.join(words)}"
     if interfaces := environ.get("GLOO_SOCKET_IFNAME"):
         for name in ("OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_btl_tcp_if_include"):

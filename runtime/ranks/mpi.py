@@ -1,16 +1,16 @@
 """launcher=mpirun: run one mpirun for the whole job, on node 0, with daemons that jobctl starts on the other nodes.
 
 mpirun starts a daemon (orted) on each other node by calling a program such as ssh. In jobc, this program writes the
-daemon's command to the run folder. The launcher on each other node, which is waiting for this command, then becomes the
-daemon. Thus one MPI world spans the job without ssh between the nodes, and each daemon and its ranks inherit the
-environment of their node's launch.sh: no secret or activated environment is on a command line.
+daemon's command to the run folder. The launcher on each other node waits for this command, and then execs the daemon.
+Thus one MPI world spans the job without ssh between the nodes, and each daemon and its ranks inherit the environment
+of their node's launch.sh: no secret or activated environment has to be on a command line.
 
 Usage: jobctl mpi --head SECONDS -- mpirun…   on node 0: run mpirun; SECONDS: timeout for all daemons to start
        jobctl mpi --agent HOST WORDS…         called by mpirun: write the command for the daemon on HOST (NAME-N)
-       jobctl mpi --node SECONDS              on every other node: become the daemon
-       jobctl mpi --rank -- COMMAND…          started by mpirun and the daemons: become COMMAND, a rank
-In:    the JOBC_ variables from node.py; OMPI_COMM_WORLD_RANK and _LOCAL_RANK in a rank.
-Out:   torchrun's variables in a rank; exit 71 if node 0 or another node does not start in time.
+       jobctl mpi --node SECONDS              on every other node: exec the daemon
+       jobctl mpi --rank -- COMMAND…          started by mpirun and the daemons: exec COMMAND, a rank
+In:    the JOBC_ variables from node.py; in a rank, also OMPI_COMM_WORLD_RANK and _LOCAL_RANK.
+Out:   torchrun's variables in a rank. The exit code is 71 if node 0 or another node does not start in time.
 Source: Open MPI 4.1: orte/mca/plm/rsh/plm_rsh_module.c, mpirun(1).
 """
 
@@ -31,7 +31,7 @@ from ..system import processes
 from . import spawn
 
 AGENT = "OMPI_MCA_plm_rsh_agent"  # the program with which mpirun starts its daemons
-VPID = "ess_base_vpid"  # precedes the node's number, the only word in which the daemons' commands differ
+VPID = "ess_base_vpid"  # followed by the node's number, the only word that differs between the daemons' commands
 POLL_S = 0.2
 # Blocked in mpirun and its daemons because Slurm sends these signals to every process in a step, and mpirun would kill
 # its ranks while they are saving. mpirun and the daemons exit when their ranks have exited; they start the ranks with
@@ -40,7 +40,7 @@ NOT_FOR_MPIRUN = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def main(argv: list[str]) -> int:
-    """Run the role and return the exit code, unless this process becomes another program."""
+    """Run the role and return the exit code, unless this process execs another program."""
     role, arguments = argv[0], argv[1:]
     if role == "--head":
         return run_mpirun(arguments[2:], float(arguments[0]))
@@ -54,7 +54,7 @@ def main(argv: list[str]) -> int:
 
 
 def run_mpirun(mpirun: list[str], timeout_s: float) -> int:
-    """Run mpirun and return its exit code; RENDEZVOUS_FAILED if rank 0 has not started within `timeout_s`.
+    """Run mpirun and return its exit code, or RENDEZVOUS_FAILED if rank 0 has not started within `timeout_s`.
 
     mpirun itself waits for its daemons without a timeout, and starts the ranks only after all daemons have started.
     """
@@ -100,7 +100,7 @@ def publish_daemon_command(host: str, words: list[str]) -> int:
 
 
 def exec_orted(timeout_s: float) -> int:
-    """Wait for the command that node 0 writes, and become the daemon; return RENDEZVOUS_FAILED on timeout."""
+    """Wait for the command that node 0 writes, and exec the daemon. On timeout, return RENDEZVOUS_FAILED."""
     run, deadline = RunFolder.from_environment(), time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         if run.mpi_daemon.parent.is_dir():
@@ -116,7 +116,7 @@ def exec_orted(timeout_s: float) -> int:
 
 
 def exec_rank(command: list[str]) -> NoReturn:
-    """Set torchrun's variables, as all of jobc's launchers do, and become the rank. They must match Open MPI's."""
+    """Set torchrun's variables, as all of jobc's launchers do, and exec the rank. These must match Open MPI's."""
     variables = spawn.environments_of_ranks(os.environ)[int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])]
     for name, key in (("RANK", "OMPI_COMM_WORLD_RANK"), ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")):
         if os.environ[key] != variables[name]:

@@ -29,7 +29,7 @@ ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 REPEAT_S = 5.0  # launchers and schedulers repeat signals; repeats within this time count as one
 SENDS_TO_ALL = "slurmstepd"  # scancel signals every process of a step, and thus also the rank (Slurm 22.05 to 25.11)
 ENDING_ALL = {"TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_SIZE"}  # set by launchers that stop all ranks when one has failed
-DRAIN_S = 1.0  # for reading the output that is still in the pipe after the rank has ended
+DRAIN_S = 1.0  # time limit for reading the output that is still in the pipe after the rank has ended
 
 
 def main(argv: list[str]) -> int:
@@ -52,10 +52,11 @@ def main(argv: list[str]) -> int:
 
 
 def rank_command_in_arguments(argv: list[str]) -> list[str]:
-    """Return the rank's command, with the argument that torch.distributed.launch puts before it (torch 1.11 to 2.13).
+    """Return the rank's command, including the argument that torch.distributed.launch (torch 1.11 to 2.13) puts before
+    it.
 
-    The argument belongs after the program: `train.py`, `-m MODULE` or the first word. The argument is not passed to the
-    bundled trainer, which reads the environment instead.
+    The argument belongs after the program: `train.py`, `-m MODULE` or the first word. It is not passed to the bundled
+    trainer, which reads the environment instead.
     """
     start = argv.index("--") + 1
     given, command = argv[: start - 1], argv[start:]
@@ -70,7 +71,7 @@ def renumber_by_node_position(environment: MutableMapping[str, str]) -> None:
     """Renumber the rank by its node's position in the job if torchrun has numbered the nodes differently.
 
     The c10d rendezvous sorts nodes by address (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py, 2.4 to 2.13)
-    and ignores --node-rank: rank 0 might not be on node 0, and might be on a different node after a restart.
+    and ignores --node-rank, so rank 0 might not be on node 0, and might be on a different node after a restart.
     All ranks are then clients of the agents' store, so any numbering works.
 
     Raises:
@@ -114,7 +115,7 @@ class RankWrapper:
         return self._leave(code, reason, status)
 
     def _attend(self, child: int, pipe: int | None, signals: SignalQueue) -> int:
-        """Forward signals and output until the child ends; return its exit code, -N = killed by signal N."""
+        """Forward signals and output until the child ends. Return its exit code, or -N if signal N killed it."""
         while True:
             arrived, readable = signals.wait(60, *([pipe] if pipe is not None else []))
             for number in arrived:
@@ -152,7 +153,7 @@ class RankWrapper:
         return bool(piece)
 
     def _drain(self, pipe: int | None, signals: SignalQueue) -> None:
-        """Copy the output written before the end, without waiting: the rank's daemons may keep the pipe open."""
+        """Copy the output written before the end. Do not wait, because the rank's daemons may keep the pipe open."""
         deadline = time.monotonic() + DRAIN_S
         while pipe is not None and time.monotonic() < deadline:
             _, readable = signals.wait(0, pipe)
@@ -167,7 +168,7 @@ class RankWrapper:
         return self._leave(exit_codes.DATA_BROKEN, f"cannot start the command: {error.strerror}", 127)
 
     def _leave(self, code: int, reason: str, status: int) -> int:
-        """Write the exit file; return the exit code for the launcher."""
+        """Write the exit file, and return the exit code for the launcher."""
         raw = {"signal": -status} if status < 0 else {"status": status}
         keys = {**raw, "node": os.environ.get("JOBC_NODE_RANK", ""), "time_ns": time.time_ns(), "reason": reason}
         write_small_file(self.run_folder.rank_exit(self.rank), str(code), keys)
@@ -200,10 +201,10 @@ def signals_blocked_at_start(command: list[str]) -> tuple[int, ...]:
 def exit_code_and_reason(status: int, forwarded: dict[int, float], stopped: bool) -> tuple[int, str]:
     """Return a rank's exit code and the reason for it.
 
-    status:    exit status, or -N = killed by signal N, as os.waitstatus_to_exitcode returns it.
-    forwarded: signals that the wrapper forwarded; a rank ended by one of them stopped as requested (a shell returns
-               128 + N).
-    stopped:   whether the stop mark exists; if so, the run must not be requeued, and SIGTERM was requested even if it
+    status:    exit status, or -N if signal N killed the rank, as os.waitstatus_to_exitcode returns it.
+    forwarded: signals that the wrapper forwarded. A rank that one of them ended has stopped as requested (a shell
+               returns 128 + N).
+    stopped:   whether the stop mark exists. If so, the run must not be requeued, and SIGTERM was requested even if it
                reached the rank before the wrapper (scancel sends it to all processes of a step).
     """
     stop = exit_codes.DONE if stopped else exit_codes.PREEMPTED

@@ -1,7 +1,7 @@
 """Launch this node's ranks without torch: start them with torchrun's environment, and stop them together.
 
 Usage: jobctl spawn -- COMMAND…               run COMMAND JOBC_PROCS times
-       jobctl spawn --tasks SECONDS -- COMMAND…  run it once: srun has started a task for each of the other ranks
+       jobctl spawn --tasks SECONDS -- COMMAND…  run COMMAND once, because srun has started a task for each other rank
        jobctl spawn --task N SECONDS -- COMMAND…  in such a task: COMMAND is task N's rank (tasks.py)
 In:    JOBC_NODES JOBC_PROCS JOBC_NODE_RANK JOBC_HEAD_ADDR JOBC_HEAD_PORT JOBC_GRACE_S
        SECONDS  timeout for a node's tasks to start
@@ -29,7 +29,7 @@ MOST_GRACE_S = 30  # time for ranks to exit after another rank has failed, as in
 
 
 def main(argv: list[str]) -> int:
-    """Return the exit code. After a rank exits with 75, the others keep running, because all save together."""
+    """Run the ranks and return the exit code. If one exits with 75, the others keep running: all save together."""
     index = argv.index("--")
     parser = argparse.ArgumentParser(prog="spawn.py", description="start the ranks of this node")
     parser.add_argument("--tasks", type=float, metavar="SECONDS", help="run one rank; the engine starts the others")
@@ -55,9 +55,9 @@ def main(argv: list[str]) -> int:
 
 
 def wait_for_ranks(children: set[int], tasks: TaskServer | None, signals: SignalQueue) -> int:
-    """Wait until all ranks have ended; return the exit code of the first one that failed, or 0.
+    """Wait until all ranks have ended. Return the exit code of the first one that failed, or 0.
 
-    children: pids of the ranks that this process started.
+    children: PIDs of the ranks that this process started.
     """
     failed, deadline = 0, float("inf")
     while children or tasks:
@@ -97,7 +97,7 @@ def environments_of_ranks(node: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def _send(children: set[int], tasks: TaskServer | None, number: int) -> None:
-    for pid in children:  # children not reaped yet, so their pids cannot have been reused
+    for pid in children:  # they are not reaped yet, so their PIDs cannot have been reused
         os.kill(pid, number)
     if tasks:
         tasks.send(number)

@@ -1,10 +1,12 @@
-"""Run the lines of `before` and `per_node`, wait until the other nodes have done so, and then become the launcher.
+"""Run the lines of `before` and `per_node`, wait until the other nodes have done so, and then exec the launcher.
 
-Usage: jobctl steps BEFORE PER_NODE SECONDS [THEN…] -- COMMAND…     lines of bash, "" if the job has none
+Usage: jobctl steps BEFORE PER_NODE SECONDS [THEN…] -- COMMAND…
+         BEFORE, PER_NODE: lines of bash, or "" if the job has none.
+         SECONDS: how long to wait until all nodes have begun. After that, the supervisors detect lost nodes (peers.py).
          THEN: each entry of `then` (then.py).
-         SECONDS: time for all nodes to begin; after that, the supervisors detect lost nodes (peers.py)
-Out:   exit/ATTEMPT/steps/: begun_N and ready_N from node N, `before` and `go` from node 0 (links.py copies them to
-       nodes that do not share the run folder); 65 and one line on stderr if a line fails, 71 if a node does not begin.
+Out:   in exit/ATTEMPT/steps/, begun_N and ready_N from node N, and `before` and `go` from node 0; links.py copies these
+       files to nodes that do not share the run folder. If a line fails, the exit code is 65, and one line on stderr
+       reports this; if a node does not begin, the exit code is 71.
 
     node 0      before -> per_node -> all nodes are ready -> go
     other node  until `before` -> per_node -> ready -> until `go`
@@ -29,7 +31,7 @@ from ..system.signal_queue import SignalQueue
 from .bash_lines import BashLines
 
 LOOK_S = 0.5  # pause between checks of the files
-SILENT_S, MORE_SILENT_S = 10.0, 60.0  # time until a wait is first reported, and between further reports
+SILENT_S, MORE_SILENT_S = 10.0, 60.0  # time until a wait is first reported, and then between reports
 MOST_NAMED = 4  # maximum number of nodes in such a report
 STOPS = (signal.SIGTERM, signal.SIGINT)
 CAUGHT = (*STOPS, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)  # the supervisor sends some
@@ -49,7 +51,7 @@ def main(argv: list[str]) -> int:
     steps = NodeSteps(run, node, nodes, float(timeout_s), SignalQueue(CAUGHT))
     try:
         if entries:
-            from .then import run_commands, skip_ended  # which imports this module
+            from .then import run_commands, skip_ended  # imported here because then.py imports this module
 
             skip_ended(run, steps, len(entries))
         with steps.recorded_as_running():
@@ -66,7 +68,7 @@ def main(argv: list[str]) -> int:
 
 
 class NodeSteps:
-    """One node's steps. timeout_s: time for all nodes to begin."""
+    """One node's steps. timeout_s: how long to wait until all nodes have begun."""
 
     def __init__(self, run: RunFolder, node: int, nodes: int, timeout_s: float, signals: SignalQueue) -> None:
         self.folder, self.process_file = run.steps, run.steps_process(node)
@@ -122,7 +124,7 @@ class NodeSteps:
             self.signals.wait(3600)
 
     def _wait_for_begin(self) -> None:
-        """On node 0, wait until all nodes have begun; elsewhere, until node 0 has. Raises LauncherMustNotStart."""
+        """On node 0, wait until all nodes have begun; on other nodes, until node 0 has. Raises LauncherMustNotStart."""
         needed = range(self.nodes if self.node == 0 else 1)
         self.wait(lambda: self.missing("begun", needed), "", self.timeout_s)
 
@@ -132,7 +134,10 @@ class NodeSteps:
         return [node for node in nodes if f"{word}_{node}" not in names]
 
     def wait(self, get_missing: Callable[[], list[int]], key: str, timeout_s: float = float("inf")) -> None:
-        """Wait until no node is missing; print the missing ones. key: whose lines they run; "": they have not begun"""
+        """Wait until no node is missing, and print which ones are.
+
+        key: the key whose lines the missing nodes are running, or "" if they have not begun.
+        """
         began, silent_s = time.monotonic(), SILENT_S
         while missing := get_missing():
             if any(number in STOPS for number in self.signals.wait(LOOK_S)[0]):

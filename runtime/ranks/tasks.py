@@ -1,12 +1,12 @@
-"""Connect one node's tasks if the engine itself (srun) starts a task for each rank.
+"""Connect one node's tasks if the engine itself, such as srun, starts a task for each rank.
 
 Task 0 is the node's launcher: it starts the node's first rank and listens on a socket on this machine. Every other task
 connects, receives its rank's environment, starts the rank as its child, forwards the signals that it receives, and
 reports how the rank ended. The connection replaces the parent-death signal: if either end dies, the other end notices
 immediately.
 
-    launcher → task   the rank's environment as a line of JSON; then one byte for each signal; end of stream = kill
-    task → launcher   a line with its local rank; then a line with the rank's exit code; end of stream = task died
+    launcher → task   the rank's environment as a line of JSON, then one byte for each signal; end of stream means kill
+    task → launcher   a line with its local rank, then a line with the rank's exit code; end of stream means it died
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class RankNotStarted(Exception):
 
 
 class TaskServer:
-    """This node's other tasks, for its launcher. environments: each rank's environment, by local rank."""
+    """This node's other tasks, as seen by its launcher. environments: each rank's environment, by local rank."""
 
     def __init__(self, environments: Mapping[int, Mapping[str, str]], timeout_s: float) -> None:
         self.missing = dict(environments)
@@ -94,10 +94,10 @@ class TaskServer:
 
 
 def run_task(command: list[str], local_rank: int, timeout_s: float) -> int:
-    """Run this task's rank for the node's launcher; return the rank's exit code.
+    """Run this task's rank for the node's launcher, and return the rank's exit code.
 
-    timeout_s: time for task 0 to start. After that, it may take as long as it needs, because it first runs the lines of
-    `before`.
+    timeout_s: how long to wait for task 0 to start. After that, it may take as long as it needs, because it first runs
+    the lines of `before`.
     """
     signals = SignalQueue([*PASSED_ON, signal.SIGCHLD])
     processes.become_subreaper()
@@ -157,7 +157,7 @@ def _connect(timeout_s: float, signals: SignalQueue) -> socket.socket:
 
 
 def _supervisor_status(run: RunFolder, node: int) -> str:
-    """Return RecordedProcess.status() of this node's supervisor, which task 0 becomes; "" if it has not started."""
+    """Return RecordedProcess.status() of this node's supervisor, which task 0 execs, or "" if it has not started."""
     state = NodeState(run.node_state(node))
     return state.status(identify_machine(), lambda: None) if state.attempt == run.attempt else ""
 
@@ -176,7 +176,7 @@ def _is_mine(connection: socket.socket) -> bool:
 
 
 def _line(connection: socket.socket) -> bytes:
-    """Read one line and return it without its newline; b"" if the peer closed the connection."""
+    """Read one line and return it without its newline, or b"" if the peer closed the connection."""
     received = b""
     with contextlib.suppress(OSError):
         while not received.endswith(b"\n") and (byte := connection.recv(1)):

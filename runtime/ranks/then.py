@@ -1,9 +1,9 @@
 """Run the job's command and then each entry of `then`, with all ranks, one after the other in one attempt.
 
-In     JOBC_THEN, the lines that rank.py runs with bash instead of the job's command; unset for the command itself
-Out    exit/ATTEMPT/steps/: ended_K_N when all ranks of node N have exited with 0 from command K (1, 2, …); node 0
-       writes then_K when all nodes have written ended_K_N
-       state/commands: the number of commands that have ended, which a resumed run skips
+In:  JOBC_THEN, the lines that rank.py runs with bash instead of the job's command. It is unset for the command itself.
+Out: in exit/ATTEMPT/steps/, ended_K_N once all ranks of node N have exited with 0 from command K (1, 2, …), and then_K,
+     which node 0 writes once all nodes have written ended_K_N. state/commands contains the number of commands that
+     have ended, which a resumed run skips.
 
 The launcher is restarted for each entry, as for a restart in place. A command that fails or is stopped ends the job.
 """
@@ -28,7 +28,9 @@ def skip_ended(run: RunFolder, steps: NodeSteps, entries: int) -> None:
 
 
 def run_commands(run: RunFolder, steps: NodeSteps, launcher: list[str], entries: list[str]) -> int:
-    """Return a failed launcher's exit code; the last replaces this process. Raises LauncherMustNotStart, OSError."""
+    """Run a launcher for each command; exec the last one. Return the exit code of one that fails. Raises
+    LauncherMustNotStart, OSError.
+    """
     for number in range(len(entries) + 1):
         if number < len(entries) and steps.exists(f"then_{number + 1}"):
             continue
@@ -71,7 +73,7 @@ def _all_done(run: RunFolder, ranks: range) -> bool:
 
 
 def _wait_for_nodes(run: RunFolder, steps: NodeSteps, number: int) -> None:
-    """Wait until the command with this number has ended on all nodes; on node 0, record that."""
+    """Wait until the command with this number has ended on all nodes, and on node 0 record that."""
     name = "the command" if number == 1 else f"then {number - 1}"
     steps.wait(lambda: [steps.node] if run.stop_mark.exists() else [], name)  # until the supervisor sends a signal
     steps.write(f"ended_{number}_{steps.node}")

@@ -20,7 +20,7 @@ _NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 
 
 def copy_number_by_attempt(run: str | os.PathLike[str]) -> dict[int, int]:
-    """Return, for each of a run's attempts, the number of the folder that contains its artifact."""
+    """Return the number of the folder that contains the artifact, for each of a run's attempts."""
     folders, links = set(), {}
     try:
         with os.scandir(os.path.join(run, "artifact")) as entries:
@@ -41,13 +41,13 @@ def copy_number_by_attempt(run: str | os.PathLike[str]) -> dict[int, int]:
 
 
 def artifact_copy_of_attempt(run: Path, attempt: int) -> Path | None:
-    """Return the folder that contains an attempt's artifact; None if there is none."""
+    """Return the folder that contains an attempt's artifact, or None if there is none."""
     number = copy_number_by_attempt(run).get(attempt)
     return None if number is None else run / "artifact" / str(number)
 
 
 def newest_attempt_from(copy: Path) -> int | None:
-    """Return the newest attempt that starts from this copy, RUN/artifact/NUMBER; None if it is not in a run."""
+    """Return the newest attempt that starts from this copy, RUN/artifact/NUMBER, or None if it is not in a run."""
     if copy.parent.name != "artifact" or not (copy.parent.parent / "state/run").is_file():
         return None
     numbers = copy_number_by_attempt(copy.parent.parent)
@@ -55,7 +55,7 @@ def newest_attempt_from(copy: Path) -> int | None:
 
 
 def link_attempt_to_copy(run: Path, attempt: int, number: int) -> bool:
-    """Make RUN/artifact/ATTEMPT a link to the folder with that number. Return False if the name is taken, or the file
+    """Make RUN/artifact/ATTEMPT a link to the folder with that number. Return False if the name is taken or if the file
     system does not support symbolic links.
     """
     try:

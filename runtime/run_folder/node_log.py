@@ -13,7 +13,7 @@ from .run_folder import RunFolder, open_for_append
 
 
 class LossyLog:
-    """Appends to a log. Output that cannot be written to a full disk is dropped; a later line reports how much."""
+    """Appends to a log. Output that a full disk cannot hold is dropped, and a later line reports how much was lost."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor

@@ -1,10 +1,10 @@
-"""Read points.json, the differences between a sweep's points, and write one point's artifact.
+"""Read points.json, which contains the differences between a sweep's points, and write one point's artifact.
 
 In:  a sweep's directory: its first point's files, and points.json.
-Out: a point's files, identical to those that jobc would write if it compiled this point alone; or Failure
-points.json has `lines` (path -> lines of each file that differs in any point), `every_point` (what turns the
-directory's files into the first point's files), and for each point its `changes` from the first point. Changes map a
-file's lines to the lines that replace them: "7", "7-9", or "7+" to insert after line 7.
+Out: a point's files, identical to those that jobc would write if it compiled this point alone; or Failure.
+points.json contains `lines` (the number of lines of each file that differs in any point, by path), `every_point` (the
+changes that turn the directory's files into the first point's files), and for each point its `changes` from the first
+point. Changes map a file's lines to the lines that replace them: "7", "7-9", or "7+" to insert after line 7.
 """
 
 from __future__ import annotations
@@ -33,8 +33,11 @@ _LINES = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})|(\+))?")
 class SweepPoint(NamedTuple):
     """One point of a sweep.
 
-    number: counted from 0; label: readable text that identifies the point; job: name of its job and of the folder of
-    its runs; overrides: the words that select this point; changes: differences from the first point.
+    number:    counted from 0.
+    label:     readable text that identifies the point.
+    job:       name of its job, and of the folder that contains its runs.
+    overrides: the words that select this point.
+    changes:   differences from the first point.
     """
 
     number: int
@@ -118,7 +121,7 @@ def write_artifact_of_point(sweep: Path, points: SweepPoints, point: SweepPoint,
     for path, text in texts.items():
         file = folder / path
         mode = stat.S_IMODE(file.stat().st_mode)
-        file.unlink()  # it may be a symbolic link to some other file
+        file.unlink()  # because it may be a symbolic link to some other file
         file.write_bytes(text.encode("utf-8", "surrogateescape"))
         file.chmod(mode)
 

@@ -1,8 +1,8 @@
 """Remove this user's folders, such as old runs, without following symbolic links or leaving the file system.
 
-In:  a path whose last part is not a link. The folder is first renamed to `.NAME.removed`, so that a kill leaves no
-     partly removed folder under its original name; the next call on the hidden folder removes the rest.
-Out: nothing; OSError if something could not be removed.
+In:  a path whose last part is not a link. The folder is first renamed to `.NAME.removed`. If this program is then
+     killed, the partly removed folder does not keep its original name, and the next call on it removes the rest.
+Out: nothing. Raises OSError if something could not be removed.
 
 Everything in the folder is opened relative to its parent, which is kept open, so that another user who can write there
 cannot redirect the removal.
@@ -28,7 +28,7 @@ def name_for_hiding(name: str) -> str:
 
 
 def name_before_hiding(hidden: str) -> str:
-    """Return the original name of a hidden folder; "" if the folder is not hidden."""
+    """Return the original name of a hidden folder, or "" if the folder is not hidden."""
     is_hidden = hidden.startswith(PREFIX) and hidden.endswith(SUFFIX)
     return hidden[len(PREFIX) : -len(SUFFIX)] if is_hidden else ""
 
@@ -57,7 +57,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def remove_tree(name: str, parent: int) -> None:
-    """Remove a folder, however deep, from the open folder `parent`. Raises OSError at the first failure."""
+    """Remove a folder, however deeply nested, from the open folder `parent`. Raises OSError at the first failure."""
     here, above, names = _open_folder(name, parent), [os.fstat(parent)], [name]
     device = os.fstat(here).st_dev
     try:
@@ -94,7 +94,7 @@ def _move(here: int, there: int) -> int:
 
 
 def _remove_files(folder: int) -> str | None:
-    """Remove files until there is a subfolder, and return its name; None if the folder is empty."""
+    """Remove files until there is a subfolder, and return its name, or None if the folder is empty."""
     has_entries = True
     while has_entries:  # a scan may miss entries while others are being removed
         has_entries = False

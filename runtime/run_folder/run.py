@@ -58,8 +58,8 @@ class RecordedProcess:
         return number_or_none(self.keys.get(key, ""))
 
     def place(self, here: dict[str, str]) -> str:
-        """Return where the process is: here, beside (another PID namespace of this kernel), away or unknown (not in the
-        file).
+        """Return where the process is: here, beside (in another PID namespace of this kernel), away, or unknown (the
+        file does not say).
 
         here: result of identify_machine().
         """
@@ -72,7 +72,7 @@ class RecordedProcess:
         return "here" if self.pid_namespace == here.get("pid_namespace") else "beside"
 
     def where(self) -> str:
-        """Describe where the process is running, if it is not visible from here."""
+        """Return a description of where the process is running if it is not visible from here."""
         here, host = identify_machine(), one_line(self.host)
         if self.place(here) == "beside":
             return f"in another container on {host}"
@@ -84,9 +84,14 @@ class RecordedProcess:
         return self.pid is not None and self.start_ticks is not None and is_running(self.pid, self.start_ticks)
 
     def status(self, here: dict[str, str], get_silent_s: Callable[[], float | None]) -> str:
-        """Return up (runs here), elsewhere (probably runs), ended, dead (certain), or silent (dead or without storage).
+        """Return the process's status, which is one of these:
 
-        get_silent_s: returns the seconds since the process touched the file; None = unknown. Called only if needed.
+        up:        it is running here.
+        elsewhere: it is probably running elsewhere.
+        ended:     it has recorded its end.
+        dead:      it is certainly gone.
+        silent:    it is dead or has lost access to its storage.
+        get_silent_s: returns the seconds since the process touched the file, or None if unknown. Called only if needed.
         """
         if self.ended is not None:
             return "ended"
@@ -115,7 +120,7 @@ class NodeState(RecordedProcess):
         self.reason = self.keys.get("reason", "")
         self.started, self.attempt = self._number("started"), self._number("attempt")
         self.first_rank = self._number("first_rank") or 0
-        self.idle_since = self._number("idle_since")  # set only while its ranks may be hung, like the next two
+        self.idle_since = self._number("idle_since")  # like the next two, set only while its ranks may be hung
         self.idle_ranks, self.left_ranks = self.keys.get("idle_ranks", ""), self.keys.get("left_ranks", "")
 
 
@@ -154,14 +159,15 @@ class Run:
         return [self.path / f"state/{name}" for name in names]
 
     def silent_s(self, node: NodeState) -> float | None:
-        """Return the seconds since the supervisor touched its file, on the storage's clock; None if unknown."""
+        """Return the seconds since the supervisor touched its file, by the storage's clock, or None if unknown."""
         try:
             return self.storage_time() - node.path.stat().st_mtime
         except OSError:
             return None
 
     def storage_time(self) -> float:
-        """Return the storage's time in seconds since the epoch; in another user's folder, this machine's time.
+        """Return the time in seconds since the epoch by the storage's clock or, in another user's folder, by this
+        machine's clock.
 
         Raises OSError if state/.now cannot be written.
         """
@@ -199,7 +205,7 @@ class Run:
             return 0
 
     def first_failure(self) -> dict[str, str]:
-        """Return `node`, `reason` and `log` (file name) of the newest attempt's first failure; {} if none failed."""
+        """Return `node`, `reason` and `log` (a file name) of the newest attempt's first failure, or {} if none."""
         path = self.path / "exit" / str(self.attempt) / "first"
         if not os.path.isfile(path):
             return {}
@@ -209,7 +215,7 @@ class Run:
         return {"node": "?" if node is None else str(node), "reason": keys.get("reason", ""), "log": log}
 
     def progress(self, rank: int) -> LastProgress | None:
-        """Return the last step and loss in the rank's metrics; None if there are none. Ignores an incomplete line."""
+        """Return the last step and loss in the rank's metrics, or None if there are none. Skips an incomplete line."""
         try:
             with open_regular(f"{self.path}/metrics/rank_{rank:02}.jsonl", follow=False) as file:
                 size = os.fstat(file.fileno()).st_size
@@ -241,7 +247,7 @@ def identify_machine() -> dict[str, str]:
 
 
 def last_progress(lines: list[str]) -> LastProgress | None:
-    """Return the last step and loss in metrics lines; None if there are none. An incomplete line is ignored."""
+    """Return the last step and loss in metrics lines, or None if there are none. An incomplete line is ignored."""
     for line in reversed(lines):
         step, loss = _STEP.search(line), _LOSS.search(line)
         if line.endswith("}") and step and loss:
@@ -263,7 +269,7 @@ def recorded_exit_codes(folder: Path) -> dict[str, int]:
 
 
 def worst_code(codes: list[int]) -> int | None:
-    """Return the exit code with the highest priority; None without codes. An unknown code counts as a crash (1)."""
+    """Return the exit code with the highest priority, or None if there is none. Unknown codes count as a crash (1)."""
     return min((code if code in PRIORITY else 1 for code in codes), key=PRIORITY.index, default=None)
 
 
@@ -311,7 +317,7 @@ def jobctl_command(artifact: Path, verb: str) -> str:
 
 
 def quote_shell_word(text: str) -> str:
-    """Quote the text as one shell word; as bash's $'…' if it contains control characters."""
+    """Quote the text as one shell word, using bash's $'…' if it contains control characters."""
     if text.isprintable():
         return shlex.quote(text)
     return f"$'{''.join(map(_escaped, text))}'"
@@ -331,8 +337,8 @@ def _escaped(letter: str) -> str:
 
 
 def _lock_state(path: Path) -> str:
-    """Return whether a file's lock is held, free, or unknown (no such file, or no support for locks). Reliable only
-    between processes on one kernel.
+    """Return whether a file's lock is held, free, or unknown (because the file does not exist or locks are not
+    supported). This is reliable only between processes on one kernel.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

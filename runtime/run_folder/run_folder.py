@@ -20,7 +20,7 @@ from ..system.untrusted_files import MIB, Unreadable, parse_json, read_bytes
 LARGEST = MIB  # size limit of a small file
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 RESERVED_BYTES = 4096  # one block on most file systems
-PROGRESS = "state/progress"  # in which attempt_counter.py counts the starts that completed no new step
+PROGRESS = "state/progress"  # where attempt_counter.py counts the starts that completed no new step
 COMMANDS = "state/commands"  # how many commands of a job with `then` have ended (then.py)
 REACHED = "state/reached"  # last step of earlier attempts whose metrics are not in this folder
 
@@ -66,7 +66,7 @@ class RunFolder:
         return self.path / "exit" / str(self.attempt) / "steps"
 
     def steps_process(self, node: int) -> Path:
-        """Return the file that describes the process that runs a node's steps."""
+        """Return the file that describes the process that is running a node's steps."""
         return self.steps / f"process_{node}"
 
     @property
@@ -105,12 +105,14 @@ class RunFolder:
 
     @property
     def resume_command(self) -> Path:
-        """Return the file with the resume command (`command=`); absent if the backend has none, and in jobctl smoke."""
+        """Return the file with the resume command (`command=`). It does not exist if the backend has no such command,
+        or in jobctl smoke.
+        """
         return self.path / "state" / "resume"
 
     @property
     def code(self) -> Path:
-        """Return the working copy of the user's code; absent if the ranks run in another folder."""
+        """Return the working copy of the user's code. It does not exist if the ranks run in another folder."""
         return self.path / "code"
 
     @property
@@ -120,7 +122,7 @@ class RunFolder:
 
     @property
     def stop_mark(self) -> Path:
-        """Return the stop file. If this file exists, a user has stopped the run: exit with 0, and do not requeue."""
+        """Return the stop mark. If it exists, a user has stopped the run, which exits with 0 and is not requeued."""
         return self.path / "control" / "STOP"
 
     def open_log(self, path: Path, who: str) -> int:
@@ -153,7 +155,7 @@ def write_small_file(
 ) -> None:
     """Write `first_line`, if any, then `key=value` lines. A reader sees either the old file or the complete new one.
 
-    private: only this user may read the file.
+    private: whether only this user may read the file.
     """
     lines = [first_line] if first_line else []
     lines += [f"{key}={_one_line(str(value))}" for key, value in (keys or {}).items()]
@@ -173,7 +175,7 @@ def write_small_file(
 def reserve_small_file(path: Path) -> None:
     """Reserve disk space for a small file, so that write_small_file() can write it even if the disk is full by then.
 
-    Works only if files are overwritten in place: not on btrfs and ZFS, which copy on write.
+    This works only on file systems that overwrite files in place, so not on btrfs and ZFS, which copy on write.
     """
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -190,7 +192,7 @@ def _reserve_of(path: Path) -> Path:
 
 
 def _write_in_reserve(path: Path, content: bytes) -> bool:
-    """Write into the reserved blocks, which become `path`; the old `path` makes room for a new reserve."""
+    """Write into the reserved blocks, and rename that file to `path`. The old `path` makes room for a new reserve."""
     if len(content) > RESERVED_BYTES:
         content = content[: RESERVED_BYTES - 1] + b"\n"
     reserve = _reserve_of(path)
@@ -206,7 +208,7 @@ def _write_in_reserve(path: Path, content: bytes) -> bool:
 
 
 def read_small_file(path: Path) -> tuple[str, dict[str, str]] | None:
-    """Return the first line ("" if it is `key=value`) and the keys of a small file; None if it cannot be read."""
+    """Return the first line ("" if it is `key=value`) and the keys of a small file, or None if it cannot be read."""
     try:
         return parse_small_file(read_bytes(path, LARGEST, follow=False))
     except Unreadable:
@@ -221,12 +223,12 @@ def parse_small_file(content: bytes) -> tuple[str, dict[str, str]]:
 
 
 def parse_count(text: object, otherwise: int = 0) -> int:
-    """Return the integer in a value of a small file; `otherwise` if it is not an integer of at most 19 digits."""
+    """Return a small file's value as an integer, or `otherwise` if it is not an integer of at most 19 digits."""
     return int(str(text)) if re.fullmatch("[0-9]{1,19}", str(text)) else otherwise
 
 
 def last_step_in_metrics(metrics: bytes) -> int | None:
-    """Return the last step in metrics lines; None if there is none. Incomplete lines are ignored."""
+    """Return the last step in metrics lines, or None if there is none. Incomplete lines are ignored."""
     for line in reversed(metrics.splitlines()):
         try:
             return int(parse_json("metrics", line)["step"])
@@ -247,7 +249,7 @@ def record_first_failure(run: RunFolder, code: str, keys: Mapping[str, object]) 
     recorded = read_small_file(run.first_failure)
     if recorded and not is_earlier_failure(code, keys, *recorded):
         return
-    with contextlib.suppress(OSError):  # a full disk
+    with contextlib.suppress(OSError):  # for example, the disk is full
         write_small_file(run.first_failure, code, keys)
 
 
@@ -256,5 +258,5 @@ def is_earlier_failure(code: str, keys: Mapping[str, object], known_code: str, k
 
 
 def _order(code: str, keys: Mapping[str, object]) -> tuple[bool, int]:
-    """Return a sort key: the earliest failure first, and ranks that only lost a peer after all other failures."""
+    """Return a sort key that puts the earliest failure first, and ranks that only lost a peer after all others."""
     return code == str(exit_codes.PEER_LOST) and "rank" in keys, parse_count(keys.get("time_ns"))

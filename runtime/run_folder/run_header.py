@@ -31,7 +31,7 @@ def run_header_lines(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def warn_about_few_cores(environ: Mapping[str, str], ranks: int, cores: int) -> str:
-    """Return a warning if the ranks that share these cores have more threads than there are cores; "" otherwise."""
+    """Return a warning if the ranks that share these cores have more threads than there are cores, or "" otherwise."""
     threads = int(environ.get("OMP_NUM_THREADS") or 1)
     if cores >= ranks * threads:
         return ""
@@ -40,7 +40,7 @@ def warn_about_few_cores(environ: Mapping[str, str], ranks: int, cores: int) -> 
 
 
 def describe_gpus(environ: Mapping[str, str]) -> str:
-    """Return the ranks' GPUs, as set by the engine or else as listed by the driver, with names if known."""
+    """Return the ranks' GPUs, as set by the engine or else as listed by the driver, with their names if known."""
     chosen = next((environ[v] for v in ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES") if environ.get(v)), "")
     listed = chosen.replace(",", " ") or " ".join(map(str, _numbers()))
     names = sorted(set(_names()))

@@ -1,7 +1,7 @@
 """Report, at the end of a run, which files the user's program wrote to its working copy, RUN/code.
 
 In:  RUN/code, and the folders of the project that are linked there because git ignores them, such as outputs/.
-Out: one line for each location: the number of files, their total size, where they are, and the names of the largest.
+Out: a line for each location with the number of files, their total size, where they are, and the names of the largest.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-MOST_S = 2.0  # for the scan; a scheduler kills a job soon after its time limit
+MOST_S = 2.0  # time limit for the scan, because a scheduler kills a job soon after the job's own time limit
 MOST_NAMES, MOST_CHARACTERS = 3, 48
 BY_PRODUCTS = {"__pycache__", ".git"}
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -26,7 +26,7 @@ class FilesWrittenByProgram:
         self._since: float | None = None
 
     def begin(self, now: float) -> None:
-        """Count files from now on; ignored after a restart in place. now: seconds since the epoch, storage time"""
+        """Count files from now on. Ignored after a restart in place. now: storage time, in seconds since the epoch"""
         if self._since is None:
             self._since = now
 

@@ -1,8 +1,9 @@
 """S3 client in pure Python: put, get, list and delete whole objects. Objects are never renamed or appended to.
 
-In:  a URL s3://BUCKET/PREFIX; for stores other than Amazon's (MinIO, Ceph), also an endpoint, to whose path the bucket
-     is added.
-Out: BucketError with one line, a hint and an exit code: 65 if a restart cannot help, 69 if the store is unavailable.
+In:  a URL s3://BUCKET/PREFIX. Stores other than Amazon's (MinIO, Ceph) also need an endpoint; the bucket is appended
+     to its path.
+Out: on failure, BucketError with one line, a hint and an exit code: 65 if a restart cannot help, or 69 if the store is
+     unavailable.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from .signature import encode_query, percent_encode_path, sign_headers
 PART_BYTES = 16 * 1024 * 1024  # in a multipart upload; S3 accepts up to 10,000 parts of 5 MiB to 5 GiB
 MOST_PARTS = 9000
 AT_ONCE = 8  # parts transferred simultaneously
-LARGEST_ANSWER = 64 * 1024 * 1024  # a list, a small object or one part; larger bodies are not read into memory
-PAGE = 1000  # objects per response to a list request; S3's maximum
+LARGEST_ANSWER = 64 * 1024 * 1024  # size limit of a list, a small object or a part; larger bodies are not read
+PAGE = 1000  # objects per response to a list request, which is S3's maximum
 ANSWER_S = 60.0
 TRIES, FIRST_PAUSE_S = 7, 0.4  # the pause doubles each time: about half a minute in total
 BUSY = (429, 500, 502, 503, 504)
@@ -63,7 +64,11 @@ class HttpResponse(NamedTuple):
 
 
 class Bucket:
-    """Objects under s3://BUCKET/PREFIX (url). endpoint: "" = Amazon's; pause: time.sleep, replaced only in tests."""
+    """The objects under the URL s3://BUCKET/PREFIX.
+
+    endpoint: the store's endpoint, or "" for Amazon's.
+    pause: time.sleep, replaced only in tests.
+    """
 
     def __init__(
         self, url: str, endpoint: str, region: str, wallet: CredentialCache, pause: Pause = time.sleep
@@ -80,7 +85,7 @@ class Bucket:
     # ---- objects
 
     def put(self, key: str, content: bytes, only_new: bool = False) -> bool:
-        """Write an object; return False if only_new is set and the object exists.
+        """Write an object. Return False if only_new is set and the object exists.
 
         A store without If-None-Match (an old Ceph or MinIO) rejects the request or overwrites the object. Callers
         that need certainty read the object again.
@@ -145,7 +150,7 @@ class Bucket:
                 list(threads.map(get_part, range(0, size, PART_BYTES)))
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects in this order; missing objects are ignored."""
+        """Delete objects in this order. Missing objects are ignored."""
         for key in keys:
             self._ask("DELETE", key, fine=(200, 204, 404))
 
@@ -178,7 +183,7 @@ class Bucket:
         fine: tuple[int, ...] = (200, 204),
         most: int = 0,
     ) -> HttpResponse:
-        """Send a request and return the response if its status is in `fine`; retry while the store is unavailable or
+        """Send a request and return the response if its status is in `fine`. Retry while the store is unavailable or
         busy.
 
         most: limit on the body in bytes, if higher than LARGEST_ANSWER. Raises BucketError.
@@ -248,7 +253,7 @@ class Bucket:
 
 
 def _said(answer: HttpResponse) -> tuple[str, str]:
-    """Return the code and the message of an error response; "" for both if it cannot be parsed."""
+    """Return the code and the message of an error response. Both are "" if it cannot be parsed."""
     try:
         tree = ElementTree.fromstring(answer.body)
     except ElementTree.ParseError:

@@ -8,11 +8,11 @@ from pathlib import Path
 from ..system.untrusted_files import MIB, Unreadable, is_file_name, parse_json, read_bytes
 
 MANIFEST = "MANIFEST.json"  # as trainer/checkpoint/store.py writes it
-LARGEST_NOTE = 64 * MIB  # a manifest, or a note of what was restored
+LARGEST_NOTE = 64 * MIB  # size limit of a manifest, or of a note about what was restored
 
 
 def read_manifest(step: Path) -> bytes:
-    """Return a checkpoint's manifest; b"" if it is not a small regular file. Raises OSError."""
+    """Return a checkpoint's manifest, or b"" if it is not a small regular file. Raises OSError."""
     try:
         return read_bytes(step / MANIFEST, LARGEST_NOTE, follow=False)
     except Unreadable as error:
@@ -22,7 +22,7 @@ def read_manifest(step: Path) -> bytes:
 
 
 def read_entries(manifest: bytes) -> dict[str, tuple[int, str]] | None:
-    """Return each file's size in bytes and SHA-256, by name; None if the manifest is invalid."""
+    """Return each file's size in bytes and SHA-256, by name, or None if the manifest is invalid."""
     try:
         files = parse_json(MANIFEST, manifest)["files"]
         entries = {name: (int(entry["size"]), str(entry["sha256"])) for name, entry in files.items()}

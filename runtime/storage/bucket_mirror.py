@@ -1,11 +1,12 @@
 """Synchronize a node's run folder with the run in the bucket: what is uploaded and downloaded, and in which order.
 
-Up:   checkpoints first: the files, then MANIFEST.json, so that a folder without a manifest is not a checkpoint;
-      checkpoints deleted on the node are deleted in the bucket; logs and metrics as numbered parts because objects
-      cannot be appended to; other files when they have changed; the node's exit record last.
-Down: the stop mark and the request to save, the first failure, the rendezvous endpoint; at the start of an attempt, the
-      newest checkpoint whose files match the sizes and hashes in its manifest, and the run's last step.
-Note: restore() runs in its own process; state/.restored tells the uploading process what was downloaded.
+Up:   Checkpoints first: the files, then MANIFEST.json, so that a folder without a manifest is not a checkpoint.
+      Checkpoints deleted on the node are deleted in the bucket. Logs and metrics are uploaded as numbered parts,
+      because objects cannot be appended to. Other files are uploaded whenever they have changed, and the node's exit
+      record is uploaded last.
+Down: The stop mark, the request to save, the first failure, and the rendezvous endpoint. At the start of an attempt,
+      also the newest checkpoint whose files match the sizes and hashes in its manifest, and the run's last step.
+Note: restore() runs in its own process. state/.restored tells the uploading process what was downloaded.
 Hidden files, links, the code and the trainer are not uploaded.
 """
 
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class BucketMirror:
-    """Synchronizes `folder`, node `node`'s run folder, with `run`."""
+    """Synchronizes `folder`, which is the run folder of node `node`, with `run`."""
 
     def __init__(self, run: BucketRun, folder: RunFolder, node: int) -> None:
         self.run, self.folder, self.node = run, folder, node
@@ -60,11 +61,11 @@ class BucketMirror:
     # ---- down
 
     def restore(self, source: BucketRun, into: Path, everything: bool) -> str | None:
-        """Download `source`'s newest intact checkpoint to `into`; return its name, or None if there is none.
+        """Download `source`'s newest intact checkpoint to `into`. Return its name, or None if there is none.
 
-        everything: True on node 0, which reads checkpoints for all ranks; False = only the checkpoint's files from the
-        user's program. For older checkpoints, only the manifests are downloaded, so that the trainer knows the best one
-        and can delete old ones.
+        everything: True on node 0, which reads checkpoints for all ranks. If False, download only the checkpoint's
+        files from the user's program. Of older checkpoints, only the manifests are downloaded, so that the trainer
+        knows the best one and can delete old ones.
         """
         start = len(source.folder) + 1
         listed = {item.key[start:]: item for item in source.bucket.list(source.key("checkpoints/"))}
@@ -185,7 +186,7 @@ class BucketMirror:
         self._up[name] = _seen(path)
 
     def download_addresses(self) -> bool:
-        """Download node 0's rendezvous endpoint and link address for this attempt; return whether both exist."""
+        """Download node 0's rendezvous endpoint and link address for this attempt. Return whether both exist."""
         for name in HEAD_FILES:
             content = self.run.get(name)
             if content is None or parse_small_file(content)[1].get("attempt") != str(self.folder.attempt):
@@ -200,7 +201,7 @@ class BucketMirror:
         return True
 
     def number_of_unfinished_nodes(self, nodes: int) -> int:
-        """Return how many of this attempt's live nodes have not ended; download the others' exit codes."""
+        """Return how many of this attempt's live nodes have not ended, and download the others' exit codes."""
         attempt, lacking = self.folder.attempt, 0
         exits = self.run.object_ages(f"exit/{attempt}/node_")
         signs = {**self.run.object_ages(f"starts/{attempt:05}/node_"), **self.run.object_ages("state/node_")}
@@ -219,7 +220,7 @@ class BucketMirror:
     # ---- up
 
     def upload_addresses(self) -> bool:
-        """Upload node 0's addresses, for download_addresses(); return whether both exist."""
+        """Upload node 0's addresses, for download_addresses(). Return whether both exist."""
         for name in HEAD_FILES:
             path = self.folder.path / name
             try:
@@ -242,7 +243,11 @@ class BucketMirror:
             self.run.put(sign, self.run.get(sign) or b"")
 
     def upload_changes(self, logs: bool, last: bool) -> None:
-        """Scan the folder once and upload changes. logs: also new log lines; last: also files still being written."""
+        """Scan the folder once and upload changes.
+
+        logs: whether to upload new log lines too.
+        last: whether to upload files that are still being written too.
+        """
         now = dict(self._look())
         if PROGRESS in self._up and PROGRESS not in now:
             self.run.bucket.delete([self.run.key(PROGRESS)])  # the run succeeded: upload the deletion first
@@ -262,7 +267,7 @@ class BucketMirror:
                 self._push_step(folder, {path: now[path] for path in changed if os.path.dirname(path) == folder})
         self._before = now
         gone = {name for name in self._up if name.startswith("checkpoints/") and name not in now}
-        self._remove({name for name in gone if _is_gone(self.folder.path / name)})  # not if it was replaced meanwhile
+        self._remove({name for name in gone if _is_gone(self.folder.path / name)})  # not if replaced meanwhile
 
     def _is_whole(self, name: str, version: Seen) -> bool:
         return version[1] <= SMALL_BYTES or self._before.get(name) == version
@@ -306,7 +311,7 @@ class BucketMirror:
             self._up.pop(name, None)
 
     def _read(self, name: str, version: Seen) -> bytes | None:
-        """Return a file's content; None if it has been replaced or removed since the scan."""
+        """Return a file's content, or None if it has been replaced or removed since the scan."""
         try:
             content = (self.folder.path / name).read_bytes()
             return content if _seen(self.folder.path / name) == version else None
@@ -368,7 +373,7 @@ class BucketMirror:
 
 
 def read_log_of_all_attempts(run: BucketRun, name: str) -> bytes | None:
-    """Return a log or metrics file with all attempts' lines; None if there is none."""
+    """Return a log or metrics file with all attempts' lines, or None if there is none."""
     parts = sorted(run.object_ages(f"{name}/"))
     return b"".join(run.get(part) or b"" for part in parts) if parts else None
 
@@ -388,8 +393,8 @@ def _is_log(name: str) -> bool:
 
 
 def _order(name: str) -> tuple[int, str, bool, str, float]:
-    """Return a sort key for uploads: state/progress, checkpoints with their manifests last, other files, exit records,
-    state; rotated logs before the current log.
+    """Return a sort key for uploads: state/progress, then checkpoints with their manifests last, other files, exit
+    records, and state. Rotated logs come before the current log.
     """
     kind = {"checkpoints": 0, "exit": 2, "state": 3}.get(name.partition("/")[0], 1) if name != PROGRESS else -1
     aside = PUT_ASIDE.fullmatch(name)
@@ -403,7 +408,7 @@ def _seen(path: Path) -> Seen:
 
 
 def _is_gone(path: Path) -> bool:
-    """Return whether nothing has this name. Raises OSError on other errors, which exists() of Python 3.14 hides."""
+    """Return whether nothing has this name. Raises OSError for other errors, which exists() in Python 3.14 hides."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):

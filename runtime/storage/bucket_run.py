@@ -6,8 +6,8 @@
     state/node_01                 node 1's state; its supervisor writes it every BEAT_S as a heartbeat
     exit/2/…, logs/…, metrics/…, checkpoints/…, final/…, control/…    as in a run folder (bucket_mirror.py)
 
-Every object is written whole, and none is renamed. An object that only the first node may write is put with
-If-None-Match and read again after SETTLE_S, because in stores without that header, the last writer wins. Times are
+Every object is written as a whole, and none is renamed. An object that only the first node may write is put with
+If-None-Match and read again after SETTLE_S, because in stores that ignore this header, the last writer wins. Times are
 those of the store's clock.
 """
 
@@ -34,7 +34,11 @@ STOP, SAVE = "control/STOP", "control/SAVE"
 
 
 class SubmittedNode(NamedTuple):
-    """One node of a job that an engine started. id: kept when the engine restarts the node; most: restarts allowed."""
+    """One node of a job that an engine started.
+
+    id: the submission's ID, which is kept when the engine restarts the node.
+    most: how many restarts are allowed.
+    """
 
     id: str
     node: int
@@ -91,7 +95,7 @@ class BucketRun:
         return attempt
 
     def _newest_attempt(self, submission: SubmittedNode) -> tuple[int, bool]:
-        """Return the newest attempt and True if this submission began it; otherwise, the next number and False."""
+        """Return the newest attempt and True if this submission began it, or else the next number and False."""
         attempts = self._attempts()
         if not attempts:
             return 0, False
@@ -109,7 +113,7 @@ class BucketRun:
         return {int(match[1]): (self.get(name) or b"").decode(errors="replace") for name, match in matches if match}
 
     def _begin(self, attempt: int, submission: SubmittedNode, init_from: str, job: str) -> bool:
-        """Begin an attempt; return False if another submission began it first."""
+        """Begin an attempt. Return False if another submission began it first."""
         if self.get("state/run") is None:
             keys = {"job": job, "created": int(time.time()), "init_from": init_from}
             self.put("state/run", "".join(f"{k}={v}\n" for k, v in keys.items()).encode())
@@ -117,7 +121,7 @@ class BucketRun:
         return self.put_if_absent(f"starts/{attempt:05}/owner", submission.id.encode())
 
     def _begin_next(self, attempt: int, submission: SubmittedNode, init_from: str, job: str) -> None:
-        """Begin the next attempt. Called if this node was already in `attempt`."""
+        """Begin the next attempt. Called if this node had already joined `attempt`."""
         for name in self.object_ages(f"exit/{attempt}/node_"):
             if (self.get(name) or b"").split(b"\n")[0] == b"0":
                 node = name.rpartition("_")[2]
@@ -154,7 +158,7 @@ class BucketRun:
             self._pause(5 * LOOK_S)
 
     def _heard(self, attempt: int) -> Mapping[str, float]:
-        """Return an attempt's nodes that may be alive: object name -> seconds since it was written."""
+        """Return an attempt's nodes that may be alive, as object name -> seconds since it was written."""
         starts = {name: age for name, age in self.object_ages(f"starts/{attempt:05}/").items() if age < SILENT_S}
         alive: dict[str, float] = {}
         spoken = set()

@@ -1,7 +1,7 @@
 """Find credentials for an object store in the same places as AWS's own tools do.
 
-In:   a node's environment variables; the files and services that they name.
-Out:  Credentials, or None, in which case requests are not signed.
+In:   a node's environment variables, and the files and services that they name.
+Out:  Credentials, or None if there are none; requests are then not signed.
 Order: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; a web identity (AWS_WEB_IDENTITY_TOKEN_FILE, as on EKS); the
       shared file (~/.aws/credentials); a container's endpoint (AWS_CONTAINER_CREDENTIALS_*); the instance's role
       (IMDSv2).
@@ -30,7 +30,7 @@ CONTAINER = "http://169.254.170.2"
 
 
 class Credentials(NamedTuple):
-    """An access key. expires: seconds since the epoch, inf = never."""
+    """An access key. expires: in seconds since the epoch, or inf if it never expires."""
 
     key: str
     secret: str
@@ -139,7 +139,9 @@ def _ask(
     method: str | None = None,
     answer_s: float = ANSWER_S,
 ) -> bytes:
-    """Send a request and return the response body. Over http, use no proxy: such a service is local. Raises OSError."""
+    """Send a request and return the response body. Raises OSError. Without https, uses no proxy: such services
+    are local.
+    """
     request = urllib.request.Request(url, data=data, headers=dict(headers or {}), method=method)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({} if url.startswith("http:") else None))
     with opener.open(request, timeout=answer_s) as answer:

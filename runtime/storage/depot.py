@@ -1,13 +1,16 @@
-"""storage.run=object on one node: join the run in the bucket, upload the node's run folder, inspect the run.
+"""Join a run in the bucket, upload a node's run folder to it, or inspect it (storage.run=object).
 
 Usage: jobctl depot VERB JOB/RUN_ID [ARGUMENT…]
-         run -- COMMAND…         run COMMAND and upload its run folder; return its exit code
-         lacking                 download the other nodes' exit codes; print how many live nodes have not ended
-         cat NAME | ls | stop | remove     print a log or a file; list; write the stop mark; remove the run
-         ends FOLDER             download the newest attempt's exit/ to FOLDER; print the attempt's number
-In:    JOBC_STORE (s3://BUCKET/PREFIX), JOBC_STORE_ENDPOINT, JOBC_STORE_REGION; credentials as in credentials.py; and,
-       for run and lacking, JOBC_RUN_DIR, JOBC_ATTEMPT, JOBC_NODE_RANK, JOBC_NODES.
-Exit:  COMMAND's exit code; 65 if the store rejects a request, 69 if it is unavailable (bucket.py).
+         run -- COMMAND…         run COMMAND, upload its run folder, and return its exit code
+         lacking                 download the other nodes' exit codes, and print how many live nodes have not ended
+         cat NAME                print a log or another file of the run
+         ls                      list the run's files
+         stop                    write the stop mark
+         remove                  remove the run
+         ends FOLDER             download the newest attempt's exit/ to FOLDER, and print the attempt's number
+In:    JOBC_STORE (s3://BUCKET/PREFIX), JOBC_STORE_ENDPOINT, JOBC_STORE_REGION, and credentials (credentials.py). The
+       verbs run and lacking also read JOBC_RUN_DIR, JOBC_ATTEMPT, JOBC_NODE_RANK and JOBC_NODES.
+Exit:  COMMAND's exit code, 65 if the store rejects a request, or 69 if it is unavailable (bucket.py).
 """
 
 from __future__ import annotations
@@ -31,9 +34,9 @@ from .bucket_mirror import BucketMirror, create_empty_run_folder, read_log_of_al
 from .bucket_run import BEAT_S, STOP, BucketRun, SubmittedNode
 from .credentials import CredentialCache
 
-LOOK_S = 5.0  # between scans for marks and for changed files
-LOOK_FOR_HEAD_S = 0.5  # used until all nodes know the rendezvous endpoint
-LOGS_S = 30.0  # between uploads of new log lines
+LOOK_S = 5.0  # pause between scans for marks and for changed files
+LOOK_FOR_HEAD_S = 0.5  # the same pause until all nodes know the rendezvous endpoint
+LOGS_S = 30.0  # interval between uploads of new log lines
 FOLDER_HINT = "set storage.scratch to another folder"
 PASSED_ON = (
     signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
@@ -177,7 +180,7 @@ class BucketNode:
                     os.kill(child, number)  # our own child, which is not reaped yet
 
     def _last_words(self, code: int) -> int:
-        """Upload the remaining files and the node's exit record; return an exit code other than 0 if that fails."""
+        """Upload the remaining files and the node's exit record. Return an exit code other than 0 if that fails."""
         try:
             self.mirror.upload_changes(logs=True, last=True)
         except (BucketError, OSError) as error:

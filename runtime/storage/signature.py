@@ -1,6 +1,7 @@
 """Sign an S3 request with AWS Signature Version 4, in header fields.
 
-Source: "Authenticating Requests (AWS Signature Version 4)", Amazon S3 API Reference. Only S3 encodes the path once.
+Source: "Authenticating Requests (AWS Signature Version 4)", Amazon S3 API Reference. S3 is
+the only service for which the path is encoded only once.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ def sign_headers(
 ) -> dict[str, str]:
     """Return `headers` with the fields that sign the request.
 
-    path: not encoded; body_sha256: 64 hex digits; credentials: None = unsigned request; now: seconds since the epoch.
+    path:        not encoded yet.
+    body_sha256: 64 hexadecimal digits.
+    credentials: None for an unsigned request.
+    now:         seconds since the epoch.
     """
     moment = time.gmtime(time.time() if now is None else now)
     stamp = time.strftime("%Y%m%dT%H%M%SZ", moment)

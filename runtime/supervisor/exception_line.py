@@ -1,7 +1,7 @@
-"""Describe the Python exception that terminated a rank, as one line for status: KeyError: 'label_17' (train.py:6).
+"""Describe the Python exception that terminated a rank in one line for status: KeyError: 'label_17' (train.py:6).
 
 In:  the end of the rank's log. The user's program wrote it, so it is untrusted, and is truncated and escaped.
-Out: one printable line, or "" if the log does not end with a traceback, or with Python's message that it cannot compile
+Out: one printable line, or "" if the log ends neither with a traceback nor with Python's message that it cannot compile
      the script or find the module of -m.
 """
 
@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 TRACEBACK = "Traceback (most recent call last)"
 MOST_CHARACTERS = 160
-MOST_LINES_AFTER = 20  # for the message, and output of libraries at exit; more lines mean that the program continued
+MOST_LINES_AFTER = 20  # the message, and libraries' output at exit; more lines mean that the program continued
 # torch 2.3 to 2.13 print this before each line of a traceback (torch/distributed/c10d_logger, _distributed_excepthook)
 RANK_PREFIX = re.compile(r"^\[rank[0-9]+\]: ?")
 FRAME = re.compile(r'  File "([^"]+)", line ([0-9]+)')
@@ -26,9 +26,9 @@ LIBRARY = re.compile(r"/(site|dist)-packages/|/lib/python3|^<")
 
 
 def last_exception_in_log(log: str, code: str) -> str:
-    """Return the last exception in a log, with the line in the user's code that raised it; "" if there is none.
+    """Return the last exception in a log, with the line in the user's code that raised it, or "" if there is none.
 
-    code: folder of the user's code; the file is named relative to it.
+    code: folder of the user's code. The file's path is given relative to it.
     """
     lines = [RANK_PREFIX.sub("", line) for line in log.split("\n")]
     begins = [index for index, line in enumerate(lines) if TRACEBACK in line]
@@ -45,7 +45,7 @@ def last_exception_in_log(log: str, code: str) -> str:
 
 
 def last_line_in_log(log: str) -> str:
-    """Return the last line that is not blank; of a progress bar, what it showed last. "" if there is none."""
+    """Return the last line that is not blank, or "" if there is none. For a progress bar, return its last state."""
     line = log.rstrip().rpartition("\n")[2]
     return _printable(RANK_PREFIX.sub("", line).rpartition("\r")[2].strip())
 

@@ -1,7 +1,8 @@
 """Detect that a node's ranks may be hung: no running rank has printed anything or used CPU time for minutes.
 
-In:  twice a minute, for each running rank: the CPU time of the rank and its children, and the size of its log.
-Out: SuspectedHang: which ranks are hung, for how long, and which had already exited with 0. No process is killed.
+In:  twice a minute, for each running rank, the CPU time of the rank and its children, and the size of its log.
+Out: a SuspectedHang, which says which ranks are hung, for how long, and which ranks had already exited with 0. No
+     process is killed.
 
 While one rank is working, the others may be waiting for it, so a node's ranks are judged together. A rank that polls,
 as most ranks waiting for a GPU do, uses CPU time and is never reported.
@@ -20,21 +21,21 @@ from ..system import processes
 from ..system.text import named_ranks
 from .verdict import end_from_exit_file
 
-LOOK_S = 30.0  # between checks, each of which reads /proc once
+LOOK_S = 30.0  # interval between checks, each of which reads /proc once
 HANG_S = 300.0  # a slow download, or a compilation on another machine, may take nearly as long
 LEAST_CPU = 0.01  # fraction of one core; threads that only wake up occasionally use less (tqdm, heartbeats)
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class RankActivity(NamedTuple):
-    """A rank's work since its start. cpu_ticks: user and system time in clock ticks."""
+    """A rank's activity since its start. cpu_ticks: user and system time in clock ticks."""
 
     cpu_ticks: int
     log_bytes: int
 
 
 class SuspectedHang(NamedTuple):
-    """A suspected hang. idle_s: seconds without activity; ranks: running ranks; left: ranks that exited with 0."""
+    """A suspected hang. idle_s: seconds without activity; ranks: the running ones; left: those that exited with 0."""
 
     idle_s: float
     ranks: tuple[int, ...]
@@ -63,7 +64,7 @@ class HangWatch:
         self._active: dict[int, float] = {}  # rank -> when it was last active
 
     def look(self, now: float) -> bool:
-        """Check the ranks, at most twice a minute; return whether a suspected hang has begun or ended."""
+        """Check the ranks, at most twice a minute. Return whether a suspected hang has begun or ended."""
         if now - self._looked < LOOK_S:
             return False
         running, left = self._activities()
@@ -96,7 +97,7 @@ class HangWatch:
             return 0
 
     def _idle_since(self, ranks: Mapping[int, RankActivity], now: float) -> float:
-        """Return when a running rank was last active; `now` without ranks."""
+        """Return when a running rank was last active, or `now` if there are no ranks."""
         least_ticks = LEAST_CPU * TICKS_PER_S * (now - self._looked)
         for rank, activity in ranks.items():
             before = self._last.get(rank)

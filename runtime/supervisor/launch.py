@@ -1,8 +1,8 @@
-"""Start a node's ranks with the launch line from launch.sh, and supervise them; or run another payload.
+"""Start a node's ranks with the launch line from launch.sh and supervise them, or run another payload.
 
 Usage: jobctl launch N WORD1 … WORDN RANK PAYLOAD [COMMAND…]     the N words are the launch line
-In:    the environment that launch.sh has prepared; the working directory is the code.
-Out:   the node's exit code; for payload shell, this program becomes the command.
+In:    the environment that launch.sh has prepared, and the folder of the user's code as the working directory.
+Out:   the node's exit code. For payload shell, this program execs the command instead.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NOT_FOUND = 127  # a shell's exit code for a command that cannot be run
 
 
 def main(argv: list[str]) -> int:
-    """Return the node's exit code, unless this process becomes another program."""
+    """Return the node's exit code, unless this process execs another program."""
     most = int(argv[0])
     line, words = argv[1 : most + 1], argv[most + 1 :]
     payload = words[1] if len(words) > 1 else "train"
@@ -105,7 +105,7 @@ class _Node:
                 self._lack(failure)
 
     def _lack(self, failure: NodeFailure) -> None:
-        """Raise the failure; in preflight, print it as a failed check and continue."""
+        """Raise the failure or, in preflight, print it as a failed check and continue."""
         if self.payload != "preflight":
             raise failure
         print_failed_check(failure)
@@ -150,8 +150,8 @@ class _Node:
 
 
 def _steps(payload: str, timeout_s: int) -> tuple[list[str], int]:
-    """Return the words that precede the launcher, [] without `before`, `per_node` and `then`; and the number of
-    entries of `then`.
+    """Return the words that precede the launcher, which are [] without `before`, `per_node` and `then`. Also return the
+    number of entries of `then`.
 
     The variables are removed from the ranks' environment. The variables for `after` stay, for the supervisor.
     """
@@ -173,14 +173,14 @@ def _become_shell(words: list[str]) -> NoReturn:
 
 
 def _task(read: NodeSettings) -> int:
-    """Return this srun task's number on the node; 0 with other launchers."""
+    """Return this srun task's number on the node, or 0 with other launchers."""
     return (number_or_none(os.environ.get("LOCAL_RANK", "")) or 0) if read.launcher == "srun" else 0
 
 
 def _head_port(read: NodeSettings) -> int:
     """Return the port for the ranks' rendezvous. Raises NodeFailure.
 
-    The lock on a chosen port lasts as long as this process, which becomes the supervisor.
+    The lock on a chosen port lasts as long as this process, which execs the supervisor.
     """
     host, temporary = os.uname().nodename, os.environ.get("TMPDIR") or "/tmp"
     try:

@@ -42,15 +42,15 @@ LOST_S = 20.0  # unplugging a cable for 5 s or 10 s does no harm
 HEAD_LOST_S = 23.0  # longer than LOST_S: node 0, which is linked to all nodes, decides first which node is cut off
 TICK_S = 0.3
 CONNECT_S = 3.0
-MOST_PAUSE_S = 5.0  # between attempts to connect
+MOST_PAUSE_S = 5.0  # longest pause between attempts to connect
 
 
 class SupervisorLinks(threading.Thread):
-    """The part common to both sides: a thread, which may block and uses only its links and marks."""
+    """The part common to both sides: a thread that may block, and that uses only its links and marks."""
 
     lost_s = LOST_S
-    has_steps = False  # the job has before, per_node or then, so the files of steps.py are passed on as well
-    then = 0  # entries of `then`
+    has_steps = False  # whether the job has `before`, `per_node` or `then`; if so, steps.py's files are passed on too
+    then = 0  # number of entries of `then`
 
     def __init__(self, run: RunFolder, node: int) -> None:
         super().__init__(daemon=True, name="links")
@@ -67,7 +67,7 @@ class SupervisorLinks(threading.Thread):
         self._next_beat = 0.0
 
     def end(self) -> None:
-        """Announce that this node has ended. The thread runs until the peers know; on node 0, until all nodes end."""
+        """Announce that this node has ended. The thread runs until the peers know this, or on node 0 until all end."""
         self._ending.set()
 
     def is_over(self, node: int) -> bool:
@@ -131,7 +131,7 @@ class SupervisorLinks(threading.Thread):
             if isinstance(mark := message.get(kind), dict):
                 if self._learn(kind, mark):
                     self._leave_here(kind, mark)
-                if mark == self._marks[kind]:  # otherwise, the peer must receive this node's mark, which is earlier
+                if mark == self._marks[kind]:  # otherwise, this node's mark is earlier and the peer must receive it
                     link.told.add(kind)
 
     def _tell_steps(self) -> None:
@@ -139,7 +139,7 @@ class SupervisorLinks(threading.Thread):
         untold: list[tuple[str, list[JsonConnection]]] = []
         for name in reversed(
             names_of_step_files(self.node, self.then)
-        ):  # so that no file older than a found one is missed
+        ):  # in this order, so that no file older than a found one is missed
             links = [link for link in self._links if link.node >= 0 and name not in link.told]
             if links and (self.run_folder.steps / name).exists():
                 untold.append((name, links))
@@ -156,7 +156,7 @@ class SupervisorLinks(threading.Thread):
                 (self.run_folder.steps / name).touch()
 
     def _learn(self, kind: str, mark: Message) -> bool:
-        """Store a mark, to be sent to all peers; return whether it is new. An earlier first failure counts as new."""
+        """Store a mark to be sent to all peers. Return whether it is new. An earlier first failure counts as new."""
         current = self._marks.get(kind)
         replaces = kind == "mpi" and mark != current  # the next mpirun of a job with `then`
         if current is not None and not replaces and not (kind == "first" and _is_earlier(mark, current)):
@@ -170,7 +170,7 @@ class SupervisorLinks(threading.Thread):
         """Write a mark from another node to this run folder, for the supervisor and for people."""
         if not self.run_folder.path.is_dir():  # removed after this node ended
             return
-        with contextlib.suppress(OSError):  # a full disk: the mark is still forwarded
+        with contextlib.suppress(OSError):  # even with a full disk, the mark is forwarded
             if kind == "stop":
                 self.run_folder.stop_mark.parent.mkdir(exist_ok=True)
                 self.run_folder.stop_mark.touch()
@@ -219,7 +219,7 @@ class SupervisorLinks(threading.Thread):
         return bool(self._marks.keys() - {"mpi"})
 
     def _has_ended(self, node: int) -> bool:
-        """Return whether the node's state file in this run folder records its end; its marks are then here too."""
+        """Return whether the node's state file in this run folder records its end. If so, its marks are here too."""
         state = read_small_file(self.run_folder.node_state(node))
         return state is not None and state[1].get("attempt") == str(self.run_folder.attempt) and "ended" in state[1]
 
@@ -235,7 +235,7 @@ class SupervisorLinks(threading.Thread):
         """Handle a message from a peer that has not proved its identity."""
 
     def _on_end(self, link: JsonConnection) -> None:
-        """Stop watching a peer that has ended, with any exit code."""
+        """Stop watching a peer that has ended, whatever its exit code."""
         self._done.add(link.node)  # the peer may still send a mark
         self._heard.pop(link.node, None)
 
@@ -245,9 +245,9 @@ class SupervisorLinks(threading.Thread):
 
 
 def names_of_step_files(node: int, then: int) -> tuple[str, ...]:
-    """Return the names of the files that steps.py writes on a node and that other nodes wait for. then: its entries.
+    """Return the names of the files that steps.py writes on a node and that other nodes wait for.
 
-    A resumed run skips the commands whose files exist before begun_0.
+    then: number of entries of `then`. A resumed run skips the commands whose files exist before begun_0.
     """
     own = ("begun_0", "before", "go") if node == 0 else (f"begun_{node}", f"ready_{node}")
     word = "then_{}" if node == 0 else f"ended_{{}}_{node}"
@@ -259,7 +259,7 @@ def _is_earlier(mark: Message, current: Message) -> bool:
 
 
 class LinksOfNode0(SupervisorLinks):
-    """Node 0's side. Listens as soon as it is created; raises OSError if it cannot."""
+    """Node 0's side. It listens as soon as it is created, and raises OSError if it cannot."""
 
     def __init__(self, run: RunFolder, node: int, nodes: int) -> None:
         super().__init__(run, node)
@@ -310,12 +310,12 @@ class LinksOfNode0(SupervisorLinks):
         return all(map(self._has_ended, self._heard.keys() - self.lost.keys()))
 
     def _some_are_to_come(self) -> bool:
-        """Return whether a node never connected and has not ended. (A node without a supervisor has already ended.)"""
+        """Return whether a node has never connected and has not ended. A node without a supervisor counts as ended."""
         return any(node not in self.met and not self._has_ended(node) for node in range(1, self._nodes))
 
 
 class LinkToNode0(SupervisorLinks):
-    """The side of every node except node 0. head: node 0's address."""
+    """The other nodes' side. head: node 0's address."""
 
     lost_s = HEAD_LOST_S
 

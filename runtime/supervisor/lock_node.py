@@ -1,4 +1,4 @@
-"""Ensure that each of a run's nodes has one supervisor, which holds a lock and removes files of earlier starts."""
+"""Ensure that each of a run's nodes has only one supervisor, which holds a lock and removes files of earlier starts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _lock(run_folder: RunFolder, node: int) -> int:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return lock
         except OSError as error:
-            if error.errno != errno.EWOULDBLOCK:  # the file system has no locks: node.py has checked the pid
+            if error.errno != errno.EWOULDBLOCK:  # the file system has no locks, but node.py has checked the PID
                 return lock
         most_s = LINGER_S if _has_ended(run_folder, node) else GLANCE_S
         if time.monotonic() - began > most_s:

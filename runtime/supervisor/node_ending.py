@@ -1,4 +1,4 @@
-"""End a node: report the verdict on its ranks to the user, the peers and the run folder; or restart the ranks."""
+"""End a node: report the verdict on its ranks to the user, the peers and the run folder, or restart the ranks."""
 
 from __future__ import annotations
 
@@ -29,8 +29,11 @@ RESUME_COMMAND = re.compile(rf"(?=.*jobctl'? submit --resume ){_WORD} submit --r
 class ExternalEvents(NamedTuple):
     """External events before the ranks ended.
 
-    asked:       the ranks were sent a signal; killed: the supervisor killed them; interrupted: Ctrl-C.
-    by_somebody: whether the node was asked to stop for a reason other than a failed peer; at_once: SIGQUIT.
+    asked:       whether the ranks were sent a signal.
+    killed:      whether the supervisor killed them.
+    interrupted: whether the user pressed Ctrl-C.
+    by_somebody: whether the node was asked to stop for a reason other than a failed peer.
+    at_once:     whether it was asked to stop by SIGQUIT.
     """
 
     asked: bool
@@ -55,8 +58,10 @@ def mark_stopped(run_folder: RunFolder, output: NodeOutput) -> None:
 class NodeEnding:
     """How one launch of a node's ranks ends.
 
-    state: contents of the node's state file; grace_s: seconds for the peers to agree on a restart.
-    after: lines of `after` on node 0, else ""; limit_at: when the ranks reach their time limit.
+    state:    contents of the node's state file.
+    grace_s:  how many seconds the peers have to agree on a restart.
+    after:    lines of `after` on node 0, or "" on other nodes.
+    limit_at: when the ranks reach their time limit.
     """
 
     def __init__(
@@ -79,7 +84,7 @@ class NodeEnding:
         self.recorded = dict(state)
 
     def judge_and_report(self, status: int, told: ExternalEvents, signals: SignalQueue) -> int | None:
-        """Judge, report and record the end; return the exit code, or None to restart all ranks in place.
+        """Judge, report and record the end. Return the exit code, or None to restart all ranks in place.
 
         Everything known is on disk before the first wait because this process may be killed during any wait.
         status: the launcher's exit status.
@@ -123,7 +128,7 @@ class NodeEnding:
         return code
 
     def _run_after(self, verdict: Verdict, told: ExternalEvents, signals: SignalQueue) -> Verdict:
-        """Run the lines of `after` once all nodes' ranks have ended; if the lines fail, a success becomes a crash."""
+        """Run the lines of `after` once all nodes' ranks have ended. If the lines fail, a success becomes a crash."""
         from .run_after_lines import exit_code_of_job, run_after  # packed only in jobs with `after`
 
         until = max(self.limit_at, time.monotonic()) + self.grace_s
@@ -172,7 +177,7 @@ class NodeEnding:
                 self.output.say(verdict.reason)
 
     def _show(self, first: RankEnd) -> None:
-        """Print which rank failed first, and the end of its log, unless the console has just printed it (rank 0)."""
+        """Print which rank failed first, and the end of its log unless the console has just printed that (rank 0)."""
         detail = "" if first.reason == f"exit status {first.code}" else f": {first.reason}"
         head = f"rank {first.rank} failed first (exit {first.code}{detail})"
         log = self.run_folder.rank_log(first.rank)
@@ -190,7 +195,7 @@ class NodeEnding:
             self.output.say(f"cannot write to the run folder: {error}")
 
     def _wait_for_peers(self, signals: SignalQueue, most_s: float) -> None:
-        """Wait until the links are closed. SIGQUIT ends the wait; so does Ctrl-C, which also stops the other nodes."""
+        """Wait until the links are closed. SIGQUIT and Ctrl-C end the wait; Ctrl-C also stops the other nodes."""
         deadline = time.monotonic() + most_s
         self.peers.leave()
         while self.peers.are_linked and time.monotonic() < deadline:
@@ -227,7 +232,7 @@ class NodeEnding:
         return can and not stopped and self.restarts.made < self.restarts.most
 
     def _restart(self) -> bool:
-        """Agree on a restart with the other nodes; return whether all of them restart their ranks."""
+        """Agree on a restart with the other nodes. Return whether all of them restart their ranks."""
         self.peers.close()  # the next start opens new links; meanwhile, the nodes communicate through the run folder
         number = self.restarts.made + 1
         if not self.restarts.agree_on_restart(self.grace_s):
@@ -237,7 +242,9 @@ class NodeEnding:
         return True
 
     def _resume_command(self, code: int) -> str:
-        """Return the resume command; "" if nothing can be resumed, or on nodes other than 0, to print it only once."""
+        """Return the resume command, or "" if nothing can be resumed. Nodes other than 0 also return "", so that the
+        command is printed only once.
+        """
         has_progress = self.run_folder.ended_commands.exists() or any(self.run_folder.checkpoints.glob("step_*"))
         saved = code == exit_codes.CRASHED and has_progress
         content = read_small_file(self.run_folder.resume_command)

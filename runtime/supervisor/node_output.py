@@ -41,7 +41,7 @@ class NodeOutput:
         return text in self._recent
 
     def copy(self, output: int) -> bool:
-        """Copy one chunk of the launcher's output; return False at its end."""
+        """Copy one chunk of the launcher's output. Return False at its end."""
         piece = os.read(output, 65536)
         self.print(piece)
         return bool(piece)
@@ -66,8 +66,9 @@ class NodeOutput:
 class Console:
     """Output to a terminal, pipe or file that never blocks the job.
 
-    Otherwise, a terminal paused with Ctrl-S, or a `less` that has stopped reading, would block the training once the
-    pipe is full. Output that does not fit is dropped with a note; the log file contains all of it.
+    Blocking output would stop the training as soon as the pipe is full, for example when a terminal is paused with
+    Ctrl-S or `less` has stopped reading. Output that does not fit is dropped with a note; the log file contains all of
+    it.
     """
 
     def __init__(self, descriptor: int) -> None:
@@ -88,7 +89,7 @@ class Console:
             self._dropped = True
 
     def flush(self) -> None:
-        """Write the pending output, until the reader has read nothing for FLUSH_S."""
+        """Write the pending output. Give up once the reader has read nothing for FLUSH_S."""
         if self._dropped:
             self._waiting += b"\njobc: output was dropped here, the log has all of it\n"
         deadline = time.monotonic() + FLUSH_S
@@ -97,7 +98,7 @@ class Console:
                 deadline = time.monotonic() + FLUSH_S
 
     def _push(self, timeout_s: float = 0) -> bool:
-        """Write as much as the reader accepts within the timeout; return whether it accepted anything."""
+        """Write as much as the reader accepts within the timeout. Return whether it accepted anything."""
         has_written = False
         while self._waiting and self._open and select.select([], [self._descriptor], [], timeout_s)[1]:
             try:

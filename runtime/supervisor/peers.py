@@ -1,5 +1,5 @@
-"""Watch an attempt's other nodes: whether the run was stopped, and which node failed first, was asked to stop, or is
-lost.
+"""Watch an attempt's other nodes, and find out whether the run was stopped and which node failed first, was asked to
+stop, or is lost.
 
 A failed node writes exit/ATTEMPT/first, where the earliest failure is kept; the first node that is asked to stop writes
 exit/ATTEMPT/stop; and jobctl stop writes the stop mark. All other nodes then exit. These files are in the run folder;
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 BEAT_S = 5.0  # pause between heartbeats, which touch this node's state file
 SILENT_S = 60.0  # network file systems cache attributes for up to 60 s (nfs(5)), so a heartbeat may arrive late
-MARK_S = 2.0  # time for jobctl stop to send a signal, if it can, after writing the stop mark
+MARK_S = 2.0  # how long jobctl stop may take, after writing the stop mark, to send a signal if it can
 GOODBYE_S = 5.0  # time for a peer to read a link's last messages
 JOIN_S = 30.0  # how long a node that fails immediately waits until the others have started and received the failure
-ANSWER_S, MOST_ASKED = 3.0, 64  # timeout for a host to respond, and number of hosts contacted simultaneously
+ANSWER_S, MOST_ASKED = 3.0, 64  # timeout for a host to respond, and how many hosts are contacted simultaneously
 
 
 class PeerNodes:
@@ -88,7 +88,7 @@ class PeerNodes:
         return False
 
     def _silent(self) -> str:
-        """Return text that names a watched node without a link whose heartbeat has stopped; "" if there is none.
+        """Return text that names a watched node that has no link and whose heartbeat has stopped, or "" if none has.
 
         Compares file times with each other because the clocks of two machines may differ.
         """
@@ -105,7 +105,7 @@ class PeerNodes:
         return ""
 
     def tell(self, code: int, reason: str, rank: int | None = None, time_ns: int | None = None) -> None:
-        """Announce that this node, or one of its ranks, has failed. time_ns: time of the failure; None = now"""
+        """Announce that this node, or one of its ranks, has failed. time_ns: time of the failure, or None for now"""
         if not self.others or code in (exit_codes.DONE, exit_codes.PREEMPTED, exit_codes.INTERRUPTED):
             return
         keys: dict[str, object] = {"node": self.node, "time_ns": time_ns or time.time_ns()}
@@ -120,10 +120,10 @@ class PeerNodes:
                 write_small_file(self.run.first_stop_file, keys={"node": self.node, "reason": reason})
 
     def running(self, waited_s: float) -> list[int]:
-        """Return the other nodes whose ranks may still be running. waited_s: seconds that the caller has waited for
-        them.
+        """Return the other nodes whose ranks may still be running.
 
-        A node that has not started counts only for the first few seconds, because it may never start.
+        waited_s: how many seconds the caller has waited for them. A node that has not started counts only for the first
+        few seconds, because it may never start.
         """
         if not self.links or self.silent:
             return []
@@ -167,7 +167,7 @@ class PeerNodes:
         )
 
     def _silent_host(self, node: int) -> str:
-        """Return the name of the node's host if it does not respond, else ""."""
+        """Return the name of the node's host if it does not respond, or "" if it does."""
         state = read_small_file(self.run.node_state(node))
         host = state[1].get("host", "") if state else ""
         return host if host and not _answers(host) else ""

@@ -1,9 +1,10 @@
-"""The keeper: a small process between supervisor and launcher, so that none of the job's processes outlives either one.
+"""Run the keeper, a small process which ensures that none of the job's processes outlives the supervisor or launcher.
 
 supervisor ── keeper ── torchrun or spawn ── rank wrappers ── ranks ── their children, daemons included
 
-The keeper adopts all its orphaned descendants. The keeper kills them when the launcher ends and when the supervisor
-dies, even by SIGKILL. If the keeper itself is killed, the launcher dies with it and the supervisor adopts the rest.
+The keeper adopts all its orphaned descendants. It kills them when the launcher ends or the supervisor dies, even if
+SIGKILL killed the supervisor. If the keeper itself is killed, the launcher dies with it, and the supervisor adopts the
+rest.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from ..system.signal_queue import SignalQueue
 
 
 def start_enclosed(argv: list[str], output: int, errors: int) -> int:
-    """Start the launcher under a keeper, and return the keeper's pid.
+    """Start the launcher under a keeper, and return the keeper's PID.
 
-    output, errors: file descriptors for stdout and stderr; rank 0 prints both to output
+    output, errors: file descriptors for stdout and stderr. Rank 0 prints both to `output`.
     The keeper exits with the launcher's exit code, or 128 + N if signal N killed the launcher.
     """
     supervisor = os.getpid()
@@ -47,7 +48,7 @@ def _keep(supervisor: int, argv: list[str], output: int, errors: int) -> int:
     status = None
     while status is None:
         arrived, _ = signals.wait(3600)
-        if signal.SIGTERM in arrived and os.getppid() != supervisor:  # else sent to every process, as at a shutdown
+        if signal.SIGTERM in arrived and os.getppid() != supervisor:  # otherwise, sent to all processes (shutdown)
             status = -signal.SIGTERM
         for pid, code in processes.reap_children():
             if pid == launcher:

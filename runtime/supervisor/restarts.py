@@ -1,9 +1,9 @@
 """Restart in place: after a crash, all of an attempt's nodes restart their ranks together, without the scheduler.
 
 The nodes agree through exit/ATTEMPT/restart_N/: each node that can continue writes node_NN there once all its processes
-have ended; when all nodes have done so, node 0 writes `go`. Thus no rank connects to a rank from before the crash. The
-launchers are restarted because torchrun's own --max-restarts keeps its store, in which ranks would find dead ranks'
-addresses (torch 2.13).
+have ended. When all nodes have done so, node 0 writes `go`. Thus no rank connects to a rank from before the crash. The
+launchers themselves are restarted, because torchrun's own --max-restarts keeps its store, in which ranks would find
+dead ranks' addresses (torch 2.13).
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ MORE_S = 30.0  # time, beyond the grace period, for the others to notice the fai
 
 
 class Restarts:
-    """One node's restarts. most: maximum number of restarts; pause(seconds): waits, and returns False if the node was
-    asked to stop meanwhile.
+    """One node's restarts.
+
+    most: maximum number of restarts.
+    pause(seconds): waits, and returns False if the node was asked to stop meanwhile.
     """
 
     def __init__(self, run: RunFolder, node: int, nodes: int, most: int, pause: Callable[[float], bool]) -> None:
@@ -31,7 +33,9 @@ class Restarts:
         self.made = 0
 
     def agree_on_restart(self, timeout_s: float) -> bool:
-        """Agree with the other nodes on a restart; return False if a node ended, is silent, or the run was stopped."""
+        """Agree with the other nodes on a restart. Return False if a node ended or is silent, or if the run
+        was stopped.
+        """
         folder = self.run.restart(self.made + 1)
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)

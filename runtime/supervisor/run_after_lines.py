@@ -15,7 +15,7 @@ from ..system.signal_queue import SignalQueue
 from .node_output import NodeOutput
 
 LOOK_S = 1.0
-ENDING = (signal.SIGQUIT, signal.SIGINT)  # SIGTERM asks the ranks to stop; `after` runs after that
+ENDING = (signal.SIGQUIT, signal.SIGINT)  # not SIGTERM, which asks the ranks to stop; `after` runs after that
 
 
 def exit_code_of_job(run: RunFolder, own: int) -> int:
@@ -29,7 +29,7 @@ def exit_code_of_job(run: RunFolder, own: int) -> int:
 def run_after(
     lines: str, code: int, output: NodeOutput, signals: SignalQueue, beat: Callable[[], None], until: float
 ) -> str:
-    """Run the lines, with the job's exit code in JOBC_EXIT_CODE. until: time.monotonic() at which they are stopped.
+    """Run the lines, with the job's exit code in JOBC_EXIT_CODE. until: time.monotonic() when they are stopped.
 
     Return why they failed, or "". Lines stopped by jobctl stop or Ctrl-C do not count as failed.
     """

@@ -1,13 +1,13 @@
-"""Supervise a node: start the launcher, forward stop signals to the ranks, stop all processes, report why they ended.
+"""Supervise a node: start the launcher, forward stop signals to ranks, stop all processes, and report why they ended.
 
 Usage: jobctl supervise [--max-restarts=N [--steps=M]] -- LAUNCHER ARGUMENTS…     M: entries of `then`
-In:    the JOBC_ variables from node.py; JOBC_TIME_LIMIT_S if no scheduler enforces the time limit;
-       JOBC_STARTER, `PID START_TICKS`: in a container, the process outside that started it (container.py).
+In:    the JOBC_ variables from node.py; JOBC_TIME_LIMIT_S if no scheduler enforces the time limit; in a container, also
+       JOBC_STARTER, the `PID START_TICKS` of the outside process that started the container (container.py).
 Out:   state/node_NN, logs/node_NN.log, exit/ATTEMPT/node_NN, and the node's exit code (exit_codes.py).
 
-Signals: SIGTERM SIGHUP  the ranks save and exit within JOBC_GRACE_S, or they are killed
+Signals: SIGTERM SIGHUP  the ranks save and exit within JOBC_GRACE_S; otherwise, they are killed
          SIGINT          the same, but the run is not requeued: jobc writes the stop mark and exits with 130
-         SIGUSR1 SIGUSR2 forwarded
+         SIGUSR1 SIGUSR2 are forwarded to the ranks
          SIGQUIT         everything is killed immediately
 Repeats within five seconds count as one signal; a later SIGTERM, SIGHUP or SIGINT kills the ranks. Signals are sent to
 the rank wrappers, never to the launcher, because torchrun mishandles repeats.
@@ -55,7 +55,7 @@ NOTICES = (
     signal.SIGUSR2,
 )  # the program defines what these signals mean, so they never lead to a kill
 REPEAT_S = 5.0
-CALM_S = 1.0  # between checks of the run folder; WATCHFUL_S while ranks start or stop
+CALM_S = 1.0  # pause between checks of the run folder, or WATCHFUL_S while ranks start or stop
 LAUNCHER_GRACE_S = 5.0  # time for the launcher to exit after all its ranks have exited
 
 
@@ -65,7 +65,7 @@ def main(argv: list[str]) -> int:
     most, *entries = (int(option.partition("=")[2]) for option in options or ["--max-restarts=0"])
     steps = UserSteps(bool(entries), sum(entries), os.environ.pop("JOBC_AFTER", ""))
     began = time.monotonic()
-    hangup_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN  # nohup
+    hangup_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN  # True under nohup
     caught = {*STOP_SIGNALS, *NOTICES, signal.SIGQUIT, signal.SIGCHLD}
     signals = SignalQueue(caught - {signal.SIGHUP} if hangup_ignored else caught)
     try:
@@ -85,7 +85,10 @@ def main(argv: list[str]) -> int:
 
 
 class UserSteps(NamedTuple):
-    """The job's own lines of bash. start: whether the launcher begins with steps.py; then: number of entries of `then`;
+    """The job's own lines of bash.
+
+    start: whether the launcher begins with steps.py.
+    then: number of entries of `then`.
     after: lines of `after`, or "".
     """
 
@@ -95,9 +98,10 @@ class UserSteps(NamedTuple):
 
 
 class Supervisor:
-    """One node in one attempt, from a start of its ranks to their end.
+    """One node in one attempt, from one start of its ranks to their end.
 
-    starter: pid and start ticks of the process that started the container, [] if none; began: monotonic seconds.
+    starter: PID and start ticks of the process that started the container, or [] without a container.
+    began: when this node began, in monotonic seconds.
     """
 
     def __init__(
@@ -140,8 +144,8 @@ class Supervisor:
             reserve_small_file(file)
 
         self.keeper = 0
-        self.asked: dict[int, float] = {}  # signal for the ranks -> when, monotonic seconds
-        self.sent: set[tuple[int, int]] = set()  # (signal, pid of a rank wrapper)
+        self.asked: dict[int, float] = {}  # signal for the ranks -> when requested, monotonic seconds
+        self.sent: set[tuple[int, int]] = set()  # (signal, PID of a rank wrapper)
         self.interrupted = self.killed = False
         self.failures: dict[int, RankEnd] = {}  # failed ranks, with the reason as text
         self.hang_watch = HangWatch(run_folder, self.ranks, time.monotonic())
@@ -153,7 +157,7 @@ class Supervisor:
         self.limit_at = self.time_is_up_at  # time limit of the ranks; infinity once it has passed
 
     def run(self, launcher: list[str], signals: SignalQueue) -> int | None:
-        """Run the launcher to its end; return the node's exit code, or None to restart the ranks."""
+        """Run the launcher to its end. Return the node's exit code, or None to restart the ranks."""
         if self.node == 0:
             start = launcher[launcher.index("--") + 1 :] if self.steps.start else launcher
             alone = "--tasks" in start[: [*start, "--"].index("--")]  # srun gives each rank its cores
@@ -169,7 +173,7 @@ class Supervisor:
         os.close(errors)
         self.peers.start()
         status = self._attend(output, signals)
-        if not self.asked and self._some_were_preempted():  # stopped between two checks; other nodes still run
+        if not self.asked and self._some_were_preempted():  # stopped between two checks, while other nodes still run
             self.told = True
             self.peers.announce_stop("a rank was stopped")
         processes.kill_descendants(os.getpid())  # left over if the keeper was killed
@@ -186,7 +190,7 @@ class Supervisor:
         return code
 
     def _attend(self, output: int, signals: SignalQueue) -> int:
-        """Handle signals, output and deadlines until the launcher and its descendants have ended; return its status."""
+        """Handle signals, output and deadlines until the launcher and its descendants have ended. Return its status."""
         descriptors = [output]
         while True:
             arrived, readable = signals.wait(self._pause_s(), *descriptors)
@@ -236,7 +240,7 @@ class Supervisor:
         return any(number in STOP_SIGNALS for number in self.asked)
 
     def _look_at_ranks(self) -> None:
-        """Send each requested signal once to every rank wrapper, including those that start later."""
+        """Send each requested signal once to every rank wrapper, including wrappers that start later."""
         if self.asked:
             for state in filter(None, [*map(self._rank_state, self.all_ranks), self._steps_process()]):
                 pid, ticks = parse_count(state.get("pid")), parse_count(state.get("start_ticks"))
@@ -250,7 +254,7 @@ class Supervisor:
             self.peers.announce_stop("a rank was stopped")
 
     def _rank_state(self, rank: int) -> dict[str, str] | None:
-        """Return the state that a rank's wrapper wrote in this attempt; None if the rank has not started."""
+        """Return the state that a rank's wrapper wrote in this attempt, or None if the rank has not started."""
         state = read_small_file(self.run_folder.rank_state(rank))
         if state and state[1].get("attempt") == str(self.run_folder.attempt):
             return state[1]
@@ -278,7 +282,7 @@ class Supervisor:
         if not self._is_stopping() and (trouble := self.peers.why_to_end()):
             self._ask_to_stop(signal.SIGTERM, trouble)
             if not self.run_folder.stop_mark.exists() and not self._some_rank_began():
-                self.kill_at = time.monotonic() + LAUNCHER_GRACE_S  # nothing to save: it waits for the failed node
+                self.kill_at = time.monotonic() + LAUNCHER_GRACE_S  # it has nothing to save, and only waits
 
     def _look_at_starter(self) -> None:
         """Stop if the process that started the container is gone: a container outlives a killed `docker run`."""

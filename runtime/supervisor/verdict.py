@@ -1,7 +1,7 @@
 """Judge how a node ended, from each rank's exit file: the exit code that wins, and the rank to blame.
 
 In:  the run folder, after all of the node's processes have ended.
-Out: Verdict.
+Out: a Verdict.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .exception_line import last_exception_in_log, last_line_in_log
 
 RANK_FILE = re.compile(r"rank_[0-9]{2,9}")
 TRACEBACK = b"Traceback (most recent call last)"
-MOST_LINES, USUAL_LINES = 100, 20  # lines printed from the end of a failed rank's log, with a traceback and without
+MOST_LINES, USUAL_LINES = 100, 20  # lines printed from the end of a failed rank's log, with and without a traceback
 LOG_TAIL_BYTES = 256 * 1024
 MOST_EXITS_READ = 16  # the oldest files are read first: the rank that the others lost is among them
 LATE = "killed, because it did not exit in time"
@@ -35,8 +35,8 @@ RENDEZVOUS_WORDS = re.compile(
 )
 
 
-# Output of torch 2.4 to 2.13 when another rank is gone, from Gloo, NCCL, its watchdog and TCPStore; and the message of
-# the trainer (exit_rank.py).
+# Output of torch 2.4 to 2.13 when another rank is gone, from Gloo, NCCL, its watchdog and TCPStore, and the trainer's
+# own message (exit_rank.py).
 LOST_PEER_WORDS = re.compile(
     r"rank [0-9]+ lost a peer: |gloo/transport|ncclRemoteError|ncclSystemError"
     r"|Watchdog caught collective operation timeout|Dist(Backend|Network|Store)Error"
@@ -48,7 +48,7 @@ STEP_ENDED = re.compile(rb"jobc: ((?:before|per_node|then) .*|nodes? .* did not 
 
 
 class RankEnd(NamedTuple):
-    """How one rank ended. time_ns: wall clock time in ns; None = unknown, because no exit file was written."""
+    """How one rank ended. time_ns: wall clock time in ns, or None if unknown because no exit file was written."""
 
     rank: int
     code: int
@@ -57,7 +57,7 @@ class RankEnd(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """How a node ended. first: the earliest failed rank with the winning code; None = none failed, or none started."""
+    """How a node ended. first: the earliest failed rank with the winning code, or None if none failed or started."""
 
     code: int
     first: RankEnd | None
@@ -65,7 +65,7 @@ class Verdict(NamedTuple):
 
 
 class RankSnapshot(NamedTuple):
-    """A rank's state at one moment. code: None = not recorded; is_gone: it started, but its wrapper is gone."""
+    """A rank's state at one moment. code: None if not recorded; is_gone: whether it started but its wrapper is gone."""
 
     code: int | None
     is_gone: bool
@@ -76,8 +76,8 @@ def judge_node(
 ) -> Verdict:
     """Return the verdict on a node's planned ranks and on unplanned ones that its launcher started.
 
-    status: exit status of the launcher: torchrun or spawn.
-    said:   the launcher's own output; used only if no rank has started.
+    status: exit status of the launcher, which is torchrun or spawn.
+    said:   the launcher's own output, which is used only if no rank has started.
     asked:  whether this node was asked to stop.
     killed: whether the supervisor killed processes that had not ended in time.
     """
@@ -90,7 +90,7 @@ def judge_node(
     elif not recorded:
         return _no_rank_started(status, said)
     elif len(recorded) < len(ends) and all(end.code in (exit_codes.DONE, exit_codes.PREEMPTED) for end in recorded):
-        # a missing rank counts only if no other rank failed; otherwise, that failure is the cause
+        # a missing rank counts only if no other rank failed; otherwise, the other rank's failure is the cause
         missing = [str(rank) for rank, end in zip(ranks, ends, strict=True) if not end]
         recorded.append(RankEnd(-1, exit_codes.CRASHED, f"rank {' '.join(missing)} never started", None))
     code = exit_codes.worst_exit_code(end.code for end in recorded)
@@ -104,9 +104,9 @@ def judge_node(
 
 
 def describe_failed_rank(run: RunFolder, end: RankEnd) -> str:
-    """Return why a rank failed: the exception at the end of its log if Python returned 1, else the recorded reason.
+    """Return why a rank failed: the exception at the end of its log if Python returned 1, or else the recorded reason.
 
-    A program that exits by itself usually prints why just before: the reason then includes the log's last line.
+    A program that exits by itself usually prints why just before, so the reason then includes the log's last line.
     """
     return _of_rank(end, _exception(run, end) or end.reason + _last_line(run, end))
 
@@ -151,7 +151,7 @@ def _of_rank(end: RankEnd, reason: str) -> str:
 
 
 def _left_before(run: RunFolder, end: RankEnd) -> int | None:
-    """Return a rank that exited with 0 before this one failed; None if no exit file here records one."""
+    """Return a rank that exited with 0 before this one failed, or None if no exit file here records such a rank."""
     with contextlib.suppress(OSError), os.scandir(run.rank_exit(0).parent) as entries:
         files = [(entry.stat().st_mtime_ns, entry.name) for entry in entries if RANK_FILE.fullmatch(entry.name)]
         ranks = [int(name[5:]) for _, name in sorted(files)]
@@ -201,9 +201,10 @@ def take_rank_snapshot(run: RunFolder, rank: int) -> RankSnapshot:
 def ended_on_its_own(first: Callable[[], Iterable[RankSnapshot]], second: Callable[[], Iterable[RankSnapshot]]) -> bool:
     """Return whether a rank ended early on its own, rather than because another rank failed first.
 
-    first: reads the planned ranks; second: reads all of the node's ranks
-    The ranks are read twice because one reading is not atomic. A launcher signals the others only after the
-    failed rank's code was recorded or its wrapper was gone, so the second reading finds the failure.
+    first:  reads the planned ranks.
+    second: reads all of the node's ranks.
+    The ranks are read twice because one reading is not atomic. A launcher signals the others only once the failed
+    rank's code has been recorded or its wrapper is gone, so the second reading finds the failure.
     """
     return _shows_stop(tuple(first())) and _shows_stop(tuple(second()))
 
@@ -215,19 +216,19 @@ def _shows_stop(ranks: Sequence[RankSnapshot]) -> bool:
 
 
 def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | None:
-    """Return how a rank ended; None if it did not start in this attempt. stop: exit code of a stopped rank."""
+    """Return how a rank ended, or None if it did not start in this attempt. stop: exit code for a stopped rank."""
     if end := end_from_exit_file(run, rank):
         return end
     state = read_small_file(run.rank_state(rank))
     if not state or state[1].get("attempt") != str(run.attempt):
         return None
-    if killed or "signalled" in state[1]:  # if a launcher signalled it because a peer failed, the peer's code wins
+    if killed or "signalled" in state[1]:  # a launcher may have signalled it because a peer failed, whose code wins
         return RankEnd(rank, stop, LATE, None)
     return RankEnd(rank, exit_codes.CRASHED, GONE, None)
 
 
 def end_from_exit_file(run: RunFolder, rank: int) -> RankEnd | None:
-    """Return how a rank ended, from its wrapper's exit file; None if the wrapper is running or was killed."""
+    """Return how a rank ended, from its wrapper's exit file, or None if the wrapper is running or was killed."""
     content = read_small_file(run.rank_exit(rank))
     try:
         return content and RankEnd(rank, int(content[0]), content[1]["reason"], int(content[1]["time_ns"]))
@@ -247,7 +248,7 @@ def _no_rank_started(status: int, launcher_output: bytes) -> Verdict:
 
 
 def log_of_attempt(run: RunFolder, path: Path) -> bytes:
-    """Return the part of a log that this attempt wrote, at most the last 256 KiB."""
+    """Return the part of a log that this attempt wrote, but no more than the last 256 KiB."""
     try:
         with open_regular(path, follow=False) as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
@@ -259,7 +260,7 @@ def log_of_attempt(run: RunFolder, path: Path) -> bytes:
 
 
 def log_tail(run: RunFolder, path: Path) -> bytes:
-    """Return the end of this attempt's part of a log: from the first traceback in the last 100 lines, else 20 lines."""
+    """Return the end of this attempt's log: from the first traceback in its last 100 lines, or else 20 lines."""
     lines = log_of_attempt(run, path).splitlines(keepends=True)[-MOST_LINES:]
     tracebacks = [index for index, line in enumerate(lines) if TRACEBACK in line]
     return b"".join(lines[tracebacks[0] :] if tracebacks else lines[-USUAL_LINES:])

@@ -2,7 +2,7 @@
 
 Python does not cache bytecode for modules in a zip file. Before Python 3.10, zipimport does not call a subclass's
 get_code(), so this module has no effect.
-Source Lib/zipimport.py of Python 3.8 to 3.14
+Source: Lib/zipimport.py of Python 3.8 to 3.14.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from . import user_cache
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-KIND, MOST_FILES = "bytecode", 64  # folder in the user's cache; a file for each program and Python
+KIND, MOST_FILES = "bytecode", 64  # folder in the user's cache, with a file for each program and Python
 MOST_MODULES = 300  # per file, enough for several backends and versions of jobc
 
-_codes: dict[tuple[str, int, int], CodeType] = {}  # by name, and length and CRC-32 of the source
+_codes: dict[tuple[str, int, int], CodeType] = {}  # by module name, and the source's length and CRC-32
 
 
 class _Importer(zipimporter):
@@ -48,7 +48,8 @@ class _Importer(zipimporter):
 def use_cache(archive: str, program: str) -> Callable[[], None]:
     """Let later imports from a zip file use the cached bytecode.
 
-    archive: path of the zip file; program: the program in it that is running, which has its own cache file.
+    archive: path of the zip file.
+    program: the program in it that is running, which has its own cache file.
     Returns a function that writes newly compiled bytecode to the cache. It is also called when Python exits.
     """
     key = repr((program, sys.version, sys.flags.optimize)).encode()

@@ -6,7 +6,7 @@ _POLYNOMIAL = 0x04C11DB7
 
 
 def cksum(content: bytes) -> int:
-    """Return the CRC-32 of the content and its length, most significant bit first."""
+    """Return the CRC-32 of the content followed by its length, with the most significant bit first."""
     length = len(content)
     crc = 0
     for byte in content + length.to_bytes((length.bit_length() + 7) // 8, "little"):

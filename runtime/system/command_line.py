@@ -25,7 +25,7 @@ class Parser(argparse.ArgumentParser):
     """Parser for the options of a verb. Raises Failure with exit code 2 for an invalid option."""
 
     def __init__(self, verb: str, summary: str = "", end: str = "", program: str = "jobctl") -> None:
-        """end: last paragraph of the help"""
+        """end: the last paragraph of the help"""
         super().__init__(
             prog=f"{program} {verb}",
             description=summary,
@@ -54,7 +54,7 @@ class _Help(argparse.HelpFormatter):
 
 
 def run_verb(verb: Callable[[list[str]], int], argv: list[str]) -> int:
-    """Run the verb and return its exit code; if the verb fails, print why."""
+    """Run the verb and return its exit code. If the verb fails, print why."""
     try:
         code = verb(argv)
         sys.stdout.flush()
@@ -88,7 +88,7 @@ class _Ended(BaseException):
 def run_verb_until_ended(verb: Callable[[list[str]], int], argv: list[str]) -> int:
     """Run the verb as run_verb() does. A signal that would terminate this program raises an exception in the verb."""
     for number in ENDING_SIGNALS:
-        if signal.getsignal(number) != signal.SIG_IGN:  # nohup
+        if signal.getsignal(number) != signal.SIG_IGN:  # it is ignored under nohup
             signal.signal(number, _raise)
     try:
         return run_verb(verb, argv)

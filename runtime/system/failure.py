@@ -33,7 +33,7 @@ def print_failure(failure: Failure) -> None:
 
 
 def _with_path_of_jobctl(hint: str) -> str:
-    """Return the hint with the path of this jobctl, which is on nobody's PATH, so that its commands can be pasted."""
+    """Return the hint with the full path of jobctl, so that users, who do not have it on PATH, can paste commands."""
     program = sys.argv[0]
     if os.path.basename(program) != "jobctl":
         return hint

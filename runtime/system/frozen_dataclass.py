@@ -1,9 +1,9 @@
 """`dataclass(frozen=True)` whose methods are shared by all classes.
 
 `dataclasses.dataclass` compiles six functions for every class (Python 3.8 to 3.12). For the hundred classes of jobc's
-compiler, that would take a fifth of the time of a compile. Type checkers see the standard library's decorator.
-`fields`, `replace` and `asdict` of `dataclasses` work. Not supported: __post_init__, ClassVar, fields that are not
-arguments.
+compiler, that would take a fifth of a compile's time. Type checkers see the standard library's decorator.
+`fields`, `replace` and `asdict` of `dataclasses` work. __post_init__, ClassVar, and fields that are not arguments are
+not supported.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compare a GPU's product name with a type: the type is H100, but a driver or label calls it NVIDIA H100 80GB HBM3."""
+"""Compare a GPU's product name with a type: for the type H100, a driver or label reports NVIDIA H100 80GB HBM3."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def is_gpu_of_type(name: str, wanted: str) -> bool:
     Letters and digits are separate words, and a part must end where a part of the name ends: A10 does not match A100,
     L4 and L40 do not match L40S, and RTX3090 matches `GeForce RTX 3090`.
     """
-    name = re.sub(r"(MI\d{3})([_ ]OAM)", r"\1X\2", name)  # MI325X and MI355X report themselves as MI325 OAM and so on
+    name = re.sub(r"(MI\d{3})([_ ]OAM)", r"\1X\2", name)  # an MI325X reports itself as MI325 OAM, for example
     part_words = [_words(part) for part in _parts(name)]
     ends = [sum(map(len, part_words[: i + 1])) for i in range(len(part_words))]
     flat = [word for words in part_words for word in words]

@@ -52,7 +52,7 @@ def compare_with_wanted_type(found: list[Gpu] | None, wanted: str) -> tuple[bool
 
 
 def number_of_usable_gpus(environ: Mapping[str, str], devices: Path = Path("/dev")) -> int | None:
-    """Return how many GPUs or MIG instances a program may use; None if only the program itself can tell."""
+    """Return how many GPUs or MIG instances a program may use, or None if only the program itself can tell."""
     visible = next((environ[name] for name in VISIBLE if name in environ), None)
     if visible is not None:
         return len([device for device in visible.split(",") if device.strip() not in ("", "-1")])
@@ -69,7 +69,7 @@ def _number_of_parts() -> int:
 
 
 def why_gpus_are_too_few(seen: int | None, wanted: int) -> str:
-    """Return why a job that needs `wanted` GPUs cannot run here, and a hint on a second line; "" if it can."""
+    """Return why a job that needs `wanted` GPUs cannot run here, and a hint on a second line, or "" if it can."""
     if seen is None or seen >= wanted:
         return ""
     number = f"{seen} GPU{'' if seen == 1 else 's'}" if seen else "no GPU"
@@ -85,7 +85,7 @@ def describe_usable_gpus(seen: int, wanted: int) -> str:
 
 
 def list_gpus(environ: Mapping[str, str]) -> list[Gpu] | None:
-    """Return the GPUs that the job may use; None if there is neither nvidia-smi nor rocm-smi."""
+    """Return the GPUs that the job may use, or None if there is neither nvidia-smi nor rocm-smi."""
     for tool in (_nvidia, _rocm):
         try:
             gpus = list(tool())

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 _ALL_IDS = "4294967295"  # number of user IDs in /proc/self/uid_map, except in a container with only a few
-_OVERFLOW_UID = Path("/proc/sys/kernel/overflowuid")  # in a container, the owner of files that belong to root outside
+_OVERFLOW_UID = Path("/proc/sys/kernel/overflowuid")  # the ID that owns the host root's files in a container
 
 
 def is_replaceable_only_by_user(folder: Path) -> bool:
@@ -28,7 +28,7 @@ def is_replaceable_only_by_user(folder: Path) -> bool:
 
 
 def make_private(folder: Path) -> bool:
-    """Create the folder, or close it to others. Return False if it is not one of this user's folders."""
+    """Create the folder, or make an existing one private. Return False if it is not one of this user's folders."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         seen = folder.lstat()
@@ -41,7 +41,7 @@ def make_private(folder: Path) -> bool:
 
 
 def private_folder(name: str) -> Path:
-    """Return a folder that only this user can change. The folder is always the same one, unless others have taken all
+    """Return a folder that only this user can change. It is always the same folder, unless others have taken all
     possible paths.
 
     Raises OSError.

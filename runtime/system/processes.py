@@ -2,7 +2,7 @@
 
 This module relies on three kernel features. A parent-death signal kills a child whenever its parent dies.
 A child subreaper adopts all its orphaned descendants, so a daemon that forked twice and called setsid is found.
-The start time in /proc/PID/stat distinguishes a process from an earlier process with the same pid.
+The start time in /proc/PID/stat distinguishes a process from an earlier process with the same PID.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_parent(death_signal: int = signal.SIGKILL) -> None:
-    """Ask the kernel to send this process `death_signal` when its parent thread ends. Survives exec, not fork."""
+    """Ask the kernel to send this process `death_signal` when its parent thread ends. Survives exec but not fork."""
     _prctl(PR_SET_PDEATHSIG, death_signal)
 
 
 def become_subreaper() -> None:
-    """Make this process, not init, adopt its orphaned descendants. Survives exec, not fork."""
+    """Make this process, instead of init, adopt its orphaned descendants. This survives exec, but not fork."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -48,15 +48,15 @@ def start_in_own_session(
     environ: Mapping[str, str] | None = None,
     blocked: Collection[int] = (),
 ) -> int:
-    """Start `argv` in its own session, to be killed when this process ends, and return its pid.
+    """Start `argv` in its own session, and return its PID. It is killed when this process ends.
 
-    output: file descriptor for its stdout and stderr; None = this process's own.
+    output: file descriptor for its stdout and stderr, or None to use this process's own.
     errors: separate file descriptor for its stderr.
-    blocked: signals that are blocked until the program unblocks them; all others are unblocked, even if this process
+    blocked: signals that are blocked until the program unblocks them. All others are unblocked, even if this process
     blocks them.
-    Raises OSError with the reason why exec failed if the program cannot be started.
+    If the program cannot be started, raises OSError with the reason why exec failed.
     """
-    read_end, write_end = os.pipe()  # closed by a successful exec; otherwise, it carries the errno
+    read_end, write_end = os.pipe()  # a successful exec closes it; otherwise, it carries the errno
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
@@ -88,7 +88,7 @@ def start_in_own_session(
 
 
 def reap_children() -> list[tuple[int, int]]:
-    """Return the pid and the exit code (-N = killed by signal N) of every child that has ended; never waits."""
+    """Return the PID and the exit code of every child that has ended, without waiting. Signal N gives exit code -N."""
     ended: list[tuple[int, int]] = []
     while True:
         try:
@@ -101,19 +101,19 @@ def reap_children() -> list[tuple[int, int]]:
 
 
 def process_start_time(pid: int) -> int | None:
-    """Return the start time of a process in clock ticks since boot (proc(5), field 22 of stat); None if it is gone."""
+    """Return a process's start time in clock ticks since boot (proc(5), field 22 of stat), or None if it is gone."""
     fields = _stat(pid)
     return int(fields[19]) if fields else None
 
 
 def is_running(pid: int, ticks: int) -> bool:
-    """Return whether the process with this pid and start time exists and is not a zombie."""
+    """Return whether the process with this PID and start time exists and is not a zombie."""
     fields = _stat(pid)
     return fields is not None and int(fields[19]) == ticks and fields[0] not in "ZX"
 
 
 def _stat(pid: int) -> list[str] | None:
-    """Return the fields in /proc/PID/stat from the third (state) on; the second may contain spaces and parentheses."""
+    """Return the fields of /proc/PID/stat from the third (state) on. The second may contain spaces and parentheses."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -129,7 +129,7 @@ def process_name(pid: int) -> str:
 
 
 def descendants(root: int) -> list[tuple[int, int]]:
-    """Return the pid and the start ticks of all living descendants of `root`, parents first."""
+    """Return the PID and the start ticks of all living descendants of `root`, parents first."""
     children: dict[int, list[tuple[int, int]]] = {}
     for pid in (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()):
         if (fields := _stat(pid)) and fields[0] not in "ZX":
@@ -162,7 +162,7 @@ def cpu_time_of_processes(roots: Collection[int]) -> dict[int, int]:
 
 
 def signal_process(pid: int, ticks: int, number: int) -> bool:
-    """Send a signal to the process with this pid and start time; return False if it is gone."""
+    """Send a signal to the process with this PID and start time. Return False if it is gone."""
     if not is_running(pid, ticks):
         return False
     try:
@@ -175,7 +175,7 @@ def signal_process(pid: int, ticks: int, number: int) -> bool:
 
 
 def kill_descendants(root: int, timeout_s: float = 10) -> list[int]:
-    """Kill all descendants of `root` with SIGKILL until none is left; return the pids of those that do not die."""
+    """Send SIGKILL to all descendants of `root` until none is left. Return the PIDs of those that do not die."""
     deadline = time.monotonic() + timeout_s
     while True:
         remaining = descendants(root)
@@ -188,7 +188,7 @@ def kill_descendants(root: int, timeout_s: float = 10) -> list[int]:
 
 
 def identify_process() -> dict[str, str]:
-    """Return this process's host, boot and pid_namespace; the last two only if /proc has them.
+    """Return this process's host, boot and pid_namespace. The last two are missing if /proc does not have them.
 
     boot: the kernel's boot ID (random(4)), which differs between machines with the same host name.
     pid_namespace: the inode of the PID namespace (pid_namespaces(7)), which differs between containers on one kernel.

@@ -13,7 +13,7 @@ class SignalQueue:
     """Queue of the caught `signals`. Create only one per process, before any child is started."""
 
     def __init__(self, signals: Iterable[int]) -> None:
-        self.senders: dict[int, int] = {}  # signal -> pid of its last sender, 0 = outside this PID namespace
+        self.senders: dict[int, int] = {}  # signal -> PID of its last sender, or 0 if outside this PID namespace
         self._read_end, self._write_end = os.pipe()
         os.set_blocking(self._read_end, False)
         os.set_blocking(self._write_end, False)
@@ -35,7 +35,7 @@ class SignalQueue:
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
 
     def receive_in_thread(self, signals: Iterable[int]) -> None:
-        """Receive the held `signals` in a thread, so that `senders` records who sent them, which a handler cannot."""
+        """Receive the held `signals` in a thread, so that `senders` records who sent them. A handler could not."""
         threading.Thread(target=self._receive, args=(signals,), daemon=True).start()
 
     def _receive(self, signals: Iterable[int]) -> None:

@@ -36,7 +36,8 @@ def print_client_output(
 ) -> int:
     """Run a client, print its output, and return its exit code.
 
-    change: applied to each line; tail: number of last lines to print, after the client has ended; None = all.
+    change: function applied to each line.
+    tail: how many of the last lines to print, once the client has ended; None prints all as they arrive.
     errors: what to do with stderr: kept, dropped or merged.
     Raises Failure if the client cannot be run.
     """
@@ -51,7 +52,7 @@ def run_and_capture(
 ) -> tuple[int, str]:
     """Run a client in a folder. Return its exit code and all its output.
 
-    is_shown: whether the output is also printed on stderr as it arrives
+    is_shown: whether the output is also printed to stderr as it arrives.
     Terminates the client if this program is interrupted. Raises Failure if the client cannot be run.
     """
     kept = b""
@@ -66,7 +67,7 @@ def run_and_capture(
 
 
 def run_attached_to_terminal(words: Sequence[str]) -> int:
-    """Run a client with this program's input and output, and return its exit code; 128 + N after signal N.
+    """Run a client with this program's input and output. Return its exit code, or 128 + N if signal N killed it.
 
     Raises Failure if it cannot be run.
     """
@@ -96,7 +97,7 @@ def lines_of_client_output(
 
 @contextlib.contextmanager
 def terminate_at_exit(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    """Terminate the process with SIGTERM if the block ends first."""
+    """Terminate the process with SIGTERM if the `with` block ends first."""
     try:
         yield process
     finally:
@@ -106,7 +107,7 @@ def terminate_at_exit(process: subprocess.Popen[bytes]) -> Iterator[subprocess.P
 
 
 def print_lines(file: IO[bytes], change: Change | None = None, tail: int | None = None) -> None:
-    """Print the lines of a file or pipe as they arrive; with `tail`, only the last ones at the end."""
+    """Print the lines of a file or pipe as they arrive or, with `tail`, only the last ones at the end."""
     out = sys.stdout.buffer
     if tail is not None:
         out.writelines(deque(changed_lines(file, change), maxlen=tail))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-MOST_RANKS = 16  # named on one line
+MOST_RANKS = 16  # how many ranks are named on one line
 
-# Control characters that a terminal obeys: C0 except tab and newline, DEL, C1, and those that change text direction.
+# Control characters that terminals interpret: C0 except tab and newline, DEL, C1, and those that change text direction.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def printable(text: str) -> str:
-    """Return the text without control characters; tabs and newlines are kept."""
+    """Return the text without control characters, but with its tabs and newlines."""
     return _CONTROL.sub("", text)
 
 

@@ -1,10 +1,10 @@
 """Read small files that someone else may have written: state files, manifests, metrics, configs, host lists.
 
 In:  a path and a size limit in bytes.
-Out: the file's bytes, text or JSON tree; or Unreadable with a reason such as "is a named pipe, not a regular file". No
-     function here blocks: it never waits for a pipe, opens no device, and reads no more than the limit.
+Out: the file's bytes, text or JSON tree; or Unreadable with a reason such as "is a named pipe, not a regular file".
 
-Standard library only, because it runs in the supervisor as well as in the compiler (compiler/untrusted_files.py).
+No function here blocks: none waits for a pipe, opens a device, or reads more than the limit. This module uses only the
+standard library, because it runs in the supervisor as well as in the compiler (compiler/untrusted_files.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 KIB, MIB = 1 << 10, 1 << 20
 MOST_DEPTH = 64  # levels of nested lists and mappings; jobc writes fewer than 12
-MOST_DIGITS = 100  # in a number; a 64-bit number has at most 20, and int() takes quadratic time
+MOST_DIGITS = 100  # maximum digits of a number; a 64-bit number has at most 20, and int() takes quadratic time
 
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _KINDS = {
@@ -39,7 +39,7 @@ class Unreadable(Exception):
     path:    the file.
     reason:  a phrase that completes "FILE ...": "is larger than 1 MiB", "is not valid UTF-8 (byte 12)".
     missing: whether nothing with that name exists.
-    error:   what the operating system reported; None if the file exists but its kind or content is wrong.
+    error:   what the operating system reported, or None if the file exists but its kind or content is wrong.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Unreadable(Exception):
 
 
 def open_regular(path: str | os.PathLike[str], follow: bool = True) -> BinaryIO:
-    """Open a regular file for reading. follow: read a symbolic link as the file it points to. Raises Unreadable."""
+    """Open a regular file for reading. follow: whether to follow a symbolic link. Raises Unreadable."""
     try:
         _require_regular(path, os.stat(path, follow_symlinks=follow).st_mode)  # opening a device may have side effects
         descriptor = os.open(path, _FLAGS | (0 if follow else os.O_NOFOLLOW))
@@ -65,7 +65,7 @@ def open_regular(path: str | os.PathLike[str], follow: bool = True) -> BinaryIO:
 
 
 def is_file_name(name: str) -> bool:
-    """Return whether a name is a plain file name: not a path, not `..`."""
+    """Return whether a name is a plain file name, and neither a path nor `..`."""
     return 0 < len(name) <= 255 and name not in (".", "..") and not any(c in name for c in "/\0")
 
 
@@ -87,7 +87,7 @@ def read_bytes(path: str | os.PathLike[str], limit: int = MIB, follow: bool = Tr
 
 
 def read_text(path: str | os.PathLike[str], limit: int = MIB, follow: bool = True) -> str:
-    """Return the UTF-8 text of a file with its line endings unchanged. Raises Unreadable, also for a NUL character."""
+    """Return the UTF-8 text of a file with its line endings unchanged. Raises Unreadable, even for a NUL character."""
     return decode_utf8(path, read_bytes(path, limit, follow))
 
 

@@ -1,7 +1,7 @@
 """Keep small results between commands, in the user's cache folder. A file that cannot be read or written is ignored.
 
 jobctl runs this module before all others, so it imports little.
-Source XDG Base Directory Specification 0.8
+Source: XDG Base Directory Specification 0.8.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def write(kind: str, key: bytes, result: bytes, most: int) -> None:
 
 
 def _path(kind: str, key: bytes) -> str:
-    """Return the path of a result. Raises FileNotFoundError without a cache folder."""
+    """Return the path of a result. Raises FileNotFoundError if there is no cache folder."""
     caches = os.environ.get("XDG_CACHE_HOME", "")
     folder = caches if os.path.isabs(caches) else os.path.expanduser("~/.cache")  # relative paths are ignored
     if not os.path.isabs(folder):

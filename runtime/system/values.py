@@ -10,12 +10,12 @@ from typing import Any
 from .text import printable
 from .untrusted_files import MIB, Unreadable, open_regular, read_json
 
-MOST_BYTES = 65536  # read from a state file
-MOST_JOB_BYTES = 16 * MIB  # in a job.json; an ordinary job's records have 20 KiB
+MOST_BYTES = 65536  # how much is read from a state file
+MOST_JOB_BYTES = 16 * MIB  # size limit of a job.json; an ordinary job's takes 20 KiB
 
 
 def read_text(path: Path) -> str:
-    """Return the first 64 KiB of a regular file, up to a NUL, without control characters; "" for a symbolic link."""
+    """Return the first 64 KiB of a regular file, up to a NUL, without control characters, or "" for a symbolic link."""
     try:
         with open_regular(path, follow=False) as file:
             content = file.read(MOST_BYTES)
@@ -25,7 +25,7 @@ def read_text(path: Path) -> str:
 
 
 def read_keys(path: Path) -> dict[str, str]:
-    """Return a file's lines KEY=VALUE as a mapping; if a key is repeated, the first line wins."""
+    """Return a file's lines KEY=VALUE as a mapping. If a key is repeated, the first line wins."""
     keys: dict[str, str] = {}
     for line in read_text(path).split("\n"):
         name, equals, value = line.partition("=")
@@ -35,17 +35,17 @@ def read_keys(path: Path) -> dict[str, str]:
 
 
 def number_or_none(text: str) -> int | None:
-    """Return 1 to 18 ASCII digits as an integer; None for any other text."""
+    """Return 1 to 18 ASCII digits as an integer, or None for any other text."""
     return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
 
 
 def word_or_empty(text: str) -> str:
-    """Return the text if no program could interpret it as an option, a path or a pattern; else ""."""
+    """Return the text if no program could interpret it as an option, a path or a pattern, or else ""."""
     return text if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._@:,+-]*", text) else ""
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Return the mapping in one of an artifact's JSON files; {} if there is none."""
+    """Return the mapping in one of an artifact's JSON files, or {} if there is none."""
     try:
         tree = read_json(path, MOST_JOB_BYTES, follow=False)
     except Unreadable:

@@ -1,6 +1,6 @@
 """Remove old runs of a job, or some of their checkpoints. Lists them first, with age and size.
 
-Exit:  0; 1 if something could not be removed; 2 for an invalid option.
+Exit:  0, or 1 if something could not be removed, or 2 for an invalid option.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_STATE_BYTES = 65536  # size limit of a state/run file, which names the chec
 
 
 class FolderToRemove(NamedTuple):
-    """A folder to remove. run: the run to which it belongs; None for a leftover of a killed clean"""
+    """A folder to remove. run: the run to which it belongs, or None for a leftover of a killed clean"""
 
     path: Path
     run: Run | None
@@ -98,14 +98,16 @@ def _keep(text: str, place: Place) -> int:
 
 
 def _print(line: str) -> None:
-    print(one_line(line), flush=True)  # flushed, to stay in order with output from engine clients
+    print(one_line(line), flush=True)  # flushed, so that it stays in order with output from engine clients
 
 
 # ---- which runs may be removed
 
 
 def find_old_runs(place: Place, engine: Engine, keep: int) -> RemovableRuns:
-    """Return this user's finished runs of this job, except the newest `keep`. Incomplete runs are in neither list."""
+    """Return this user's finished runs of this job, except the newest `keep`, and why others are kept. Incomplete runs
+    are not mentioned.
+    """
     runs, spared, finished = [], [], []
     for run in place.list_runs():
         if not run.is_mine:  # another user's run does not count as one of the newest
@@ -163,7 +165,7 @@ def _origins(runs: Path, going: set[Path]) -> Iterator[bytes]:
                 yield from (line[len(b"init_from=") :] for line in lines if line.startswith(b"init_from="))
 
 
-# ---- what is removed
+# ---- what to remove
 
 
 def _wanted(engine: Engine, run: Run, only_checkpoints: bool) -> list[FolderToRemove]:
@@ -210,7 +212,7 @@ def _leftovers(runs: Path) -> list[FolderToRemove]:
     return [FolderToRemove(path, None) for path in hidden if is_mine(path)]
 
 
-# ---- removing it
+# ---- removal
 
 
 def _is_confirmed() -> bool:

@@ -13,11 +13,11 @@ from ..node.node_start import launch_command_of_node
 from ..system.failure import Failure, print_failure
 from ..system.streams import terminate_at_exit
 
-HUB_CLIENTS = ("hf", "huggingface-cli")  # the second name before huggingface_hub 0.34
+HUB_CLIENTS = ("hf", "huggingface-cli")  # the second is its name before huggingface_hub 0.34
 
 
 class Download(NamedTuple):
-    """One download. kind: model or dataset (what: name on the Hugging Face hub), or run (what: a command)"""
+    """One download. kind: model, dataset or run. what: a name on the Hugging Face hub; for kind run, a command."""
 
     kind: str
     what: str
@@ -45,7 +45,7 @@ class DownloadEnvironment:
         self._hub_client = ""
 
     def run(self, *command: str, output: int | None = None) -> int:
-        """Run a command and return its exit code. The command is terminated if this program is."""
+        """Run a command and return its exit code. If this program is terminated, so is the command."""
         words = [*launch_command_of_node(self.artifact, "shell"), *command]
         with terminate_at_exit(subprocess.Popen(words, env=self.environ, stdout=output)) as process:
             return process.wait()

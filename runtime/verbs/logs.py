@@ -1,8 +1,8 @@
 """Print a run's output: its nodes' consoles, merged by time, or one rank's output.
 
-Out:   bytes as they were printed; with several nodes, `node N  | ` before each line, and the first failure before all
-       lines.
-Exit:  0; 1 if there is no such run or log; 2 for an invalid option; 130 after Ctrl-C, which does not stop the run.
+Out:   bytes as they were printed. With several nodes, `node N  | ` precedes each line, and the first failure precedes
+       all lines.
+Exit:  0; 1 if there is no such run or log, 2 for an invalid option, or 130 after Ctrl-C, which does not stop the run.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def parser(engine: Engine) -> Parser:
     words.add_argument(
         "--follow", "-f", action="store_true", help="print new output until the run ends; Ctrl-C does not stop the run"
     )
-    words.add_argument("--patient", action="store_true", help=argparse.SUPPRESS)  # the engine has answered submit
+    words.add_argument("--patient", action="store_true", help=argparse.SUPPRESS)  # the engine has responded to submit
     add_point_option(words, engine, "all points, one after another")
     return words
 

@@ -1,8 +1,9 @@
 """List runs of all jobs, newest first: name, run, backend, state, step, loss, age, size. Not in jobctl.
 
 Usage: jobc ls [FOLDER …] [--name PATTERN] [--state STATE[,STATE …]] [--limit N] [--format text|json]
-Out:   a table with 80 columns, or the terminal's width; JSON for programs: docs/reference/ls.md.
-Exit:  0, even if there are no runs; 1 if a folder cannot be listed; 2 for an invalid option.
+Out:   a table that fits the terminal's width, or 80 columns if that is wider; or JSON for programs
+       (docs/reference/ls.md).
+Exit:  0, even if there are no runs; 1 if a folder cannot be listed, or 2 for an invalid option.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ OPTIONS = {
 
 
 def list_runs_of_all_jobs(argv: Sequence[str], default_folders: Sequence[Path]) -> int:
-    """Print the runs and return the exit code. default_folders: listed, if they exist, when no FOLDER is given"""
+    """Print the runs and return the exit code. default_folders: listed without FOLDER, if they exist"""
     options = _parse(argv)
     folders = [_runs_of(Path(name)) for name in options.folders]
     folders = folders or [folder for folder in default_folders if folder.is_dir()]

@@ -1,7 +1,7 @@
 """Find an old run's checkpoints to remove, keeping the last intact and the best one (clean --keep-checkpoints).
 
-In:  RUN/checkpoints from the trainer: step_N/MANIFEST.json with each file's size and sha256; best, a link.
-Out: folders to remove; and folders that cannot currently be read, which are kept because they may be intact.
+In:  RUN/checkpoints from the trainer: step_N/MANIFEST.json contains each file's size and SHA-256; `best` is a symlink.
+Out: folders to remove, and folders that cannot currently be read and are kept because they may be intact.
 The files are untrusted. A file is read only if it has the size given in its manifest.
 """
 
@@ -21,7 +21,7 @@ from ..system.untrusted_files import MIB, Unreadable, is_file_name, open_regular
 MANIFEST = "MANIFEST.json"
 MOST_MANIFEST_BYTES = 64 * MIB
 LEAST_HOLLOW_BYTES = 1 << 30
-MOST_HOLLOWNESS = 100  # a file's size divided by its disk space
+MOST_HOLLOWNESS = 100  # a file's size divided by its disk usage
 BLOCK_BYTES = 512  # unit of st_blocks
 _STEP = re.compile("step_[0-9]+")
 
@@ -78,7 +78,7 @@ def _newest_first(folder: Path, names: Iterable[str]) -> list[Path]:
 
 
 def compare_with_manifest(checkpoint: Path) -> CheckpointState:
-    """Compare a checkpoint with its manifest; retry once if it cannot be read, because a disk may recover."""
+    """Compare a checkpoint with its manifest. If it cannot be read, retry once, because a disk may recover."""
     found = _inspect(checkpoint)
     return _inspect(checkpoint) if found is CheckpointState.UNREAD else found
 
@@ -134,7 +134,7 @@ def _is_hollow(file: BinaryIO, status: os.stat_result) -> bool:
 
 
 def _failed(error: Unreadable) -> CheckpointState:
-    """Return DAMAGED if a file is missing or invalid, UNREAD for an I/O error or a dangling link, which may recover."""
+    """Return UNREAD for an I/O error or dangling link, which may be temporary, or DAMAGED for any other error."""
     if error.missing:
         return CheckpointState.UNREAD if error.path.is_symlink() else CheckpointState.DAMAGED
     return CheckpointState.DAMAGED if error.error is None else CheckpointState.UNREAD

@@ -2,7 +2,7 @@
 
 Run this on a machine with internet access that can access the nodes' download folder. Repeating it is cheap because
 existing files are kept.
-Exit:  0 if everything is there; 1 if a download failed; 2 for an invalid option.
+Exit:  0 if everything has been downloaded, 1 if a download failed, or 2 for an invalid option.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Check whether a job's nodes are ready, without starting the job: a table of checks, failed ones first.
+"""Check whether a job's nodes are ready, without starting the job. Prints a table of checks, failed ones first.
 
-Exit:  0 if the nodes are ready; 1 if a check failed; 2 for an invalid option.
+Exit:  0 if the nodes are ready, 1 if a check failed, or 2 for an invalid option.
 """
 
 from __future__ import annotations

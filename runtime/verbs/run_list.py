@@ -1,6 +1,6 @@
 """Find run folders and list them in a table, for `jobc ls`. Not in jobctl.
 
-In:  folders: run roots, job folders, or runs.
+In:  folders, each of which is a run root, a job folder or a run.
 Out: a table with at least 80 columns.
 """
 
@@ -49,7 +49,7 @@ STATES = {  # state -> what it means; completes "the run ..."
     "other layout": "a run folder that this version of jobc cannot read",
 }
 RECORDED_STATES = [name for name in STATES if name not in ("queued", "starting", "gone", "unknown")]  # ls prints them
-LISTED_STATES = ("submitted", "incomplete", "other layout")  # only ls prints them
+LISTED_STATES = ("submitted", "incomplete", "other layout")  # states that only ls prints
 INCOMPLETE = State("incomplete", "jobctl submit was killed while it created the run, or is still running")
 OTHER_LAYOUT = State("other layout", "a run folder of another version of jobc; that version reads it")
 
@@ -58,7 +58,7 @@ OTHER_LAYOUT = State("other layout", "a run folder of another version of jobc; t
 
 
 class ListedRun(Run):
-    """A run folder that is read only once. flaw: State with why it cannot be read; None for a complete run"""
+    """A run folder that is read only once. flaw: State that says why it cannot be read, or None for a complete run"""
 
     def __init__(self, path: Path, flaw: State | None) -> None:
         super().__init__(path)
@@ -67,7 +67,7 @@ class ListedRun(Run):
 
     @cached_property
     def attempt(self) -> int | None:
-        """Number of the newest attempt; None if there is none."""
+        """Number of the newest attempt, or None if there is none."""
         return super().attempt
 
     def created(self) -> float:
@@ -101,7 +101,7 @@ def _subfolders(folder: Path) -> list[Path]:
 
 
 def _inspect(folder: Path) -> ListedRun | None:
-    """Return the run in a folder; None if another program created the folder."""
+    """Return the run in a folder, or None if another program created the folder."""
     if is_complete_run(folder):
         return ListedRun(folder, None)
     if RUN_ID.fullmatch(folder.name) is None or folder.is_symlink():
@@ -117,7 +117,8 @@ def _inspect(folder: Path) -> ListedRun | None:
 
 HEADINGS = ("NAME", "RUN", "BACKEND", "STATE", "STEP", "LOSS", "AGE", "SIZE")
 RIGHT = ("STEP", "LOSS", "AGE", "SIZE")
-SHRINK = (("NAME", 12), ("BACKEND", 0), ("NAME", 6), ("RUN", 20))  # least width, in shrinking order; 0 drops the column
+# minimum widths, in the order in which columns are narrowed; 0 drops the column
+SHRINK = (("NAME", 12), ("BACKEND", 0), ("NAME", 6), ("RUN", 20))
 LEAST_WIDTH = 80
 MOST_LOSS_WIDTH = 10
 
@@ -125,8 +126,8 @@ MOST_LOSS_WIDTH = 10
 def format_run_table(rows: Sequence[RunRow], width: int, now: float) -> list[str]:
     """Return the lines of a table at most `width` columns wide, or 80 if `width` is less.
 
-    Long names are truncated first and end with `~`; then the backend is dropped; run IDs are truncated last because
-    other commands require them. now: seconds since the epoch
+    If the table is too wide, long names are truncated first, with `~` at the end, and then the backend is dropped. Run
+    IDs are truncated last, because other commands require them. now: seconds since the epoch
     """
     most_files = MOST_FILES // max(1, len(rows))
     cells = [HEADINGS, *(_cells(row, most_files, now) for row in rows)]
@@ -165,7 +166,7 @@ def _cells(row: RunRow, most_files: int, now: float) -> tuple[str, ...]:
 
 
 def format_age(seconds: float) -> str:
-    """Return an age in its largest unit, such as 3h; at least 0s."""
+    """Return an age in its largest unit, such as 3h. A negative age is returned as 0s."""
     seconds = max(0, int(seconds))
     for unit, length in (("y", 365 * 86400), ("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= length:

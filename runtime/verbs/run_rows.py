@@ -16,13 +16,13 @@ from ..run_folder.run import Run, owner_name
 from ..system.text import one_line
 
 SCHEMA = 1  # version of the JSON that jobc ls and status print
-MOST_FILES = 10_000  # files that one listing counts for sizes, shared equally among its runs
+MOST_FILES = 10_000  # how many files one listing measures, shared equally among its runs
 BLOCK_BYTES = 512
-COPIES = ("code", "artifact")  # folders in a run with many small files, so they are counted last
+COPIES = ("code", "artifact")  # a run's folders with many small files, which are measured last
 
 
 class DiskUse(NamedTuple):
-    """Disk space. is_complete: whether all files were counted"""
+    """Disk usage. is_complete: whether all files were counted"""
 
     bytes: int
     is_complete: bool
@@ -65,7 +65,7 @@ class RunRow(NamedTuple):
 
 
 def row_of_run(run: Run, engine_of: Callable[[Run], Engine]) -> RunRow:
-    """Return a run's row; for another user's run, only its owner. engine_of: returns a run's engine"""
+    """Return a run's row. For another user's run, it contains only the owner. engine_of: returns a run's engine"""
     if not run.is_mine:
         text = f"belongs to {owner_name(run.path)}: --run {run.id} reads it"
         return RunRow(run, run.created(), State("of another user", text))
@@ -81,9 +81,9 @@ def rows_as_json(rows: Sequence[RunRow]) -> list[dict[str, Any]]:
 
 
 def measure_disk_use(folder: Path, most_files: int) -> DiskUse:
-    """Return a run folder's disk space on its file system. Links are not followed; hard links are counted once.
+    """Return a run folder's disk usage on its file system. Links are not followed, and hard links are counted once.
 
-    Checkpoints are counted first because they are large, and copies of the code and the artifact last.
+    Checkpoints are measured first because they are large, and copies of the code and the artifact last.
     """
     total = count = 0
     device = None
@@ -117,13 +117,13 @@ def measure_disk_use(folder: Path, most_files: int) -> DiskUse:
 
 
 def _order(path: str) -> int:
-    """Return a folder's position on the stack. The last folder is counted first."""
+    """Return a sort key for a folder's position on the stack. The last folder is measured first."""
     name = os.path.basename(path)
     return 0 if name in COPIES else 2 if name == "checkpoints" else 1
 
 
 def format_size(size: DiskUse) -> str:
-    """Return the size as `du -h` prints it, with `>` before a lower bound."""
+    """Return the size as `du -h` prints it, with a leading `>` if it is only a lower bound."""
     value, unit = float(size.bytes), ""
     for unit in ("", "K", "M", "G", "T", "P"):
         if value < 1000 or unit == "P":

@@ -1,6 +1,6 @@
 """Open a shell, or run one command, in a job's environment and working directory.
 
-Exit:  the command's exit code; 2 for an invalid option.
+Exit:  the command's exit code, or 2 for an invalid option.
 """
 
 from __future__ import annotations

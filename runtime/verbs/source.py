@@ -1,6 +1,6 @@
 """Unpack this program's modules into a new folder, to read them.
 
-Exit:  0; 1 if the modules cannot be written; 2 for an invalid option.
+Exit:  0, or 1 if the modules cannot be written, or 2 for an invalid option.
 """
 
 from __future__ import annotations

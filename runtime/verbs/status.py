@@ -1,6 +1,6 @@
 """Report a run's state, exit code, reason, nodes, last step and loss, and logs.
 
-Exit:  0; 1 if there is no such run, or if a sweep's point failed; 2 for an invalid option.
+Exit:  0, or 1 if there is no such run or a sweep's point failed, or 2 for an invalid option.
 """
 
 from __future__ import annotations

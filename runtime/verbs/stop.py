@@ -1,6 +1,6 @@
 """Stop a run for good: it saves, exits with 0, and is not restarted. For a sweep, stop all points.
 
-Exit:  0; 1 if no run or more than one is live, or if the run does not end; 2 for an invalid option.
+Exit:  0, or 1 if no run or more than one is live or the run does not end, or 2 for an invalid option.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def parser(engine: Engine) -> Parser:
             "live, only delete the cluster"
         )
         words.add_argument("--down", action="store_true", help=text)
-    # for scripts: mark the run and send this signal, without waiting; with a node, on that node's machine
+    # for scripts: mark the run and send this signal, without waiting; with --node, run it on that node's machine
     words.add_argument("--signal", choices=("TERM", "QUIT", "KILL"), help=argparse.SUPPRESS)
     words.add_argument("--node", type=int, help=argparse.SUPPRESS)
     return words
@@ -98,11 +98,11 @@ def _watch_own_runs(place: Place, engine: Engine) -> RunWatch:
     return RunWatch(engine, [run for run in place.list_runs() if run.is_mine], HINT)
 
 
-# ---- stopping it
+# ---- how to stop it
 
 
 def _end(watch: RunWatch, is_now: bool) -> bool:
-    """Stop a live run, and print how it ended; return False if it does not end."""
+    """Stop a live run, and print how it ended. Return False if it does not end."""
     engine, (run,) = watch.engine, watch.runs
     engine.mark_stopped(run)
     is_killed = False
@@ -124,7 +124,7 @@ def _end(watch: RunWatch, is_now: bool) -> bool:
 
 
 def _state(watch: RunWatch) -> str:
-    """Return how the run ended, and why if that lost work."""
+    """Return how the run ended, and also why if work was lost."""
     engine, (run,) = watch.engine, watch.runs
     state = engine.state(run)
     reason = engine.reason_line(run, state)
@@ -136,7 +136,7 @@ def _no_end(watch: RunWatch) -> Failure:
 
 
 def _stop_and_release(place: Place, engine: Engine, options: argparse.Namespace) -> None:
-    """Stop a run, then release its machines; print what still costs money."""
+    """Stop a run, release its machines, and print what still costs money."""
     engine.require_client()
     is_named = bool(options.run) or place.own_run is not None
     failure = None

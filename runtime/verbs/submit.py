@@ -1,6 +1,7 @@
 """Start a job as a new run, or as a run's next attempt.
 
-Exit:  the job's exit code, or 0 once it is queued or in the background; 2 for an invalid option; 65 if it cannot start.
+Exit:  the job's exit code, or 0 once it is queued or in the background, 2 for an invalid option, or 65 if it cannot
+       start.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ..system.values import read_keys
 
 
 def main(argv: list[str]) -> int:
-    os.environ.pop("JOBC_INIT_FROM", None)  # only --fork decides
+    os.environ.pop("JOBC_INIT_FROM", None)  # only --fork may set it
     place = Place.location_of_this_program()
     if place.is_sweep:
         from .submit_sweep import submit_sweep  # submit_sweep imports this module
@@ -32,7 +33,7 @@ def main(argv: list[str]) -> int:
 def start_attempt(place: Place, engine: StartingEngine, options: argparse.Namespace, is_temporary: bool = False) -> int:
     """Start a run, or a run's next attempt, and return submit's exit code.
 
-    is_temporary: whether the artifact is a sweep's point, which is not read once the run has its own copy.
+    is_temporary: whether the artifact is a temporary one for a sweep's point, not needed once the run has its own copy.
     """
     if (code := engine.begin(options)) is not None:
         return code
@@ -51,7 +52,7 @@ def start_attempt(place: Place, engine: StartingEngine, options: argparse.Namesp
             new.describe(init_from)
         if is_temporary:
             engine.job.artifact = new.artifact
-            shutil.rmtree(place.artifact.parent)  # start_attempt() may become the job
+            shutil.rmtree(place.artifact.parent)  # engine.start() may exec the job
         return engine.start(new, init_from, options)
 
 
@@ -81,7 +82,7 @@ def _parse(argv: list[str], place: Place, engine: StartingEngine) -> argparse.Na
 
 
 def require_consistent_options(options: argparse.Namespace, is_own_run: bool = False) -> None:
-    """Raise Failure for options that exclude each other. is_own_run: whether the artifact is the copy in a run"""
+    """Raise Failure for options that exclude each other. is_own_run: whether the artifact is a run's copy"""
     if options.resume and (options.fork or options.run_id):
         raise Failure("--resume continues a run; --fork and --run-id create a new one", code=2)
     if options.new_code and not (options.resume or is_own_run):

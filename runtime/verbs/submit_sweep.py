@@ -1,7 +1,7 @@
 """Start all of a sweep's points as one run of the sweep, or start one of its points.
 
 In:  a sweep's artifact: its first point's files, and points.json.
-Out: RUN_ROOT/NAME+sweep/ID for the sweep; RUN_ROOT/JOB/ID-N for each point, with point N's artifact.
+Out: RUN_ROOT/NAME+sweep/ID for the sweep, and RUN_ROOT/JOB/ID-N for each point, with point N's artifact.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Start a sweep's points one after another, or several at a time, each with its own `jobctl submit --point`.
 
 In:  a new run of the sweep.
-Out: a line on stdout when a point starts and when it ends; RUN/logs/point_N.log with its jobctl submit's output.
-Exit: 0; 1 if a point could not be started or did not succeed; 130 after Ctrl-C, which stops the points.
+Out: a line on stdout when a point starts and when it ends, and RUN/logs/point_N.log with its jobctl submit's output.
+Exit: 0, or 1 if a point could not be started or did not succeed, or 130 after Ctrl-C, which stops the points.
 Without a limit, the loop ends when all points have been started.
 """
 
@@ -31,7 +31,7 @@ LOOK_S = 0.2  # pause between checks of whether a point has ended
 
 
 class PointStarter:
-    """Points that are waiting, starting and running. limit: points that may run at a time; None = all"""
+    """Points that are waiting, starting and running. limit: how many points may run at a time, or None for all"""
 
     def __init__(self, sweep: NewSweep, limit: int | None, words: Sequence[str]) -> None:
         """words: options for each point's jobctl submit"""
@@ -44,7 +44,7 @@ class PointStarter:
         self._asked_at = 0.0
 
     def run(self) -> int:
-        """Start all points; with a limit, wait until they have ended. Return the exit code."""
+        """Start all points, and with a limit also wait until they have ended. Return the exit code."""
         while (self.waiting and not self.sweep.run.is_stopped) or self.starting or self.running:
             while self.waiting and not self.sweep.run.is_stopped and self._has_room():
                 self._start(self.waiting.pop(0))

@@ -18,7 +18,7 @@ MOST_LABEL_WIDTH = 60  # widest label that is aligned in the table of points
 
 
 def print_points(engine: Engine, sweep: Run, shown_as: str) -> int:
-    """Print a sweep's points; return 1 if one has ended with an exit code other than 0, else 0."""
+    """Print a sweep's points. Return 1 if one has ended with an exit code other than 0, or else 0."""
     assert isinstance(engine, SweepEngine)
     engine.prepare([sweep])
     points = [(point, engine.state_of(point)) for point in engine.points(sweep)]
