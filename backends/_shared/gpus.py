@@ -124,5 +124,5 @@ def clouds_offering(gpu_type: str) -> list[str]:
 
 
 def _known(gpu_type: str) -> str:
-    """Return the longest matching name in GPUS, such as A100-80GB rather than A100; "" if none matches."""
+    """Return the longest matching name in GPUS, such as A100-80GB rather than A100, or "" if none matches."""
     return max((name for name in GPUS if is_gpu_of_type(gpu_type, name)), key=len, default="")

@@ -1,7 +1,7 @@
 """JC4550: values added to a pod that the API server would reject, although the fields exist.
 
 In:  a definition in kubernetes_fields.json with one of its fields and that field's value; or a pod spec.
-Out: the reasons why Kubernetes would reject them.
+Out: the reasons why Kubernetes would reject that value or pod.
 Source: Kubernetes 1.37 API reference; validation as observed on v1.36.2 ("must be one of", RFC 1123, quantities).
 """
 

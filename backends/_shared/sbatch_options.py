@@ -91,7 +91,7 @@ def options_with_prefix(option: str, known: Collection[str] = OPTIONS | PYXIS) -
 
 
 def similar_options(option: str, known: Collection[str] = OPTIONS | PYXIS) -> list[str]:
-    """Return the options similar to an unknown name, most similar first; [] if there are none.
+    """Return the options similar to an unknown name, most similar first, or [] if there are none.
 
     The first letter of a mistyped name is usually right, and some users type only the first word: `mial` means
     mail-type or mail-user, not signal.

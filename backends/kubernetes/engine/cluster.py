@@ -68,7 +68,7 @@ class ObjectCondition(NamedTuple):
 class ObjectIdentity(NamedTuple):
     """One object, identified by its uid, because a later object may have the same name.
 
-    resource_version: changes whenever the object changes; "" if it is not needed.
+    resource_version: changes whenever the object changes, or "" if it is not needed
     """
 
     version: str
@@ -276,7 +276,7 @@ def chosen_namespace(ask: Ask, settings: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def job_object_of_record(keys: Mapping[str, str], settings: Mapping[str, Any]) -> JobObject | None:
-    """Return the job object in a run's record; None if the record has no valid object, kind and companions."""
+    """Return the job object in a run's record, or None if the record has no valid object, kind and companions."""
     name, kind, companions = (word_or_empty(keys.get(key, "")) for key in ("object", "kind", "companions"))
     if not name or kind not in settings.get("kinds", ()) or companions not in settings.get("companions", ()):
         return None

@@ -171,7 +171,7 @@ class JoiningPod:
     def _leave_if_stopped(self) -> None:
         """Raise NodeMustNotStart if jobctl stop ended this job before this pod started.
 
-        In that case, the stop mark contains the job's uid.
+        The stop mark then contains the job's uid.
         """
         if self.storage == "shared" and read_text(self.run_path / "control/STOP").strip() == self.uid:
             raise NodeMustNotStart(DONE, "the run was stopped")

@@ -66,7 +66,7 @@ class ObjectCreator:
             raise Failure(title, "jobctl preflight --queue-only tries again")
 
     def why_refused(self, purpose: PodPurpose) -> str:
-        """Return why the cluster would reject the objects; "" if it accepts them.
+        """Return why the cluster would reject the objects, or "" if it accepts them.
 
         The dry run uses different names, so that existing objects do not conflict.
         """

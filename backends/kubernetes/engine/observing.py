@@ -45,7 +45,7 @@ class ObservingEngine(RecordEngine):
         return Cluster(self.ask, target)
 
     def pods(self, record: Record) -> list[PodStatus]:
-        """Return the run's pods, newest last; [] if its object is gone, even if a newer object has the same name."""
+        """Return the run's pods, newest last, or [] if its object is gone, even if a newer object has the same name."""
         if record.path not in self._pods:
             cluster = self.cluster(record)
             is_there = record.path in self._conditions or self._is_there(record)
@@ -104,7 +104,7 @@ class ObservingEngine(RecordEngine):
         return worst_code([pod.exit for pod in self.pods(record) if pod.exit is not None]) or 1
 
     def _known_code(self, record: Record) -> int | None:
-        """Return the exit code in the object's conditions; None if there is none."""
+        """Return the exit code in the object's conditions, or None if there is none."""
         if any(condition.type in ("Complete", "Completed") for condition in self.conditions(record)):
             return 0
         if any("DeadlineExceeded" in condition for condition in self.conditions(record)):
@@ -260,7 +260,7 @@ def _last_traceback(lines: list[str]) -> list[str]:
 
 
 def _uid(record: Record) -> str:
-    """Return the uid of the run's object; "" if jobctl submit was interrupted before it received the uid."""
+    """Return the uid of the run's object, or "" if jobctl submit was interrupted before it received the uid."""
     return word_or_empty(record.keys.get("uid", ""))
 
 

@@ -210,7 +210,7 @@ def _shorter_prefix(line: bytes) -> bytes:
 
 
 def _why_none_has_started(pods: list[PodStatus]) -> str:
-    """Return what the first pod is waiting for; "" if a pod has started, or if the reason is unknown."""
+    """Return what the first pod is waiting for, or "" if a pod has started, or if the reason is unknown."""
     if any(pod.phase != "Pending" for pod in pods):
         return ""
     return next((f"node {pod.node}: {pod.waits}" for pod in pods if pod.waits), "")

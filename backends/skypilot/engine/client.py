@@ -43,7 +43,7 @@ class SkypilotClient(RecordEngine):
         return next((str(row.get("status", "")) for row in rows_of_table(table)), "").rpartition(".")[2]
 
     def run_sky_for_json(self, *words: str) -> Any:
-        """Return the JSON that sky prints after its log lines; None if there is none."""
+        """Return the JSON that sky prints after its log lines, or None if there is none."""
         return last_json(self.sky(*words))
 
     def depot(self, run: Run, *words: str) -> str:

@@ -75,7 +75,7 @@ def lines_of_cost_estimate(text: str) -> list[str]:
 
 
 def worst_code_in_output(lines: list[str]) -> int | None:
-    """Return the job's exit code, read from its nodes' last lines; None if no node reports a failure."""
+    """Return the job's exit code, read from its nodes' last lines, or None if no node reports a failure."""
     last = {match.group(1): int(match.group(2)) for match in map(_LAST_WORD.match, lines) if match}
     return worst_code([code for code in last.values() if code in PRIORITY and code])  # without 143: killed by SkyPilot
 

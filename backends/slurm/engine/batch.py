@@ -90,7 +90,7 @@ class BatchAttempt:
     def run_attempt(self, srun: Sequence[str]) -> int:
         """Run the tasks and return the job's exit code.
 
-        srun: the srun command's words, which end with `bash launch.sh`
+        srun: the words of the srun command, which end with `bash launch.sh`
         """
         if why := self._why_not():
             return self._leave(*why)

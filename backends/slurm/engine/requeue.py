@@ -107,6 +107,6 @@ def requeue_without_lost_nodes(engine: Engine, folder: Path, job_id: str, nodes:
 
 
 def excluded_nodes(shown: str) -> str:
-    """Return the nodes that a job excludes, from the output of `scontrol show job`; "" if it excludes none."""
+    """Return the nodes that a job excludes, from the output of `scontrol show job`, or "" if it excludes none."""
     match = re.search(r"\bExcNodeList=(\S*)", shown)
     return match[1] if match and match[1] != "(null)" else ""
