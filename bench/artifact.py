@@ -3,10 +3,10 @@ time to the first line of output.
 
     python bench/artifact.py [--pairs 11]      0 pairs: do not measure times
 
-Compiles a user's own script for each backend with default settings. `to read`: lines in the engine's files and
-launch.sh, on Kubernetes without the compressed program at the end of job.yaml.
-Times are medians of paired, interleaved runs. Each pair compares `jobctl submit` of backend local with torchrun: the
-time until a rank of the same script prints its first line.
+Compiles a user's own script for each backend with default settings. The column `to read` counts the lines in the
+engine's files and in launch.sh. On Kubernetes, it leaves out the compressed program at the end of job.yaml. Times are
+medians of paired, interleaved runs. Each pair compares `jobctl submit` on backend local with torchrun, by the time
+until a rank of the same script prints its first line.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ def main() -> int:
 
 
 def compiled(project: Path, *words: str, environ: Mapping[str, str] = os.environ, script: str = "train.py") -> Path:
-    """Compile the script and return the artifact. words: the backend, then overrides"""
+    """Compile the script and return the artifact.
+
+    words: the backend, then overrides
+    """
     backend, *overrides = words
     job = ["backend=" + backend, "name=mine", *overrides, "--", script]
     subprocess.run([sys.executable, "-m", "jobc", *job], cwd=project, check=True, capture_output=True, env=environ)
@@ -90,8 +93,9 @@ def shell_lines() -> int:
 
 
 def files_added_by_resumes(project: Path) -> tuple[int, int]:
-    """Return how many files and links a resume adds to the run folder of a job with two ranks, with the same artifact
-    and with a changed one. The job exits early each time, as before a requeue.
+    """Return how many files and links a resume adds to a run folder, with the same artifact and with a changed one.
+
+    The job has two ranks. Each time, it exits early, as before a requeue.
     """
     (project / "stop.py").write_text("raise SystemExit(75)\n")
     counts = []

@@ -6,8 +6,8 @@ Floor F: `jobc check` composes, reads, lowers, emits and seals the job, but skip
          the trainer, policies, capabilities, accelerate, the backend and the estimates.
 jobc:    the same command with the rules.
 Both run alternately in one warm process and are measured in CPU time. Python's start and the imports take a third of a
-second, which varies by more than the rules cost, so neither side includes them. The floor is therefore smaller, and the
-ratio larger, than with whole processes. Goal: the upper bound of the median ratio (95 %) is at most 1.10.
+second, which varies by more than the rules cost, so neither side includes them. This makes the floor smaller, and the
+ratio larger, than if whole processes were compared. Goal: the upper bound of the median ratio (95 %) is at most 1.10.
 """
 
 from __future__ import annotations

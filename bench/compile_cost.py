@@ -3,11 +3,11 @@
     python bench/compile_cost.py [--pairs 11] [--sweep] [--torchx]
 
 Floor F: a Python process that composes and resolves the same config files through Hydra's own file source.
-cold:    `jobc name=bench procs=2` as a whole process that writes a new directory; jobc runs from the wheel, and with
-         the caches that the previous command left.
+cold:    `jobc name=bench procs=2` as a whole process that writes a new directory; jobc runs from the wheel, with the
+         caches that the previous command left.
 repeat:  the same command again with nothing changed, which compiler/cli/skip_unchanged.py recognizes.
---sweep:  points per second of CPU time for `jobc -m backend=slurm env.SEED=range(0,N) -- train.py`, with files written:
-          the extra time of 200 points over 2 points, so the start of the process does not count.
+--sweep:  points per second of CPU time for `jobc -m backend=slurm env.SEED=range(0,N) -- train.py`, including writing
+          the files. Only the extra time of 200 points over 2 points counts, not the start of the process.
 --torchx: a cold and a repeated `jobc backend=slurm nodes=2 -- train.py`, compared with `torchx run --dryrun` of the
           same script; installs torchx from PyPI into its own virtual environment.
 Runs are interleaved. Figures are CPU seconds (user + system) of whole processes, so that other load on the machine
@@ -72,7 +72,7 @@ def main() -> int:
 
 
 class Samples(NamedTuple):
-    """Return the CPU seconds of one run of each command."""
+    """CPU seconds of one run of each command."""
 
     floor: float
     cold: float
@@ -97,7 +97,10 @@ class Command:
 
 
 def interleaved(floor: Command, jobc: Command, pairs: int) -> list[Samples]:
-    """Return samples of the floor, a cold compile and its repetition. The first, which fills caches, is dropped."""
+    """Return samples of the floor, a cold compile and its repetition.
+
+    The first sample, which fills caches, is dropped.
+    """
     samples = []
     for _ in range(pairs + 1):
         shutil.rmtree(jobc.cwd / "artifacts", ignore_errors=True)
@@ -126,8 +129,9 @@ def install_wheel(work: Path) -> Path:
 
 
 def merge_conf(work: Path) -> Path:
-    """Return one folder with the config groups of jobc and of the local backend, because Hydra's file source takes only
-    one.
+    """Return one folder with the config groups of both jobc and the local backend.
+
+    Hydra's file source accepts only one folder.
     """
     conf = work / "conf"
     shutil.copytree(ROOT / "conf", conf)

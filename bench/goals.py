@@ -26,8 +26,11 @@ def figure(values: Sequence[float]) -> Figure:
 
 
 class Goal(NamedTuple):
-    """One row of the table. num: number of values; bound: the value that is compared with the limit; most: whether the
-    limit is a maximum
+    """One row of the table.
+
+    num: number of values
+    bound: the value that is compared with the limit
+    most: whether the limit is a maximum
     """
 
     name: str

@@ -193,7 +193,7 @@ def versions() -> Mapping[str, str]:
 
 
 def commit() -> str:
-    """Return the commit under test; `+` if files other than the results changed since."""
+    """Return the commit under test, followed by `+` if files other than the results have changed since."""
     describe = ["git", "-C", str(DOCS), "describe", "--always", "--abbrev=7", "--exclude=*"]
     changed = ["git", "-C", str(DOCS), "status", "--porcelain", "--untracked-files=no", "--", ":/", ":(exclude)."]
     description, changes = (
@@ -203,7 +203,7 @@ def commit() -> str:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder, even though a run's copies of the artifact are read-only."""
+    """Remove a folder, even if it contains a run's copies of the artifact, which are read-only."""
     for parent, folders, _ in os.walk(folder):
         for name in folders:
             path = Path(parent, name)

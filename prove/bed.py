@@ -31,8 +31,9 @@ _up: dict[str, Cluster] = {}
 
 
 def cluster(shape: Shape, folder: Path) -> Cluster:
-    """Return a repaired cluster of that shape whose hosts can access `folder`. Only one cluster is running at a time;
-    trials in the same folder share it.
+    """Return a repaired cluster of that shape whose hosts can access `folder`.
+
+    Only one cluster is running at a time. Trials in the same folder share it.
     """
     shape = replace(shape, visible=(*shape.visible, folder.parent))
     if repr(shape) in _up:
@@ -47,7 +48,7 @@ def cluster(shape: Shape, folder: Path) -> Cluster:
 
 @atexit.register
 def close() -> None:
-    """Stop the cluster and remove its files; a failed trial's files are in the trial's own folder."""
+    """Stop the cluster and remove its files. A failed trial's files remain in the trial's own folder."""
     while _up:
         _, old = _up.popitem()
         old.close()
@@ -68,7 +69,10 @@ class BedJob:
     def make(
         cls, cluster: Cluster, project: Path, way: str, *overrides: str, command: Sequence[str] | None = None
     ) -> BedJob:
-        """command: words; if the first word is a file in prove/, it is copied into the project."""
+        """Compile a job.
+
+        command: the words of the command. If the first word is a file in prove/, the file is copied into the project.
+        """
         project.mkdir(parents=True, exist_ok=True)
         if command:
             source = Path(__file__).with_name(command[0])
@@ -98,8 +102,9 @@ class BedJob:
         self("submit", *([] if self.way == "slurm" else ["--detach"]), *words, check=True, env=env)
 
     def follow(self) -> None:
-        """Submit the job in the foreground, like a user who watches it. Ctrl-C works even if this program runs after
-        `&`.
+        """Submit the job in the foreground, like a user who watches it.
+
+        Ctrl-C works even if this program was started with `&`.
         """
         command = [str(self.artifact / "jobctl"), "submit"]
         self.follower = self.cluster.login.popen(
@@ -123,7 +128,7 @@ class BedJob:
         return keys(max(files, key=lambda file: int(file.name.split("_")[1])))["job_id"]
 
     def state(self) -> str:
-        """Return the job's state in Slurm: RUNNING, PENDING, …; "" if Slurm has no record of the job."""
+        """Return the job's state in Slurm, such as RUNNING or PENDING, or "" if Slurm has no record of the job."""
         if self.way != "slurm":
             return ""
         output = self.cluster.login.run(["scontrol", "show", "job", self.job_id]).stdout

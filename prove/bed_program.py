@@ -1,8 +1,8 @@
 """Stand-in for a training script, without torch: the ranks connect through MASTER_PORT, print `up`, and wait.
 
-saves     SIGTERM: takes 0.3 s to "save", prints `saved`, exits with 75
-ignores   SIGTERM changes nothing
-meets     exits with 0 when all ranks have met
+saves     on SIGTERM, it takes 0.3 s to "save", prints `saved`, and exits with 75
+ignores   it ignores SIGTERM
+meets     it exits with 0 once all ranks have connected
 """
 
 import os
@@ -16,8 +16,9 @@ head, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
 
 
 def meet() -> None:
-    """Connect the ranks: rank 0 listens, as torch's store does; each other rank sends its number and its run, and gets
-    a reply.
+    """Connect the ranks.
+
+    Rank 0 listens, as torch's store does. Each other rank sends its number and its run, and gets a reply.
     """
     run = os.environ["JOBC_RUN_DIR"]
     if rank == 0:

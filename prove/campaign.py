@@ -11,7 +11,7 @@ Line = dict[str, Any]  # a trial's stored result: `trial`, `ok`, `versions`, and
 
 
 class Failed(Exception):
-    """Raised if the claim did not hold; the text explains why. `measured` is stored anyway."""
+    """Raised if the claim did not hold. The text explains why. `measured` is stored anyway."""
 
     def __init__(self, why: str, **measured: Any) -> None:
         super().__init__(why)
@@ -46,10 +46,10 @@ class Campaign:
     claim   what should be true, for the page
     trial   what one trial does and checks, for the page
     count   trials of the full campaign
-    run     (trial number, empty folder to work in) -> what was measured; raises Failed, or anything else, when the
-            claim did not hold. The folder's parent is shared by the trials of one call.
+    run     (trial number, empty folder to work in) -> what was measured. It raises Failed or any other exception if
+            the claim did not hold. The trials of one call share the folder's parent.
     figure  the lines of all trials -> the result in a few words
-    named   the lines of all trials -> each thing that the figure only counts, printed below it
+    named   the lines of all trials -> the items that the figure only counts, to be printed below it
     """
 
     name: str

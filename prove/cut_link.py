@@ -1,4 +1,4 @@
-"""A node's link is cut: for five seconds, nothing happens; permanently, an error names the node."""
+"""A node's link is cut. If it is back after five seconds, nothing happens; if it stays cut, an error names the node."""
 
 from __future__ import annotations
 

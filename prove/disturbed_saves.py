@@ -22,7 +22,10 @@ TIMEOUT_S = 600
 
 
 def disturb(folder: Path, *words: str, within: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the result of saving_program.py. within: a command that runs it, such as unshare"""
+    """Return the result of saving_program.py.
+
+    within: a command that runs it, such as unshare
+    """
     folder.mkdir(parents=True, exist_ok=True)
     artifact = write_compiled_job(compile_job(CompileRequest(OVERRIDES)), folder / "artifacts")
     program = [sys.executable, "-m", "jobc.prove.saving_program", str(artifact / "train.json"), str(folder), *words]

@@ -61,7 +61,7 @@ def stop_trainer(chance: random.Random, folder: Path) -> dict[str, Any]:
 
 
 def two_sigterms(job: Job, chance: random.Random) -> float:
-    """Send two SIGTERMs to jobctl submit within 100 ms; return the measured interval in ms."""
+    """Send two SIGTERMs to jobctl submit within 100 ms, and return the measured interval in ms."""
     gap_s = chance.uniform(0, 0.09)
     job.started[-1].send_signal(signal.SIGTERM)
     first = time.monotonic()

@@ -1,6 +1,6 @@
 """Run one job without a host list: in pods, and on machines that SkyPilot allocates in the test bed's Slurm.
 
-In   the test bed's cluster, an empty folder that its hosts can access, words of the spec
+In   the test bed's cluster, an empty folder that its hosts can access, and words of the spec
 Out  the folder of the run, which exited with 0
 """
 

@@ -31,7 +31,10 @@ LAUNCHES = {
 def run(
     number: int, folder: Path, nodes: int = 4, procs: int = 2, names: Collection[str] = tuple(LAUNCHES)
 ) -> dict[str, Any]:
-    """names: keys of LAUNCHES to try"""
+    """Run a trial.
+
+    names: the keys of LAUNCHES to try
+    """
     bed = cluster(SHAPE, folder)
     left_out = [] if HAS_SKYPILOT or "skypilot" not in names else [NO_SKYPILOT]
     tried = [name for name in LAUNCHES if name in names and not (left_out and name == "skypilot")]

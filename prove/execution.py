@@ -1,7 +1,7 @@
 """Find wrong lines by execution: run the artifact tests on code that emits the changed line.
 
 In   a golden case, one of its scripts, and the script's lines as a mutant
-Out  the first test that fails, "" if none does
+Out  the first test that fails, or "" if none does
 
 A mutant is judged in a copy of this checkout. There, the line's template is changed in the same way, which counts only
 if the case then compiles to exactly the mutant. Then the following tests run: those that execute the line (reach.py),
@@ -35,7 +35,7 @@ TESTS = tuple(f"tests/{name}.py" for name in (
     "runtime/test_caches", "runtime/test_exit_codes", "runtime/test_launchers", "runtime/test_restarts",
     "runtime/test_runs", "runtime/test_stopping",
 ))  # fmt: skip
-MUCH, QUICK, MOST_S = 5, 3, 30.0  # tests for one mutant of either kind, and seconds for each but the first
+MUCH, QUICK, MOST_S = 5, 3, 30.0  # tests of each kind per mutant; most seconds of any but the first
 TIMEOUT_S = 120  # timeout for a test that hangs
 COMPILE = (
     "import sys; from pathlib import Path; from jobc.compiler.pipeline.compile import compile_job;"
@@ -52,7 +52,11 @@ def executed(
     after: Sequence[str],
     tests: Callable[[], Sequence[Reach]] | None = None,
 ) -> str:
-    """before, after: the file's lines. tests: tests to choose from, else all of TESTS."""
+    """Return the first test that fails with the mutant, or "" if none does.
+
+    before, after: the file's lines
+    tests: the tests to choose from; default: all of TESTS
+    """
     rows = compile_job(read_golden_case(case)).source_map.files[path]
     index = next(i for i, (a, b) in enumerate(zip(before, [*after, ""], strict=False)) if a != b)
     match = re.fullmatch(r"jobc:(.*\.j2):(\d+)", rows[index][1])
@@ -74,7 +78,7 @@ def executed(
 def _templates(
     lines: Sequence[str], here: int, before: Sequence[str], after: Sequence[str], at: int
 ) -> Iterator[list[str]]:
-    """Return the template with the same change: the line is dropped, swapped with the next one, or altered."""
+    """Yield the template with the same change: the line is dropped, swapped with the next one, or altered."""
     line = lines[here]
     if len(after) < len(before):
         yield [*lines[:here], *lines[here + 1 :]]
@@ -108,14 +112,15 @@ def _compiles_to(place: Path, case: Path, path: str) -> str:
 
 
 def _chosen(tests: Sequence[Reach], path: str, lines: Sequence[str], at: int) -> list[str]:
-    """Return the names of tests that run the line or, if bash's trace lacks the line, those that run the nearest traced
-    lines.
+    """Return the names of tests that run the line.
+
+    If bash's trace does not contain the line, return those that run the nearest traced lines.
     """
     rendered_lines = {line.strip() for line in lines}
     runs = [(test, _lines_of(test, f"{path}:")) for test in tests]
     for near in range(len(lines)):
         around = {lines[n].strip() for n in (at - near, at + near, at + near + 1) if 0 <= n < len(lines)} - {""}
-        most = max((counts.get(line, 0) for _, counts in runs for line in around), default=0)  # commands of the line
+        most = max((counts.get(line, 0) for _, counts in runs for line in around), default=0)  # the line's commands
         if most:
             ranked = [(test, counts) for test, counts in runs if max(counts.get(line, 0) for line in around) == most]
             ranked.sort(

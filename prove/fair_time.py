@@ -1,8 +1,7 @@
-"""Measure a command's own time: CPU seconds of the command and its descendants, plus the seconds in which all of them
-wait.
+"""Measure a command's own time: its CPU seconds, plus the seconds in which it waits. Its descendants are included.
 
-Time in which one of them is ready to run while the machine runs other processes does not count, so a limit on this time
-also holds on a busy machine. Waiting for a pipe, a lock, a disk or `sleep` counts.
+Waiting means that all of these processes wait for a pipe, a lock, a disk or `sleep`. Time in which one of them is ready
+to run while the machine runs other processes does not count, so a limit on this time also holds on a busy machine.
 """
 
 from __future__ import annotations
@@ -39,8 +38,10 @@ class TookTooLong(Exception):
 
 
 def run(command: Sequence[str], limit_s: float, log: Path, **how: object) -> tuple[int, str, float]:
-    """Return exit code, output and fair seconds. `log` receives the output; `how` is passed to Popen. Raises
-    TookTooLong.
+    """Return the exit code, the output and the fair seconds. Raises TookTooLong.
+
+    log: file that receives the output
+    how: passed to Popen
     """
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -89,7 +90,7 @@ def descendants(root: int) -> list[Process]:
 
 
 def read(pid: int) -> Process | None:
-    """Return the state of a job; None once it has ended."""
+    """Return the state of a process, or None if it has ended."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(") ")[2].split()
     except OSError:

@@ -60,15 +60,19 @@ def start(name: str, backend: str, nodes: int) -> str:
 
 
 class Walk:
-    """A user who is not root, with a new clone and a new project on one host. seconds: of each step"""
+    """A user who is not root, with a new clone and a new project on one host.
+
+    seconds: how long each step took
+    """
 
     def __init__(self, host: Host) -> None:
         self.host, self.clone, self.project = host, host.home_of_user / "jobc", host.home_of_user / "first"
         self.seconds: dict[str, float] = {}
 
     def install(self) -> None:
-        """Clone the repository and run `make demo`. This needs the network, so it runs in this process and not on the
-        host.
+        """Clone the repository and run `make demo`.
+
+        This needs the network, so it runs in this process and not on the host.
         """
         started = time.monotonic()
         subprocess.run(["git", "clone", "--quiet", ROOT, self.clone], check=True)
@@ -97,7 +101,7 @@ class Walk:
 
 
 def figure(lines: Sequence[Line]) -> str:
-    """Describe the time of every step of the walk that held."""
+    """Describe how many trials held, and how long each step took in the first of them."""
     held = [line["seconds"] for line in lines if line["ok"]]
     steps = ", ".join(f"{step} {seconds:.0f} s" for step, seconds in held[0].items()) if held else ""
     return f"{len(held)} of {len(lines)}: {steps}"

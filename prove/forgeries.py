@@ -48,8 +48,9 @@ def text(chance: Random, mark: Path, outside: Path) -> str:
 
 
 def file_name(chance: Random, mark: Path) -> str:
-    """Return a hostile file name. A file name cannot contain slashes, so its command creates the mark in the working
-    directory.
+    """Return a hostile file name.
+
+    A file name cannot contain slashes, so its command creates the mark in the working directory.
     """
     name = chance.choice(commands(Path(mark.name))).replace("/", "_").strip()
     return name[:200] or "-"
@@ -90,7 +91,7 @@ def _remove(path: Path) -> None:
 
 
 def edit_lines(path: Path, chance: Random, mark: Path, outside: Path) -> None:
-    """Replace one value of `key=value` or `"key": value` lines with hostile text; in other files a whole line."""
+    """Replace one value in `key=value` or `"key": value` lines (in other files, a whole line) with hostile text."""
     lines = path.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
     number = chance.randrange(len(lines))
     value = text(chance, mark, outside)
@@ -128,8 +129,9 @@ def text_files(folder: Path, *skipped: str) -> list[Path]:
 
 
 def forge_run(run: Path, chance: Random, mark: Path, outside: Path) -> list[str]:
-    """Forge state, exit codes, metrics and names in a run folder. The artifact's copy, which is run, stays
-    unchanged.
+    """Forge state, exit codes, metrics and names in a run folder.
+
+    The copy of the artifact stays unchanged, because it is what the trial runs.
     """
     if chance.random() < 0.3:
         parent = run / chance.choice(
@@ -144,8 +146,9 @@ def forge_run(run: Path, chance: Random, mark: Path, outside: Path) -> list[str]
 
 
 def forge_artifact(artifact: Path, chance: Random, mark: Path, outside: Path) -> list[str]:
-    """Forge any of an artifact's files, including scripts, because nothing in an artifact may run before the artifact
-    is started.
+    """Forge any of an artifact's files, including scripts.
+
+    Scripts are included because nothing in an artifact may run before the artifact is started.
     """
     machine = text_files(artifact / ".jobc")
     files = machine if chance.random() < 0.6 else text_files(artifact)

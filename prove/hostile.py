@@ -39,7 +39,12 @@ CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 @dataclass(frozen=True)
 class Bench:
-    """project: a trained job, restored before each trial; outside: must not be read; mark: must not be created."""
+    """Paths that the trials use.
+
+    project: a trained job, restored before each trial
+    outside: must not be read
+    mark: must not be created
+    """
 
     project: Path
     pristine: Path
@@ -70,7 +75,7 @@ class Bench:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder, even though a run's copies of the artifact are read-only."""
+    """Remove a folder, even if it contains a run's copies of the artifact, which are read-only."""
     if folder.exists():
         subprocess.run(["chmod", "-R", "u+rwX", str(folder)], check=True)
         shutil.rmtree(folder)
@@ -114,8 +119,9 @@ def readers(kind: str, run_id: str) -> list[list[str]]:
 
 
 def execute(command: Sequence[str], place: Bench, limit_s: float) -> tuple[int, str, float]:
-    """Run a command and return its exit code, output and seconds. If it exceeds the limit, it is killed with all its
-    descendants.
+    """Run a command and return its exit code, its output and the seconds it took.
+
+    If it exceeds the limit, it is killed together with all its descendants.
     """
     limited = ["prlimit", f"--data={MEMORY_BYTES}", *command]
     log = place.home.with_name("output.log")

@@ -43,7 +43,7 @@ class Job:
         return self
 
     def compile(self) -> None:
-        """Compile into the same artifact; called again after `procs` has changed."""
+        """Compile into the same artifact. Called again after `procs` has changed."""
         self.folder.mkdir(parents=True, exist_ok=True)
         words = ["name=proof", f"procs={self.procs}", *self.overrides, *(["--", *self.command] if self.command else [])]
         jobc = str(Path(sys.executable).with_name("jobc"))
@@ -54,15 +54,16 @@ class Job:
             raise RuntimeError(f"jobc exited with {done.returncode}: {done.stderr}")
 
     def __exit__(self, *_: object) -> None:
-        """Kill everything left of a trial: the keeper ends the rest when the supervisor dies."""
+        """Kill everything that a trial left running. When the supervisor dies, the keeper ends the rest."""
         for process in self.started:
             if process.poll() is None:
                 process.kill()
                 process.wait()
 
     def environment(self) -> dict[str, str]:
-        """Return the caller's environment with this Python first on PATH, and without what an outer run or a profile
-        would add.
+        """Return the caller's environment, with this Python first on PATH.
+
+        Variables that an outer run or a profile would add are left out.
         """
         outer = {k: v for k, v in os.environ.items() if not k.startswith(("JOBC_", "TORCHELASTIC_", "PET_"))}
         path = f"{Path(sys.executable).parent}{os.pathsep}{outer['PATH']}"

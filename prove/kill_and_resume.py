@@ -14,8 +14,8 @@ from .campaign import Campaign, Line, expect, k_of_n_by
 from .job import MICRO, Job, descendants, is_running, kill, state_pid
 
 ANY = 20  # trials in which any process is killed, up to three times; in later trials, one rank is killed once
-WORLDS = (2, 4)  # ranks of the latter, in turns
-ONE = 50  # trials of each of them
+WORLDS = (2, 4)  # world sizes of the later trials, in turns
+ONE = 50  # trials with each world size
 STEPS = 30
 OVERRIDES = [*MICRO, "launcher=spawn", f"loop.steps={STEPS}", "checkpoint.every_steps=4", "validation.every_steps=10"]
 VICTIMS = ("rank 0", "rank 1", "supervisor", "all")
@@ -70,8 +70,9 @@ def uninterrupted(folder: Path, world_size: int) -> dict[str, Any]:
 
 
 def strike(job: Job, victim: str, chance: random.Random) -> dict[str, Any]:
-    """Kill `victim`, and wait until all of the run's processes have ended. Return the steps done, and how long the rest
-    took.
+    """Kill `victim`, and wait until all of the run's processes have ended.
+
+    Return the steps done, and how long the other processes took to end.
     """
     supervisor = job.started[-1].pid
     family = descendants(supervisor)

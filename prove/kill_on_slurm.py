@@ -16,7 +16,7 @@ from .campaign import Campaign, Line, expect, k_of_n_by
 from .job import MICRO
 
 NODES = 2
-PROCS = (1, 2)  # of a node, in turns
+PROCS = (1, 2)  # ranks per node, in turns
 STEPS = 40
 PATIENCE_S = 900  # for a training on a busy machine
 SHAPE = Shape(nodes=NODES, gpus_per_node=0)

@@ -9,7 +9,7 @@ from typing import Any
 from .campaign import Campaign, Line, expect
 from .disturbed_saves import disturb
 
-# System calls of Linux on x86-64 with which a save changes files, and two that occur between them.
+# The system calls of Linux on x86-64 with which a save changes files, and two that occur between these.
 SYSCALLS = (
     "rename", "fsync", "mkdir", "symlink", "unlink", "unlinkat", "rmdir", "openat", "close", "write", "getdents64",
 )  # fmt: skip

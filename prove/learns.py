@@ -23,8 +23,9 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 
 
 def train(folder: Path, *overrides: str) -> dict[str, Any]:
-    """Train, and return the bits per byte of the first batch, which the untrained model sees, and of held-out files, by
-    step.
+    """Train, and return bits per byte: for the first batch, which the untrained model sees, and for held-out files.
+
+    Those for held-out files are listed by step.
     """
     with Job(folder, overrides) as job:
         job.trained()

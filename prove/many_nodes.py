@@ -45,7 +45,7 @@ def compiled(backend: str, folder: Path, pairs: int, most_ratio: float = MOST_RA
             words = ("name=big", f"backend={backend}", f"nodes={nodes}", *hosts)
             started = time.process_time()
             artifact = write_compiled_job(compile_job(CompileRequest(words, ("train.py",))), folder / f"{nodes}.{pair}")
-            if pair:  # the first one includes the imports
+            if pair:  # the first pair includes the imports
                 cpu_seconds.append(time.process_time() - started)
     files = {
         nodes: sorted(path for path in (folder / f"{nodes}.{pairs}").rglob("*") if path.is_file()) for nodes in times
@@ -62,8 +62,9 @@ def compiled(backend: str, folder: Path, pairs: int, most_ratio: float = MOST_RA
 
 
 def fan_out(folder: Path) -> dict[str, Any]:
-    """Run smoke, which first contacts every host, with a stand-in for ssh that counts concurrent connections and then
-    fails.
+    """Run `jobctl smoke`, which first contacts every host.
+
+    A stand-in for ssh counts the concurrent connections and then fails.
     """
     words = ("name=big", "backend=ssh", f"nodes={HOSTS}", f"hosts=node[0001-{HOSTS:04}]", f"backend.fanout={FANOUT}")
     artifact = write_compiled_job(compile_job(CompileRequest(words, ("train.py",))), folder)

@@ -68,7 +68,7 @@ TREES = (  # whole files
     "env: {" + ", ".join(f"V{i}: {i}" for i in range(300)) + "}\n", "env: " + "{a: " * 200 + "1" + "}" * 200 + "\n",
     "env:\n  <<: {A: 1}\n", "# @package nope\nnodes: 1\n", "# @package _global_\nnodes: &a 2\n<<: *a\n",
 )  # fmt: skip
-SWEEPS = (  # values of a word behind -m
+SWEEPS = (  # values of a word after -m
     "1,2", "a,b", "glob(*)", "glob(x*)", "range(0)", "range(5,1)", "range(0,2)", "range(1,2,0)", "range(0,1,0.5)",
     "range(0,nan)", "range(0,inf)", "range(1,999999999)", "shuffle(range(0,9e99))", "interval(0,1)", "choice(a)",
     "sort(2,1)", "[1],[2]", "{a: 1},{b: 2}", "null,1", "1,1",
@@ -102,7 +102,13 @@ def keys() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Config:
-    """words: of the command line; command: behind `--`; file: text of jobc/cluster/mine.yaml; sweeps: with -m."""
+    """A command line and a config file.
+
+    words: the words of the command line
+    command: the words after `--`
+    file: the text of jobc/cluster/mine.yaml
+    sweeps: whether -m is given
+    """
 
     words: tuple[str, ...]
     command: tuple[str, ...] | None
@@ -186,8 +192,9 @@ def mutilated(draw: st.DrawFn) -> str:
 
 
 def judged(config: Config) -> tuple[str, list[str]]:
-    """Compile the words, and return (`compiled` or the codes, the errors in the answer). The folder contains
-    jobc/cluster/.
+    """Compile the words, and return (`compiled` or the diagnostic codes, the errors found in the answer).
+
+    The working directory contains jobc/cluster/.
     """
     mine = Path("jobc/cluster/mine.yaml")
     mine.unlink(missing_ok=True)
@@ -216,7 +223,7 @@ def judged(config: Config) -> tuple[str, list[str]]:
 
 
 def _lacking(diagnostic: Mapping[str, Any]) -> Iterator[str]:
-    """Return the findings without a key: they concern a whole line, or a file named in the title."""
+    """Yield what a diagnostic lacks. It need not have a key: it may be about a whole line or file."""
     for part in ("code", "title", "because", "hint"):
         if not diagnostic[part].strip():
             yield part
@@ -225,7 +232,7 @@ def _lacking(diagnostic: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _expanded(config: Config) -> list[str]:
-    """Yield differences between the plan and what the ranks of the compiled artifact would get."""
+    """Return differences between the plan and what the ranks of the compiled artifact would get."""
     try:
         request = CompileRequest(config.words, config.command, (("project", Path("jobc").resolve()),))
         points = compile_sweep(request) if config.sweeps else [compile_job(request)]
@@ -274,8 +281,9 @@ def _value_lines(compiled: CompiledJob) -> dict[str, str]:
 
 
 def _difference(key: str, script: str, expression: str, planned: Sequence[object]) -> Iterator[str]:
-    """Yield differences between bash's words and the planned ones. Values that are known only when the job runs are
-    skipped.
+    """Yield differences between the words that bash reads and the planned ones.
+
+    Values that are known only when the job runs are skipped.
     """
     text = f"{script}printf '%s\\0' \"{expression}\""
     done = subprocess.run(["bash", "-p"], input=text.encode(), capture_output=True, check=False)
@@ -323,7 +331,7 @@ def judge_batch(number: int, count: int, folder: Path) -> dict[str, Any]:
     def judge(config: Config) -> None:
         try:
             answer, problems = judged(config)
-        except Exception as error:  # which is what must not be
+        except Exception as error:  # this must not happen
             answer, problems = "", [f"{type(error).__name__}: {error}"]
         answers["compiled" if answer == "compiled" else "refused"] += 1
         codes.update([] if answer == "compiled" else answer.split())
@@ -342,8 +350,9 @@ def judge_batch(number: int, count: int, folder: Path) -> dict[str, Any]:
 
 
 def judge_apart(number: int, count: int, folder: Path) -> dict[str, Any]:
-    """Run judge_batch() in its own process, because Hypothesis also draws constants from any modules that are
-    loaded.
+    """Run judge_batch() in its own process.
+
+    Otherwise, Hypothesis would also draw constants from all other modules that are loaded.
     """
     command = [sys.executable, "-m", __spec__.name, str(number), str(count), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -59,7 +59,7 @@ def drop_flag(lines: Sequence[str]) -> Sites:
         if re.fullmatch(r"\s*(-{1,2}[a-z][\w-]*.*|#SBATCH .*)", line):
             yield [*lines[:index], *lines[index + 1 :]]
         elif "[[" in line or _comment(line):
-            continue  # `-n` of a test is no flag
+            continue  # `-n` of a test is not a flag
         elif match := re.search(r" --?[a-z][\w-]*(=\S+)?(?= )", line):
             yield [*lines[:index], line[: match.start()] + line[match.end() :], *lines[index + 1 :]]
 
@@ -133,8 +133,9 @@ def files_of(case: Path) -> dict[str, str]:
 
 
 def mutants(text: str, operator: Callable[[Sequence[str]], Sites]) -> Sites:
-    """Yield the lines of a file after each change that the operator makes. jobctl, packed in a manifest, is not
-    changed.
+    """Yield the lines of a file after each change that the operator makes.
+
+    The packed jobctl in a manifest is not changed.
     """
     changeable, packed, rest = text.partition("\nbinaryData:\n")
     unchanged = f"{packed[1:]}{rest}".split("\n") if packed else []
@@ -142,7 +143,7 @@ def mutants(text: str, operator: Callable[[Sequence[str]], Sites]) -> Sites:
 
 
 def noticed_by(files: Mapping[str, str], path: str, folder: Path) -> str:
-    """Return the first check that detects the change; "" if none does."""
+    """Return the first check that detects the change, or "" if none does."""
     if path.endswith(SCRIPTS):
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -161,7 +162,7 @@ def _fails(command: Sequence[str]) -> bool:
 
 
 def refused_by_schema(text: str, path: str) -> bool:
-    """Return whether the engine that reads this YAML file would refuse it; False for files without a schema."""
+    """Return whether the engine that reads this YAML file would reject it. Return False for files without a schema."""
     from jobc.tests.podrunner.schema import invalid, problem
 
     try:
@@ -239,8 +240,9 @@ def figure(lines: Sequence[Line]) -> str:
 
 
 def survivors(lines: Sequence[Line]) -> Iterator[str]:
-    """Return the survivors of all trials, scripts first: `ssh/docker_on_hosts script reorder launch.sh: 61 '…' ->
-    …`.
+    """Yield the survivors of all trials, scripts first.
+
+    For example: `ssh/docker_on_hosts script reorder launch.sh: 61 '…' -> …`.
     """
     for part in PARTS:
         for line in lines:

@@ -16,7 +16,7 @@ from .job import MICRO, Job
 
 WORLDS = (2, 4, 1)
 STEPS, BATCH, MICRO_BATCH = 40, 32, 4
-MOST_OFF = 1e-4  # relative: sums are computed in a different order
+MOST_OFF = 1e-4  # relative difference, because sums are computed in a different order
 OVERRIDES = [
     *(word for word in MICRO if not word.startswith(("batch.", "model.dropout"))), f"batch.micro={MICRO_BATCH}",
     f"batch.global={BATCH}", "launcher=spawn", f"loop.steps={STEPS}", "checkpoint.every_steps=1000",
@@ -25,7 +25,7 @@ OVERRIDES = [
 
 
 def run(number: int, folder: Path, worlds: Sequence[int] = WORLDS) -> dict[str, Any]:
-    """Run a trial that is stopped in random steps; only the stops save checkpoints."""
+    """Run a trial whose job is stopped at random steps. Checkpoints are saved only by these stops."""
     chance = random.Random(number)
     stops = chance.randint(3, STEPS // 2 - 3), chance.randint(STEPS // 2 + 3, STEPS - 6)
     with start(folder / "whole", number, worlds[0]) as undisturbed:

@@ -21,8 +21,9 @@ PROGRAM = Path(__file__).with_name("bed_program.py")
 
 
 def run(number: int, folder: Path) -> dict[str, Any]:
-    """Run a trial. The port is derived from the run's name, so runs with the same name in two folders derive the same
-    port.
+    """Run a trial.
+
+    The port is derived from the run's name, so runs with the same name in two folders have the same port.
     """
     kind = KINDS[number % len(KINDS)]
     name = f"trial-{number}"

@@ -65,7 +65,7 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 
 
 def _follow(words: list[str]) -> int:
-    """Check a spec, and follow its hints until no errors are left. Returns the number of hints followed."""
+    """Check a spec, and follow its hints until no errors are left. Return the number of hints followed."""
     first, followed = shlex.join(words), 0
     for _ in range(MOST_ROUNDS):
         errors = _errors(words)

@@ -1,13 +1,14 @@
 """Find which tests run which line of the emitted scripts, by running a test module once with bash's trace enabled.
 
 In   a module of tests that start artifacts, and a separate checkout in which to run it
-Out  Reach: the tests that passed, with their seconds and the lines that they ran, as `SCRIPT:line of text`,
-     each with the number of its commands that were run: of `if A; then B; fi` one test may run A, another both
+Out  a Reach for each test that passed, with its seconds and the lines that it ran, as `SCRIPT:line of text`. Each line
+     comes with the number of its commands that were run: of `if A; then B; fi`, one test may run A, another both.
 
 A module's result is cached in the folder for temporary files while its text is unchanged, because it only chooses
 tests.
 
-As a plugin of pytest (-p jobc.prove.reach), with $JOBC_REACH_TRACE and $JOBC_REACH_INTO, this file writes what it saw.
+This file is also a pytest plugin (-p jobc.prove.reach), which records what the tests run. It reads $JOBC_REACH_TRACE,
+and writes to $JOBC_REACH_INTO.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ BEGIN = "set -euo pipefail"  # of every script
 
 @dataclass(frozen=True)
 class Reach:
-    """Lines reached by one test. name: as passed to pytest."""
+    """Lines reached by one test.
+
+    name: the test's name, as passed to pytest
+    """
 
     name: str
     seconds: float
@@ -52,7 +56,11 @@ def run_tests(place: Path, *words: str, **env: str) -> subprocess.CompletedProce
 
 
 def reach(module: str, folder: Path) -> list[Reach]:
-    """folder: to work in. module: relative to the checkout."""
+    """Return what each test of a module reaches.
+
+    module: path relative to the checkout
+    folder: the folder to work in
+    """
     digest = hashlib.sha256((REPO / module).read_bytes() + Path(__file__).read_bytes()).hexdigest()[:16]
     cache = Path(tempfile.gettempdir()) / f"jobc-reach-{Path(module).stem}-{digest}.json"
     if not cache.exists():
@@ -73,7 +81,10 @@ def reach(module: str, folder: Path) -> list[Reach]:
 
 
 def _traced(script: str, trace: Path) -> str:
-    """Trace a test; does nothing if the file is not writable. Slurm starts a copy of a script under another name."""
+    """Return the bash command that traces a script. It does nothing if the trace file is not writable.
+
+    The trace contains the script's name, because Slurm starts a copy of a script under another name.
+    """
     how = f"BASH_XTRACEFD=$jobc_fd PS4='+{script}:$LINENO: ' && set -x"
     return f"{{ exec {{jobc_fd}}>>{trace}; }} 2>/dev/null && {how}"
 

@@ -86,7 +86,7 @@ def _change(random: Random, project: Path) -> str:
 
 
 def _recognized(project: Path) -> Result | None:
-    """Return the result of a compile that is recognized as a repeat, None if it is not."""
+    """Return the result of a compile if it is recognized as a repeat, otherwise None."""
     with _captured() as (out, err):
         known = reprint_if_unchanged(WORDS)
     return (0, out.getvalue(), err.getvalue(), _artifact(project)) if known else None

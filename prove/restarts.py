@@ -63,7 +63,7 @@ def program(words: Sequence[str]) -> list[str]:
 
 
 def with_torchrun(kind: str, words: Sequence[str], folder: Path) -> tuple[bool, str]:
-    """Run two ranks on this machine; return whether they succeeded, or the last output."""
+    """Run two ranks on this machine. Return whether they succeeded, and the error message if they did not."""
     options, environment, extra_words = TORCHRUN[kind]
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

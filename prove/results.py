@@ -24,7 +24,7 @@ def lines_file(folder: Path, campaign: Campaign) -> Path:
 
 
 def read(path: Path) -> list[Line]:
-    """Return the trials run so far, by number. A line torn by an interruption does not count."""
+    """Return the trials run so far, ordered by number. Lines that an interruption left incomplete are ignored."""
     trials: dict[int, Line] = {}
     for text in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         try:

@@ -1,7 +1,7 @@
-"""Rules that prove a mutant equivalent to the original file. None names a line.
+"""Rules that prove a mutant equivalent to the original file. No rule names a specific line.
 
 In   the path of a golden's file, its lines, and its lines as a mutant
-Out  the rule, "" if there is none
+Out  the rule, or "" if there is none
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SAME = ("same order", "same statements", "same words")  # rules by which a mutan
 
 
 def same_meaning(path: str, before: Sequence[str], lines: Sequence[str]) -> str:
-    """Return the rule that proves a mutant equivalent; "" if none does."""
+    """Return the rule that proves a mutant equivalent, or "" if none does."""
     index = next(i for i, (a, b) in enumerate(zip(before, [*lines, ""], strict=False)) if a != b)
     if len(lines) != len(before):
         return ""
@@ -36,7 +36,7 @@ def same_meaning(path: str, before: Sequence[str], lines: Sequence[str]) -> str:
 
 
 def _commute(path: str, one: str, other: str) -> bool:
-    """Return whether two lines may swap: files, values that do not refer to each other, and different options."""
+    """Return whether two lines may be swapped: assignments that do not refer to each other, or different options."""
     one, other = (re.sub(r" # .*$", "", line) for line in (one, other))
     sets = [re.fullmatch(r"\s*(?:export )?(\w+)=[^`(]*", line) for line in (one, other)]
     if sets[0] and sets[1]:
@@ -47,7 +47,7 @@ def _commute(path: str, one: str, other: str) -> bool:
 
 
 def _prints_alike(before: str, after: str) -> bool:
-    """Return whether bash runs the same script, with a different comment. Lines of #SBATCH are Slurm's."""
+    """Return whether bash runs the same script, so that only comments differ. #SBATCH lines must match as well."""
     parsed = [(normalized_statements(text), re.findall(r"^#SBATCH.*", text, re.MULTILINE)) for text in (before, after)]
     return parsed[0][0] is not None and parsed[0] == parsed[1]
 
@@ -63,7 +63,7 @@ def same_data(path: str, before: str, after: str) -> bool:
 
 
 def open_quote(lines: Sequence[str]) -> str:
-    """Return the quote that is open after these lines of bash: ' or ", "" for none. A here-document counts as text."""
+    """Return the quote that is open after these lines of bash: ' or ", or "" for none. A here-document is text."""
     quote, text = "", "\n".join(lines) + "\n"
     position = 0
     while position < len(text):
@@ -83,7 +83,10 @@ def open_quote(lines: Sequence[str]) -> str:
 
 
 class Unquoted(NamedTuple):
-    """A line that lost its first pair of quotes. before, after: the text beside them."""
+    """A line that lost its first pair of quotes.
+
+    before, after: the text before and after the quotes
+    """
 
     before: str
     inner: str
@@ -91,7 +94,7 @@ class Unquoted(NamedTuple):
 
     @classmethod
     def of(cls, lines: Sequence[str], at: int, other: str) -> Unquoted | None:
-        """Return the change of a line; None if other parts changed, or if multi-line text makes quoting unclear."""
+        """Return the change of a line, or None if other parts changed, or if multi-line text makes quoting unclear."""
         line = lines[at]
         match = re.search(r"\"([^\"]*)\"|'([^']*)'", line)
         if match is None or open_quote(lines[:at]) or open_quote(lines[: at + 1]):
@@ -101,8 +104,9 @@ class Unquoted(NamedTuple):
 
 
 def _same_words(text: Unquoted) -> bool:
-    """Return whether the quotes surround text that bash neither splits nor expands: plain text, or nothing within a
-    longer word.
+    """Return whether the quotes surround text that bash neither splits nor expands.
+
+    That is plain text, or empty text within a longer word.
     """
     if re.search(r"[{},@!*?+]", text.before[-1:] + text.after[:1]):
         return False

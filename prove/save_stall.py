@@ -79,7 +79,7 @@ def measure(train_json: str, folder: str, pairs: int) -> dict[str, Any]:
             savers[background].save(number + 1, contents, None, wait=False)
             seconds = time.perf_counter() - started
             savers[background].wait()
-            if number:  # memory is allocated in the first one
+            if number:  # memory is allocated in the first pair
                 held[background].append(seconds)
     ratios = [b / w for b, w in zip(held[True], held[False], strict=True)]
     return {

@@ -17,7 +17,7 @@ KINDS = (
     "SIGTERM with ssh", "SIGTERM with slurm", "time limit with ssh", "time limit with slurm",
     "preemption with slurm", "preemption with slurm",
 )  # fmt: skip
-# Slurm's own limit is in minutes; without GraceTime Slurm kills a preempted job after KillWait, 30 s
+# Slurm's own time limit is in minutes. Without GraceTime, Slurm kills a preempted job after KillWait (30 s).
 LIMITS = {"time limit with ssh": "time=40s", "time limit with slurm": "time=2m"}
 SHAPE = Shape(nodes=2, gpus_per_node=0)
 DELAY_MS = 20  # delay of a packet, so that a step takes a while and the machine has time for both hosts
@@ -73,8 +73,9 @@ def run(number: int, folder: Path) -> dict[str, Any]:
 
 
 def slowest_step_and_save(job: BedJob) -> float:
-    """Return the seconds of the first attempt's slowest step, and the seconds from its last step until its checkpoint
-    existed.
+    """Return two durations of the first attempt, in seconds.
+
+    They are its slowest step, and the time from its last step until the checkpoint existed.
     """
     lines = [
         line for line in read_metrics(job.run / "metrics" / "rank_00.jsonl") if "loss" in line and line["attempt"] == 0

@@ -1,9 +1,9 @@
 """Real trainings with one rank whose saves are disturbed. Run by the campaigns killed_save, damaged_save and bad_disks.
 
     python -m jobc.prove.saving_program TRAIN_JSON FOLDER …
-        kill SYSCALL        SIGKILL before the 1st, 2nd, … such call, until the training ends before it comes
-        damage SEED COUNT   of files of the newest of two checkpoints
-        disk KIND SEED      as root, in a mount namespace of its own
+        kill SYSCALL        sends SIGKILL before the 1st, 2nd, … such call, until the training ends before that call
+        damage SEED COUNT   damages files of the newer of two checkpoints COUNT times
+        disk KIND SEED      trains on a bad disk; must run as root, in a mount namespace of its own
 
 Out  one JSON value on the last line of stdout: the findings. torch is imported once; each training is a fork of this
      process, and so takes only milliseconds. strace makes the kernel kill the process at a system call, or fail the
@@ -43,7 +43,7 @@ from jobc.trainer.loop.metrics import last_line_of_each_step
 
 MOST_POINTS = 2000
 FILES = ("weights.pt", "optimizer.pt", "rng.pt", "state.json", store.MANIFEST)  # files of a checkpoint
-SAVED, NOT_SAVED = "saved checkpoints/", "warning: step "  # start of the lines that report a save
+SAVED, NOT_SAVED = "saved checkpoints/", "warning: step "  # beginnings of the lines that report a save
 STEPS, EVERY = 20, 2
 FAULT = 7  # the step before which a disk goes bad
 WELL = 15  # the step before which it recovers, if it does
@@ -62,7 +62,7 @@ class Requests:
 
 
 def training(config: TrainConfig, folder: Path, **changes: Any) -> Training:
-    """Return a training that was built and resumed from the newest checkpoint in `folder`."""
+    """Build a training, resume it from the newest checkpoint in `folder`, and return it."""
     steps = dataclasses.replace(config.loop, epochs=None, steps=changes.pop("steps"))
     saves = dataclasses.replace(config.checkpoint, **changes)
     config = dataclasses.replace(config, loop=steps, checkpoint=saves)
@@ -84,8 +84,9 @@ def steps_of(folder: Path) -> list[int]:
 
 
 class Child:
-    """Runs `work` in a fork of this process, which does not begin before `go`; `wait` returns its output and exit
-    status.
+    """Runs `work` in a fork of this process, which does not begin before `go` is called.
+
+    `wait` returns its exit status and output.
     """
 
     def __init__(self, work: Callable[[], int], log: Path) -> None:
@@ -118,7 +119,10 @@ class Child:
 
 @contextlib.contextmanager
 def traced(pid: int, injection: str, paths: Sequence[Path] = ()) -> Iterator[None]:
-    """Attach strace with that injection to all threads of `pid`. paths: limit it to calls that concern these"""
+    """Attach strace with that injection to all threads of `pid`.
+
+    paths: if given, only calls that concern these paths are affected
+    """
     only = [word for path in paths for word in ("-P", str(path))]
     words = ["strace", "-f", "-p", str(pid), "-o", "/dev/null", *only, "-e", f"inject={injection}"]
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as tracer:
@@ -135,8 +139,9 @@ def traced(pid: int, injection: str, paths: Sequence[Path] = ()) -> Iterator[Non
 
 
 def kill(config: TrainConfig, folder: Path, syscall: str) -> dict[str, Any]:
-    """Save two steps; then two more, the first in the background, killed before the N-th checkpoint call; then resume
-    to step 5.
+    """Save two steps, then train and save two more, and then resume to step 5.
+
+    The second training saves its first step in the background, and is killed before the N-th checkpoint call.
     """
     base, points, wrong = folder / "base", 0, []
     train(training(config, base, steps=2, every_steps=1))
@@ -158,8 +163,9 @@ def kill(config: TrainConfig, folder: Path, syscall: str) -> dict[str, Any]:
 
 
 def paths_of(checkpoints: Path) -> list[Path]:
-    """Return all paths that saves of four steps touch. strace counts calls per thread, and only these belong to the
-    saver.
+    """Return all paths that saves of four steps touch.
+
+    strace counts calls per thread, and only calls for these paths belong to the saver.
     """
     names = [store.name_of_step_folder(step) for step in range(1, 5)]
     folders = [checkpoints / name for step_name in names for name in (step_name, f".{step_name}", f".{step_name}.old")]
@@ -189,8 +195,9 @@ def what_is_wrong(config: TrainConfig, place: Path, said: str) -> list[str]:
 
 
 def damage(config: TrainConfig, folder: Path, seed: int, count: int) -> dict[str, Any]:
-    """Repeatedly damage one bit, the length or all of a random file in the newer of two checkpoints. count: number of
-    times
+    """Repeatedly damage one bit, the length or all of a random file in the newer of two checkpoints.
+
+    count: number of times
     """
     base, chance, corruptions = folder / "base", random.Random(seed), []
     train(training(config, base, steps=2, every_steps=1))
@@ -209,7 +216,7 @@ def damage(config: TrainConfig, folder: Path, seed: int, count: int) -> dict[str
 
 
 def spoil(path: Path, chance: random.Random) -> str:
-    """Damage a file; return a description."""
+    """Damage a file, and return a description."""
     content = bytearray(path.read_bytes())
     match chance.choice(("flip", "truncate", "delete")):
         case "flip":
@@ -269,8 +276,10 @@ ERRORS = {"EIO at write": "write:error=EIO", "EIO at fsync": "fsync:error=EIO"}
 
 
 def disk(config: TrainConfig, folder: Path, kind: str, seed: int) -> dict[str, Any]:
-    """Train on a disk that is bad for a while, then on one that stays bad. The training survives the first; on the
-    other, it exits with 1 and keeps an intact old checkpoint, from which it resumes once the disk is repaired.
+    """Train on a disk that is bad for a while, then on one that stays bad.
+
+    The training survives the first. On the second, it exits with 1 and keeps an intact old checkpoint, from which it
+    resumes once the disk is repaired.
     """
     quiet = folder / "quiet"
     train(training(config, quiet, steps=STEPS, every_steps=STEPS))
@@ -299,7 +308,7 @@ def disk(config: TrainConfig, folder: Path, kind: str, seed: int) -> dict[str, A
 
 
 def disturbed(config: TrainConfig, place: Path, kind: str, lasts: bool, saves: dict[str, Any]) -> tuple[int, str]:
-    """Run one training on the mounted disk; return exit code and output."""
+    """Run one training on the mounted disk. Return its exit code and output."""
     checkpoints, log = place / "checkpoints", place.parent / "log"
     if kind in DISKS:
         bad, well = (partial(act, checkpoints) for act in DISKS[kind])

@@ -54,7 +54,7 @@ def found(bed: Cluster, folder: Path, canary: str) -> list[str]:
     for job_id in bed.jobs():
         output = bed.login.run(f"scontrol show job --details {job_id}; scontrol write batch_script {job_id} -").stdout
         places += ["scontrol"] if canary in output else []
-    for host in bed.hosts:  # the job's own processes have it, which only their user can read; daemons must not have it
+    for host in bed.hosts:  # the job's own processes have it, but only their user can read it; daemons must not have it
         daemons = host.processes(r"slurmctld|slurmd |slurmstepd|sshd|jobctl submit")
         places += [f"environment of {s.command[:20]}" for s in daemons if canary in s.environment.values()]
     return places

@@ -39,8 +39,9 @@ exec {python} "$@"
 
 
 def run(number: int, folder: Path) -> dict[str, Any]:
-    """Skew the node of rank 0, which saves, by an hour: ahead in the first attempt, behind in the second, or the
-    reverse. File times are set as on that node, because the test hosts share one kernel.
+    """Skew the clock of rank 0's node by an hour: ahead in the first attempt, behind in the second, or the reverse.
+
+    Rank 0 saves the checkpoints. Their file times are set as on that node, because the test hosts share one kernel.
     """
     chance, way = random.Random(number), KINDS[number % len(KINDS)]
     bed, undisturbed = cluster(SHAPE, folder), reference(folder, way)
@@ -85,7 +86,7 @@ def reference(folder: Path, way: str) -> list[object]:
 
 
 def waits(way: str) -> list[str]:
-    """Return the option with which jobctl submit waits; with ssh, it waits without an option."""
+    """Return the option that makes jobctl submit wait. With ssh, it waits without an option."""
     return ["--wait"] if way == "slurm" else []
 
 

@@ -1,7 +1,7 @@
 """Stand-in for a training script, without torch. Writes files named WHAT.RANK in $MARKS.
 
-save              on SIGTERM counts it, takes 0.3 s to "save", exits with 75
-end CODE WHO      rank WHO (or `all`) ends with CODE once all ranks are up, the others wait to be ended
+save              on SIGTERM, it counts the signal, takes 0.3 s to "save", and exits with 75
+end CODE WHO      rank WHO (or `all`) exits with CODE once all ranks are up; the others wait until they are ended
 record TEXT…      writes its arguments and its environment as bytes, NUL between them
 """
 

@@ -62,8 +62,9 @@ def during_a_save(chance: random.Random, folder: Path) -> dict[str, Any]:
 
 
 def twice(chance: random.Random, folder: Path) -> dict[str, Any]:
-    """Send two signals: the save that the first one requests would exceed the grace period, and the second one
-    interrupts it.
+    """Send two signals.
+
+    The save that the first one requests would exceed the grace period, and the second one interrupts it.
     """
     with Job(folder, overrides(10**6, 50)) as job:
         job.submit()
@@ -119,8 +120,9 @@ def during_compile(chance: random.Random, folder: Path) -> dict[str, Any]:
 
 
 def end(job: Job) -> dict[str, Any]:
-    """Send SIGTERM to jobctl submit, and return its exit code and the seconds taken, which must be within the grace
-    period.
+    """Send SIGTERM to jobctl submit, and return its exit code and how many seconds it took.
+
+    It must exit within the grace period.
     """
     stop_time = time.monotonic()
     job.started[-1].send_signal(signal.SIGTERM)
@@ -159,7 +161,7 @@ def slow_flushes(job: Job, seconds: float) -> Iterator[None]:
         if "attached" not in (first_line := tracer.stderr.readline()):
             raise RuntimeError(f"strace: {first_line}")
         yield
-        tracer.kill()  # it would wait for the delay of a call whose process is gone
+        tracer.kill()  # otherwise, it would wait out the delay of a call whose process is gone
 
 
 CAMPAIGN = Campaign(

@@ -27,7 +27,8 @@ from .campaign import Campaign, Line, expect
 
 # Noise is mostly in job.json: a value that another key decides only in other jobs, such as `"gpu_type": null`.
 PRECISION = 0.91
-# There, all lines of a text or a list have the keys of the whole; on Kubernetes, storage.root decides storage.run=auto.
+# Lower limits: in these jobs, every line of a text or a list has the keys of the whole text or list. On Kubernetes,
+# storage.root decides storage.run=auto.
 LEAST = {"kubernetes": 0.85, "own_command": 0.85, "skypilot": 0.75}
 
 COMMON = ("name=base", "procs=2", "time=1h", "env.A=1")
@@ -46,8 +47,12 @@ BASES = {
 
 @dataclass
 class Measured:
-    """leaves: keys that could be changed. exact: (leaf, line) pairs changed and attributed. missed: changed but not
-    attributed. noise: attributed but not changed. The last two as text `key: path:line …`.
+    """Result of changing leaves.
+
+    leaves: the keys that could be changed
+    exact: the (leaf, line) pairs that were changed and attributed
+    missed: those changed but not attributed, as text `key: path:line …`
+    noise: those attributed but not changed, as the same kind of text
     """
 
     leaves: list[str] = field(default_factory=list)
@@ -61,8 +66,9 @@ class Measured:
 
 
 def other_values(key: str, now: Any) -> list[str]:
-    """Return override values that differ from `now`, as text: all of a key's words if it has any, else one value if
-    possible.
+    """Return override values that differ from `now`, as text.
+
+    They are all of the key's words if it has any, otherwise one value if possible.
     """
     words = [word for word in accepted_words(type_of_key(JobSpec, key)) if word != str(now).lower()]
     value = other_value(key, now)
@@ -70,7 +76,7 @@ def other_values(key: str, now: Any) -> list[str]:
 
 
 def other_value(key: str, now: Any) -> str | None:
-    """Return an override value that differs from `now`, as text; None if the type has only one value."""
+    """Return an override value that differs from `now`, as text, or None if the type has only one value."""
     hint = type_of_key(JobSpec, key)
     if key.startswith(("env.", "labels.")):
         return "other"
@@ -110,9 +116,10 @@ def other_value(key: str, now: Any) -> str | None:
 
 
 def lines_of(compiled: CompiledJob) -> dict[str, list[str]]:
-    """Return path -> lines, without jobctl and the seal at the end of job.json. A digest is replaced by a word in the
-    lines that contain one according to `why`. A comma at the end of a JSON line is omitted, because it depends on the
-    next line.
+    """Return path -> lines, without jobctl and the seal at the end of job.json.
+
+    In lines that contain a digest according to `why`, the digest is replaced by a word. A comma at the end of a JSON
+    line is omitted, because it depends on the next line.
     """
     rows = compiled.source_map.files
     return {a.path: [*_compared(a, rows[a.path])] for a in compiled.artifacts if a.path in rows}
@@ -140,7 +147,7 @@ def chosen(compiled: CompiledJob, path: str, key: str) -> bool:
 
 
 def variants(base: tuple[str, ...], key: str, value: Any) -> list[CompiledJob]:
-    """Return the job with `key` changed to other values, and to null if that is allowed; only jobs that compile."""
+    """Return those jobs that compile with `key` changed to other values, including null if that is allowed."""
     words = [*other_values(key, value), *([] if value is None else ["null"])]
     compiled_jobs = []
     for word in words:

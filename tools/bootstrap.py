@@ -38,7 +38,7 @@ INSTALLER += ["packaging", "pathspec", "pluggy", "tomli", "tomlkit", "trove-clas
 FROM_SOURCE = {"demo": ["antlr4-python3-runtime"], "dev": ["antlr4-python3-runtime", "deepspeed"]}
 # PyPI's torch for Linux is the CUDA build, several gigabytes; this index has CPU-only builds of 200 MB.
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-ENVIRONMENT = {**os.environ, "PIP_USER": "0"}  # with user = true in pip.conf, pip would fail here
+ENVIRONMENT = {**os.environ, "PIP_USER": "0"}  # with `user = true` in pip.conf, pip would fail here otherwise
 PIP_FAILED = (
     "pip could not install what is needed; its own words are above\n"
     "  no network? set https_proxy for a proxy, or PIP_INDEX_URL for a mirror of PyPI\n"
@@ -51,7 +51,7 @@ class Package:
     name: str
     version: str
     url: str
-    index: str  # the only index to download it from; empty: as pip is configured
+    index: str  # the only index to download it from; "" for the one that pip is configured to use
 
 
 class Refusal(Exception):
@@ -88,7 +88,7 @@ def locked() -> Iterator[None]:
 
 
 def ensure(venv: Path, wanted: str) -> None:
-    """Install the set `wanted` into venv; the record of it is written last."""
+    """Install the set `wanted` into venv. The record of the installation is written last."""
     record_path = venv / "jobc-bootstrap.json"
     record = read_record(record_path)
     key = record_key(venv)

@@ -1,7 +1,7 @@
 """`make docs`: the generated pages of docs/: keys, environment, codes, engines, jobc ls, placement, glossary, figures.
 
 usage: python tools/docs.py [--check] [PAGE…]
-  --check  write nothing; if any pages are stale, print their names and exit with 1
+  --check  write nothing; print the names of stale pages, and exit with 1 if there are any
   PAGE     such as keys.md; default: all pages, of which placement.md takes half a minute
 """
 

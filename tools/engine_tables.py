@@ -3,8 +3,9 @@ types.
 
 Usage: python tools/engine_tables.py [--check]   (--check writes nothing and exits with 1 if the file is out of date)
 In:    the installed accelerate, DeepSpeed and torch (extras `accelerate`, `deepspeed`, `trainer`)
-Out:   key -> type, or the keys of a section. Types, joined by " or ": any, bool, int, number, text, scalar, list,
-       mapping, auto, each with bounds such as `int>=0`; or words, `a|b`, with ~ in front if their case does not matter
+Out:   key -> type, or the keys of a section. Several types are joined by " or ". A type is any, bool, int, number,
+       text, scalar, list, mapping or auto, possibly with bounds (`int>=0`); or words, `a|b`, which begin with ~ if
+       their case does not matter.
 
 Where DeepSpeed has a pydantic model, the keys come from the model. Where it reads plain dictionaries, it is passed one
 that records each key and its default. Parameters of optimizers and schedulers come from the constructors; the bounds
@@ -76,7 +77,7 @@ def is_model(kind: Any) -> bool:
 
 
 def kind_of(annotation: Any) -> Any:
-    """Return an annotation's type in the file's words, "" if JSON cannot express it; for a model, its keys."""
+    """Return an annotation's type in the file's words, or "" if JSON cannot express it. A model yields its keys."""
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if is_model(annotation):
         return model_keys(annotation)
@@ -102,7 +103,7 @@ def kind_of(annotation: Any) -> Any:
 
 
 def model_keys(model: Any) -> Table:
-    """Yield every field name of a DeepSpeed model and its alias, because both are accepted."""
+    """Return every field name of a DeepSpeed model, and its alias, because both are accepted."""
     table: Table = {}
     for name, field in model.model_fields.items():
         kind = kind_of(field.annotation)
@@ -146,7 +147,7 @@ def deprecated_keys(model: Any, section: str) -> dict[str, str]:
 
 
 class Recorder(dict[str, Any]):
-    """A mapping that records each key that is read, with the default."""
+    """A mapping that records each key that is read, together with its default."""
 
     def __init__(self, tree: Mapping[str, Any]) -> None:
         super().__init__({key: Recorder(inner) if isinstance(inner, dict) else inner for key, inner in tree.items()})
@@ -240,7 +241,7 @@ def deepspeed_keys() -> Table:
 
 
 def removed_keys() -> dict[str, str]:
-    """Return keys that DeepSpeed removed: key -> its error message, without the issue."""
+    """Return the keys that DeepSpeed has removed, as key -> error message without the link to the issue."""
     zero = {f"zero_optimization.{key}": text for key, text in config._REMOVED_ZERO_CONFIG_KEYS.items()}
     messages = {**config._REMOVED_TOP_LEVEL_CONFIG_KEYS, **zero}
     return {key: text.partition(" See http")[0].strip().rstrip(".") for key, text in messages.items()}
@@ -313,7 +314,7 @@ def bounds_of(works: Callable[[float], bool]) -> str:
 
 
 def either(*tables: Table) -> Table:
-    """Return the keys of all tables; if two tables disagree about a type, it is `any`."""
+    """Return the keys of all tables. If two tables disagree about a type, it is `any`."""
     names = dict.fromkeys(name for table in tables for name in table)
     kinds = {name: {table[name] for table in tables if name in table} for name in names}
     return {name: type_names.pop() if len(type_names) == 1 else "any" for name, type_names in kinds.items()}
@@ -326,7 +327,7 @@ def optimizers() -> dict[str, Table]:
     fused = {**either(parameters(DeepSpeedCPUAdam, *rejected), parameters(FusedAdam, *rejected)), **chosen}
     plain = {**bounded(torch.optim.AdamW), **chosen}
     muon = dict.fromkeys((*DeepSpeedEngine._MUON_HALF_KEYS, "muon_lr", "adam_lr"), "number") | {"ns_method": "text"}
-    mup = {"decoupled_wd": "bool"}  # mup/optim.py 1.0.0; the rest is passed to torch's
+    mup = {"decoupled_wd": "bool"}  # mup/optim.py 1.0.0; the rest is passed to torch's optimizer
     deepspeed = {
         "adam": fused,
         "adamw": fused,
@@ -361,7 +362,10 @@ def schedulers() -> dict[str, Table]:
 
 
 def scheduler(of: Any) -> Table:
-    """Return the parameters() of a scheduler. A rate may be a list, one per group; some words may be anything."""
+    """Return the parameters() of a scheduler.
+
+    A rate may be a list with one value per group, and some words may be other scalars.
+    """
     accepted = inspect.signature(of).parameters
     needed = {name: value for name, value in NEEDED.items() if name in accepted}
 

@@ -2,7 +2,7 @@
 
 Usage: python tools/kubernetes_fields.py
 In:    the strict schemas of kubernetes-validate, VERSION, and the models of kubeflow-trainer-api (extra `dev`), which
-       also cover JobSet; the words that text fields accept, which both lack, are in ENUMS
+       also cover JobSet. ENUMS lists the words that text fields accept, because both sources lack them.
 Out:   definition -> field -> shape: a definition, a type, [shape of items], {"*": shape of values}, or the words `A|B`
 """
 

@@ -1,9 +1,9 @@
 """`make lint`: find phrases that are not plain technical English, in pages, docstrings and messages.
 
 usage: python tools/prose.py [PATH…]
-  PATH  a .md file, a .py file (docstrings, and strings of three or more words) or a folder of them; else CLEAN
+  PATH  a .md file, a .py file (docstrings, and strings of three or more words) or a folder of them; default: CLEAN
 
-Prints one line for each finding and exits with 1 when there are any. Code spans and fenced blocks are not read.
+Prints one line for each finding, and exits with 1 if there are any. Code spans and fenced blocks are not read.
 """
 
 from __future__ import annotations

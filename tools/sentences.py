@@ -4,7 +4,8 @@ usage: python tools/sentences.py SEED [COUNT]
   SEED   the same seed draws the same sentences, as long as the pages do not change
   COUNT  default: 50
 
-Pages: README.md, CONTRIBUTING.md, docs/ without the pages of codes, decisions and proof, and the backends' READMEs.
+Pages: README.md, CONTRIBUTING.md, docs/ (except for the pages of codes, decisions and proof), and the backends'
+READMEs.
 Prints one FILE: SENTENCE per line. Table rows with five or more words count as sentences.
 """
 

@@ -51,7 +51,7 @@ def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> Navigation:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     text = site_markdown(markdown, page.file.src_uri)
-    if page.parent is None:  # a tab with one page: the width is better used for the text
+    if page.parent is None:  # a tab with one page needs no navigation, so its text gets the width
         page.meta["hide"] = ["navigation"]
     boosts = [factor for start, factor in BOOST.items() if page.file.src_uri.startswith(start)]
     page.meta["search"] = {"boost": boosts[0] if boosts else 1.0}

@@ -12,7 +12,10 @@ from ...compiler.plugins.backend import ANY
 
 
 def honoured_container_kinds(*runtimes: str) -> Mapping[str, tuple[str, ...]]:
-    """Return the container part of `honours`. runtimes: supported values of container.kind"""
+    """Return the entries of `honours` for containers.
+
+    runtimes: the supported values of container.kind
+    """
     return {
         "container.kind": runtimes,
         "container.*": ANY,

@@ -1,15 +1,16 @@
 """Look up how many GPUs of a type one machine can have: the maximum, and the counts that clouds offer.
 
-In:  a type (`H100`), or a product name from a driver or label (`NVIDIA-H100-80GB-HBM3`); a cloud's name in SkyPilot.
-Out: the maximum per machine, in a cloud or at a site; None for an unknown type. Also the counts that a cloud's machines
-     have: () if the cloud does not offer the type, None if any count is possible or nothing is known.
+In:  a GPU type (`H100`) or a product name from a driver or label (`NVIDIA-H100-80GB-HBM3`), and a cloud's name as
+     SkyPilot spells it.
+Out: the maximum per machine in a cloud or at a site, or None if the type is unknown. Also the GPU counts that a cloud
+     offers: () if it does not offer the type, None if it allows any count or if the type is unknown.
 Sources, names: catalogs/v8/common/accelerators.csv of github.com/skypilot-org/skypilot-catalog, commit d4d53f0.
-     aws: catalogs/v8/aws/vms.csv there (e385a0d: p3 to p6-b200; 00148f2: g4dn, g6e, g6f, gr6, g7e). Only from
-     "Accelerated computing" of Amazon EC2 instance types: B300, GB200, A10G, T4g, Trainium, Inferentia, L4 and
-     RTXPRO6000 beyond one GPU.
-     azure: catalogs/v5/azure/vms.csv there (80b37e8); for H200, MI300X, GB200 and GB300 the families and
-     AZURE_MISSING_GPU_COUNT of fetch_azure.py in SkyPilot 0089fca. Omitted: Standard_ND48s_H100_v5 with 6, which has
-     no price there.
+     aws: catalogs/v8/aws/vms.csv there (e385a0d: p3 to p6-b200; 00148f2: g4dn, g6e, g6f, gr6, g7e). These come only
+     from "Accelerated computing" in Amazon EC2 instance types: B300, GB200, A10G, T4g, Trainium, Inferentia, and L4 and
+     RTXPRO6000 with more than one GPU.
+     azure: catalogs/v5/azure/vms.csv there (80b37e8); for H200, MI300X, GB200 and GB300, the families and
+     AZURE_MISSING_GPU_COUNT in fetch_azure.py of SkyPilot 0089fca. Standard_ND48s_H100_v5 with 6 GPUs is omitted,
+     because it has no price there.
      gcp: _ACC_INSTANCE_TYPE_DICTS and _NUM_ACC_TO_MAX_CPU_AND_MEMORY in gcp_catalog.py of SkyPilot 0.14.1.
      sites: 20 T4 in a Supermicro SYS-6049GP-TRT; 18 single-slot or 10 dual-slot cards in a SYS-322GB-NR; 32 GPUs in a
      node composed over PCIe (arXiv:2404.06467); 4 GH200 in a node of Alps (docs.cscs.ch/alps/hardware).
@@ -35,7 +36,7 @@ GPUS: Mapping[str, int] = {
 }  # fmt: skip
 _1_TO_4 = (1, 2, 4)
 _1_TO_8 = (1, 2, 4, 8)
-# Cloud -> GPU -> counts per machine. A listed cloud has no other types.
+# Cloud -> GPU -> counts per machine. A cloud listed here offers no other types.
 SOLD: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "aws": {
         **dict.fromkeys(("A100", "A100-80GB", "H200", "B200", "B300", "V100-32GB"), (8,)), "H100": (1, 8),
@@ -87,19 +88,27 @@ def max_gpus_in_cloud(gpu_type: str) -> int | None:
 
 
 def max_gpus_at_site(gpu_type: str) -> int | None:
-    """Return the maximum per machine at a site: the size of the board, or MOST_GPUS; None for an unknown type."""
+    """Return the maximum number per machine at a site, or None if the type is unknown.
+
+    It is the board size for a type sold on boards, otherwise MOST_GPUS.
+    """
     name = _known(gpu_type)
     return _BOARDS.get(name, MOST_GPUS) if name else None
 
 
 def max_gpus_per_machine(cloud: str, gpu_type: str) -> int | None:
-    """Return the maximum per machine in a cloud. cloud: "" for any; one that allows any number counts as a site."""
+    """Return the maximum number per machine in a cloud.
+
+    cloud: "" for any cloud. A cloud that allows any number is treated as a site.
+    """
     return max_gpus_at_site(gpu_type) if cloud in _ANY_NUMBER else max_gpus_in_cloud(gpu_type)
 
 
 def offered_gpu_counts(cloud: str, gpu_type: str) -> tuple[int, ...] | None:
-    """Return the GPU counts that a cloud's machines have, ascending; () if it has none; None if any count is possible
-    or the type is unknown. For clouds not in SOLD, the counts are the powers of 2 up to the maximum in any cloud.
+    """Return the GPU counts that a cloud's machines have, in ascending order.
+
+    Return () if the cloud does not offer the type, and None if any count is possible or the type is unknown. For
+    clouds not in SOLD, the counts are the powers of 2 up to the maximum in any cloud.
     """
     name = _known(gpu_type)
     if not name or cloud in _ANY_NUMBER:
@@ -115,5 +124,5 @@ def clouds_offering(gpu_type: str) -> list[str]:
 
 
 def _known(gpu_type: str) -> str:
-    """Return the longest matching name in GPUS, such as A100-80GB rather than A100; "" if none matches."""
+    """Return the longest matching name in GPUS, such as A100-80GB rather than A100, or "" if none matches."""
     return max((name for name in GPUS if is_gpu_of_type(gpu_type, name)), key=len, default="")

@@ -1,7 +1,7 @@
 """Code shared by the backends that run commands on a list of hosts: ssh, pdsh, accelerate.
 
-Emits: hosts.txt: one host per line, in rank order.
-In:    a run folder with the same path on the submit host and all nodes, shared or not.
+Emits: hosts.txt, with one host per line in rank order.
+In:    a run folder that has the same path on the submit host and on all nodes, whether or not they share it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,8 +34,8 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
     "resources.hosts": ANY,
     "resources.gpu_type": ANY,  # jobctl checks the interface before the ranks start
     "network.*": ANY,
-    "queue.nodelist": ANY,  # the hosts, if `hosts` is empty
-    "queue.exclude": ANY,  # excluded from both
+    "queue.nodelist": ANY,  # the list of hosts if `hosts` is empty
+    "queue.exclude": ANY,  # hosts to leave out of either list
     "lifecycle.time_limit_s": ANY,
 }
 
@@ -43,7 +43,7 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
 def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnostic]:
     """Yield the diagnostics of the host rules (rules/) and of the mount check.
 
-    here: whether a single node without hosts runs on this machine.
+    here: whether a job with one node and no hosts runs on this machine.
     """
     return run_all(
         lambda: findings(f"{__package__}.rules", name, plan, here),
@@ -52,25 +52,31 @@ def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnosti
 
 
 def hosts_in_rank_order(plan: LaunchPlan) -> tuple[str, ...]:
-    """Return the hosts in rank order: `hosts`, or else queue.nodelist."""
+    """Return the hosts in rank order: those in `hosts` or, if it is empty, in queue.nodelist."""
     return plan.resources.hosts or plan.queue.nodelist
 
 
 def loopback_addresses(nodes: int) -> tuple[str, ...]:
     """Return this machine's loopback addresses, one per node, for hosts.txt.
 
-    nodes: at most 100,000 (the type NodeCount); all of 127.0.0.0/8 is loopback (RFC 1122).
+    nodes: at most 100,000, the maximum of the type NodeCount. All of 127.0.0.0/8 is loopback (RFC 1122).
     """
     return tuple(f"127.{i // 62_500}.{i // 250 % 250}.{i % 250 + 1}" for i in range(nodes))
 
 
 def client_settings(client: str | Leaf, ssh_command: Sequence[str | Leaf]) -> Mapping[str, Any]:
-    """Return the settings with which jobctl reaches the hosts. client: ssh, pdsh or clush"""
+    """Return the settings that jobctl uses to reach the hosts.
+
+    client: `ssh`, `pdsh` or `clush`
+    """
     return {"client": client, "ssh_command": ssh_command, "fanout": of.options.fanout}
 
 
 def engine_settings(client: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the settings with which jobctl starts the nodes. client: client_settings(); None if all nodes are here"""
+    """Return the settings that jobctl uses to start the nodes.
+
+    client: the result of client_settings(), or None if all nodes are on this machine
+    """
     return {
         **({} if client is None else {"hosts": client}),
         "saved_secrets": variables_to_save,
@@ -79,7 +85,7 @@ def engine_settings(client: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def variables_to_save(v: Any) -> list[str]:
-    """Return the names of the variables that jobctl submit saves for the nodes; used as a leaf of job.json."""
+    """Return the names of the variables that jobctl submit saves for the nodes. Used as a leaf of job.json."""
     return [secret.ref for secret in v.plan.secrets.values() if secret.kind == "env"]
 
 

@@ -2,8 +2,8 @@
 
 In:  backend.extra of kubernetes, or a pod_config of skypilot; kubernetes_fields.json, which tools/kubernetes_fields.py
      generates from the schemas of Kubernetes 1.37 and the models of JobSet and TrainJob.
-Out: a Diagnostic for each unknown field, and for each value that has the wrong type or is not in the field's enum; and
-     the tree in the API's form.
+Out: a Diagnostic for each unknown field, and for each value that has the wrong type or is not in the field's enum.
+     to_api_form() returns the tree in the API's form.
 """
 
 import json
@@ -50,7 +50,10 @@ def check(extra: Mapping[str, Any]) -> Iterator[Diagnostic]:
 
 
 def check_pod(tree: Any, at: At) -> Iterator[Diagnostic]:
-    """Check the fields of a pod that another program sends to Kubernetes. at: path of the key that contains the pod"""
+    """Check the fields of a pod that another program sends to Kubernetes.
+
+    at: path of the key that contains the pod
+    """
     yield from _check(tree, "PodTemplateSpec", at)
 
 
@@ -109,7 +112,10 @@ def _is_named(shape: Any) -> bool:
 
 
 def is_list_in_schema(at: At) -> bool:
-    """Return whether a mapping at that path stands for a list of named items. at: path below `extra`, with the kind"""
+    """Return whether a mapping at that path stands for a list of named items.
+
+    at: path below `extra`, starting with the kind
+    """
     shape: Any = KINDS
     for part in at:
         shape = shape[0] if isinstance(shape, list) else shape.get(part, shape.get("*"))
@@ -121,9 +127,12 @@ def is_list_in_schema(at: At) -> bool:
 
 
 def to_api_form(kind: str, tree: Any) -> Any:
-    """Convert a kind's tree to the API's form: named items, `{A: {value: 1}}`, become a list, and `1` becomes text.
+    """Convert a kind's tree to the API's form.
 
-    A leaf may be a function of the views.
+    A mapping of named items, such as `{A: {value: 1}}`, becomes a list. A number such as `1` becomes text if the API
+    requires text.
+
+    A leaf of the tree may be a function of the views.
     """
     return _to_api_form(tree, KINDS.get(kind))
 
@@ -149,7 +158,7 @@ def _named(name: str, item: Any) -> Any:
 
 
 def _formed(definition: str, field: str, value: Any, at: At) -> Iterator[Diagnostic]:
-    """Yield JC4550 if a field's value has an invalid form."""
+    """Yield JC4550 if a field's value is malformed."""
     if why := forms.reason_for_rejection(definition, field, value):
         key = ".".join(at)
         yield Diagnostic("JC4550", f"{key}: {why}", _REFUSED, f"remove {key}", key=key)

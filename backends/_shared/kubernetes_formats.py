@@ -1,7 +1,7 @@
 """JC4550: values added to a pod that the API server would reject, although the fields exist.
 
-In:  a definition in kubernetes_fields.json, one of its fields and that field's value; added containers and volumes.
-Out: the reason why Kubernetes would reject it.
+In:  a definition in kubernetes_fields.json with one of its fields and that field's value; or a pod spec.
+Out: the reasons why Kubernetes would reject that value or pod.
 Source: Kubernetes 1.37 API reference; validation as observed on v1.36.2 ("must be one of", RFC 1123, quantities).
 """
 
@@ -116,7 +116,10 @@ Unmatched = Iterator[tuple[tuple[str, ...], str]]  # path and reason
 
 
 def find_pod_inconsistencies(spec: Mapping[str, Any], containers: Sequence[str], volumes: Sequence[str]) -> Unmatched:
-    """Yield inconsistencies in a pod spec in the API's form. containers, volumes: names that already exist"""
+    """Yield the inconsistencies in a pod spec, which must be in the API's form.
+
+    containers, volumes: names that already exist
+    """
     added = [volume for volume in spec.get("volumes") or () if volume["name"] not in volumes]
     for volume in added:
         if len(volume) < 2:

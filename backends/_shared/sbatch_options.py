@@ -68,14 +68,20 @@ AFTER = ("after", "afterany", "afterburstbuffer", "aftercorr", "afternotok", "af
 
 
 def dependency_value(after: Sequence[str]) -> str:
-    """Return queue.after as a value for --dependency. All of them are required; a plain ID must succeed."""
+    """Return queue.after as a value for --dependency.
+
+    All dependencies must be satisfied. A plain ID means that the job must succeed.
+    """
     ids = [entry for entry in after if ":" not in entry and entry != "singleton"]
     others = [entry for entry in after if entry not in ids]
     return ",".join([*([":".join(["afterok", *ids])] if ids else []), *others])
 
 
 def is_known_option(option: str) -> bool:
-    """Return whether sbatch or a widely used plugin has the option. option: long name without dashes"""
+    """Return whether sbatch or a widely used plugin has the option.
+
+    option: long name without the leading dashes
+    """
     return option in OPTIONS or option in PYXIS or option in PLUGINS
 
 
@@ -85,10 +91,10 @@ def options_with_prefix(option: str, known: Collection[str] = OPTIONS | PYXIS) -
 
 
 def similar_options(option: str, known: Collection[str] = OPTIONS | PYXIS) -> list[str]:
-    """Return the options similar to an unknown name, most similar first; [] if there are none.
+    """Return the options similar to an unknown name, most similar first, or [] if there are none.
 
-    The first letter of a mistyped name is usually right, and some users type only the first word: mial means mail-type
-    or mail-user, not signal.
+    The first letter of a mistyped name is usually right, and some users type only the first word: `mial` means
+    mail-type or mail-user, not signal.
     """
     name = option.lstrip("-")
     if name in LETTERS:

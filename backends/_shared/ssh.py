@@ -14,8 +14,12 @@ from . import hosts
 
 @dataclass(frozen=True)
 class SshOptions:
-    """The ssh client's options. fanout: simultaneous connections; connect_timeout: seconds; host_keys: known | new;
-    user, port: user name and port on the hosts; options: further ssh options, one word each.
+    """The ssh client's options.
+
+    fanout: maximum number of simultaneous connections
+    connect_timeout: seconds
+    user, port: user name and port on the hosts
+    options: further ssh options, one word per item
     """
 
     fanout: Count
@@ -39,7 +43,7 @@ def ssh_command() -> list[str | Leaf]:
 
 
 def ssh_settings(options: SshOptions) -> dict[str, Any]:
-    """Return the settings with which jobctl starts the nodes over ssh."""
+    """Return the settings that jobctl uses to start the nodes over ssh."""
     more: list[Leaf] = [
         lambda v: Omit if v.options.user is None else "-l",
         lambda v: Omit if v.options.user is None else v.options.user,

@@ -72,8 +72,9 @@ class KubernetesBackend:
     }
 
     def filled(self, spec: JobSpec, options: KubernetesOptions, values: Mapping[str, SpecValue]) -> Iterator[Filled]:
-        """Yield backend.default_image for a job without an image, unless its GPUs are AMD's: the image is for
-        NVIDIA.
+        """Yield backend.default_image for a job without an image.
+
+        A job with AMD GPUs gets none, because the default image is built for NVIDIA GPUs.
         """
         image = options.default_image
         if spec.image is None and spec.container.kind == "pod" and image and options.gpu_resource == "nvidia.com/gpu":
@@ -137,7 +138,7 @@ def _check_extra(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagn
     diagnostics = [*extra_fields.check(plan, options)]
     yield from diagnostics
     is_checked = extra_fields.POD in options.extra or options.pod_security is not None
-    if is_checked and not has_errors(diagnostics):  # only then can its fields be read
+    if is_checked and not has_errors(diagnostics):  # otherwise, its fields cannot be read
         template = evaluate_document(pod.pod_template(plan, options), plan, options, digest_of_plan(plan, options))
         yield from findings(f"{__package__}.rules.finished", template["spec"], options)
 

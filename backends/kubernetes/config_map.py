@@ -1,9 +1,9 @@
 """The ConfigMap at the end of job.yaml: the files that each pod reads, and start.py, which each pod runs first.
 
-In:  the job's rendered files, and the nodes' jobctl.
+In:  the job's rendered files, and the jobctl program for the nodes.
 Out: job.yaml with the ConfigMap: launch.sh and other text files unchanged, jobctl compressed.
-Source: Kubernetes API reference, ConfigMap v1 core: keys have no slash; at most 1 MiB. `kubectl apply` without
---server-side stores a second copy of the object in an annotation, and annotations hold at most 256 KiB.
+Source: Kubernetes API reference, ConfigMap v1 core: keys contain no slash, and the data is at most 1 MiB. `kubectl
+apply` without --server-side stores a second copy of the object in an annotation, and annotations hold at most 256 KiB.
 """
 
 import base64
@@ -43,7 +43,12 @@ data:
 def with_config_map(
     manifest: Artifact, name: str, files: Sequence[Artifact], settings: Artifact, program: bytes
 ) -> Artifact:
-    """Return job.yaml with the ConfigMap. name: the ConfigMap's name; settings: job.json; program: the nodes' jobctl"""
+    """Return job.yaml with the ConfigMap.
+
+    name: the ConfigMap's name
+    settings: job.json
+    program: the jobctl program for the nodes
+    """
     of_nodes = {key: value for key, value in json.loads(settings.text).items() if key not in NOT_FOR_NODES}
     ranges = tuple(r for r in settings.lines if not r.template.startswith(tuple(f"data at {k}" for k in NOT_FOR_NODES)))
     one_line = Artifact(JOB, json.dumps(of_nodes, ensure_ascii=False))
@@ -76,12 +81,12 @@ def _entry(file: Artifact) -> Artifact:
 
 
 def _whole(file: Artifact, line: int) -> LineRange:
-    """Return one line's origin for a whole file."""
+    """Return the origin of the single line that contains a whole file."""
     return LineRange(line, line, tuple(dict.fromkeys(key for r in file.lines for key in r.keys)), file.path)
 
 
 def _range(text: str, template: str, keys: tuple[str, ...] = ()) -> LineRange:
-    """Return one origin for all lines of a text."""
+    """Return a LineRange that gives all lines of a text the same origin."""
     return LineRange(1, text.count("\n"), keys, template)
 
 

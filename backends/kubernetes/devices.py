@@ -1,7 +1,8 @@
 """The device plugin resource that provides a pod's network cards.
 
 In:  the plan and the options.
-Out: NAME:COUNT or None, from backend.network_resource; derived only for `network=efa` on a whole AWS machine.
+Out: NAME:COUNT from backend.network_resource. If that is unset, NAME:COUNT is derived for `network=efa` on a whole AWS
+     machine; otherwise, the result is None.
 Source: Amazon EC2 User Guide, network cards of accelerated instances (2026): p4d and p4de have 4, p5.48xlarge 32,
 p6-b200.48xlarge 8. There are two kinds of H200 machines: p5e with 32 and p5en with 16. The resource's name comes from
 aws-efa-k8s-device-plugin.

@@ -134,7 +134,7 @@ def protected_fields(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path,
         "queue.exclude": plan.queue.exclude,
         "gpu_type": len(gpu_types.gpu_label_values(plan, options)) > 1,
     }
-    if says := [key for key, value in chosen.items() if value]:  # `extra` would replace this list, which has no names
+    if says := [key for key, value in chosen.items() if value]:  # a list without names: `extra` would replace it
         required = "requiredDuringSchedulingIgnoredDuringExecution"
         protect({required: " and ".join(says)}, POD, "spec", "affinity", "nodeAffinity")
     if plan.network.profile == "tcpx":

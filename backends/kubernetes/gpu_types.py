@@ -1,4 +1,4 @@
-"""Map `gpu_type` to the values of a node label, one of which a node must have.
+"""Map `gpu_type` to values of a node label. A node must have one of these values.
 
 In:  the plan and the options.
 Out: the label and its values; no values if no node can match, which JC4521 reports.
@@ -65,7 +65,7 @@ def gpu_label_name(options: KubernetesOptions) -> str:
 
 
 def gpu_label_values(plan: LaunchPlan, options: KubernetesOptions) -> tuple[str, ...]:
-    """Return the label values for `gpu_type`; empty if it is unset or unknown (JC4521). For a site's own label, the
+    """Return the label values for `gpu_type`; none if it is unset or unknown (JC4521). With a site's own label, the
     value is the type itself.
     """
     gpu_type, key = plan.resources.gpu_type, gpu_label_name(options)

@@ -19,7 +19,7 @@ PAYLOAD_SUFFIX = "-preflight"  # the longest suffix that jobctl preflight, jobct
 
 
 def object_name(plan: LaunchPlan, whole: WholePlanView) -> str:
-    """Return NAME-DIGEST; a different plan or different options give a different name."""
+    """Return NAME-DIGEST. The digest changes whenever the plan or the options change."""
     slug = re.sub(r"[^a-z0-9]+", "-", plan.name.lower()).strip("-")
     slug = slug if slug[:1].isalpha() else f"j-{slug}".rstrip("-")
     return f"{slug}-{whole.digest}"
@@ -41,13 +41,13 @@ def longest_pod_name(name: str, flavor: str, nodes: int) -> str:
 
 
 def digest_of_plan(plan: LaunchPlan, options: Any) -> str:
-    """Return eight hex digits for plan and options. Neutral fields are left out, so a new field changes no names."""
+    """Return eight hex digits for plan and options. Neutral fields are left out, so a new field changes no name."""
     settings = [without_neutral_fields(plan), without_neutral_fields(options)]
     return hashlib.sha256(json.dumps(settings, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:8]
 
 
 def without_neutral_fields(value: Any) -> Any:
-    """Return a plan as plain data, without the fields that are at their neutral value."""
+    """Return a plan as plain data, without the fields that have their neutral value."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
         return {

@@ -1,8 +1,8 @@
 """The Kubernetes objects of one job, as data: a Service and an Indexed Job, a JobSet, or a TrainJob and its runtime.
 
 Source: Kubernetes API reference 1.32 to 1.37 (Job batch/v1, Service v1), "Pod failure policy"; JobSet v1alpha2 0.10,
-pkg/webhooks/jobset_webhook.go (validOnJobFailureReasons); Kubeflow Trainer v1alpha1 2.1, activeDeadlineSeconds 2.2,
-which rejects it on the Jobs of a runtime (trainingruntime_types.go). Job and Service observed on Kubernetes v1.36.2.
+pkg/webhooks/jobset_webhook.go (validOnJobFailureReasons); Kubeflow Trainer v1alpha1 2.1; for activeDeadlineSeconds 2.2,
+which rejects it on a runtime's Jobs (trainingruntime_types.go). Job and Service observed on Kubernetes v1.36.2.
 """
 
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ def object_metadata(plan: LaunchPlan) -> dict[str, Any]:
 
 
 def headless_service(plan: LaunchPlan) -> dict[str, Any]:
-    """Return the Service that gives each pod a DNS name from its start, before it is ready."""
+    """Return the Service that gives each pod a DNS name as soon as it starts, even before it is ready."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -74,7 +74,9 @@ def indexed_job(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 
 
 def volcano_gang_annotation(options: KubernetesOptions) -> dict[str, Any]:
-    """Return the Job annotation that makes Volcano start all pods or none; without it, Volcano starts pods one by one.
+    """Return the Job annotation that makes Volcano start all pods or none.
+
+    Without it, Volcano starts pods one by one.
 
     Source: Volcano 1.12 and later, pkg/controllers/podgroup/pg_controller_handler.go, reads it from the pods' owner.
     """
@@ -84,8 +86,8 @@ def volcano_gang_annotation(options: KubernetesOptions) -> dict[str, Any]:
 
 
 def job_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
-    """Return the Job spec: all pods start at once, one per index. A pod is replaced only when it has ended, which is
-    the default with a podFailurePolicy.
+    """Return the Job spec, which starts all pods at once, one per index. A pod is replaced only after it has ended,
+    which is the default with a podFailurePolicy.
 
     backoffLimit counts pods. When one node fails, all others end as well (runtime/supervisor/peers.py), so each requeue
     of the job adds one failure per node. A JobSet restarts the whole Job itself, so its Job's limit is 0.
@@ -102,16 +104,16 @@ def job_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 
 
 def max_restarts_of_all_pods(v: Any) -> int:
-    """Return how many times all pods may restart: 0 if the runs, and thus the checkpoints, are deleted with them."""
+    """Return how many times all pods may restart: 0 if runs, including checkpoints, are deleted with their pods."""
     most: int = v.plan.lifecycle.max_requeues
     return 0 if v.plan.run.storage == "node" else most
 
 
 def pod_failure_rules() -> list[Any]:
-    """Return the pod failure rules (first match wins): evictions do not count, and a permanent error ends the job.
+    """Return the pod failure rules (the first match wins): evictions do not count, and a permanent error ends the job.
 
-    With storage.run=node, there are no rules, because with backoffLimit 0 any failure or eviction already ends the job:
-    a new pod would not have the run folder.
+    With storage.run=node, there are no rules. A new pod would not have the run folder, so backoffLimit is 0, and any
+    failure or eviction already ends the job.
     """
     disrupted = {"type": "DisruptionTarget", "status": "True"}
     codes = {"containerName": CONTAINER, "operator": "NotIn", "values": AGAIN}
@@ -136,8 +138,8 @@ def job_set(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
 def job_set_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     """Return the JobSet spec: a failure restarts all pods, up to max_requeues times, but never after a permanent error.
 
-    A JobSet has no deadline, but its Job has one, which starts over with each attempt. An attempt that reaches the
-    deadline is final.
+    A JobSet has no deadline, but its Job has one, which starts over with each attempt. An attempt that reaches its
+    deadline is not followed by another one.
     """
     timed = options.flavor == "jobset" and options.deadline is not None
     replicated = {

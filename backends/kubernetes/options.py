@@ -10,14 +10,17 @@ from ...runtime.system.frozen_dataclass import dataclass
 
 @dataclass(frozen=True)
 class KubernetesOptions:
-    """Options of backend kubernetes. Other fields are fields of the pod, under their Kubernetes names.
+    """Options of backend kubernetes. Fields not listed here are fields of the pod, under their Kubernetes names.
 
-    flavor: kind of object that starts the pods; pytorchjob exists only so that JC4509 can explain why it is rejected.
-    context, namespace: kubectl's names for the target. records: folder on the submitting machine for the run records.
-    start_timeout, deadline: seconds; the deadline covers all attempts together, or each attempt with flavor jobset.
-    preflight: whether each pod runs checks first. gpu_labels: gpu_type -> values of gpu_label.
-    requests, limits: a pod's resources by their Kubernetes names, in addition to `cpus`, `mem` and `gpus`.
-    extra: trees merged last into the documents of job.yaml (extra_fields.py).
+    flavor: kind of object that starts the pods. `pytorchjob` exists only so that JC4509 can explain why it is rejected.
+    context, namespace: where the job runs, as in kubectl's options of the same names
+    records: folder on the submitting machine for the run records
+    start_timeout: seconds
+    deadline: seconds for all attempts together or, with flavor `jobset`, for each attempt
+    preflight: whether each pod runs checks first
+    gpu_labels: gpu_type -> values of gpu_label
+    requests, limits: a pod's resources by their Kubernetes names, in addition to `cpus`, `mem` and `gpus`
+    extra: trees merged last into the documents of job.yaml (extra_fields.py)
     """
 
     flavor: Literal["job", "jobset", "trainjob", "pytorchjob"]

@@ -17,12 +17,12 @@ from .reserved_paths import OWN
 
 CONTAINER = "node"
 FILES, ARTIFACT = f"{OWN}/files", f"{OWN}/artifact"  # the ConfigMap; the artifact unpacked from it
-START = ["python3", "-I", "-S", f"{FILES}/start.py"]  # start.py, which becomes `jobctl join` (engine/join.py)
+START = ["python3", "-I", "-S", f"{FILES}/start.py"]  # start.py, which execs `jobctl join` (engine/join.py)
 CODE = f"{OWN}/code"  # the ConfigMap with the packed code, if code=snapshot
 RUNS = f"{OWN}/runs"  # the runs, if storage.run=node and they are not on a mounted volume
 JOB_LABEL = "jobc/job"
 
-INDEX = "$JOB_COMPLETION_INDEX"  # in each container of an Indexed Job
+INDEX = "$JOB_COMPLETION_INDEX"  # set in each container of an Indexed Job
 
 UID_VARIABLE = "JOBC_JOB_UID"
 # Field from which a pod reads an ID that stays the same when the engine restarts the pods.
@@ -77,7 +77,7 @@ def ranks_container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, A
         "image": of.plan.container.image,
         "imagePullPolicy": Given(of.options.image_pull_policy),
         "workingDir": Given(of.plan.container.workdir),
-        # An argument list, so that PID 1 becomes the supervisor, which receives SIGTERM from the kubelet.
+        # An argument list, so that the supervisor ends up as PID 1 and receives SIGTERM from the kubelet.
         "command": START,
         "env": container_environment(plan, options),
         "resources": {"requests": Given(resource_requests), "limits": Given(resource_limits)},
@@ -97,8 +97,10 @@ def ranks_container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, A
 
 
 def container_environment(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
-    """Return the environment of `jobctl join`. jobctl submit adds JOBC_PAYLOAD, JOBC_RUN_ID and JOBC_FORK_OF above it;
-    launch.sh sets the variables in the key `env`.
+    """Return the environment of `jobctl join`.
+
+    jobctl submit inserts JOBC_PAYLOAD, JOBC_RUN_ID and JOBC_FORK_OF before these entries. The variables in the key
+    `env` are set by launch.sh.
     """
     return [
         {"name": UID_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": UID_FIELD[options.flavor]}}},
@@ -132,7 +134,7 @@ def _with_own_runs(value: Any) -> Leaf:
 
 
 def grace_period(v: Any) -> int:
-    """Return the seconds until the kubelet sends SIGKILL; with a bucket, they include the checkpoint upload."""
+    """Return how many seconds the kubelet waits before SIGKILL. With a bucket, this includes the checkpoint upload."""
     save_s: int = v.plan.lifecycle.kill_after_s
     return save_s + v.plan.lifecycle.grace_s if v.plan.run.storage == "object" else save_s
 
@@ -146,7 +148,10 @@ def to_kubernetes_quantity(size: int) -> str:
 
 
 def resource_requests(v: Any) -> dict[str, Any] | None:
-    """Return the limits plus `cpus`, overridden by `backend.requests`. A CPU limit would throttle the pod."""
+    """Return the resource requests: the limits plus `cpus`, overridden by `backend.requests`.
+
+    `cpus` is a request but not a limit, because a CPU limit would throttle the pod.
+    """
     cpus = v.plan.resources.cpus
     of_job = {**(resource_limits(v) or {}), **({"cpu": str(cpus)} if cpus else {})}
     return dict(sorted({**of_job, **v.options.requests}.items(), key=lambda item: item[0] != "cpu")) or None
@@ -180,7 +185,7 @@ def toleration(text: str) -> dict[str, str]:
 
 
 def affinity(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
-    """Return the affinity: node labels select hosts and GPUs, and this job's pods are placed together or apart."""
+    """Return the affinity. It selects hosts and GPUs by node label, and places this job's pods together or apart."""
     rules: dict[str, Any] = {}
     if (
         plan.resources.hosts
@@ -269,13 +274,15 @@ def _with_code(entry: dict[str, Any]) -> Leaf:
 
 
 def _code_volume() -> dict[str, Any]:
-    """Return the volume with the code that jobctl submit sends: optional, so that a pod can report missing code."""
+    """Return the volume with the code from jobctl submit. It is optional, so that a pod can report missing code."""
     return {"name": "code", "configMap": {"name": lambda v: f"{object_name_leaf(v)}-code", "optional": True}}
 
 
 def shm_limit(v: Any) -> str:
-    """Return the size limit of /dev/shm: `shm`, else half of `mem`, else backend.shm_limit. Writes beyond it fail with
-    ENOSPC. It counts toward the pod's memory. Without a limit, it could fill the node's memory and evict other pods.
+    """Return the size limit of /dev/shm: `shm` or, if unset, half of `mem` or, if that is unset too, backend.shm_limit.
+
+    Writes beyond the limit fail with ENOSPC. Files in /dev/shm count toward the pod's memory. Without a limit, they
+    could fill the node's memory and cause other pods to be evicted.
     """
     size, memory = v.plan.resources.shm_bytes, v.plan.resources.mem_bytes
     return to_kubernetes_quantity(size or (memory // 2 if memory else v.options.shm_limit))

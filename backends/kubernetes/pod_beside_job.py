@@ -1,7 +1,7 @@
 """An extra pod without GPUs, in which `jobctl shell` opens a shell, and through which other verbs read the runs.
 
-The pod has the same storage as the job's pods. This pod keeps the user's node labels, and the hosts if a host folder is
-mounted. It drops GPU requests, placement relative to other pods, and anything that runs once per job.
+The pod has the same storage as the job's pods. It keeps the user's node labels and, if a host folder is mounted, the
+hosts. It has no GPU requests, no placement relative to other pods, and nothing that runs once per job.
 """
 
 from typing import Any
@@ -39,7 +39,7 @@ def pod_beside_job(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, An
 
 
 def _affinity(v: Any) -> Any:
-    """Return the affinity: the hosts whose folder is mounted, minus the excluded hosts."""
+    """Return the affinity to the hosts whose folder is mounted, without the excluded hosts."""
     has_host_folder = any(mount.kind == "host" for mount in v.plan.mounts) and bool(v.plan.resources.hosts)
     must = [hostname_expression("In", v.plan.resources.hosts)] if has_host_folder else []
     must += [hostname_expression("NotIn", v.plan.queue.exclude)] if v.plan.queue.exclude else []

@@ -10,7 +10,7 @@ from posixpath import normpath
 
 OWN = "/jobc"
 WHOLE = (OWN, "/bin", "/sbin", "/lib", "/lib64", "/proc", "/sys", "/dev", "/usr")  # and everything below them
-FREE = ("/usr/local", "/usr/share", "/usr/src")  # everything below them
+FREE = ("/usr/local", "/usr/share", "/usr/src")  # mounts are allowed anywhere below them
 ALONE = ("/", "/etc", *FREE, *(f"/usr/local/{name}" for name in ("bin", "sbin", "lib", "lib64")))
 
 

@@ -3,8 +3,8 @@
 The pod needs a daemon that configures the cards, the daemon's socket, the node's NCCL plugin, and the cards' four
 networks. The daemon is a sidecar: an init container that keeps running and ends after the other containers (Kubernetes
 1.29 or newer).
-Source: GKE manual, "Maximize GPU network bandwidth in Standard mode clusters" (A3 High), whose clusters run the
-DaemonSets nccl-tcpx-installer and nri-device-injector of GoogleCloudPlatform/container-engine-accelerators.
+Source: GKE manual, "Maximize GPU network bandwidth in Standard mode clusters" (A3 High). Clusters set up that way run
+the DaemonSets nccl-tcpx-installer and nri-device-injector from GoogleCloudPlatform/container-engine-accelerators.
 """
 
 import json

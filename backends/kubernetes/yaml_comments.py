@@ -1,4 +1,4 @@
-"""Comments in job.yaml for users who edit the file: what a line means, and which job key sets it."""
+"""Comments in job.yaml, for users who edit the file. They explain what a line means and which job key sets it."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
@@ -55,19 +55,19 @@ def comments_for_job_yaml(documents: list[Any], plan: LaunchPlan, options: Kuber
 
 
 def _usage(v: Any) -> str:
-    """Return the comment at the top. The bundled trainer is too large for a plain `kubectl apply`."""
+    """Return the comment at the top. With the bundled trainer, job.yaml is too large for a plain `kubectl apply`."""
     return USAGE.format(name=v.plan.name, apply=f"kubectl apply{' --server-side' if v.plan.uses_trainer else ''}")
 
 
 def _by_storage(key: str, text: str) -> str | Leaf:
-    """Return a key's comment, which is different if runs are deleted with their pods (storage.run=node)."""
+    """Return a key's comment. Some keys have a different one if runs are deleted with their pods (storage.run=node)."""
     if key not in BY_STORAGE:
         return text
     return lambda v: WITHOUT_VOLUME.get(key, text) if v.plan.run.storage == "node" else text
 
 
 def _runs_on_nodes(plan: LaunchPlan) -> set[str]:
-    """Return the names of host folder volumes that hold the runs, for a job with several nodes."""
+    """Return the names of the host folder volumes that hold the runs of a job with several nodes."""
     if plan.topology.nodes == 1 or plan.run.storage == "object":
         return set()
     folders = [(i, mount.target) for i, mount in enumerate(plan.mounts) if mount.kind == "host"]

@@ -1,7 +1,7 @@
 """Local: this machine, without a scheduler. jobctl submit itself starts one node's ranks, or several nodes on this
 machine.
 
-Emits: nothing; for several nodes, hosts.txt with this machine's addresses.
+Emits: hosts.txt with this machine's addresses if there are several nodes, otherwise nothing.
 Launch: ./jobctl submit
 Source: torchrun manual, PyTorch 2.13 (docs.pytorch.org/docs/stable/elastic/run.html).
 """
@@ -51,14 +51,14 @@ class LocalBackend:
         "code.kind": ("snapshot", "shared", "none"),
         "run.storage": ("shared",),
         "secret_kinds": ("env", "file"),
-        "resources.cpus": ANY,  # as the ranks' thread count
+        "resources.cpus": ANY,  # sets the ranks' thread count
         "resources.gpu_type": ANY,  # checked before the ranks start
         "network.*": ANY,
         "lifecycle.time_limit_s": ANY,
     }
 
     def filled(self, spec: JobSpec, options: LocalOptions, values: Mapping[str, SpecValue]) -> Iterator[Filled]:
-        """Yield nodes=1 for a GPU job unless the command line sets nodes: nodes would share this machine's GPUs."""
+        """Yield nodes=1 for a GPU job unless the command line sets `nodes`. Nodes would share this machine's GPUs."""
         origin = values["nodes"].origin
         if spec.gpus and spec.nodes > 1 and (origin is None or origin.root != COMMAND_LINE):
             because = (

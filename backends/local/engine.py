@@ -1,5 +1,7 @@
-"""Run the artifact's verbs on this machine: submit becomes launch.sh, which becomes the supervisor. Several nodes are
-started in the same way as on several hosts.
+"""Run the artifact's verbs on this machine.
+
+`submit` execs launch.sh, which execs the supervisor. Several nodes are started in the same way as on several hosts.
+
 
 Packed into jobctl; Python 3.8.
 """
@@ -25,7 +27,7 @@ class LocalEngine(OneMachineEngine):
         parser.add_argument("--detach", action="store_true", default=is_detached, help=text)
 
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
-        """Become the node's launch.sh, or start it in the background and wait until it is running."""
+        """Exec the node's launch.sh, or start it in the background and wait until it is running."""
         copy, run = new.artifact, new.run
         print(f"run {run.id} in {quote_shell_word(str(run.path))}")
         print(f"  follow: {jobctl_command(copy, 'logs')} --follow")
@@ -40,6 +42,6 @@ class LocalEngine(OneMachineEngine):
 def ENGINE(job: Job) -> CheckingEngine:
     if job.nodes == 1:
         return LocalEngine(job)
-    from ...runtime.engines.hosts_engine import HostsEngine  # only in jobs with several nodes
+    from ...runtime.engines.hosts_engine import HostsEngine  # packed only into jobs with several nodes
 
     return HostsEngine(job)

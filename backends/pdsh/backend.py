@@ -1,4 +1,4 @@
-"""pdsh or clush: one command starts all nodes, each under a supervisor that does not need the connection.
+"""pdsh or clush: one command starts all nodes, each under a supervisor that keeps running without the connection.
 
 Emits: hosts.txt.
 Launch: ./jobctl submit
@@ -20,8 +20,12 @@ from .._shared.ssh import ssh_command
 
 @dataclass(frozen=True)
 class PdshOptions:
-    """Options of backend pdsh. client: the program; fanout: simultaneous connections; connect_timeout: seconds;
-    host_keys: known | new."""
+    """Options of backend pdsh.
+
+    client: the program that reaches the hosts
+    fanout: maximum number of simultaneous connections
+    connect_timeout: seconds
+    """
 
     client: Literal["pdsh", "clush"]
     fanout: Count

@@ -1,5 +1,4 @@
-"""SkyPilot: one task for `sky launch` or `sky jobs launch`. On each node, the task becomes `jobctl join`, then
-launch.sh.
+"""SkyPilot: one task for `sky launch` or `sky jobs launch`. On each node, it execs `jobctl join`, which runs launch.sh.
 
 Emits: task.sky.yaml.
 Launch: ./jobctl submit, or sky launch task.sky.yaml
@@ -57,7 +56,7 @@ class SkypilotBackend:
         "network.*": ANY,
         "lifecycle.time_limit_s": ANY,
         "lifecycle.max_requeues": ANY,
-        "queue.*": ANY,  # if the infrastructure has a queue; rules/infra.py reports ignored settings
+        "queue.*": ANY,  # if the infrastructure has a queue; rules/infra.py reports settings that are ignored
     }
 
     def check(self, plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
@@ -131,7 +130,7 @@ def _at_idle(options: SkypilotOptions) -> str:
 
 
 def _autostop_words(options: SkypilotOptions) -> list[str]:
-    """Return `sky launch` options that set autostop for a check's cluster, because a managed job's task has none."""
+    """Return the `sky launch` options that set autostop for a check's cluster. A managed job's task does not set it."""
     idle = _idle_minutes(options)
     return [] if idle is None else ["--idle-minutes-to-autostop", str(idle), *(["--down"] if options.down else [])]
 

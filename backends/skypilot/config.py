@@ -21,12 +21,12 @@ MIB = 1024**2
 
 
 def requested_cloud(plan: LaunchPlan, options: SkypilotOptions) -> str:
-    """Return the first word of the requested infra; "" if SkyPilot chooses it."""
+    """Return the first word of the requested infra, or "" if SkyPilot chooses the infrastructure."""
     return "kubernetes" if needs_pods(plan, options) else options.cloud
 
 
 def needs_pods(plan: LaunchPlan, options: SkypilotOptions) -> bool:
-    """Return whether only pods will do: no infra is set, and a host folder is mounted, which a cloud VM would lack."""
+    """Return whether the task must run in pods: no infra is set, but a host folder is mounted, which cloud VMs lack."""
     infra = options.infra or options.any_of or options.ordered
     return not infra and any(mount.kind == "host" for mount in plan.mounts)
 
@@ -46,7 +46,7 @@ def task_config_section(v: Any) -> dict[str, Any] | None:
         sections["docker"] = {"run_options": [f"--shm-size={-(-v.plan.resources.shm_bytes // MIB)}m"]}
     given = to_mutable_tree(v.options.config)
     for tree in (given[name] for name in PODS if isinstance(given.get(name), Mapping)):
-        if "pod_config" in tree:  # an integer annotation, for example, becomes text in Kubernetes
+        if "pod_config" in tree:  # for example, Kubernetes requires text for an integer annotation
             tree["pod_config"] = to_api_form("Pod", tree["pod_config"])
     return _over(sections, given) or None
 

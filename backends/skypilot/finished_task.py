@@ -39,14 +39,15 @@ SAID_BY: Mapping[schema.At, str] = {
     (*SBATCH, "qos"): "queue.qos",
     (*SBATCH, "reservation"): "queue.reservation",
 }
-NAMED = (("resources", "labels"), ("file_mounts",))  # places at which the item's name is appended to the key
+NAMED = (("resources", "labels"), ("file_mounts",))  # at these places, the item's name is appended to the key
 
 
 @dataclass(frozen=True)
 class AcceptableMachine:
-    """One entry of any_of or ordered, merged over `resources`; without entries, `resources` itself.
+    """One entry of `any_of` or `ordered`, merged over `resources`, or `resources` itself if there are no entries.
 
-    at: the entry's place in the task; entry: its value.
+    at: the entry's place in the task
+    entry: the entry's value
     """
 
     asked: Tree
@@ -63,7 +64,11 @@ class AcceptableMachine:
 
 @dataclass(frozen=True)
 class FinishedTask:
-    """The finished task. tree: the data that SkyPilot will read; queued: the sbatch options that job keys set."""
+    """The finished task.
+
+    tree: the data that SkyPilot will read
+    queued: the sbatch options that job keys set
+    """
 
     tree: Tree
     options: SkypilotOptions
@@ -79,7 +84,7 @@ class FinishedTask:
         )
 
     def section(self, *path: str) -> Tree:
-        """Return the mapping at a path; an empty one if there is none."""
+        """Return the mapping at a path, or an empty mapping if there is none."""
         node: Any = self.tree
         for part in path:
             node = as_mapping(node).get(part)
@@ -96,12 +101,15 @@ class FinishedTask:
         yield from entries or [AcceptableMachine(resources, ("resources",), resources)]
 
     def local_files(self) -> dict[str, str]:
-        """Return the local files and folders that are sent with the task, by key. A list has no URLs (Storage)."""
+        """Map the keys of the local files and folders to send with the task to their paths.
+
+        A list of sources contains no URLs (Storage).
+        """
         files = {}
         for target, mount in self.section("file_mounts").items():
             source, key = as_mapping(mount).get("source", mount), self.key(("file_mounts", target))
             if target not in self.options.file_mounts and not key.startswith("backend.extra."):
-                continue  # of `mounts`, or ours
+                continue  # set by `mounts` or by jobc
             if isinstance(source, (list, tuple)):
                 files.update({f"{key}.source.{i}": as_text(item) for i, item in enumerate(source) if as_text(item)})
             elif as_text(source) and "://" not in source:
@@ -109,7 +117,7 @@ class FinishedTask:
         return files
 
     def key(self, at: schema.At) -> str:
-        """Return the key that set the value at that place; "" if no single key did."""
+        """Return the key that set the value at that place, or "" if no single key did."""
         if typed := _typed(self.options.extra, at):
             return ".".join(("backend", "extra", *typed))
         if at[:1] == ("config",) and (typed := _typed(self.options.config, at[1:])):
@@ -130,7 +138,7 @@ def as_text(value: Any) -> str:
 
 
 def _typed(tree: Any, at: schema.At) -> tuple[str, ...]:
-    """Return the longest part of a path that the user typed; () if none."""
+    """Return the longest leading part of a path that the user typed, or () if there is none."""
     typed: list[str] = []
     for part in at:
         if not isinstance(tree, Mapping):

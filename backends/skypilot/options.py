@@ -21,14 +21,16 @@ class AlternativeMachine:
 class SkypilotOptions:
     """Options of backend skypilot, under SkyPilot's own names where it has them.
 
-    infra: cloud[/region[/zone]], k8s[/context], slurm[/cluster[/partition]], ssh[/pool].
-    managed: whether to use `sky jobs launch`, which recovers the job, instead of `sky launch`.
-    cluster: cluster name for `sky launch`; records: folder on the submitting machine for the run records.
-    setup: bash lines that run once on each node, and again when the lines or the code change.
-    file_mounts: path on the nodes -> local file, bucket, or SkyPilot's mapping of a bucket.
-    config: ~/.sky/config.yaml keys for this task; extra: tree merged last into the task
-    clusters, partitions, qos, most_nodes, most_gpus, pyxis, tracks_memory: facts about a site, for checks;
-    null = unknown.
+    infra: cloud[/region[/zone]], k8s[/context], slurm[/cluster[/partition]] or ssh[/pool]
+    managed: whether to use `sky jobs launch`, which recovers the job, instead of `sky launch`
+    cluster: cluster name for `sky launch`
+    records: folder on the submitting machine for the run records
+    setup: bash lines that run once on each node, and again when the lines or the code change
+    file_mounts: path on the nodes -> local file, bucket, or SkyPilot's mapping that describes a bucket
+    config: ~/.sky/config.yaml keys for this task
+    extra: tree merged last into the task
+    clusters, partitions, qos, most_nodes, most_gpus, pyxis, tracks_memory: facts about a site, used by checks. null
+        means unknown.
     """
 
     infra: str | None
@@ -64,7 +66,7 @@ class SkypilotOptions:
 
     @property
     def cloud(self) -> str:
-        """Return the cloud that all alternatives share, as SkyPilot spells it; "" if they differ or none is set."""
+        """Return the cloud that all alternatives share, as SkyPilot spells it, or "" if they differ or none is set."""
         clouds = {cloud_of_infra(alternative.infra or self.infra) for alternative in (*self.any_of, *self.ordered)} or {
             cloud_of_infra(self.infra)
         }
@@ -72,6 +74,6 @@ class SkypilotOptions:
 
 
 def cloud_of_infra(infra: str | None) -> str:
-    """Return the cloud in an infra (its first word), in SkyPilot's spelling; "" for any cloud."""
+    """Return the cloud in an infra (its first word) as SkyPilot spells it, or "" for any cloud."""
     word = (infra or "").partition("/")[0].lower()
     return {"k8s": "kubernetes", "*": ""}.get(word, word)

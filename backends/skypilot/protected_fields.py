@@ -81,14 +81,14 @@ def _who_sends(target: str, plan: LaunchPlan, options: SkypilotOptions) -> str:
 
 
 def _mounted(options: SkypilotOptions) -> Iterator[str]:
-    """Yield the targets of `backend.extra` buckets that `mounts` could also mount: mode MOUNT, the default."""
+    """Yield the targets of those buckets in `backend.extra` that `mounts` could mount too (mode MOUNT, the default)."""
     for target, mount in as_mapping(options.extra.get("file_mounts")).items():
         if "://" in as_text(as_mapping(mount).get("source")) and as_mapping(mount).get("mode", "MOUNT") == "MOUNT":
             yield target
 
 
 def _is_merged(at: Path, made: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
-    """Return whether no diagnostic is needed: lists and mappings are merged, and JC4716 checks sbatch options."""
+    """Return whether no diagnostic is needed, because both values are merged or because JC4716 checks the option."""
     derived_value, typed_value = _value(made, at), _value(given, at)
     return typed_value is not ABSENT and (
         at[0] == "slurm" or (isinstance(derived_value, BOTH) and isinstance(typed_value, BOTH))

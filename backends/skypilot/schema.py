@@ -1,11 +1,13 @@
-"""Validate a task against SkyPilot's JSON Schema, without SkyPilot; supports only the parts of JSON Schema that this
-schema uses.
+"""Validate a task against SkyPilot's JSON Schema, without SkyPilot.
+
+Only those parts of JSON Schema are supported that this schema uses.
+
 
 schema.json is the output of `sky.utils.schemas.get_task_schema()`, `get_resources_schema()` and `get_storage_schema()`
-in SkyPilot 0.14.1 (Apache License 2.0, github.com/skypilot-org/skypilot). SkyPilot checks a task with the same
-schemas, including its own keyword `case_insensitive_enum`. tests/skypilot/ compares the schemas, and
-tests/backends/test_skypilot_schema.py compares this validator with jsonschema. Why jobc does not import jsonschema:
-docs/decisions/0009-json-schema.md.
+in SkyPilot 0.14.1 (Apache License 2.0, github.com/skypilot-org/skypilot). SkyPilot checks a task with the same schemas,
+including its own keyword `case_insensitive_enum`. tests/skypilot/ compares the schemas, and
+tests/backends/test_skypilot_schema.py compares this validator with jsonschema. docs/decisions/0009-json-schema.md
+explains why jobc does not import jsonschema.
 """
 
 import json

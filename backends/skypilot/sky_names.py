@@ -44,7 +44,8 @@ BREAKS: Mapping[str, str] = {
     **dict.fromkeys(CONTAINER, "image, container and mounts"),
     **dict.fromkeys(("wrap", "test-only", "wait", "help", "usage", "version"), "submit, which calls SkyPilot"),
 }  # fmt: skip
-# sbatch options that config.py derives from job keys. If such an option were set twice, one value would hide the other.
+# sbatch options that config.py derives from job keys. If such an option were set twice, one of the values would be
+# ignored.
 QUEUED: Mapping[str, str] = {
     "account": "queue.account", "qos": "queue.qos", "reservation": "queue.reservation",
     "nodelist": "hosts or queue.nodelist", "exclude": "queue.exclude", "exclusive": "queue.exclusive",
@@ -53,7 +54,7 @@ QUEUED: Mapping[str, str] = {
 SBATCH_TIME = r"(\d+-)?\d+(:\d+){0,2}|UNLIMITED|INFINITE"  # sbatch manual, --time
 
 # Minimum disk in GB: the size of SkyPilot's machine image (DEFAULT_AMI_GB and similar in sky/clouds/), or the cloud's
-# own minimum (scp). For other clouds the smallest of these applies.
+# own minimum (scp). For other clouds, the smallest of these applies.
 LEAST_DISK_GB: Mapping[str, int] = {"aws": 45, "gcp": 50, "azure": 30, "scp": 100}
 
 # Values in `resources` that SkyPilot's schema does not restrict, but that SkyPilot rejects when it reads them.

@@ -22,7 +22,7 @@ FABRICS = ("infiniband", "roce", "efa", "tcpx", "slingshot")
 AGAIN = [
     69,
     75,
-]  # lost peer, preempted. SkyPilot recovers if any node exits with these; join.py makes them agree (D13)
+]  # lost peer, preempted. SkyPilot recovers if any node exits with these; join.py makes the nodes agree (D13)
 
 
 def task_document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
@@ -101,13 +101,13 @@ def accelerators(plan: LaunchPlan, gpu_type: str | None) -> str | None:
 
 
 def acceptable_machines(plan: LaunchPlan, options: SkypilotOptions) -> tuple[AlternativeMachine, ...]:
-    """Return the acceptable machines: backend.any_of, or one for each of `gpu_types` if the job sets no type."""
+    """Return the acceptable machines: backend.any_of or, if the job sets no GPU type, one for each of `gpu_types`."""
     types = gpu_types_sold_in_number(plan, options)
     return options.any_of or tuple(AlternativeMachine(None, gpu_type, None, None) for gpu_type in types)
 
 
 def gpu_types_sold_in_number(plan: LaunchPlan, options: SkypilotOptions) -> list[str]:
-    """Return the `gpu_types` that are sold with this number of GPUs; empty if the job sets a type or a machine."""
+    """Return the `gpu_types` that machines offer in the job's GPU count; none if the job sets a type or a machine."""
     count = plan.topology.gpus
     is_open = plan.resources.gpu_type is None and options.instance_type is None
     if not count or not is_open or options.any_of or options.ordered:
@@ -127,28 +127,31 @@ def any_of_entry(plan: LaunchPlan, each: AlternativeMachine) -> dict[str, Any]:
 
 
 def infra_with_partition(v: Any) -> str | None:
-    """Return the infra, with `queue.name` as the partition on Slurm; "k8s" if the task needs pods."""
+    """Return the infra, with `queue.name` as the partition on Slurm, or "k8s" if the task must run in pods."""
     if needs_pods(v.plan, v.options):
         return "k8s"
     return add_partition_to_infra(v.options.infra, v.plan)
 
 
 def add_partition_to_infra(asked: str | None, plan: LaunchPlan) -> str | None:
-    """Return slurm/CLUSTER with `queue.name` as its partition; other infras are unchanged."""
+    """Return slurm/CLUSTER with `queue.name` as its partition. Other infras are returned unchanged."""
     queue = plan.queue.name
     is_whole = asked is None or cloud_of_infra(asked) != "slurm" or asked.count("/") != 1
     return asked if is_whole or queue is None else f"{asked}/{queue}"
 
 
 def autostop(v: Any) -> dict[str, Any] | None:
-    """Return the autostop section; None for a managed job, whose cluster is deleted with the job."""
+    """Return the autostop section, or None for a managed job, whose cluster is deleted with the job."""
     if v.options.managed or v.options.autostop is None:
         return None
     return {"idle_minutes": math.ceil(v.options.autostop / 60), "down": v.options.down}
 
 
 def job_recovery(v: Any) -> dict[str, Any] | None:
-    """Return a managed job's job_recovery section. recover_on_exit_codes has no limit: jobctl join counts attempts."""
+    """Return a managed job's job_recovery section.
+
+    recover_on_exit_codes has no limit, because jobctl join counts attempts.
+    """
     if not v.options.managed:
         return None
     chosen = {"strategy": v.options.strategy} if v.options.strategy else {}
@@ -184,7 +187,7 @@ def secret_variables(plan: LaunchPlan) -> list[str]:
 
 
 def run_root(plan: Any) -> str:
-    """Return the folder of all runs, as a path on a node."""
+    """Return the run root, as a path on the nodes."""
     root: str = plan.run.scratch if plan.run.storage == "object" else plan.run.root
     return root
 
@@ -200,10 +203,11 @@ def where_to_find_result(plan: Any) -> str:
 
 
 def setup_script(v: Any) -> str | None:
-    """Return the setup script. SkyPilot runs it at every launch; a marker file lets it skip the lines if they and the
-    code are unchanged.
+    """Return the setup script.
 
-    The lines may read any file in the code, so the marker's name depends on all files, or on the commit for code=git.
+    SkyPilot runs it at every launch, but a marker file lets it skip the user's lines if neither they nor the code have
+    changed. The lines may read any file in the code, so the marker's name depends on all files or, with code=git, on
+    the commit.
     """
     lines, code = v.options.setup, v.plan.code
     if not lines:

@@ -92,7 +92,7 @@ class SlurmBackend:
         yield render.template("job.sbatch.j2", "job.sbatch", executable=True, **spelt)
 
     def filled(self, spec: JobSpec, options: SlurmOptions, values: Mapping[str, SpecValue]) -> Iterator[Filled]:
-        """Yield `cpus`: a share of the site's cores in proportion to the GPUs. Slurm's default is 1 per task."""
+        """Yield `cpus`: a share of the site's cores in proportion to the GPUs. Slurm's default is 1 core per task."""
         keys: list[str] = []
         cores = cores_in_proportion_to_gpus(track_reads(spec, "", keys.append)) if spec.cpus is None else None
         if cores is not None:

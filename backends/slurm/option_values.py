@@ -11,7 +11,7 @@ LONG = "[a-z][a-z-]+"  # name of a long option
 
 
 def tasks_per_node(plan: LaunchPlan) -> int:
-    """Return the number of tasks that srun starts on each node: one per rank, or one that starts all ranks."""
+    """Return the number of tasks that srun starts on each node: one per rank, or a single one that starts all ranks."""
     return plan.topology.procs if plan.launcher == "srun" else 1
 
 
@@ -29,7 +29,7 @@ def mpi(plan: LaunchPlan, options: SlurmOptions) -> str:
 
 
 def more_option(name: str, value: Any) -> str:
-    """Return an option's text: `--switches=1` for switches: 1, `--hold` for hold: true; "" for null or false."""
+    """Return an option's text: `--switches=1` for `switches: 1`, `--hold` for `hold: true`, "" for null or false."""
     if value is None or value is False:
         return ""
     return f"--{name}" if value is True else f"--{name}={value}"
@@ -55,7 +55,7 @@ def dependency(plan: LaunchPlan) -> str:
 
 
 def other_gres(options: SlurmOptions) -> str:
-    """Return the devices besides GPUs, for --gres."""
+    """Return the devices other than GPUs, for --gres."""
     return ",".join(options.gres)
 
 

@@ -41,8 +41,9 @@ EMITTED = {
 # hide the node's other GPUs from a rank. A container set only in Slurm would bypass the site's rules for images. With
 # --export or --export-file, the script itself would lack HOME, PATH and JOBC_RUN_ROOT, or get the user's other
 # variables. jobctl batch unsets the variables by which --distribution, --mem-bind and --tres-bind reach srun, because
-# an allocation may set them. --clusters alone would queue the job where no verb looks. --wait would block jobctl submit
-# until the job has ended, without a run folder to follow. The options in NO_JOB queue nothing.
+# an allocation may set them. With --clusters alone, the job would be queued on a cluster that no verb queries. --wait
+# would block jobctl submit until the job has ended, without a run folder to follow. The options in NO_JOB queue
+# nothing.
 NO_JOB = ("external", "help", "test-only", "usage", "version")
 OURS = {
     **EMITTED,

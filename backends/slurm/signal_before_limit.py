@@ -6,5 +6,5 @@ EARLY_S = 60  # --signal: "may be sent up to 60 seconds earlier than specified" 
 
 
 def seconds_before_limit(plan: LaunchPlan) -> int:
-    """Return how many seconds before the limit the signal may arrive at the earliest."""
+    """Return the earliest time at which the signal may arrive, in seconds before the limit."""
     return plan.lifecycle.kill_after_s + EARLY_S

@@ -1,6 +1,6 @@
 """A sweep as one job array: element N runs point N's job.sbatch.
 
-In:  the compiled points, which have the same #SBATCH lines, in the sweep's order.
+In:  the compiled points, in the sweep's order. All of them have the same #SBATCH lines.
 Out: the array's job.sbatch.
 """
 

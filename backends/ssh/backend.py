@@ -1,4 +1,4 @@
-"""ssh: one connection per host starts its node under a supervisor that does not need the connection.
+"""ssh: one connection per host starts its node under a supervisor that keeps running without the connection.
 
 Emits: hosts.txt.
 Launch: ./jobctl submit

@@ -4,9 +4,9 @@ process.
     python bench/gpu                                  on a GPU: task=gpt2_124m gpus=1, at most half an hour
     python bench/gpu --blocks 3 --steps 1 -- task=gpt_tiny loop.compile=none      a quick test on a CPU
 
-Words after ` -- ` are passed to jobc; what they compile to is measured. A block is --steps optimizer steps of one loop.
-Loops take turns block by block, each time in a different order. The first two blocks of each loop are not counted.
-Writes bench.json (every block), table.md and chart.png to --out.
+jobc compiles the words after ` -- `, and the result is measured. A block is --steps optimizer steps of one loop. Loops
+take turns block by block, each time in a different order. The first two blocks of each loop are not measured. Writes
+bench.json (every block), table.md and chart.png to --out.
 Goals on one H200: at least 400,000 tokens/s, with a target of 460,000 (G1); not slower, beyond the error bar, than the
 bare loop (G2) or accelerate (G3); at least 1.5 times as fast with torch.compile as without it (G4). runs.py has the
 other goals, G5 to G8. So far, both programs have been tested only on a CPU, with a tiny model.
@@ -41,7 +41,7 @@ from jobc.trainer.dist import env as environment  # noqa: E402
 from jobc.trainer.dist.process_group import RankGroup, choose_device  # noqa: E402
 from jobc.trainer.loop.console import device_name  # noqa: E402
 
-WARM_BLOCKS = 2  # per loop, not counted: they fill caches and show the allocator its first shapes
+WARM_BLOCKS = 2  # per loop, not measured, because they fill caches and the allocator sees new shapes
 EQUAL = 2e-2  # relative difference of two loops' losses in a step; one may compute in bf16 in a different order
 
 

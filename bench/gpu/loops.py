@@ -111,7 +111,10 @@ LOOPS: dict[str, Callable[[TrainConfig, RankEnvironment, RankGroup], Loop]] = {
 
 
 def flops_per_token(config: TrainConfig, source: DataSource) -> float:
-    """Return 6 N + 12 L H Q T, as in nanoGPT: forward and backward, without position embedding. Q = width / heads."""
+    """Return 6 N + 12 L H Q T, as in nanoGPT, where Q = width / heads.
+
+    This covers the forward and backward pass, without the position embedding.
+    """
     model: Any = config.model
     num_parameters = sum(parameter.numel() for parameter in build_model(model, source).parameters())
     counted = num_parameters - model.context * model.width
@@ -120,8 +123,9 @@ def flops_per_token(config: TrainConfig, source: DataSource) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
-    """Parts of a loop other than jobc's: a model that returns its loss, its optimizer, and a step's (tokens_BT,
-    targets_BT).
+    """Parts of a loop other than jobc's: a model that returns its loss, its optimizer, and its batches.
+
+    A batch is (tokens_BT, targets_BT).
     """
 
     module: nn.Module

@@ -19,10 +19,10 @@ PUBLISHED = 460_000  # tokens/s of one H100, PyTorch, GPT-2 124M: modded-nanogpt
 class Measured:
     """Measurements of one loop.
 
-    first_step_s   until its first step was done, including compilation; kernels of an earlier loop are reused
-    step_s, cpu_s  per step, one value per block
-    losses         of its steps; must be equal to those of the other loops
-    peak_bytes     of device memory, including the weights and moments of all loops; 0 on a CPU
+    first_step_s   time until its first step was done, including compilation; kernels of an earlier loop are reused
+    step_s, cpu_s  time per step, one value per block
+    losses         losses of its steps, which must match those of the other loops
+    peak_bytes     maximum device memory in use, including the weights and moments of all loops; 0 on a CPU
     """
 
     first_step_s: float
@@ -76,7 +76,10 @@ def markdown(table: Sequence[Sequence[str]]) -> str:
 
 
 def chart(found: Mapping[str, Measured], tokens_per_step: int, title: str, path: Path, published: bool) -> None:
-    """Draw each loop's tokens per second: median, and middle half of its blocks. published: draw PUBLISHED too."""
+    """Draw each loop's tokens per second: the median and the middle half of its blocks.
+
+    published: whether to draw PUBLISHED too
+    """
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -1,12 +1,12 @@
-"""Measure G5 to G8: what a whole job on one GPU costs besides its steps. Runs jobs as users do, and reads their
+"""Measure G5 to G8: what a whole job on one GPU costs besides its steps. It runs jobs as users do, and reads their
 metrics.
 
     python bench/gpu/runs.py                                          on a GPU: task=gpt2_124m gpus=1
     python bench/gpu/runs.py --saves 2 --every 10 -- task=gpt_tiny    a quick test on a CPU
 
-Two jobs with the same steps share a folder for compiled kernels, which is empty at first. The first job fills it; the
-second is killed by SIGKILL after a save, and resumed. Two more jobs run with loop.deterministic; the second is killed
-as well.
+Two jobs with the same steps share a folder for compiled kernels, which is empty at first. The first job fills it. The
+second one is killed by SIGKILL after a save, and then resumed. Two more jobs run with loop.deterministic; the second of
+these is killed and resumed as well.
 
     G5  seconds from jobctl submit to the end of the first step: at most 120, or 40 with compiled kernels
     G6  share of a step spent waiting for data: at most 1 %
@@ -36,11 +36,15 @@ from goals import Goal, at_most, table  # noqa: E402
 from jobc.prove.job import Job, descendants, kill, state_pid  # noqa: E402
 from jobc.trainer.loop.metrics import last_line_of_each_step  # noqa: E402
 
-WARM_STEPS = 3  # not counted: memory is allocated in them
+WARM_STEPS = 3  # not measured, because memory is allocated in them
 
 
 class Steps(NamedTuple):
-    """One job. first_s: from submit to its first step; the others are in step order; times: when each step ended"""
+    """One job. The lists are in step order.
+
+    first_s: seconds from submit to the first step
+    times: when each step ended
+    """
 
     first_s: float
     times: list[float]
@@ -73,7 +77,7 @@ def main() -> int:
 def trained(folder: Path, words: Sequence[str], killed_after: int = 0) -> Steps:
     """Run a job from jobctl submit to its end.
 
-    killed_after: kill the job after this step and a save, then resume it; 0 = do not kill
+    killed_after: step after which, once it is saved, the job is killed and resumed; 0 to let it run
     """
     with Job(folder, words, procs=1) as job:
         began = time.time()
@@ -113,7 +117,8 @@ def most_apart(one: Steps, other: Steps) -> float:
 
 
 def costs_of_saves(times: Sequence[float], every: int) -> list[float]:
-    """Return the cost of each save in steps: how much longer than usual the steps until the next save took together.
+    """Return the cost of each save in steps: the extra time that the steps up to the next save took together.
+
     The last save is excluded, because no steps follow it.
     """
     took_s = [after - before for before, after in itertools.pairwise(times)]  # [i]: step i + 2

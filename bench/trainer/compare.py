@@ -5,9 +5,9 @@
 
 Two ranks run on this machine's CPUs with one thread each, in one process group. Each way of training has its own copy
 of the same model, AdamW, clipping, and batches of the same data. A block is `--steps` steps of one way. A round is one
-block of each way, in an order that changes. Figures are per rank and step: CPU time (user + system of the whole process
-with all its threads) and wall time. Ratios are paired within a round: the median over the rounds, with its 95 % bounds
-(10,000 resamples).
+block of each way, in a different order each time. Figures are per rank and step: CPU time (user + system of the whole
+process with all its threads) and wall time. Ratios are paired within a round: the median over the rounds, with its 95 %
+bounds (10,000 resamples).
 
     bare        DistributedDataParallel with a handwritten loop (ways.py)
     one rank    the same without DDP, on rank 0 alone while the other rank waits: the gain from a second rank (T3)
@@ -17,9 +17,9 @@ with all its threads) and wall time. Ratios are paired within a round: the media
     accelerate, fabric, hf_trainer   if installed: pip install -r bench/trainer/requirements.txt
 
 Goals, each judged by the less favorable 95 % bound: T1: jobc / bare is at most 1.02 in CPU time and 1.05 in wall time.
-T2: no peer is faster beyond its error bar, nor by more than 2 % of CPU time within it. T3: two ranks are at least 1.8
-times as fast as one, which requires an idle core for each, and at least 0.9 times as fast as two that do not
-communicate but share the machine in the same way.
+T2: no peer is faster than jobc by more than the error bar, nor, within the error bar, by more than 2 % of CPU time. T3:
+two ranks are at least 1.8 times as fast as one, which requires an idle core for each, and at least 0.9 times as fast as
+two that do not communicate but share the machine in the same way.
 """
 
 from __future__ import annotations

@@ -5,9 +5,10 @@ detected.
 
 A trial is a job with two ranks on this machine and lifecycle.max_restarts=1. Once it trains, one rank receives SIGKILL,
 and the ranks are restarted in place. T8 is the time from the kill to the first step after it, minus the time from
-submit to the first step of the same job; and the number of repeated steps. T9 is the time until the other rank has
-exited with a message that names the killed rank; with SIGSTOP, the time beyond process_group.step_timeout_s.
-Times are wall times, so other load on the machine counts. Goals for the upper bounds: T8 2 s, T9 5 s.
+submit to the first step of the same job. The number of repeated steps is reported with it. T9 is the time until the
+other rank has exited with a message that names the killed rank. With SIGSTOP, only the time beyond
+process_group.step_timeout_s counts. Times are wall times, so other load on the machine counts. Goals for the upper
+bounds: T8 2 s, T9 5 s.
 """
 
 from __future__ import annotations
@@ -39,7 +40,12 @@ MORE_STEPS = 5  # steps of the second start before the job is stopped
 
 
 class Recovery(NamedTuple):
-    """One trial. beyond_s: T8; redone: number of repeated steps; ended_s: T9"""
+    """One trial.
+
+    beyond_s: T8
+    redone: number of repeated steps
+    ended_s: T9
+    """
 
     beyond_s: float
     redone: int

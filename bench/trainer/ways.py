@@ -42,8 +42,9 @@ NEEDS = {"accelerate": "accelerate", "fabric": "lightning_fabric", "hf_trainer":
 
 
 class Batches:
-    """Batches of this rank, as a user's data loader would return them: from a permutation with the same seed on all
-    ranks.
+    """Batches of this rank, as a user's data loader would return them.
+
+    They come from a permutation that has the same seed on all ranks.
     """
 
     def __init__(self, training: Training, num_ranks: int) -> None:
@@ -166,8 +167,10 @@ class WithLoss(nn.Module):
 
 
 def hf_trainer(training: Training) -> Iterator[None]:
-    """Run HF Trainer in a thread, because it has its own loop. A turn ends when the next step would begin: after the
-    end of a step, HF Trainer may log, and its ranks communicate to do so.
+    """Run HF Trainer in a thread, because it has its own loop.
+
+    A turn ends only when the next step would begin, because HF Trainer may log after a step, and its ranks communicate
+    to do so.
     """
     from transformers import Trainer, TrainerCallback, TrainingArguments
 

@@ -25,7 +25,7 @@ class Key:
     meaning: str
 
 
-PRESETS = {  # these groups set keys in other sections; prefix that selects an option, and what the group is for
+PRESETS = {  # groups that set keys in other sections -> prefix that selects an option, and what the group is for
     "task": ("", "Presets; keys that you set elsewhere override them."),
     "experiment": ("+", "Complete jobs from real teams, as a starting point; keys on the command line override them."),
 }
@@ -106,8 +106,9 @@ def read_keys(file: Path, section: str) -> Iterator[Key]:
 
 
 def read_group(folder: Path) -> list[Key]:
-    """Return the keys of all of a group's options. A default is that of the default option or, if it lacks the key, of
-    the next.
+    """Return the keys of all of a group's options.
+
+    A key's default comes from the group's default option or, if that lacks the key, from the next option.
     """
     chosen = default_option(folder.name)
     files = sorted(folder.glob("*.yaml"), key=lambda file: (file.stem != chosen, file.stem))
@@ -138,7 +139,7 @@ def default_option(group: str) -> str:
 
 
 def type_name(hint: Any) -> str:
-    """Return the type as in diagnostics; `or null` if null is allowed."""
+    """Return the type as it appears in diagnostics, followed by `or null` if null is allowed."""
     optional = " or null" if type(None) in getattr(hint, "__args__", ()) else ""
     words = accepted_words(hint)
     if words:

@@ -25,7 +25,7 @@ IMAGE = {  # what python=image needs: an image, and something that runs it
     "slurm": ("image=x.sif", "container=apptainer"),
 }
 CODE = {"git": ("code.repository=https://host/name", f"code.commit={'0' * 40}")}
-LOWERED = {  # storage.run, code.kind: how the code reaches the nodes, on backends that support the combination
+LOWERED = {  # (storage.run, code.kind) -> how the code reaches the nodes, if the backend supports it
     ("shared", "snapshot"): "`jobctl submit` copies the code to the run folder's `code/`, which all nodes can access",
     ("node", "snapshot"): "`jobctl submit` sends the copy to each host by tar over ssh, and to each pod in a ConfigMap",
     ("node", "rsync"): "`jobctl submit` sends the copy by rsync, except files that the host's last run already has",
@@ -43,7 +43,7 @@ LOWERED = {  # storage.run, code.kind: how the code reaches the nodes, on backen
     ("object", "image"): "the code is in the image",
     ("object", "git"): "each pod checks out the commit; SkyPilot copies it to each node",
 }
-BUCKET = {"object": ("storage.root=s3://my-bucket/runs",)}  # storage.run: what it needs
+BUCKET = {"object": ("storage.root=s3://my-bucket/runs",)}  # storage.run -> the overrides it needs
 
 
 def page() -> str:

@@ -2,5 +2,6 @@
 
 Each rule is a function check(name, plan, here).
 
-name: the backend's name; here: whether a single node without hosts runs on this machine.
+name: the backend's name
+here: whether a job with one node and no hosts runs on this machine
 """

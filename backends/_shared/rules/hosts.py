@@ -1,4 +1,4 @@
-"""The list of hosts and the run folders on them: JC4401, JC4403, JC4404, JC4415, JC4416, JC4417."""
+"""The list of hosts, and the run folders on those hosts: JC4401, JC4403, JC4404, JC4415, JC4416, JC4417."""
 
 import re
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def check_no_hosts(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnost
 
 
 def check_fewer_hosts_than_nodes(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
-    """JC4403: fewer hosts in queue.nodelist than nodes. The number of `hosts` is checked for every backend."""
+    """JC4403: fewer hosts in queue.nodelist than nodes. For `hosts`, another rule checks this for every backend."""
     hosts, nodes = hosts_in_rank_order(plan), plan.topology.nodes
     if 0 < len(hosts) < nodes:
         title = f"{len(hosts)} host{'s' * (len(hosts) > 1)} in queue.nodelist for {nodes} nodes"

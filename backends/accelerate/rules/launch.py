@@ -19,7 +19,7 @@ def check_copies_without_hosts(plan: LaunchPlan, options: AccelerateOptions) -> 
 def check_other_launcher(plan: LaunchPlan, options: AccelerateOptions) -> Iterator[Diagnostic]:
     """JC4605: a launcher other than `accelerate launch`.
 
-    `honours` cannot report this, because it does not cover torchrun, which needs no support from a backend.
+    `honours` cannot report this, because it does not cover torchrun, which needs no support from the backend.
     """
     if plan.launcher != "accelerate":
         because = "backend accelerate is backend ssh with `accelerate launch` as the launcher"

@@ -1,7 +1,7 @@
 """Find and delete a job's object and pods in a Kubernetes cluster, using kubectl. Packed into jobctl; Python 3.8.
 
-In:  Target: object, context and namespace, from a run's record or from an artifact's settings.
-Out: the object's uid, owner and conditions; its pods; Failure if the cluster does not respond.
+In:  a JobObject (object, context and namespace), from a run's record or from an artifact's settings.
+Out: the object's uid, owner, conditions and pods. Raises Failure if the cluster does not respond.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ....runtime.system.failure import Failure
 from ....runtime.system.values import number_or_none, word_or_empty
 from .pods import PodStatus, parse_pods
 
-DELETE_S = 3600  # timeout of a deletion that waits until the pods have ended
+DELETE_S = 3600  # timeout for a deletion, which waits until the pods have ended
 DELETE_LOOK_S = 0.5
 RUNTIME = "TrainingRuntime"
 TRIES = 10  # attempts to create a TrainJob, one per second
@@ -39,7 +39,10 @@ if TYPE_CHECKING:
 
 
 class JobObject(NamedTuple):
-    """A job's Kubernetes object, with its context and namespace. companions: kinds of the objects created with it"""
+    """A job's Kubernetes object, with its context and namespace.
+
+    companions: the kinds of the objects that are created with it
+    """
 
     object: str
     kind: str
@@ -65,7 +68,7 @@ class ObjectCondition(NamedTuple):
 class ObjectIdentity(NamedTuple):
     """One object, identified by its uid, because a later object may have the same name.
 
-    resource_version: changes whenever the object changes; "" if it is not needed.
+    resource_version: changes whenever the object changes, or "" if it is not needed
     """
 
     version: str
@@ -81,9 +84,11 @@ class ObjectIdentity(NamedTuple):
 
 
 class FoundObject(NamedTuple):
-    """The job's object in the cluster. uid: "" if it does not exist; conditions: those whose status is True.
+    """The job's object in the cluster.
 
-    owner: USER@HOST and run ID; "" if jobctl did not create the object.
+    uid: "" if the object does not exist
+    conditions: only those whose status is True
+    owner: USER@HOST and run ID, or "" if jobctl did not create the object
     """
 
     identity: ObjectIdentity
@@ -99,12 +104,18 @@ class FoundObject(NamedTuple):
         return has_ended_condition(self.conditions)
 
     def belongs_to_run(self, run_id: str, uid: str) -> bool:
-        """Return whether this object belongs to the run. uid: the recorded one, "" if none was recorded"""
+        """Return whether this object belongs to the run.
+
+        uid: the uid that the run recorded, or "" if it recorded none
+        """
         return bool(self.uid) and (self.uid == uid if uid else self.owner.endswith(f", run {run_id}"))
 
 
 class Cluster:
-    """Runs kubectl in a job's context and namespace. ask: function that runs a program, such as Engine.ask"""
+    """Runs kubectl in a job's context and namespace.
+
+    ask: function that runs a program, such as Engine.ask
+    """
 
     def __init__(self, ask: Ask, target: JobObject) -> None:
         self.ask, self.target = ask, target
@@ -119,7 +130,7 @@ class Cluster:
         return ["kubectl", *context, f"--namespace={self.target.namespace}", *words]
 
     def look(self, suffix: str = "") -> FoundObject:
-        """Return the object whose name has that suffix. Raises Failure."""
+        """Return the job's object whose name ends with the suffix. Raises Failure."""
         target, name = self.target, self.target.object + suffix
         answer = self.k("get", target.kind, name, "--ignore-not-found", f"--output=jsonpath={_OBJECT}")
         if answer.code:
@@ -142,7 +153,7 @@ class Cluster:
         return parse_pods(answer.text)
 
     def delete(self, suffix: str) -> None:
-        """Delete the object and its companions, and wait until their names resolve to no pod. Raises Failure."""
+        """Delete the object, wait until it and its pods are gone, and then delete its companions. Raises Failure."""
         companions, found = self.companions(suffix), self.look(suffix)
         self.delete_found_object(found)
         for companion in companions:
@@ -166,7 +177,10 @@ class Cluster:
         return self.identities(self.target.companions, f"jobc/job={self.target.object}{suffix}")
 
     def identities(self, kinds: str, selector: str, condition: str = "*") -> list[ObjectIdentity]:
-        """Return the objects with that label. condition: JSONPath filter for the items. Raises Failure."""
+        """Return the objects that match a label selector. Raises Failure.
+
+        condition: JSONPath filter for the items
+        """
         answer = self.k("get", kinds, f"--selector={selector}", f"--output=jsonpath={_IDENTITIES % condition}")
         if answer.code:
             raise self._no_answer(answer)
@@ -174,8 +188,10 @@ class Cluster:
         return [ObjectIdentity(*words) for words in lines if len(words) == len(ObjectIdentity._fields)]
 
     def remove_leftovers(self, leftovers: list[ObjectIdentity]) -> None:
-        """Delete the objects that an ended or interrupted job left behind. Raises Failure if another submit has started
-        the job.
+        """Delete the objects that an ended or interrupted job left behind.
+
+        Raises Failure if another submit has started the job.
+
 
         A TrainingRuntime is created before its TrainJob, so it may belong to a job that another submit is just
         starting. After creating the TrainJob, that submit patches the runtime (ObjectCreator._own_runtime). This method
@@ -198,7 +214,7 @@ class Cluster:
             self.remove(each, is_unchanged=True)
 
     def _no_answer(self, answer: Answer) -> Failure:
-        """Convert kubectl's failed answer to a Failure."""
+        """Return the Failure for a kubectl command that failed."""
         lines = answer.errors.strip().splitlines() or [f"kubectl exited with {answer.code}"]
         if lines[-1].startswith("error: context ") and lines[-1].endswith(" does not exist"):
             return UnknownContext(f"cannot query {self.target}: the kubeconfig has no such context")
@@ -211,7 +227,7 @@ class Cluster:
         policy: with Foreground, the object remains until its pods are gone
         is_unchanged: delete it only if it is still the same version
 
-        Not done with `kubectl delete`, because it cannot match a uid, and waits with a watch, which RBAC may forbid.
+        This does not use `kubectl delete`, which cannot match a uid, and which waits with a watch that RBAC may forbid.
         """
         version = {"resourceVersion": identity.resource_version} if is_unchanged else {}
         options = {
@@ -228,7 +244,7 @@ class Cluster:
 
 
 def failure_of_live_object(found: FoundObject, target: JobObject) -> Failure:
-    """Return the Failure for a submit that found the job's object still live."""
+    """Return the Failure for a submit that finds the job's object still live."""
     owner = f"started by {found.owner or 'someone'}"
     hint = "stop that job with jobctl stop; a job with another name= or spec gets its own object"
     return Failure(f"{target.kind} {target.object} is live in {target}, {owner}", hint)
@@ -246,7 +262,7 @@ def job_object_of_artifact(settings: Mapping[str, Any], nodes: int, context: str
 
 
 def chosen_namespace(ask: Ask, settings: Mapping[str, Any]) -> tuple[str, str]:
-    """Return an artifact's context and namespace: kubectl's current ones if the spec sets none. Raises Failure."""
+    """Return an artifact's context and namespace, which default to kubectl's current ones. Raises Failure."""
     if shutil.which("kubectl") is None:
         raise Failure("kubectl was not found", "put kubectl on PATH; https://kubernetes.io/docs/tasks/tools")
     context, namespace = str(settings.get("context") or ""), str(settings.get("namespace") or "")
@@ -260,7 +276,7 @@ def chosen_namespace(ask: Ask, settings: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def job_object_of_record(keys: Mapping[str, str], settings: Mapping[str, Any]) -> JobObject | None:
-    """Return the job object in a run's record; None if the record has no valid object, kind and companions."""
+    """Return the job object in a run's record, or None if the record has no valid object, kind and companions."""
     name, kind, companions = (word_or_empty(keys.get(key, "")) for key in ("object", "kind", "companions"))
     if not name or kind not in settings.get("kinds", ()) or companions not in settings.get("companions", ()):
         return None

@@ -1,13 +1,13 @@
-"""Run one pod of a job: join the run's current attempt, then become launch.sh. Packed into jobctl; Python 3.8.
+"""Run one pod of a job: join the run's current attempt, then exec launch.sh. Packed into jobctl; Python 3.8.
 
 Usage: jobctl join [PAYLOAD]       in a pod; the default is JOBC_PAYLOAD
-         train                     become the node's supervisor, which receives SIGTERM from the kubelet
+         train                     exec the node's supervisor, so that it receives SIGTERM from the kubelet
          smoke | preflight         run the check, print its exit code, and exit with 0
          shell [COMMAND…]          open a shell, in the run if there is one
-         bucket VERB [ARGUMENT…]   access a run in the bucket, for verbs on the submitting machine
-In:    the ConfigMap at /jobc/files, from which start.py has unpacked jobctl to /jobc/artifact; from jobctl submit
-       JOBC_PAYLOAD, JOBC_RUN_ID and JOBC_FORK_OF; from Kubernetes JOBC_JOB_UID and JOB_COMPLETION_INDEX.
-Out:   /jobc/artifact, unpacked; RUN/artifact/ATTEMPT, a copy of it.
+         bucket VERB [ARGUMENT…]   access a run in the bucket, for a verb on the submitting machine
+In:    the ConfigMap at /jobc/files, from which start.py has unpacked jobctl to /jobc/artifact. jobctl submit sets
+       JOBC_PAYLOAD, JOBC_RUN_ID and JOBC_FORK_OF; Kubernetes sets JOBC_JOB_UID and JOB_COMPLETION_INDEX.
+Out:   the unpacked artifact in /jobc/artifact, and a copy of it in RUN/artifact/ATTEMPT.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from ....runtime.system.values import number_or_none, read_text
 
 CHECKS = ("smoke", "preflight")  # payloads with their own run folder, which is removed if all nodes pass
 HEAD_S = 60  # how long node 0's name may be missing after all nodes have joined
-SAID_S = 10  # interval between messages that this node is waiting
+SAID_S = 10  # interval at which this node prints what it is waiting for
 GOOD_S = 30  # how long node 0 waits after a check for all nodes to pass
 LAST_WORDS_S = 5  # time for the other nodes to check node 0, or to write their last files to the bucket
 
@@ -75,7 +75,7 @@ def unpack_config_map(files: Path, artifact: Path) -> None:
     """Copy a ConfigMap's files, whose names are paths with two dashes for each slash. Raises OSError."""
     for name in os.listdir(files):
         path = artifact / name.replace("--", "/")
-        if name.startswith("..") or name in ("start.py", "jobctl.xz") or path.exists():  # `..`: links of the kubelet
+        if name.startswith("..") or name in ("start.py", "jobctl.xz") or path.exists():  # `..`: the kubelet's symlinks
             continue
         path.parent.mkdir(exist_ok=True)
         unfinished = path.with_name(f"{path.name}.{os.getpid()}")  # `jobctl shell` may unpack at the same time
@@ -85,7 +85,7 @@ def unpack_config_map(files: Path, artifact: Path) -> None:
 
 
 def _end(*_: object) -> NoReturn:
-    """Handle SIGTERM until the supervisor takes over: exit."""
+    """Exit on SIGTERM. This handler is active until the supervisor takes over."""
     run = os.environ.get("JOBC_RUN_DIR", "")
     sys.exit(DONE if run and Run(Path(run)).is_stopped else PREEMPTED)
 
@@ -111,7 +111,7 @@ class JoiningPod:
         if self.fork_of and self.storage != "object":
             self.fork_of = str(self.root / self.job / self.fork_of)
         if own_settings.get("has_user_id"):
-            environ["HOME"] = str(artifact)  # a user without an entry in the image has / as home folder
+            environ["HOME"] = str(artifact)  # a user who is not in the image's passwd file has / as home folder
         environ.update(
             JOBC_NODE_RANK=str(self.rank),
             JOBC_NODES=str(self.settings.nodes),
@@ -160,13 +160,19 @@ class JoiningPod:
         call_or_fail_start("write state/resume", write_small_file, self.run_path / "state/resume", keys=keys)
 
     def _launch_words(self, payload: str, *words: str) -> list[str]:
-        """Return the launch.sh command for this pod, from the pod's artifact: the run folder may not have a copy."""
+        """Return the command that runs launch.sh in this pod.
+
+        It uses the pod's own artifact, because the run folder may not contain a copy.
+        """
         return ["bash", str(self.artifact / "launch.sh"), str(self.rank), payload, *words]
 
     # ---- pods that start too late
 
     def _leave_if_stopped(self) -> None:
-        """Raise NodeMustNotStart if jobctl stop ended this job before this pod started: the stop mark has its uid."""
+        """Raise NodeMustNotStart if jobctl stop ended this job before this pod started.
+
+        The stop mark then contains the job's uid.
+        """
         if self.storage == "shared" and read_text(self.run_path / "control/STOP").strip() == self.uid:
             raise NodeMustNotStart(DONE, "the run was stopped")
 
@@ -179,10 +185,13 @@ class JoiningPod:
         code = number_or_none(read_text(self.run_path / f"exit/{starts[-1].attempt}/node_00").split("\n")[0])
         return code is not None and code not in (PEER_LOST, PREEMPTED)
 
-    # ---- the name of node 0
+    # ---- node 0's name
 
     def _sees(self, name: str, timeout_s: float) -> bool:
-        """Wait until a node's name resolves: the cluster's DNS has it a few tenths of a second after the pod starts."""
+        """Wait until a node's name resolves, and return whether it does.
+
+        The cluster's DNS knows the name a few tenths of a second after the pod starts.
+        """
         began = said = time.monotonic()
         while not _is_known(name):
             self._leave_if_stopped()
@@ -223,7 +232,7 @@ class JoiningPod:
     # ---- the bucket
 
     def _use_bucket(self) -> None:
-        """Set the variables for the bucket and its credentials, which begin with AWS_."""
+        """Set the environment variables for the bucket and for its credentials (AWS_…)."""
         node = self.settings.tree["node"]
         os.environ.update(self.settings.store or {})
         os.environ.update(node.get("env_aws") or {})
@@ -261,7 +270,7 @@ class JoiningPod:
         )
 
     def _start_alone(self) -> int:
-        """Prepare this pod's own run folder. There is only one attempt, and the pods meet only at the rendezvous."""
+        """Prepare this pod's own run folder. There is only one attempt, and the pods share only the rendezvous."""
         if self.settings.nodes > 1:
             for other in range(self.settings.nodes):
                 if not self._sees(self.head.replace("-0.", f"-{other}.", 1), self.start_timeout_s):
@@ -279,7 +288,7 @@ class JoiningPod:
         prepare_attempt(self.run_path, attempt, self.artifact, self.fork_of, self.job, os.environ["JOBC_PROJECT"])
 
     def _unpack_code(self) -> None:
-        """Unpack the code that jobctl submit sent, into the run folder. Raises StartFailure."""
+        """Unpack the code from jobctl submit into the run folder. Raises StartFailure."""
         code, unfinished = self.run_path / "code", self.run_path / ".code"
         if self.settings.code_kind != "snapshot" or code.is_dir():
             return
@@ -294,9 +303,9 @@ class JoiningPod:
     # ---- smoke and preflight
 
     def _check(self, launch: list[str]) -> int:
-        """Run a check, print its exit code, and return 0, because Kubernetes could delete a failed pod and its output.
+        """Run a check, print its exit code, and return 0. Remove the run folder if all nodes pass.
 
-        The run folder is removed if all nodes pass.
+        The exit code is always 0, because Kubernetes could delete a failed pod together with its output.
         """
         sys.stdout.flush()
         code = run_program(launch, os.environ)
@@ -331,7 +340,7 @@ def _is_known(name: str) -> bool:
 
 
 def _lost(head: str) -> tuple[str, str]:
-    """Return the title and hint for a node 0 that cannot be resolved."""
+    """Return the title and hint of the message that node 0's name does not resolve."""
     hint = "check that node 0's pod is running, that the Service exists and that the cluster DNS works"
     return f"cannot resolve node 0's host name: {head}", hint
 
@@ -343,7 +352,7 @@ def _extract(archive: Path, folder: Path) -> None:
     folder.mkdir()
     try:
         with tarfile.open(archive) as file:
-            file.extraction_filter = lambda member, path: member  # links and modes as sent, in every Python
+            file.extraction_filter = lambda member, path: member  # links and modes as sent, in every Python version
             file.extractall(folder)
     except tarfile.TarError as error:
         raise OSError(str(error)) from error

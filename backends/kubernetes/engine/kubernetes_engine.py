@@ -31,7 +31,8 @@ from .run_trial import TrialOutput, run_trial
 from .storage_pod import StoragePods
 from .storage_reading import JOIN, StorageReadingEngine
 
-# for bash in a pod, with the run folder as argument. Pods of this job that start later see the uid and exit (join.py)
+# Run by bash in a pod, with the run folder as argument. Pods of this job that start later see the uid and exit
+# (join.py).
 MARK = 'mkdir -p -- "$1/control" && echo "$JOBC_JOB_UID" >"$1/control/STOP"'
 HOW = {
     "wait": "wait until the job ends, and exit with its exit code",
@@ -59,10 +60,10 @@ class KubernetesEngine(StorageReadingEngine, CheckingEngine):
         super().mark_stopped(run)
 
     def _mark_in_pods(self, record: Record) -> None:
-        """Write the stop mark where the pods look for it: through any pod, or through each pod if they have separate
-        folders.
+        """Write the stop mark where the pods look for it.
 
-        If that is refused, signal() deletes the object, because pods without a mark would be replaced after they end.
+        If the pods share a folder, any one of them writes the mark; otherwise, each pod does. If the cluster refuses
+        this, signal() deletes the object, because pods without a mark would be replaced after they end.
         """
         cluster, why = self.cluster(record), ""
         for pod in running_pods(self.pods(record)):
@@ -79,7 +80,10 @@ class KubernetesEngine(StorageReadingEngine, CheckingEngine):
             print(f"warning: cannot write the stop mark in a pod: {one_line(why)}; {what}", file=sys.stderr)
 
     def signal(self, run: Run, name: str) -> None:
-        """Signal PID 1 of each pod. Delete the object for KILL, if no pod has started, or without a stop mark."""
+        """Send the signal to PID 1 in each pod.
+
+        The object is deleted instead for KILL, if no pod has started, or if the pods have no stop mark.
+        """
         record = newest_record(run)
         if record is None:
             return
@@ -90,7 +94,7 @@ class KubernetesEngine(StorageReadingEngine, CheckingEngine):
             cluster.k("exec", pod.name, "--container=node", "--", "bash", "-c", f"kill -{name} 1")
         if is_deleted or not any(pod.phase in ("Running", "Succeeded") for pod in pods):
             if engine.seen(run).state != LIVE:
-                return  # another object may have the name by now
+                return  # by now, another object may have the same name
             engine.save_job_output(record)
             engine.delete_object(record)
 
@@ -225,7 +229,7 @@ class KubernetesEngine(StorageReadingEngine, CheckingEngine):
 def _ended_object(cluster: Cluster, uid: str, may_replace: bool) -> FoundObject:
     """Return the job's object, if there is one. Raises Failure if the object has not ended or may not be replaced.
 
-    uid: of the run's previous object, which may always be replaced.
+    uid: the uid of the run's previous object, which may always be replaced
     """
     found, target = cluster.look(), cluster.target
     if found.uid and not found.has_ended:

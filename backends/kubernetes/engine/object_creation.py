@@ -1,7 +1,7 @@
 """Create an artifact's objects in a cluster, or ask the cluster whether it accepts them. Packed into jobctl.
 
-In:  a Cluster; the artifact with job.yaml; a Purpose: what the pods will do.
-Out: the uid of the created object, which owns its companions; or Failure. Existing objects are never deleted.
+In:  a Cluster; the artifact, with job.yaml; a PodPurpose, which says what the pods will do.
+Out: the uid of the created object, which owns its companions. Raises Failure. Existing objects are never deleted.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ....runtime.exit_codes import DATA_BROKEN
 from ....runtime.system.failure import Failure, print_failure
 from .cluster import RUNTIME, TRIES, Cluster, ObjectIdentity, failure_of_live_object, is_already_deleted
 
-MOST_CODE_BYTES = 600 << 10  # after packing: a ConfigMap may contain 1 MiB, in base64
+MOST_CODE_BYTES = 600 << 10  # after packing; a ConfigMap may contain 1 MiB, including the base64 overhead
 MOST_REASON = 600  # maximum number of characters quoted from the server's reply
 TRAIN_JOB = "TrainJob"
 KINDS = {"job": "Job", "jobset": "JobSet", "trainjob": TRAIN_JOB}
@@ -35,10 +35,12 @@ UID = "--output=jsonpath={.metadata.uid}"
 
 
 class PodPurpose(NamedTuple):
-    """Task for the pods. payload: train, smoke, preflight or shell.
+    """Purpose for which the pods are created.
 
-    suffix: appended to every name; fork_of: ID of the run from whose checkpoint the new run starts.
-    code: packed copy of the user's code, which is sent to the pods; None = no copy.
+    payload: `train`, `smoke`, `preflight` or `shell`
+    suffix: appended to every name
+    fork_of: ID of the run from whose checkpoint the new run starts
+    code: packed copy of the user's code to send to the pods, or None to send no copy
     """
 
     payload: str
@@ -64,7 +66,7 @@ class ObjectCreator:
             raise Failure(title, "jobctl preflight --queue-only tries again")
 
     def why_refused(self, purpose: PodPurpose) -> str:
-        """Return why the cluster would reject the objects; "" if it accepts them.
+        """Return why the cluster would reject the objects, or "" if it accepts them.
 
         The dry run uses different names, so that existing objects do not conflict.
         """
@@ -78,7 +80,7 @@ class ObjectCreator:
         train_job, others = split_by_kind(manifests, TRAIN_JOB)
         runtime, _ = split_by_kind(manifests, RUNTIME)
         try:
-            # the runtime is really created, because the TrainJob would be rejected without it
+            # the runtime is created for real, because the TrainJob would be rejected without it
             return (
                 self.create_manifests(others, "--dry-run=server")
                 or self.create_manifests(runtime)
@@ -90,7 +92,10 @@ class ObjectCreator:
 
     @contextlib.contextmanager
     def created(self, purpose: PodPurpose) -> Iterator[str]:
-        """Create the objects for a trial and yield the uid. Deletes the objects if the block raises. Raises Failure."""
+        """Create the objects for a trial, and yield the uid. Raises Failure.
+
+        If the block raises an exception, the objects are deleted.
+        """
         uid = self.create(purpose)
         try:
             yield uid
@@ -100,10 +105,11 @@ class ObjectCreator:
             raise
 
     def create(self, purpose: PodPurpose, remember: Callable[[str], None] = lambda uid: None) -> str:
-        """Create the job's object, which fails if its name is taken, then its companions. Return the uid.
+        """Create the job's object and then its companions, and return the uid.
 
-        remember: called with the uid as soon as it is known. Raises Failure after removing what this call created;
-        may_be_there is True if the job may still exist in the cluster.
+        remember: called with the uid as soon as it is known
+        Raises Failure, for example if the object's name is taken, after removing what this call created. If the job may
+        still exist in the cluster, may_be_there is True.
         """
         main, companions = split_by_kind(self.manifests(purpose), self._kind)
         runtimes: list[ObjectIdentity] = []
@@ -162,8 +168,10 @@ class ObjectCreator:
         return ObjectIdentity(TRAINER_API, RUNTIME, name, answer.text.strip())
 
     def _own_runtime(self, runtime: ObjectIdentity, owner: ObjectIdentity) -> None:
-        """Make the TrainJob own its runtime, so that both are deleted together. Raises Failure if another submit has
-        deleted the runtime as a leftover: the patch contains the uid, so the server rejects it for any newer runtime.
+        """Make the TrainJob own its runtime, so that both are deleted together.
+
+        Raises Failure if another submit has deleted the runtime as a leftover. The patch contains the runtime's uid, so
+        the server rejects it for any newer runtime.
         """
         patch = json.dumps({"metadata": {"uid": runtime.uid, "ownerReferences": [_reference(owner)]}})
         words = ("patch", "trainingruntime.trainer.kubeflow.org", runtime.name, "--type=merge", f"--patch={patch}")

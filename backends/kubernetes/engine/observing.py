@@ -45,7 +45,7 @@ class ObservingEngine(RecordEngine):
         return Cluster(self.ask, target)
 
     def pods(self, record: Record) -> list[PodStatus]:
-        """Return the run's pods, newest last; [] if its object is gone, even if a newer object has the same name."""
+        """Return the run's pods, newest last, or [] if its object is gone, even if a newer object has the same name."""
         if record.path not in self._pods:
             cluster = self.cluster(record)
             is_there = record.path in self._conditions or self._is_there(record)
@@ -59,7 +59,7 @@ class ObservingEngine(RecordEngine):
             return False
 
     def conditions(self, record: Record) -> tuple[ObjectCondition, ...]:
-        """Return the conditions of the run's object whose status is True."""
+        """Return those conditions of the run's object whose status is True."""
         return self._conditions.get(record.path, ())
 
     def ask_engine(self, record: Record) -> str:
@@ -97,14 +97,14 @@ class ObservingEngine(RecordEngine):
         return self._code(record), self._reason(record)
 
     def _code(self, record: Record) -> int:
-        """Return the job's exit code from the object's conditions, or else the worst exit code of the pods."""
+        """Return the job's exit code from the object's conditions or, if it is not there, the pods' worst exit code."""
         known = self._known_code(record)
         if known is not None:
             return known
         return worst_code([pod.exit for pod in self.pods(record) if pod.exit is not None]) or 1
 
     def _known_code(self, record: Record) -> int | None:
-        """Return the exit code in the object's conditions; None if there is none."""
+        """Return the exit code in the object's conditions, or None if there is none."""
         if any(condition.type in ("Complete", "Completed") for condition in self.conditions(record)):
             return 0
         if any("DeadlineExceeded" in condition for condition in self.conditions(record)):
@@ -130,7 +130,7 @@ class ObservingEngine(RecordEngine):
         return " ".join(next(final, ()))
 
     def failure_lines(self, run: Run) -> list[str]:
-        """Return the end of the log, with the traceback, of the rank that failed first."""
+        """Return the end of the log of the rank that failed first, including the traceback."""
         lines = read_text(run.path / FIRST_FAILURE).split("\n")
         at = next((i for i, line in enumerate(lines) if line.startswith("jobc: ") and _END_OF_LOG.search(line)), None)
         if at is None:
@@ -145,7 +145,8 @@ class ObservingEngine(RecordEngine):
     def save_job_output(self, record: Record) -> None:
         """Save the last log lines of the pod that failed first, or of its init containers if no rank has started.
 
-        Pods that exited because of another pod (69, 75) come last. Kubernetes deletes pods that were still running.
+        A pod that exited because of another pod (69, 75) is used only if no other pod failed. Pods that were still
+        running cannot be used, because Kubernetes deletes them.
         """
         path, cluster = record.run.path / FIRST_FAILURE, self.cluster(record)
         if read_text(path):
@@ -253,13 +254,13 @@ class ObservingEngine(RecordEngine):
 
 
 def _last_traceback(lines: list[str]) -> list[str]:
-    """Return the lines starting at the last traceback, or else the last lines."""
+    """Return the last traceback and the lines after it or, if there is no traceback, the last lines."""
     starts = [i for i, line in enumerate(lines) if line.startswith("Traceback ")]
     return lines[starts[-1] :] if starts else lines[-MOST_LINES:]
 
 
 def _uid(record: Record) -> str:
-    """Return the uid of the run's object; "" if jobctl submit was interrupted before it received the uid."""
+    """Return the uid of the run's object, or "" if jobctl submit was interrupted before it received the uid."""
     return word_or_empty(record.keys.get("uid", ""))
 
 

@@ -13,8 +13,12 @@ STUCK = ("ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateCon
 
 
 class PodStatus(NamedTuple):
-    """One pod of a run. exit: exit code of the ranks' container; waits: why it is not starting; init: init containers
-    that failed; gone_at: time by which a deleted pod must have ended.
+    """One pod of a run.
+
+    exit: exit code of the ranks' container
+    waits: why the pod is not starting
+    init: the init containers that failed
+    gone_at: time by which a deleted pod must have ended
     """
 
     node: int
@@ -28,7 +32,10 @@ class PodStatus(NamedTuple):
 
 
 class WaitingReason(NamedTuple):
-    """Why a pod is not starting. is_stuck: whether it stays so until someone changes something"""
+    """Why a pod is not starting.
+
+    is_stuck: whether the pod cannot start until someone changes something
+    """
 
     text: str = ""
     is_stuck: bool = False

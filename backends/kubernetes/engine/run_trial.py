@@ -16,13 +16,17 @@ from ....runtime.system.text import printable
 from .cluster import Cluster
 from .object_creation import ObjectCreator, PodPurpose
 
-LONGER_S = 300  # all pods must have ended this long after backend.start_timeout
+LONGER_S = 300  # time after backend.start_timeout by which all pods must have ended
 _PREFIX = re.compile(r"\[pod/\S*-([0-9]+)-[^-\s]*/node\] (.*)")
 _EXIT = "jobc: payload exit code: "
 
 
 class TrialOutput(NamedTuple):
-    """Output of the pods. lines: (node, line), sorted by node; is_good: whether all pods passed"""
+    """Output of the pods.
+
+    lines: (node, line) pairs, sorted by node
+    is_good: whether all pods passed
+    """
 
     lines: list[tuple[int, str]]
     is_good: bool
@@ -52,7 +56,10 @@ def _wait(cluster: Cluster, suffix: str, most_s: int) -> None:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield node and line for each line of `kubectl logs --prefix`; a line without a prefix is kubectl's own."""
+    """Yield (node, line) for each line of `kubectl logs --prefix`.
+
+    Lines without a prefix are skipped, because kubectl itself printed them.
+    """
     for line in text.split("\n"):
         match = _PREFIX.fullmatch(printable(line))
         if match and len(match.group(1)) < 10:

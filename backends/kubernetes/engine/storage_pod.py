@@ -1,7 +1,7 @@
 """Start extra pods through which this machine accesses the runs' storage. Packed into jobctl; Python 3.8.
 
 In:  a Cluster; the artifact, whose job.json contains a pod with the job's image and mounts.
-Out: a pod in each cluster, until close(); Failure if the pod does not start.
+Out: one pod in each cluster, which exists until close(). Raises Failure if the pod does not start.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from .pods import why_pod_is_waiting
 
 QUIET_S = 5  # a pod that has not started after this time is reported
 LABEL = "jobc/shell"  # label of the pods; its value is the name of the job's object
-# a pod ends after an hour, if the program that created it was killed, or when its node is lost
+# A pod may be left behind: if the program that created it was killed, it ends after an hour; it also ends when its
+# node is lost.
 HAS_ENDED = tuple(f'?(@.status.phase=="{phase}")' for phase in ("Succeeded", "Failed"))
 MOST_NAME = 63  # maximum length of a pod's name, which is also a label value of its ConfigMap
 
@@ -50,11 +51,14 @@ class StoragePods:
                 cluster.remove(pod)
 
     def command(self, cluster: Cluster, *words: str) -> list[str]:
-        """Return the kubectl command that runs a command in the pod. Raises Failure if the pod does not start."""
+        """Return the kubectl command that runs `words` in the pod. Raises Failure if the pod does not start."""
         return cluster.command("exec", self.pod(cluster), "--container=node", "--", *words)
 
     def pod(self, cluster: Cluster) -> str:
-        """Return the name of the running pod. cluster: the artifact's objects, in a run's cluster. Raises Failure."""
+        """Return the name of the running pod. Raises Failure.
+
+        cluster: a Cluster for the artifact's objects, with the context and namespace in which to run the pod
+        """
         key = (cluster.target.context, cluster.target.namespace)
         if key not in self._names:
             try:
@@ -67,7 +71,7 @@ class StoragePods:
         return name
 
     def _create(self, cluster: Cluster) -> str:
-        """Create the pod, and the ConfigMap that it mounts and owns. Pod and ConfigMap have a new name."""
+        """Create the pod, and the ConfigMap that it mounts and owns, both under the same new name."""
         target = cluster.target
         for condition in HAS_ENDED:
             for ended in cluster.identities("pods", f"{LABEL}={target.object}", condition):

@@ -1,4 +1,4 @@
-"""Read the runs' storage and their pods' logs. Packed into jobctl; Python 3.8."""
+"""Read run storage and the logs of the runs' pods. Packed into jobctl; Python 3.8."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .observing import ObservingEngine
 from .pods import PodStatus
 from .storage_pod import StoragePods
 
-JOIN = ("python3", "-I", "-S", "/jobc/files/start.py")  # in a pod: becomes `jobctl join`
+JOIN = ("python3", "-I", "-S", "/jobc/files/start.py")  # runs in a pod and execs `jobctl join`
 NOT_THERE = 3  # exit code if the file is not on the storage
-NEWS_S = 60  # time limit for starting the pod through which status reads how a run ended
+NEWS_S = 60  # time limit for starting the pod through which `jobctl status` reads how a run ended
 LOOK_S = 2  # interval between checks for new pods while following logs
-_CODES = (  # for bash in a pod; $1: run folder
+_CODES = (  # run by bash in a pod; $1: run folder
     'cd -- "$1/exit/$(ls -- "$1/artifact" | sort -n | tail -n 1)" && grep -hxE "[0-9]{1,3}" -- node_*'
 )
 _PREFIX = re.compile(rb"^\[pod/[^]]*-([0-9]+)-[^-]*/node\] ")
@@ -54,7 +54,7 @@ class StorageReadingEngine(ObservingEngine):
             context, namespace = self.cluster(record).target[-2:]
         return Cluster(self.ask, job_object_of_artifact(self.job.settings, self.job.nodes, context, namespace))
 
-    # ---- the storage of the runs
+    # ---- run storage
 
     def remove_outside_run_folder(self, run: Run) -> bool:
         """Remove the run from the pods' storage, through an extra pod."""
@@ -76,8 +76,10 @@ class StorageReadingEngine(ObservingEngine):
         self._storage.close()
 
     def fetch(self, what: str, runs: Sequence[Run]) -> None:
-        """With `news`, read how a run ended if its object was deleted before its end was recorded. The exit codes are
-        read through an extra pod, if one starts in time, and only if every node of the last attempt has recorded one.
+        """With `news`, read how a run ended if its object was deleted before its end was recorded.
+
+        The exit codes are read through an extra pod, if that pod starts in time. They are used only if every node of
+        the last attempt has recorded one.
         """
         super().fetch(what, runs)
         for run in runs if what == "news" and self.job.settings.get("storage") == "shared" else ():
@@ -94,7 +96,10 @@ class StorageReadingEngine(ObservingEngine):
                 self.record_end_from_node_codes(run, codes)
 
     def _bucket_words(self, run: Run, *words: str) -> list[str]:
-        """Return the command that accesses the bucket from a pod, because this machine may not; [] without a bucket."""
+        """Return the command that accesses the bucket from a pod, or [] if there is no bucket.
+
+        A pod is needed because this machine may have no access to the bucket.
+        """
         if self.job.settings.get("storage") != "object":
             return []
         return ["env", f"JOBC_RUN_ID={run.id}", *JOIN, "bucket", *words]
@@ -102,7 +107,7 @@ class StorageReadingEngine(ObservingEngine):
     # ---- logs
 
     def print_logs(self, run: Run, request: LogRequest) -> int:
-        """Print a node's or rank's log or, with follow and no rank, the pods' output."""
+        """Print the log of a node or rank or, with `follow` and no rank, the pods' output."""
         record = newest_record(run)
         if record is None:
             raise Failure(f"run {run.id} was never submitted to a cluster", "start a run with jobctl submit")
@@ -159,8 +164,8 @@ class StorageReadingEngine(ObservingEngine):
     def _print_file(self, record: Record, file: str, node: int, request: LogRequest) -> int:
         """Print a file of the run and return an exit code, NOT_THERE if the file does not exist.
 
-        The file is read from a running pod (with follow, until the run ends), otherwise from the storage through a new
-        pod. If runs are deleted with their pods, print the pod's log instead.
+        The file is read from a running pod (with `follow`, until the run ends) or, if there is none, from the storage
+        through a new pod. If runs are deleted with their pods, print the pod's log instead.
         """
         cluster, storage, pods = self.cluster(record), self.job.settings.get("storage"), self.pods(record)
         running = [pod for pod in pods if pod.phase == "Running" and (storage == "shared" or pod.node == node)]
@@ -205,7 +210,7 @@ def _shorter_prefix(line: bytes) -> bytes:
 
 
 def _why_none_has_started(pods: list[PodStatus]) -> str:
-    """Return what the first pod is waiting for; "" if a pod has started, or if the reason is unknown."""
+    """Return what the first pod is waiting for, or "" if a pod has started, or if the reason is unknown."""
     if any(pod.phase != "Pending" for pod in pods):
         return ""
     return next((f"node {pod.node}: {pod.waits}" for pod in pods if pod.waits), "")

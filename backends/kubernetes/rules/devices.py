@@ -30,7 +30,7 @@ def check_gpu_type_without_label(plan: LaunchPlan, options: KubernetesOptions) -
 
 
 def _types(key: str) -> list[str]:
-    """Return GPU types such as H100: the words in product names that are letters followed by digits."""
+    """Return GPU types such as H100: those words in product names that are letters followed by digits."""
     words = {part.upper() for product in PRODUCTS[key].split() for part in re.split(r"[-_]", product)}
     return sorted(word for word in words if re.fullmatch(r"(?!SXM|NVL|HBM|MI325$|MI355$)[A-Z]+\d+[A-Z]?", word))
 
@@ -70,7 +70,7 @@ def check_network_devices_not_requested(plan: LaunchPlan, options: KubernetesOpt
 
 
 def check_tcpx_requirements(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """JC4518: network=tcpx without the cards' networks, with the wrong number of GPUs, or on the host network."""
+    """JC4518: network=tcpx without networks for the cards, with the wrong number of GPUs, or on the host network."""
     if plan.network.profile != "tcpx":
         return
     if len(options.gke_networks) != tcpx.NETWORKS:

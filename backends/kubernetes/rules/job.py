@@ -16,7 +16,7 @@ from ..options import KubernetesOptions
 from ._names import is_valid_object_name
 
 KIB = 1024
-MOST_CONFIG_KIB = 900  # etcd accepts 1024; the rest is for the object itself
+MOST_CONFIG_KIB = 900  # etcd accepts at most 1024; the rest is for the object itself
 
 
 def check_no_image(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -38,7 +38,7 @@ def check_unsupported_pytorchjob(plan: LaunchPlan, options: KubernetesOptions) -
 def check_keep_with_trainjob(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4102: lifecycle.keep is ignored for a TrainJob.
 
-    Source: Trainer 2.3: a TrainJob has no ttlSecondsAfterFinished; with one in its JobSet, the TrainJob would remain.
+    Source: Trainer 2.3. A TrainJob has no ttlSecondsAfterFinished; if its JobSet had one, the TrainJob would remain.
     """
     if options.flavor == "trainjob" and plan.lifecycle.keep_s is not None:
         because = "a TrainJob stays until it is deleted, for example by `jobctl submit --replace`"
@@ -74,8 +74,9 @@ def check_long_name(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Di
 
 
 def check_large_job(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """JC4507: a job too large for its ConfigMap, which contains launch.sh, job.json and jobctl. The job's own text
-    appears in launch.sh and several times in job.json.
+    """JC4507: a job too large for its ConfigMap, which contains launch.sh, job.json and jobctl.
+
+    The job's own text appears in launch.sh and several times in job.json.
     """
     program_size = len(
         compressed_jobctl_lines(pack_program_for_nodes(program_contents_of_job(plan), Path(__file__).parents[1])).text

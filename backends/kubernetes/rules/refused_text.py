@@ -111,7 +111,7 @@ def _selected(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnost
 
 
 def _said_twice(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """Check that no node label is required to have two values; a selector would keep only the last one."""
+    """Check that no node label is required to have two values. A selector would keep only the last one."""
     owners = {gpu_types.gpu_label_name(options): "gpu_type"} if plan.resources.gpu_type is not None else {}
     once = []
     for i, text in enumerate(options.node_selector):

@@ -1,4 +1,4 @@
-"""Mounts, shared memory and the folder of the runs: JC4502, JC4503, JC4508, JC4519, JC4520."""
+"""Mounts, shared memory and the run root: JC4502, JC4503, JC4508, JC4519, JC4520."""
 
 import re
 from collections.abc import Iterator
@@ -56,7 +56,10 @@ def _mounted(i: int, mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[Diagno
 
 
 def check_runs_without_shared_volume(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """JC4502: runs that are not on a volume shared by all pods: an error with storage.run=shared, else a warning."""
+    """JC4502: runs that are not on a volume shared by all pods.
+
+    This is an error with storage.run=shared, otherwise a warning.
+    """
     if plan.run.storage == "object":
         return
     root = plan.run.root
@@ -89,7 +92,7 @@ def _below(path: str, folder: str) -> bool:
 
 
 def check_restart_in_a_bucket(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """JC4520: a restart in place with runs in a bucket. Such a restart requires a folder that all pods share."""
+    """JC4520: restarts in place with runs in a bucket. Such a restart requires a folder that all pods share."""
     if plan.run.storage == "object" and plan.lifecycle.max_restarts and plan.topology.nodes > 1:
         because = "pods coordinate a restart through a shared run folder; with a bucket, they can only be requeued"
         hint = "lifecycle.max_restarts=0 with lifecycle.max_requeues, or storage.run=shared"

@@ -80,6 +80,6 @@ def parse_quantity(text: str) -> Decimal | None:
 
 
 def _as_size(text: str) -> str:
-    """Return the size in a valid spelling, such as 64G for 64GB, or else an example."""
+    """Return the size in a valid spelling, such as 64G for 64GB, or an example if the text is not a size."""
     bare = text.strip().removesuffix("B").replace("K", "k") if not text.endswith("iB") else text[:-1]
     return bare if parse_quantity(bare) is not None else "64Gi"

@@ -1,6 +1,6 @@
 """Read the SkyPilot job from a run's record, RUN/state/job_ATTEMPT: kind (managed or empty), cluster, id.
 
-A record's keys are untrusted: a cluster must be a plain word, and an ID must be a number. Packed into jobctl.
+A record's keys are untrusted, so a cluster must be a plain word, and an ID must be a number. Packed into jobctl.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def cluster_name_in_record(record: Record) -> str:
 
 
 def describe_job(record: Record) -> str:
-    """Return the recorded job's name as printed in messages."""
+    """Return the name of the recorded job, as printed in messages."""
     job_id = number_or_none(record.keys.get("id", ""))
     shown = "" if job_id is None else str(job_id)
     return (

@@ -3,9 +3,9 @@
 Usage: jobctl join [train|smoke|preflight]   from `run` of task.sky.yaml; the default is JOBC_PAYLOAD
        jobctl join secret RUN NAME           save a secret for a shell on this node; its value is read from stdin
        jobctl join forget RUN                remove a run's saved secrets
-In:    SKYPILOT_NODE_IPS, SKYPILOT_NODE_RANK, SKYPILOT_NUM_GPUS_PER_NODE, SKYPILOT_TASK_ID (the same after a recovery);
-       JOBC_RUN_ID, JOBC_ATTEMPT, JOBC_FORK_OF from jobctl submit, empty if the task was launched by hand.
-Out:   the last line that it prints, `jobc: node 0 exits with 75: …`, which jobctl status reads.
+In:    SKYPILOT_NODE_IPS, SKYPILOT_NODE_RANK, SKYPILOT_NUM_GPUS_PER_NODE, SKYPILOT_TASK_ID (the same after a recovery).
+       jobctl submit sets JOBC_RUN_ID, JOBC_ATTEMPT and JOBC_FORK_OF, which are empty if the task was launched by hand.
+Out:   a last line on stdout, such as `jobc: node 0 exits with 75: …`, which jobctl status reads.
 Exit:  this node's exit code. With shared storage or a bucket, node 0 exits with the worst code of all nodes and the
        others exit with 0, because SkyPilot kills all nodes as soon as one fails, and recovers a managed job if any node
        exits with 69 or 75.
@@ -34,7 +34,7 @@ from .run_at_attempt import RunPinnedToAttempt
 
 KILLED = 143  # exit code if SIGTERM arrives before the ranks are running. Not 75, which would recover a managed job
 LOOK_S = 0.5  # interval at which to check whether the other nodes have ended
-MARGIN_S = 20  # time, beyond the grace period, for the other nodes to record their exit codes
+MARGIN_S = 20  # time that the other nodes have after the grace period to record their exit codes
 SETTLE_S = 3  # time for SkyPilot's processes on the other nodes to end as well
 LAST_FILES_S = 5  # time for the other nodes to write their last files to the bucket
 
@@ -58,7 +58,7 @@ def main(argv: list[str]) -> int:
 
 
 def save_or_remove_secrets(run: Path, names: list[str]) -> int:
-    """Save the secret whose value is on stdin; without a name, remove the run's saved secrets."""
+    """Save the secret whose value is on stdin. If no name is given, remove the run's saved secrets."""
     try:
         for name in names:
             os.environ[name] = sys.stdin.read().rstrip("\n")
@@ -72,7 +72,7 @@ def save_or_remove_secrets(run: Path, names: list[str]) -> int:
 
 
 def run_node(node: SkypilotNode) -> tuple[int, int]:
-    """Run the node. Return how it ended (on node 0, how the run ended), and the exit code of this process."""
+    """Run the node. Return how the node ended (on node 0: how the run ended), and the exit code of this process."""
     try:
         signal.signal(signal.SIGTERM, _raise_terminated)
         attempt = node.join()
@@ -93,7 +93,7 @@ def _raise_terminated(*_: object) -> NoReturn:
 
 
 def run_launch_sh(node: SkypilotNode, attempt: int) -> int:
-    """Run the attempt's launch.sh until it ends (with a bucket, under `jobctl depot run`). Return its exit code."""
+    """Run the attempt's launch.sh until it ends. With a bucket, `jobctl depot run` runs it. Return its exit code."""
     words = ["bash", str(node.run / f"artifact/{attempt}/launch.sh"), str(node.rank), node.payload]
     code = run_and_forward_sigterm([*node.depot_words("run"), "--", *words] if node.is_in_bucket else words, node)
     is_lost = node.is_in_bucket and node.payload == "train" and code > 128
@@ -106,8 +106,9 @@ def run_launch_sh(node: SkypilotNode, attempt: int) -> int:
 
 
 def run_and_forward_sigterm(words: list[str], node: SkypilotNode) -> int:
-    """Run a program until it ends, and forward SIGTERM from sky cancel or a preemption to it. The program's stderr goes
-    to stdout. Return its exit code; 128 + N after signal N.
+    """Run a program until it ends, and return its exit code, which is 128 + N after signal N.
+
+    SIGTERM, which sky cancel or a preemption sends, is forwarded to the program. The program's stderr goes to stdout.
     """
     process: subprocess.Popen[bytes] | None = None
     is_pending = False
@@ -133,7 +134,7 @@ def run_and_forward_sigterm(words: list[str], node: SkypilotNode) -> int:
 
 
 def agree_on_end(node: SkypilotNode, attempt: int, code: int) -> tuple[int, int]:
-    """Wait for the other nodes. Return how this node (on node 0, the run) ended, and the exit code of this process.
+    """Wait for the other nodes. Return how this node (on node 0: the run) ended, and the exit code of this process.
 
     code: exit code of launch.sh.
     """
@@ -152,9 +153,9 @@ def agree_on_end(node: SkypilotNode, attempt: int, code: int) -> tuple[int, int]
 
 
 def worst_code_of_all_nodes(node: SkypilotNode, attempt: int, code: int) -> int:
-    """Wait until all nodes have recorded their exit codes; return the worst one, or PEER_LOST if a node was lost.
+    """Wait until all nodes have recorded their exit codes. Return the worst one, or PEER_LOST if a node was lost.
 
-    After a failure, the wait is limited. A node other than 0 that has finished does not wait.
+    After a failure, the wait has a time limit. Nodes other than node 0 do not wait if they have finished.
     """
     nodes, uploads = node.settings.nodes, 2 if node.is_in_bucket else 1
     until = time.monotonic() + uploads * node.settings.grace_s + MARGIN_S
@@ -174,7 +175,7 @@ def worst_code_of_all_nodes(node: SkypilotNode, attempt: int, code: int) -> int:
 
 
 def remove_passed_check(node: SkypilotNode, code: int) -> tuple[int, int]:
-    """Remove the run folder of a check that passed. Return its exit code twice."""
+    """Remove the run folder of a check that passed. Return the exit code for the node and for this process."""
     if code == DONE and node.rank == 0:
         if node.is_in_bucket:
             time.sleep(LAST_FILES_S)

@@ -17,7 +17,10 @@ from ....runtime.system.failure import Failure
 
 
 class LaunchedPayload(NamedTuple):
-    """The payload that the nodes run (train, smoke or preflight), and its attempt. fork_of: another run's ID, or ""."""
+    """The payload that the nodes run (`train`, `smoke` or `preflight`), and its attempt.
+
+    fork_of: ID of the run that this one forks, or ""
+    """
 
     payload: str
     run: Run
@@ -45,8 +48,9 @@ def require_files_to_send(settings: Mapping[str, Any]) -> None:
 
 
 def prepare_folder_to_send(launch: LaunchedPayload) -> Path:
-    """Return the folder to send, with the artifact and the code. Both are in a subfolder named after the run, because
-    SkyPilot never removes files that it sent earlier.
+    """Return the folder to send, which contains the artifact and the code.
+
+    Both are in a subfolder named after the run, because SkyPilot never removes files that it sent earlier.
     """
     run, sent = launch.run.path, launch.run.path / "sent"
     to = sent / launch.run_id
@@ -82,7 +86,7 @@ def sky_launch_arguments(settings: Mapping[str, Any], launch: LaunchedPayload) -
 
 
 def sky_secret_options(settings: Mapping[str, Any]) -> list[str]:
-    """Return the options that pass this shell's secrets; SkyPilot keeps their values out of its output."""
+    """Return the options that pass this shell's secrets. SkyPilot does not print their values."""
     return [word for name in settings.get("secrets", ()) for word in ("--secret", name)]
 
 

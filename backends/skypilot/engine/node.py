@@ -32,8 +32,9 @@ ANOTHER_JOB = "changing the number of {0} changes the job: compile it again for 
 class SkypilotNode:
     """One node of the job.
 
-    artifact: the folder that was sent; payload: train, smoke or preflight; environ: os.environ, with SkyPilot's
-    variables; the node's JOBC_ variables are added.
+    artifact: the folder that was sent
+    payload: `train`, `smoke` or `preflight`
+    environ: os.environ, with SkyPilot's variables. The node's JOBC_ variables are added to it.
     Raises StartFailure if SkyPilot does not provide the number of nodes and GPUs that the job was compiled for.
     """
 
@@ -68,7 +69,7 @@ class SkypilotNode:
         )
 
     def _run_root(self) -> Path:
-        """Return the folder of all runs; with a bucket, the folder that holds this node's part of them."""
+        """Return the run root or, with a bucket, the folder that holds this node's part of the runs."""
         root = str(self.settings.tree.get("storage_root", ""))
         path = Path(root if root.startswith("/") else f"{self.home}/{root[2:] if root.startswith('~/') else root}")
         return path / f"node_{self.rank:02}" if self.is_in_bucket else path
@@ -76,7 +77,7 @@ class SkypilotNode:
     # ---- the attempt
 
     def join(self) -> int:
-        """Return the attempt once all nodes and its files are there. Raises NodeFailure, NodeMustNotStart."""
+        """Wait for all nodes and for the attempt's files. Return the attempt. Raises NodeFailure, NodeMustNotStart."""
         call_or_fail_start(f"create the folder {self.run}", self.run.mkdir, parents=True, exist_ok=True)
         join = {"shared": self._join_shared, "object": self._join_bucket, "node": self._join_own_disks}
         attempt = join[self.storage]()
@@ -93,7 +94,7 @@ class SkypilotNode:
         return join_run(self.run, self.rank, self.settings.nodes, self.task_id, most, timeout_s, self._prepare)
 
     def _join_bucket(self) -> int:
-        """Join a run that has one folder on this node's disk and another in the bucket."""
+        """Join a run that has a folder on this node's disk and another one in the bucket."""
         settings, environ = self.settings, self.environ
         environ.update(settings.store or {})
         environ.update(settings.tree["node"].get("env_aws") or {})
@@ -105,7 +106,7 @@ class SkypilotNode:
         return attempt
 
     def _join_own_disks(self) -> int:
-        """Join without shared storage: jobctl submit sets the attempt, and the checkpoints are on node 0."""
+        """Join without shared storage. jobctl submit sets the attempt, and the checkpoints are on node 0."""
         attempt = number_or_none(self.environ.get("JOBC_ATTEMPT", "")) or 0
         if self.settings.nodes > 1 and not self.settings.rendezvous_port:  # node 0 cannot publish a port
             self.environ["JOBC_HEAD_PORT"] = str(port_derived_from_text(self.task_id))
@@ -123,8 +124,9 @@ class SkypilotNode:
         prepare_attempt(self.run, attempt, self.artifact, init_from, folder, self.project)
 
     def _copy_code(self) -> None:
-        """Copy the code that jobctl submit sent into the run folder, unless it is already there. In a task launched by
-        hand, the code is in the working directory.
+        """Copy the code into the run folder, unless it is already there.
+
+        The source is what jobctl submit sent or, in a task launched by hand, the working directory.
         """
         sent, code = Path(self.project, self.run.name, "code"), self.run / "code"
         if not sent.is_dir() or code.exists():
@@ -139,7 +141,7 @@ class SkypilotNode:
         try:
             copy.rename(code)
         except OSError as error:
-            if not code.is_dir():  # otherwise, another node that shares this storage was first
+            if not code.is_dir():  # otherwise, another node on the same storage was first
                 title = f"cannot move the code to {code}: {error.strerror}"
                 raise StartFailure(CRASHED, title, SPACE_HINT) from error
             remove_folder(copy)

@@ -22,7 +22,7 @@ _JOB_ID = re.compile(r"(?:Job submitted, ID: |Managed Job ID: |Job ID: )([0-9]{1
 
 
 def last_json(text: str) -> Any:
-    """Return the JSON that sky prints after its log lines; None if there is none."""
+    """Return the JSON that sky prints after its log lines, or None if there is none."""
     for match in re.finditer(r"^[\[{]", text, re.MULTILINE):
         with contextlib.suppress(ValueError, RecursionError):
             return json.JSONDecoder().raw_decode(text, match.start())[0]
@@ -30,7 +30,7 @@ def last_json(text: str) -> Any:
 
 
 def rows_of_table(table: Any) -> Iterator[dict[str, Any]]:
-    """Yield the rows (mappings with a status) in sky's output: a list, or a mapping of lists."""
+    """Yield the rows (mappings with a status) in sky's output, which is a list or a mapping of lists."""
     if isinstance(table, dict):
         for value in table.values():
             yield from rows_of_table(value)
@@ -42,7 +42,7 @@ def rows_of_table(table: Any) -> Iterator[dict[str, Any]]:
 
 
 def parse_job_id(text: str) -> int | None:
-    """Return the job's number from the output of `sky launch`; None if there is none."""
+    """Return the job ID from the output of `sky launch`, or None if there is none."""
     found = _JOB_ID.findall(_COLORS.sub("", text))
     return int(found[-1]) if found else None
 
@@ -75,9 +75,9 @@ def lines_of_cost_estimate(text: str) -> list[str]:
 
 
 def worst_code_in_output(lines: list[str]) -> int | None:
-    """Return the job's exit code, read from its nodes' last lines; None if no node reports a failure."""
+    """Return the job's exit code, read from its nodes' last lines, or None if no node reports a failure."""
     last = {match.group(1): int(match.group(2)) for match in map(_LAST_WORD.match, lines) if match}
-    return worst_code([code for code in last.values() if code in PRIORITY and code])  # except 143: killed by SkyPilot
+    return worst_code([code for code in last.values() if code in PRIORITY and code])  # without 143: killed by SkyPilot
 
 
 def reason_of_first_failure(lines: list[str], code: int) -> str:

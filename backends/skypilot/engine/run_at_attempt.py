@@ -10,7 +10,7 @@ from ....runtime.run_folder.run import Run, identify_machine
 
 
 class RunPinnedToAttempt(Run):
-    """A run pinned to one attempt, even if this folder does not contain that attempt's copy of the artifact."""
+    """A run pinned to one attempt, even if the run folder does not contain that attempt's copy of the artifact."""
 
     def __init__(self, path: Path, attempt: int) -> None:
         super().__init__(path)
@@ -37,7 +37,7 @@ class RunPinnedToAttempt(Run):
         return sum(status not in ("dead", "silent") for status in statuses)
 
     def worst_exit(self, code: int, nodes: int) -> int:
-        """Return the recorded exit code with the highest priority; DONE if all nodes are done.
+        """Return the recorded exit code with the highest priority, or DONE if all nodes are done.
 
         code: exit code of the process that ran this node. This code counts only if a node has recorded none, because a
         signal may have hit the process as it exited.

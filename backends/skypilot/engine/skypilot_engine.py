@@ -70,7 +70,7 @@ class SkypilotEngine(StartingSkypilot):
         return self._words.get(record.path, "") if record else ""
 
     def save_job_output(self, record: Record) -> None:
-        """Save the job's output without colors; with several nodes, each line starts with its node, as in `1: line`."""
+        """Save the job's output without colors. With several nodes, each line starts with its node, as in `1: line`."""
         printed = self.sky(*sky_logs_arguments(record, LogRequest()))
         lines = [line_without_colors(line) for line in printed.split("\n")]
         with contextlib.suppress(OSError):
@@ -82,7 +82,7 @@ class SkypilotEngine(StartingSkypilot):
         return code, reason_of_first_failure(lines, code) or f"SkyPilot reports {status}"
 
     def end_on_storage(self, record: Record) -> tuple[int, str] | None:
-        """Return the exit code and reason recorded on the storage; None if the job may still run or be recovered."""
+        """Return the exit code and reason recorded on the storage, or None if the job may still run or be recovered."""
         path = record.run.path / "ends" if self.is_in_bucket else Path(self.path_on_nodes(record.run))
         if self.is_in_bucket:
             attempt = number_or_none(self.depot(record.run, "ends", str(path)).strip())
@@ -152,7 +152,7 @@ class SkypilotEngine(StartingSkypilot):
         now = self.status_of(cluster)
         down = f"{jobctl_command(self.job.artifact, 'stop')} --down"
         if settings.get("managed") and not now:
-            return  # a managed job's machines end with it; `cluster` belongs to jobctl smoke or jobctl preflight
+            return  # a managed job's machines end with the job; `cluster` is the one of jobctl smoke or preflight
         if not now:
             yield f"cluster {cluster} has been deleted and no longer costs anything"
         elif now == "STOPPED":
@@ -223,7 +223,7 @@ class SkypilotEngine(StartingSkypilot):
     no_end_hint = "jobctl stop --down deletes its machines"
 
     def stop_signals_and_waits(self) -> list[tuple[str, int]]:
-        """Return the steps of a stop. SkyPilot takes several seconds to respond, and can end a job in only one way."""
+        """Return the steps of a stop. SkyPilot takes several seconds to respond, and has only one way to end a job."""
         return [("TERM", self.grace_s + 40), ("KILL", 60)]
 
     def mark_stopped(self, run: Run) -> None:
@@ -277,7 +277,7 @@ class SkypilotEngine(StartingSkypilot):
             self._print_sky(*words)
 
     def release_machines(self, is_asked: bool) -> None:
-        """Delete the cluster if the user asked for that, or if it blocks nodes while nothing is running on it."""
+        """Delete the cluster if the user asked for that, or if it occupies nodes although nothing is running on it."""
         cluster = str(self.job.settings.get("cluster", ""))
         if not is_asked and self.job.settings.get("ends_with_last_job"):
             queue = self.run_sky_for_json("queue", "--skip-finished", "--output", "json", cluster)

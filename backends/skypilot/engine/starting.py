@@ -33,7 +33,7 @@ from .launch import (
 )
 from .parse_output import last_lines_as_one_line, line_of_node_check, lines_of_cost_estimate, parse_job_id
 
-# for bash on a node; $1: run folder, $2: attempt, $3: secret or node
+# run by bash on a node; $1: run folder, $2: attempt, $3: secret or node
 _JOIN = 'cd && cd -- "$1" && exec python3 -I -S "artifact/$2/jobctl" join'
 _SAVE_SECRET = f'{_JOIN} secret "$PWD" "$3"'
 _FORGET_SECRETS = f'{_JOIN} forget "$PWD"'
@@ -69,7 +69,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         return False  # the nodes have only files sent from this machine
 
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
-        """Send the attempt, and print how to follow it; with --wait, print its output until it ends."""
+        """Send the attempt, and print how to follow it. With --wait, print its output until it ends."""
         run, copy = new.run, new.artifact
         if options.only_prepare:
             new.keep()
@@ -84,7 +84,10 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         return self._follow_to_the_end(run) if options.wait else 0
 
     def _launch(self, launch: LaunchedPayload, kind: str) -> Record:
-        """Start the payload on the nodes, record the job in the run, and return the record. kind: managed, or "" """
+        """Start the payload on the nodes, record the job in the run, and return the record.
+
+        kind: "managed" or ""
+        """
         folder, settings = prepare_folder_to_send(launch), self.job.settings
         try:
             code, text = run_and_capture(["sky", *sky_launch_arguments(settings, launch)], self.sky_environment, folder)
@@ -149,10 +152,10 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         return table if code == DONE else table.print() or code
 
     def _trial(self, place: Place, payload: str, change: Callable[[bytes], bytes | None]) -> int:
-        """Run a payload on the nodes of the job's cluster, and keep the cluster for the job. Return 0 if all nodes exit
-        with 0.
+        """Run a payload on the nodes of the job's cluster, and keep the cluster for the job.
 
-        change: returns the text to print for an output line; None = print nothing.
+        Return 0 if all nodes exit with 0.
+        change: function that returns the text to print for a line of output, or None to print nothing
         """
         with temporary_run(place, self) as new:
             if payload == "preflight" or self.job.settings.get("has_setup"):  # preflight and setup read the code
@@ -165,7 +168,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         return DONE if state.exit_code == DONE else CRASHED
 
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
-        """Run the command on a node of the run's cluster. Secrets stay there only while it runs."""
+        """Run the command on a node of the run's cluster. Secrets stay on the node only while the command runs."""
         self.require_client()
         if self.job.settings.get("managed"):
             title = "the machines of a managed job cannot be reached from here"

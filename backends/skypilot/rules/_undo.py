@@ -4,7 +4,10 @@ ALTERNATIVES = ("backend.any_of", "backend.ordered")
 
 
 def hint_to_remove_value(key: str, instead: str) -> str:
-    """Return a hint for the key that set a value. instead: the equivalent job key; "" if there is none"""
+    """Return a hint for the key that set a value.
+
+    instead: the equivalent job key, or "" if there is none
+    """
     if key in ALTERNATIVES:
         return f"remove that entry of {key}"
     return f"remove {key}" if key.startswith("backend.extra.") or not instead else instead

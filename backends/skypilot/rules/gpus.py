@@ -2,7 +2,8 @@
 
 For clouds, the requests are compared with the machines on offer (_shared/gpus.py). On Slurm, Kubernetes and ssh pools,
 the site owns the machines: the site names their GPUs, and `site.gpus` sets the number per node (JC2060). If site.gpus
-is unset, a request for more GPUs than nodes usually have gets a warning."""
+is unset, a request for more GPUs than nodes usually have gets a warning.
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -27,7 +28,11 @@ LATE = "and SkyPilot would find no such machine at launch"
 
 
 class RequestedGpu(NamedTuple):
-    """A requested GPU type. key: the job key that sets the type; cloud: the machine's cloud, "" for any"""
+    """A requested GPU type.
+
+    key: the job key that sets the type
+    cloud: the machine's cloud, or "" for any
+    """
 
     key: str
     cloud: str
@@ -90,7 +95,7 @@ def check_number_in_gpu_type(plan: LaunchPlan, options: SkypilotOptions) -> Iter
 
 
 def check_unknown_gpu(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4704: an unknown GPU type; a warning on a site, which may use its own names."""
+    """JC4704: an unknown GPU type. This is only a warning at a site, which may use its own names."""
     reported = set()
     for request in requested_plain_gpus(plan, options):
         if request.type in GPUS or (request.key, request.type) in reported:
@@ -117,7 +122,7 @@ def check_too_many_gpus(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[
 
 
 def check_unusual_gpus(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4705: more GPUs per node than most machines have, at a site whose profile has no number. This is a warning."""
+    """JC4705: more GPUs per node than most machines have, at a site whose profile sets no number. This is a warning."""
     count = plan.topology.gpus
     for request in requested_plain_gpus(plan, options):
         if request.is_site and options.most_gpus is None and USUAL_GPUS < count <= request.most:
@@ -133,7 +138,7 @@ def check_unusual_gpus(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[D
 def check_gpus_not_offered(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4705: a GPU count or type that none of the cloud's machines have.
 
-    The finding is a warning, because clouds change their offers.
+    This is a warning, because clouds change their offers.
     """
     count = plan.topology.gpus
     if not count or options.instance_type is not None:

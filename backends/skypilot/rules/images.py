@@ -25,7 +25,7 @@ def check_invalid_image_name(plan: LaunchPlan, options: SkypilotOptions) -> Iter
 
 
 def check_image_without_pyxis(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4711: an image on Slurm without Pyxis; a note if backend.pyxis is unset."""
+    """JC4711: an image on Slurm without Pyxis. This is a note if backend.pyxis is unset."""
     if plan.container.image is None or requested_cloud(plan, options) != "slurm" or options.pyxis:
         return
     without = "image=null container=none python=venv"

@@ -55,7 +55,7 @@ def check_invalid_infra(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[
 
 
 def check_unknown_cluster(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4702: a context, cluster or pool unknown at the site."""
+    """JC4702: a context, cluster or pool that the site does not have."""
     for key, text in requested_infras(options):
         cloud, _, cluster_path = text.partition("/")
         name = cluster_path if cloud.lower() in ("k8s", "kubernetes") else cluster_path.partition("/")[0]

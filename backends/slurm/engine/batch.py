@@ -1,8 +1,10 @@
 """Run a batch job's tasks and then decide whether Slurm should restart the job. Called by job.sbatch; Python 3.8.
 
 Usage: jobctl batch [RUN_DIR [ATTEMPT [here]]] -- srun OPTION… bash launch.sh
-       Without RUN_DIR (sbatch by hand), it creates the run. here: in the user's allocation, which is never requeued
-Out:   RUN/artifact/ATTEMPT, a link when Slurm restarts the job; RUN/state/job_ATTEMPT; the nodes' worst exit code.
+       Without RUN_DIR (`sbatch` by hand), it creates the run. With `here`, it runs in the user's allocation, and is
+       never requeued.
+Out:   RUN/artifact/ATTEMPT (a link if Slurm has restarted the job), RUN/state/job_ATTEMPT, and the nodes' worst exit
+       code.
 Source: Slurm manual pages sbatch, srun, scancel, scontrol; 22.05 to 25.11.
 """
 
@@ -37,13 +39,14 @@ from .requeue import decide_next_start, lost_nodes, requeue_without_lost_nodes
 LOOK_S = 1.0  # interval at which to check for a failed node
 CHECK_S = 60  # timeout of the step that checks whether all nodes can access the run folder
 # An allocation (--here) may have been created with options that hide cores or GPUs from a task, or that contradict
-# srun's options in job.sbatch. Without them, Slurm's default applies: every task sees all of its node's GPUs.
+# srun's options in job.sbatch. Without the variables below, Slurm's default applies: every task sees all of its node's
+# GPUs.
 _FOREIGN_PREFIXES = ("SLURM_CPU_BIND", "SLURM_MEM_BIND", "SLURM_GPU_BIND")
 _FOREIGN = (
     "SLURM_TRES_BIND", "SLURM_DISTRIBUTION", "SLURM_GPUS_PER_TASK", "SLURM_NTASKS_PER_GPU", "SLURM_CPUS_PER_GPU",
-    "SLURM_TRES_PER_TASK", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK",  # depending on its version, srun reads one
+    "SLURM_TRES_PER_TASK", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK",  # srun reads one, depending on its version
     "JOBC_RUN_ID", "JOBC_JOB_ID", "JOBC_NODE_RANK", "JOBC_NODE_LIST", "JOBC_HEAD_ADDR", "JOBC_HEAD_PORT",
-    "JOBC_INIT_FROM", "LOCAL_RANK",  # job_variables.py sets them in each task
+    "JOBC_INIT_FROM", "LOCAL_RANK",  # job_variables.py sets these in each task
 )  # fmt: skip
 _CANNOT_READ = '[[ -r $0 ]] || echo "$SLURM_NODEID $(uname -n)"'
 
@@ -81,11 +84,14 @@ class BatchAttempt:
         self.attempt, self.job_id = attempt, job_id
         self.restarts, self.is_here = restarts, is_here
         self.most_restarts = int(place.settings["max_requeues"])
-        self.asked = ""  # time: the time limit is near; term: scancel or preemption
+        self.asked = ""  # "time": the time limit is near; "term": scancel or a preemption
         self._signals = signals
 
     def run_attempt(self, srun: Sequence[str]) -> int:
-        """Run the tasks and return the job's exit code. srun: words that end with `bash launch.sh`"""
+        """Run the tasks and return the job's exit code.
+
+        srun: the words of the srun command, which end with `bash launch.sh`
+        """
         if why := self._why_not():
             return self._leave(*why)
         self._record()
@@ -108,8 +114,9 @@ class BatchAttempt:
         return self._leave(code, MEANING[code])
 
     def _name_log(self) -> None:
-        """Link the log under the name in backend.output. With --here, there is no log, because the output is on the
-        terminal.
+        """Link the log to the name in backend.output.
+
+        With --here, there is no log, because the output goes to the terminal.
         """
         pattern = self.place.settings.get("output")
         log = self.run.path / f"logs/slurm-{self.job_id}.log"
@@ -117,8 +124,9 @@ class BatchAttempt:
             print(f"warning: {why}", file=sys.stderr)
 
     def _why_not(self) -> tuple[int, str] | None:
-        """Return the exit code and the reason if the job must not run. Slurm restarts a job after a preemption or a
-        lost node without checking any of these limits.
+        """Return the exit code and the reason if the job must not run, otherwise None.
+
+        The checks are needed because Slurm restarts a job after a preemption or a lost node without making any of them.
         """
         if self.run.is_stopped:
             return DONE, "stopped by jobctl stop before it started"
@@ -143,7 +151,7 @@ class BatchAttempt:
     def _environment(self) -> dict[str, str]:
         environ = task_environment(os.environ)
         if self.place.settings.get("cluster"):
-            environ.pop("SLURM_CLUSTERS", None)  # the job is on that cluster
+            environ.pop("SLURM_CLUSTERS", None)  # the job already runs on that cluster
         return {
             **environ,
             "JOBC_RUN_DIR": str(self.run.path),
@@ -155,8 +163,9 @@ class BatchAttempt:
     # ---- the tasks
 
     def _blind_nodes(self, environ: Mapping[str, str]) -> dict[int, str]:
-        """Map the number to the host for each node that cannot read the run folder. Such a node could not report this
-        in the run folder, and the other nodes would wait for it.
+        """Return the nodes that cannot read the run folder, as a mapping from node number to host.
+
+        Such a node could not report this in the run folder, and the other nodes would wait for it.
         """
         nodes = self.place.job.nodes
         layout = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1", "--mpi=none"]
@@ -173,7 +182,7 @@ class BatchAttempt:
         return why
 
     def _run_tasks(self, words: list[str], environ: Mapping[str, str]) -> int:
-        """Run srun and return its exit status; forward signals to the tasks.
+        """Run srun, forward signals to its tasks, and return its exit status.
 
         srun waits for every task, even on a lost node, until Slurm considers that node down. So once a node has failed
         and the live nodes have had enough time to end, this method terminates srun. (srun --wait would not help: it
@@ -253,7 +262,7 @@ def create_or_find_run(job_id: str) -> Path:
 
 
 def artifact_of_attempt(run: Path, first_attempt: int, attempt: int) -> Path:
-    """Return an attempt's artifact. If it is missing, link or copy the artifact of this job's first attempt."""
+    """Return an attempt's artifact. If the run does not contain it, link or copy that of the job's first attempt."""
     numbers = copy_number_by_attempt(run)
     if attempt not in numbers and not link_attempt_to_copy(run, attempt, numbers[first_attempt]):
         unfinished = run / f"artifact/.{attempt}.{os.getpid()}"
@@ -272,7 +281,7 @@ def task_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def nodes_with_failed_check(text: str) -> dict[int, str]:
-    """Map the number to the host for each node in the check's output, in order."""
+    """Return the nodes in the check's output, as an ordered mapping from node number to host."""
     fields = [line.split() for line in text.splitlines()]
     return dict(
         sorted((int(pair[0]), pair[1]) for pair in fields if len(pair) == 2 and number_or_none(pair[0]) is not None)

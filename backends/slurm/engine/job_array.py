@@ -1,7 +1,8 @@
 """Start all points of a sweep as one job array. Each point is a separate run. Packed into jobctl; Python 3.8.
 
 In:  a new run of the sweep, whose job.sbatch starts the array.
-Out: RUN/points/N, a link to the artifact in point N's run; a job array; or Failure, with nothing created.
+Out: a job array, and RUN/points/N, which is a link to the artifact in point N's run. If this raises Failure, nothing
+     was created.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def start_array(sweep: NewSweep, queue: SlurmQueue, options: argparse.Namespace)
 
 
 def _create_points(sweep: NewSweep, unfinished: contextlib.ExitStack) -> list[NewRun]:
-    """Create every point's run, and links to the artifacts."""
+    """Create every point's run, and the links to the artifacts."""
     links = sweep.run.path / "points"
     links.mkdir()
     points = []

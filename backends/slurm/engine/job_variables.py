@@ -23,7 +23,7 @@ _HOST_LIST = re.compile(r"([^][,]*)\[([^][,-]+)[^]]*\](.*)", re.DOTALL)
 
 
 def job_variables(environ: Mapping[str, str], artifact: Path, rank: str) -> dict[str, str]:
-    """Return this task's variables; {} outside a Slurm step.
+    """Return this task's variables, or {} outside a Slurm step.
 
     rank: ignored, because the same command starts launch.sh on all nodes.
     Raises NodeFailure if Slurm has not distributed the tasks as the job requires.
@@ -68,8 +68,9 @@ def first_host(nodes: str) -> str:
 
 
 def require_tasks(wanted: str, present: str) -> None:
-    """Raise NodeFailure if the step does not have the wanted tasks per node. Both values are as in
-    SLURM_STEP_TASKS_PER_NODE.
+    """Raise NodeFailure if the step does not have the requested number of tasks per node.
+
+    wanted, present: in the form of SLURM_STEP_TASKS_PER_NODE
 
     In the user's allocation (--here), srun places tasks wherever they fit, regardless of --ntasks-per-node.
     """

@@ -1,4 +1,4 @@
-"""Link a job's log under the name that `backend.output` requests. Packed into jobctl; Python 3.8.
+"""Create a symlink to a job's log with the name that `backend.output` requests. Packed into jobctl; Python 3.8.
 
 In:  a file name pattern in sbatch's syntax; the job's environment.
 Out: a symlink to RUN/logs/slurm-JOB.log, where jobctl reads the log.
@@ -41,7 +41,8 @@ def expand_log_name(pattern: str, environ: Mapping[str, str]) -> str:
 
 
 def link_log(log: Path, pattern: str, project: Path, environ: Mapping[str, str]) -> str:
-    """Create a symlink with this name to the log. Return "", or why this failed.
+    """Create a symlink to the log with the name that the pattern gives. Return "", or the reason if this failed.
+
 
     A file or symlink that the user created is left alone. A missing log is not linked: a job submitted with `sbatch
     job.sbatch` writes its log to this name itself.

@@ -1,7 +1,7 @@
 """Build the srun options for a container that Pyxis creates on each node. Packed into jobctl; Python 3.8.
 
-In:  the job's container, mounts and secrets (job.json); the folders of the run and of the project.
-Out: srun options; or Failure if Pyxis cannot mount a folder.
+In:  the job's container, mounts and secrets (job.json); the run folder and the project folder.
+Out: srun options. Raises Failure if Pyxis cannot mount a folder.
 Source: github.com/NVIDIA/pyxis 0.24, README and args.c.
 """
 
@@ -19,9 +19,11 @@ from ....runtime.system.failure import Failure
 
 
 def container_options(settings: Mapping[str, Any], artifact: Path, run: Path, project: Path) -> list[str]:
-    """Return the srun options. Variables that launch.sh exports override the image's, so --container-env is not needed.
+    """Return the srun options. Raises Failure.
 
-    settings: from job.json; project: folder in which the job was compiled. Raises Failure.
+    --container-env is not needed, because the variables that launch.sh exports override the image's.
+    settings: from job.json
+    project: the folder in which the job was compiled
     """
     container, node = settings["container"], settings["node"]
     mounts = [

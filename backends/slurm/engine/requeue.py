@@ -25,9 +25,11 @@ _NODE = re.compile(r"^NodeName=(\S+) .*?\bNodeAddr=(\S+)", re.MULTILINE)
 def decide_next_start(shown: str, code: int, asked: str, restarts: int, most_restarts: int, is_stopped: bool) -> str:
     """Return "queued" if Slurm has already requeued the job, "ask" if Slurm should be asked to requeue it, else "".
 
-    A job is requeued near its time limit, in a preemption's GraceTime, and after a lost node; not after a manual
+    A job is requeued near its time limit, in a preemption's GraceTime, and after a lost node, but not after a manual
     scancel or jobctl stop.
-    shown: output of `scontrol show job`; code: the job's exit code; asked: "time" after the time limit's signal.
+    shown: output of `scontrol show job`
+    code: the job's exit code
+    asked: "time" if the signal before the time limit has arrived
     """
     match = re.search("Restarts=([0-9]{1,18})", shown)
     if match and int(match[1]) > restarts:
@@ -39,7 +41,10 @@ def decide_next_start(shown: str, code: int, asked: str, restarts: int, most_res
 
 
 def lost_nodes(engine: Engine, nodes: str) -> list[str]:
-    """Return the names of the nodes whose slurmd accepts no connections. nodes: as in SLURM_JOB_NODELIST"""
+    """Return the names of the nodes whose slurmd accepts no connections.
+
+    nodes: in the form of SLURM_JOB_NODELIST
+    """
     port = slurmd_port(engine.ask(["scontrol", "show", "config"]).text)
     if port is None:
         return []
@@ -77,11 +82,11 @@ def _answers(address: str, port: int) -> bool:
 def requeue_without_lost_nodes(engine: Engine, folder: Path, job_id: str, nodes: str, lost: Sequence[str]) -> bool:
     """Requeue this job without its lost nodes. Return False if Slurm rejects the requeue.
 
-    Slurm would restart the job on the lost nodes, or wait until it considers them down (SlurmdTimeout, 300 s). So the
-    lost nodes are removed from the job first, and excluded from the next start. Slurm never removes the
-    node that runs this program from the job. If that node is lost, Slurm itself requeues the job after SlurmdTimeout.
-    folder: becomes the working directory, where scontrol writes a script for interactive shells; the script is removed.
-    nodes: as in SLURM_JOB_NODELIST.
+    Slurm would restart the job on the lost nodes, or wait until it considers them down (SlurmdTimeout, 300 s). So
+    the lost nodes are removed from the job first, and excluded from the next start. The node that runs this program
+    cannot be removed from the job. If that node is lost, Slurm itself requeues the job after SlurmdTimeout.
+    folder: becomes the working directory. scontrol writes a script for interactive shells there, which is removed.
+    nodes: in the form of SLURM_JOB_NODELIST
     """
     excluded = ""
     if lost:
@@ -102,6 +107,6 @@ def requeue_without_lost_nodes(engine: Engine, folder: Path, job_id: str, nodes:
 
 
 def excluded_nodes(shown: str) -> str:
-    """Return the nodes that a job excludes, from the output of `scontrol show job`; "" if it excludes none."""
+    """Return the nodes that a job excludes, from the output of `scontrol show job`, or "" if it excludes none."""
     match = re.search(r"\bExcNodeList=(\S*)", shown)
     return match[1] if match and match[1] != "(null)" else ""

@@ -152,7 +152,10 @@ class SlurmEngine(CheckingEngine):
         return why
 
     def why_not_removable(self, run: Run) -> str:
-        """Return why the run cannot be removed: its job may still have processes. "" if Slurm reports that it ended."""
+        """Return why the run cannot be removed, or "" if Slurm reports that its job has ended.
+
+        Until then, the job may still have processes.
+        """
         path = _job_file(run)
         if path is None or path.name != f"job_{run.attempt}":
             return f"attempt {'' if run.attempt is None else run.attempt} has not been queued yet"
@@ -166,7 +169,7 @@ class SlurmEngine(CheckingEngine):
     stop_every_s = 1
 
     def signal(self, run: Run, name: str) -> None:
-        """Signal the ranks' supervisors. KILL removes the job, as does any signal while the job is in the queue.
+        """Signal the ranks' supervisors. KILL cancels the job, as does any signal while the job is pending.
 
         With --here, only the run's step is signalled, so the allocation is kept.
         """
@@ -240,7 +243,7 @@ class SlurmEngine(CheckingEngine):
         return self._wait(run) if options.how == "wait" else 0
 
     def _wait(self, run: Run) -> int:
-        """Print the nodes' output until the job has ended; return its exit code."""
+        """Print the nodes' output until the job has ended, and return its exit code."""
         try:
             print_logs(self, run, LogRequest(follow=True, new_attempt=True), is_patient=True)
         except Failure as failure:
@@ -268,7 +271,7 @@ class SlurmEngine(CheckingEngine):
 
         return start_array(sweep, self._queue, options)
 
-    # ---- trying the nodes
+    # ---- checks and shells on the nodes
 
     def smoke(self, place: Place) -> int:
         with self._trial(place) as new:
@@ -322,7 +325,7 @@ class SlurmEngine(CheckingEngine):
         }
 
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
-        """Become a shell on a node of a live run, or on a newly allocated node."""
+        """Exec a shell on a node of a live run, or on a newly allocated node."""
         require_client("srun")
         run = place.choose_run(named) if named or place.has_runs() else None
         pty = ["--pty"] if sys.stdin.isatty() and sys.stdout.isatty() else []
@@ -341,7 +344,7 @@ class SlurmEngine(CheckingEngine):
         )
 
     def _allocation(self, run: Run) -> tuple[str, str] | None:
-        """Return a running job's ID and node list; None if the job is not running. Raises Failure."""
+        """Return a running job's ID and node list, or None if the job is not running. Raises Failure."""
         self.prepare([run])
         if self._silent:
             raise Failure(f"Slurm does not respond: {self._silent}", "sinfo shows whether the controller is up")
@@ -385,7 +388,7 @@ def _valid_id(keys: dict[str, str]) -> str:
 
 
 def _asked_id(path: Path | None) -> str:
-    """Return a record's job ID; "" for an ended run in the user's allocation, which may still be active."""
+    """Return a record's job ID, or "" if the run has ended in the user's allocation, which may still be active."""
     if path is None:
         return ""
     keys = read_keys(path)

@@ -1,7 +1,7 @@
 """Run launch.sh on the same kind of nodes as the job, in a new allocation or beside a live run. Packed into jobctl.
 
 In:  job.sbatch with the job's options; the artifact's settings (cpus, pyxis).
-Out: the words and the environment of an srun command.
+Out: an srun command as words, and its environment.
 Source: Slurm manual page srun; 22.05 to 25.11.
 """
 
@@ -28,7 +28,8 @@ def srun_in_new_allocation(
 ) -> list[str]:
     """Return an srun command that waits for an allocation and runs one launch.sh on each of its nodes.
 
-    options: further srun options, which override the job's; payload: launch.sh's payload, and its command.
+    options: further srun options, which override the job's
+    payload: launch.sh's payload, followed by the payload's command, if any
     Raises Failure.
     """
     artifact, cores = engine.job.artifact, engine.job.settings.get("cpus")
@@ -43,10 +44,11 @@ def srun_in_new_allocation(
 def srun_beside_live_run(
     engine: Engine, run: Run, project: Path, allocation: tuple[str, str], node: int, pty: Sequence[str]
 ) -> list[str]:
-    """Return an srun command that runs launch.sh with the payload `shell` on one of a live run's nodes; a command may
-    follow.
+    """Return an srun command that runs launch.sh with the payload `shell` on one of a live run's nodes.
 
-    allocation: job ID and list of nodes, as squeue prints them. Raises Failure.
+    The caller may append the command that the shell is to run.
+    allocation: job ID and list of nodes, as squeue prints them
+    Raises Failure.
     """
     job_id, nodes = allocation
     hosts = engine.ask(["scontrol", "show", "hostnames", nodes]).text.split()
@@ -72,7 +74,7 @@ def _env(**variables: object) -> list[str]:
 
 
 def pyxis_options(engine: Engine, run: Path, project: Path) -> list[str]:
-    """Return the srun options for a Pyxis container; [] if there is none. Raises Failure."""
+    """Return the srun options for a Pyxis container, or [] if there is none. Raises Failure."""
     job = engine.job
     return container_options(job.settings, job.artifact, run, project) if job.settings.get("pyxis") else []
 

@@ -1,7 +1,7 @@
 """Queue jobs with sbatch in a clean environment, and explain rejected jobs. Packed into jobctl.
 
 In:  sbatch options; the output of sbatch, squeue, scontrol and sinfo.
-Out: a job ID; or Failure, with no job left in the queue.
+Out: a job ID. If this raises Failure, no job is left in the queue.
 Source: Slurm manual pages sbatch, squeue, scontrol, sinfo; 22.05 to 25.11.
 """
 
@@ -59,9 +59,10 @@ def dependency_from_after_option(text: str) -> str:
 
 
 def dependency_option(after: Sequence[str], given: str) -> list[str]:
-    """Return the --dependency option that overrides the one in job.sbatch; [] without --after.
+    """Return the --dependency option that overrides the one in job.sbatch, or [] without --after.
 
-    after: values of dependency_from_after_option(); given: the value from queue.after in job.sbatch, or "".
+    after: results of dependency_from_after_option()
+    given: the value from queue.after in job.sbatch, or ""
     """
     return [f"--dependency={','.join(filter(None, [given, *after]))}"] if after else []
 
@@ -72,14 +73,20 @@ def environment_for_job(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class SlurmQueue:
-    """Slurm's queue. engine: runs Slurm's clients; environment: variables that select the cluster"""
+    """Slurm's queue.
+
+    engine: runs Slurm's clients
+    environment: variables that select the cluster
+    """
 
     def __init__(self, engine: Engine, environment: Mapping[str, str]) -> None:
         self._engine, self._environment = engine, environment
 
     @contextlib.contextmanager
     def queued(self, words: Sequence[str]) -> Iterator[str]:
-        """Queue a job and yield its ID. Cancel the job if it can never start, or if the block raises. Raises Failure.
+        """Queue a job and yield its ID. Raises Failure.
+
+        If the job can never start, or if the block raises an exception, the job is cancelled.
 
         words: sbatch options, the script and its arguments.
         """
@@ -113,7 +120,7 @@ class SlurmQueue:
         return str(ids[-1])
 
     def why_never_starts(self, job_id: str) -> str:
-        """Return why a job can never start (it requests more than its partition has or allows); "" if it may start.
+        """Return why a job can never start (it requests more than its partition has or allows), or "" if it may start.
 
         Slurm would keep such a job in the queue forever.
         """
@@ -141,7 +148,7 @@ class SlurmQueue:
 
 
 def seconds_of_time_limit(text: str) -> int:
-    """Convert a time limit, D-HH:MM:SS or its trailing parts, to seconds; 0 for any other text."""
+    """Convert a time limit (D-HH:MM:SS or its trailing parts) to seconds. Return 0 for any other text."""
     parts = re.split("[-:]", text)
     if len(parts) > 4 or not all(re.fullmatch("[0-9]{1,9}", part) for part in parts):
         return 0
@@ -150,7 +157,10 @@ def seconds_of_time_limit(text: str) -> int:
 
 
 def rejection_failure(printed: str) -> Failure:
-    """Return the Failure for a job that Slurm rejects. printed: sbatch's output, or why the job can never start"""
+    """Return the Failure for a job that Slurm rejects.
+
+    printed: sbatch's output, or the reason why the job can never start
+    """
     prefix = re.compile("^sbatch: (error: )?(Batch job submission failed: )?")
     why = "; ".join(prefix.sub("", line) for line in printed.splitlines())
     hint = next(hint for part, hint in _HINTS if part in why.lower())

@@ -36,7 +36,12 @@ def check_short_option(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diag
 
 @dataclass(frozen=True)
 class Program:
-    """sbatch or srun. title: name in diagnostics; section: key that adds options; owners: jobc's options -> keys."""
+    """sbatch or srun.
+
+    title: the program's name in diagnostics
+    section: the key that adds options
+    owners: each option that jobc sets -> the keys that set it
+    """
 
     name: str
     title: str
@@ -58,7 +63,7 @@ STEP = Program(
 
 
 def check_option_of_another_version(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
-    """JC4340: an option that the site's sbatch or srun does not support, so that sbatch or the job fails."""
+    """JC4340: an option that the site's sbatch or srun does not support. With it, sbatch or the job fails."""
     for program, extra in ((SBATCH, options.extra), (STEP, options.srun_extra)):
         yield from _check(program, extra, options.version)
 

@@ -13,7 +13,7 @@ USUAL = 8  # cores per GPU, for the hint
 
 
 def check_gpus_without_cores(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
-    """JC4306: GPUs without `cpus`, for which Slurm allocates only one core per task unless the site configures more."""
+    """JC4306: GPUs without `cpus`. Slurm then allocates only one core per task, unless the site configures more."""
     gpus = plan.topology.gpus
     if gpus and not plan.resources.cpus and not plan.queue.exclusive:
         title = f"gpus={gpus} without cpus"
@@ -23,7 +23,7 @@ def check_gpus_without_cores(plan: LaunchPlan, options: SlurmOptions) -> Iterato
 
 
 def check_unequal_shares(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
-    """JC4304: cores that the tasks cannot share evenly: --cpus-per-task is one number, so some would stay unused."""
+    """JC4304: cores that the tasks cannot share evenly. --cpus-per-task is one number, so some would stay unused."""
     cpus, tasks = plan.resources.cpus, tasks_per_node(plan)
     if cpus is not None and cpus % tasks:
         title = f"cpus={cpus} cannot be divided evenly among {tasks} tasks per node"
@@ -33,7 +33,7 @@ def check_unequal_shares(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Di
 
 
 def check_ignored_memory(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
-    """JC4302: mem is ignored, because backend.mem_policy leaves memory to the site."""
+    """JC4302: `mem` is ignored, because backend.mem_policy leaves memory to the site."""
     if options.mem_policy != "given" and plan.resources.mem_bytes is not None:
         because = f"backend.mem_policy={options.mem_policy} uses the site's default memory"
         yield Diagnostic("JC4302", "mem has no effect", because, "mem=null, or backend.mem_policy=given", key="mem")

@@ -18,12 +18,12 @@ _SPEC = f"{KEY}.{POD}.spec"
 
 
 def extra_with_known_fields(options: KubernetesOptions) -> Mapping[str, Any]:
-    """Return everything that `backend.extra` adds; empty if Kubernetes does not know one of the fields (JC4540)."""
+    """Return everything that `backend.extra` adds, or {} if Kubernetes does not know one of the fields (JC4540)."""
     return {} if [*fields.check(options.extra)] else options.extra
 
 
 def extra_pod_spec(options: KubernetesOptions) -> Mapping[str, Any]:
-    """Return the additions to the pod spec, with named items as lists; empty if there are none."""
+    """Return the additions to the pod spec, with named items as lists, or {} if there are none."""
     pod = extra_with_known_fields(options).get(POD)
     spec = fields.to_api_form(POD, pod).get("spec") if isinstance(pod, Mapping) else None
     return spec if isinstance(spec, Mapping) else {}

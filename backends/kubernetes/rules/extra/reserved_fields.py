@@ -20,8 +20,11 @@ from .fields import extra_with_known_fields
 
 
 class ReservedField(NamedTuple):
-    """A field that users must not set. paths: where it occurs in the documents, with `*` for any name; breaks: whether
-    a value breaks the job; hint: what to write instead.
+    """A field that users must not set.
+
+    paths: where it occurs in the documents, with `*` for any name
+    breaks: whether a value breaks the job
+    hint: what to write instead
     """
 
     paths: tuple[Path, ...]
@@ -37,7 +40,7 @@ _NODE = (*_POD, "containers", "node")
 RUNTIME = ("TrainingRuntime", "spec", "template", "spec")
 _REPLICATED = ("replicatedJobs", "node", "template", "spec")
 JOBS = (("Job", "spec"), ("JobSet", "spec", *_REPLICATED), (*RUNTIME, *_REPLICATED))
-_STARTED = (*JOBS, ("JobSet", "spec"), RUNTIME, ("TrainJob", "spec"))  # can be suspended, or managed elsewhere
+_STARTED = (*JOBS, ("JobSet", "spec"), RUNTIME, ("TrainJob", "spec"))  # can be suspended or managed elsewhere
 _KINDS = ("Pod", "Service", "Job", "JobSet", "TrainingRuntime", "TrainJob")
 OWN_CONTROLLERS = (
     "kubernetes.io/job-controller", "jobset.sigs.k8s.io/jobset-controller", "trainer.kubeflow.org/trainjob-controller",

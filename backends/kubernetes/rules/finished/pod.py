@@ -38,7 +38,7 @@ def containers_with_path(pod: Tree) -> Iterator[tuple[Tree, str]]:
 
 
 def check_pod_security_violations(pod: Mapping[str, Any], options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """JC4525: a pod that `backend.pod_security=restricted` forbids, because of the job or of `backend.extra`."""
+    """JC4525: a pod that `backend.pod_security=restricted` forbids, because of a job key or of `backend.extra`."""
     found = list(dict.fromkeys(find_pod_security_violations(pod))) if is_restricted(options) else []
     if found:
         changes = dict.fromkeys(change for word, change in CAUSES.items() if any(word in text for text in found))
@@ -49,10 +49,9 @@ def check_pod_security_violations(pod: Mapping[str, Any], options: KubernetesOpt
 
 
 def check_root_with_run_as_non_root(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """JC4550: runAsUser=0 in a pod with runAsNonRoot.
+    """JC4550: runAsUser=0 in a pod with runAsNonRoot, which would stay in CreateContainerConfigError.
 
     Source: Kubernetes 1.37, verifyRunAsNonRoot in pkg/kubelet/kuberuntime/security_context_others.go.
-    The pod then stays in CreateContainerConfigError.
     """
     for container, key in containers_with_path(pod):
         of_pod, of_container = (tree.get("securityContext") or {} for tree in (pod, container))
@@ -87,7 +86,7 @@ def check_two_mounts_at_a_path(pod: Tree, options: KubernetesOptions) -> Iterato
 
 
 def check_request_beyond_limit(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """JC4550: a request that exceeds its limit, or for a device, one that differs from its limit.
+    """JC4550: a request that exceeds its limit or, for a device, differs from it.
 
     Source: Kubernetes 1.37, validateContainerResourceRequirements in pkg/apis/core/validation/validation.go.
     """

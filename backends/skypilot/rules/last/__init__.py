@@ -1,1 +1,1 @@
-"""Rules whose errors other rules report better: check(task), run only if there are no other errors."""
+"""Rules that run only if there are no other errors, because other rules explain the same errors better: check(task)."""

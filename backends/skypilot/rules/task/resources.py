@@ -15,7 +15,12 @@ from .._undo import hint_to_remove_value
 
 @dataclass(frozen=True)
 class MissingFeature:
-    """A feature that some clouds lack. field: in resources; asks: whether a value needs it; undo: hint."""
+    """A feature that some clouds lack.
+
+    field: the feature's field in `resources`
+    asks: function that returns whether a value of the field needs the feature
+    undo: override that removes the setting, for the hint
+    """
 
     clouds: tuple[str, ...]
     field: str
@@ -78,7 +83,7 @@ def check_untracked_memory(task: FinishedTask) -> Iterator[Diagnostic]:
 
 
 def check_small_disk(task: FinishedTask) -> Iterator[Diagnostic]:
-    """JC4720: a disk below 1 GB, SkyPilot's unit, or too small for the cloud's machine image."""
+    """JC4720: a disk that is smaller than 1 GB (SkyPilot's unit) or too small for the cloud's machine image."""
     for machine in task.machines():
         yield from _disk(task, machine)
 
@@ -97,7 +102,10 @@ def _disk(task: FinishedTask, machine: AcceptableMachine) -> Iterator[Diagnostic
 
 
 def _gigabytes(said: Any) -> float | None:
-    """Parse a size as SkyPilot does, in GB or with a unit; None if invalid, which SkyPilot's schema reports."""
+    """Parse a size as SkyPilot does: in GB, or with a unit.
+
+    Return None for an invalid size, which SkyPilot's schema reports.
+    """
     match = re.fullmatch(r"(\d+)(?:([kmgtp])[bi])?", str(said).lower())
     return int(match[1]) * 1024.0 ** ("kmgtp".index(match[2] or "g") - 2) if match else None
 

@@ -1,6 +1,6 @@
 """JC4716: sbatch options in a task, which SkyPilot passes on unchecked or ignores.
 
-In:  the finished task; the options that config.py derives from job keys are valid.
+In:  the finished task. The options in it that config.py derives from job keys are always valid.
 Source: SkyPilot 0.14.1, _build_custom_sbatch_directives in sky/provision/slurm/instance.py; Slurm 22.05 to 25.11.
 """
 
@@ -20,7 +20,10 @@ def check(task: FinishedTask) -> Iterator[Diagnostic]:
 
 
 def _option(task: FinishedTask, key: str, option: str, value: Any) -> Iterator[Diagnostic]:
-    """Check one option. option: its name as SkyPilot writes it after `#SBATCH --`"""
+    """Check one option.
+
+    option: its name as SkyPilot writes it after `#SBATCH --`
+    """
 
     def refuse(title: str, because: str, hint: str) -> Iterator[Diagnostic]:
         yield Diagnostic("JC4716", title, because, hint, key=key)
@@ -48,7 +51,10 @@ def _option(task: FinishedTask, key: str, option: str, value: Any) -> Iterator[D
 
 
 def _instead(key: str, meant: list[str]) -> str:
-    """Return the hint for an unknown option. meant: known options with similar names"""
+    """Return the hint for an unknown option.
+
+    meant: known options with similar names
+    """
     if not meant:
         return f"remove {key}"
     if owner := OWNED.get(meant[0]) or BREAKS.get(meant[0]):
