@@ -75,7 +75,7 @@ def import_dotted_name(dotted: str, where: str) -> Any:
 
 
 def run_user_code(work: Callable[[], Any], what: str) -> Any:
-    """Return the result of `work`. An error in it is reported on one line, with exit code 65, unless a retry may help."""
+    """Return the result of `work`. Report an error on one line, with exit code 65, unless a retry may help."""
     try:
         return work()
     except Exception as error:

@@ -116,7 +116,7 @@ class ExactlyOnceCheck:
         self._notes.clear()
 
     def _of_all_ranks(self) -> tuple[Tensor, int, int]:
-        """Combine the records of all ranks: whether each sample was seen, number of samples, number of padding slots."""
+        """Combine all ranks' records: whether each sample was seen, number of samples, number of padding slots."""
         self._count()
         numbers = self._group.start_sum([self._num_fed, self._num_padding])
         seen_N = self._seen_N.clamp(max=1)
