@@ -46,7 +46,7 @@ def divergence_error(training: Training, step: int, local_loss: float) -> LossDi
 
 
 def nonfinite_ranks(training: Training, local_loss: float) -> list[str]:
-    """Return a line for each rank whose loss is NaN or Inf, at most 20. If there is none, return one about the gradient."""
+    """Return a line for each rank whose loss is NaN or Inf, at most 20; if there is none, a line about the gradient."""
     losses = training.group.gather(torch.tensor([local_loss], dtype=torch.float64))
     lines = [
         f"the loss of rank {rank} is {float(loss)}" for rank, loss in enumerate(losses) if not torch.isfinite(loss)

@@ -98,7 +98,7 @@ class StepSums:
         return StepTotals(*self._reduced.tolist())
 
     def _start_count(self) -> Callable[[], list[float]]:
-        """Start summing the items over all ranks. Use the exact number if count() returned it, else the expected one."""
+        """Start summing the items over all ranks: the exact number if count() returned it, else the expected one."""
         counts = [count for count in self._counts if count is not None]
         num_samples = sum(len(fed.indices_R) for fed in self._micro_batches)
         is_exact = len(counts) == len(self._counts)
