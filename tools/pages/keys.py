@@ -106,8 +106,8 @@ def read_keys(file: Path, section: str) -> Iterator[Key]:
 
 
 def read_group(folder: Path) -> list[Key]:
-    """Return the keys of all of a group's options. A default is that of the default option or, if it lacks the key, of
-    the next.
+    """Return the keys of all options of a group. A key's default comes from the default option or, if that option lacks
+    the key, from the next one that has it.
     """
     chosen = default_option(folder.name)
     files = sorted(folder.glob("*.yaml"), key=lambda file: (file.stem != chosen, file.stem))
