@@ -53,7 +53,7 @@ def files_of_checkpoint(
     parts: Parts,
     keep: Callable[[Any], Any],
 ) -> Mapping[str, Content]:
-    """Return, on rank 0, a checkpoint's files after `step` finished steps; {} on other ranks. All ranks call it.
+    """Return a checkpoint's files after `step` finished steps on rank 0, and {} on other ranks. All ranks call this.
 
     keep: converts tensors to the values to be written. It copies them if training continues during the write.
     Raises BrokenInput for a state that could not be loaded later.
@@ -128,7 +128,7 @@ def start_from_other_run(root: Path, parallel: Parallel, group: RankGroup) -> St
 
 
 def _state_of(checkpoint: VerifiedCheckpoint) -> dict[str, Any]:
-    """Return the content of state.json; all ranks call it. Raises BrokenInput if a script's own save() wrote it."""
+    """Return the content of state.json. All ranks call this. Raises BrokenInput if a script's own save() wrote it."""
     state = checkpoint.about()
     if "identity" not in state:
         why, hint = "was saved by a script, not by the trainer", "resume with that script, or start a new run"

@@ -146,7 +146,7 @@ def _verify(folder: Path) -> tuple[int, str]:
 
 
 def _one_reads(rank: int, read: Callable[[], T], group: RankGroup) -> T | None:
-    """Return what `rank` reads; None on other ranks, which wait for as long as the read takes.
+    """Return what `rank` reads, or None on the other ranks, which wait for as long as the read takes.
 
     Raises StorageLost, on all ranks, if it cannot be read.
     """

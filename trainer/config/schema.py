@@ -19,7 +19,7 @@ class GptConfig:
     """Decoder-only transformer over bytes or other tokens.
 
     layers:  transformer blocks.
-    heads:   attention heads; divides width.
+    heads:   attention heads; must divide width.
     width:   channels of the residual stream.
     context: context length in tokens; also the length of one sample.
     dropout: probability, 0 <= p < 1.
@@ -50,7 +50,7 @@ class MlpConfig:
 class StdlibBytesConfig:
     """The source code of the Python standard library installed on each node, as bytes.
 
-    max_bytes:    cap on training plus held-out bytes; null = all (about 12 MB).
+    max_bytes:    maximum number of training and held-out bytes together; null = all (about 12 MB).
     val_fraction: share of the files to hold out, 0 < f < 1.
     """
 
@@ -295,7 +295,7 @@ class DeepspeedConfig:
     """DeepSpeed ZeRO: ranks shard optimizer state (stage 1), gradients (2) and weights (3). Keys as in DeepSpeed 0.19.
 
     zero_stage:                  0 to 3; 0 = nothing is sharded.
-    offload_optimizer_device:    where optimizer state is kept; none = with the weights.
+    offload_optimizer_device:    where optimizer state is kept; none = where the weights are kept.
     offload_param_device:        where weights are kept between uses; stage 3 only.
     nvme_path:                   folder on a local disk, used if a device is nvme.
     overlap_comm:                exchange gradients during the backward pass.
@@ -337,7 +337,7 @@ class TrainConfig:
     schema:           version of this format, 1.
     job:              name of the job, for display.
     world_size:       number of ranks this file was compiled for.
-    threads_per_rank: CPU threads of each rank; fixed because it changes the order of floating-point sums.
+    threads_per_rank: CPU threads of each rank; a fixed number because it affects the order of floating-point sums.
     seed:             seed of the initial weights, the order of samples and dropout.
     recipe:           dotted name of a subclass of recipe.Recipe; null = Recipe itself.
     model, data, loss, optim: a built-in one, which has a `kind`, or the user's, which has a `_target_`.

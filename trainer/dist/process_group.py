@@ -191,8 +191,8 @@ def join_process_group(
 ) -> Iterator[RankGroup]:
     """Run the rendezvous, and destroy the process group at the end.
 
-    even_alone: create a process group with world_size 1 as well; DeepSpeed and FSDP need it.
-    stopped: polled while waiting; if true, StoppedBeforeTraining is raised.
+    even_alone: whether to create a process group even if world_size is 1, as DeepSpeed and FSDP require.
+    stopped: function that is polled while waiting. If it returns true, StoppedBeforeTraining is raised.
     Raises RendezvousFailed if not all ranks join in time. After an exception in the body, the group is not destroyed,
     because destroying it is a collective and hangs if a rank is missing.
     """

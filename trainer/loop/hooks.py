@@ -68,7 +68,7 @@ class Hooks:
         return requests_of_rank(self.training, self.signals, self.saver)
 
     def before_step(self, step: int) -> StopAndSaveRequests:
-        """Start the clock and the profiler for global step `step`, counted from 0; return this rank's requests."""
+        """Start the clock and the profiler for global step `step`, counted from 0. Return this rank's requests."""
         requests = self.requests()
         print_unless_empty(self.profiling.before_step(step + 1))
         self.training.phases.begin_step(step + 1)
