@@ -166,17 +166,17 @@ def build_data(recipe: Recipe) -> DataSource:
 def build_model(recipe: Recipe, source: DataSource) -> nn.Module:
     """Return the recipe's model after checking it.
 
-    A model that is in eval mode, such as one from from_pretrained() in transformers 5.23, is put into train mode. In
-    any other model, each module keeps its mode because a BatchNorm may be frozen with eval().
+    A model in eval mode, which from_pretrained() in transformers 5.23 returns, is put into train mode. In any other
+    model, each module keeps its mode because a BatchNorm may be frozen with eval().
     """
     model = check_model(run_user_code(lambda: recipe.build_model(source), "recipe: build_model()"), recipe)
     return model if model.training else model.train()
 
 
 def cast_to_float32(model: nn.Module) -> str:
-    """Cast 16-bit parameters and buffers, which from_pretrained() may return, to float32. In 16 bits, small updates
-    would be lost, also in the optimizer's moments, which have the same dtype. Return a line for the log, or "" if
-    nothing was cast.
+    """Cast 16-bit parameters and buffers, which from_pretrained() may return, to float32. With 16 bits, small updates
+    would be lost, and the optimizer's moments would have only 16 bits too. Return a line for the log, or "" if nothing
+    was cast.
     """
     tensors = [
         tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.dtype in (torch.bfloat16, torch.float16)

@@ -70,7 +70,7 @@ def identity_of_data(source: DataSource, samples_digest: str) -> dict[str, str]:
 
 
 def digest_of_samples(recipe: Recipe, config: TrainConfig, source: DataSource, group: RankGroup) -> str:
-    """Return a digest of a few samples of a user's data set, or "" for built-in data, which has a digest of all."""
+    """Return a digest of a few samples of a user's data set; "" for built-in data, whose own digest covers it all."""
     if not isinstance(source.train, MapStyleSplit):
         return ""
     group.phases.begin_part("data")

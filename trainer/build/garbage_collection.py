@@ -11,8 +11,8 @@ COLLECT_EVERY_STEPS, COLLECT_ALL_EVERY_STEPS = 200, 2000
 def garbage_collection_paused() -> Iterator[None]:
     """Disable garbage collection during imports, where it would find nothing and take a fifth of the time.
 
-    Source: importing torch 2.13 and creating its first optimizer takes 2.5 s of CPU time with garbage collection and
-    2.0 s without it (Python 3.11).
+    Source: importing torch 2.13 and the modules for its first optimizer takes 2.5 s of CPU time with garbage collection
+    and 2.0 s without it (Python 3.11).
     """
     gc.disable()
     try:

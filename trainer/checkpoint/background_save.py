@@ -133,9 +133,7 @@ class BackgroundSaver:
         return self._group.number_of_rank_0(self._failures) == 0
 
     def _end_last(self) -> float:
-        """Wait on all ranks for the current save. On rank 0, return the seconds spent waiting for the disk; on others,
-        0.0.
-        """
+        """Wait on all ranks for the current save. Return the seconds that rank 0 waited for its disk; 0.0 on others."""
         self._phases.enter("write" if self._group.is_first else "save")
         waited_s = self._group.run_on_rank(0, self._until_written, self._phases.go_on)
         self._phases.enter("save")

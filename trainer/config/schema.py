@@ -337,7 +337,7 @@ class TrainConfig:
     schema:           version of this format, 1.
     job:              name of the job, for display.
     world_size:       number of ranks this file was compiled for.
-    threads_per_rank: CPU threads of each rank; a fixed number because it affects the order of floating-point sums.
+    threads_per_rank: CPU threads of each rank, fixed because the number affects the order of floating-point sums.
     seed:             seed of the initial weights, the order of samples and dropout.
     recipe:           dotted name of a subclass of recipe.Recipe; null = Recipe itself.
     model, data, loss, optim: a built-in one, which has a `kind`, or the user's, which has a `_target_`.

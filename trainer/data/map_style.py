@@ -102,7 +102,7 @@ def source_from_datasets(
 def _length(dataset: Any, name: str) -> int:
     because = "the trainer reads samples by index, so that every rank and every resume gets the same ones"
     hint = "a map-style data set, with __len__ and __getitem__; or your own script after ` -- `"
-    if isinstance(dataset, IterableDataset) or type(dataset).__name__ == "IterableDataset":  # torch's; `datasets`'s
+    if isinstance(dataset, IterableDataset) or type(dataset).__name__ == "IterableDataset":  # torch's or datasets'
         raise BrokenInput(f"data: {name} is a streaming (iterable) data set", [because], hint)
     missing = [method for method in ("__len__", "__getitem__") if not hasattr(dataset, method)]
     if missing:

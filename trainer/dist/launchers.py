@@ -123,7 +123,8 @@ def _same(values: Mapping[str, Any], claim: LauncherVariables) -> bool:
 
 
 def _counts_agents(environment: Mapping[str, Any], claim: LauncherVariables, is_under_agent: bool) -> bool:
-    """Return whether the launcher's tasks are agents, as in `srun torchrun`: each task started LOCAL_WORLD_SIZE ranks.
+    """Return whether the launcher's tasks are agents, as in `srun torchrun`, each of which started LOCAL_WORLD_SIZE
+    ranks.
     """
     local_size = environment.get("LOCAL_WORLD_SIZE") or 0
     in_order = environment.get("GROUP_RANK") == claim.values["RANK"]
