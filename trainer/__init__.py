@@ -1,3 +1,1 @@
-"""The trainer that every backend starts. The trainer needs only torch and the standard library; this file imports
-nothing.
-"""
+"""The trainer that every backend starts. It needs only torch and the standard library; this file imports nothing."""

@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def require_same_world_size(config: TrainConfig, env: environment.RankEnvironment) -> None:
-    """Raise BrokenInput if WORLD_SIZE differs from train.json, whose batch is split for one world size."""
+    """Raise BrokenInput if WORLD_SIZE differs from train.json, whose batch sizes hold for that world size only."""
     if config.world_size != env.world_size:
         by = f"accelerate, by {YAML}," if env.accelerate_mixed_precision is not None else "the launcher"
         raise BrokenInput(
@@ -79,7 +79,7 @@ def train(config: TrainConfig, env: environment.RankEnvironment, signals: StopSi
     if config.loop.deterministic:
         # must be set before CUDA starts; PyTorch 2.13 documentation, torch.use_deterministic_algorithms
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    with garbage_collection_paused():  # imported here so that the errors above appear before torch is loaded
+    with garbage_collection_paused():  # import here, so that the errors above appear before torch is loaded
         from .build.build import build
         from .dist.process_group import join_process_group
         from .loop.before_first_step import watch_ranks
@@ -90,7 +90,7 @@ def train(config: TrainConfig, env: environment.RankEnvironment, signals: StopSi
         env, config.process_group.init_timeout_s, lambda: signals.received is not None, even_alone
     ) as group:
         assert env.run_dir is not None
-        # any rank may record this because rank 0, which counts starts, may notice only a lost peer
+        # any rank may record this because rank 0, which counts the starts, may see nothing but a lost peer
         signals.ends_with = partial(attempt_counter.record_normal_end, env.run_dir)
         if signals.received is not None:
             raise StoppedBeforeTraining("stopped before the first step")

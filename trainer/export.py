@@ -1,7 +1,7 @@
 """Export the trained weights for use without this trainer.
 
     final/weights.pt   a state_dict on the CPU, for torch.load(…, weights_only=True)
-    final/model.json   configuration of the module
+    final/model.json   the configuration of the module
 
 `load` rebuilds the module from both files. weights.pt can be loaded into any module with the same parameter names.
 """
@@ -38,7 +38,7 @@ class ExportedSizes:
 def write_export(
     folder: Path, weights: Mapping[str, Tensor], config: TrainConfig, sizes: ModelDataSizes, step: int
 ) -> str:
-    """Write both files; return the SHA-256 of weights.pt in hex. Raises OSError."""
+    """Write both files, and return the SHA-256 of weights.pt in hex. Raises OSError."""
     sha256 = replace_durably(folder / "weights.pt", writer_of_torch_file(copy_to_cpu(weights))).sha256
     sidecar = {
         "format": 1,
@@ -59,9 +59,9 @@ def load(folder: str | Path, trusted: bool = False) -> nn.Module:
     """Return the trained module, on the CPU and in eval mode.
 
     folder: `final` in a run folder.
-    trusted: allow model.json to name a class or function to call, which can be anything importable.
+    trusted: whether model.json may name a class or function to call, which can be anything importable.
 
-    Raises BrokenInput if the files do not match or the model cannot be rebuilt, OSError if a file is missing.
+    Raises BrokenInput if the files do not match or the model cannot be rebuilt, and OSError if a file is missing.
     """
     folder = Path(folder)
     try:

@@ -14,7 +14,7 @@
             rt.leave()                         # 75, resumable; 0 after jobctl stop
     rt.finish()
 
-See docs/your-script.md. A script also runs without this API, which adds features of the bundled trainer.
+See docs/your-script.md. A script can also run without this API, but then lacks these features of the bundled trainer.
 """
 
 import atexit
@@ -48,20 +48,20 @@ from .loop.metrics import RankMetricsFile, seconds_between_writes
 
 STATE, RANDOM, ABOUT = "state.pt", "rng.pt", "state.json"  # a checkpoint's files
 FLUSH_S, FILE_BYTES = 1.0, 256 * 2**20  # for metrics: the defaults of metrics.flush_s and metrics.max_mib
-PEER_ENDS_S = 5.0  # time from the end of a peer's connections to the end of its process
+PEER_ENDS_S = 5.0  # time that a peer may take from closing its connections to the end of its process
 NEVER = sys.maxsize  # the script decides when to save, and whether a failed save ends the run
 
 
 def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, folder: str = "run") -> "Runtime":
-    """Run the rendezvous. Afterwards, a stop signal only sets a flag (see preempted()), and an uncaught error sets the
-    exit code.
+    """Run the rendezvous. After this call, a stop signal only sets a flag (see preempted()), and an uncaught error
+    determines the exit code.
 
     init_timeout_s: timeout of the rendezvous.
     step_timeout_s: timeout of one message between ranks after that.
     keep:           number of newest checkpoints to keep, >= 1; the one with the lowest validation loss is kept too.
     folder:         run folder, used if JOBC_RUN_DIR is not set.
-    Raises BrokenInput for keep < 1 or an invalid environment, RendezvousFailed, and StoppedBeforeTraining after a stop
-    signal.
+    Raises BrokenInput for keep < 1 or an invalid environment, RendezvousFailed if the rendezvous fails, and
+    StoppedBeforeTraining after a stop signal.
     """
     signals = StopSignals()
     sys.excepthook = _end_this_rank
@@ -71,7 +71,7 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
     runtime = Runtime(env, signals, env.run_dir or Path(folder), init_timeout_s, step_timeout_s, keep)
 
     def end_this_rank(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        print_error_once(error.with_traceback(trace))  # done first because the disk may be slow
+        print_error_once(error.with_traceback(trace))  # first, because the disk may be slow
         runtime._write_local()
         if isinstance(known_cause(error), PeerLost):
             _wait_for_launcher(signals)
@@ -84,7 +84,7 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
 
 
 def _recording_exit(runtime: "Runtime", exit_python: Callable[[Any], NoReturn]) -> Callable[[Any], NoReturn]:
-    """Wrap sys.exit() to record the exit code because atexit functions do not receive it."""
+    """Wrap sys.exit() so that it records the exit code, because atexit functions do not receive it."""
 
     def exit_with(status: Any = None, /) -> NoReturn:
         runtime._exit_status = status
@@ -105,12 +105,12 @@ def _wait_for_launcher(signals: StopSignals) -> None:
 
 
 def _end_this_rank(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Exit with 65, 69, 71 or 75 if the cause is known, else 1 and a traceback; skip teardown, which could hang."""
+    """Exit with 65, 69, 71 or 75 if the cause is known, else with 1 and a traceback. Skip teardown: it could hang."""
     exit_with_error(error.with_traceback(trace))
 
 
 def require_step_number(step: Any) -> None:
-    """Reject a value that is not a step number, because a resume would not find that checkpoint."""
+    """Reject a value that is not a step number, because a resume would not find the checkpoint saved under it."""
     if isinstance(step, bool) or not isinstance(step, int) or step < 0:
         raise BrokenInput(f"save(): {step!r:.60} is not a step number", hint="use save(step + 1, …), an integer >= 0")
 
@@ -119,8 +119,8 @@ class Runtime:
     """One rank's runtime. A process group exists even with a single rank.
 
     rank, local_rank, world_size, device, is_first (rank 0), run_dir, data_dir (None = not set)
-    step:       number of finished steps, after load().
-    save_asked: control/SAVE existed in the run folder at the last preempted(); equal on all ranks
+    step:       number of finished steps; load() sets it.
+    save_asked: whether control/SAVE existed in the run folder at the last preempted(); the same on all ranks.
     load, save, preempted, leave and finish are collectives: all ranks must call them in the same order.
     """
 
@@ -142,9 +142,9 @@ class Runtime:
         self.run_dir, self.data_dir = run_dir, env.data_dir
         self.step = 0
         self.save_asked = self._stop = False
-        self._exit_status: Any = None  # argument of sys.exit()
-        self._is_checked = False  # leave() or finish() has checked the last save
-        self._is_over = False  # finish() was called
+        self._exit_status: Any = None  # the argument passed to sys.exit()
+        self._is_checked = False  # whether leave() or finish() has checked the last save
+        self._is_over = False  # whether finish() was called
         self._newest: int | None = None  # step of the loaded checkpoint or of the last save
         saves = CheckpointConfig(
             every_steps=NEVER,
@@ -172,14 +172,14 @@ class Runtime:
         return self._stop
 
     def save(self, step: int, state: Mapping[str, Any], val_loss: float | None = None, wait: bool = True) -> bool:
-        """Write a checkpoint after `step` steps: rank 0's `state`, and the random states of all ranks.
+        """Write a checkpoint after `step` steps. It contains rank 0's `state` and the random states of all ranks.
 
         state: tensors, numbers, strings, and lists and dictionaries of these, such as a state_dict.
-        wait: wait until the checkpoint is written. If false, tensors are copied, and rank 0 writes the copy in the
-        background. The next save and every exit except a kill wait for that write. A save requested by control/SAVE
-        always waits.
-        Returns whether the checkpoint was written. A failed write prints a warning and keeps the earlier checkpoints;
-        if it is the last save before leave() or finish(), these exit with 1. Saving a step again replaces its
+        wait:  whether to wait until the checkpoint is written. If false, tensors are copied, and rank 0 writes the copy
+               in the background. The next save and every exit except a kill wait for that write. A save requested by
+               control/SAVE always waits.
+        Returns whether the checkpoint was written. A failed write prints a warning and keeps the earlier checkpoints.
+        If the last save before leave() or finish() fails, these exit with 1. Saving a step again replaces its
         checkpoint.
         Raises BrokenInput for a step that is not an integer >= 0 or is lower than that of the newest checkpoint, and
         for a state that cannot be loaded again. Also raises it if earlier checkpoints exist and load() was not called,
@@ -224,7 +224,7 @@ class Runtime:
 
         Sets `step`, and restores the random states if the number of ranks is unchanged. A forked run (--fork) loads its
         source run's state and starts at step 0.
-        Raises BrokenInput if all checkpoints are damaged, TrainerError if a checkpoint cannot be read (I/O error).
+        Raises BrokenInput if all checkpoints are damaged, and TrainerError if a checkpoint cannot be read (I/O error).
         """
         self._refuse_when_over("load()")
         newest = newest_verified(self._checkpoints, self.group)
@@ -254,8 +254,8 @@ class Runtime:
     def log(self, step: int, **values: float) -> None:
         """Log values to metrics/rank_NN.jsonl, which jobctl status and jobc watch read; rank 0 also prints them.
 
-        Lines are buffered. The lines are written at most twice a second per node, before every checkpoint, and at every
-        exit except a kill. A failed write prints a warning and loses these lines only.
+        Lines are buffered. They are written at most twice a second per node, before every checkpoint, and at every exit
+        except a kill. A failed write prints a warning and loses only these lines.
         Raises BrokenInput for the reserved names attempt, world_size and time.
         """
         about = {"attempt": self._env.attempt or 0, "world_size": self.world_size, "time": round(time.time(), 3)}
@@ -267,7 +267,7 @@ class Runtime:
             print("  ".join([f"step {step}", *(f"{name} {value:.6g}" for name, value in numbers.items())]), flush=True)
 
     def leave(self) -> NoReturn:
-        """Exit early, after save(): with 75, with 0 after jobctl stop, or with 1 if the save failed."""
+        """Exit early, after save(). The exit code is 75, or 0 after jobctl stop, or 1 if the save failed."""
         self._refuse_when_over("leave()")
         self._write_all()
         for_good = self.group.start_sum([stop_file(self.run_dir).exists()])()[0] > 0
@@ -289,7 +289,7 @@ class Runtime:
             raise BrokenInput(f"{call} after finish(): the process group is closed", hint="call finish() last")
 
     def _write_all(self) -> None:
-        """Wait on all ranks for rank 0's writes because a launcher may kill rank 0 once another rank has exited."""
+        """Wait on all ranks for rank 0's writes, because a launcher may kill rank 0 once another rank has exited."""
         is_saved, self._is_checked = self._saver.wait(), True
         self._write_local()
         if not is_saved:

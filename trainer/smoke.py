@@ -1,7 +1,7 @@
-"""Smoke-test communication and data sharding between a job's ranks: `python -m jobc_trainer.smoke`
+"""Smoke test of the communication and the data sharding between a job's ranks: `python -m jobc_trainer.smoke`
 
-In:  the environment contract; no train.json, no run folder.
-Out: one `ok` line per check on rank 0's console, and the exit code.
+Input:  the environment contract. No train.json or run folder is needed.
+Output: one `ok` line per check on rank 0's console, and the exit code.
 """
 
 import os
@@ -19,7 +19,7 @@ MESSAGE_FLOATS = 1_000_000
 
 
 def main() -> int:
-    """Run the checks; return the exit code."""
+    """Run the checks, and return the exit code."""
     try:
         return check(environment.parse_environment(os.environ), StopSignals())
     except BaseException as error:

@@ -24,13 +24,13 @@ FAMILIES = {
 
 
 def code_files() -> dict[str, Path]:
-    """Return code -> page, for jobc and its own backends, without any installed plugins."""
+    """Return each code's page, for jobc and its own backends but not for installed plugins."""
     folders = [ROOT / "compiler" / "diagnostics" / "codes", *ROOT.glob("backends/*/codes")]
     return {file.stem: file for file in sorted((f for d in folders for f in d.glob("*.md")), key=lambda f: f.stem)}
 
 
 def families() -> dict[str, list[Path]]:
-    """Return a family's first four letters, such as JC20 -> the family's pages."""
+    """Return, for each family (the first four characters of its codes, such as JC20), the family's pages."""
     pages: dict[str, list[Path]] = {}
     for code, file in code_files().items():
         pages.setdefault(code[:4], []).append(file)

@@ -51,7 +51,7 @@ def _signature(name: str, function: object) -> str:
 
 
 def _summary(of: object) -> str:
-    """Return an object's docstring on one line."""
+    """Return an object's docstring as one line."""
     return " ".join((inspect.getdoc(of) or "").split())
 
 

@@ -19,9 +19,9 @@ def page() -> str:
     out.append(
         "Each backend defines at which step these values become known and how they are spelled; later steps read the "
         "variables.\n"
-        "In the command and in `env`, `${jobc:run_id}` inserts `JOBC_RUN_ID`; the others except the port work "
+        "In the command and in `env`, `${jobc:run_id}` inserts `JOBC_RUN_ID`; the other values, except the port, work "
         "in the same way:\n"
-        "`jobc 'env.TRIAL=${jobc:run_id}' -- train.py '--out=${jobc:run_dir}/out'`. Quote it for your shell.\n"
+        "`jobc 'env.TRIAL=${jobc:run_id}' -- train.py '--out=${jobc:run_dir}/out'`. Quote such words for your shell.\n"
     )
     out.append(table(("variable", "meaning"), *spelt))
     return "\n".join(out)
@@ -41,9 +41,9 @@ jobc, torchrun and accelerate set the variables above. If you start the trainer,
 not set. Open MPI, MPICH and MVAPICH do not set a rendezvous endpoint, so you must:
 `mpirun -x MASTER_ADDR=HOST -x MASTER_PORT=29500`. If none of these variables is set, there is one process.
 
-If two launchers both number ranks, they must agree; otherwise, the run exits with 65 and prints both values, because a
-`RANK` left over from an earlier shell would train the same shard several times. Nested launchers are allowed: `srun
-torchrun`, where srun counts agents, or mpirun in a batch job. `JOBC_LAUNCHER=srun` (or `torchrun`, `mpirun`, `PMI`,
-`mvapich`, `skypilot`) uses only that launcher's variables; if the name is unknown or that launcher has not set a rank,
-the rank exits with 65.
+If two launchers both number ranks, they must agree. Otherwise, the run prints both values and exits with 65, because
+with a `RANK` left over from an earlier shell, several ranks would train on the same shard. Nested launchers are
+allowed: `srun torchrun`, where srun counts agents, or mpirun in a batch job. `JOBC_LAUNCHER=srun` (or `torchrun`,
+`mpirun`, `PMI`, `mvapich`, `skypilot`) uses only that launcher's variables; if the name is unknown or that launcher has
+not set a rank, the rank exits with 65.
 """

@@ -1,7 +1,7 @@
-"""figures/*.svg: the pipeline, an artifact with its run folder, and a run's life, drawn from code and goldens.
+"""figures/*.svg: the pipeline, an artifact with its run folder, and a run's life cycle, drawn from code and goldens.
 
-In: boxes, arrows and labels. Out: SVG text without scripts, fonts or anything from another host. The panel behind a
-figure is light, so that the figure is also readable in dark mode.
+A figure is SVG text made of boxes, arrows and labels, without scripts, fonts or anything from another host. The panel
+behind it is light, so that the figure is also readable in dark mode.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def figure(width: int, height: int, title: str, *parts: Box | Arrow) -> str:
 
 
 def pipeline() -> str:
-    """Figure with overrides and files on the left, and a backend's files on the right."""
+    """Draw overrides and files on the left, and a backend's files on the right."""
     found = {folder.name for folder in (ROOT / "backends").iterdir() if (folder / "backend.py").exists()}
     assert found == BACKENDS.keys(), found ^ BACKENDS.keys()
     y = 148
@@ -115,7 +115,7 @@ def pipeline() -> str:
 
 
 def artifact() -> str:
-    """Figure with an artifact's files on the left, and the run folder that jobctl submit creates on the right."""
+    """Draw an artifact's files on the left, and the run folder that jobctl submit creates on the right."""
     common = {file.name for file in COMMON.iterdir()}
     assert common == {"launch.sh", "spec.yaml", "train.json"}, common
     engine = sorted({file.name for file in SLURM.iterdir()} - common)
@@ -140,7 +140,7 @@ def artifact() -> str:
 
 
 def life_cycle() -> str:
-    """Figure of a run's states, with the exit codes that lead from one to the next."""
+    """Draw a run's states, with the exit codes that lead from one to the next."""
     codes = exit_codes
     failed = ", ".join(map(str, sorted((codes.CRASHED, codes.DATA_BROKEN, codes.RENDEZVOUS_FAILED))))
     boxes = (

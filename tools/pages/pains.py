@@ -16,7 +16,7 @@ Pain = dict[str, Any]
 WAYS = {
     "tests/backends/test_by_hand.py": "Slurm and ssh",
     "tests/podrunner/": "pod runner",
-    "tests/backends/test_containers.py": "Pyxis, a stand-in",
+    "tests/backends/test_containers.py": "Pyxis stand-in",
 }
 PROGRAMS = ("accelerate", "srun ", "torchrun ")  # written in lower case, even at the beginning of a sentence
 ANSWERS = {"construction": "by construction", "rule": "rule", "out": "out of reach"}
@@ -34,10 +34,13 @@ threads, and how jobc handles each of them.
   rejected, and the right example compiles.
 - **out of reach** ({out}): jobc cannot detect the failure.
 
-The column *fails by hand* describes how {shown} of the failures are reproduced; {not_run} need devices that the tests
-do not have. *snippet* means a snippet in [pains.yaml](pains.yaml) that uses torch, accelerate, DeepSpeed or bash;
-*Slurm and ssh*, hosts on which the tests run Slurm and sshd; *pod runner*, a Kubernetes simulator; and *Pyxis, a
-stand-in*, a program that behaves as Pyxis's manual describes.
+The last column shows how {shown} of the failures are reproduced without jobc. Another {not_run} would need devices
+that the tests do not have.
+
+- *snippet*: a snippet in [pains.yaml](pains.yaml) that uses torch, accelerate, DeepSpeed or bash.
+- *Slurm and ssh*: hosts on which the tests run Slurm and sshd.
+- *pod runner*: a Kubernetes simulator.
+- *Pyxis stand-in*: a program that behaves as Pyxis's manual describes.
 """
 
 
@@ -48,7 +51,7 @@ def page() -> str:
     threads = len({thread for pain in pains.values() for thread in pain["threads"]})
     shown = sum("fails" in pain or "fails_in" in pain for pain in pains.values())
     not_run = sum("not_run" in pain for pain in pains.values())
-    rows = ["| | failure | answer | fails by hand |", "| --- | --- | --- | --- |"]
+    rows = ["| | failure | what jobc does | reproduced without jobc |", "| --- | --- | --- | --- |"]
     rows += [f"| [{n}](#{n}) | {p['pain']} | {_answer(p)} | {_how(p)} |" for n, p in pains.items()]
     sections = [_section(n, pain) for n, pain in pains.items()]
     intro = INTRO.format(threads=threads, all=len(pains), shown=shown, not_run=not_run, **counts)
@@ -94,8 +97,20 @@ def _section(number: int, pain: Pain) -> str:
 
 
 def _tests(names: list[str]) -> str:
-    parts = (name.split("::") for name in names)
-    return ", ".join(f"`{test}` in [{Path(file).name}](../{file})" for file, test in parts)
+    """Return the tests as a phrase: `a` and `b` in [x.py](../x.py), and `c` in [y.py](../y.py)."""
+    tests_by_file: dict[str, list[str]] = {}
+    for name in names:
+        file, test = name.split("::")
+        tests_by_file.setdefault(file, []).append(f"`{test}`")
+    return _enumerated([f"{_enumerated(tests)} in [{Path(f).name}](../{f})" for f, tests in tests_by_file.items()])
+
+
+def _enumerated(items: list[str]) -> str:
+    *first, last = items
+    if not first:
+        return last
+    comma = "," if len(first) > 1 or any(" and " in item for item in items) else ""
+    return f"{', '.join(first)}{comma} and {last}"
 
 
 def _sentence(text: str) -> str:

@@ -1,7 +1,7 @@
 """Build everything that a step needs: data, model, optimizer, and the first step's number.
 
-In:  train.json (config), the environment contract, the group of all ranks.
-Out: a Training for loop/loop.py.
+Input:  train.json (config), the environment contract and the group of all ranks.
+Output: a Training for loop/loop.py.
 
 checks.py checks the parts that users provide, data_checks.py checks the data, and warm_up.py runs the first pass.
 """
@@ -54,8 +54,10 @@ class Training:
     loader:      this rank's batches, starting at the first step of this attempt.
     proof:       record of the samples that the ranks have read.
     flops_per_sample: FLOPs per sample according to the recipe; None if unknown.
-    items_per_sample: expected items, from rank 0's first batch: the same on all ranks and in each attempt.
-    parts:       additional JSON values in each checkpoint, under their owners' names; restored on resume.
+    items_per_sample: expected number of items per sample, taken from rank 0's first batch. It is the same on all ranks
+                 and in each attempt.
+    parts:       additional JSON values that are saved in each checkpoint and restored on resume, each under the name
+                 of its owner.
     """
 
     config: TrainConfig
@@ -151,7 +153,7 @@ def build(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Traini
 
 
 def build_data(recipe: Recipe) -> DataSource:
-    """Return the recipe's data and the name of its score; with a custom loss, the score is the loss."""
+    """Return the recipe's data, including the name of its score. With a custom loss, the score is the loss."""
     source = check_source(run_user_code(recipe.build_data, "recipe: build_data()"))
     score = recipe.score
     check_score(score)
@@ -162,18 +164,19 @@ def build_data(recipe: Recipe) -> DataSource:
 
 
 def build_model(recipe: Recipe, source: DataSource) -> nn.Module:
-    """Return the recipe's model, checked.
+    """Return the recipe's model after checking it.
 
-    A model in eval mode, such as from_pretrained() of transformers 5.23 returns, is put into train mode. Otherwise each
-    module keeps its mode because a BatchNorm may be frozen with eval().
+    A model in eval mode, which from_pretrained() in transformers 5.23 returns, is put into train mode. In any other
+    model, each module keeps its mode because a BatchNorm may be frozen with eval().
     """
     model = check_model(run_user_code(lambda: recipe.build_model(source), "recipe: build_model()"), recipe)
     return model if model.training else model.train()
 
 
 def cast_to_float32(model: nn.Module) -> str:
-    """Cast 16-bit parameters and buffers, which from_pretrained() may return, to float32; small updates would be lost,
-    and optimizer moments have the same dtype. Return a line for the log, or "" if nothing was cast.
+    """Cast 16-bit parameters and buffers, which from_pretrained() may return, to float32. With 16 bits, small updates
+    would be lost, and the optimizer's moments would have only 16 bits too. Return a line for the log, or "" if nothing
+    was cast.
     """
     tensors = [
         tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.dtype in (torch.bfloat16, torch.float16)
@@ -183,7 +186,7 @@ def cast_to_float32(model: nn.Module) -> str:
     dtypes = " and ".join(sorted({str(tensor.dtype).removeprefix("torch.") for tensor in tensors}))
     precision = "bf16" if "bfloat16" in dtypes else "fp16"
     for tensor in tensors:
-        tensor.data = tensor.data.float()  # same Parameter object, so tied weights remain tied
+        tensor.data = tensor.data.float()  # keep the Parameter object, so that tied weights remain tied
     num_parameters = sum(tensor.numel() for tensor in tensors if isinstance(tensor, nn.Parameter))
     tensors_text = f"{num_parameters:,} parameters" if num_parameters else "buffers"
     hint = f"loop.precision={precision} computes in {precision}"

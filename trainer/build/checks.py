@@ -1,7 +1,7 @@
-"""Check the parts that users provide before the first step: data set, model, loss, score and counts.
+"""Before the first step, check the parts that users provide: data set, model, loss, score and counts.
 
-In:  what a method of the recipe returned.
-Out: the same value if it is valid, else BrokenInput with one line that describes the problem, and a hint
+Input:  the value that a method of the recipe returned.
+Output: the same value if it is valid; otherwise a BrokenInput with a one-line description and a hint.
 parallel/interface.py checks the optimizer, and recipe/user_loss.py checks a loss's parameters and buffers.
 """
 
@@ -32,9 +32,9 @@ def has_user_code(recipe: Recipe) -> bool:
 
 
 def call_user_code(function: Callable[[], Any], recipe: Recipe, title: str) -> Any:
-    """Call `function`. An error in user code becomes a BrokenInput with one line and the error's position because a
-    retry would fail in the same way. Out-of-memory and connection errors are raised unchanged because a retry may
-    help.
+    """Call `function`. Convert an error in user code to a BrokenInput, with the message on one line and the error's
+    position, because a retry would fail in the same way. Out-of-memory and connection errors are raised unchanged
+    because a retry may help.
     """
     try:
         return function()
@@ -45,7 +45,7 @@ def call_user_code(function: Callable[[], Any], recipe: Recipe, title: str) -> A
 
 
 def check_source(source: Any) -> DataSource:
-    """Return the result of build_data() if it is a Source."""
+    """Check that the result of build_data() is a DataSource, and return it."""
     if not isinstance(source, DataSource):
         hint = "return self.source(train, val), which makes a Source from data sets"
         raise BrokenInput(f"recipe: build_data() must return a Source, not {type(source).__name__}", hint=hint)
@@ -58,13 +58,13 @@ def check_score(score: Any) -> None:
 
 
 def check_model(model: Any, recipe: Recipe) -> nn.Module:
-    """Return the result of build_model() if it can be trained and saved."""
+    """Check that the result of build_model() can be trained and saved, and return it."""
     if not isinstance(model, nn.Module):
         raise BrokenInput(f"recipe: build_model() must return a torch.nn.Module, not {type(model).__name__}")
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise BrokenInput(f"model: {kind_of(recipe.config.model)} has no trainable parameters")
     check_storage(model)
-    require_loadable_state("the model's state_dict", model.state_dict())  # checked early
+    require_loadable_state("the model's state_dict", model.state_dict())  # now, not at the first save
     return model
 
 
@@ -87,14 +87,14 @@ def check_storage(model: nn.Module) -> None:
 
 
 def is_expanded(tensor: Tensor) -> bool:
-    """Return whether elements along a dimension share memory, as after expand()."""
+    """Return whether the elements along some dimension share memory, as after expand()."""
     if tensor.layout != torch.strided:
         return False
     return any(size > 1 and stride == 0 for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
 
 
 def check_loss(output: Any) -> tuple[Tensor, Any]:
-    """Return the result of loss() for a batch if it is (sum, count) and depends on a trainable parameter."""
+    """Check that loss() returned (sum, count) and that the sum depends on a trainable parameter. Return both."""
     is_pair = isinstance(output, tuple) and len(output) == 2
     if not (is_pair and isinstance(output[0], Tensor) and output[0].ndim == 0):
         raise BrokenInput("recipe: loss() must return (sum, count), where sum is a tensor with one element")
@@ -109,7 +109,7 @@ def check_measure(output: Any) -> None:
 
 
 def check_count(count: Any, method: str, max_dims: int = 0) -> None:
-    """Check the number of items that a method of the recipe returned; None means unknown."""
+    """Check the number of items that a method of the recipe returned. None, which means unknown, is valid."""
     if count is not None and not is_number(count, max_dims):
         raise BrokenInput(f"recipe: {method} returned the item count {count!r:.60}, which is not a number")
 

@@ -51,7 +51,7 @@ def check_same_data(digest: str, group: RankGroup) -> None:
 
 
 def check_same_data_as_before(source: DataSource, start: StartingPoint) -> None:
-    """Raise BrokenInput if the data differs from the checkpoint's; its step is a position in the sample order."""
+    """Raise BrokenInput if the data differs from the checkpoint's, whose step is a position in the sample order."""
     saved = start.parts.get(SOURCE)  # older checkpoints lack this part
     if saved is not None and saved.get("digest") != source.digest:
         raise BrokenInput(
@@ -70,7 +70,7 @@ def identity_of_data(source: DataSource, samples_digest: str) -> dict[str, str]:
 
 
 def digest_of_samples(recipe: Recipe, config: TrainConfig, source: DataSource, group: RankGroup) -> str:
-    """Return a digest of a few samples of a user's data set; "" for built-in data, whose own digest covers all."""
+    """Return a digest of a few samples of a user's data set; "" for built-in data, whose own digest covers it all."""
     if not isinstance(source.train, MapStyleSplit):
         return ""
     group.phases.begin_part("data")

@@ -7,15 +7,15 @@ from .garbage_collection import garbage_collection_paused
 
 
 def set_determinism(config: TrainConfig, device: torch.device) -> None:
-    """Fix the number of threads, and use deterministic kernels on a CPU, where they cost nothing, or if the job
+    """Fix the number of threads. Use deterministic kernels on a CPU, where they cost nothing, and on a GPU if the job
     requests them (loop.deterministic)."""
     torch.set_num_threads(config.threads_per_rank)
     if device.type == "cpu" or config.loop.deterministic:
         with garbage_collection_paused():
-            torch.use_deterministic_algorithms(True)  # torch 2.13 imports its compiler here: half of its modules
+            torch.use_deterministic_algorithms(True)  # torch 2.13 imports its compiler here, half of its modules
         # a debugging aid that costs time
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
-    if device.type != "cpu":  # TF32 with half precision; on a CPU it would be slow bfloat16 emulation
+    if device.type != "cpu":  # TF32 with half precision; not on a CPU, where it would be slow bfloat16 emulation
         is_half = config.loop.precision != "fp32"
         torch.set_float32_matmul_precision("high" if is_half else torch.get_float32_matmul_precision())
         torch.backends.cudnn.allow_tf32 = is_half  # on by default in torch 2.13

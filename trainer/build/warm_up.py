@@ -1,8 +1,8 @@
-"""The warm-up pass: run one batch through the model, the backward pass and a validation, without any effect.
+"""The warm-up pass: run one batch through the model, the backward pass and a validation, without changing any state.
 
-The pass compiles, opens connections, and makes DDP fix its buckets. A gradient's position in the buckets determines the
-order in which three or more ranks add it; this order must be the same in a resumed and an uninterrupted run. If the
-data is unreadable or does not fit the model, the job fails here, under the long timeout.
+The pass compiles the model, opens connections, and makes DDP fix its buckets. A gradient's position in the buckets
+determines the order in which three or more ranks add it up, and this order must be the same in a resumed run as in an
+uninterrupted one. If the data is unreadable or does not fit the model, the job fails here, under the long timeout.
 """
 
 from functools import partial
@@ -30,7 +30,7 @@ from .checks import call_user_code, has_user_code
 def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: DataSource, group: RankGroup) -> float:
     """Run the first pass and return the number of items in the first batch. Raises BrokenInput.
 
-    With user code, it also measures a batch of held-out data.
+    If the job has user code, also measure a batch of held-out data.
     """
     phases = group.phases
     phases.begin_part("data")
@@ -55,7 +55,7 @@ def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: Dat
 def first_batches(
     recipe: Recipe, config: TrainConfig, source: DataSource, group: RankGroup
 ) -> tuple[MicroBatch, MicroBatch | None]:
-    """Return a batch of training data, and one of held-out data or None, so that unreadable data fails now."""
+    """Read a batch of training data and, if there is any, one of held-out data, so that unreadable data fails now."""
     read = partial(read_extra_batches, config=config.loader, device=group.device)
     indices_B = torch.arange(config.batch.micro) % len(source.train)
     (first,) = call_user_code(
@@ -90,7 +90,7 @@ def first_backward(parallel: Parallel, recipe: Recipe, loss: Tensor, counted: bo
 
 
 def first_measure(parallel: Parallel, recipe: Recipe, batch: Any) -> None:
-    """Measure one batch as a validation does, so that an error appears now and not a day later, in every attempt."""
+    """Measure one batch as a validation does, so that an error appears now and not, in every attempt, a day later."""
     with eval_mode_without_gradients(parallel.evaluated):
         title = "validation: measure() failed on the first held-out batch"
         output = call_user_code(lambda: parallel.evaluated(batch, measure=True), recipe, title)

@@ -1,8 +1,8 @@
-"""Save checkpoints in the background: the state is copied between steps, and then rank 0 writes the copy.
+"""Save checkpoints in the background: the state is copied between steps, and rank 0 writes the copy during training.
 
-At most one save is in progress: the next save waits for it, with a warning the first time. A failed save loses only
-that checkpoint. If too many fail in a row, all ranks exit after the same step, instead of training for a week without a
-checkpoint.
+At most one save is in progress: the next save waits for it, and prints a warning the first time. A failed save loses
+only that checkpoint. If too many saves fail in a row, all ranks exit after the same step instead of training for a week
+without a checkpoint.
 """
 
 import time
@@ -26,8 +26,8 @@ Keep = Callable[[Any], Any]  # converts tensors to what will be written
 
 
 class BackgroundSaver:
-    """Saves a training run's checkpoints. All ranks call save() and wait() together; rank 0 writes them and counts
-    failures.
+    """Saves a training run's checkpoints. All ranks call save() and wait() together; rank 0 writes the checkpoints and
+    counts failed saves.
 
     root:     checkpoint folder in the run folder.
     damaged:  checkpoints known to be damaged; the next save removes them.
@@ -54,7 +54,7 @@ class BackgroundSaver:
         self._snapshot = Snapshot()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="saver")
         self._under_way: tuple[int, Future[Path]] | None = None
-        self._failures, self._why = 0, ""  # in a row
+        self._failures, self._why = 0, ""  # number of consecutive failures, and the reason for the last one
         self._stall_is_told = False
 
     def save(
@@ -62,10 +62,11 @@ class BackgroundSaver:
     ) -> bool:
         """Save after `step` completed steps. Return False, on every rank, if the save has already failed.
 
-        contents: function that all ranks call; on rank 0 it returns the files, with tensors converted by `keep`.
-        val_loss: loss of these weights if measured after this step; it determines which checkpoint is best.
-        wait: whether to wait until the checkpoint is written; if so, nothing is copied, and the result is known on
-        return.
+        contents: function that all ranks call. On rank 0, it returns the files, with tensors converted by `keep`.
+        val_loss: validation loss of these weights, if it was measured after this step. It determines which checkpoint
+            is the best.
+        wait: whether to wait until the checkpoint is written. If so, nothing is copied, and the return value is the
+            final result.
         """
         former, waited_s = self._under_way, self._end_last()
         if former is not None and waited_s > STALL_S and not wait:
@@ -81,7 +82,7 @@ class BackgroundSaver:
         return is_saved
 
     def look(self) -> None:
-        """On rank 0, print the result of a save that has ended. Called between steps."""
+        """On rank 0, print the result of the current save if it has ended. Called between steps."""
         if self._under_way is None or not self._under_way[1].done():
             return
         (step, written), self._under_way = self._under_way, None
@@ -116,14 +117,14 @@ class BackgroundSaver:
             under_way[1].exception()  # look() prints it
 
     def close(self) -> None:
-        """Finish the current save before the run ends, for any reason. Sends nothing to other ranks."""
+        """Finish the current save before the run ends, whatever ends it. Sends nothing to other ranks."""
         self.finish()
         self._thread.shutdown(wait=True)
         self.look()
 
     @property
     def has_failed(self) -> bool:
-        """Return whether the last save failed; valid on rank 0 after close()."""
+        """Return whether the last save failed. Only valid on rank 0, after close()."""
         return self._failures > 0
 
     def wait(self) -> bool:
@@ -132,7 +133,7 @@ class BackgroundSaver:
         return self._group.number_of_rank_0(self._failures) == 0
 
     def _end_last(self) -> float:
-        """Wait on all ranks for the current save. Return the seconds that rank 0 waited for its disk, 0.0 elsewhere."""
+        """Wait on all ranks for the current save. Return the seconds that rank 0 waited for its disk; 0.0 on others."""
         self._phases.enter("write" if self._group.is_first else "save")
         waited_s = self._group.run_on_rank(0, self._until_written, self._phases.go_on)
         self._phases.enter("save")
@@ -146,7 +147,7 @@ class BackgroundSaver:
         return time.perf_counter() - since
 
     def _tell_stall(self, former: int, step: int, waited_s: float) -> None:
-        """Print a warning the first time training waits for a disk although saves run in the background."""
+        """The first time training has to wait for a disk although saves run in the background, print a warning."""
         if not self._stall_is_told:
             waited = f"all ranks waited {waited_s:.1f} s for the save of step {former} before saving step {step}"
             key = "every_epochs" if self._config.every_epochs else "every_steps"

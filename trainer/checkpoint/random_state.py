@@ -1,4 +1,5 @@
-"""Random streams: equal on all ranks while the model is built, then one per rank, kept in checkpoints.
+"""Random generators: while the model is built, all ranks have the same seed; then each rank has its own. Checkpoints
+contain the state of every rank's generators.
 
 Covers `random`, torch, and `numpy.random` if NumPy is imported (torch imports it if it is installed).
 """
@@ -15,14 +16,14 @@ from ...runtime.system.frozen_dataclass import dataclass
 from ..data.order import derive_seed
 
 OLD_PYTHON_WORDS = 625  # random.getstate(): 624 words and the position
-PYTHON_WORDS = 627  # plus: whether random.gauss, which generates pairs, has one number left, and its bits
+PYTHON_WORDS = 627  # two more for random.gauss, which generates pairs: whether it has a number left, and its bits
 NUMPY_WORDS = 628  # the same for NumPy, after a word that indicates whether NumPy was imported
 
-MT19937 = "MT19937"  # NumPy's name of its generator
+MT19937 = "MT19937"  # NumPy's name for its generator
 
 
 def seed_model(seed: int) -> None:
-    """Seed all ranks equally before the model is built, so that they have the same initial weights."""
+    """Give all ranks the same seed before the model is built, so that they have the same initial weights."""
     _seed(derive_seed(seed, "model"))
 
 
@@ -81,7 +82,7 @@ class RandomState:
 
 
 def _numpy_state() -> list[int]:
-    """Return the state of NumPy's global generator; zeros without NumPy or with a different generator."""
+    """Return the state of NumPy's global generator; zeros if NumPy is not imported or uses another generator."""
     numpy = sys.modules.get("numpy")
     state: dict[str, Any] = numpy.random.get_state(legacy=False) if numpy else {"bit_generator": None}
     if state["bit_generator"] != MT19937:

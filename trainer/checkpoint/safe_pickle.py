@@ -1,7 +1,7 @@
 """Check that a state can be loaded from a checkpoint without running code from it.
 
-The state is saved and loaded in memory with empty tensors: their values do not matter, and two more copies of
-a large model would not fit.
+The check saves and loads the state in memory, with empty tensors: the values do not matter, and there may be no room
+for two more copies of a large model.
 """
 
 import io
@@ -22,12 +22,12 @@ class Pickler(pickle.Pickler):
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
-        self._reduced: dict[tuple[type, torch.dtype], Any] = {}  # one per tensor would be slow for a large model
+        self._reduced: dict[tuple[type, torch.dtype], Any] = {}  # cached because one call per tensor would be slow
 
     def reducer_override(self, value: Any) -> Any:
         """Reduce a tensor to an empty one. Only the tensors inside a wrapper such as DTensor are reduced."""
         is_wrapper = isinstance(value, Tensor) and type(value).__torch_dispatch__ is not Tensor.__torch_dispatch__
-        if not isinstance(value, Tensor) or is_wrapper or value.is_quantized:  # torch cannot save an empty one of these
+        if not isinstance(value, Tensor) or is_wrapper or value.is_quantized:  # torch cannot save empty ones
             return NotImplemented
         kind = type(value), value.dtype
         if kind not in self._reduced:
@@ -37,7 +37,7 @@ class Pickler(pickle.Pickler):
 
 
 def require_loadable_state(whose: str, state: Any) -> None:
-    """Raise BrokenInput if the state could not be loaded on resume. whose: name of the state in the message"""
+    """Raise BrokenInput if a resume could not load the state. whose: name of the state in the message"""
     content = io.BytesIO()
     try:
         torch.save(state, content, pickle_module=sys.modules[__name__])
@@ -64,7 +64,7 @@ def load_without_running_code(path: Path, file: BinaryIO) -> Any:
 
 
 def shorten_load_error(error: Exception) -> str:
-    """Return torch's message without its advice to load the file anyway (torch 2.13)."""
+    """Return torch's message without the advice to load the file anyway (torch 2.13)."""
     message = str(error).rpartition("WeightsUnpickler error: ")[2]
     lines = [line for line in message.splitlines() if line.strip() and not line.startswith("Weights only load failed")]
     return (lines or [type(error).__name__])[0].partition(". Please")[0]

@@ -33,7 +33,7 @@ Parts = Mapping[str, Any]  # additional JSON values in state.json, each under it
 
 @dataclass(frozen=True)
 class StartingPoint:
-    """Where training starts: the steps done so far, and a description of the source.
+    """Where training starts: the number of finished steps, and a description of the checkpoint.
 
     parts:   the parts that were passed to the save.
     damaged: damaged checkpoints that were skipped.
@@ -53,9 +53,9 @@ def files_of_checkpoint(
     parts: Parts,
     keep: Callable[[Any], Any],
 ) -> Mapping[str, Content]:
-    """Return, on rank 0, a checkpoint's files after `step` finished steps; {} on other ranks. All ranks call it.
+    """Return a checkpoint's files after `step` finished steps on rank 0, and {} on other ranks. All ranks call this.
 
-    keep: converts tensors to the values to be written; it copies them if training continues meanwhile.
+    keep: converts tensors to the values to be written. It copies them if training continues during the write.
     Raises BrokenInput for a state that could not be loaded later.
     """
     random_states = group.gather(RandomState.now(group.device).packed())
@@ -84,9 +84,11 @@ def files_of_checkpoint(
 def resume_from_newest(root: Path, parallel: Parallel, config: TrainConfig, group: RankGroup) -> StartingPoint | None:
     """Resume from the newest verified checkpoint under `root`; return None if there is no checkpoint at all.
 
-    Sets weights, optimizer and this rank's random state. With a different world size, random states are newly seeded.
+    Sets the weights, the optimizer and this rank's random state. If the world size has changed, the ranks get new
+    seeds instead.
     Raises BrokenInput if the checkpoint belongs to another run (see IDENTITY), if every checkpoint is damaged, or if
-    one was written by a later version of the trainer; StorageLost, on all ranks, if an existing file cannot be read.
+    one was written by a later version of the trainer. Raises StorageLost, on all ranks, if an existing file cannot be
+    read.
     """
     newest = newest_verified(root, group)
     if newest is None:
@@ -126,7 +128,7 @@ def start_from_other_run(root: Path, parallel: Parallel, group: RankGroup) -> St
 
 
 def _state_of(checkpoint: VerifiedCheckpoint) -> dict[str, Any]:
-    """Return the content of state.json; all ranks call it. Raises BrokenInput if a script's own save() wrote it."""
+    """Return the content of state.json. All ranks call this. Raises BrokenInput if a script's own save() wrote it."""
     state = checkpoint.about()
     if "identity" not in state:
         why, hint = "was saved by a script, not by the trainer", "resume with that script, or start a new run"
@@ -166,6 +168,7 @@ def _set(load: Callable[[Any], None], value: Any, title: str, hint: str = "start
     except (RuntimeError, ValueError, LookupError, TypeError, AttributeError) as error:
         if known_cause(error) is not None:  # a peer was lost meanwhile
             raise
-        message = f"KeyError: {error}" if isinstance(error, KeyError) else str(error)  # its str() is only the key
+        # str() of a KeyError is only the key
+        message = f"KeyError: {error}" if isinstance(error, KeyError) else str(error)
         lines = [line.strip() for line in message.splitlines()]
         raise BrokenInput(title, lines[1:6] or lines, hint=hint) from error

@@ -1,6 +1,6 @@
-"""Snapshot of tensors in CPU memory, so that training continues while the snapshot is written.
+"""Snapshot of tensors in CPU memory, so that training can continue while the snapshot is written.
 
-The memory is reused for the next copy because new memory costs page faults and, with a GPU, pinning.
+The next snapshot reuses the memory because new memory costs page faults and, with a GPU, must be pinned.
 """
 
 import copy

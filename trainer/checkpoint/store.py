@@ -1,7 +1,7 @@
 """Write checkpoint folders that are either complete or absent, even if a save is killed or the disk is full.
 
     checkpoints/step_00000100/{MANIFEST.json, weights.pt, ...}
-    checkpoints/best -> step_00000100       the lowest validation loss measured at a save so far
+    checkpoints/best -> step_00000100       the saved step with the lowest validation loss so far
     checkpoints/.step_00000100.replaced     counts as step 100 while step_00000100 does not exist
 
 A save writes a hidden temporary folder, flushes every file to disk, writes the manifest with sizes and hashes last, and
@@ -33,7 +33,7 @@ LARGEST_MANIFEST = 64 * untrusted_files.MIB
 SEAL = "manifest_sha256"
 PREFIX, TEMPORARY = "step_", ".step_"
 BEST = "best"
-REPLACED = ".replaced"  # an intact checkpoint that is being replaced; the new one is not in place yet
+REPLACED = ".replaced"  # suffix of an intact checkpoint that is being replaced while the new one is not yet in place
 NAMES = re.compile(rf"{PREFIX}(\d+)|\.{PREFIX}(\d+){re.escape(REPLACED)}")
 
 
@@ -58,13 +58,14 @@ def save_checkpoint(
 ) -> Path:
     """Write `files` as the checkpoint of `step`, then remove checkpoints that need not be kept.
 
-    keep, keep_every_steps: the newest `keep`, the best, and multiples of `keep_every_steps` are kept.
+    keep, keep_every_steps: the newest `keep` checkpoints, the best one, and those at multiples of `keep_every_steps`
+        are kept.
     val_loss: validation loss of these weights; None if not measured.
     damaged: folders known to be damaged, which are ignored.
-    replaces: whether an intact checkpoint of `step` may have another state and is replaced; otherwise it is kept,
+    replaces: whether to replace an existing intact checkpoint of `step`, whose state may differ. If false, it is kept,
         unless its loss was measured only now.
-    Raises OSError if the disk cannot be written or read; older checkpoints are then unchanged, and no new one is
-    visible.
+    Raises OSError if the disk cannot be written or read. In that case, older checkpoints are unchanged, and no new one
+    is visible.
     """
     target = root / name_of_step_folder(step)
     if not root.is_dir():
@@ -83,7 +84,7 @@ def save_checkpoint(
 
 
 def _put(target: Path, step: int, files: Mapping[str, Content], val_loss: float | None) -> None:
-    """Create the folder `target`, replacing an old one. A kill at any point leaves either the old or the new one."""
+    """Create the folder `target`, replacing any old one. A kill at any point leaves either the old or the new one."""
     temporary = target.with_name(f".{target.name}")
     try:
         temporary.mkdir()
@@ -119,7 +120,7 @@ def manifest_bytes(step: int, written: Mapping[str, WriteResult], val_loss: floa
 
 
 def _seal(tree: Mapping[str, object]) -> str:
-    """Return the hash of the manifest itself, so that damage to it is detected too."""
+    """Return the hash of the manifest itself, so that damage to the manifest is detected too."""
     content = {key: value for key, value in tree.items() if key != SEAL}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
@@ -144,16 +145,16 @@ def _prune(root: Path, keep: int, keep_every_steps: int | None, damaged: Collect
 
 
 def best_checkpoint(root: Path, damaged: Collection[str] = ()) -> Path | None:
-    """Return the checkpoint with the lowest validation loss (the newest if some are equal); None if none was measured.
+    """Return the checkpoint with the lowest validation loss, the newest one in a tie; None if no loss was measured.
 
-    Reads the manifests instead of the link, which may be stale after a kill.
+    Reads the manifests instead of the symlink, which may be stale after a kill.
     damaged: names of checkpoints to ignore.
     """
     return _lowest(_losses([folder for folder in checkpoints_newest_first(root) if folder.name not in damaged])[0])
 
 
 def _losses(folders: Iterable[Path]) -> tuple[dict[Path, float], list[Path]]:
-    """Return the losses of the measured checkpoints, and the folders that cannot be read."""
+    """Return the loss of each checkpoint whose loss was measured, and the folders that cannot be read."""
     losses: dict[Path, float] = {}
     unread = []
     for folder in folders:
@@ -167,12 +168,12 @@ def _losses(folders: Iterable[Path]) -> tuple[dict[Path, float], list[Path]]:
 
 
 def _lowest(losses: Mapping[Path, float]) -> Path | None:
-    """Return the folder with the lowest loss; the first if several are equal."""
+    """Return the folder with the lowest loss; the first one in a tie."""
     return min(losses, key=losses.__getitem__, default=None)
 
 
 def _val_loss(folder: Path) -> float | None:
-    """Return the validation loss in a checkpoint's manifest; None if there is none. Raises OSError."""
+    """Return the validation loss from a checkpoint's manifest; None if it has none. Raises OSError."""
     try:
         loss = parse_json(MANIFEST, read_manifest(folder / MANIFEST)).get("val_loss")
     except (*NOT_THERE, untrusted_files.Unreadable, AttributeError):
@@ -181,7 +182,7 @@ def _val_loss(folder: Path) -> float | None:
 
 
 def _point_to(folder: Path | None, link: Path) -> None:
-    """Point the link for users and scripts to a folder; ignored on file systems without symlinks."""
+    """Point `link`, a symlink for users and scripts, to a folder. Does nothing on file systems without symlinks."""
     temporary = link.with_name(f"{TEMPORARY}{link.name}")
     if folder is not None and not (link.is_symlink() and os.readlink(link) == folder.name):
         with contextlib.suppress(OSError):
@@ -190,8 +191,8 @@ def _point_to(folder: Path | None, link: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a checkpoint. The folder is first renamed to a hidden name, so that a kill leaves no partial checkpoint
-    under the original name.
+    """Remove a checkpoint. First give the folder a hidden name, so that a kill leaves no partial checkpoint under the
+    original name.
     """
     hidden = folder.with_name(f".{folder.name}.old")
     folder.rename(hidden)
@@ -215,7 +216,9 @@ def remove_leftovers(root: Path) -> None:
 
 
 def checkpoints_newest_first(root: Path) -> list[Path]:
-    """Return all checkpoints, verified or not, by descending step, because clocks differ. Raises Unreadable."""
+    """Return all checkpoints, verified or not, sorted by step rather than by time because clocks differ. Raises
+    Unreadable.
+    """
     try:
         listed = read_with_retries(os.listdir, root)
     except NOT_THERE:
@@ -229,9 +232,9 @@ def checkpoints_newest_first(root: Path) -> list[Path]:
 
 
 def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
-    """Return the newest checkpoint that matches its manifest, and one line for each newer, damaged one.
+    """Return the newest checkpoint that matches its manifest, and a line for each newer checkpoint that is damaged.
 
-    Raises NewerFormatError or Unreadable if a newer one cannot be verified.
+    Raises NewerFormatError or Unreadable if a newer checkpoint cannot be verified.
     """
     damaged: list[str] = []
     for folder in checkpoints_newest_first(root):
@@ -269,7 +272,7 @@ def find_problem(folder: Path) -> str | None:
 
 
 def _difference(path: Path, expected: WriteResult) -> str | None:
-    """Return how a file differs from its manifest entry. Raises Unreadable."""
+    """Describe how a file differs from its manifest entry; None if it matches. Raises Unreadable."""
     try:
         actual = read_with_retries(lambda file: _as_written(file, expected.size), path)
     except NOT_THERE as error:
@@ -289,7 +292,9 @@ def _as_written(path: Path, size: int) -> WriteResult:
 
 
 def open_own(path: Path) -> BinaryIO:
-    """Open a regular file, not a symlink. Raises OSError for I/O errors, else untrusted_files.Unreadable."""
+    """Open a regular file. Raises OSError for I/O errors, and untrusted_files.Unreadable for a symlink or anything else
+    that is not a regular file.
+    """
     try:
         return untrusted_files.open_regular(path, follow=False)
     except untrusted_files.Unreadable as error:

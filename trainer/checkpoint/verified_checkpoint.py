@@ -1,7 +1,7 @@
 """Read the trainer's or a script's checkpoints: one rank finds and verifies the newest one and reads it for all ranks.
 
-In:  the checkpoint folder, as seen by this rank.
-Out: a VerifiedCheckpoint, whose files all ranks load together.
+Input:  the checkpoint folder, as seen by this rank.
+Output: a VerifiedCheckpoint, whose files all ranks load together.
 """
 
 import io
@@ -37,12 +37,13 @@ def writer_of_torch_file(value: Any) -> Content:
 
 @dataclass(frozen=True)
 class VerifiedCheckpoint:
-    """A checkpoint that one rank has verified: that rank reads the files and sends their bytes to all.
+    """A checkpoint that one rank has verified: that rank reads the files and sends their bytes to all ranks.
 
     On resume, each rank needs host memory for twice the largest file: for its bytes, and for the values loaded from
     them. The bytes are freed before the next file is read.
-    rank:    the rank that can access the checkpoint; the run folder may be shared, or each node may have its own.
-    damaged: one line for each newer, damaged checkpoint.
+    rank:    the rank that reads the checkpoint. Other ranks may be unable to, because each node may have its own run
+             folder.
+    damaged: one line for each newer checkpoint that is damaged.
     """
 
     folder: Path
@@ -52,7 +53,7 @@ class VerifiedCheckpoint:
 
     @property
     def names_of_damaged_checkpoints(self) -> tuple[str, ...]:
-        """Return the names of damaged checkpoints, so that BackgroundSaver does not keep one instead of a valid one."""
+        """Return the names of damaged checkpoints, so that BackgroundSaver keeps valid ones instead of them."""
         return tuple(line.split(":")[0] for line in self.damaged)
 
     def read(self, name: str) -> bytes:
@@ -72,7 +73,9 @@ class VerifiedCheckpoint:
         return load_safely(self.folder / name, self._open(name))
 
     def about(self) -> dict[str, Any]:
-        """Return state.json, with integer `step` and `world_size`. All ranks call this. Raises BrokenInput."""
+        """Return the content of state.json, after checking that `step` and `world_size` are integers. All ranks call
+        this. Raises BrokenInput.
+        """
         path, hint = self.folder / "state.json", "remove that folder to resume from an older checkpoint"
         try:
             state = parse_json(path, self.read(path.name))
@@ -93,10 +96,10 @@ class VerifiedCheckpoint:
 
 
 def newest_verified(root: Path, group: RankGroup) -> VerifiedCheckpoint | None:
-    """Return the newest intact checkpoint that any rank can access, verified by the lowest such rank, or None.
+    """Return the newest intact checkpoint that any rank can access, or None. The lowest of these ranks verifies it.
 
-    Raises BrokenInput if all checkpoints are damaged, or a newer one was written by a later version of the trainer;
-    StorageLost, on all ranks, if one rank cannot read an existing file.
+    Raises BrokenInput if all checkpoints are damaged or if a newer one was written by a later version of the trainer.
+    Raises StorageLost, on all ranks, if one rank cannot read an existing file.
     """
     folders, why = _attempt(partial(store.checkpoints_newest_first, root))
     _refuse_unread(why, group)
@@ -125,7 +128,7 @@ def newest_verified(root: Path, group: RankGroup) -> VerifiedCheckpoint | None:
 
 
 def _newest_of_all(mine: int, group: RankGroup) -> tuple[int, int] | None:
-    """Return (step, rank) of any rank's newest checkpoint that is not yet verified. mine: this rank's, or -1"""
+    """Return (step, rank) of the newest checkpoint that is not yet verified. mine: newest step on this rank, or -1"""
     group.phases.enter("exchange")
     steps = [int(step) for step in group.gather(torch.tensor([mine]))]
     group.phases.enter("restore")
@@ -143,7 +146,7 @@ def _verify(folder: Path) -> tuple[int, str]:
 
 
 def _one_reads(rank: int, read: Callable[[], T], group: RankGroup) -> T | None:
-    """Return what `rank` reads; None on other ranks, which wait for as long as the read takes.
+    """Return what `rank` reads, or None on the other ranks, which wait for as long as the read takes.
 
     Raises StorageLost, on all ranks, if it cannot be read.
     """
@@ -175,7 +178,7 @@ def _refuse_unread(why: str, group: RankGroup) -> None:
 def _read(path: Path) -> io.BytesIO:
     try:
         return read_with_retries(_in_memory, path)
-    except NOT_THERE as error:  # the checkpoint existed a moment ago, so let another attempt verify it again
+    except NOT_THERE as error:  # the checkpoint existed a moment ago; another attempt will verify it again
         raise Unreadable(path, error) from error
     except untrusted_files.Unreadable as error:  # for example a named pipe, on which the ranks would hang
         raise Unreadable(path, OSError(error.reason)) from error

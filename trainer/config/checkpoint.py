@@ -9,11 +9,11 @@ from ...runtime.system.frozen_dataclass import dataclass
 class CheckpointConfig:
     """Checkpoint schedule; a checkpoint is always saved after the last step and on a stop.
 
-    every_steps:      optimizer steps between saves; null = every_epochs.
-    every_epochs:     epochs between saves, each at the end of an epoch; null = every_steps.
-    keep:             number of newest checkpoints to keep, >= 2 in case the newest is damaged; the best is kept too.
-    keep_every_steps: checkpoints at multiples of this step are permanent; null = none.
-    background:       copy the state and continue training while rank 0 writes it; false = all ranks wait.
+    every_steps:      optimizer steps between saves; null = every_epochs is used.
+    every_epochs:     epochs between saves, each at the end of an epoch; null = every_steps is used.
+    keep:             number of newest checkpoints to keep, >= 2 in case the newest is damaged. The best is kept too.
+    keep_every_steps: checkpoints at multiples of this number are never removed; null = none.
+    background:       copy the state and continue training while rank 0 writes the copy; false = all ranks wait.
     max_failures:     consecutive failed saves before the run ends.
     """
 
@@ -25,7 +25,7 @@ class CheckpointConfig:
     max_failures: int
 
     def interval(self, steps_per_epoch: int | None) -> int | None:
-        """Return the optimizer steps between saves; None if the number of steps per epoch is needed but unknown."""
+        """Return the number of optimizer steps between saves; None if it depends on steps_per_epoch, which is None."""
         if self.every_steps is not None:
             return self.every_steps
         return None if self.every_epochs is None or steps_per_epoch is None else self.every_epochs * steps_per_epoch

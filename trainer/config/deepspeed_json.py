@@ -1,7 +1,7 @@
 """Compute DeepSpeed's config from train.json, and compare it with a given deepspeed.json.
 
-In:  the tree of train.json.
-Out: the tree of deepspeed.json; the three batch sizes are consistent numbers, never "auto".
+Input:  the tree of train.json.
+Output: the tree of deepspeed.json, whose three batch sizes are consistent numbers, never "auto".
 Source: DeepSpeed 0.19.8, runtime/config.py and runtime/zero/config.py. Standard library only.
 """
 
@@ -13,7 +13,7 @@ Leaf = Callable[[Tree], Any]
 
 
 def _offload(device: str) -> Leaf:
-    """Return the leaf for `offload_optimizer` or `offload_param`; its value is None without offload."""
+    """Return the leaf for `offload_optimizer` or `offload_param`. Its value is None if nothing is offloaded."""
 
     def read_offload(train: Tree) -> Any:
         target = train["parallel"][device]
@@ -58,7 +58,7 @@ def deepspeed_config(train: Tree) -> dict[str, Any]:
     return omit_null(DOCUMENT)
 
 
-# DeepSpeed sections for settings that are also in train.json: the trainer accepts only its own values.
+# DeepSpeed sections for settings that train.json also contains. The trainer accepts only the values in train.json.
 SAID_BY: Mapping[str, str] = {
     **dict.fromkeys(("fp16", "bf16", "bfloat16", "amp", "torch_autocast"), "loop.precision"),
     "optimizer": "optim",
@@ -68,7 +68,7 @@ SAID_BY: Mapping[str, str] = {
 
 
 def find_contradictions(given: object, train: Tree) -> list[str]:
-    """Return contradictions between deepspeed.json and train.json as `path: a, not b`. Additional keys are ignored."""
+    """Return contradictions between deepspeed.json and train.json as `path: a, not b`. Extra keys are ignored."""
     tree = given if isinstance(given, Mapping) else {}
     ours, theirs = dict(_leaves(deepspeed_config(train), "")), dict(_leaves(tree, ""))
     wrong = [

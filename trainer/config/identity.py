@@ -1,4 +1,4 @@
-"""The identity keys: a run cannot be resumed if one of them has changed."""
+"""The identity keys: if one of them has changed, a run cannot be resumed."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -75,7 +75,7 @@ def import_dotted_name(dotted: str, where: str) -> Any:
 
 
 def run_user_code(work: Callable[[], Any], what: str) -> Any:
-    """Return the result of `work`. A user error is reported in one line, with exit code 65, unless a retry may help."""
+    """Return the result of `work`. Report an error on one line, with exit code 65, unless a retry may help."""
     try:
         return work()
     except Exception as error:
@@ -85,13 +85,13 @@ def run_user_code(work: Callable[[], Any], what: str) -> Any:
 
 
 def explains_itself(error: Exception) -> bool:
-    """Return whether an error needs no explanation, such as a lost peer, or is caused by memory or connections."""
+    """Return whether an error needs no explanation: a TrainerError, a lost peer, or a memory or connection error."""
     is_passing = isinstance(error, MemoryError | ConnectionError | TimeoutError)
     return is_passing or type(error).__name__ == "OutOfMemoryError" or known_cause(error) is not None  # torch's
 
 
 def user_error(title: str, error: Exception) -> BrokenInput:
-    """Return an error in the user's code on one line, with the file and line number on a second line."""
+    """Return a BrokenInput that shows an error in the user's code on one line, and its file and line number below."""
     message = next(iter(str(error).strip().splitlines()), "")
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
     location = [f"{frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}"] if frames else []

@@ -1,8 +1,8 @@
 """Convert JSON values to frozen dataclasses and back, strictly: all problems are reported together, with their paths.
 
 Supports int, float, str, bool, None, Literal, tuple, dataclass, and unions of dataclasses distinguished by their
-`kind: Literal[...]` field; such a union may include Target, which has `_target_` instead. A trailing underscore of a
-field name is not part of the JSON key (`global_`). Standard library only.
+`kind: Literal[...]` field. Such a union may include Target, which has `_target_` instead. A trailing underscore in a
+field name (`global_`) is not part of the JSON key. Standard library only.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Validate the values in train.json: limits of single values, and contradictions between values.
+"""Validate the values in train.json: limits on single values, and contradictions between values.
 
 Standard library only. Both functions return problems as `path: what is wrong`; an empty list means valid.
 """
@@ -17,7 +17,7 @@ from .target import Target
 
 @dataclass(frozen=True)
 class NumberLimit:
-    """Limit of a number, as text and as a predicate."""
+    """Limit on a number, as text and as a predicate."""
 
     words: str
     holds: Callable[[float], bool]
@@ -97,7 +97,7 @@ def find_broken_limits(tree: object) -> list[str]:
     problems = []
     for path, limit in LIMITS.items():
         if path.startswith(("model.", "data.")) and target.is_target(_at(tree, path.partition(".")[0])):
-            continue  # an argument of the user's own function, whatever its name
+            continue  # an argument of the user's function, which may have any name
         value = _at(tree, path)
         if isinstance(value, (int, float)) and not isinstance(value, bool) and not limit.holds(value):
             problems.append(f"{path}: must be {limit.words}, found {value}")

@@ -1,4 +1,4 @@
-"""Dataclasses behind train.json, which defines a training run (read by train_json.py).
+"""Dataclasses for train.json, which defines a training run. train_json.py reads and writes the file.
 
 No field has a default: defaults live in conf/*.yaml, so every value has one visible origin.
 Standard library only.
@@ -19,7 +19,7 @@ class GptConfig:
     """Decoder-only transformer over bytes or other tokens.
 
     layers:  transformer blocks.
-    heads:   attention heads; divides width.
+    heads:   attention heads; must divide width.
     width:   channels of the residual stream.
     context: context length in tokens; also the length of one sample.
     dropout: probability, 0 <= p < 1.
@@ -50,7 +50,7 @@ class MlpConfig:
 class StdlibBytesConfig:
     """The source code of the Python standard library installed on each node, as bytes.
 
-    max_bytes:    cap on training plus held-out bytes; null = all (about 12 MB).
+    max_bytes:    maximum number of training and held-out bytes together; null = all (about 12 MB).
     val_fraction: share of the files to hold out, 0 < f < 1.
     """
 
@@ -126,7 +126,7 @@ class OptimConfig:
     betas, eps:   as in AdamW.
     weight_decay: for parameters with two or more dimensions; others are not decayed.
     warmup_steps: steps during which the learning rate rises linearly to lr.
-    schedule:     after the warm-up: constant, or cosine down to lr x min_lr_ratio at the last step.
+    schedule:     learning rate after the warm-up: constant, or a cosine decay to lr x min_lr_ratio at the last step.
     min_lr_ratio: 0 to 1.
     clip_norm:    maximum global gradient norm; null = no clipping.
     """
@@ -169,12 +169,12 @@ class LoopConfig:
     epochs:    passes over the training data in total.
     precision: precision of matrix products; weights are fp32. fp16 scales the loss and skips steps that overflow.
     drop_last: skip an epoch's incomplete last batch; false = pad it with samples of weight 0.
-    compile:   what torch.compile compiles: the model with its loss, each of its blocks, or none.
-    deterministic: identical bits in every run, even on GPUs, with slower kernels; operations without a deterministic
-    kernel raise errors.
+    compile:   what torch.compile compiles: the model with its loss, each of its blocks, or nothing.
+    deterministic: use slower kernels that produce identical bits in every run, even on GPUs. Operations without a
+               deterministic kernel raise errors.
     activation_checkpointing: recompute the activations of every k-th block in the backward pass; 0 = none.
     on_nan:    what to do if the loss or its gradient is NaN or Inf on any rank: stop, or skip that step's update.
-    max_skips: consecutive skipped steps after which training stops.
+    max_skips: number of consecutive skipped steps after which training stops.
     max_fruitless: after this many consecutive starts without a new step, the next start exits with 65; null = no limit.
     """
 
@@ -195,7 +195,7 @@ class ValidationConfig:
     """Validation schedule; validation always runs after the last step.
 
     every_steps: optimizer steps between validations.
-    max_samples: maximum number of held-out samples to use, evenly spaced; null = all.
+    max_samples: maximum number of held-out samples to use, which are evenly spaced; null = all.
     """
 
     every_steps: int
@@ -204,13 +204,12 @@ class ValidationConfig:
 
 @dataclass(frozen=True)
 class MetricsConfig:
-    """Metrics settings. metrics/rank_NN.jsonl records every step of each rank; the console and trackers receive fewer
-    lines.
+    """Metrics settings. metrics/rank_NN.jsonl contains every step of a rank; the console and trackers get fewer lines.
 
     every_steps: optimizer steps between lines on rank 0's console and in trackers.
     flush_s:     seconds between writes to a rank's file, at least 0.5 × ranks per node;
                  0 = write every line immediately.
-    max_mib:     MiB at which a rank's file is rotated to rank_NN.jsonl.1, .2, ...
+    max_mib:     size in MiB at which a rank's file is rotated to rank_NN.jsonl.1, .2, ...
     trackers:    tensorboard, mlflow, wandb, or MODULE:CLASS (trackers/__init__.py).
     """
 
@@ -225,7 +224,7 @@ class ProfileConfig:
     """Settings of torch.profiler, which writes to profile/ in the run folder.
 
     steps: first and last optimizer step to profile, counted from 1; null = none.
-    ranks: ranks that write a trace.
+    ranks: the ranks that write a trace.
     """
 
     steps: tuple[int, int] | None
@@ -237,8 +236,8 @@ class DdpConfig:
     """DistributedDataParallel: every rank holds the whole model.
 
     bucket_cap_mb:          MiB of gradients sent in one message.
-    find_unused_parameters: needed only if a forward pass skips parameters; costs a graph walk per step.
-    static_graph:           the set of used parameters never changes.
+    find_unused_parameters: needed only if a forward pass skips parameters. It costs a graph traversal in each step.
+    static_graph:           whether the set of used parameters never changes.
     """
 
     kind: Literal["ddp"]
@@ -252,11 +251,12 @@ class FsdpConfig:
     """Fully sharded data parallel, version 2: every rank holds a shard of weights, gradients and optimizer state.
 
     reshard_after_forward:         free gathered weights of a block after its forward pass.
-    auto_wrap_policy:              which modules are FSDP units: chosen by class, by size, or only the whole model.
+    auto_wrap_policy:              which modules are FSDP units: those of some classes, those above a size, or only the
+                                   whole model.
     transformer_layer_cls_to_wrap: classes of the units; empty = the blocks that the model names.
-    min_num_params:                minimum parameters of a unit chosen by size.
+    min_num_params:                minimum number of parameters of a unit, if units are chosen by size.
     offload_params:                keep weights, gradients and optimizer state in CPU memory.
-    state_dict_type:               how programs that use accelerate save; the trainer saves full checkpoints.
+    state_dict_type:               checkpoint format for programs that use accelerate; the trainer saves full ones.
     cpu_ram_efficient_loading:     for programs that use accelerate: only rank 0 reads a pretrained model.
     """
 
@@ -274,7 +274,7 @@ class FsdpConfig:
 class HsdpConfig:
     """Hybrid sharding: FSDP within groups of ranks, replicas across groups. The other keys are those of fsdp.
 
-    shards:                        number of consecutive ranks that share one copy of the model; divides world_size
+    shards: number of consecutive ranks that share one copy of the model; must divide world_size.
     reshard_after_forward, auto_wrap_policy, transformer_layer_cls_to_wrap, min_num_params,
     offload_params, state_dict_type, cpu_ram_efficient_loading.
     """
@@ -292,17 +292,16 @@ class HsdpConfig:
 
 @dataclass(frozen=True)
 class DeepspeedConfig:
-    """DeepSpeed ZeRO: ranks share optimizer state (stage 1), gradients (2) and weights (3). Keys are as in DeepSpeed
-    0.19.
+    """DeepSpeed ZeRO: ranks shard optimizer state (stage 1), gradients (2) and weights (3). Keys as in DeepSpeed 0.19.
 
     zero_stage:                  0 to 3; 0 = nothing is sharded.
-    offload_optimizer_device:    where optimizer state is kept; none = with the weights.
-    offload_param_device:        where weights are kept between uses; stage 3.
-    nvme_path:                   folder on a local disk, for nvme.
+    offload_optimizer_device:    where optimizer state is kept; none = where the weights are kept.
+    offload_param_device:        where weights are kept between uses; stage 3 only.
+    nvme_path:                   folder on a local disk, used if a device is nvme.
     overlap_comm:                exchange gradients during the backward pass.
     contiguous_gradients:        keep gradients in one buffer.
     reduce_bucket_size:          elements per gradient message.
-    zero_force_ds_cpu_optimizer: with offload: DeepSpeed's CPU Adam instead of torch's.
+    zero_force_ds_cpu_optimizer: if the optimizer is offloaded, use DeepSpeed's CPU Adam instead of torch's.
     """
 
     kind: Literal["deepspeed"]
@@ -320,11 +319,11 @@ class DeepspeedConfig:
 class ProcessGroupConfig:
     """Timeouts of the process group, in seconds.
 
-    init_timeout_s: of the rendezvous, and of one collective until an attempt's first step, which compiles, is done.
-    step_timeout_s: of one collective after that, except while all ranks wait for rank 0 to write.
+    init_timeout_s: timeout of the rendezvous, and of each collective until the end of an attempt's first step, which
+                    compiles.
+    step_timeout_s: timeout of each later collective, except while all ranks wait for rank 0 to write.
 
-    If no other rank is waiting for a rank in a collective, that rank may spend six times as long in one phase
-    (hang_watch.py).
+    A rank for which no other rank waits in a collective may spend six times as long in one phase (hang_watch.py).
     """
 
     init_timeout_s: int
@@ -338,10 +337,10 @@ class TrainConfig:
     schema:           version of this format, 1.
     job:              name of the job, for display.
     world_size:       number of ranks this file was compiled for.
-    threads_per_rank: CPU threads of each rank; fixed because it changes the order of floating-point sums.
+    threads_per_rank: CPU threads of each rank, fixed because the number affects the order of floating-point sums.
     seed:             seed of the initial weights, the order of samples and dropout.
     recipe:           dotted name of a subclass of recipe.Recipe; null = Recipe itself.
-    model, data, loss, optim: a built-in one, identified by `kind`, or the user's, identified by `_target_`.
+    model, data, loss, optim: a built-in one, which has a `kind`, or the user's, which has a `_target_`.
     """
 
     schema: int
@@ -371,7 +370,7 @@ def kind_of(section: Any) -> str:
 
 
 def schedule_of_optimizer(optim: OptimConfig | Target) -> OptimConfig | ScheduleConfig:
-    """Return the learning rate schedule and clipping of any optimizer."""
+    """Return the learning rate schedule and clipping for a built-in or custom optimizer."""
     if not isinstance(optim, Target):
         return optim
     return ScheduleConfig(**{key: optim[key] for key in SCHEDULE_KEYS})

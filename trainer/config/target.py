@@ -2,7 +2,7 @@
 
     {"_target_": "my_pkg.Net", "width": 64, "norm": {"_target_": "torch.nn.LayerNorm", "normalized_shape": 64}}
 
-This module imports no user code: the compiler passes the text on, and instantiate.py imports it inside the job.
+This module imports no user code: the compiler passes the target on as text, and instantiate.py imports it in the job.
 Standard library only.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 KEY = "_target_"
-DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")  # a module and a name in it
+DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")  # a module, and a name in that module
 
 
 class Target(Mapping[str, Any]):
@@ -43,7 +43,7 @@ def is_target(tree: object) -> bool:
 
 
 def find_target_errors(tree: object, path: str) -> Iterator[str]:
-    """Yield errors in a target and its nested targets as `path: problem`."""
+    """Yield the errors in a target and its nested targets, as `path: problem`."""
     if isinstance(tree, list | tuple):
         for i, item in enumerate(tree):
             yield from find_target_errors(item, f"{path}[{i}]")

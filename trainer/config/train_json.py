@@ -1,7 +1,7 @@
 """Read train.json strictly, and write it.
 
-In:  train.json, written by the compiler.
-Out: TrainConfig, or one BrokenInput that lists every mistake with its path.
+Input:  train.json, written by the compiler.
+Output: TrainConfig, or one BrokenInput that lists every mistake with its path.
 Standard library only.
 """
 

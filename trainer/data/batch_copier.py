@@ -13,7 +13,7 @@ class BatchCopier:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
-        self._started: tuple[Any, Any] | None = None  # the batch in host memory, its copy
+        self._started: tuple[Any, Any] | None = None  # (batch in host memory, its copy on the device)
 
     def start(self, batch: Any) -> None:
         if self.stream is not None:
@@ -35,14 +35,14 @@ class BatchCopier:
         stream.wait_stream(self.stream)
 
         def use_on_current_stream(tensor: Tensor) -> Tensor:
-            tensor.record_stream(stream)  # the copy's memory is not reused before this stream is done with it
+            tensor.record_stream(stream)  # do not reuse the copy's memory before this stream is done with it
             return tensor
 
         return map_tensors(copy, use_on_current_stream)
 
 
 def _pinned(tensor: Tensor) -> Tensor:
-    """Return the tensor in pinned memory if possible; only dense tensors in host memory can be pinned."""
+    """Return the tensor in pinned memory if it can be pinned. Only dense tensors in host memory can."""
     can_be = tensor.device.type == "cpu" and tensor.layout == torch.strided
     return tensor.pin_memory() if can_be and not tensor.is_pinned() else tensor
 

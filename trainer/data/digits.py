@@ -1,4 +1,4 @@
-"""1,797 handwritten digits, 8 x 8 pixels, shipped in digits.b85 (origin and licence: NOTICE.txt).
+"""1,797 images of handwritten digits, 8 x 8 pixels, shipped in digits.b85 (origin and licence: NOTICE.txt).
 
 Shapes: N images, B batch, 64 pixels. A sample is one image; its target is the digit.
 """
@@ -20,7 +20,7 @@ NUM_IMAGES, NUM_PIXELS, BRIGHTEST = 1797, 64, 16
 
 @dataclass(frozen=True)
 class DigitImages:
-    """Split of digit images. pixels_NP: float32 in 0 .. 1; labels_N: int64 in 0 .. 9"""
+    """Split of the digit images. pixels_NP: float32, 0 to 1; labels_N: int64, 0 to 9"""
 
     pixels_NP: Tensor
     labels_N: Tensor
@@ -33,7 +33,7 @@ class DigitImages:
 
 
 def open_source(config: DigitsConfig) -> DataSource:
-    """Return both splits. Held-out images are evenly spread over the file, chosen only by position."""
+    """Return both splits. Held-out images are chosen only by position, evenly spread over the file."""
     columns = zlib.decompress(base64.b85decode(files(__package__).joinpath("digits.b85").read_text().replace("\n", "")))
     rows = torch.frombuffer(bytearray(columns), dtype=torch.uint8).view(NUM_PIXELS + 1, NUM_IMAGES).T
     pixels_NP = rows[:, :NUM_PIXELS].float() / BRIGHTEST

@@ -1,8 +1,8 @@
 """Detect ranks that train on the same samples despite different indices because the data set is sharded incorrectly.
 
-An example is a data set that ignores the index and reads the next sample of a file chosen by LOCAL_RANK: every node
-then trains on the same samples. The bytes of the first batches are compared between ranks. Samples may be equal by
-chance, and those in a synthetic data set may all be equal. An error is therefore raised only if ranks have equal
+An example is a data set that ignores the index and reads the next sample of a file chosen by LOCAL_RANK. Every node
+then trains on the same samples. The check compares the bytes of the first batches between ranks. Samples may be equal
+by chance, and those in a synthetic data set may all be equal. An error is therefore raised only if ranks have equal
 batches in several steps and these batches differ from one another.
 """
 
@@ -62,7 +62,7 @@ class DuplicateBatchCheck:
             )
 
     def doubt(self) -> str:
-        """Return a warning that ranks may have received the same samples, or "". Called at the end, after `judge`."""
+        """Return a warning if ranks may have received the same samples, or "". Called at the end, after `judge`."""
         doubtful = [(ranks, different) for ranks, different in self._alike if 1 < different < DIFFERENT]
         if not doubtful:
             return ""
@@ -110,7 +110,7 @@ def dense_components(tensor: Tensor) -> tuple[Tensor, ...]:
         return tensor.crow_indices(), tensor.col_indices(), tensor.values()
     if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
         return tensor.ccol_indices(), tensor.row_indices(), tensor.values()
-    return ()  # the layout of another library, such as mkldnn: cannot be compared
+    return ()  # a layout of another library, such as mkldnn, cannot be compared
 
 
 def format_ranks(ranks: list[int]) -> str:

@@ -1,7 +1,7 @@
 """Check at run time that each sample of an epoch is trained on exactly once, by exactly one rank.
 
-Every rank records the indices of each batch that its model actually received, not of the batches planned for it.
-At the end of an epoch, at a save and at the end of training, the counts of all ranks are added: one byte per sample.
+Every rank records the indices in the batches that its model actually received, not in those planned for it. At the end
+of an epoch, at a save and at the end of training, the ranks combine their records, which have one byte per sample.
 
     data: 32,217 samples, 16 ranks, overlap 0, missing 0, padded 7 (weight 0), epoch 0
 """
@@ -21,14 +21,14 @@ from .duplicate_batches import DuplicateBatchCheck
 from .loader import MicroBatch
 from .order import SampleOrder
 
-NOTED_STEPS = 256  # steps between counts because counting takes as long as a small step
+NOTED_STEPS = 256  # steps between counts; one count takes as long as a small step
 
 
 class ExactlyOnceCheck:
     """Record of the samples that the ranks received in the current epoch.
 
     order:      the expected samples.
-    first_step: the first recorded step; later than the epoch's first step if the previous attempt left no record.
+    first_step: the first recorded step. It is later than the epoch's first step if the previous attempt left no record.
     """
 
     def __init__(
@@ -55,15 +55,15 @@ class ExactlyOnceCheck:
             self._num_fed, self._num_padding = int(before["num_fed"]), int(before["num_padding"])
 
     def note(self, step: list[MicroBatch]) -> None:
-        """Record the micro-batches that the model received. Indices are copied because a tensor from a worker is an
-        open file, and would keep the samples in memory."""
+        """Record the micro-batches that the model received. Their indices are copied because a tensor from a worker is
+        an open file that would keep the samples in memory."""
         self._notes += [(fed.indices_R.clone(), fed.num_padding) for fed in step]
         self._content.note(step)
         if len(self._notes) >= NOTED_STEPS:
             self._count()
 
     def after_step(self, done: int) -> str | None:
-        """Return the result of verify() at the end of an epoch and start the next epoch. done: completed steps"""
+        """At the end of an epoch, return the result of verify() and start the next epoch. done: finished steps"""
         if done % self._order.steps_per_epoch:
             return None
         line = self.verify(done)
@@ -91,7 +91,7 @@ class ExactlyOnceCheck:
         return line
 
     def doubt(self) -> str:
-        """Return what the last check could not determine, or ""."""
+        """Return a line about what the last check could not determine, or ""."""
         return self._content.doubt()
 
     def state(self, done: int) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class ExactlyOnceCheck:
         self._notes.clear()
 
     def _of_all_ranks(self) -> tuple[Tensor, int, int]:
-        """Return the sums over all ranks: count of each sample, number of samples fed, number of padding slots."""
+        """Combine all ranks' records: whether each sample was seen, number of samples, number of padding slots."""
         self._count()
         numbers = self._group.start_sum([self._num_fed, self._num_padding])
         seen_N = self._seen_N.clamp(max=1)
@@ -131,7 +131,7 @@ BITS = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8)
 
 
 def _packed(seen_N: Tensor) -> Tensor:
-    """Return one bit per sample, uint8."""
+    """Pack the counts into one bit per sample, as uint8."""
     bits = torch.zeros(-(-len(seen_N) // 8) * 8, dtype=torch.uint8)
     bits[: len(seen_N)] = seen_N > 0
     return (bits.view(-1, 8) * BITS).sum(1, dtype=torch.uint8)
@@ -143,7 +143,7 @@ def _bytes(packed: Tensor) -> bytes:
 
 
 def _unpacked(content: bytes, num_samples: int) -> Tensor:
-    """Unpack one bit per sample. Raises ValueError when the size is wrong."""
+    """Unpack one bit per sample. Raises ValueError if the size is wrong."""
     size = -(-num_samples // 8)
     bits = zlib.decompressobj().decompress(content, size + 1)  # limits the size of untrusted data
     if len(bits) != size:

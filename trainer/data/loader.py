@@ -1,6 +1,6 @@
-"""Read one rank's micro-batches in the order of order.py, in this process or in workers.
+"""Read one rank's micro-batches in the order that order.py defines, in this process or in workers.
 
-The loader receives indices and has no position, so a sample does not depend on which process reads it, or when.
+The loader receives indices and has no position, so a sample does not depend on when it is read or by which process.
 """
 
 import ctypes
@@ -27,7 +27,7 @@ from .map_style import MapStyleSplit
 from .order import SampleOrder
 from .source import IGNORE, Split
 
-Slots = tuple[Tensor, int, int]  # indices_B, how many of the first ones are real, epoch
+Slots = tuple[Tensor, int, int]  # indices_B, how many of them are real (these come first), epoch
 PR_SET_PDEATHSIG = 1  # prctl(2), Linux
 
 
@@ -36,7 +36,7 @@ class MicroBatch:
     """One micro-batch with its metadata.
 
     indices_R:   int64, indices of the samples that count.
-    num_padding: slots that only pad the last batch of an epoch, and do not count.
+    num_padding: number of slots that only pad the last batch of an epoch and do not count.
     batch:       (inputs, targets), or the result of the user's collate.
     """
 
@@ -46,8 +46,8 @@ class MicroBatch:
 
 
 def fetch_batch(split: Split, slots: Slots) -> tuple[Tensor, int, Any]:
-    """Return the fields of a MicroBatch. Built-in data keeps padded shapes and marks padding in the targets; batches of
-    user data omit padding. A rank with only padding still reads samples, but none of them count.
+    """Return the fields of a MicroBatch. Batches of built-in data include the padding and mark it in the targets;
+    batches of user data omit it. A rank that has only padding still reads samples, but none of them count.
     """
     indices_B, num_real, epoch = slots
     real_R, num_padding = indices_B[:num_real], len(indices_B) - num_real
@@ -61,7 +61,7 @@ def fetch_batch(split: Split, slots: Slots) -> tuple[Tensor, int, Any]:
 
 
 def slots_that_all_count(indices_B: Tensor) -> Slots:
-    """Return slots in epoch 0, all of which count."""
+    """Return these indices as slots in epoch 0, all of which count."""
     return indices_B, len(indices_B), 0
 
 
@@ -80,8 +80,8 @@ def training_slots(plan: SampleOrder, rank: int, world_size: int, micro: int, fi
 def read_extra_batches(
     split: Split, wanted: Sequence[Slots], config: LoaderConfig, device: torch.device
 ) -> list[MicroBatch]:
-    """Read a few batches outside of training. If workers will read the data, a worker reads these batches too.
-    Otherwise, a file that the data set opens on first use would be shared by all workers, with one file position.
+    """Read a few batches outside of training. If workers will read the data, a worker reads these batches too. If the
+    rank read them, a file that the data set opens on first use would be shared by all workers, with one file position.
     """
     if not config.workers:
         return [MicroBatch(*fetch_batch(split, slots)) for slots in wanted]
@@ -95,7 +95,7 @@ def read_extra_batches(
             fetch_batch(split, slots)
         raise
     finally:
-        batches._shutdown_workers()  # torch 2.13: otherwise, they live as long as an error's traceback
+        batches._shutdown_workers()  # otherwise, the workers live as long as an error's traceback (torch 2.13)
 
 
 class TrainingLoader:
@@ -124,15 +124,15 @@ class TrainingLoader:
         return micro_batches
 
     def prefetch_next_step(self) -> None:
-        """Read the next step, and start copying its first batch while a GPU computes. Does nothing on a CPU, which is
-        busy anyway; there, workers read ahead.
+        """While a GPU computes, read the batches of the next step and start copying the first one. Do nothing if the
+        CPU computes: it is busy, and workers read ahead.
         """
         if self._to.stream is not None:
             self._next = self._next or self._read()
             self._to.start(self._next[0].batch)
 
     def on_device(self, step: list[MicroBatch]) -> Iterator[Any]:
-        """Yield the batches of `step` on the device; each is copied while the previous one is computed."""
+        """Yield the batches of `step` on the device. Each one is copied while the model processes the previous one."""
         for this, following in zip(step, [*step[1:], None], strict=True):
             batch = self._to.finish(this.batch)
             if following is not None:
@@ -156,7 +156,7 @@ class TrainingLoader:
 
 
 class ValidationBatches:
-    """Validation batches. Iterate once per validation; the workers are kept in between."""
+    """Validation batches. Iterate over them once per validation; the workers stay alive in between."""
 
     def __init__(self, split: Split, indices: Sequence[Tensor], config: LoaderConfig, device: torch.device) -> None:
         self._split = split
@@ -180,13 +180,13 @@ def _workers(split: Split, slots: Iterable[Slots], config: LoaderConfig, device:
         persistent_workers=True,
         pin_memory=device.type == "cuda",
         worker_init_fn=_begin_worker,
-        generator=torch.Generator(),  # not the global generator, which dropout uses
+        generator=torch.Generator(),  # because dropout uses the global generator
     )
 
 
 class _Plain:
-    """Slots without tensors, in the form in which a rank sends them to its workers. A tensor would be sent as a file
-    served by a thread, and a process forked while such a thread is running may deadlock on a lock that the thread held.
+    """Slots without tensors, as a rank sends them to its workers. A tensor would be sent as a file that a thread
+    serves. A process forked while such a thread is running may deadlock on a lock that the thread held.
     """
 
     def __init__(self, slots: Iterable[Slots]) -> None:
@@ -223,7 +223,8 @@ def _begin_worker(number: int) -> None:
     """Initialize a loader worker, to which torch gives one thread. The worker ignores stop signals and dies with its
     rank.
 
-    On SIGQUIT, which hang_watch.py sends when the rank waits for data, it writes its stack to the rank's log.
+    On SIGQUIT, which hang_watch.py sends if the rank hangs while waiting for data, the worker writes its stack to the
+    rank's log.
     """
     faulthandler.register(signal.SIGQUIT, file=2)
     for stop in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2):

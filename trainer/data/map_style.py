@@ -1,8 +1,8 @@
 """The user's map-style data sets: any object with __len__ and __getitem__.
 
-Random draws from `random`, `torch` and `numpy.random` in __getitem__ are a function of (seed, epoch, index), so they
-are the same in a resumed run and with any number of ranks and workers. Draws from the data set's own generator are not
-covered.
+Random numbers that __getitem__ draws from `random`, `torch` and `numpy.random` depend only on (seed, epoch, index), so
+they are the same in a resumed run and with any number of ranks and workers. This does not cover numbers from the data
+set's own generator.
 """
 
 import hashlib
@@ -39,7 +39,7 @@ class MapStyleSplit:
         return len(self.dataset) if self._indices_N is None else len(self._indices_N)
 
     def batch(self, indices_B: Tensor, epoch: int = 0) -> Any:
-        """Return the collated samples, with this epoch's random draws."""
+        """Return the collated samples, using this epoch's random numbers."""
         selected_B = indices_B if self._indices_N is None else self._indices_N[indices_B]
         samples = []
         with preserve_random_state():
@@ -71,7 +71,7 @@ def open_source(config: TrainConfig) -> DataSource:
 def source_from_datasets(
     name: str, train: Any, validation: Any, seed: int, collate: Collate | None = None
 ) -> DataSource:
-    """Return both splits. validation: a data set, the fraction of `train` to hold out, evenly spread, or None"""
+    """Return both splits. validation: a data set, the fraction of `train` to hold out (evenly spread), or None"""
     total = _length(train, name)
     collate = collate or default_collate
     if isinstance(validation, float):
@@ -95,14 +95,14 @@ def source_from_datasets(
         tokens_per_sample=1,
         score="loss",
         summary=sizes,
-        digest=hashlib.sha256(f"{name} {sizes}".encode()).hexdigest(),  # all that is known without reading the data
+        digest=hashlib.sha256(f"{name} {sizes}".encode()).hexdigest(),  # nothing else is known without reading the data
     )
 
 
 def _length(dataset: Any, name: str) -> int:
     because = "the trainer reads samples by index, so that every rank and every resume gets the same ones"
     hint = "a map-style data set, with __len__ and __getitem__; or your own script after ` -- `"
-    if isinstance(dataset, IterableDataset) or type(dataset).__name__ == "IterableDataset":  # of torch; of `datasets`
+    if isinstance(dataset, IterableDataset) or type(dataset).__name__ == "IterableDataset":  # torch's or datasets'
         raise BrokenInput(f"data: {name} is a streaming (iterable) data set", [because], hint)
     missing = [method for method in ("__len__", "__getitem__") if not hasattr(dataset, method)]
     if missing:
@@ -111,7 +111,7 @@ def _length(dataset: Any, name: str) -> int:
 
 
 def seed_random_draws(number: int) -> None:
-    """Seed the random draws of one sample. torch.manual_seed would also reset CUDA."""
+    """Seed the random generators for one sample, but not CUDA's, which torch.manual_seed would reset too."""
     random.seed(number)
     torch.default_generator.manual_seed(number)
     if numpy := sys.modules.get("numpy"):

@@ -1,4 +1,5 @@
-"""Compute which samples belong to which step: a pure function of (seed, epoch, index) for every world size.
+"""Compute which samples belong to which step. The order is a pure function of (seed, epoch, index), for every world
+size.
 
 Shapes: G global batch, R samples of one rank. Sample k of a global batch goes to rank k mod world size.
 Nothing in this module has state, so a resume within an epoch simply continues with the next step.
@@ -18,7 +19,7 @@ class SampleOrder:
     """Endless sequence of global batches over `num_samples` samples, reshuffled in each epoch.
 
     batch:     samples per global batch.
-    drop_last: False: pad the last batch of an epoch with slots of weight 0; True: skip it if incomplete.
+    drop_last: whether to skip an incomplete last batch of an epoch. If false, it is padded with slots of weight 0.
     """
 
     seed: int
@@ -28,7 +29,7 @@ class SampleOrder:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Return the steps per epoch; 0 only with drop_last and fewer samples than one batch."""
+        """Return the number of steps per epoch. It is 0 only with drop_last and fewer samples than one batch."""
         return self.num_samples // self.batch if self.drop_last else -(-self.num_samples // self.batch)
 
     def epoch_of(self, step: int) -> int:
@@ -42,7 +43,9 @@ class SampleOrder:
         return min(behind, self.num_samples) - min(first, self.num_samples)
 
     def global_batch(self, step: int) -> tuple[Tensor, int]:
-        """Return indices_G int64 of global step `step`, and how many of the first ones count. All are valid."""
+        """Return indices_G (int64) of global step `step`, and the number n such that the first n count. All indices are
+        valid.
+        """
         epoch, index = divmod(step, self.steps_per_epoch)
         chosen = shuffled_indices(self.seed, epoch, self.num_samples)[index * self.batch : (index + 1) * self.batch]
         if len(chosen) == self.batch:
@@ -53,13 +56,13 @@ class SampleOrder:
 
 
 def shard_of_rank(indices_G: Tensor, num_real: int, rank: int, world_size: int) -> tuple[Tensor, int]:
-    """Return indices_R, this rank's strided slice of a global batch, and how many of the first ones count."""
+    """Return indices_R, this rank's strided slice of a global batch, and the number n such that the first n count."""
     return indices_G[rank::world_size], len(range(rank, num_real, world_size))
 
 
 @functools.lru_cache(maxsize=2)
 def shuffled_indices(seed: int, epoch: int, num_samples: int) -> Tensor:
-    """Return a shuffle of 0 .. num_samples - 1, int64."""
+    """Return a random permutation of 0 .. num_samples - 1, int64."""
     generator = torch.Generator().manual_seed(derive_seed(seed, "order", epoch))
     return torch.randperm(num_samples, generator=generator)
 

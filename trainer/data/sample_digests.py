@@ -1,8 +1,8 @@
-"""Check that sample N is the same on every rank and in every attempt because a folder may be listed in different
-orders.
+"""Check that sample N is the same on every rank and in every attempt. It may differ, for example, if a folder is
+listed in a different order.
 
 A few samples are read twice. If both reads return the same bytes, the sample depends only on its index, and every other
-rank and attempt should read the same bytes. A mismatch is only a warning, because another CPU or library may round
+rank and attempt should read the same bytes. A mismatch causes only a warning because another CPU or library may round
 differently.
 """
 
@@ -21,7 +21,7 @@ Read = Callable[[Sequence[Slots]], Sequence[MicroBatch]]
 def digests_of_few_samples(num_samples: int, read: Read) -> str:
     """Return hex digests of the first, a middle and the last sample; "" if a second read differs."""
     indices = sorted({0, num_samples // 2, num_samples - 1})
-    slots = [slots_that_all_count(torch.tensor([index])) for index in indices]  # one by one because shapes may differ
+    slots = [slots_that_all_count(torch.tensor([index])) for index in indices]  # not as one batch: shapes may differ
     digests = [batch_digest(fed.batch).hex() for fed in read([*slots, *slots])]
     once, again = digests[: len(indices)], digests[len(indices) :]
     return "".join(once) if once == again else ""

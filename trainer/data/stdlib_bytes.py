@@ -20,14 +20,14 @@ from .source import DataSource
 
 # Slim images have no tests; the other folders are not part of the standard library.
 SKIPPED_FOLDERS = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
-SKIPPED_PREFIXES = ("_sysconfigdata", "sitecustomize", "usercustomize")  # files written by the build or the site
+SKIPPED_PREFIXES = ("_sysconfigdata", "sitecustomize", "usercustomize")  # files that depend on the build or the site
 LARGEST_FILE_BYTES = 1_000_000
 SEPARATOR = b"\0"  # separates files; never part of Python source
 
 
 @dataclass(frozen=True)
 class ByteWindows:
-    """Split of non-overlapping windows over stream_N, uint8."""
+    """Split that consists of non-overlapping windows over stream_N, uint8."""
 
     stream_N: Tensor
     context: int
@@ -45,9 +45,9 @@ class ByteWindows:
 def open_source(config: StdlibBytesConfig, context: int, root: Path | None = None) -> DataSource:
     """Return both splits of the files under `root` (None = the running Python's standard library).
 
-    The hash of its content determines whether a file is held out, so equal files are in the same split. The cap selects
-    files in the order of that hash, so that a small corpus is a mixture, not the first letters of the alphabet.
-    Raises BrokenInput if a split has no complete window.
+    The hash of a file's content determines whether it is held out, so identical files are in the same split. The cap
+    selects files in the order of these hashes, so that a small corpus is a mixture and not just the files at the
+    beginning of the alphabet. Raises BrokenInput if a split has no complete window.
     """
     root = root or Path(sysconfig.get_paths()["stdlib"])
     hashed = sorted((hashlib.sha256(text).digest(), path, text) for path, text in python_files_of_corpus(root))
@@ -57,13 +57,13 @@ def open_source(config: StdlibBytesConfig, context: int, root: Path | None = Non
         if config.max_bytes is not None and total >= config.max_bytes:
             break
         total += len(text) + len(SEPARATOR)
-        # the last 8 bytes, independent of the first ones, which define the order
+        # the last 8 bytes are independent of the first ones, which define the order
         held_out = int.from_bytes(digest[-8:], "big") < config.val_fraction * 2**64
         chosen[held_out].append((path, text))
 
     streams = {held_out: SEPARATOR.join(text for _, text in sorted(pairs)) for held_out, pairs in chosen.items()}
     if config.max_bytes is not None and total > config.max_bytes:
-        # the last file exceeds the cap: cut both splits equally
+        # the last file exceeds the cap, so cut both splits in proportion
         streams = {held_out: text[: len(text) * config.max_bytes // total] for held_out, text in streams.items()}
     train, validation = (_windows(streams[held_out], context) for held_out in (False, True))
     if not len(train) or not len(validation):

@@ -16,11 +16,11 @@ import torch
 
 from .process_group import RankGroup
 
-BYTES = 768  # per rank; rank_facts() truncates its values to fit
+BYTES = 768  # size of one rank's facts; rank_facts() truncates its values to fit
 
 
 def rank_facts(device: torch.device) -> dict[str, str]:
-    """Return the facts about this rank, ASCII, each value at most 60 characters."""
+    """Return the facts about this rank. Each value is ASCII text of at most 60 characters."""
     is_gpu = device.type == "cuda"
     facts = {
         "host": os.uname().nodename,
@@ -42,7 +42,7 @@ def gather_rank_facts(group: RankGroup) -> list[dict[str, str]]:
 
 
 def fact_differences(facts_by_rank: Sequence[dict[str, str]]) -> list[str]:
-    """Return a line for each fact in which ranks differ: `torch: 2.13.0 on ranks 0-3; 2.12.1 on ranks 4-7`."""
+    """Return a line for each fact that differs between ranks: `torch: 2.13.0 on ranks 0-3; 2.12.1 on ranks 4-7`."""
     lines = []
     for name in dict.fromkeys(name for facts in facts_by_rank for name in facts if name != "host"):
         values = [facts.get(name, "none") for facts in facts_by_rank]
@@ -53,7 +53,7 @@ def fact_differences(facts_by_rank: Sequence[dict[str, str]]) -> list[str]:
 
 
 def describe_scattered_copy(facts_by_rank: Sequence[dict[str, str]], shards: int) -> str:
-    """Describe a model copy that spans more hosts than necessary; "" if there is none.
+    """Return a line about a model copy that spans more hosts than necessary; "" if there is none.
 
     shards: number of consecutive ranks that share one copy.
     """
@@ -83,12 +83,12 @@ def format_ranks(ranks: Sequence[int]) -> str:
 
 
 def cpu_model() -> str:
-    """Return the CPU model from the kernel; "" if unknown."""
+    """Return the CPU model that the kernel reports; "" if it is unknown."""
     return _match_in_file("/proc/cpuinfo", r"^model name\s*:\s*(.*)$")
 
 
 def gpu_driver() -> str:
-    """Return the version of NVIDIA's kernel module; "" without one."""
+    """Return the version of NVIDIA's kernel module; "" if it is not loaded."""
     return _match_in_file("/proc/driver/nvidia/version", r"Kernel Module.*?\s(\d+\.[\d.]+)\s")
 
 

@@ -1,11 +1,11 @@
 """The environment contract: every variable that a rank may read, who sets it, and what it means.
 
-In:  a mapping of environment variables.
-Out: a RankEnvironment, or one BrokenInput that lists every missing or invalid variable.
-TABLE is the single source for these names; docs and tests read it. Standard library only.
+Input:  a mapping of environment variables.
+Output: a RankEnvironment, or one BrokenInput that lists every missing or invalid variable.
+TABLE is the only list of these names; docs and tests read it. Standard library only.
 
-jobc, torchrun and accelerate set torchrun's names. srun, mpirun and SkyPilot set the same values under different names,
-which launchers.py translates.
+jobc, torchrun and accelerate use torchrun's variable names. srun, mpirun and SkyPilot set the same values under other
+names, which launchers.py translates.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -24,10 +24,11 @@ Kind = Literal["text", "path", "index", "count", "port", "flag", "launcher"]
 
 @dataclass(frozen=True)
 class ContractVariable:
-    """One variable of the environment contract. kind: index is an int >= 0, count an int >= 1, flag True or False,
-    launcher one of launchers.WORDS.
+    """One variable of the environment contract.
 
-    like: torchrun's variable with the same value; this variable is read only if that one is not set.
+    kind: the type of the value: `index` is an int >= 0, `count` an int >= 1, `flag` True or False, and `launcher` one
+          of launchers.WORDS.
+    like: torchrun's variable with the same value. If it is set, this variable is not read.
     """
 
     name: str
@@ -125,7 +126,7 @@ PER_PROCESS_NAMES = LAUNCHER_NAMES[:5]  # only a launcher sets these; a cluster 
 
 @dataclass(frozen=True)
 class RankEnvironment:
-    """Parsed variables. A field is the variable's name in lower case without JOBC_; None = not set."""
+    """Parsed variables. A field is named like its variable, in lower case and without JOBC_. None = not set."""
 
     rank: int
     local_rank: int
@@ -170,17 +171,17 @@ SINGLE_PROCESS: Mapping[str, Any] = {
 
 
 def field_name_of_variable(variable: str) -> str:
-    """Return the name in RankEnvironment: JOBC_RUN_DIR -> run_dir, RANK -> rank."""
+    """Return the name of a variable's field in RankEnvironment: JOBC_RUN_DIR -> run_dir, RANK -> rank."""
     return variable.removeprefix("JOBC_").lower()
 
 
 def parse_environment(environ: Mapping[str, str], needed: Sequence[str] = ()) -> RankEnvironment:
-    """Parse `environ`. An empty value counts as not set.
+    """Parse `environ`. A variable with an empty value counts as not set.
 
-    Without any launcher variable, the result is one process, rank 0 of 1. An incomplete set of variables, or a
-    contradiction between launchers, is an error, because ranks would train on the wrong shards.
+    If no launcher variable is set, the result is a single process, rank 0 of 1. An incomplete set of variables or a
+    contradiction between launchers is an error because ranks would train on the wrong shards.
     needed: additional names that must be set, e.g. JOBC_RUN_DIR.
-    Raises BrokenInput that lists every problem.
+    Raises a BrokenInput that lists every problem.
     """
     present = {row.name for row in TABLE if environ.get(row.name, "") != ""}
     problems = [f"{name}: not set ({_row(name).meaning})" for name in needed if name not in present]
@@ -224,7 +225,7 @@ def parse_environment(environ: Mapping[str, str], needed: Sequence[str] = ()) ->
 
 
 def _claim(setter: str, present: Collection[str], values: Mapping[str, Any]) -> launchers.LauncherVariables:
-    """Return another launcher's values under torchrun's names."""
+    """Return the values that another launcher has set, under torchrun's names."""
     rows = [row for row in TABLE if row.setter == setter and row.like and row.name in present]
     rank, size = (row.name for row in TABLE if row.setter == setter and row.like in launchers.COUNTERS)
     return launchers.LauncherVariables(

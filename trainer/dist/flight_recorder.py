@@ -1,8 +1,8 @@
-"""Enable NCCL's flight recorder in ranks not started by launch.sh: when a collective hangs, each rank dumps recent
-ones.
+"""Enable NCCL's flight recorder in ranks that launch.sh did not start: if a collective hangs, each rank dumps the most
+recent ones.
 
-launch.sh sets the same variables in jobs with GPUs; variables that are already set are left unchanged. The names are
-those of torch 2.9 to 2.13, which reads them when it creates a process group; torchtitan sets them in the same place
+launch.sh sets the same variables in jobs with GPUs. Variables that are already set are left unchanged. The names are
+those that torch 2.9 to 2.13 reads when it creates a process group. torchtitan sets them at the same point
 (distributed/utils.py, init_distributed).
 """
 

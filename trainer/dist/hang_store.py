@@ -1,9 +1,9 @@
-"""Key-value store in which ranks report hangs. Rank 0 or torchrun serves it; it is idle unless a rank waits too long.
+"""Key-value store in which ranks report hangs. Rank 0 or torchrun serves it. It is used only if a rank waits too long.
 
-A rank that waits too long keeps writing its position as a heartbeat. Rank 0 compares the positions: a rank without a
-heartbeat is frozen, and the rank that is furthest behind is holding up the rest. Other ranks ask rank 0 for the result.
-All of this runs in a separate thread because operations of torch's TCPStore (get, check, delete_key, wait) have no
-timeout if the store's server is frozen (torch 2.13).
+A rank that waits too long writes its position again and again, as a heartbeat. Rank 0 compares the positions: a rank
+without a heartbeat is frozen, and the rank that is furthest behind is holding up the rest. Other ranks ask rank 0 for
+the result. All of this runs in a separate thread because operations of torch's TCPStore (get, check, delete_key, wait)
+have no timeout if the store's server is frozen (torch 2.13).
 """
 
 import json
@@ -17,13 +17,13 @@ from datetime import timedelta
 from torch.distributed import Store  # type: ignore[attr-defined]
 
 MOST_NAMED = 8
-LOOK_TICKS, ANSWER_TICKS = 3, 9  # time between polls of a rank; time for all (at most three) polls
+LOOK_TICKS, ANSWER_TICKS = 3, 9  # ticks between polls of a rank; ticks that all (at most three) polls take
 SILENT = "not responding: frozen, or its machine or network link is down"
 
 
 @dataclass(frozen=True)
 class RankStatus:
-    """Position of a rank. place: as in Phases; seconds: time in this phase"""
+    """Position of a rank. place: see Phases; seconds: time spent in this phase so far"""
 
     place: tuple[int, int]
     phase: str
@@ -34,9 +34,9 @@ class StatusBoard:
     """One rank's view of the store.
 
     store:   a separate connection, opened before any hang.
-    where:   returns the current position of this rank.
-    names:   display name of each rank, by rank.
-    tick_s:  interval between heartbeats; may be changed.
+    where:   function that returns the current position of this rank.
+    names:   display names of all ranks, in rank order.
+    tick_s:  seconds between heartbeats; may be changed.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class StatusBoard:
 
     @property
     def verdict_without_answer(self) -> str:
-        """Return the verdict for when no result arrives: rank 0, which serves the store, is not responding."""
+        """Return the verdict if no result arrives: rank 0, which serves the store, is not responding."""
         return f"{self._names[0]} is {SILENT}"
 
     def _serve(self) -> None:
@@ -83,7 +83,7 @@ class StatusBoard:
             with suppress(RuntimeError):  # the store is gone, perhaps together with rank 0
                 if self._starts.is_set():
                     self._starts.clear()
-                    store.delete_key("verdict")  # from an earlier part
+                    store.delete_key("verdict")  # the verdict from an earlier part
                 self._say(store)
                 if self._asked.is_set() or (self._rank == 0 and store.check(["asked"])):
                     self._asked.clear()
@@ -92,7 +92,7 @@ class StatusBoard:
             self._asked.wait(self.tick_s)
 
     def _say(self, store: Store) -> None:
-        """Write the position as a heartbeat; its seconds make each text differ from the previous one."""
+        """Write the position as a heartbeat. It contains the seconds, so that it differs from the previous one."""
         position = self._where()
         store.set(f"at/{self._rank}", json.dumps([position.place, position.phase, position.seconds]))
 
@@ -154,7 +154,7 @@ def describe_culprit(statuses: Sequence[RankStatus | None], names: Sequence[str]
 
 
 def _why_all(last: RankStatus) -> str:
-    """Describe why all ranks are stuck in the same phase."""
+    """Explain why all ranks are stuck in the same phase."""
     if last.phase == "validation":
         return "each is waiting for its held-out data or is in measure()"
     if last.phase == "data":

@@ -1,16 +1,16 @@
 """Watchdog thread in each rank: detects that the rank makes no progress and reports which rank holds up the others.
 
-No messages are sent while training makes progress. A rank whose step, validation, save or part of the build takes
-longer than half of the timeout reports its position (hang_store.py). Shortly before the timeout would end the waiting
-ranks, each of them logs a warning that names the culprit, and its own threads' stacks; its final error names the
-culprit again. If a rank hangs while it holds the GIL, faulthandler's C thread writes the stacks. Other writes release
-the GIL because the log may be on the disk that hangs.
+The watchdog sends no messages while training makes progress. A rank whose step, validation, save or part of the build
+takes longer than half of the timeout reports its position (hang_store.py). Shortly before the timeout would end the
+waiting ranks, each of them logs a warning that names the culprit, together with the stacks of its own threads. Its
+final error names the culprit again. If a rank hangs while it holds the GIL, faulthandler's C thread writes the stacks.
+Other writes release the GIL because the log may be on the disk that hangs.
 
-If no collective timeout will stop a rank, because it is alone or every rank hangs on its own, the rank prints its phase
-and stacks and exits after ALONE times that timeout.
+If no collective timeout will stop a rank, because it is the only rank or because every rank hangs separately, the rank
+prints its phase and stacks and exits after ALONE times that timeout.
 
-Disk I/O has no limit: while one rank reads or writes a checkpoint, no rank exits. The rank that reads or writes prints
-a warning, and repeats it each time the duration has doubled.
+Disk I/O has no time limit: while one rank reads or writes a checkpoint, no rank exits. The rank that reads or writes
+prints a warning, and repeats it each time the duration has doubled.
 """
 
 import faulthandler
@@ -35,25 +35,25 @@ from .hang_store import ANSWER_TICKS, RankStatus, StatusBoard, name_step
 from .phases import Phases
 from .stall_clock import StallClock
 
-# gloo's error messages; "timeout caused" means that another message to the same rank timed out first
+# words in gloo's error messages; "timeout caused" means that another message to the same rank timed out first
 TIMED_OUT = re.compile("timed out|timeout caused", re.IGNORECASE)
 STDERR = 2  # faulthandler takes a descriptor because it writes without the GIL
 READING = ("data", "validation")  # phases in which a rank may wait for its data workers
 AT_DISK = {"write": "writing since the end", "read": "reading"}  # phases without a time limit
-MOST_TICK_S = 1.0  # between polls
+MOST_TICK_S = 1.0  # maximum time between polls
 MOST_MARGIN_S = 8.0  # the search for the culprit starts this long before the timeout
 LAST_S = 4.0  # time for a search that starts only after the timeout
-ALONE = 6.0  # limit, in timeouts, for work that no other rank waits for: only time distinguishes slow from hung
+ALONE = 6.0  # limit for work that no other rank waits for, in timeouts; only time distinguishes slow from hung
 
 
 class HangWatchdog:
-    """Watches one rank while it builds and trains. A reentrant context manager; its first exit stops the watch.
+    """Watches one rank while it builds and trains. It is a reentrant context manager, whose first exit stops the watch.
 
-    names:        display name of each rank, by rank: rank 3 on node7.
+    names:        display names of all ranks, in rank order, such as rank 3 on node7.
     timeout_s:    initial timeout of one message between ranks.
-    store:        for StatusBoard; None if world_size is 1.
-    on_tick:      called at each poll in a separate thread because it may write to a hung disk.
-    at_end:       called before a hung rank exits, to write its remaining data; may be set later.
+    store:        store for the StatusBoard; None if world_size is 1.
+    on_tick:      called at each poll, in a separate thread because it may write to a hung disk.
+    at_end:       called before a hung rank exits, to write the rank's remaining data; may be set later.
     """
 
     def __init__(
@@ -74,7 +74,8 @@ class HangWatchdog:
         self._is_first = True  # the initial timeout still applies
         self.at_end: Callable[[], None] = lambda: None
         self._no_progress = StallClock(phases)
-        self._alarmed, self._again_s = 0.0, 0.0  # start of the phase of the last alarm; time in it for the next alarm
+        # when the phase of the last alarm began; how long that phase must last before the next alarm
+        self._alarmed, self._again_s = 0.0, 0.0
         self._armed: tuple[float, float] | None = None
         self._ended = threading.Event()
         self._threads = [
@@ -114,12 +115,12 @@ class HangWatchdog:
         if error is not None and not isinstance(lost, PeerLost):
             self.phases.enter("failed")
             if self._board:
-                self._board.report(True)  # lasts until this process exits, which may take a while if it is waiting for a disk
+                self._board.report(True)  # until this process exits, which takes long if it waits for a disk
         if self._board and isinstance(lost, PeerLost) and TIMED_OUT.search(str(error)):
             raise PeerLost(lost.title, [self._culprit(self._board), "stacks of each rank: logs/rank_NN.log"]) from error
 
     def _culprit(self, board: StatusBoard) -> str:
-        """Wait for the verdict, which may be late on a busy machine, and return it."""
+        """Wait for the verdict, which may arrive late on a busy machine, and return it."""
         was_asked = self._alarmed == self.phases.since
         if not was_asked:
             board.ask()
@@ -149,7 +150,7 @@ class HangWatchdog:
             self._alarm(position, since)
 
     def _end_when_over(self) -> None:
-        """Exit a hung rank. Runs in a thread that does not write, because a write may hang."""
+        """Exit if the rank hangs. Runs in a thread that does not write because a write may hang."""
         self._no_progress.look(time.perf_counter(), self.tick_s)
         # a phase that runs for the first time may compile, as the first step does
         is_first = self._is_first or self.phases.phase not in self.phases.known
@@ -158,7 +159,7 @@ class HangWatchdog:
             return
         last_words = threading.Thread(target=self._say_last, args=(timeout_s, is_first), daemon=True)
         last_words.start()
-        last_words.join(self.timeout_s)  # a slow disk gets another timeout
+        last_words.join(self.timeout_s)  # gives a slow disk another timeout
         os._exit(RankHangs.code)
 
     def _say_last(self, timeout_s: float, is_first: bool) -> None:
@@ -176,7 +177,7 @@ class HangWatchdog:
         )
 
     def _arm(self, since: float) -> None:
-        """Schedule faulthandler's dump, which does not need the GIL; progress postpones it."""
+        """Schedule faulthandler's dump, which does not need the GIL. Progress postpones the dump."""
         if (since, self.timeout_s) != self._armed:
             faulthandler.dump_traceback_later(self.timeout_s, file=STDERR)
         self._armed = since, self.timeout_s
@@ -202,7 +203,7 @@ class HangWatchdog:
 
 
 def _stacks() -> str:
-    """Return the stacks of all threads. Written to memory first because faulthandler holds the GIL while it writes."""
+    """Return the stacks of all threads. faulthandler holds the GIL while it writes them, so it writes to memory."""
     with os.fdopen(os.memfd_create("stacks"), "r+b") as memory:
         faulthandler.dump_traceback(file=memory, all_threads=True)
         memory.seek(0)

@@ -1,10 +1,11 @@
 """Detect the launcher from torchrun's variables, or those of srun, mpirun and others. Standard library only.
 
-In:  torchrun's variables, and the variables of other launchers under torchrun's names.
-Out: torchrun's variables, as far as they are known, and every contradiction, naming both sides.
+Input:  torchrun's variables, and the variables of other launchers under torchrun's names.
+Output: torchrun's variables, as far as they are known, and every contradiction, naming both sides.
 
 Launchers can be nested: srun starts torchrun once on each node, or a batch job starts mpirun. The outer launcher then
-counts agents, and its numbers must match the inner launcher's agents. Two launchers that both count ranks must agree.
+counts agents, and its numbers must match the agents of the inner launcher. Two launchers that both count ranks must
+agree.
 Sources: srun(1) 22.05 to 25.05, OUTPUT ENVIRONMENT VARIABLES; mpirun(1) of Open MPI 4.1; Hydra, MPICH 4; SkyPilot 0.14.
 Cray's PALS: ALCF User Guides, "PyTorch on Polaris" and "Using GPUs on Polaris" (argonne-lcf/user-guides 40eaa57).
 """
@@ -17,7 +18,7 @@ from ...runtime.system.frozen_dataclass import dataclass
 from typing import Any
 
 PORTS = range(20000, 32000)  # below Linux's ephemeral ports, as in runtime/network/head_port.py
-STEP_STRIDE = 7919  # a prime: the steps of a job get different ports, which rarely collide with those of the next job
+STEP_STRIDE = 7919  # a prime, so that the steps of a job get different ports, which rarely collide with the next job's
 INNERMOST_FIRST = ("mpirun", "mvapich", "PMI", "srun", "skypilot")
 COUNTERS = ("RANK", "WORLD_SIZE")
 WORDS = ("jobc", "torchrun", *INNERMOST_FIRST)  # valid values of JOBC_LAUNCHER
@@ -26,10 +27,12 @@ HINT = "unset leftover variables, or select a launcher with JOBC_LAUNCHER=torchr
 
 @dataclass(frozen=True)
 class LauncherVariables:
-    """One launcher's claim: those of its variables that are set.
+    """One launcher's claim: the variables that it has set.
 
-    names: torchrun's name -> the launcher's name; values: torchrun's name -> value.
-    counters: the launcher's names for RANK and WORLD_SIZE, set or not; gpus: GPUs per node.
+    names:    torchrun's name -> the launcher's name.
+    values:   torchrun's name -> value.
+    counters: the launcher's names for RANK and WORLD_SIZE, whether they are set or not.
+    gpus:     GPUs per node.
     """
 
     launcher: str
@@ -45,7 +48,7 @@ class LauncherVariables:
 
     @property
     def is_incomplete(self) -> bool:
-        """Return whether required variables are missing. Slurm and SkyPilot may set only some of their variables."""
+        """Return whether required variables are missing. For Slurm and SkyPilot, it is normal to set only some."""
         return self.launcher not in ("srun", "skypilot") and any(name in self.names for name in COUNTERS)
 
     @property
@@ -56,11 +59,12 @@ class LauncherVariables:
 def reconcile_variables(
     environment: Mapping[str, Any], claims: Sequence[LauncherVariables], trusted: str | None, is_under_agent: bool
 ) -> tuple[dict[str, Any], list[str], str]:
-    """Return torchrun's variables, the contradictions, and the names of the source variables, for a message.
+    """Return torchrun's variables, the contradictions, and, for a message, the names of the source variables.
 
     environment:    variables that are set under torchrun's names.
-    trusted:        JOBC_LAUNCHER, one of WORDS: other launchers are ignored; jobc and torchrun set torchrun's names.
-    is_under_agent: this process runs under torchrun.
+    trusted:        value of JOBC_LAUNCHER, one of WORDS. Other launchers are ignored. For jobc and torchrun, the
+                    trusted variables are those under torchrun's names.
+    is_under_agent: whether this process runs under torchrun.
     """
     if trusted is not None:
         if silence := _silence(trusted, environment, claims):
@@ -96,7 +100,7 @@ def reconcile_variables(
 def _silence(trusted: str, environment: Mapping[str, Any], claims: Sequence[LauncherVariables]) -> str:
     """Return which counters the trusted launcher has not set, or "". Without this check, every rank would train alone.
 
-    A shell in a jobc job has no launcher and counts as one process, unless another launcher counts several.
+    A shell inside a jobc job has no launcher. It counts as one process unless another launcher counts several.
     """
     claim = next((claim for claim in claims if claim.launcher == trusted), None)
     names, values = (claim.counters, claim.values) if claim else (COUNTERS, environment)
@@ -112,28 +116,30 @@ def _silence(trusted: str, environment: Mapping[str, Any], claims: Sequence[Laun
 
 
 def _same(values: Mapping[str, Any], claim: LauncherVariables) -> bool:
-    """Return whether both number the same ranks. LOCAL_WORLD_SIZE distinguishes agents from ranks on one node."""
+    """Return whether both number the same ranks. On one node, LOCAL_WORLD_SIZE distinguishes agents from ranks."""
     sizes = [mapping.get("LOCAL_WORLD_SIZE") for mapping in (values, claim.values)]
     alike = sizes[0] == sizes[1] or None in sizes
     return alike and all(values[name] == claim.values[name] for name in COUNTERS)
 
 
 def _counts_agents(environment: Mapping[str, Any], claim: LauncherVariables, is_under_agent: bool) -> bool:
-    """Return whether tasks are agents, as in `srun torchrun`: each started LOCAL_WORLD_SIZE ranks."""
+    """Return whether the launcher's tasks are agents, as in `srun torchrun`, each of which started LOCAL_WORLD_SIZE
+    ranks.
+    """
     local_size = environment.get("LOCAL_WORLD_SIZE") or 0
     in_order = environment.get("GROUP_RANK") == claim.values["RANK"]
     return bool(environment["WORLD_SIZE"] == claim.values["WORLD_SIZE"] * local_size and (is_under_agent or in_order))
 
 
 def _counts_nodes(inner: LauncherVariables, outer: LauncherVariables) -> bool:
-    """Return whether tasks are nodes, as when mpirun starts its daemons through srun in a batch job."""
+    """Return whether tasks of the outer launcher are nodes, as when mpirun in a batch job starts daemons with srun."""
     return bool(
         outer.values.get("LOCAL_WORLD_SIZE", 1) == 1 and outer.values["WORLD_SIZE"] <= inner.values["WORLD_SIZE"]
     )
 
 
 def _filled(environment: Mapping[str, Any], claims: Sequence[LauncherVariables]) -> dict[str, Any]:
-    """Fill missing values from the other claims, in order."""
+    """Fill in missing values from the other claims, in order."""
     filled = dict(environment)
     for claim in claims:
         for name, value in claim.values.items():
@@ -146,7 +152,7 @@ def _complete(claim: LauncherVariables) -> LauncherVariables:
     values = {name: value for name, value in claim.values.items() if value is not None}
     gpus = 0
     if claim.launcher == "srun":
-        step_id = values.pop("SLURM_STEP_ID", 0)  # equal in all tasks of a step: srun(1)
+        step_id = values.pop("SLURM_STEP_ID", 0)  # the same for all tasks of a step: srun(1)
         follows: dict[str, Callable[[Any], Any]] = {
             "LOCAL_WORLD_SIZE": lambda text: number_of_tasks_on_node(text, values.get("GROUP_RANK", 0)),
             "MASTER_ADDR": first_host_of_list,

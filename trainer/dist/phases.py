@@ -1,17 +1,18 @@
 """Track this rank's current phase and its duration. Standard library only.
 
-The training loop records each change, which takes less than a microsecond; the hang watchdog and metrics read the
-phase.
+The training loop records each change of phase, which takes less than a microsecond. The hang watchdog and the metrics
+read the phase.
 """
 
 import time
 from typing import Literal
 
-# Build: data, model, restore, and the warm-up's forward and backward. Step: data, forward to update, metrics.
-# exchange: messages between ranks in a build, validation or save; in a step, only with some kinds of parallelism.
-# write, read: disk I/O of one rank, without a limit. The others wait in save or exchange, and receive a message from
-# it every second.
-# failed: the rank has printed its error and is writing its remaining data.
+# A build consists of `data`, `model`, `restore`, and the warm-up's `forward` and `backward`. A step consists of `data`,
+# `forward` to `update`, and `metrics`.
+# `exchange`: messages between ranks in a build, validation or save; in a step, only with some kinds of parallelism.
+# `write`, `read`: disk I/O of one rank, without a time limit. The other ranks wait in `save` or `exchange`, and receive
+# a message from it every second.
+# `failed`: the rank has printed its error and is writing its remaining data.
 Phase = Literal[
     "start", "data", "model", "restore", "forward", "exchange", "backward", "update", "validation", "save", "write",
     "read", "metrics", "failed",
@@ -19,14 +20,14 @@ Phase = Literal[
 
 
 class Phases:
-    """One rank's phases, written only by the training thread. Times are in seconds, as in time.perf_counter().
+    """One rank's phases. Only the training thread changes them. Times are in seconds, as in time.perf_counter().
 
-    place:      (step, number of phase changes in it): equal for ranks at the same point; a rank with a smaller one is
-                behind. Step 0 is everything before the first step of this attempt.
+    place:      (step, number of phase changes in it). Ranks at the same point have the same place, and a rank with a
+                smaller place is behind. Step 0 is everything before the first step of this attempt.
     since:      when the phase began, or when go_on() was last called.
     part_since: when the step, validation, save or part of the build began.
-    moved:      last sign of progress, including the beginning of the phase.
-    known:      phases of earlier steps and parts; a phase that runs for the first time may compile.
+    moved:      time of the last sign of progress, which may be the beginning of the phase.
+    known:      phases that occurred in earlier steps and parts. A phase that runs for the first time may compile.
     """
 
     def __init__(self) -> None:
@@ -35,7 +36,7 @@ class Phases:
         self.since = self.part_since = self.moved = time.perf_counter()
         self.known: set[Phase] = set()
         self._spent: dict[Phase, float] = {}
-        self._seen: set[Phase] = set()  # since the step or part began
+        self._seen: set[Phase] = set()  # phases since the step or part began
 
     def begin_step(self, step: int) -> None:
         self.begin_part("data")
@@ -67,6 +68,6 @@ class Phases:
         self.moved = time.perf_counter()
 
     def take(self) -> dict[Phase, float]:
-        """Return the seconds spent in each phase that has ended since the last call."""
+        """Return the seconds spent in each phase since the last call. Only phases that have ended are included."""
         spent, self._spent = self._spent, {}
         return spent

@@ -1,7 +1,7 @@
 """The process group: rendezvous, and the few messages that the trainer sends besides gradients.
 
 join_process_group() runs the rendezvous and yields the RankGroup that the rest of the trainer uses. With world_size 1,
-there is no process group, and every operation is the identity.
+there is no process group, and every operation returns its input.
 """
 
 import io
@@ -32,8 +32,8 @@ from .wait_for_master import wait_for_master
 BEAT_S = 1.0  # time between heartbeats of a rank whose disk the others are waiting for
 BOARD_TIMEOUT_S = 1.5  # timeout for the hang watchdog's store operations
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.25  # between polls during the rendezvous
-STOP_S = 1.0  # time for a stop signal to reach all of a node's ranks
-BROADCAST_BYTES = 64 * 1024 * 1024  # per message, which must arrive within the step timeout
+STOP_S = 1.0  # time that a stop signal may take to reach all ranks of a node
+BROADCAST_BYTES = 64 * 1024 * 1024  # maximum size of a message, which must arrive within the step timeout
 
 T = TypeVar("T")
 
@@ -43,8 +43,8 @@ class RankGroup:
     """The job's ranks, as seen by one rank.
 
     device: the model's device.
-    board:  separate connection to the rendezvous store; None if world_size is 1 or it cannot be opened.
-    phases: current phase of this rank.
+    board:  separate connection to the rendezvous store; None if world_size is 1 or the connection cannot be opened.
+    phases: phases of this rank, for the watchdog.
     """
 
     rank: int
@@ -76,7 +76,7 @@ class RankGroup:
         return finish
 
     def gather(self, values: Tensor) -> list[Tensor]:
-        """Return the CPU tensors `values` of all ranks, by rank; shapes must be equal."""
+        """Gather the CPU tensors `values` from all ranks, in rank order. Shapes must match."""
         if self.world_size == 1:
             return [values]
         gathered = [torch.empty_like(values) for _ in range(self.world_size)]
@@ -84,17 +84,17 @@ class RankGroup:
         return gathered
 
     def elementwise_maximum(self, values: Tensor) -> Tensor:
-        """Return the elementwise maximum of the CPU tensors `values` of all ranks. In place."""
+        """Replace `values`, a CPU tensor, with the elementwise maximum over all ranks, and return it."""
         if self.world_size > 1:
             dist.all_reduce(values, op=dist.ReduceOp.MAX)
         return values
 
     def number_of_rank_0(self, number: int) -> int:
-        """Return rank 0's number, on every rank."""
+        """Return rank 0's `number` on every rank."""
         return self.number_of_rank(0, number)
 
     def number_of_rank(self, rank: int, number: int) -> int:
-        """Return rank `rank`'s number, on every rank."""
+        """Return the `number` of rank `rank` on every rank."""
         holder = torch.tensor([number], dtype=torch.int64)
         if self.world_size > 1:
             dist.broadcast(holder, src=rank)
@@ -103,7 +103,7 @@ class RankGroup:
     def run_on_rank(self, rank: int, work: Callable[[], T], on_heartbeat: Callable[[], None]) -> T | None:
         """Run `work` on `rank` while all ranks wait, without a timeout. Return its result on that rank, None on others.
 
-        A heartbeat every second detects lost peers in both directions, as in a step.
+        A heartbeat every second lets `rank` and the others detect the loss of a peer, as messages do during a step.
         on_heartbeat: called on the other ranks at each heartbeat.
         """
         if self.world_size == 1:
@@ -114,7 +114,7 @@ class RankGroup:
             return None
         thread = ThreadPoolExecutor(1)
         result = thread.submit(work)
-        thread.shutdown(wait=False)  # the thread ends with its work; a rank that has lost a peer does not wait for it
+        thread.shutdown(wait=False)  # the thread ends after its work; a rank that has lost a peer does not wait for it
         while not self.number_of_rank(rank, int(bool(wait([result], BEAT_S).done))):
             pass
         return result.result()
@@ -138,7 +138,7 @@ class RankGroup:
         return content
 
     def copy_from_rank_0(self, tensors: Iterable[Tensor]) -> None:
-        """Copy rank 0's values into these tensors on all ranks, via the device. Shapes must be equal."""
+        """Copy rank 0's values into these tensors on all ranks, via the device. Shapes must match."""
         for tensor in tensors if self.world_size > 1 else ():
             content = tensor.detach().contiguous().flatten().view(torch.uint8)  # some dtypes cannot be sent
             for piece in torch.split(content, BROADCAST_BYTES):
@@ -170,13 +170,14 @@ def zero_filled_file(size: int) -> io.BytesIO:
 
 
 def choose_device(env: RankEnvironment) -> torch.device:
-    """Return one GPU per rank if the job requests GPUs, else the CPU; without any request, a GPU if there is one.
+    """Return this rank's GPU, or the CPU if the job requests no GPUs. If the job does not specify the number of GPUs,
+    return a GPU if there is one.
 
-    Raises BrokenInput if this node has fewer GPUs than requested because training on the CPU would take weeks.
+    Raises BrokenInput if this node has fewer GPUs than requested, because training on the CPU would take weeks.
     """
     num_gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if env.gpus is not None and num_gpus < env.gpus:
-        from ...runtime.system import gpus  # packed only in jobs with GPUs
+        from ...runtime.system import gpus  # this module is packed only in jobs with GPUs
 
         raise BrokenInput(gpus.describe_usable_gpus(num_gpus, env.gpus), hint=gpus.HINT)
     if num_gpus == 0 or env.gpus == 0:
@@ -190,8 +191,8 @@ def join_process_group(
 ) -> Iterator[RankGroup]:
     """Run the rendezvous, and destroy the process group at the end.
 
-    even_alone: create a process group with world_size 1 as well; DeepSpeed and FSDP need it.
-    stopped: polled while waiting; if true, StoppedBeforeTraining is raised.
+    even_alone: whether to create a process group even if world_size is 1, as DeepSpeed and FSDP require.
+    stopped: function that is polled while waiting. If it returns true, StoppedBeforeTraining is raised.
     Raises RendezvousFailed if not all ranks join in time. After an exception in the body, the group is not destroyed,
     because destroying it is a collective and hangs if a rank is missing.
     """
@@ -224,7 +225,7 @@ def join_process_group(
             device_id=device if device.type == "cuda" else None,
         )
     except RuntimeError as error:
-        if _becomes_true(stopped, STOP_S):  # a stopped job loses the store because rank 0 serves it
+        if _becomes_true(stopped, STOP_S):  # if the job is stopped, rank 0, which serves the store, exits
             raise StoppedBeforeTraining("stopped before the rendezvous was complete") from error
         raise RendezvousFailed(
             f"rank {env.rank}: rendezvous timeout: not all {env.world_size} ranks joined within {init_timeout_s} s",
@@ -232,7 +233,7 @@ def join_process_group(
         ) from error
     keep_groups_alive()
     yield RankGroup(env.rank, env.world_size, device, _open_board(env, timeout))
-    keep_groups_alive()  # including those created since
+    keep_groups_alive()  # including groups created in the meantime
     dist.destroy_process_group()
 
 
@@ -279,7 +280,7 @@ def _prefix(env: RankEnvironment) -> str:
 
 
 def _wait_for_all(store: Store, env: RankEnvironment, timeout_s: float, stopped: Callable[[], bool]) -> None:
-    """Wait for every rank. torch would also wait, but would ignore signals meanwhile.
+    """Wait for every rank. torch would also wait, but would ignore signals during that time.
 
     Raises StoppedBeforeTraining, and RuntimeError after timeout_s.
     """

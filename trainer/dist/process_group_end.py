@@ -1,8 +1,9 @@
 """Shut down process groups safely: Gloo's threads need the GIL to release a message, and may do so late (torch 2.13).
 
-Two things can go wrong. First, DDP's destructor holds the GIL while Gloo's destructor waits for its threads: a
+Two things can go wrong. First, DDP's destructor holds the GIL while Gloo's destructor waits for its threads, which is a
 deadlock. Second, a finalizing interpreter terminates any thread that requests the GIL (CPython 3.11,
-PyThread_exit_thread); in one of Gloo's threads, this aborts the rank: "terminate called without an active exception".
+PyThread_exit_thread). If that happens to one of Gloo's threads, the rank aborts with the message "terminate called
+without an active exception".
 """
 
 import ctypes
@@ -12,18 +13,18 @@ from pathlib import Path
 
 from torch.distributed.distributed_c10d import _world
 
-POLL_S, POLLS = 0.005, 3  # interval; required number of consecutive polls in which no thread is working
+POLL_S, POLLS = 0.005, 3  # poll interval; number of consecutive polls in which no thread may be working
 LONGEST_S = 5.0  # the threads have only microseconds of work left, but the machine may be busy
 
 
 def keep_groups_alive() -> None:
-    """Keep every process group alive until the process exits, with a permanent reference."""
+    """Hold a permanent reference to every process group, so that they stay alive until the process exits."""
     for group in list(_world.pg_map):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
 
 
 def wait_for_gloo_threads() -> None:
-    """Wait until Gloo's threads have released all messages and no longer need the GIL. Send nothing afterwards.
+    """Wait until Gloo's threads have released all messages and no longer need the GIL. Send nothing after this call.
 
     An idle thread sleeps until the next message; a thread that needs the GIL acquires it while this thread sleeps.
     """

@@ -7,8 +7,9 @@ because a suspended job is not hung.
 
 from .phases import Phases
 
-MOST_TICKS = 3  # upper limit on the time that counts between polls
-# Phases without a limit. save: its messages have a timeout, and gathering and copying a large state takes a long time
+MOST_TICKS = 3  # maximum time that counts between two polls, in ticks
+# Phases without a time limit. `save` is one of them because its messages have a timeout, and because gathering and
+# copying a large state takes a long time.
 ENDLESS = ("start", "save", "write", "read", "failed")
 
 
@@ -20,7 +21,7 @@ class StallClock:
         self.spent_s = 0.0
 
     def look(self, now: float, tick_s: float) -> float:
-        """Update and return spent_s. now: result of time.perf_counter(); tick_s: intended interval between polls"""
+        """Update and return spent_s. now: result of time.perf_counter(); tick_s: intended seconds between polls"""
         moved = self._phases.moved
         self.spent_s = self.spent_s + min(now - self._looked, MOST_TICKS * tick_s) if moved == self._moved else 0.0
         self._moved, self._looked = moved, now

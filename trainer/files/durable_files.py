@@ -1,4 +1,4 @@
-"""Durable and atomic file writes: fsync before the call returns, and rename into place.
+"""Durable and atomic file writes: each write calls fsync before it returns, and renames the new file into place.
 
 Standard library only.
 """
@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, cast
 
 from ...runtime.system.frozen_dataclass import dataclass
 
-# File content: bytes, or a function that writes them, so that a large state is never in memory twice.
+# File content: bytes, or a function that writes to a file, so that a large state is never in memory twice.
 Content = bytes | Callable[[BinaryIO], object]
 
 
@@ -66,7 +66,7 @@ def flush_folder(folder: Path) -> None:
 
 
 def sha256_of(file: BinaryIO) -> str:
-    """Return the SHA-256 in hex, from the current position to the end of the file."""
+    """Return the SHA-256, in hex, of the rest of the file after the current position."""
     digest = hashlib.sha256()
     while chunk := file.read(1 << 20):
         digest.update(chunk)
@@ -74,7 +74,7 @@ def sha256_of(file: BinaryIO) -> str:
 
 
 class _Sink(io.RawIOBase):
-    """File wrapper that writes to `file` and hashes. Both operations release the GIL, so that training continues."""
+    """File wrapper that writes to `file` and hashes the data. Both release the GIL, so that training continues."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file, self.digest, self.size = file, hashlib.sha256(), 0

@@ -1,7 +1,7 @@
 """Read files with retries because network storage can fail briefly; if all retries fail, raise Unreadable.
 
-An unreadable file may be intact, so it does not count as damaged and nothing is removed. The rank exits with 69: ranks
-may be restarted in place (runtime/supervisor/restarts.py), and the run can be resumed. Standard library only.
+An unreadable file may be intact, so it does not count as damaged and nothing is removed. The rank exits with 69. Ranks
+may then be restarted in place (runtime/supervisor/restarts.py), and the run can be resumed. Standard library only.
 """
 
 import time
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 NOT_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)  # definite errors, which are not retried
-PAUSES_S = 1.0, 2.0, 4.0  # before each retry
+PAUSES_S = 1.0, 2.0, 4.0  # seconds before each retry
 
 T = TypeVar("T")
 

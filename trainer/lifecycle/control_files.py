@@ -11,8 +11,8 @@ def stop_file(run_dir: Path) -> Path:
 
 
 class SaveRequest:
-    """control/SAVE, read by rank 0. If it exists, the run saves and continues, and the trainer removes the file even
-    if the save fails. A file that cannot be removed counts only once, unless it is changed or replaced."""
+    """control/SAVE, which rank 0 reads. If the file exists, the run saves and continues, and the trainer removes the
+    file even if the save fails. A file that cannot be removed counts only once, unless it is changed or replaced."""
 
     def __init__(self, run_dir: Path) -> None:
         self._file = run_dir / "control" / "SAVE"

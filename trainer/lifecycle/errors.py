@@ -10,7 +10,7 @@ from ...runtime import exit_codes
 
 
 class TrainerError(Exception):
-    """Error with a message for the user. `details` are additional lines; `hint` is the next step."""
+    """Error with a message for the user. `details` are additional lines; `hint` says what to do next."""
 
     code = exit_codes.CRASHED
 
@@ -52,7 +52,7 @@ class StorageLost(TrainerError):
 
 
 class RankHangs(TrainerError):
-    """Raised if this rank hangs, and no collective timeout stops it."""
+    """Raised if this rank hangs and no collective timeout will stop it."""
 
     code = exit_codes.PEER_LOST
 

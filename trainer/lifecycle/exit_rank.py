@@ -1,7 +1,7 @@
 """Exit a failed rank with a message and an exit code. Standard library only.
 
-A known cause is printed as one short message, which for a lost peer points to the other rank's log. Any other exception
-keeps its full traceback.
+If the cause is known, one short message is printed; for a lost peer, it points to the other rank's log. Any other
+exception is printed with its full traceback.
 """
 
 import os
@@ -33,27 +33,28 @@ NCCL = re.compile(
 )
 OF_TORCH = "torch.distributed"  # module of DistBackendError, DistNetworkError and DistStoreError
 
-# Message of torch.utils.data 2.13 about a dead worker process.
+# Message of torch.utils.data (torch 2.13) about a dead worker process.
 LOST_WORKER = re.compile(r"DataLoader worker \(pid(?:\(s\))? ([\d, ]+)\) (?:is (killed by signal: [\w ]+)|exited)")
 
 # CUDA's text for cudaErrorAssert, in an AcceleratorError of torch 2.13. A later call raises this error, so the
-# traceback is misleading; the assertion is on stderr, for example that of nll_loss (aten/src/ATen/native/cuda/Loss.cu)
+# traceback is misleading; the assertion itself is printed to stderr, for example by nll_loss
+# (aten/src/ATen/native/cuda/Loss.cu).
 GPU_ASSERTION = "device-side assert triggered"
 
 # Message of DDP in torch 2.13 after a step in which a parameter got no gradient on this rank.
 UNUSED = "Expected to have finished reduction in the prior iteration"
-ALLOWED = "`find_unused_parameters=True` is enabled"  # in the same message if an output does not affect the loss
+ALLOWED = "`find_unused_parameters=True` is enabled"  # also in that message if an output does not affect the loss
 
-PRINTED = "_jobc_printed"  # attribute of a printed error that contains its exit code
+PRINTED = "_jobc_printed"  # attribute that contains the exit code of an error that has been printed
 
 
 def exit_with_error(error: BaseException) -> NoReturn:
-    """Print `error` and exit without teardown, which could wait for a lost rank."""
+    """Print `error` and exit without teardown, because teardown could wait for a lost rank."""
     os._exit(print_error_once(error))
 
 
 def exit_without_teardown(code: int) -> NoReturn:
-    """Exit a finished process without teardown, during which torch's threads could abort it."""
+    """Exit a finished process without teardown, because torch's threads could abort it during teardown."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
@@ -118,7 +119,7 @@ def _rank() -> str:
 
 
 def is_lost_peer(error: BaseException) -> bool:
-    """Return whether torch.distributed raised the error. (Data sets lose connections too.) False for one rank."""
+    """Return whether torch.distributed raised the error. (Data sets lose connections too.) False with a single rank."""
     if not isinstance(error, RuntimeError) or os.environ.get("WORLD_SIZE") == "1":
         return False
     kinds = {kind.__name__ for kind in type(error).__mro__ if kind.__module__ == OF_TORCH}

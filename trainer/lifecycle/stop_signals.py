@@ -17,11 +17,11 @@ REPEAT_S = 5.0  # signals within this time count as one request because launcher
 
 
 class StopSignals:
-    """Signal handlers for stop requests. A second request, after REPEAT_S, kills the process with that signal.
+    """Signal handlers for stop requests. A second request, later than REPEAT_S, kills the process with that signal.
 
     received:  name of the first signal, or None.
-    ends_with: if set, a request calls it and exits immediately, because nothing can be saved yet, and no code polls
-               the flag.
+    ends_with: if set, a request calls this function and exits immediately, because nothing can be saved yet and no code
+               polls the flag.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """Detect crash loops: count the consecutive starts that completed no new step, in the run folder.
 
-Without the count, a job that crashes at the same step would be requeued forever. Standard library only.
+Without the count, a job that always crashes at the same step would be requeued forever. Standard library only.
 """
 
 from contextlib import suppress
@@ -44,7 +44,7 @@ def record_start(run_dir: Path, limit: int | None) -> None:
 
 
 def record_normal_end(run_dir: Path) -> None:
-    """Record a normal end or a requested stop, which does not count toward a crash loop."""
+    """Record a normal end or a requested stop. Neither counts toward a crash loop."""
     with suppress(OSError):
         (run_dir / PROGRESS).unlink(missing_ok=True)
 
@@ -59,6 +59,10 @@ def _read(path: Path, *names: str) -> list[int] | None:
 
 
 def _write(run_dir: Path, step: int, fruitless: int) -> None:
-    """step: furthest step of all starts; fruitless: number of consecutive earlier starts without progress"""
+    """Write the counts.
+
+    step:      highest step that any start has reached.
+    fruitless: number of consecutive earlier starts without progress.
+    """
     with suppress(OSError):  # the first save reports a read-only folder
         write_small_file(run_dir / PROGRESS, keys={"step": step, "fruitless": fruitless})

@@ -1,4 +1,4 @@
-"""Before the first step: warn about differing ranks, start the hang watchdog, and print the banner."""
+"""Before the first step: warn about differences between ranks, start the hang watchdog, and print the banner."""
 
 from ..build.build import Training
 from ..config.schema import TrainConfig

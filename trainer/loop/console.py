@@ -43,7 +43,7 @@ def describe_batch(config: TrainConfig) -> str:
 
 
 def device_name(device: torch.device) -> str:
-    """Return the GPU model, or "cpu" with the architecture."""
+    """Return the GPU model, or "cpu" and the architecture."""
     if device.type == "cuda":
         return f"{device} {torch.cuda.get_device_name(device)}"
     return f"cpu {platform.machine()}"
@@ -63,7 +63,7 @@ def format_step(step: int, total_steps: int, loss: float, score: str, lr: float,
 
 
 def format_score(kind: str, score: float) -> str:
-    """Format a score: bits/byte 3.338, accuracy 97.2 %, or a recipe's name for its score and the value."""
+    """Format a score: bits/byte 3.338, accuracy 97.2 %, or a recipe's own name and the value."""
     if kind == "accuracy":
         return f"accuracy {100 * score:.1f} %"
     return f"{kind.replace('_per_', '/')} {score:.3f}"

@@ -1,10 +1,10 @@
-"""Measure the GPU time of a part of a step with CUDA events because kernels run asynchronously."""
+"""Measure the GPU time of part of a step. Uses CUDA events because kernels run asynchronously."""
 
 import torch
 
 
 class GpuTimer:
-    """Context manager that adds up the GPU time of its blocks; does nothing on a CPU."""
+    """Context manager that adds up the GPU time of the blocks that it wraps. It does nothing on a CPU."""
 
     def __init__(self, device: torch.device) -> None:
         self._is_gpu = device.type == "cuda"

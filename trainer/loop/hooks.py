@@ -27,12 +27,12 @@ from .rank_requests import StopAndSaveRequests, requests_of_rank, stop_exit_code
 from .step_result import StepResult
 from .validation import ValidationFailed, ValidationResult, Validator
 
-VALIDATION = "validation"  # a checkpoint's part that contains the step of the last validation
+VALIDATION = "validation"  # the part of a checkpoint that contains the step of the last validation
 
 
 @dataclass(frozen=True)
 class ValidationOutcome:
-    """Result of a validation; empty if none was due. is_interrupted: a stop request ended it early."""
+    """Result of a validation; empty if none was due. is_interrupted: whether a stop request ended it early"""
 
     result: ValidationResult | None = None
     is_interrupted: bool = False
@@ -40,14 +40,14 @@ class ValidationOutcome:
 
     @property
     def ends_run(self) -> bool:
-        """Return whether the run saves and exits because validation was interrupted or failed."""
+        """Return whether the run must save and exit because the validation was interrupted or failed."""
         return self.is_interrupted or self.error is not None
 
 
 class Hooks:
     """State of one attempt's hooks: metrics, validation, checkpoints, profiling, requests.
 
-    is_complete: training is finished, including its last validation, last checkpoint and final weights.
+    is_complete: whether training is finished, including the last validation, the last checkpoint and the final weights.
     """
 
     def __init__(self, training: Training, signals: StopSignals, watch: HangWatchdog) -> None:
@@ -68,7 +68,7 @@ class Hooks:
         return requests_of_rank(self.training, self.signals, self.saver)
 
     def before_step(self, step: int) -> StopAndSaveRequests:
-        """Start the clock and the profiler for global step `step`, counted from 0; return this rank's requests."""
+        """Start the clock and the profiler for global step `step`, counted from 0. Return this rank's requests."""
         requests = self.requests()
         print_unless_empty(self.profiling.before_step(step + 1))
         self.training.phases.begin_step(step + 1)
@@ -82,7 +82,7 @@ class Hooks:
         print_unless_empty(self.profiling.after_step(done))
 
     def checks(self, done: int, result: StepResult) -> None:
-        """Count skipped updates, and check the result of a background save and that each sample was used once."""
+        """Count skipped updates, check the result of a background save, and check that each sample was used once."""
         line = self.skips.after_step(done, result.skip_reason)
         if self.training.group.is_first:
             print_unless_empty(line)
@@ -90,7 +90,7 @@ class Hooks:
         print_exactly_once_result(self.training, done)
 
     def validation(self, done: int) -> ValidationOutcome:
-        """Run the validation if it is due. An error in the validation is raised only after these weights are saved."""
+        """Run the validation if it is due. If it fails, raise the error only after these weights have been saved."""
         training = self.training
         if not self.is_validation_due(done):
             return ValidationOutcome()
@@ -107,7 +107,7 @@ class Hooks:
         return ValidationOutcome(result, is_interrupted=result is None)
 
     def checkpoint(self, done: int, requests: StopAndSaveRequests, validation: ValidationOutcome) -> None:
-        """Save at the configured interval, on request, and before exit. requests: any rank's, made before the step"""
+        """Save at the configured interval, on request, and before exit. requests: made on any rank before the step"""
         is_end = done == self.training.total_steps or requests.stop or validation.ends_run
         if requests.give_up and not is_end:
             self.fail_unsaved(done)
@@ -116,7 +116,7 @@ class Hooks:
             self.save(done, validation.result.loss if validation.result else None, wait=is_end or requests.save)
 
     def stop(self, done: int, requests: StopAndSaveRequests, validation: ValidationOutcome) -> int | None:
-        """Return the exit code if the run ends before its last step, else None. Raises an error from the validation."""
+        """Return the exit code if the run ends before its last step, else None. Raise the validation's error if any."""
         if validation.error is not None:
             self.raise_validation_error(validation.error)
         is_last = done == self.training.total_steps
@@ -127,7 +127,7 @@ class Hooks:
         return stop_exit_code(self.training, self.signals, done)
 
     def finish(self) -> int:
-        """Write the final weights; return the exit code."""
+        """Write the final weights, and return the exit code."""
         training = self.training
         training.phases.begin_part("save")
         training.loader.close()
@@ -165,7 +165,7 @@ class Hooks:
         training, phases = self.training, self.training.phases
         phases.begin_part("metrics")
         self.progress.file.flush()  # a run resumed from this checkpoint finds the metrics of all earlier steps
-        phases.enter("save")  # entered after the flush, so that a rank that hangs in it is behind
+        phases.enter("save")  # after the flush, so that a rank that hangs in the flush is behind the others
         training.parts["data"] = training.proof.state(done)
         files = partial(files_of_checkpoint, done, training.parallel, training.config, training.group, training.parts)
         self.is_saved = self.saver.save(done, files, val_loss, wait)
@@ -174,7 +174,7 @@ class Hooks:
     def fail_unsaved(self, done: int) -> NoReturn:
         """Raise the last save's error. Other ranks wait for rank 0's exit, so that its error is reported first."""
         if not self.training.group.is_first:
-            with suppress(Exception):  # a lost peer: rank 0 has exited
+            with suppress(Exception):  # the peer is lost because rank 0 has exited
                 self.training.group.start_sum([0.0])()
         raise self.saver.failure(done)
 
@@ -192,7 +192,7 @@ def print_unless_empty(line: str) -> None:
 
 
 def print_exactly_once_result(training: Training, done: int) -> None:
-    """Check, after each epoch and at the end of training, that each sample was used once; print the result."""
+    """After each epoch and at the end of training, check that each sample was used once, and print the result."""
     is_last = done == training.total_steps
     line = training.proof.after_step(done)
     if line is None and is_last:

@@ -1,13 +1,13 @@
 """The training loop: data, forward, backward, clip, step, schedule; hooks run between steps.
 
-In:  a Training: model, optimizer and data, ready to run (build/build.py).
-Out: an exit code; metrics, checkpoints and final weights in the run folder (hooks.py).
+Input:  a Training, that is, model, optimizer and data, ready to run (build/build.py).
+Output: an exit code, and in the run folder metrics, checkpoints and final weights (hooks.py).
 
 Hooks run in this order: metrics, checks, validation, checkpoint, stop. All ranks make the same decisions because each
 decision depends only on sums over all ranks.
 
 A step's loss is the sum over all valid items in the global batch, divided by their number. A mean of the ranks' means
-would weight items differently because ranks can have different numbers of items.
+would give items different weights because ranks can have different numbers of items.
 """
 
 import math
@@ -30,8 +30,8 @@ from .step_sums import StepSums, loss_divisor
 
 
 def run_training(training: Training, signals: StopSignals, watch: HangWatchdog | None = None) -> int:
-    """Train; return the exit code: DONE, or PREEMPTED after a stop that will be resumed. In both cases, there is a
-    checkpoint.
+    """Train, and return the exit code: DONE, or PREEMPTED after a stop from which the run will be resumed. In both
+    cases, there is a checkpoint.
 
     watch: the watchdog that was started before the build; None = start one.
     """
@@ -53,7 +53,7 @@ def run_training(training: Training, signals: StopSignals, watch: HangWatchdog |
 
 
 def run_remaining_steps(training: Training, hooks: Hooks, watch: HangWatchdog) -> int:
-    """Run the remaining steps, with hooks between them; return the exit code."""
+    """Run the remaining steps, with hooks between them, and return the exit code."""
     start = training.start.step
     if hooks.is_validation_owed() and (code := validate_save_stop(hooks, start, StopAndSaveRequests())) is not None:
         return code
@@ -74,8 +74,8 @@ def run_remaining_steps(training: Training, hooks: Hooks, watch: HangWatchdog) -
 def train_step(training: Training, step: int, requests: StopAndSaveRequests) -> StepResult:
     """Run optimizer step `step`, counted from 0. requests: this rank's requests.
 
-    Raises LossDiverged for a NaN or Inf loss or gradient if loop.on_nan=stop. A skipped step changes neither weights
-    nor buffers.
+    Raises LossDiverged if loop.on_nan=stop and the loss or a gradient is NaN or Inf. A skipped step changes neither
+    weights nor buffers.
     """
     config, group, parallel, loader = training.config, training.group, training.parallel, training.loader
     phases, timer, optim = training.phases, GpuTimer(group.device), schedule_of_optimizer(config.optim)
@@ -108,7 +108,7 @@ def train_step(training: Training, step: int, requests: StopAndSaveRequests) -> 
     require_items(training, step, totals)
 
     # schedule, clip, step: update() calls optimizer.step() and zero_grad(), which depend on the kind of parallelism
-    # (recipe/optimizer.py, parallel/zero.py); except with DeepSpeed, it changes nothing if loss or norm is NaN or Inf
+    # (recipe/optimizer.py, parallel/zero.py). If the loss or norm is NaN or Inf, only DeepSpeed changes anything.
     lr = learning_rate_at_step(step, training.total_steps, optim)
     correction = sums.expected_items / loss_divisor(totals.items)
     update = parallel.update(lr, optim.clip_norm, norm, correction, totals.mean_loss)
@@ -120,7 +120,7 @@ def train_step(training: Training, step: int, requests: StopAndSaveRequests) -> 
 
 
 def validate_save_stop(hooks: Hooks, done: int, requests: StopAndSaveRequests) -> int | None:
-    """Run the hooks that may end the run after `done` steps; return the exit code if they do, else None."""
+    """After `done` steps, run the hooks that may end the run. Return the exit code if they end it, else None."""
     validation = hooks.validation(done)
     hooks.checkpoint(done, requests, validation)
     return hooks.stop(done, requests, validation)

@@ -1,10 +1,10 @@
 """Write and read metrics/rank_NN.jsonl: one JSON object per line, appended by all attempts. Standard library only.
 
-Lines are buffered, and written every few seconds and before every checkpoint, so a killed rank loses only lines of
-steps after its newest checkpoint, which a resumed run repeats. A power failure may lose the last 30 s or so, which the
-kernel had not yet written to disk. A repeated step has one line per attempt; the last one is used. A killed
-process may leave a torn line, which readers skip. A full file is rotated to rank_NN.jsonl.1, .2, … (.1 is the oldest);
-read_metrics() reads all of them.
+Lines are buffered, and written every few seconds and before every checkpoint. A killed rank therefore loses only lines
+of steps after its newest checkpoint, and a resumed run repeats these steps. A power failure may lose about the last
+30 s, which the kernel had not yet written to disk. A repeated step has one line per attempt, of which the last one is
+used. A killed process may leave an incomplete line, which readers skip. A full file is rotated to rank_NN.jsonl.1, .2,
+… (.1 is the oldest), and read_metrics() reads all of them.
 """
 
 import json
@@ -21,7 +21,7 @@ from ...runtime.system.untrusted_files import Unreadable, open_regular, parse_js
 
 LONGEST_LINE = 1 << 20  # bytes; the trainer writes fewer than 4,096
 MOST_BYTES = 4 << 30  # largest readable file; the trainer rotates at metrics.max_mib
-WRITES_PER_S = 2  # upper limit for all of a node's ranks together
+WRITES_PER_S = 2  # maximum for all ranks of a node together
 
 
 class RankMetricsFile:
@@ -139,7 +139,9 @@ def _open(path: Path) -> int:
 
 
 def seconds_between_writes(flush_s: float, ranks_of_node: int) -> float:
-    """Return the seconds between one rank's writes that keep its node within WRITES_PER_S; 0 if flush_s is 0."""
+    """Return the seconds between two writes of one rank: long enough to keep its node within WRITES_PER_S, or 0 if
+    flush_s is 0.
+    """
     return max(flush_s, ranks_of_node / WRITES_PER_S) if flush_s else 0.0
 
 

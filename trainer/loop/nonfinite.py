@@ -23,7 +23,7 @@ def require_items(training: Training, step: int, totals: StepTotals) -> None:
 def skip_reason(training: Training, step: int, totals: StepTotals, update: StepUpdate, sums: StepSums) -> str:
     """Return why the update was skipped, or "". Raises LossDiverged if on_nan=stop.
 
-    An update skipped because the fp16 loss scale was too large does not count.
+    An update that was skipped because the fp16 loss scale was too large does not count.
     """
     is_finite = math.isfinite(update.grad_norm)
     if math.isfinite(totals.mean_loss) and (is_finite or update.skipped):
@@ -46,7 +46,7 @@ def divergence_error(training: Training, step: int, local_loss: float) -> LossDi
 
 
 def nonfinite_ranks(training: Training, local_loss: float) -> list[str]:
-    """Return a line for each rank whose loss is NaN or Inf, at most 20; if none, a line about the gradient."""
+    """Return a line for each rank whose loss is NaN or Inf, at most 20; if there is none, a line about the gradient."""
     losses = training.group.gather(torch.tensor([local_loss], dtype=torch.float64))
     lines = [
         f"the loss of rank {rank} is {float(loss)}" for rank, loss in enumerate(losses) if not torch.isfinite(loss)
@@ -55,7 +55,7 @@ def nonfinite_ranks(training: Training, local_loss: float) -> list[str]:
 
 
 class SkipCounter:
-    """Counter of consecutive skipped updates; equal on all ranks. limit: loop.max_skips"""
+    """Counter of consecutive skipped updates. It is the same on all ranks. limit: loop.max_skips"""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -13,10 +13,10 @@ NO_PROFILE = "warning: no profile"
 
 
 class StepProfiler:
-    """Profiler hooks before and after each step, which do nothing on other ranks and steps. Never raises.
+    """Hooks before and after each step, which do nothing on ranks and in steps that are not profiled. They never raise.
 
-    A process has only one profiler, which the recipe may also use. torch 2.13 lets a second one start, but stopping
-    either of them stops both, and exporting the other one then crashes with a segmentation fault.
+    A process has only one profiler, and the recipe may use it too. torch 2.13 allows a second one to start, but
+    stopping either of them stops both, and exporting the other one then crashes with a segmentation fault.
     """
 
     def __init__(self, config: ProfileConfig, rank: int, run_dir: Path) -> None:
@@ -24,10 +24,10 @@ class StepProfiler:
         self._is_of_nobody = bool(config.steps) and not config.ranks and rank == 0
         self._rank, self._folder = rank, run_dir / "profile"
         self._profile: Any = None
-        self._step = 0  # last started step
+        self._step = 0  # last step that was started
 
     def never(self, done: int, total_steps: int) -> str:
-        """Return a warning if no profile will be written and no earlier attempt wrote one, else "".
+        """Return a warning if this attempt will write no profile and no earlier attempt wrote one, else "".
 
         done: number of steps before this attempt.
         """
@@ -59,11 +59,11 @@ class StepProfiler:
         return ""
 
     def after_step(self, step: int) -> str:
-        """Return a message to print, or ""."""
+        """Write the profile after the last step of the range. Return a message to print, or ""."""
         return self.end() if self.steps and step >= self.steps[1] else ""
 
     def end(self) -> str:
-        """Write the profile up to the last started step, even if the range is not complete."""
+        """Write the profile up to the last step that was started, even if the range is not complete."""
         if self._profile is None:
             return ""
         step = self._step

@@ -23,14 +23,14 @@ from .step_result import StepResult
 from .stragglers import StragglerDetector, WorkTimes
 from .validation import ValidationResult, readable_score
 
-STEPS_KEPT = 10_000  # most recent steps, for percentiles
+STEPS_KEPT = 10_000  # number of recent steps from which percentiles are computed
 PERCENTILES_EVERY_LINES = 10
 GIB, MIB = 2**30, 2**20
-SLOW_SAVE_TIMES, SLOW_SAVE_S = 3.0, 2.0  # report a save that exceeds both: a multiple of the median, and seconds
+SLOW_SAVE_TIMES, SLOW_SAVE_S = 3.0, 2.0  # report a save that exceeds this multiple of the median and these seconds
 
 
 class ProgressReporter:
-    """Receives step and validation results. Keeps only what the next line needs. names: display name of each rank."""
+    """Receives step and validation results. Keeps only what the next line needs. names: display names of the ranks"""
 
     def __init__(self, training: Training, names: Sequence[str]) -> None:
         config, group = training.config, training.group
@@ -51,7 +51,7 @@ class ProgressReporter:
         self._peak = peak_flops(torch.cuda.get_device_name(group.device)) if is_gpu else None
 
     def after_step(self, done: int, result: StepResult, step_s: float) -> None:
-        """Record a step, after which `done` steps are finished. step_s: the step's duration in seconds"""
+        """Record a step. done: number of finished steps, including this one; step_s: duration of the step in seconds"""
         source = self._training.source
         spent = self._training.phases.take()
         rate = result.num_samples / step_s
@@ -93,7 +93,7 @@ class ProgressReporter:
             self._write(done, values)
 
     def _after_interval(self, done: int, result: StepResult, mem_gib: float) -> None:
-        """Exchange the timings since the last line between ranks; rank 0 prints and logs them."""
+        """Exchange the timings since the last line between the ranks. Rank 0 prints and logs them."""
         training, group = self._training, self._training.group
         timings = [self._data_s, self._forward_s, self._seconds, mem_gib]
         ranks = [row.tolist() for row in group.gather(torch.tensor(timings, dtype=torch.float64))]
@@ -169,14 +169,14 @@ class ProgressReporter:
             )
 
     def after_save(self, seconds: float) -> None:
-        """Record a save for which all ranks waited `seconds` for rank 0; report it if it is unusually slow."""
+        """Record a save during which all ranks waited `seconds` for rank 0. Report it if it was unusually slow."""
         median_s = median(self._save_times) if len(self._save_times) >= 3 else seconds
         if self._training.group.is_first and seconds > SLOW_SAVE_TIMES * median_s and seconds > SLOW_SAVE_S:
             print(f"straggler: {self._names[0]}: save takes {seconds:.1f} s, median {median_s:.1f} s", flush=True)
         self._save_times.append(seconds)
 
     def close(self, is_complete: bool) -> None:
-        """Write the remaining data. is_complete: training is finished, not just this attempt"""
+        """Write the remaining data. is_complete: whether training is finished, not just this attempt"""
         if self._step_times:
             values = sorted(self._step_times)
             times = {f"step_s_p{percent}": round(percentile(values, percent), 6) for percent in (50, 95, 99)}
@@ -218,7 +218,7 @@ def describe_run_for_trackers(training: Training) -> TrackedRun:
 
 
 def peak_memory_bytes(device: torch.device) -> int:
-    """Return the peak memory: allocated by torch on a GPU, resident on a CPU."""
+    """Return the peak memory: on a GPU, the memory that torch allocated; on a CPU, the resident memory."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

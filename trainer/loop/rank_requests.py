@@ -14,7 +14,7 @@ from ..lifecycle.stop_signals import StopSignals
 class StopAndSaveRequests:
     """Requests to act on after a step. Before the step, they are this rank's requests; after it, those of any rank.
 
-    give_up: saving failed too often: end the run.
+    give_up: end the run because saving failed too often.
     """
 
     stop: bool = False
@@ -33,8 +33,8 @@ def requests_of_rank(training: Training, signals: StopSignals, saver: Background
 def stop_exit_code(training: Training, signals: StopSignals, done: int) -> int:
     """Return the exit code of a run that has saved and is stopping early: DONE for control/STOP, else PREEMPTED.
 
-    All ranks call this function and get the same code. The ranks count the nodes on which control/STOP exists because
-    it may appear at different times on nodes without a shared run folder.
+    All ranks call this function and get the same code. The ranks count the nodes on which control/STOP exists, because
+    without a shared run folder it may appear on the nodes at different times.
     """
     num_stop_files = training.group.start_sum([stop_file(training.run_dir).exists()])()[0]
     code = exit_codes.DONE if num_stop_files else exit_codes.PREEMPTED

@@ -9,11 +9,11 @@ from .rank_requests import StopAndSaveRequests
 class StepResult:
     """Result of one optimizer step.
 
-    loss:        per item (nats for cross-entropy), exact and equal on all ranks.
-    num_samples: samples of all ranks, without padding.
-    forward_s:   GPU seconds of this rank's forward passes; None on a CPU, where the phases measure it.
-    skip_reason: why the update was skipped (NaN or Inf in loss or gradient); "" = not skipped.
-    requests:    of any rank.
+    loss:        exact loss per item (in nats for cross-entropy); the same on all ranks.
+    num_samples: number of samples on all ranks, without padding.
+    forward_s:   GPU seconds of this rank's forward passes; None on a CPU, where the phases measure this time.
+    skip_reason: why the update was skipped (NaN or Inf in loss or gradient); "" if it was not skipped.
+    requests:    requests of any rank.
     """
 
     loss: float

@@ -1,7 +1,7 @@
 """Sum a step's loss, items and requests over all ranks, in one message that overlaps the last backward pass.
 
-In:  a step's micro-batches; the loss and number of items of each forward pass.
-Out: the factor for each micro-batch's loss before backward(), and the totals over all ranks.
+Input:  a step's micro-batches, and the loss and number of items of each forward pass.
+Output: the factor by which each micro-batch's loss is multiplied before backward(), and the totals over all ranks.
 """
 
 import math
@@ -32,17 +32,18 @@ class StepTotals(NamedTuple):
 
     @property
     def requests(self) -> StopAndSaveRequests:
-        """Requests of any rank."""
+        """Return the requests of any rank."""
         return StopAndSaveRequests(stop=self.stop > 0, save=self.save > 0, give_up=self.give_up > 0)
 
 
 class StepSums:
-    """Loss and items: this rank's while its forward passes run, then those of all ranks.
+    """Sums of loss and items: over this rank while its forward passes run, then over all ranks.
 
-    num_samples:    samples of the step on all ranks, without padding.
-    expected_items: items of all ranks, by which the loss is divided. The exact number is known only after the last
-                    forward pass, so update() scales gradients by expected_items / items. If they cannot be scaled
-                    (parallel.counts_ahead), a separate message counts the items during the first forward pass.
+    num_samples:    number of samples in the step on all ranks, without padding.
+    expected_items: expected number of items on all ranks, by which the loss is divided. The exact number is known only
+                    after the last forward pass, so update() scales gradients by expected_items / items. If gradients
+                    cannot be scaled (parallel.counts_ahead), a separate message counts the items during the first
+                    forward pass.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class StepSums:
 
     @property
     def local_loss(self) -> float:
-        """Loss of this rank; reading it synchronizes with the device."""
+        """Return this rank's loss. Reading it synchronizes with the device."""
         return float(self._local_loss)
 
     def is_padding(self, number: int) -> bool:
@@ -71,7 +72,7 @@ class StepSums:
         return len(self._micro_batches[number].indices_R) == 0
 
     def add(self, number: int, loss: Tensor, num_items: Any) -> None:
-        """Add the forward pass of micro-batch `number`; the last one starts the exchange between ranks."""
+        """Add the forward pass of micro-batch `number`. The last one starts the exchange between ranks."""
         if number == 0 and self._exact_items is not None:
             self._training.phases.enter("exchange")
             self.expected_items = loss_divisor(self._exact_items()[0])
@@ -83,8 +84,8 @@ class StepSums:
             self._exchange = self._training.group.start_sum_on_device(self._local)
 
     def loss_factor(self, number: int) -> float:
-        """Return the factor for the loss of micro-batch `number` before backward(). The factor contains the world size
-        because the gradient exchange divides by it. Padding has factor 0.
+        """Return the factor by which the loss of micro-batch `number` is multiplied before backward(). It contains the
+        world size because the gradient exchange divides by it. Padding has factor 0.
         """
         return 0.0 if self.is_padding(number) else self._training.group.world_size / self.expected_items
 
@@ -97,7 +98,7 @@ class StepSums:
         return StepTotals(*self._reduced.tolist())
 
     def _start_count(self) -> Callable[[], list[float]]:
-        """Start the sum of items over all ranks: exact if count() returned them, else the expected number."""
+        """Start summing the items over all ranks: the exact number if count() returned it, else the expected one."""
         counts = [count for count in self._counts if count is not None]
         num_samples = sum(len(fed.indices_R) for fed in self._micro_batches)
         is_exact = len(counts) == len(self._counts)
@@ -107,5 +108,5 @@ class StepSums:
 
 
 def loss_divisor(num_items: float) -> float:
-    """Return the divisor of the loss: the item count, which weights may make < 1; or 1 for a step without items."""
+    """Return the loss divisor: the (weighted) item count, which can be below 1, or 1 if the step has no items."""
     return 1.0 if num_items <= 0 else num_items

@@ -13,12 +13,12 @@ from typing import NamedTuple
 TIMES = 1.3  # minimum multiple of the median to count as slow; torchtitan and MegaScale use 1.1 to 1.5
 SHARE = 0.05  # minimum delay as a fraction of the step
 LEAST_S = 0.005  # minimum delay per step; anything less is noise
-STEPS = 20  # averaged
-QUIET_S = 300.0  # before the same rank and phase is reported again
+STEPS = 20  # number of steps to average over
+QUIET_S = 300.0  # minimum time between two reports about the same rank and phase
 
 
 class WorkTimes(NamedTuple):
-    """Seconds for which one rank worked during a number of steps. step: duration of the whole steps, including waits"""
+    """Seconds that one rank worked during some steps. step: duration of these steps, including time spent waiting"""
 
     data: float
     forward: float
@@ -26,15 +26,15 @@ class WorkTimes(NamedTuple):
 
 
 class StragglerDetector:
-    """Detector over the work times of all ranks. names: display name of each rank, by rank"""
+    """Finds stragglers in the work times of all ranks. names: display names of all ranks, in rank order"""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
-        self._reported: dict[tuple[int, str], float] = {}  # (rank, phase) -> when, monotonic seconds
+        self._reported: dict[tuple[int, str], float] = {}  # (rank, phase) -> time of the report, in monotonic seconds
         self._steps, self._sums = 0, [WorkTimes(0.0, 0.0, 0.0)] * len(names)
 
     def after(self, steps: int, work: Sequence[WorkTimes]) -> str:
-        """Return a line about a straggler, or "". work: work times of the last `steps` steps, by rank"""
+        """Return a line about a straggler, or "". work: the ranks' work times during the last `steps` steps"""
         self._steps += steps
         self._sums = [
             WorkTimes(*map(sum, zip(old, new, strict=True))) for old, new in zip(self._sums, work, strict=True)

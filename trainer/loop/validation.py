@@ -1,6 +1,6 @@
 """Compute the exact loss on held-out data: every chosen sample counts once, with any number of ranks.
 
-About once a second, the ranks exchange stop requests, because a validation may take longer than the time left for
+About once a second, the ranks exchange stop requests. Without this, a validation could use up the time that is left for
 saving.
 """
 
@@ -32,7 +32,11 @@ class ValidationFailed(Exception):
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """Result of a validation. loss: per item, nats for cross-entropy; score: score of the data source or the recipe"""
+    """Result of a validation.
+
+    loss:  loss per item, in nats for cross-entropy.
+    score: score that the data source or the recipe defines.
+    """
 
     loss: float
     score: float
@@ -48,7 +52,7 @@ class Validator:
         self._training = training
         shares = validation_batches_of_rank(training)
         self._counts = [counts for _, counts in shares]
-        # the busiest rank's number of batches; all ranks take that many turns, so that the watchdog can compare them
+        # as many turns on all ranks as the busiest rank has batches, so that the watchdog can compare the ranks
         self._num_turns = -(
             -len(validation_indices(training)[:: training.group.world_size]) // training.config.batch.micro
         )
@@ -58,10 +62,10 @@ class Validator:
         )
 
     def validate(self, stop_requested: Callable[[], bool] = lambda: False) -> ValidationResult | None:
-        """Run the validation; all ranks call it. Return None on all ranks if one of them has a stop request.
+        """Run the validation. All ranks call it. Return None on all ranks if one of them has a stop request.
 
         Raises ValidationFailed on all ranks if one of them fails. With equal_passes, a failed rank raises its own error
-        immediately: the others are waiting for it in the same pass, and no further exchange is possible.
+        immediately: the other ranks are waiting for it in the same pass, so no further exchange is possible.
         """
         started = time.perf_counter()
         training, model, phases = self._training, self._training.parallel.evaluated, self._training.phases
@@ -113,7 +117,7 @@ class Validator:
 
 
 class StopPoll:
-    """Polls all ranks for stop requests, after the same turns on every rank; the slowest rank sets the interval."""
+    """Polls all ranks for stop requests, after the same turns on every rank. The slowest rank sets the interval."""
 
     def __init__(self, group: RankGroup, stop_requested: Callable[[], bool]) -> None:
         self._group, self._stop_requested = group, stop_requested
@@ -133,7 +137,7 @@ class StopPoll:
 
 
 def readable_score(kind: str, loss: float, mean: float) -> float:
-    """Return a readable score: the loss in bits per byte or token, the loss itself, or the mean of a score."""
+    """Return a readable score: the loss in bits per byte or token, the loss itself, or the mean of another score."""
     if kind in ("bits_per_byte", "bits_per_token"):
         return loss / math.log(2)
     return loss if kind == "loss" else mean
@@ -147,8 +151,8 @@ def validation_indices(training: Training) -> Tensor:
 
 
 def validation_batches_of_rank(training: Training) -> Sequence[tuple[Tensor, bool]]:
-    """Return this rank's batches, which have the training batch size (the last may be smaller), and whether each
-    counts. With equal_passes, ranks with fewer batches run extra passes that do not count.
+    """Return this rank's batches, and for each of them whether it counts. They have the training batch size, but the
+    last one may be smaller. With equal_passes, ranks with fewer batches run extra passes that do not count.
     """
     indices_N, micro = validation_indices(training), training.config.batch.micro
     local, first = (indices_N[rank :: training.group.world_size] for rank in (training.group.rank, 0))

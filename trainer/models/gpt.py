@@ -35,7 +35,7 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """MLP with hidden width 4C. x_BTC -> x_BTC."""
+    """MLP with a hidden width of 4C. x_BTC -> x_BTC."""
 
     def __init__(self, config: GptConfig) -> None:
         super().__init__()

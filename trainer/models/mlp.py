@@ -18,7 +18,7 @@ class Mlp(nn.Module):
 
     @property
     def blocks(self) -> list[nn.Module]:
-        """Return the layers that are sharded, compiled and recomputed as units."""
+        """Return the layers, each of which is sharded, compiled and recomputed as a unit."""
         return [part for part in self.layers if isinstance(part, nn.Linear)]
 
     def forward(self, inputs_BP: Tensor) -> Tensor:

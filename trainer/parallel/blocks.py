@@ -1,7 +1,7 @@
 """Find a model's blocks, which are the units of activation checkpointing, compilation and sharding.
 
-The model lists them in its attribute `blocks`, in order, or, as in transformers 5.23, their class names in
-`_no_split_modules`. With fsdp and hsdp, the job can name the classes: parallel.transformer_layer_cls_to_wrap.
+The model lists its blocks, in order, in the attribute `blocks`, or, as in transformers 5.23, their class names in
+`_no_split_modules`. With fsdp and hsdp, the job can name the classes in parallel.transformer_layer_cls_to_wrap.
 Checkpointing is applied first, then compilation, then sharding. All three work in place, so that parameters keep their
 names.
 """
@@ -23,7 +23,7 @@ Forward = Callable[..., Any]
 def blocks_of(model: nn.Module, classes: Sequence[str] = ()) -> list[nn.Module]:
     """Return the modules of these classes, outer before inner. Without classes, return named_blocks().
 
-    Raises BrokenInput if one of the classes has no module in the model.
+    Raises BrokenInput if the model has no module of one of the classes.
     """
     if not classes:
         return named_blocks(model)
@@ -38,7 +38,9 @@ def blocks_of(model: nn.Module, classes: Sequence[str] = ()) -> list[nn.Module]:
 
 
 def named_blocks(model: nn.Module) -> list[nn.Module]:
-    """Return the blocks that the model lists, or []. `blocks` may be something else, such as a number of blocks."""
+    """Return the blocks that the model lists, or []. Ignore an attribute `blocks` that is something else, such as the
+    number of blocks.
+    """
     blocks = getattr(model, "blocks", ())
     if isinstance(blocks, (list, tuple, nn.ModuleList, nn.Sequential)):
         modules = [block for block in blocks if isinstance(block, nn.Module)]
@@ -52,7 +54,7 @@ def named_blocks(model: nn.Module) -> list[nn.Module]:
 
 
 def apply_checkpointing_and_compile(model: nn.Module, loop: LoopConfig, classes: Sequence[str] = ()) -> None:
-    """Apply loop.activation_checkpointing and loop.compile to blocks. Raises BrokenInput if there are none."""
+    """Apply loop.activation_checkpointing and loop.compile to the blocks. Raises BrokenInput if there are none."""
     blocks = blocks_of(model, classes)
     if not blocks and (loop.activation_checkpointing or loop.compile == "blocks"):
         key = "activation_checkpointing" if loop.activation_checkpointing else "compile"

@@ -18,7 +18,7 @@ from .blocks import apply_checkpointing_and_compile, with_torch_compile
 from .interface import build_checked_optimizer
 from .stepped import Stepped
 
-NOT_SENT = (torch.int16, torch.uint16, torch.uint32, torch.uint64)  # not supported by gloo and NCCL in torch 2.13
+NOT_SENT = (torch.int16, torch.uint16, torch.uint32, torch.uint64)  # gloo and NCCL in torch 2.13 do not support these
 
 
 class Ddp(Stepped):
@@ -50,7 +50,7 @@ class Ddp(Stepped):
         self.names = parameter_names_by_index(self.stepper.optimizer, model)
 
     def warm_up(self, loss: Tensor, counted: bool) -> None:
-        """Raise BrokenInput if a parameter receives no gradient, because DDP would raise an error in the next step."""
+        """Raise BrokenInput if a parameter receives no gradient: DDP would raise an error in the next step."""
         torch.autograd.backward(loss)
         unused = [name for name, p in self.model.named_parameters() if p.requires_grad and p.grad is None]
         if unused and self.waits_for_all:

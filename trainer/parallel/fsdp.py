@@ -4,9 +4,9 @@ fsdp  all ranks share one copy of the model
 hsdp  a 2-D mesh: `shards` consecutive ranks share a copy, and the copies exchange gradients as in DDP. With one shard
       per rank on a node, weights are gathered within the node, and only gradients are sent between nodes.
 
-Checkpoints are unsharded, as with DDP, so a run can resume with a different number of ranks or kind of parallelism.
-The cost is CPU memory for all weights and moments (12 bytes per parameter): on rank 0 during a save, and on every rank
-during a resume, in addition to the file's bytes. On the device, one tensor at a time is gathered.
+Checkpoints are unsharded, as with DDP, so a run can resume with a different number of ranks or another kind of
+parallelism. The cost is CPU memory for all weights and moments (12 bytes per parameter): on rank 0 during a save, and
+on every rank during a resume, in addition to the file's bytes. The device gathers one tensor at a time.
 Source: torch 2.13, torch.distributed.fsdp.fully_shard; tested on CPUs with gloo.
 """
 
@@ -63,10 +63,10 @@ class Fsdp(Stepped):
         group.use_timeout(config.process_group.init_timeout_s)  # also for the mesh's process groups
         for part in modules_to_shard(model, sharding):
             _shard(part, sharding, mesh, config, sharding.reshard_after_forward)
-        # the rest, such as embeddings, is used last in forward and first in backward, so it is not resharded in between
+        # the rest, such as embeddings, is used last in forward and first in backward: do not reshard it in between
         _shard(model, sharding, mesh, config, False, torch.float32)  # the loss needs float32 outputs
         self.sharded = cast(FSDPModule, model)
-        # FSDP casts weights and inputs itself: no autocast
+        # FSDP casts weights and inputs itself, so autocast is off
         self.module: nn.Module = ModelWithLoss(model, recipe, "fp32")
         self.evaluated: nn.Module = self.module
         self.stepper = ShardStepper(
@@ -115,8 +115,8 @@ class Fsdp(Stepped):
         return [parameter for group in self.stepper.optimizer.param_groups for parameter in group["params"]]
 
     def _on_first(self, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        """Yield unsharded copies on rank 0's CPU; other ranks only contribute their shards. Values that are not
-        tensors, such as some optimizers' step, are yielded unchanged.
+        """Yield unsharded copies, on the CPU of rank 0; other ranks only contribute their shards. Values that are not
+        tensors, such as the step of some optimizers, are yielded unchanged.
         """
         for name, value in values.items():
             full = unsharded_tensor(value)
@@ -125,9 +125,8 @@ class Fsdp(Stepped):
 
 
 class ShardStepper(Stepper):
-    """Stepper for DTensors. Raises BrokenInput in the first step if the optimizer does not support them.
-
-    Adafactor and Rprop of torch 2.13 do not.
+    """Stepper for DTensors. Raises BrokenInput in the first step if the optimizer does not support DTensors, like
+    Adafactor and Rprop in torch 2.13.
     """
 
     has_stepped = False
@@ -149,7 +148,7 @@ class ShardStepper(Stepper):
 
 
 def require_no_scalar_parameters(model: nn.Module) -> None:
-    """Raise BrokenInput for scalar parameters: in torch 2.13, fully_shard shards along the first dimension."""
+    """Raise BrokenInput for scalar parameters: fully_shard in torch 2.13 shards along the first dimension."""
     if scalars := [name for name, parameter in model.named_parameters() if parameter.ndim == 0]:
         are = "is a scalar" if len(scalars) == 1 else "are scalars"
         raise BrokenInput(
@@ -161,7 +160,7 @@ def require_no_scalar_parameters(model: nn.Module) -> None:
 def require_sharded_state(state: Mapping[int, Mapping[str, Any]], parameters: Sequence[Tensor]) -> None:
     """Raise BrokenInput for a tensor that is not sharded like its parameter, because ranks may have different values.
 
-    A single number, such as the step, is assumed to be equal on all ranks.
+    A single number, such as the step, is assumed to be the same on all ranks.
     """
     for number, moments in state.items():
         for name, value in moments.items():
@@ -187,7 +186,7 @@ def make_device_mesh(sharding: FsdpConfig | HsdpConfig, group: RankGroup) -> Dev
 def modules_to_shard(model: nn.Module, sharding: FsdpConfig | HsdpConfig) -> list[nn.Module]:
     """Return the modules to shard as units, inner before outer, without the model itself.
 
-    Raises BrokenInput if one of transformer_layer_cls_to_wrap has no module in the model.
+    Raises BrokenInput if the model has no module of one of the classes in transformer_layer_cls_to_wrap.
     """
     if sharding.auto_wrap_policy == "NO_WRAP":
         return []
@@ -197,13 +196,13 @@ def modules_to_shard(model: nn.Module, sharding: FsdpConfig | HsdpConfig) -> lis
 
 
 def unsharded_tensor(value: Any) -> Any:
-    """Return the unsharded tensor; other values unchanged. All ranks must call it."""
+    """Return the unsharded tensor. Values that are not sharded are returned unchanged. All ranks must call this."""
     return value.full_tensor() if isinstance(value, DTensor) else value
 
 
 def _large_enough(module: nn.Module, min_num_params: int) -> Iterator[nn.Module]:
-    """Yield the descendants with at least min_num_params parameters, inner ones first. Parameters of a yielded module
-    are not counted again for the modules around it.
+    """Yield the descendants that have at least min_num_params parameters, inner ones first. The parameters of a yielded
+    module are not counted again for the modules that contain it.
     """
     for child in module.children():
         inner = list(_large_enough(child, min_num_params))
@@ -237,7 +236,7 @@ def _shard(
 
 
 def _distributed(full: Tensor, like: DTensor) -> DTensor:
-    """Return this rank's shard of a tensor that every rank has in full. Sends nothing."""
+    """Return this rank's shard of a tensor that every rank has in full. Sends no messages."""
     on_device = full.to(like.to_local().device)
     return distribute_tensor(on_device, like.device_mesh, like.placements, src_data_rank=None)
 

@@ -1,6 +1,6 @@
 """Interface of a kind of parallelism: the methods that a step, a checkpoint and a validation call.
 
-A new kind is a new file with a class that implements them.
+To add a kind, add a file with a class that implements them.
 """
 
 import hashlib
@@ -28,12 +28,12 @@ class Parallel(Protocol):
     module:        the model with its loss (loss.ModelWithLoss), for training steps.
     evaluated:     the model with its loss, for validation.
     num_parameters: number of parameters in the whole model.
-    equal_passes:  all ranks must call `evaluated` the same number of times.
+    equal_passes:  whether all ranks must call `evaluated` the same number of times.
     names:         names of the optimizer's parameters, in the order of its state.
-    counts_ahead:  each step waits for the item count of all ranks before its first backward pass, for one of three
-                   reasons: gradients cannot be scaled afterwards; fp16 gradients could overflow; or, on a GPU, this
-                   wait detects a lost peer, because waiting for the GPU itself raises no error
-    gathers:       weights() and optimizer_state() return CPU copies, which the next step does not change.
+    counts_ahead:  whether each step waits for the item count of all ranks before its first backward pass. There are
+                   three reasons to wait: gradients cannot be scaled afterwards; fp16 gradients could overflow; or, on
+                   a GPU, this wait detects a lost peer, because waiting for the GPU itself raises no error.
+    gathers:       whether weights() and optimizer_state() return CPU copies, which the next step does not change.
     """
 
     module: nn.Module
@@ -47,11 +47,13 @@ class Parallel(Protocol):
     def counts_ahead(self) -> bool: ...
 
     def warm_up(self, loss: Tensor, counted: bool) -> None:
-        """Run a backward pass without effect, before the first step. counted: count() returned the item count"""
+        """Run a backward pass before the first step, without changing any weights. counted: whether count() returned
+        the item count
+        """
 
     def passes(self, last: bool) -> AbstractContextManager[None]:
-        """Return the context of one forward and backward pass. last: whether it is the last pass of the step, which
-        exchanges gradients
+        """Return the context for one forward and backward pass. last: whether it is the last pass of the step, in which
+        the ranks exchange gradients
         """
 
     def backward(self, loss: Tensor, last: bool) -> None:
@@ -61,17 +63,19 @@ class Parallel(Protocol):
         """Return the gradient norm on the device; None if only update() knows it."""
 
     def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> StepUpdate:
-        """Run one optimizer step, unless gradients or loss are not finite on some rank (DeepSpeed steps anyway).
+        """Run one optimizer step, unless a gradient or the loss is NaN or Inf on some rank (DeepSpeed steps anyway).
 
-        lr: largest learning rate of the groups; norm: value of norm(); loss: mean over all ranks.
-        factor: multiplies the gradients before clipping.
+        lr:     largest learning rate of the parameter groups.
+        norm:   value of norm().
+        factor: factor by which the gradients are multiplied before clipping.
+        loss:   mean over all ranks.
         """
 
     def weights(self) -> Mapping[str, Any]:
         """Return the model's unsharded state_dict(), complete on rank 0."""
 
     def optimizer_state(self) -> Mapping[str, Any]:
-        """Return the optimizer's unsharded state_dict(), complete on rank 0; with fp16 including `loss_scale`."""
+        """Return the optimizer's unsharded state_dict(), complete on rank 0. With fp16, it includes `loss_scale`."""
 
     def load_weights(self, weights: Mapping[str, Any]) -> None:
         """Load an unsharded state_dict. Raises RuntimeError if it belongs to a different model."""
@@ -82,7 +86,7 @@ class Parallel(Protocol):
 def copy_from_rank_0(model: nn.Module, group: RankGroup) -> None:
     """Broadcast rank 0's parameters and buffers because initialization may differ between ranks.
 
-    DDP does this itself; fully_shard of torch 2.13 does not, and DeepSpeed 0.19.8 only broadcasts parameters.
+    DDP does this itself; fully_shard in torch 2.13 does not, and DeepSpeed 0.19.8 broadcasts only parameters.
     """
     named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     require_same_on_ranks(
@@ -94,8 +98,9 @@ def copy_from_rank_0(model: nn.Module, group: RankGroup) -> None:
 def build_checked_optimizer(recipe: Recipe, model: nn.Module, group: RankGroup) -> Optimizer:
     """Build the recipe's optimizer for the wrapped model. Rank 0 warns about parameters that the optimizer lacks.
 
-    Raises BrokenInput if the result is not an Optimizer, if a group has no learning rate or one that the trainer would
-    overwrite, or if an optimizer from torch.optim has none of the model's parameters (a custom one may train copies).
+    Raises BrokenInput in three cases: the result is not an Optimizer; a group has no learning rate, or one that the
+    trainer would overwrite; or an optimizer from torch.optim has none of the model's parameters. (A custom optimizer
+    may train copies.)
     """
     optimizer = run_user_code(lambda: recipe.build_optimizer(model), "recipe: build_optimizer()")
     if not isinstance(optimizer, Optimizer):
@@ -124,8 +129,8 @@ def build_checked_optimizer(recipe: Recipe, model: nn.Module, group: RankGroup) 
 
 
 def require_configured_rate(optimizer: Optimizer, recipe: Recipe, group: RankGroup) -> None:
-    """Raise BrokenInput if a recipe's own optimizer has a learning rate other than optim.lr, which the trainer sets.
-    If the rate is only the default of the optimizer's class, rank 0 prints a note instead.
+    """Raise BrokenInput if a recipe's own optimizer has a learning rate other than optim.lr, which the trainer sets. If
+    that rate is only the default of the optimizer's class, rank 0 prints a note instead.
     """
     lr = schedule_of_optimizer(recipe.config.optim).lr
     largest = max(float(param_group["lr"]) for param_group in optimizer.param_groups)
@@ -151,7 +156,7 @@ def parameter_names_equal_on_ranks(optimizer: Optimizer, model: nn.Module, group
 
 
 def require_same_on_ranks(lines: Sequence[str], subject: str, group: RankGroup) -> None:
-    """Raise BrokenInput if `lines` differ between ranks because their collectives would not match."""
+    """Raise BrokenInput if `lines` differ between ranks, because the ranks' collectives would not match."""
     digest = hashlib.sha256("\n".join(lines).encode()).digest()
     digests = [bytes(row.tolist()) for row in group.gather(torch.tensor(list(digest), dtype=torch.uint8))]
     if unlike := [rank for rank, row in enumerate(digests) if row != digests[0]]:
@@ -162,7 +167,7 @@ def require_same_on_ranks(lines: Sequence[str], subject: str, group: RankGroup) 
 
 
 def is_extra_state(name: str, value: Any) -> bool:
-    """Return whether a state_dict entry is from get_extra_state() rather than a weight."""
+    """Return whether a state_dict entry comes from get_extra_state() and is not a weight."""
     return name.rpartition(".")[2] == "_extra_state" or not isinstance(value, Tensor)
 
 
@@ -171,7 +176,7 @@ def shapes_of_weights(weights: Mapping[str, Any]) -> Mapping[str, object]:
 
 
 def require_same_shapes(weights: Mapping[str, Any], shapes: Mapping[str, object]) -> None:
-    """Raise RuntimeError if names or shapes differ; the lines after the first contain the names."""
+    """Raise RuntimeError if names or shapes differ. The lines of the message after the first contain the names."""
     saved = shapes_of_weights(weights)
     if wrong := sorted(name for name in saved.keys() | shapes if saved.get(name) != shapes.get(name)):
         raise RuntimeError("weights of a different model:\n" + "\n".join(wrong))

@@ -1,7 +1,7 @@
-"""Remove stale lock files of C++ extension builds because after a killed build, the next one would wait forever.
+"""Remove stale lock files of C++ extension builds, because the build after a killed one would wait forever.
 
 torch.utils.cpp_extension (torch 2.13, file_baton.py) marks a build with an empty file `lock`, which only the process
-that created it removes. jobc also holds a kernel lock (flock), which ends with its process.
+that created it removes. jobc also holds a kernel lock (flock), which the kernel releases when the process ends.
 """
 
 import contextlib
@@ -22,7 +22,9 @@ def torch_extensions_folder() -> Path:
 
 @contextlib.contextmanager
 def extension_build_allowed(folder: Path) -> Iterator[None]:
-    """Context for code that may build extensions in `folder`. If no other process is in it, remove stale locks."""
+    """Return a context for code that may build extensions in `folder`. If no other process is in such a context, remove
+    stale locks.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     kernel_lock = _open_lock(folder / f".jobc_lock.{os.geteuid()}")
     try:
@@ -40,7 +42,7 @@ def extension_build_allowed(folder: Path) -> Iterator[None]:
 
 
 def _open_lock(path: Path) -> int | None:
-    """Return the descriptor of a lock file that no other user can hold; None if another user owns the path."""
+    """Open a lock file that no other user can hold, and return its descriptor; None if another user owns the path."""
     try:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     except OSError:

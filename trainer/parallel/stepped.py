@@ -16,7 +16,7 @@ class Stepped:
 
     @property
     def counts_ahead(self) -> bool:
-        """See interface.Parallel. False on CPUs without fp16, where waits for messages detect lost peers."""
+        """See interface.Parallel. False on CPUs without fp16, because there waiting for messages detects lost peers."""
         return self.stepper.scale.used or self.group.device.type == "cuda"
 
     def warm_up(self, loss: Tensor, counted: bool) -> None:

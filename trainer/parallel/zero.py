@@ -42,7 +42,9 @@ MOMENTS = ("exp_avg", "exp_avg_sq")  # names of AdamW's moments
 
 
 def deepspeed_settings(config: TrainConfig, env: RankEnvironment) -> dict[str, Any]:
-    """Return DeepSpeed's settings: train.json, then extra keys from deepspeed.json. BrokenInput if they contradict."""
+    """Return DeepSpeed's settings from train.json, and extra keys from deepspeed.json. Raises BrokenInput for
+    contradictions.
+    """
     train: Any = strict.to_json_types(config)
     path = env.accelerate_deepspeed_config_file or env.deepspeed_json
     if path is None:
@@ -80,7 +82,7 @@ class Zero:
     ) -> None:
         engine_settings = deepspeed_settings(config, env)
         if group.device.type == "cpu":
-            os.environ["DS_ACCELERATOR"] = "cpu"  # read when DeepSpeed is imported
+            os.environ["DS_ACCELERATOR"] = "cpu"  # DeepSpeed reads this when it is imported
         try:
             import deepspeed
         except ImportError as error:
@@ -125,7 +127,7 @@ class Zero:
         self.gathers = self.stage > 0
 
     def warm_up(self, loss: Tensor, counted: bool) -> None:
-        """Skip the warm-up pass, which is for DDP's buckets: the parameter order determines DeepSpeed's."""
+        """Skip the warm-up pass. Its purpose is to fix DDP's buckets; DeepSpeed's are determined by parameter order."""
         if not counted:
             raise item_count_error()
 
@@ -150,7 +152,7 @@ class Zero:
         self.steps += 1
         if norm is None:
             norm = float(self.engine.get_global_grad_norm())
-        return StepUpdate(norm if norm >= 0 else math.nan)  # -1: not finite
+        return StepUpdate(norm if norm >= 0 else math.nan)  # -1 means not finite
 
     def weights(self) -> Mapping[str, Any]:
         with self._gathered():
@@ -210,7 +212,7 @@ class Zero:
                 self._set(parameter, state["state"][number][name], name)
 
     def _set(self, parameter: Any, full: Tensor, *moment: str) -> None:
-        """Copy unsharded values into the optimizer's copy of a parameter, or into its moment.
+        """Copy unsharded values into the optimizer's copy of a parameter, or into one of its moments.
 
         ZeRO 3 pads the last shard of a parameter that does not divide evenly, but safe_set_full_fp32_param of DeepSpeed
         0.19.8 splits the tensor without padding, so each rank sets its own shard here.
@@ -226,7 +228,9 @@ class Zero:
         (set_moment if moment else set_param)(parameter, full.to(self.group.device), *moment)
 
     def _gathered(self, modified: bool = False) -> AbstractContextManager[None]:
-        """Context in which all ranks have unsharded parameters. modified: whether rank 0's are broadcast at the end"""
+        """Return a context in which all ranks have unsharded parameters. modified: whether to broadcast rank 0's at the
+        end
+        """
         if self.stage < 3:
             return nullcontext()
         gathered: AbstractContextManager[None] = self.deepspeed.zero.GatheredParameters(
@@ -235,7 +239,7 @@ class Zero:
         return gathered
 
     def _link_states(self) -> None:
-        """Link moments to parameters again: ZeRO 1 and 2 of DeepSpeed 0.19.8 do so before all groups have moments."""
+        """Link moments to parameters again. ZeRO 1 and 2 in DeepSpeed 0.19.8 do this before all groups have moments."""
         if self.stage in (1, 2):
             self.optimizer._hp_optimizer_states_linked = False
             self.optimizer._lazy_init_hp_params_optimizer_state()

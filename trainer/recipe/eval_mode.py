@@ -1,4 +1,4 @@
-"""Context manager that evaluates a model without gradients and then restores its mode."""
+"""Context manager for evaluating a model without gradients. It restores the model's mode afterwards."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -13,7 +13,7 @@ DTYPES = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}  # dtype 
 
 
 class ModelWithLoss(nn.Module):
-    """(batch) -> loss_sum and count; (batch, measure=True) -> loss_sum, score_sum and count. See recipe.py."""
+    """(batch) -> (loss_sum, count); (batch, measure=True) -> (loss_sum, score_sum, count). See recipe.py."""
 
     def __init__(self, model: nn.Module, recipe: Recipe, precision: Precision) -> None:
         super().__init__()
@@ -26,6 +26,8 @@ class ModelWithLoss(nn.Module):
 
 
 def autocast_context(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
-    """Return the autocast context: 16-bit matmuls with float32 weights for bf16 and fp16; fp32 does nothing."""
+    """Return the autocast context. For bf16 and fp16, matmuls use 16 bits and weights stay float32. For fp32, the
+    context does nothing.
+    """
     dtype = DTYPES[precision]
     return nullcontext() if dtype is None else torch.autocast(device.type, dtype)

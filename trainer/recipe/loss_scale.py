@@ -1,18 +1,18 @@
-"""Dynamic loss scaling for fp16: prevents gradients from underflowing, and skips a step when they overflow."""
+"""Dynamic loss scaling for fp16, which prevents gradients from underflowing and skips a step if they overflow."""
 
 from collections.abc import Mapping
 from typing import Any
 
 PART = "loss_scale"  # key in a checkpoint, next to the optimizer's keys
-FIRST, SMALLEST, GOOD_STEPS = 2.0**16, 1.0, 2000  # doubled after GOOD_STEPS, as in torch.amp.GradScaler
+FIRST, SMALLEST, GOOD_STEPS = 2.0**16, 1.0, 2000  # the scale doubles after GOOD_STEPS, as in torch.amp.GradScaler
 
 
 class LossScale:
-    """Factor applied to the loss before the backward pass; always 1 without fp16. The factor's state is part of a
-    checkpoint.
+    """Factor by which the loss is multiplied before the backward pass; always 1 without fp16. Checkpoints contain the
+    factor's state.
 
-    torch.amp.GradScaler checks on each rank whether its gradients are finite. Here, the global gradient norm decides,
-    so that all ranks agree without another message.
+    torch.amp.GradScaler checks on each rank whether that rank's gradients are finite. Here, the global gradient norm
+    decides, so that all ranks agree without another message.
     """
 
     def __init__(self, used: bool) -> None:
@@ -21,10 +21,10 @@ class LossScale:
         self.good_steps = 0
 
     def skips(self, finite: bool) -> bool:
-        """Update the factor after the backward passes of a step; return whether to skip the step because of overflow.
+        """Update the factor after the backward passes of a step. Return whether to skip the step because of overflow.
 
         finite: whether all gradients are finite.
-        Returns False if they are finite, and also if the factor cannot be reduced further.
+        Returns False if all gradients are finite, and also if the factor cannot be reduced further.
         """
         if not self.used:
             return False
@@ -40,7 +40,7 @@ class LossScale:
         return True
 
     def state(self) -> dict[str, Any]:
-        """Return the entry for a checkpoint; empty without fp16."""
+        """Return the entry for a checkpoint, which is empty without fp16."""
         return {PART: {"factor": self.factor, "good_steps": self.good_steps}} if self.used else {}
 
     def load(self, state: Mapping[str, Any]) -> None:

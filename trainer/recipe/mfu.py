@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from ..config.schema import GptConfig, MlpConfig
 
-# Dense bf16 FLOP/s by words of the device name; the first match wins. Sources: data sheets of NVIDIA (A100, A10, A30,
+# Dense bf16 FLOP/s by words in the device name; the first match wins. Sources: data sheets of NVIDIA (A100, A10, A30,
 # L4, L40S, H100, H200, B200, GB200; values "with sparsity" halved) and AMD (MI250X per die, MI300X, MI325X, MI355X).
-# Equal to torchtitan's tools/utils.py for the devices listed there.
+# The values are the same as in torchtitan's tools/utils.py for the devices listed there.
 PEAK_FLOPS: tuple[tuple[str, float], ...] = (
     ("GB200", 2.5e15),
     ("B200", 2.25e15),
@@ -40,8 +40,8 @@ def peak_flops(device_name: str) -> float | None:
 def flops_per_sample(model: object, num_parameters: int) -> float | None:
     """Return the FLOPs of forward and backward for one sample; None for a custom model.
 
-    6 per parameter and token, plus 12 x layers x width x context per token for attention (Kaplan et al. 2020). As in
-    nanoGPT, position embeddings are not counted, and neither is recomputation (activation checkpointing).
+    They are 6 per parameter and token, plus 12 x layers x width x context per token for attention (Kaplan et al. 2020).
+    As in nanoGPT, position embeddings are not counted, and neither is recomputation (activation checkpointing).
     """
     if isinstance(model, GptConfig):
         parameters = num_parameters - model.context * model.width

@@ -1,6 +1,4 @@
-"""Build the optimizer, schedule its learning rates, and run its steps. A NaN or Inf gradient causes the update to be
-skipped.
-"""
+"""Build the optimizer, schedule its learning rates, and run its steps. A step with a NaN or Inf gradient is skipped."""
 
 import inspect
 import itertools
@@ -28,9 +26,8 @@ NAMES = "parameter_names"  # key in a checkpoint, next to `state` and `param_gro
 class StepUpdate:
     """Result of one optimizer step.
 
-    grad_norm:  norm of all gradients before clipping; NaN or Inf if the loss or a gradient was not finite, in which
-    case
-                nothing was updated.
+    grad_norm:  norm of all gradients before clipping. It is NaN or Inf if the loss or a gradient was not finite, in
+                which case nothing was updated.
     skipped:    whether the update was skipped because fp16 overflowed; the next step uses a smaller loss_scale.
     """
 
@@ -40,8 +37,8 @@ class StepUpdate:
 
 
 class GroupLearningRates:
-    """Learning rates of an optimizer's groups. The group with the largest rate follows the schedule; the rates of other
-    groups keep their initial ratio to it, so that layers can have different rates.
+    """Learning rates of an optimizer's groups. The largest rate follows the schedule, and the rates of other groups
+    keep their initial ratio to it, so that layers can have different rates.
     """
 
     def __init__(self, optimizer: Optimizer) -> None:
@@ -67,7 +64,8 @@ class GroupLearningRates:
 class Stepper:
     """Optimizer steps for one model, with plain gradients or DTensors.
 
-    precision: loop.precision; full_norm: converts a norm that is a DTensor to a plain tensor.
+    precision: loop.precision.
+    full_norm: function that converts a norm that is a DTensor to a plain tensor.
     Raises BrokenInput for an optimizer whose step() needs a closure.
     """
 
@@ -94,17 +92,19 @@ class Stepper:
         return self._full_norm(nn.utils.get_total_norm(gradients_of(self._parameters)))
 
     def update(self, lr: float, clip_norm: float | None, norm: float, factor: float, loss: float) -> StepUpdate:
-        """Run one optimizer step. norm: result of norm(); factor: multiplies all gradients; loss: mean over all ranks.
+        """Run one optimizer step. Clipping works as in torch.nn.utils.clip_grad_norm_.
 
-        Loss scale, `factor` and clipping are combined, so that gradients are multiplied at most once. Clips like
-        torch.nn.utils.clip_grad_norm_.
+        norm:   result of norm().
+        factor: factor by which all gradients are multiplied. It is combined with the loss scale and with clipping, so
+                that gradients are multiplied at most once.
+        loss:   mean over all ranks.
         """
         factor /= self.scale.factor
         norm = norm * factor if math.isfinite(loss) else math.nan
         is_finite = math.isfinite(norm)
         # a NaN or Inf loss is not caused by the loss scale, which is applied afterwards
         skipped = (is_finite or math.isfinite(loss)) and self.scale.skips(is_finite)
-        if is_finite:  # equal on all ranks
+        if is_finite:  # the same on all ranks
             if clip_norm is not None:
                 factor *= min(1.0, clip_norm / (norm + CLIP_EPS))
             if factor != 1.0:
@@ -119,7 +119,7 @@ class Stepper:
         self.optimizer.step()
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Load a mapping with the entries of optimizer.state_dict() and scale.state()."""
+        """Load a mapping that contains the entries of optimizer.state_dict() and scale.state()."""
         self.optimizer.load_state_dict(optimizer_own_state(state))
         self.scale.load(state)
 
@@ -134,7 +134,9 @@ def optimizer_own_state(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def parameter_names_by_index(optimizer: Optimizer, model: nn.Module) -> list[str]:
-    """Return the parameter names by state_dict() index. A parameter outside the model is `not from the model N`."""
+    """Return the parameter names in the order of state_dict() indices. The name of a parameter that is not in the model
+    is `not from the model N`.
+    """
     names, others = {parameter: name for name, parameter in model.named_parameters()}, itertools.count()
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     return [names[item] if item in names else f"not from the model {next(others)}" for item in parameters]

@@ -1,8 +1,8 @@
 """Recipe: a training run's data, model, optimizer, loss and validation in one class.
 
 A custom recipe overrides what it needs: `recipe: my_pkg.MyRecipe`, with `from jobc_trainer.recipe import Recipe`.
-Sample order, sharding, gradient exchange, checkpoints and resume are outside the recipe, so their guarantees hold for
-every recipe.
+Sample order, sharding, gradient exchange, checkpoints and resume are not part of the recipe, so their guarantees hold
+for every recipe.
 
 Shapes: B samples per batch, K classes; `…` zero or more dimensions.
 """
@@ -28,7 +28,7 @@ from .mfu import flops_per_sample
 from .optimizer import build_optimizer
 
 Sum: TypeAlias = Tensor
-Count: TypeAlias = Tensor | float | None  # a sum of weights is allowed; None: use the result of count()
+Count: TypeAlias = Tensor | float | None  # may be a sum of weights; None means the result of count()
 
 
 class Recipe:
@@ -47,13 +47,13 @@ class Recipe:
             self.items_of = callable_of_target(config.loss, "loss")
 
     def build_data(self) -> DataSource:
-        """Return the training and validation data, equal on every rank. For your own data sets, use
+        """Return the training and validation data, which must be the same on every rank. For your own data sets, use
         `return self.source(train, val)`.
         """
         return open_source(self.config)
 
     def build_model(self, source: DataSource) -> nn.Module:
-        """Return a new model on the CPU. Use torch's global random generator, whose seed is equal on all ranks."""
+        """Return a new model on the CPU. Use torch's global random generator, whose seed is the same on all ranks."""
         return build_model(self.config.model, source)
 
     def build_optimizer(self, model: nn.Module) -> Optimizer:
@@ -63,16 +63,16 @@ class Recipe:
         return build_optimizer(model, self.config.optim)
 
     def count(self, batch: Any) -> float | None:
-        """Return the number of items in a batch, by which the loss is divided. This number overrides the count from
-        loss(); both must agree for the first batch. None: only loss() can count the items, and gradients are scaled
-        later.
+        """Return the number of items in a batch, by which the loss is divided; None if only loss() can count them, in
+        which case gradients are scaled later. This number overrides the count from loss(); both must agree for the
+        first batch.
         """
         loss = type(self).loss is Recipe.loss and self.items_of is cross_entropy
         return int((inputs_and_targets(batch)[1] != IGNORE).sum()) if loss else None
 
     def loss(self, model: nn.Module, batch: Any) -> tuple[Sum, Count]:
-        """Return the sum of the loss over a batch's items, and the number of items. Do not return a mean, because the
-        sum is divided by the number of items on all ranks.
+        """Return the sum of the loss over a batch's items, and the number of items. Do not return the mean: the trainer
+        divides the sum by the number of items on all ranks.
         """
         inputs, targets = inputs_and_targets(batch)
         if self.items_of is cross_entropy:
@@ -82,7 +82,7 @@ class Recipe:
         )
 
     def measure(self, model: nn.Module, batch: Any) -> tuple[Sum, Sum | float, Count]:
-        """Return loss, score (see `score`) and item count of a held-out batch, each summed over its items."""
+        """Return, for a held-out batch, the sums of loss and score (see `score`) over its items, and the item count."""
         if type(self).loss is not Recipe.loss:
             loss, num_items = self.loss(model, batch)
             return loss, 0.0, self.count(batch) if num_items is None else num_items
@@ -98,12 +98,12 @@ class Recipe:
 
         num_parameters: number of parameters of the whole model.
         """
-        if type(self).build_model is not Recipe.build_model:  # in that case, config.model does not describe the model
+        if type(self).build_model is not Recipe.build_model:  # config.model does not describe this model
             return None
         return flops_per_sample(self.config.model, num_parameters)
 
     def source(self, train: Any, val: Any = None, collate: Callable[[list[Any]], Any] | None = None) -> DataSource:
-        """Wrap map-style data sets. val: a data set, the fraction of `train` to hold out, or None"""
+        """Wrap map-style data sets as a DataSource. val: a data set, the fraction of `train` to hold out, or None"""
         return map_style.source_from_datasets(type(self).__name__, train, val, self.config.seed, collate)
 
 
@@ -120,7 +120,7 @@ def build_recipe(config: TrainConfig) -> Recipe:
 
 
 def inputs_and_targets(batch: Any) -> Any:
-    """Return the batch as (inputs, targets), which the default methods of Recipe need. Raises BrokenInput otherwise."""
+    """Return the batch if it is (inputs, targets), as the default methods of Recipe require. Raises BrokenInput."""
     if isinstance(batch, Mapping) or (isinstance(batch, list | tuple) and len(batch) != 2):
         description = ", ".join(map(str, batch)) if isinstance(batch, Mapping) else f"{len(batch)} values"
         raise BrokenInput(
@@ -131,7 +131,7 @@ def inputs_and_targets(batch: Any) -> Any:
 
 
 def call_model_with_inputs(model: nn.Module, inputs: Any) -> Any:
-    """Call the model with a batch's inputs: a tensor, a list of positional or a mapping of keyword arguments."""
+    """Call the model with a batch's inputs: a tensor, a list of positional arguments, or a mapping of keyword ones."""
     if isinstance(inputs, Mapping):
         return model(**inputs)
     return model(*inputs) if isinstance(inputs, list | tuple) else model(inputs)
@@ -140,8 +140,9 @@ def call_model_with_inputs(model: nn.Module, inputs: Any) -> Any:
 def cross_entropy(logits: Any, targets: Tensor) -> Sum:
     """Return the cross-entropy in nats, summed over the targets that are not IGNORE.
 
-    logits: logits_B…K; targets: int64 targets_B…
-    Raises BrokenInput if shapes or types do not match, or a target is outside 0..K-1 (on a CPU).
+    logits:  logits_B…K
+    targets: targets_B…, int64
+    Raises BrokenInput if shapes or types do not match, and on a CPU if a target is outside 0..K-1.
     """
     if not isinstance(logits, Tensor) or logits.shape[:-1] != targets.shape or targets.is_floating_point():
         got = f"{logits.dtype} {list(logits.shape)}" if isinstance(logits, Tensor) else type(logits).__name__
@@ -163,9 +164,9 @@ def cross_entropy(logits: Any, targets: Tensor) -> Sum:
 def loss_sum_and_count(
     result: Any, targets: Any, items_of: Callable[..., Any], config: TrainConfig
 ) -> tuple[Sum, Count]:
-    """Return a loss as (sum, count).
+    """Convert the result of a loss function to (sum, count).
 
-    result: result of the loss function: (sum, count), or one loss per item (0 for ignored targets).
+    result: (sum, count), or one loss per item (0 for ignored targets).
     Raises BrokenInput for any other result.
     """
     name = config.loss.name if isinstance(config.loss, Target) else "cross_entropy"
@@ -196,8 +197,8 @@ def loss_sum_and_count(
 
 
 def ignore_index_of_loss(items_of: Callable[..., Any]) -> Any:
-    """Return the ignore_index of a torch loss: an attribute of CrossEntropyLoss and NLLLoss, an argument of
-    cross_entropy() and nll_loss() in torch 2.13. None: every target counts.
+    """Return the ignore_index of a torch loss; None if every target counts. In torch 2.13, it is an attribute of
+    CrossEntropyLoss and NLLLoss, and an argument of cross_entropy() and nll_loss().
     """
     if isinstance(items_of, nn.Module):
         return getattr(items_of, "ignore_index", None)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class SavedBuffers:
-    """Copies of a module's buffers. is_active: if false, nothing is copied, and restore() does nothing"""
+    """Copies of a module's buffers. If is_active is false, nothing is copied, and restore() does nothing."""
 
     def __init__(self, module: nn.Module, is_active: bool = True) -> None:
         self._copies: list[tuple[Tensor, Tensor]] = []
@@ -23,7 +23,7 @@ class SavedBuffers:
 
 @contextmanager
 def buffers_unchanged(module: nn.Module, is_active: bool = True) -> Iterator[None]:
-    """Restore the buffers at the end of the block. is_active: if false, this does nothing"""
+    """Restore the buffers at the end of the block. If is_active is false, do nothing."""
     buffers = SavedBuffers(module, is_active)
     yield
     buffers.restore()

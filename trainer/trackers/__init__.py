@@ -1,11 +1,11 @@
-"""Interface to experiment trackers. Rank 0 sends them metrics; a tracker can neither stop nor slow the training.
+"""Interface to experiment trackers. Rank 0 sends metrics to them. A tracker can neither stop nor slow down training.
 
     metrics.trackers: [tensorboard, mlflow, wandb, my.module:Tracker]
 
-Each tracker is one file here, or a user's class, called with a TrackedRun. In each tracker, a run has one entry for all
-its attempts, which is found by the run's ID. All trackers run in one separate thread. A tracker that raises is disabled
-with one warning; the end of training waits at most CLOSE_S for one that blocks, for example without network. For
-offline use, set WANDB_MODE=offline, or MLFLOW_TRACKING_URI to a folder.
+Each tracker is one file in this package, or a user's class that is called with a TrackedRun. In each tracker, a run has
+one entry for all its attempts, which is found by the run's ID. All trackers run in one separate thread. A tracker that
+raises an exception is disabled with one warning. If a tracker blocks, for example without a network, the trainer waits
+for it at most CLOSE_S at the end. For offline use, set WANDB_MODE=offline, or MLFLOW_TRACKING_URI to a folder.
 """
 
 import importlib
@@ -18,18 +18,19 @@ from typing import Any, Protocol
 
 from ...runtime.system.frozen_dataclass import dataclass
 
-CLOSE_S = 10.0  # the end of training waits this long for trackers to accept the last metrics
-MOST_WAITING = 1000  # maximum of queued calls while a tracker blocks; further calls are dropped
+CLOSE_S = 10.0  # how long the trainer waits at the end for trackers to accept the last metrics
+MOST_WAITING = 1000  # maximum number of queued calls while a tracker blocks; further calls are dropped
 
 
 @dataclass(frozen=True)
 class TrackedRun:
     """A run's description, for trackers.
 
-    id:     JOBC_RUN_ID: the same for all attempts.
+    id:     JOBC_RUN_ID, the same for all attempts.
     job:    name of the job.
     folder: the run folder.
-    step:   steps done when this attempt starts; metrics of later steps from an earlier attempt are obsolete.
+    step:   number of finished steps when this attempt starts. Metrics that an earlier attempt logged for later steps
+            are obsolete.
     config: train.json.
     """
 
@@ -41,13 +42,13 @@ class TrackedRun:
 
 
 class Tracker(Protocol):
-    """One open run in one tracker. Called from one thread."""
+    """One open run in one tracker. All calls come from the same thread."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """Log the metrics after optimizer step `step`, by name: train/loss, val/loss, speed/tokens_per_s, …"""
 
     def close(self, done: bool) -> None:
-        """Close the tracker. done: training has finished; otherwise, a later attempt may continue this run"""
+        """Close the tracker. done: whether training has finished. If false, a later attempt may continue this run."""
 
 
 class Trackers:
@@ -55,7 +56,7 @@ class Trackers:
 
     def __init__(self, names: Sequence[str], run: TrackedRun) -> None:
         self._queue: queue.Queue[Callable[[Tracker], None] | None] = queue.Queue(MOST_WAITING)
-        self._busy = ""  # the tracker that is being called
+        self._busy = ""  # name of the tracker that is being called
         self._thread = threading.Thread(target=self._serve, args=(names, run), name="trackers", daemon=True)
         if names:
             self._thread.start()
@@ -66,7 +67,7 @@ class Trackers:
             self._queue.put(lambda tracker: tracker.log(step, dict(values)))  # a copy, which the tracker may change
 
     def close(self, done: bool) -> None:
-        """Close all trackers; wait at most CLOSE_S."""
+        """Close all trackers, waiting at most CLOSE_S."""
         if self._thread.is_alive() and not self._queue.full():
             self._queue.put(lambda tracker: tracker.close(done))
             self._queue.put(None)
@@ -97,7 +98,7 @@ def tracker_factory(name: str) -> Callable[[TrackedRun], Tracker]:
 
 
 def call_or_warn(name: str, action: Callable[[], object]) -> bool:
-    """Call a function, report an error as a warning, and return whether the call succeeded."""
+    """Call a function, print an error as a warning, and return whether the call succeeded."""
     try:
         action()
     except (Exception, SystemExit) as error:  # any failure of a tracker, its network or its server

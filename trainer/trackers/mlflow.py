@@ -1,4 +1,4 @@
-"""Log to MLflow through its client. The experiment is the job, and MLflow's run is jobc's run. Needs `mlflow` or
+"""Log to MLflow through its client. A job is an MLflow experiment, and a run is an MLflow run. Needs `mlflow` or
 `mlflow-skinny` (tested with 3.17).
 
 Logs to MLFLOW_TRACKING_URI, by default mlruns/ in the run folder. If runs are in a bucket, each attempt creates a new
@@ -16,7 +16,7 @@ TAG = "jobc.run_id"
 
 
 class MlflowRun:
-    """One run, which later attempts find by its tag. client: mlflow.MlflowClient"""
+    """One run, which later attempts find by its tag. client: an mlflow.MlflowClient"""
 
     def __init__(self, client: Any, run_id: str) -> None:
         self._client, self._run_id = client, run_id

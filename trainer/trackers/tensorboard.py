@@ -21,11 +21,11 @@ class EventFile:
 
     def __init__(self, folder: Path, first_step: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        # the time comes first because TensorBoard reads a folder's files in the order of their names
+        # the time comes first in the name because TensorBoard reads a folder's files in the order of their names
         name = f"events.out.tfevents.{time.time_ns() // 10**9:010d}.{os.uname().nodename}.{os.getpid()}"
         self._file = open(folder / name, "ab")  # noqa: SIM115 closed by close()
         self._write(0, text_field(3, b"brain.Event:2"))  # file_version
-        # session_log START invalidates what earlier attempts logged for this step and later
+        # session_log START invalidates what earlier attempts logged for this step and later steps
         self._write(first_step + 1, text_field(7, varint_field(1, 1)))
         self._file.flush()
 

@@ -1,4 +1,4 @@
-"""Log to Weights & Biases. The project is the job, and W&B's run is jobc's run. Needs `wandb` (tested with 0.31), and
+"""Log to Weights & Biases. A job is a W&B project, and a run is a W&B run. Needs `wandb` (tested with 0.31), and
 WANDB_API_KEY or a login.
 
 WANDB_MODE=offline writes to wandb/ in the run folder; `wandb sync` uploads it later.
@@ -11,13 +11,13 @@ from . import TrackedRun
 
 
 class WandbRun:
-    """One run. run: wandb.Run"""
+    """One run. run: a wandb.Run"""
 
     def __init__(self, run: Any) -> None:
         self._run = run
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Log all values. W&B requires ascending steps, and keeps the first values of a repeated step."""
+        """Log all values. W&B requires ascending steps. Of a step that is logged again, it keeps the first values."""
         self._run.log(dict(values), step=step)
 
     def close(self, done: bool) -> None:
