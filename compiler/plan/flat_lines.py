@@ -1,6 +1,6 @@
-"""Write nested data as `key = value` lines, one per leaf, with values in JSON, for .jobc/job.json and `jobc diff`.
+"""Write nested data as `key = value` lines, one per leaf, for .jobc/job.json and `jobc diff`. Values are in JSON.
 
-The names contain the units: `grace_s`, `mem_bytes`.
+Names end in the unit: `grace_s`, `mem_bytes`.
 """
 
 import dataclasses
