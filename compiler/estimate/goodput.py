@@ -19,8 +19,8 @@ class Goodput:
     interval_s: time between saves.
     fraction: fraction of wall time spent training, 0 to 1.
 
-    interval_s and fraction are for the job as configured, and None if the step time is unknown. best_… are for the best
-    interval.
+    `interval_s` and `fraction` describe the job as configured, and are None if the step time is unknown.
+    `best_interval_s` and `best_fraction` describe the best interval.
     """
 
     mtbf_s: float

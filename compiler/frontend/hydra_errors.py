@@ -436,7 +436,8 @@ def _wanted(error: MissingConfigException, overrides: Sequence[Override], loader
 def _beside_file(file: str, wanted: str, loader: Any) -> Diagnostic | None:
     """Return JC1109 for `- backend: slurm` in experiment/mine.yaml, which Hydra reads as experiment/backend.
 
-    Returns None if the user meant no existing group. wanted: missing path, such as experiment/backend/slurm
+    Returns None if the user meant no existing group.
+    wanted: the missing path, such as experiment/backend/slurm.
     """
     folder = file.rpartition("/")[0]
     parts = wanted.removeprefix(f"{folder}/").split("/") if wanted.startswith(f"{folder}/") else []

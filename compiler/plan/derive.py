@@ -57,7 +57,7 @@ def preferred_hosts(spec: JobSpec) -> tuple[str, ...]:
 def threads(spec: JobSpec) -> int:
     """CPU threads per rank: as given, else an equal share of the node's cores, else 1.
 
-    torchrun sets OMP_NUM_THREADS=1 if it is unset, but a CPU node needs an equal share (pytorch/pytorch#22260).
+    torchrun sets OMP_NUM_THREADS=1 if it is unset, but on a CPU node each rank needs its share (pytorch/pytorch#22260).
     """
     if spec.threads is not None:
         return spec.threads
@@ -121,7 +121,7 @@ def command_words(spec: JobSpec) -> tuple[Word, ...]:
 def script(spec: JobSpec) -> str:
     """The file that the command runs, if it can only be the user's: `train.py`, `python src/train.py`, `./run.sh`.
 
-    "" for `-m MODULE`, for programs found on PATH, and for paths that are absolute or known only at run time.
+    Return "" for `-m MODULE`, for programs found on PATH, and for paths that are absolute or known only at run time.
     """
     if spec.command is None or spec.container.workdir is not None:
         return ""
@@ -210,8 +210,8 @@ def _as_typed(lines: Sequence[str]) -> tuple[ShellCode, ...]:
 def image(spec: JobSpec) -> str | None:
     """`image` in the syntax of its runtime: NAME:TAG is docker://NAME:TAG for Apptainer, HOST#NAME:TAG for Pyxis.
 
-    None with container=none, which runs no image (JC2008). Paths (those that begin with / or . or end in .sif) and
-    images with `://` or `#` are unchanged. Source: enroot 4.1, doc/cmd/import.md.
+    Return None with container=none, which runs no image (JC2008). Paths (those that begin with / or . or end in .sif)
+    and images with `://` or `#` are unchanged. Source: enroot 4.1, doc/cmd/import.md.
     """
     name, kind = spec.image, spec.container.kind
     if kind == "none":

@@ -144,8 +144,11 @@ class PythonSpec:
 
 @dataclass(frozen=True)
 class ContainerSpec:
-    """Container runtime for `image`. kind: none | docker | apptainer | pyxis | pod; workdir: working directory
-    inside; options: extra command-line words.
+    """Container runtime for `image`.
+
+    kind:    none | docker | apptainer | pyxis | pod.
+    workdir: working directory inside the container.
+    options: extra words for the runtime's command line.
     """
 
     kind: Literal["none", "docker", "apptainer", "pyxis", "pod"]
@@ -155,8 +158,10 @@ class ContainerSpec:
 
 @dataclass(frozen=True)
 class MountSpec:
-    """One folder mounted into the job. target: absolute path in the job; read_only: whether writing is prevented.
+    """One folder that is mounted into the job.
 
+    target: absolute path in the job.
+    read_only: whether the job cannot write to it.
     kind: host (a path), claim, nfs (SERVER:/PATH), empty (a size, or ""), volume or bucket.
     """
 
@@ -195,7 +200,8 @@ class NetworkSpec:
 class RendezvousSpec:
     """Rendezvous of nodes and ranks.
 
-    backend: torchrun's rendezvous backend; port: 0 = a free one (one node), or derived from the job id.
+    backend: torchrun's rendezvous backend.
+    port: 0 = a free port on a single node, or else a port derived from the job ID.
     timeout: for all nodes, and for all ranks unless process_group.init_timeout_s is set.
     """
 
@@ -259,7 +265,8 @@ class StorageSpec:
 
     run:  shared (all nodes can access the run folder) | node (each node has its own) | object (a bucket)
           | auto (shared if the backend's nodes share storage.root, else node; resolved before the spec is checked).
-    root: folder of all runs; a relative path starts next to the folder `artifacts/`; s3://BUCKET/PREFIX for a bucket.
+    root: folder that contains all runs. A relative path starts in the folder that contains `artifacts/`. A bucket is
+          s3://BUCKET/PREFIX.
     data: folder for data sets on the nodes, passed to the ranks as JOBC_DATA_DIR.
     endpoint, region: location of the object store.
     scratch: folder for runs on each node.

@@ -1,4 +1,4 @@
-"""References to values that are known only when the job runs: `${jobc:run_id}` in the command and in env."""
+"""References to values that are known only when the job runs: `${jobc:run_id}` in the command and in `env`."""
 
 import re
 

@@ -1,10 +1,13 @@
 """Golden cases: the expected text of artifacts.
 
-A case is a directory: CASE/overrides.txt (one override per line, then `--` and the command's words if any; `-m` in the
-first line makes it a sweep, whose own folder is compared); CASE/expected/… or, for a compile that must fail,
-CASE/expected.txt with its diagnostics; CASE/project/… for files that must be next to artifacts/ when the case runs;
-CASE/files.txt, one path per line, if the case compares only these files.
-suite.py runs them.
+A case is a directory:
+    CASE/overrides.txt  one override per line, then `--` and the words of the command if there is one. With `-m` in the
+                        first line, the case is a sweep, and the folder of the whole sweep is compared
+    CASE/expected/…     the expected files
+    CASE/expected.txt   instead of expected/, the diagnostics of a compile that must fail
+    CASE/project/…      files that must be next to artifacts/ when the case runs
+    CASE/files.txt      one path per line, if the case compares only these files
+suite.py runs the cases.
 """
 
 import difflib

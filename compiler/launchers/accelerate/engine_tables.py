@@ -46,7 +46,8 @@ def keys_of_section(path: KeyPath, section: Section, tree: Mapping[str, Any]) ->
     """Return the keys of a section. The keys in the `params` of an optimizer or scheduler depend on the `type` next to
     them.
 
-    path: the section's path in its file; tree: the user's values there.
+    path: the section's path in its file.
+    tree: the values that the user sets there.
     """
     if path not in (("optimizer",), ("scheduler",)):
         return section
