@@ -1,1 +1,3 @@
-"""The compiler turns Hydra overrides into one directory of launch files. No backend's name appears in the compiler."""
+"""The compiler turns Hydra overrides into one directory of launch files. The compiler never refers to a backend by
+name.
+"""

@@ -1,7 +1,7 @@
 """Use bash as a parser: check a script's syntax, or print its commands, without running any of it.
 
-In:  a script's text, possibly hostile.
-Out: whether bash can parse it, bash's error message if not, and its commands as bash formats them.
+In:  a script's text, which may be hostile.
+Out: whether bash can parse it, bash's error message if it cannot, and the script's commands as bash formats them.
 """
 
 import shutil
@@ -21,7 +21,8 @@ def is_valid_bash(script: str) -> bool | None:
 
 @cache
 def syntax_error(script: str) -> str | None:
-    """Return bash's first message about the script, `line 2: …`; "" if it parses, or if this machine has no bash.
+    """Return bash's first error message about the script, such as `line 2: …`; "" if it parses or this machine has no
+    bash.
 
     None if bash does not respond.
     """

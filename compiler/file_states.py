@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-SETTLED_S = 2  # a file this old gets a new timestamp when it changes, even on file systems with a resolution of seconds
+SETTLED_S = 2  # a change to a file this old gives it a new timestamp, even on file systems that only store seconds
 
 
 def states_of(folder: Path | str, below: bool = True) -> Iterator[tuple[str, int, int, int, int]]:

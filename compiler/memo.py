@@ -1,4 +1,4 @@
-"""Cache the results of pure functions, because the points of a sweep are mostly the same."""
+"""Cache the results of pure functions, because most parts of a sweep's points are the same."""
 
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 class Memo(Generic[T]):
-    """Cached results of a pure function, by key. most: maximum number of results; the oldest are dropped first"""
+    """Cached results of a pure function, by key. most: how many results are kept; the oldest are dropped first"""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -1,4 +1,6 @@
-"""Read small untrusted files in the compiler. Based on runtime/system/untrusted_files.py, which also runs on nodes."""
+"""Read small untrusted files in the compiler. This builds on runtime/system/untrusted_files.py, which also runs on
+nodes.
+"""
 
 from pathlib import Path
 

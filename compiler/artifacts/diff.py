@@ -1,9 +1,9 @@
 """Compare two artifacts: first their meaning, then their records, then their files.
 
-In:  two mappings of path -> text, from compiled or written directories; .jobc/job.json contains the records.
-Out: Comparison.
+In:  two mappings of path -> text, compiled in memory or read from directories. The records are in .jobc/job.json.
+Out: a Comparison.
 
-Differences that do not matter to the program that reads a file, such as comments and key order, are ignored
+Differences in comments, key order and anything else that the program reading the file ignores are not reported
 (normalize.py).
 """
 
@@ -20,7 +20,7 @@ from .normalize import normalized_lines
 
 
 class AbsentKey(Enum):
-    """Marker for a key that exists only on the other side. It is not null, because null is a valid value."""
+    """Marker for a key that only the other side has. null cannot serve as the marker, because it is a valid value."""
 
     ABSENT = "(not there)"
 
@@ -43,16 +43,21 @@ class KeyChange:
 
 @dataclass(frozen=True)
 class FileChange:
-    """A file that differs. lines: number of lines found on only one side; 0 unless kind is `changed`."""
+    """A file that differs. lines: number of lines that only one side has; 0 unless kind is `changed`."""
 
     path: str
-    kind: str  # changed | only in a | executable only in a | a link only in a; likewise for b
+    kind: str  # changed | only in a | executable only in a | a link only in a; or the same with b instead of a
     lines: int
 
 
 @dataclass(frozen=True)
 class ComparedArtifact:
-    """One side of a comparison. name: as printed; files: path -> text of each file; executable, links: paths."""
+    """One side of a comparison.
+
+    name: how it is printed.
+    files: path -> text of each file.
+    executable, links: paths of the executable files and of the symlinks.
+    """
 
     name: str
     files: Mapping[str, str]
@@ -62,8 +67,11 @@ class ComparedArtifact:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Result of compare_artifacts(). meaning: plan leaves that differ; spec: job keys that differ; breaks_resume:
-    changed keys that prevent one run from resuming the other (D10).
+    """Result of compare_artifacts().
+
+    meaning: plan leaves that differ.
+    spec: job keys that differ.
+    breaks_resume: changed keys that prevent one run from resuming the other (D10).
     """
 
     meaning: tuple[KeyChange, ...]
@@ -103,7 +111,7 @@ def _has_below(key: str, changes: list[KeyChange]) -> bool:
 
 
 def _spec(job: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the job's keys; derived values are null."""
+    """Return the job's spec keys. A value that jobc derives is null here."""
     backend = read_job_record(job, "plan").get("backend.name")
     return {**read_job_record(job, "identity"), **read_job_record(job, "spec"), "backend": backend}
 

@@ -1,8 +1,8 @@
 """Parse Slurm durations and sizes, and Kubernetes quantities.
 
 In:  text such as `0-02:00:00`, `64G` and `204800Mi`.
-Out: seconds, bytes, a number; ValueError for invalid text.
-Source: sbatch manual, Slurm 25.11, --time and --mem; Kubernetes, type Quantity.
+Out: seconds, bytes or a number. Invalid text raises ValueError.
+Source: the sbatch manual of Slurm 25.11 (--time, --mem), and the type Quantity of Kubernetes.
 """
 
 import re

@@ -1,10 +1,11 @@
 """Normalize a file to lines. Two files with the same normalized lines mean the same to the program that reads them.
 
 In:  a file's path and text.
-Out: a data file's leaves, Python statements, a script as bash prints it, or any other file's lines, unchanged.
+Out: lines. They are the leaves of a data file, the statements of a Python file, a shell script as bash prints it, or
+     the unchanged lines of any other file.
 
-Comments, key order and insignificant spaces are removed, and amounts are converted to one unit, so that 200Gi equals
-204800Mi. In scripts, the quotes around assigned values are also removed.
+Comments and insignificant spaces are removed, keys are sorted, and amounts are converted to one unit, so that 200Gi
+equals 204800Mi. In scripts, the quotes around assigned values are also removed.
 """
 
 import ast
@@ -52,14 +53,16 @@ def _few(lines: Iterator[str]) -> list[str]:
 
 
 def _directives(script: str) -> list[str]:
-    """Return the leading comments that other programs read: `#!` in line 1, and directives such as #SBATCH."""
+    """Return the comments at the top of a script that other programs read: `#!` in line 1, and directives such as
+    #SBATCH.
+    """
     head = _HEAD.match(script)
     lines = head[0].split("\n") if head else []
     return [_directive(s) for index, s in enumerate(lines) if re.match(r"#!" if index == 0 else r"#[^\s#!]", s)]
 
 
 def _directive(line: str) -> str:
-    """Return a #SBATCH line with its time in seconds or its memory in bytes."""
+    """Return a #SBATCH line with its time converted to seconds, or its memory to bytes."""
     match = re.fullmatch(r"(#SBATCH\s+--(time|mem)=)(\S+)", line)
     if match is None:
         return line
@@ -83,7 +86,7 @@ def _plain_values(lines: list[str]) -> list[str]:
     return out
 
 
-_MOST_CHECKS = 200  # maximum number of bash runs per file, 2 ms each; the remaining values keep their quotes
+_MOST_CHECKS = 200  # maximum number of bash runs per file, 2 ms each; after that, values keep their quotes
 # An assignment of plain text in any quotes, up to the end of the statement.
 _VALUE = re.compile(
     r"(\s*(?:export |local |readonly )?[A-Za-z_]\w*=)(?:'([^'\n]*)'|\"([^\"$`\\\n]*)\"|([\w./:@%+,-]*))(;?)"

@@ -1,7 +1,8 @@
 """Recompile an artifact directory from the arguments in its job.json, and report how its inputs have changed.
 
-In:  an artifact directory, and the user's config folders in their current state.
-Out: Recompiled: the files and their source map; Drift: the differences, None if the inputs still produce the same files
+In:  an artifact directory, and the user's config folders as they are now.
+Out: Recompiled, which contains the files and their source map; and Drift, which describes the differences, or None if
+     the inputs still produce the same files.
 """
 
 import hashlib
@@ -48,11 +49,14 @@ class Recompiled:
 class Drift:
     """Differences between a fresh compile of the recorded command line and the artifact.
 
-    causes:  one sentence for each changed input file, and for each changed version of jobc or the backend's package.
+    causes:  one sentence for each input file that has changed, and one if the version of jobc or of the backend's
+             package has changed.
     refused: diagnostics if the job no longer compiles; then all fields below are empty.
-    files:   paths outside .jobc/ that would be written differently; library: whether jobctl itself would differ.
+    files:   paths outside .jobc/ that would be written differently.
+    library: whether jobctl itself would differ.
     found:   differences in meaning; None if the artifact's own record was edited by hand.
-    elsewhere: inputs that are missing on this machine; if there are any, nothing was recompiled and only causes is set.
+    elsewhere: inputs that are missing on this machine. If there are any, nothing was recompiled, and besides this field
+             only `causes` is set.
     """
 
     causes: tuple[str, ...]
@@ -68,7 +72,7 @@ class InputsMissing(Exception):
 
 
 def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recompiled:
-    """Compile a directory again. Raises InputsMissing; CompileError as in read_job(), or if the compile fails."""
+    """Compile a directory again. Raises InputsMissing, and CompileError as in read_job() or if the compile fails."""
     written = read_job(folder)
     request = read_recorded_request(folder, config_dirs)
     if elsewhere := _elsewhere(written, folder, config_dirs):
@@ -188,7 +192,9 @@ def _is_elsewhere(source: str, artifact: Path, folders: Mapping[str, Path]) -> b
 
 
 def _text(source: str, folders: Mapping[str, Path]) -> str | None:
-    """Return the current text of the input `ROOT:PATH`, None if it is missing. Root `file`: the path as typed."""
+    """Return the current text of the input `ROOT:PATH`, None if it is missing. With root `file`, PATH is the path as
+    typed.
+    """
     root, _, path = source.partition(":")
     if root != "file" and root not in folders:
         return None

@@ -1,1 +1,1 @@
-"""Checks on a whole job that are not rules: backend capabilities, site policy, unused keys, suppressions."""
+"""Checks of a whole job that are not rules: backend capabilities, site policy, unused keys, suppressions."""

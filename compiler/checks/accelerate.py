@@ -1,7 +1,8 @@
-"""Check the user's additions to accelerate.yaml and deepspeed.json: JC4600, JC4602 to JC4604, JC4606; gpu_ids: JC2060.
+"""Check what the user adds to accelerate.yaml and deepspeed.json: JC4600, JC4602 to JC4604, JC4606, and JC2060 for
+gpu_ids.
 
-In:  the plan, and the trees that the user merges into accelerate.yaml (extra) and deepspeed.json (deepspeed_extra):
-     `accelerate.extra` of any job, and `backend.extra` of backend accelerate.
+In:  the plan, and the trees that the user merges into accelerate.yaml (`extra`) and deepspeed.json (`deepspeed_extra`).
+     Any job can set them in the section `accelerate`; backend accelerate has the same keys in the section `backend`.
 """
 
 import re
@@ -21,8 +22,8 @@ Tree = Mapping[str, Any]
 
 
 def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
-    """Yield all findings in both trees. section: section of the keys, `accelerate` or `backend`"""
-    if extra or deepspeed_extra:  # most jobs have neither, and do not need to load the tables
+    """Yield all findings in both trees. section: the section that contains the keys, `accelerate` or `backend`"""
+    if extra or deepspeed_extra:  # most jobs have neither and need not load the tables
         yield from check_extra_entries(extra, protected_keys_of_accelerate(plan), (section, "extra"))
         yield from check_extra_entries(deepspeed_extra, protected_keys_of_deepspeed(plan), (section, "deepspeed_extra"))
         yield from findings(f"{rules.__name__}.accelerate", plan, extra, deepspeed_extra, section)

@@ -1,7 +1,7 @@
 """Compare what a plan requests with what a backend honours, so that nothing is ignored silently.
 
-A required setting (must) that the backend does not honour is an error that lists alternatives; an optional one (wish)
-gets a note. This file also checks the scopes of runtime variables.
+If the backend does not honour a required setting (a must), the result is an error that lists alternatives. For an
+optional setting (a wish), it is a note. This file also checks the scopes of runtime variables.
 """
 
 import dataclasses
@@ -22,11 +22,12 @@ from ..spec.type_hints import accepted_words, type_of_key
 
 
 def replace_container_by_pod(spec: JobSpec, backend: Backend, is_chosen: bool) -> tuple[JobSpec, list[Diagnostic]]:
-    """Return the spec with container=pod if the backend runs images itself; JC4517 notes a replaced runtime.
+    """Return the spec with container=pod if the backend runs images itself. If this replaces a runtime, also return the
+    note JC4517.
 
     A job that uses `container=apptainer` on machines, or only sets an image, therefore runs the same image in pods. The
     runtime's options (container.options) are kept, so that check_honours rejects them.
-    is_chosen: the job sets `container` itself, even to `none`.
+    is_chosen: whether the job sets `container` itself, even to `none`.
     """
     named = spec.container.kind
     is_open = is_pod_implied_by_image(spec, backend, is_chosen)
@@ -64,7 +65,9 @@ def apply_backend_values(
 
 
 def add_deciding_keys(table: KeyTable, deciders: Mapping[str, tuple[str, ...]]) -> KeyTable:
-    """Return the table, with deciding keys listed after each spec key. deciders: spec key -> keys that decided it"""
+    """Return the table with the deciding keys added after each spec key. deciders: spec key -> keys that decided its
+    value
+    """
     in_spec = {f"spec.{key}": (key,) for key in deciders}
     return MappingProxyType(
         {
@@ -87,7 +90,9 @@ def resolve_run_storage(spec: JobSpec, backend: Backend, options: Any) -> tuple[
 
 
 def honoured_values(backend: Backend, key: str) -> tuple[str, ...]:
-    """Return the supported values of a plan key or of its family `section.*`: ANY for all, () for none."""
+    """Return the values that the backend supports for a plan key, or for its family `section.*`. ANY means all, ()
+    none.
+    """
     return backend.honours.get(key) or backend.honours.get(f"{key.split('.')[0]}.*", ())
 
 
@@ -102,7 +107,9 @@ def unsupported_values(backend: Backend, demand: BackendRequirement) -> tuple[An
 class IgnoredSetting:
     """A setting that a backend does not honour.
 
-    key: the spec key behind it; typed: `key=value`; leaves: the spec leaves that set it.
+    key: the spec key that it comes from.
+    typed: the setting as `key=value`.
+    leaves: the spec leaves that set it.
     """
 
     demand: BackendRequirement
@@ -114,10 +121,11 @@ class IgnoredSetting:
 def ignored_settings(
     plan: LaunchPlan, backend: Backend, table: KeyTable, values: Mapping[str, SpecValue]
 ) -> list[IgnoredSetting]:
-    """Return the settings that the backend does not honour: required ones, and optional ones not set by jobc's
-    defaults.
+    """Return the settings that the backend does not honour: all required ones, and the optional ones that the job or
+    its experiment sets.
 
-    table: plan key -> spec keys; values: the spec's leaves.
+    table: plan key -> spec keys.
+    values: the spec's leaves.
     """
     ignored = []
     for demand in backend_requirements(plan):
@@ -135,7 +143,7 @@ def ignored_settings(
 def wishes_ignored_with_note(
     found: Iterable[Diagnostic], plan: LaunchPlan, table: KeyTable, values: Mapping[str, SpecValue]
 ) -> list[IgnoredSetting]:
-    """Return the optional settings that the backend's own check() reports as ignored, in a note."""
+    """Return the optional settings for which the backend's own check() yields a note that they are ignored."""
     noted = {note.key for note in found if note.severity is Severity.NOTE}
     wishes = [
         (demand, key) for demand in backend_requirements(plan) if not demand.must for key in table.get(demand.key, ())
@@ -146,7 +154,9 @@ def wishes_ignored_with_note(
 
 
 def _saying(words: tuple[Any, ...], keys: tuple[str, ...], values: Mapping[str, SpecValue]) -> list[str]:
-    """Return the spec keys that set one of these words, such as `code.kind` or `secrets.TOKEN`; else the first key."""
+    """Return the spec keys that set one of these words, such as `code.kind` or `secrets.TOKEN`; otherwise the first
+    key.
+    """
     matching_keys = [key for key in keys if key in values and str(values[key].value).partition(":")[0] in words]
     return matching_keys or [*keys[:1]] or [""]
 
@@ -154,8 +164,9 @@ def _saying(words: tuple[Any, ...], keys: tuple[str, ...], values: Mapping[str, 
 def check_honours(
     missing: Iterable[IgnoredSetting], backend: Backend, able: Callable[[BackendRequirement], list[str]]
 ) -> Iterator[Diagnostic]:
-    """Yield JC4101 for each required setting and JC4102 for each optional one. able: returns the names of other
-    backends that honour a setting
+    """Yield JC4101 for each required setting and JC4102 for each optional one.
+
+    able: returns the names of other backends that honour a setting.
     """
     for item in missing:
         others, supported = able(item.demand), honoured_values(backend, item.demand.key)
@@ -186,7 +197,9 @@ def check_honours(
 
 
 def check_runtime_variable_scopes(plan: LaunchPlan, backend: Backend) -> Iterable[Diagnostic]:
-    """Yield JC4005 for a runtime variable that the backend lacks, JC4006 for one used before its value is known."""
+    """Yield JC4005 for a runtime variable that the backend lacks, and JC4006 for one that is used before its value is
+    known.
+    """
     for missing in sorted(v.name for v in RuntimeVar if v not in backend.spellings):
         yield Diagnostic(
             "JC4005",
@@ -226,7 +239,7 @@ def _instead(key: str, word: str) -> str:
 
 
 def _group(key: str) -> str:
-    """Return the group that sets `SECTION.kind`, else the key itself."""
+    """Return the group that sets `SECTION.kind`, or else the key itself."""
     section, _, name = key.rpartition(".")
     return section if name == "kind" else key
 

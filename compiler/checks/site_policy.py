@@ -1,9 +1,9 @@
 """Site policies: installed packages with their own rules, found through the entry point group `jobc.policies`.
 
 An entry point is an object with a `name` and a function `check(spec, plan)` that yields Diagnostics. A policy's codes
-have their own prefix, and the codes' pages are in `codes/` next to the module. `Policy` is a ready-made policy that
-only needs its limits. A policy that cannot be loaded or run is an error (JC3093), because otherwise everything would be
-allowed.
+have a prefix of their own, and the pages about them are in `codes/` next to the module. `Policy` is a ready-made policy
+that only needs its limits. A policy that cannot be loaded or run is an error (JC3093), because otherwise everything
+would be allowed.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -36,7 +36,7 @@ class Policy:
     images:      shell patterns such as `registry.lab.org/*`; a job's image must match one, ignoring `docker://`.
     most_time_s: maximum time limit in seconds; a job without a time limit is also rejected.
     labels:      names of required labels, such as the team that pays.
-    severity:    severity of findings; a warning is printed, and can be allowed by `# jobc: allow`.
+    severity:    severity of findings. A warning is printed, and `# jobc: allow` can suppress it.
     rules:       additional rule functions with the signature of check().
     """
 

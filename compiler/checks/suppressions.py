@@ -1,12 +1,13 @@
 """Filter findings before they are reported: `# jobc: allow NAME because …` in a user's YAML, and --strict.
 
-In:  the text of the files that a compile read, and one stage's findings with their positions.
-Out: the findings, with the reason on allowed ones; if an error remains, all of them in a CompileError.
+In:  the text of the files that a compile read, and the findings of one stage with their positions.
+Out: the findings. Those that are allowed contain the reason. If an error remains, a CompileError with all of them.
 
-A comment gives a code (JC3011) or its name (taken-port). The comment applies to the value on its own line, or on the
-file's next line if the comment stands alone. Several comments may share a line. The value is everything after a key,
-even a list or several lines. A finding about a mapping can be allowed at any of the mapping's direct values. Warnings,
-notes and errors that are guesses (judgment) can be allowed, but not errors that would make the artifact wrong (JC3082).
+A comment contains a code (JC3011) or its name (taken-port). It applies to the value on the same line, or to the value
+on the next line if the comment has a line to itself. Several comments may share a line. The value is everything that
+belongs to a key, even if it is a list or spans several lines. A finding about a mapping can be allowed at any of the
+mapping's direct values. Warnings, notes and errors that are guesses (judgment) can be allowed. An error that would make
+the artifact wrong cannot (JC3082).
 """
 
 import re
@@ -38,8 +39,10 @@ class AllowComment:
     """One `# jobc: allow` comment.
 
     word: the code or name as written.
-    code: the code, "" if no code has that name.
-    line: the line it applies to; lines: lines of the values there; origin: the comment's position.
+    code: the code that this is or names, "" if no code has that name.
+    line: the line it applies to.
+    lines: the lines of the values that are on that line.
+    origin: the comment's position.
     """
 
     word: str
@@ -77,10 +80,10 @@ class SeverityFilter:
         """Return the findings of earlier stages and of this stage. Raises CompileError with all of them if one is an
         error.
 
-        last: whether this is the last stage. Earlier stages do not raise for findings that are errors only because of
-        --strict, so that later stages can report their errors in the same run.
-        failure: exception that a check raised. This exception is re-raised only if no error is reported, because a
-        check may rely on a value that another check rejects.
+        last: whether this is the last stage. In an earlier stage, findings that are errors only because of --strict
+        raise nothing yet, so that later stages can report their errors in the same run.
+        failure: exception that a check raised. It is re-raised only if no error is reported, because the check may have
+        failed on a value that another check rejects.
         """
         found = list(found)
         judged = [*earlier, *self.judge(found)]
@@ -133,7 +136,7 @@ def _idle(allowance: AllowComment) -> Diagnostic:
 
 
 def read_allow_comments(files: Mapping[str, str]) -> tuple[AllowComment, ...]:
-    """Return the comments in all files. files: `ROOT:PATH` -> text. CompileError JC3080 for invalid comments."""
+    """Return the allow comments in all files (`ROOT:PATH` -> text). Raises CompileError JC3080 for invalid comments."""
     allowances: list[AllowComment] = []
     refused: list[Diagnostic] = []
     for location, text in files.items():
@@ -156,12 +159,12 @@ def read_allow_comments(files: Mapping[str, str]) -> tuple[AllowComment, ...]:
 
 
 def _code(word: str) -> str:
-    """Return the code that `word` is or names: jobc's own if several codes share the name, "" if there is none."""
+    """Return the code that `word` is or names, "" if there is none. If several codes have the name, jobc's own wins."""
     return word if word[0].isupper() else codes_by_name().get(word, ("",))[0]
 
 
 def _comments(text: str, lines: list[str]) -> Iterator[tuple[int, int, str]]:
-    """Yield (line, column, text) of each comment, but not of similar text in a scalar."""
+    """Yield (line, column, text) for each comment, ignoring similar text inside a scalar."""
     tokens = [t for t in yaml.scan(text, Loader=Loader) if isinstance(t, yaml.ScalarToken)]
     blocks = [t.style in ("|", ">") for t in tokens]  # block scalars: their text begins on the next line
     starts = [(t.start_mark.line + b, t.start_mark.column * (not b)) for t, b in zip(tokens, blocks, strict=True)]

@@ -11,8 +11,10 @@ from ..plan.launch_plan import LaunchPlan, to_mutable_tree
 
 
 def check(plan: LaunchPlan, is_set: Callable[[str], bool]) -> Iterator[Diagnostic]:
-    """Yield JC2020 for each value that the trainer would reject. is_set: returns whether the user set a key; if an
-    error mentions several keys, the first one that the user set is blamed
+    """Yield JC2020 for each value that the trainer would reject. If an error mentions several keys, the first one that
+    the user set is blamed.
+
+    is_set: returns whether the user set a key.
     """
     if not plan.uses_trainer:
         return
@@ -38,7 +40,7 @@ def _refused(train: Any) -> tuple[str, ...]:
 
 
 def _mended(train: Any, key: str) -> str:
-    """Return `key=value` with a nearby number, list or null that fixes an error; "" if none does."""
+    """Return `key=value` with a similar number or list, or null, that fixes an error; "" if there is no such value."""
     tree = to_mutable_tree(train)
     section, _, name = key.partition(".")
     value = (tree.get(section) or {}).get(name) if name else None

@@ -1,7 +1,7 @@
-"""Find hosts on the command line without a backend that uses them.
+"""Find hosts that were typed on the command line although the backend, local by default, does not use them.
 
 In:  the position where each value was set.
-Out: JC2022 if no backend was chosen.
+Out: JC2022 if hosts were typed but no backend was chosen.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
 """Warn about keys for jobc's own trainer when the user's command runs instead and never reads them.
 
 In:  the composed tree, the user's command, the key table, the spec's leaves.
-Out: JC2014 for keys that the user set; the unset keys, whose defaults have no effect.
+Out: JC2014 for such keys that the user set, and the list of those left at their defaults.
 """
 
 import shlex
@@ -22,7 +22,7 @@ def check_unused_keys(
     values: Mapping[str, SpecValue],
     read: Sequence[str] = (),
 ) -> Iterator[Diagnostic]:
-    """Yield JC2014 for keys and groups that the user set and that only affect train.json.
+    """Yield JC2014 for keys and groups that the user set although they only affect train.json.
 
     read: keys and sections that reach the program through another file.
     """
@@ -78,5 +78,5 @@ def _is_lost(file: str, values: Mapping[str, SpecValue], lost: set[str]) -> bool
 
 
 def _passing(command: Sequence[str], key: str) -> str:
-    """Return the command as an override that passes the key's value to the program."""
+    """Return an override that sets the command and passes the key's value to the program."""
     return shlex.quote(command_as_override([*command, f"--{key.rpartition('.')[2]}", f"${{{key}}}"]))

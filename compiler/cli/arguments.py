@@ -66,7 +66,11 @@ TAKES_ARGUMENTS = {"why", "verify", "explain", "backends", "completion", "_compl
 
 @dataclass(frozen=True)
 class Arguments:
-    """Parsed command line. words: overrides, or arguments of commands without overrides; rest: words after ` -- `."""
+    """Parsed command line.
+
+    words: the overrides, or the arguments of a command that takes no overrides.
+    rest: the words after ` -- `.
+    """
 
     command: str
     words: tuple[str, ...]
@@ -93,7 +97,7 @@ class Arguments:
 
     @property
     def config_dirs(self) -> tuple[tuple[str, Path], ...]:
-        """Return the user's config folders; earlier ones win: --config-dir, ./jobc, ~/.config/jobc."""
+        """Return the user's config folders, of which earlier ones win: --config-dir, ./jobc, ~/.config/jobc."""
         home = user_config_folder()
         project = Path("jobc")
         folders = [("input", self.config_dir)] if self.config_dir else []
@@ -150,7 +154,7 @@ def parse(argv: Sequence[str]) -> Arguments:
 
 
 def parse_leniently(argv: Sequence[str]) -> Arguments:
-    """Return the command and format of an invalid command line, so that its error is printed in that format."""
+    """Return the command and format of an invalid command line, so that its error can be printed in that format."""
     words = list(argv[: argv.index("--")] if "--" in argv else argv)
     index = _command_at(words)
     command = "compile" if index is None else words[index]
@@ -169,14 +173,14 @@ def _command_at(words: Sequence[str]) -> int | None:
 def is_override(word: str) -> bool:
     """Return whether a word is an override. The names of sweep directories also contain `=`.
 
-    `artifacts/f+seed=1/slurm` has a `+` before the `=`, which no key has. An existing path, with or without :LINE, is
-    never an override.
+    Such a name, as in `artifacts/f+seed=1/slurm`, has a `+` before the `=`, which no key has. A path that exists is
+    never an override, with or without :LINE.
     """
     return bool(re.match(r"~|\+{0,2}[^+=]*=", word)) and not os.path.exists(re.sub(r":\d+(-\d+)?$", "", word))
 
 
 def _refuse_own_program(command: str, words: Sequence[str]) -> None:
-    """Raise JC1110 if `words` seem to contain the user's own command: a program without ` -- ` before it."""
+    """Raise JC1110 if `words` seem to contain the user's own command, that is, a program without ` -- ` before it."""
     bare = [i for i, w in enumerate(words) if not re.match(r"[-~]|.*=", w) and not _is_value(words, i)]
     index = next((i for i in bare if words[i].endswith((".py", ".sh")) or Path(words[i]).is_file()), None)
     if index is not None:
@@ -246,7 +250,7 @@ class _Parser(argparse.ArgumentParser):
     words: Sequence[str] = ()  # the words being parsed, for hints
 
     def error(self, message: str) -> NoReturn:
-        """Raise argparse's error message (Python 3.10 to 3.14) as a diagnostic."""
+        """Raise argparse's error as a diagnostic. Parses the messages of Python 3.10 to 3.14."""
         actions = {name: action for action in self._actions for name in action.option_strings}
         about = re.match(r"argument ([^:]+): (.*)", message)
         if about and (action := actions.get(about[1].split("/")[-1])):
@@ -334,7 +338,7 @@ def _parser(words: Sequence[str] = ()) -> _Parser:
 
 
 def option_lines() -> list[tuple[str, str]]:
-    """Return each option's (names, help), for --help."""
+    """Return (names, help) of each option, for --help."""
     rows = []
     for action in _parser()._actions:
         if action.option_strings:

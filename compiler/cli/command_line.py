@@ -22,7 +22,7 @@ from .terminal import print_lines
 def run_command_line(words: list[str], of_process: bool) -> int:
     """Run one command and return its exit code. Never raises; errors are printed to stderr as diagnostics.
 
-    of_process: whether the words are this process's own arguments, so that the compile may be recorded
+    of_process: whether the words are this process's own arguments. Only then may the compile be recorded
     (skip_unchanged.py).
     """
     arguments = parse_leniently(words)

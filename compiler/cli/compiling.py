@@ -33,14 +33,14 @@ def compile_command(arguments: Arguments) -> int:
     _refuse_collisions(compiled)
     folders, of_sweep = group_points_into_folders(compiled)
     diagnostics = [*_found(compiled, arguments.out), *of_sweep]
-    if not arguments.prints_machine_format:  # print text before a write can fail; JSON is printed only once
+    if not arguments.prints_machine_format:  # print text now, because the write may fail; JSON is printed only once
         report_diagnostics(diagnostics)
     written = [(folder, write_compiled_job(folder, arguments.out, arguments.force)) for folder in folders]
     for folder, target in written:
         record_written_files(folder.artifacts, target)
     if arguments.prints_machine_format:
         report_diagnostics(diagnostics, arguments)
-    else:  # printed last, because the reader of a pipe may exit early
+    else:  # print this last, because the reader of a pipe may exit early
         print_lines(*(_summary(folder, target) for folder, target in written))
     return OK
 
@@ -71,7 +71,7 @@ def check_command(arguments: Arguments) -> int:
 
 
 def _of_sizes(compiled: Sequence[CompiledJob]) -> list[Diagnostic]:
-    """Return the findings JC2120 to JC2130. These findings need estimates, so a compile does not report them."""
+    """Return the findings JC2120 to JC2130. They need estimates, so a compile does not report them."""
     from .plan import estimate_points
 
     return estimate_points(compiled)[1]
@@ -80,7 +80,7 @@ def _of_sizes(compiled: Sequence[CompiledJob]) -> list[Diagnostic]:
 def check_output_folder(compiled: CompiledJob, out: Path) -> list[Diagnostic]:
     """Return JC5008, a note about the run folders, if the output folder is not in the current directory.
 
-    Raises CompileError if a default, unlike a value that the user set, refers to a file in the current directory.
+    Raises CompileError if a default refers to a file in the current directory. A value that the user set may do so.
     """
     out, current = Path(ask_file_system("real path", out)), Path.cwd()
     project = out.parent
@@ -108,7 +108,7 @@ def check_output_folder(compiled: CompiledJob, out: Path) -> list[Diagnostic]:
 
 
 def missing_inputs(compiled: CompiledJob, out: Path) -> list[Diagnostic]:
-    """Return JC5010 for missing files that jobctl submit sends: a warning, because you may submit elsewhere."""
+    """Return JC5010 for missing files that jobctl submit sends. This is a warning, because you may submit elsewhere."""
     plan, backend, values = compiled.plan, compiled.backend, compiled.source_map.spec
     sent = dict(backend.sends(plan, compiled.options)) if isinstance(backend, SendingBackend) else {}
     if plan.code.kind in ("snapshot", "rsync"):
@@ -182,7 +182,9 @@ _INFO_PARTS = {
 
 
 def _info(info: str, config_name: str, overrides: list[str], config: Any) -> str:
-    """Return what Hydra logs to stdout. jobc prints the config itself, because its values are TextWithOrigin."""
+    """Return what Hydra logs to stdout. Hydra cannot print the config, because its values are TextWithOrigin, so jobc
+    does.
+    """
     from contextlib import redirect_stdout
     from io import StringIO
 

@@ -1,4 +1,4 @@
-"""Shell completion of commands, options, keys, groups and their options, and a key's valid words.
+"""Shell completion of commands, options, keys, groups and their options, and the valid words for a key.
 
 `jobc completion bash` prints a script that calls `jobc _complete` with the words before the cursor.
 """
@@ -69,7 +69,9 @@ def _fitting(start: str, found: Iterable[str]) -> list[str]:
 
 
 def _keys(typed: str) -> Iterable[str]:
-    """Yield the keys one level below the prefix: `optim.` for a section, `optim.lr=` for a leaf."""
+    """Yield the keys one level below the prefix. A section ends in a dot (`optim.`), a leaf in an equals sign
+    (`optim.lr=`).
+    """
     section, _, _ = typed.rpartition(".")
     prefix = f"{section}." if section else ""
     if not section:
@@ -92,7 +94,7 @@ def _fields(section: str) -> dict[str, object]:
 
 
 def _types_at(key: str) -> list[object]:
-    """Return a key's possible types; below `backend`, the types from every backend with such an option."""
+    """Return a key's possible types. Below `backend`, these come from every backend that has such an option."""
     if key.split(".")[0] != "backend":
         return [type_of_key(JobSpec, key) if key else JobSpec]
     below = key.partition(".")[2]
@@ -104,7 +106,7 @@ def _members(hint: object) -> tuple[object, ...]:
 
 
 def _options(name: str) -> type | None:
-    """Return a backend's options; None if it cannot be imported."""
+    """Return the Options class of a backend, None if the backend cannot be imported."""
     try:
         return find_plugins()[name].load().Options
     except CompileError:

@@ -1,10 +1,11 @@
 """Print diagnostics for machines: `--format json`, `sarif` and `github`. diagnostic.py prints text for people.
 
-In:  diagnostics, and the folders of the roots that their positions refer to.
-Out: one deterministic document, sorted by position; allowed diagnostics are included and marked.
+In:  diagnostics, and the folder of each root that their positions refer to.
+Out: one document, sorted by position and always the same for the same input. It includes allowed diagnostics and marks
+them.
 
 Source: SARIF 2.1.0 (OASIS, errata 01); GitHub Actions, "Workflow commands": ::error file=…,line=…,col=…,title=…::text
-        GitHub, "SARIF support for code scanning": a uri is relative to the repository root; so is file=.
+        GitHub, "SARIF support for code scanning": a uri is relative to the repository root, and so is file=.
 """
 
 import os
@@ -25,7 +26,9 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 
 
 def path_in_report(origin: Origin | None, folders: Folders) -> str:
-    """Return the file relative to the current directory if inside, else absolute; "" if it is not a user's file."""
+    """Return the file's path, relative if the file is inside the current directory and absolute otherwise. Return ""
+    for a word on the command line, and for a file that is not the user's.
+    """
     if origin is None or origin.root == COMMAND_LINE:
         return ""
     if origin.root == "file":  # hosts=@FILE, as typed
@@ -38,7 +41,7 @@ def path_in_report(origin: Origin | None, folders: Folders) -> str:
 
 
 def _in_repository(file: str) -> str:
-    """Return the file relative to the repository root in a GitHub workflow that checked it out; otherwise unchanged."""
+    """Return the path relative to the repository root if a GitHub workflow checked it out; otherwise unchanged."""
     workspace = os.environ.get("GITHUB_WORKSPACE")
     for root in (os.path.abspath(workspace), os.path.realpath(workspace)) if file and workspace else ():
         relative = os.path.relpath(file, root)
@@ -93,7 +96,7 @@ def _result(d: Diagnostic, rule: int, folders: Folders) -> dict[str, Any]:
 
 
 def _location(d: Diagnostic, folders: Folders) -> dict[str, Any]:
-    """Return the position in a file, or else the key or the command-line words."""
+    """Return the position in a file if there is one, or else the key or the command-line words."""
     origin = d.origin
     location: dict[str, Any] = {}
     if origin and origin.root != COMMAND_LINE:

@@ -1,4 +1,5 @@
-"""jobc diff: compare two jobs, artifacts or runs. Exit codes as in diff(1): 0 the same, 1 different, 2 error.
+"""jobc diff: compare two jobs, artifacts or runs. Exit codes as in diff(1): 0 if they are the same, 1 if they differ, 2
+after an error.
 
 jobc diff DIR DIR               two artifact directories, or two run folders
 jobc diff DIR:0 DIR:3           points 0 and 3 of a sweep directory; DIR:N works wherever DIR does
@@ -104,7 +105,7 @@ def _of_versus(*sides: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
 
 
 def _of_two_commands(words: Sequence[str], rest: Sequence[str]) -> str:
-    """Return a valid form of `words -- COMMAND vs …`, with the commands as overrides."""
+    """Return `words -- COMMAND vs …` in a valid form, in which the commands are overrides."""
     index = rest.index(VERSUS)
     others, command = rest[index + 1 :], []
     if "--" in others:
@@ -154,7 +155,9 @@ def _opened(word: str) -> Iterator[Path]:
 
 
 def _folder(word: str) -> Path:
-    """Return an artifact directory, or a run folder's newest attempt. Raises CompileError JC5004 for others."""
+    """Return the artifact directory, or the newest attempt in a run folder. Raises CompileError JC5004 for any other
+    folder.
+    """
     folder = Path(word)
     if not (folder / JOB).is_file() and (attempts := _attempts(folder)):
         folder = attempts[-1]
@@ -164,7 +167,7 @@ def _folder(word: str) -> Path:
 
 
 def _written(word: str) -> ComparedArtifact:
-    """Return a directory's job. Raises CompileError: JC5009 if its job.json was edited, JC1110 for a sweep."""
+    """Return the job in a directory. Raises CompileError JC5009 if its job.json was edited, and JC1110 for a sweep."""
     with _opened(word) as folder:
         return _read(word, folder)
 
@@ -209,7 +212,7 @@ def _text(a: ComparedArtifact, b: ComparedArtifact, found: Comparison) -> list[s
 
 
 def diff_as_json(found: Comparison) -> dict[str, Any]:
-    """Return the diff as JSON; a side that lacks the key has no value."""
+    """Return the diff as JSON. A side that lacks a key has no value there."""
     return dataclasses.asdict(found, dict_factory=_without_absent)
 
 

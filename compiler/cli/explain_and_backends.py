@@ -1,4 +1,4 @@
-"""Commands that list what exists (explain, backends), and helpers for usage errors of other commands."""
+"""Commands that list what exists (explain, backends), and helpers with which other commands report usage errors."""
 
 from collections.abc import Callable
 

@@ -1,6 +1,6 @@
 """Find the artifact that a command-line word names: its directory, a run folder, a run ID or a job name.
 
-Run IDs and names are only looked up among this user's runs, because the run's jobctl is then executed.
+Run IDs and names are looked up only among this user's own runs, because the jobctl of the run is then executed.
 """
 
 import os
@@ -18,7 +18,9 @@ ONE = ("stop",)  # commands in BY_NAME that take only one artifact
 
 
 def find_named_artifacts(command: str, words: Sequence[str]) -> tuple[list[Path], list[str]]:
-    """Return the artifact directories named by the first words, and the other words. Some commands take several."""
+    """Return the artifact directories that the first words name, and the remaining words. Some commands take several
+    directories.
+    """
     if not words:
         example = f"jobc {command} {_example()}"
         because = "this command runs an artifact directory's jobctl"
@@ -58,7 +60,7 @@ def _require_complete_program(program: Path) -> None:
 
 
 def _newest_copy(folder: Path) -> Path:
-    """Return the newest copy of the artifact in a run folder; any other folder unchanged."""
+    """Return the newest copy of the artifact if `folder` is a run folder; otherwise return `folder` unchanged."""
     copies = [copy for copy in folder.glob("artifact/*") if copy.name.isdecimal() and (copy / JOB).is_file()]
     return max(copies, key=lambda copy: int(copy.name), default=folder)
 
@@ -81,7 +83,7 @@ def _run_called(command: str, word: str) -> Path | None:
 
 
 def no_artifact_error(folder: Path, command: str) -> CompileError:
-    """Return JC5004 for a folder without job.json. The hint names a folder above or below that has one."""
+    """Return JC5004 for a folder without job.json. The hint names a parent folder or subfolder that has one."""
     below = [*folder.glob(f"*/{JOB}"), *folder.glob(f"*/*/{JOB}")]
     around = [min(below).parent.parent] if below else [up for up in folder.parents if (up / JOB).is_file()]
     if not around and folder == Path(folder.name):  # the name of a job

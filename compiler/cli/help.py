@@ -69,7 +69,7 @@ def _show_command(command: str) -> int:
 
 
 def _show_verb_options(verb: str) -> None:
-    """Print a verb's options on every backend, because no artifact was given."""
+    """Print a verb's options for every backend, because no artifact was given."""
     if options := options_of_verb(verb):
         print_text(f"\noptions, if the backend supports them; `jobc {verb} DIR --help` shows those of one artifact:")
     for option, text in options.items():

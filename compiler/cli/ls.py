@@ -1,7 +1,7 @@
 """jobc ls: list the runs of all jobs, newest first. This module finds the run roots; runtime/verbs/ls.py lists the
 runs.
 
-jobc ls              in JOBC_RUN_ROOT if it is set; else in runs/ and the run roots of the artifacts in artifacts/
+jobc ls              in JOBC_RUN_ROOT if set, or else in runs/ and in the run roots of the artifacts in artifacts/
 jobc ls FOLDER …     in these folders
 """
 

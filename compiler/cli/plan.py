@@ -1,4 +1,4 @@
-"""jobc plan: estimate every size of a job. Writes no file except the plot, if one is requested."""
+"""jobc plan: print estimates for every size of a job. Writes no file except the plot, if one is requested."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -47,7 +47,7 @@ def plan_command(arguments: Arguments) -> int:
 
 
 def estimate_points(points: Sequence[PlannedJob | CompiledJob]) -> tuple[list[Figures], list[Diagnostic]]:
-    """Return the figures of every point, and the findings of the rules on sizes. Raises CompileError JC2124.
+    """Return the figures of every point, and the findings of the rules about sizes. Raises CompileError JC2124.
 
     If several points set the same step time or run, it applies to the first point and is scaled for the others.
     """
@@ -76,7 +76,9 @@ def estimate_points(points: Sequence[PlannedJob | CompiledJob]) -> tuple[list[Fi
 
 
 def _apart(labels: Sequence[str]) -> list[str]:
-    """Return unique labels. Labels are truncated to 60 characters, so repeated labels get a suffix such as `~2`."""
+    """Return unique labels. Labels are truncated to 60 characters and may then repeat; repeated ones get a suffix such
+    as `~2`.
+    """
     apart: dict[str, None] = {}
     for label in labels:
         others = (f"{label}~{number}" for number in itertools.count(2))
@@ -85,7 +87,7 @@ def _apart(labels: Sequence[str]) -> list[str]:
 
 
 def _attempts(one: PlannedJob | CompiledJob) -> int:
-    """Return how many times the engine may start the job; 1 if it cannot requeue."""
+    """Return how many times the engine may start the job, which is 1 if it cannot requeue."""
     backend, options = _backend(one), one.options if isinstance(one, CompiledJob) else one.typed.options
     starts_again = bool(honoured_values(backend, "lifecycle.max_requeues"))
     if isinstance(backend, RecoveringBackend):
@@ -104,9 +106,9 @@ def _backend(one: PlannedJob | CompiledJob) -> Backend:
 
 
 def _pace(step_s: float | None, run: str | None, samples: int) -> StepTimeEstimate | None:
-    """Return the step time; None if none is set. Raises CompileError JC2124 for a run without a measured step.
+    """Return the step time, None if the user set none. Raises CompileError JC2124 for a run without a measured step.
 
-    samples: samples per rank and step, used for step_s and for runs that do not record this number.
+    samples: samples per rank and step. It is used with step_s, and with runs that do not record this number.
     """
     if step_s is not None or run is None:
         return None if step_s is None else StepTimeEstimate(step_s, samples)

@@ -12,8 +12,8 @@ from .arguments import Arguments
 from .terminal import print_progress_line, print_styled_text, print_text
 
 OK, DIAGNOSTICS, OUR_BUG, INTERRUPTED = 0, 1, 2, 130
-NO_READER = 141  # for run and watch, when the run's exit code is unknown: 128 + SIGPIPE
-TROUBLE = 2  # for diff, which exits with 1 if the two sides differ
+NO_READER = 141  # exit code of run and watch if that of the run is unknown: 128 + SIGPIPE
+TROUBLE = 2  # exit code of diff after an error, because 1 means that the two sides differ
 
 _NAMELESS = {  # hints for operating system errors without a file name
     errno.ENOENT: "check that the current directory still exists",

@@ -7,7 +7,9 @@ from .arguments import Arguments
 
 
 def build_request(arguments: Arguments) -> CompileRequest:
-    """Return the compile request. Raises CompileError: JC1108 for a bad --config-dir, JC1101 for non-UTF-8."""
+    """Return the compile request. Raises CompileError JC1108 for a bad --config-dir, and JC1101 for words that are not
+    UTF-8.
+    """
     if arguments.config_dir is not None and not ask_file_system("folder", arguments.config_dir):
         because = "the path is not a directory" if arguments.config_dir.exists() else "no such folder"
         raise CompileError(

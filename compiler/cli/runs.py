@@ -1,4 +1,5 @@
-"""Commands about runs: run and watch follow a run with a live line; the other verbs call the artifact's jobctl.
+"""Commands about runs. `run` and `watch` follow a run and show its progress on a live line; the other verbs call the
+artifact's jobctl.
 
 The artifact contains everything that a run needs; these commands are only shortcuts.
 """
@@ -56,7 +57,9 @@ def run_command(arguments: Arguments) -> int:
 
 
 def _example_note(uses_trainer: bool, arguments: Arguments) -> list[str]:
-    """Return a line that says so if the run trains the bundled example because the user chose nothing else."""
+    """Return a line that says that the run trains the bundled example, if it does so because the user chose nothing
+    else.
+    """
     chosen = {word.lstrip("+~").partition("=")[0].partition(".")[0] for word in arguments.words}
     if not uses_trainer or chosen & EXAMPLE_CHOICES or arguments.config_name != "config":
         return []
@@ -72,7 +75,9 @@ def watch_command(arguments: Arguments) -> int:
 
 
 def verb_command(arguments: Arguments) -> int:
-    """Run jobc VERB DIR …: call DIR/jobctl VERB with the other words. With one DIR, it replaces this process."""
+    """Run jobc VERB DIR …: call DIR/jobctl VERB with the other words. With a single DIR, exec it instead of starting a
+    child.
+    """
     directories, words = find_named_artifacts(arguments.command, arguments.words)
     words += ("--", *arguments.rest) if arguments.rest is not None else ()
     commands = [[str(directory / PROGRAM), arguments.command, *words] for directory in directories]
@@ -90,7 +95,7 @@ def verb_command(arguments: Arguments) -> int:
 
 
 def _print_one_document(commands: Sequence[Sequence[str]]) -> int:
-    """Print the JSON of several commands as one document, with `runs`. Return the largest exit code."""
+    """Print the JSON of several commands as one document, whose `runs` lists them. Return the largest exit code."""
     code, schema, runs = 0, None, []
     for command in commands:
         done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
@@ -108,7 +113,8 @@ def _only_one(what: str, command: str, directory: Path) -> CompileError:
 
 
 def follow_program(words: list[str]) -> int:
-    """Run a program and return its exit code. Forwards signals, and shows step lines as one live line on a terminal.
+    """Run a program and return its exit code. Forwards signals to it. On a terminal, shows its step lines as one live
+    line.
 
     Returns NO_READER if the reader of stdout has exited.
     """

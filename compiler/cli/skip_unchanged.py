@@ -1,13 +1,13 @@
 """Recognize a compile that would change nothing, without composing it.
 
-After a compile, a file in the user's cache records its output and everything it depended on: answers of the file system
-(frontend/observed_files.py), the state of jobc's own files, and the installed packages. If the same command
+After a compile, a file in the user's cache records its output and everything it depended on: what it looked up in the
+file system (frontend/observed_files.py), the state of jobc's own files, and the installed packages. If the same command
 line is run again in the same directory and nothing has changed, including the artifact's files, the recorded output is
 printed again and nothing else happens. This takes a fifth of a compile's time, because neither Hydra nor most of the
 compiler is imported.
 
-Not recorded: failed compiles, sweeps, and compiles in an environment where another package provides a backend or a
-policy, because such code may read anything.
+Failed compiles and sweeps are not recorded. Neither are compiles in an environment where another package provides a
+backend or a policy, because such code may read anything.
 """
 
 from __future__ import annotations
@@ -139,10 +139,10 @@ def _newest(code: Sequence[Any]) -> float:
 
 
 def _packages_in(folder: str) -> Iterator[tuple[str, int]]:
-    """Yield each distribution in a folder of sys.path, and the time its entry points changed (0: it has none)."""
+    """Yield each distribution in a folder of sys.path, and when its entry points last changed (0 if it has none)."""
     try:
         names = sorted(name for name in os.listdir(folder or ".") if name.endswith((".dist-info", ".egg-info")))
-    except OSError:  # a zip file, or missing
+    except OSError:  # the folder is a zip file or is missing
         names = [""] if os.path.isfile(folder) else []
     for name in names:
         file = os.path.join(folder, name, "entry_points.txt") if name else folder
@@ -173,7 +173,7 @@ def key_of_record(words: Sequence[str]) -> bytes | None:
 
 
 def _read(key: bytes) -> dict[str, Any] | None:
-    """Return the record with this key if this user wrote one, else None."""
+    """Return the record with this key if this user wrote it, None if there is none."""
     try:
         tree = parse_json(RECORDS, user_cache.read(RECORDS, key) or b"")
     except Unreadable:

@@ -1,7 +1,7 @@
-"""Handle output whose reader exits early, as in `jobc backends | head`. This is not an error, but real errors are still
-reported.
+"""Handle output whose reader exits early, as in `jobc backends | head`. An early exit is not an error, but real errors
+are still reported.
 
-The command still runs to completion, because its exit code reports the result; further output is discarded.
+The command still runs to completion, because its exit code reports the result. Further output is discarded.
 """
 
 import os
@@ -57,5 +57,5 @@ def ignore_broken_pipes() -> Iterator[None]:
 
 
 def has_reader(stream: TextIO) -> bool:
-    """Return whether a stream's reader was still connected at the last write or flush."""
+    """Return whether a stream still had a reader at the last write or flush."""
     return not isinstance(stream, BrokenPipeSafeStream) or stream.has_reader

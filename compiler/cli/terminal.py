@@ -1,7 +1,8 @@
-"""Print all commands' output. No value, file name or file content can control the terminal or forge a line.
+"""Print the output of all commands, so that no value, file name or file content can control the terminal or forge a
+line.
 
 print_lines        lines; embedded newlines, control characters and direction changes (Unicode bidi) are escaped
-print_text         a text of several lines, such as a page or YAML; escaped the same way, except newlines
+print_text         text with several lines, such as a page or YAML; escaped in the same way, except for newlines
 print_json         a document; escaped with JSON escapes, so that it is parsed back unchanged
 print_styled_text  diagnostics; escaped when they are formatted, because they may have colors
 """
@@ -35,6 +36,6 @@ def print_progress_line(line: str) -> None:
 
 
 def to_printable_json(tree: Any) -> str:
-    """Return JSON with an indent of two spaces; all characters are printable, or newlines between entries."""
+    """Return JSON with an indent of two spaces. All its characters except the newlines are printable."""
     text = json.dumps(tree, indent=2, ensure_ascii=False)
     return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text)

@@ -12,7 +12,7 @@ from ..plugins.registry import Plugin, find_plugins
 
 
 def options_of_verb(verb: str) -> dict[str, str]:
-    """Return option -> description over all installed backends, such as `--run ID`."""
+    """Return option (such as `--run ID`) -> description, over all installed backends."""
     options: dict[str, str] = {}
     for plugin in find_plugins().values():
         for option, text in options_of_backend_verb(plugin, verb).items():

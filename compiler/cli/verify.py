@@ -1,8 +1,9 @@
-"""jobc verify: check whether an artifact directory is unedited, and whether its inputs still give the same files.
+"""jobc verify: check that nobody has edited an artifact directory, and that its inputs still give the same files.
 
 jobc verify DIR …    lists hand edits with their lines, inputs that have changed since, and the digest to quote
-`--config-dir FOLDER` as in the compile. Exit code 1 if a file or the inputs differ, or something cannot be read.
-`--format json` prints one document on stdout. Nothing in the directory is run or imported.
+
+Pass the same `--config-dir FOLDER` as in the compile. The exit code is 1 if a file or the inputs differ, or if
+something cannot be read. `--format json` prints one document on stdout. Nothing in the directory is run or imported.
 """
 
 from __future__ import annotations
@@ -66,9 +67,11 @@ def _removed() -> CompileError:
 
 @dataclass(frozen=True)
 class VerifyResult:
-    """Result for one directory. digest: of its `files` original files; drift: None if its inputs are unchanged.
+    """Result for one directory.
 
-    unknown: why the inputs were not compared; "" if they were.
+    files, digest: number of the original files, and their digest.
+    drift: None if the inputs are unchanged.
+    unknown: why the inputs were not compared, "" if they were.
     again: command that rewrites the directory.
     """
 

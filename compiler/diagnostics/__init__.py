@@ -1,1 +1,3 @@
-"""Diagnostics, the positions and source snippets that they point to, and one page for each code."""
+"""Diagnostics, the source positions that they point to, the snippets that show these positions, and a page for each
+code.
+"""

@@ -1,7 +1,7 @@
 """Diagnostics: every message's code, severity, position, reason and hint.
 
 A user's mistake is a `Diagnostic`, collected and reported together; `CompileError` carries them to the command line.
-Code ranges: JC1xxx for reading and types, JC2xxx for an inconsistent job, JC30xx for a consistent job that would still
+Code ranges: JC1xxx for reading and types, JC2xxx for an inconsistent job, JC30xx for a job that is consistent but would
 fail, JC4xxx for backends, JC5xxx for writing and artifacts, JC9xxx for bugs in jobc. Plugins use their own prefix.
 
 An error means that the artifact would be wrong or that a site forbids the job, so it cannot be suppressed unless it is
@@ -32,14 +32,14 @@ class Diagnostic:
 
     title:   what is wrong, lower case, no full stop.
     origin:  the position of the value that causes the problem, if there is one.
-    key:     the spec key that it is about, "" if none.
-    because: why it cannot work; one sentence.
+    key:     the spec key that the diagnostic is about, "" if there is none.
+    because: why it cannot work, in one sentence.
     hint:    what to type instead; it must compile.
-    private: the value may be a secret, so the command-line word is not repeated.
-    judgment: an error based on a guess, which the user can allow.
-    policy:  the site policy that reports it, "" for jobc and backends.
+    private: whether the value may be a secret. If so, the command-line word is not repeated.
+    judgment: whether the error is based on a guess, so that the user can allow it.
+    policy:  the site policy that reports it, "" if jobc or a backend does.
     points:  affected sweep points, as typed; () without a sweep.
-    otherwise: points with the same problem but different numbers in the text.
+    otherwise: points with the same problem whose text contains different numbers.
     allowed: the reason in an allow comment, "" if none. An allowed diagnostic does not count, and only machine-readable
     formats include it.
     """
@@ -64,7 +64,7 @@ class Diagnostic:
 
 
 class CompileError(Exception):
-    """Raised when the compile cannot continue; carries the diagnostics."""
+    """Raised when the compile cannot continue. Carries the diagnostics."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(diagnostics)
@@ -76,7 +76,9 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
 
 
 def merge_equal_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Merge equal diagnostics, keep the first one's text, list their sweep points, and sort them by position."""
+    """Merge equal diagnostics: keep the text of the first one, and list all their sweep points. Sort the result by
+    position.
+    """
     by_content: dict[Diagnostic, Diagnostic] = {}
     for d in diagnostics:
         bare = replace(d, points=(), otherwise=())
@@ -122,8 +124,8 @@ def nearest(word: str, known: Iterable[str], limit: int = 3) -> list[str]:
     import difflib  # imported here, because most compiles need no suggestion
 
     def similarity(key: str) -> float:
-        """Return the similarity of two keys without their common sections, or of their last parts, with a slightly
-        lower weight. `step` is more similar to loop.steps than to site.
+        """Return how similar the keys are without the sections they share, or how similar their last parts are,
+        whichever is more; the second counts slightly less. This makes `step` more similar to loop.steps than to site.
         """
         ends = difflib.SequenceMatcher(None, key.rsplit(".", 1)[-1], word.rsplit(".", 1)[-1]).ratio()
         key_tail, word_tail = key, word

@@ -11,10 +11,10 @@ from ...runtime.system.frozen_dataclass import dataclass
 
 @dataclass(frozen=True)
 class Origin:
-    """A position that a user can look up: in a file below a known root, or in a command-line word.
+    """A position that a user can look up, either in a file below a known root or in a command-line word.
 
     root:   `jobc`, `plugin:NAME`, `user`, `project`, `input` (files) or `command line`.
-    path:   relative to the root, with `/`; on the command line, the override as typed.
+    path:   the file's path relative to the root, with `/`. On the command line, the override as typed.
     line:   1-based; 0 for a whole file or an override.
     column: 1-based; 0 for a whole file. In an override, 1 means the key and 0 the value.
     """
@@ -55,10 +55,9 @@ def escape_to_one_line(text: str, keep: str = "") -> str:
 class TextWithOrigin(str):
     """The text of one YAML scalar exactly as written, with its origin.
 
-    It is a `str`, so that OmegaConf resolves interpolations in it, and it is never copied, so that merges keep the
-    origin.
-    null: the scalar was a bare `null`, `~` or empty, so it means "no value" and is not text.
-    quoted: it was in quotes or a block; only relevant in untyped trees (value_types.read_untyped).
+    It is a `str` so that OmegaConf resolves interpolations in it. It is never copied, so merges keep the origin.
+    null: whether the scalar was empty, `~` or `null` without quotes, so that it means "no value" and is not text.
+    quoted: whether it was in quotes or a block. Only untyped trees use this (value_types.read_untyped).
     """
 
     __slots__ = ("null", "origin", "quoted")

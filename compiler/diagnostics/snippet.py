@@ -1,7 +1,7 @@
 """Format a diagnostic's source line, with a caret under the value or under an invalid key.
 
 In:  a position, and the texts of the files that were read.
-Out: lines for the terminal; none for a whole file or for a value that may be a secret.
+Out: lines for the terminal. There are none if the position is a whole file, or if the value may be a secret.
 """
 
 import re
@@ -16,7 +16,11 @@ _SCALAR = re.compile(r"""\"(?:\\.|[^"\\])*"|'(?:[^']|'')*'|[^\s,\[\]{}#](?:(?!:(
 
 
 def source_line_with_caret(origin: Origin, prefix: str, texts: Mapping[str, str]) -> list[str]:
-    """Return the source line and its caret. prefix: text before the position; texts: `ROOT:PATH` -> text."""
+    """Return the source line and its caret.
+
+    prefix: text before the position.
+    texts: `ROOT:PATH` -> text.
+    """
     if origin.root == COMMAND_LINE:
         key, equals, value = origin.path.partition("=")
         at_value = equals and value and origin.column == 0

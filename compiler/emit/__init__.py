@@ -1,1 +1,1 @@
-"""Emit files from a plan: templates, YAML and JSON, origins of lines, the artifact directory and its job.json."""
+"""Emit files from a plan: templates, YAML, JSON, the origin of each line, the artifact directory and its job.json."""

@@ -1,6 +1,6 @@
 """One emitted file with each line's origin.
 
-`Artifact` and `LineRange` have not changed since the first release, because backends build them and other tools read
+`Artifact` and `LineRange` stay as they were in the first release, because backends build them and other tools read
 them.
 """
 
@@ -12,7 +12,10 @@ PROGRAM = "jobctl"  # path of the packed program within an artifact
 
 
 class LineRange(NamedTuple):
-    """A range of lines with the same origin. first, last: 1-based, inclusive; keys: plan keys that the lines depend on;
+    """A range of lines with the same origin.
+
+    first, last: line numbers, 1-based and inclusive.
+    keys: plan keys that the lines depend on.
     template: FILE:LINE that they were rendered from.
     """
 
@@ -24,10 +27,11 @@ class LineRange(NamedTuple):
 
 @dataclass(frozen=True)
 class Artifact:
-    """One emitted file. path: relative to the artifact directory, with `/`; text: the whole file, including its final
-    newline.
+    """One emitted file.
 
-    binary: contents of a file that is not text; `text` then contains only the readable part.
+    path: relative to the artifact directory, with `/`.
+    text: the whole file, including its final newline.
+    binary: contents of a file that is not text. In that case, `text` contains only the readable part.
     chosen: plan keys that decide whether the backend emits this file, or which version of it.
     """
 

@@ -1,8 +1,8 @@
 """Write an artifact directory atomically, and verify it later.
 
-A new directory is created next to the old one, synced, and exchanged with it in one step (renameat2, Linux 3.15; two
-renames elsewhere), so a crash or a full disk leaves the old one unchanged. jobc replaces a directory only if jobc wrote
-it and nobody has edited it; `.jobc/job.json` records what jobc wrote.
+A new directory is created next to the old one, synced, and exchanged with it in one step (with renameat2 of Linux 3.15,
+or with two renames on other systems), so a crash or a full disk leaves the old one unchanged. jobc replaces a directory
+only if jobc wrote it and nobody has edited it; `.jobc/job.json` records what jobc wrote.
 """
 
 import errno
@@ -40,7 +40,9 @@ IGNORED = ("__pycache__",)  # created by running the artifact, not by editing it
 
 @dataclass(frozen=True)
 class ManualEdit:
-    """One difference from a directory's checksums. lines: 1-based, in the current file; () = the whole file."""
+    """One way in which a directory differs from its checksums. lines: 1-based, in the current file; () means the whole
+    file
+    """
 
     path: str
     kind: str  # changed | missing | added | mode | link | UNSUMMED (for job.json)
@@ -48,7 +50,7 @@ class ManualEdit:
 
 
 def file_checksums(artifacts: Iterable[Artifact]) -> dict[str, dict[str, Any]]:
-    """Return path -> each file's SHA-256 and executable bit."""
+    """Return path -> the file's SHA-256 and executable bit."""
     return {a.path: {"sha256": hashlib.sha256(a.content).hexdigest(), "executable": a.executable} for a in artifacts}
 
 
@@ -61,9 +63,10 @@ def artifact_digest(entries: Mapping[str, Mapping[str, Any]]) -> str:
 def write_artifact_dir(target: Path, artifacts: Iterable[Artifact], force: bool = False) -> None:
     """Write these files to `target` and keep files that the user added there.
 
-    Raises CompileError and leaves `target` unchanged: JC5001 if jobc cannot replace the directory or something in it;
-    JC5002 for files edited by hand (unless force); JC5003 for file system errors (full, read-only, no permission);
-    JC5004 for an artifact written by an earlier jobc; JC5011 for a damaged job.json (unless force).
+    If this fails, raises CompileError and leaves `target` unchanged. The codes are JC5001 if jobc cannot replace the
+    directory or something in it, JC5002 for files edited by hand (unless force), JC5003 for file system errors (full,
+    read-only, no permission), JC5004 for an artifact written by an earlier jobc, and JC5011 for a damaged job.json
+    (unless force).
     Concurrent compiles wait for each other.
     """
     artifacts = list(artifacts)
@@ -88,7 +91,7 @@ def _make_root(root: Path) -> None:
 
 
 def _write_alone(target: Path, artifacts: Sequence[Artifact], force: bool) -> None:
-    """Implement write_artifact_dir(). The caller must hold the lock. Also raises OSError."""
+    """Do the work of write_artifact_dir(). The caller must hold the lock. Also raises OSError."""
     emitted = {artifact.path: artifact.text for artifact in artifacts}
     foreign_paths = [path for path in _refuse_foreign(target, emitted, force) if path not in emitted]
     _refuse_in_the_way(target, emitted, foreign_paths)
@@ -111,8 +114,8 @@ def _write_alone(target: Path, artifacts: Sequence[Artifact], force: bool) -> No
 
 
 def read_job(directory: Path) -> dict[str, Any]:
-    """Return job.json with its seal. Raises CompileError: JC5004 if job.json is missing, unreadable or from an earlier
-    jobc; JC5011 if it is damaged.
+    """Return job.json with its seal. Raises CompileError JC5004 if job.json is missing, unreadable or from an earlier
+    jobc, and JC5011 if it is damaged.
     """
     try:
         content = read_bytes(directory / JOB, LARGEST)
@@ -146,7 +149,7 @@ def read_text_with_line_endings(file: Path) -> str:
 
 
 def find_edited_lines(directory: Path, texts: Mapping[str, str]) -> list[ManualEdit]:
-    """Return all hand edits, with the edited lines if known. Raises the same errors as read_job().
+    """Return all hand edits, with the edited lines if they are known. Raises the same errors as read_job().
 
     texts: path -> what jobc would write there now. If the original text was different, the edited lines are unknown.
     """
@@ -167,7 +170,7 @@ def find_edited_lines(directory: Path, texts: Mapping[str, str]) -> list[ManualE
 
 
 def find_edited_files(directory: Path) -> list[ManualEdit]:
-    """Return all hand edits, without lines. Raises as read_job() does."""
+    """Return all hand edits, without lines. Raises the same errors as read_job()."""
     tree = read_job(directory)
     entries = tree["checksums"]
     edits = [ManualEdit(JOB, UNSUMMED)] if tree["digest"] != artifact_digest(entries) else []
@@ -203,8 +206,8 @@ def job_json_checksum(file: Path) -> str:
 def _changed_settings(file: Path, text: str, checksum: str) -> tuple[int, ...]:
     """Return the edited lines above the seal of a job.json.
 
-    text: what jobc would write there now; checksum: checksum of the original. If `text` has a different checksum, the
-    edited lines are unknown.
+    text: what jobc would write there now.
+    checksum: checksum of the original file. If `text` has a different checksum, the edited lines are unknown.
     """
     if not text or job_json.checksum_without_seal(parse_json(JOB, text)) != checksum:
         return ()

@@ -1,6 +1,7 @@
-"""Check, while a template is compiled, that each value passes through the right filter and so cannot become syntax.
+"""Check, while a template is compiled, that each value passes through the right filter, so that no value can become
+syntax.
 
-In:  a template's syntax tree, from jobc or a plugin.
+In:  the syntax tree of a template, which may be jobc's or a plugin's.
 Out: TemplateSyntaxError for an expression without a filter, or with a filter for another context.
 
 The text before an expression determines its context. All branches of an `if` start in the same context.
@@ -45,7 +46,7 @@ def check_filters_fit_places(template: nodes.Template, environment: jinja2.Envir
 
 
 class _Checker:
-    """Checks one template. places: contexts in the text so far; None for a file that is not a shell script."""
+    """Checks one template. places: tracks the context in the text so far; None for a file that is not a shell script"""
 
     def __init__(self, environment: jinja2.Environment, name: str, places: ShellContextScanner | None) -> None:
         self.environment, self.name, self.places = environment, name, places

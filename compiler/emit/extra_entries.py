@@ -1,7 +1,8 @@
 """Merge `backend.extra`, every backend's escape hatch, into the tree that becomes the engine's file.
 
-In:  a document for Render.yaml, the user's tree, the paths that the plan sets.
-Out: the merged document, whose added lines are traced to `backend.extra`; JC4600 for entries that contradict the plan.
+In:  a document for Render.yaml, the user's tree, and the paths that the plan sets.
+Out: the merged document, in which added lines are traced to `backend.extra`; and JC4600 for entries that contradict the
+     plan.
 
 Mappings are merged key by key. Lists whose items have a `name` are merged by name, with new items at the end.
 Anything else replaces the existing value; null removes it.
@@ -55,9 +56,9 @@ def extra_value_leaf(path: Path) -> Callable[[Any], Any]:
 
 
 def extra_name_leaf(name: str, item: Mapping[str, Any]) -> Any:
-    """Return a leaf for an added item's name that depends on every value in the item.
+    """Return a leaf for the name of an added item. The leaf depends on every value in the item.
 
-    Returns the plain name if no value of the item depends on the plan.
+    If no value of the item depends on the plan, return the plain name.
     """
     functions = [*_functions(item)]
 
@@ -99,7 +100,7 @@ def _is_named(base: Any) -> bool:
 
 
 def _merge_named(base: Sequence[Any], extra: Mapping[str, Any], path: Path) -> list[Any]:
-    """Merge into a list by the items' `name`, which must be plain text in the document."""
+    """Merge two lists by the `name` of their items. In the document, each `name` must be plain text."""
     items = {item["name"]: item for item in base}
     for name, value in extra.items():
         item = _merge(items.get(name, {"name": name}), value, (*path, name))

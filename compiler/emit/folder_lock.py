@@ -50,7 +50,9 @@ def _open_lock(file: Path) -> int:
 
 
 def _is_taken(lock: int) -> bool:
-    """Return whether the open file could be locked. True if the file system has no locks (Lustre without -o flock)."""
+    """Return whether the open file could be locked. Also return True if the file system has no locks (Lustre without -o
+    flock).
+    """
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,6 +1,6 @@
 """Format and validate `.jobc/job.json`, the only file that describes the artifact itself.
 
-In:  a parsed job.json. It may have been edited by hand, so readers rely only on what this module checks.
+In:  a parsed job.json, which may have been edited by hand. Readers therefore rely only on what this module checks.
 Out: the file's text, its checksum, and whether it is valid.
 
 The file contains the settings that jobctl reads; `place`, the artifact's path NAME/BACKEND; the records `identity`,
@@ -14,7 +14,7 @@ from typing import Any
 
 JOB = ".jobc/job.json"
 SEAL = ("digest", "versions", "request", "inputs", "checksums")  # the last keys of the file
-EARLIER = ".jobc/manifest.json"  # contained the checksums when jobc wrote several record files
+EARLIER = ".jobc/manifest.json"  # held the checksums in earlier versions, which wrote several record files
 _REQUEST = {"words", "command", "config_name", "strict"}
 
 

@@ -9,7 +9,11 @@ from .artifact import LineRange
 
 @dataclass(frozen=True)
 class RefusedText:
-    """Text that cannot be written in its context. keys: its plan keys; place: the context, such as `#SBATCH line`."""
+    """Text that cannot be written in its context.
+
+    keys: the plan keys that it comes from.
+    place: the context, such as `#SBATCH line`.
+    """
 
     keys: tuple[str, ...]
     text: str
@@ -27,8 +31,12 @@ class TextRefusedError(Exception):
 
 @dataclass
 class PlanKeyTrace:
-    """Keys read during one rendering. pending: keys read since the last piece; guards: one set of keys per open `if` or
-    `for`; line: line of the next piece in the template; ended: keys of blocks that ended since the last piece;
+    """Keys read during one rendering.
+
+    pending: keys read since the last piece.
+    guards: one set of keys for each open `if` or `for`.
+    line: line of the next piece in the template.
+    ended: keys of blocks that ended since the last piece.
     refused: texts that cannot be written in their context.
     """
 
@@ -59,19 +67,23 @@ class PlanKeyTrace:
         return ""
 
     def record_test(self, test: Any) -> Any:
-        """Record the keys that an `if` condition read: the whole block depends on them. Returns its truth value."""
+        """Record the keys that an `if` condition read, because the whole block depends on them. Returns the condition's
+        truth value.
+        """
         truth = bool(test)
         self.guards[-1] += self.take()
         return truth
 
     def record_loop(self, iterable: Any) -> Any:
-        """Record the keys read to get a `for` iterable: every iteration depends on them. Returns the iterable."""
+        """Record the keys read to get the iterable of a `for`, because every iteration depends on them. Returns the
+        iterable.
+        """
         self.guards[-1] += self.take()
         self.guards.append([])
         return iterable
 
     def item(self) -> str:
-        """Record the keys that were read to get the next item: this iteration depends on them."""
+        """Record the keys that were read to get the next item, because this iteration depends on them."""
         self.guards[-1] = self.take()
         return ""
 
@@ -99,13 +111,17 @@ class LineCollector:
         self.rows: list[tuple[dict[str, None], str]] = [({}, "")]
 
     def add_keys_to_current_line(self, keys: Iterable[str]) -> None:
-        """Add a piece's keys to the current line, if that line has begun. The piece may be empty."""
+        """Add a piece's keys to the current line if that line has begun. The piece may be empty."""
         row_keys, source = self.rows[-1]
         if source:
             row_keys.update(dict.fromkeys(keys))
 
     def add(self, text: str, keys: Iterable[str], file: str, line: int, constant: bool) -> None:
-        """Add a piece. line: line in `file`, 0 for none; constant: template text, which advances the source line."""
+        """Add a piece.
+
+        line: line in `file`, 0 for none.
+        constant: whether the piece is template text, which advances the source line.
+        """
         self.text.append(text)
         if not text:
             self.add_keys_to_current_line(keys)

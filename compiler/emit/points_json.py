@@ -1,6 +1,6 @@
 """Format points.json, the differences between the points of a sweep. runtime/run_folder/points_file.py reads it.
 
-In:  the files of the sweep's directory, and the files of every point.
+In:  the files in the sweep's directory, and the files of every point.
 Out: the text of points.json, with one line for each file that differs.
 """
 

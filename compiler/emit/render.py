@@ -1,7 +1,7 @@
 """Render views of the plan to files, and record which plan keys each line depends on.
 
 A file is a Jinja template that reads like its output, a YAML or JSON document built as data, or a host table. A line
-depends on the keys that were read to render it, and on the keys that the enclosing `if` and `for` read.
+depends on the keys that were read to render it, and on those that the enclosing `if` and `for` blocks read.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ class TemplateError(Exception):
 
 Omit = object()  # returned by a leaf function to omit the entry
 
-HEAD = ""  # data path suffix for a mapping's own line, without its entries' lines
+HEAD = ""  # data path suffix for the line of a mapping itself, without the lines of its entries
 
 Leaf = Callable[[Any], Any]  # leaf of a document: a function of the views
 
@@ -53,8 +53,8 @@ of = PlanPathLeaf()
 
 @dataclass(frozen=True)
 class Given:
-    """Leaf that is omitted if its value is None. A mapping that contains only such leaves can become `{}`, which
-    depends on all their keys.
+    """Leaf that is omitted if its value is None. A mapping that contains only such leaves can end up as `{}`; that line
+    then depends on the keys of all of them.
     """
 
     leaf: Leaf
@@ -83,7 +83,7 @@ class DigestLeaf:
 class JsonTextLeaf:
     """Leaf that writes a tree as JSON text on one line, for documents that only programs read.
 
-    by: reads the values that decide which entries the tree has.
+    by: function that reads the values on which the choice of entries depends.
     """
 
     tree: Mapping[str, Any]
@@ -106,8 +106,10 @@ def _plain(tree: Any, views: SimpleNamespace) -> Any:
 
 @dataclass(frozen=True)
 class Render:
-    """Renders artifacts. folders: template folders, the backend's own first; views: name -> value in templates.
+    """Renders artifacts.
 
+    folders: template folders, the backend's own first.
+    views: name -> value in templates.
     labels: names of the template folders in source maps, such as `jobc:backends/local/templates`.
     """
 
@@ -122,8 +124,9 @@ class Render:
     def template(self, name: str, path: str, executable: bool = False, **extra: Any) -> Artifact:
         """Render one template. Raises TextRefusedError, or TemplateError for a bug in jobc or a plugin (JC9002).
 
-        extra: additional names for the template. A plain value is traced to no key. To let `jobc why` find the keys,
-        pass a function and call it on traced values: `{{ memory(plan.resources.mem_bytes) | directive }}` with memory=…
+        extra: additional names for the template. A plain value is not traced to any key. To let `jobc why` find the
+        keys, pass a function, such as memory=…, and call it on traced values: `{{ memory(plan.resources.mem_bytes) |
+        directive }}`.
         """
         trace, lines = PlanKeyTrace(), LineCollector()
         label = next((lb for f, lb in zip(self.folders, self.labels, strict=True) if Path(f, name).exists()), "?")
@@ -145,7 +148,7 @@ class Render:
         return Artifact(path, "".join(lines.text), executable, lines.line_ranges())
 
     def chosen(self, artifact: Artifact, by: Callable[[Any], Any]) -> Artifact:
-        """Record which plan keys decide whether this file is emitted: the keys that `by` reads (`of.plan.name`)."""
+        """Record that the plan keys which `by` reads (such as `of.plan.name`) decide whether this file is emitted."""
         trace = PlanKeyTrace()
         by(_Views(_watched(self.views, trace)))
         return replace(artifact, chosen=tuple(dict.fromkeys(trace.take())))
@@ -155,7 +158,8 @@ class Render:
     ) -> Artifact:
         """Render YAML documents. A leaf that depends on the plan is a function of the views, such as `of.plan.name`.
 
-        comments: data path (document index first) -> comment for the line above it: text, or a function of the views.
+        comments: data path (document index first) -> comment for the line above that entry. A comment is text or a
+        function of the views.
         """
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         plain = [self._evaluate(document, (i,), keys) for i, document in enumerate(documents)]
@@ -188,7 +192,9 @@ class Render:
         return Artifact(path, "".join(lines.text), False, lines.line_ranges())
 
     def table(self, path: str, rows: Sequence[str], key: str) -> Artifact:
-        """Render one line per row, such as a host table. All rows depend on one plan key. Raises TextRefusedError."""
+        """Render a file with one line per row, such as a host table. All rows depend on one plan key. Raises
+        TextRefusedError.
+        """
         refused = []
         for row in rows:
             try:

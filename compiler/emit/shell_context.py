@@ -1,7 +1,7 @@
-"""Track each character's context in a shell script: code, quotes, comment or directive.
+"""Track the context of each character in a shell script: code, quotes, comment or directive.
 
 In:  a script's text, piece by piece.
-Out: `place` before the next piece.
+Out: `place`, the context in which the next piece begins.
 
 Source: POSIX.1-2024, Shell Command Language, 2.2 Quoting, 2.3 Token Recognition, 2.7.4 Here-Document.
 """

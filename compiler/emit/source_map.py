@@ -1,4 +1,4 @@
-"""A compiled artifact's source map: line -> plan keys -> spec keys -> position where each was written.
+"""A compiled artifact's source map: line -> plan keys -> spec keys -> the position where each of them was written.
 
 The source map exists only in memory. Compiles are reproducible, so `jobc why` compiles again instead of reading a
 record.
@@ -12,14 +12,19 @@ from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.origin import Origin
 from .artifact import Artifact
 
-DIGEST = "digest"  # plan key of Render.with_digest(); has no spec keys, so that not every key lists its lines
+DIGEST = "digest"  # plan key of Render.with_digest(); it has no spec keys, or else every key would list these lines
 SEAL = "seal"  # template of the job.json lines that record the whole job
 PACKED = "packed"  # template of the lines that contain jobctl, compressed
 DIGEST_RULE = "computed from the whole plan: changing almost any key changes this value"
 
 
 class SpecValue(NamedTuple):
-    """One spec value. value: canonical text, None for null; origin: position; via: its interpolation, or ""."""
+    """One spec value.
+
+    value: canonical text, None for null.
+    origin: its position.
+    via: the interpolation that it was resolved from, or "".
+    """
 
     value: Any
     origin: Origin | None
@@ -42,10 +47,11 @@ class SpecValue(NamedTuple):
 class SourceMap:
     """The origin of every line in an artifact.
 
-    files: path -> one (keys, template) per line; table: plan key -> spec keys;
-    chosen: path -> plan keys that decide whether the file is emitted, or which version, if there are any;
-    rules: plan key -> description of how it was derived, unless it is a copy;
-    options: config group -> (its option, position of the choice; None: in a defaults list).
+    files: path -> one (keys, template) per line.
+    table: plan key -> spec keys.
+    chosen: path -> plan keys that decide whether the file is emitted, or which version of it, if there are any.
+    rules: plan key -> description of how it was derived, unless it is a copy.
+    options: config group -> (its option, position of the choice, which is None if a defaults list chose it).
     """
 
     files: Mapping[str, tuple[tuple[tuple[str, ...], str], ...]]
@@ -64,7 +70,9 @@ class SourceMap:
         return tuple(leaves)
 
     def sources(self, spec_keys: Iterable[str]) -> tuple[str, ...]:
-        """Return the keys and the keys that they interpolate: `backend.most_nodes` was written `${site.nodes}`."""
+        """Return the keys, and the keys that they interpolate: `backend.most_nodes` may have been written as
+        `${site.nodes}`.
+        """
         remaining = list(spec_keys)
         sources: dict[str, None] = {}
         while remaining:

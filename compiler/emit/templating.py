@@ -1,4 +1,4 @@
-"""The Jinja environment for all templates: traced, strict, and compiled once for all commands of a user.
+"""The Jinja environment for all templates. It is traced and strict, and a user's commands share its compiled templates.
 
 Source: Jinja 3.1, "API" (environment, loaders, bytecode cache) and "Extensions" (the syntax tree).
 """
@@ -77,7 +77,7 @@ class _UserCache(jinja2.BytecodeCache):
 
 
 def _cache_key(bucket: jinja2.bccache.Bucket) -> bytes:
-    """Return all that a compiled template depends on: its path and text, Jinja, and the modules of this folder."""
+    """Return all that a compiled template depends on: its path and text, Jinja, and the modules in this folder."""
     return repr((bucket.key, bucket.checksum, jinja2.__version__, sys.version, *_modules_here())).encode()
 
 
@@ -106,7 +106,7 @@ def _directive(context: jinja2.runtime.Context, value: object, line: str) -> str
     """Filter text for a directive. Text that a directive cannot contain is recorded, so that one compile reports all
     such text.
 
-    line: start of the line, such as `#SBATCH`; added by check_filters.py.
+    line: start of the line, such as `#SBATCH`. check_filters.py adds this argument.
     """
     try:
         return directive(value)

@@ -15,7 +15,9 @@ _entries: Memo[list[tuple[str, DataPath]]] = Memo(1_000)  # lines of a top-level
 
 
 def to_block_yaml(document: Any) -> str:
-    """Return block-style YAML in the given order. YAML 1.1 and 1.2 readers parse every string to the same value."""
+    """Return block-style YAML in the given order. Readers of YAML 1.1 and of YAML 1.2 parse every string to the same
+    value.
+    """
     return str(yaml.dump(document, Dumper=_dumper(), sort_keys=False, width=10**9, allow_unicode=True))
 
 
@@ -38,7 +40,7 @@ def _dumper() -> Any:
 
 
 def yaml_lines_with_paths(document: Any) -> list[tuple[str, DataPath]]:
-    """Return each line of to_block_yaml() with the path of the innermost entry that begins on it or covers it."""
+    """Return each line of to_block_yaml() with the path of the innermost entry that begins on that line or spans it."""
     if not isinstance(document, dict) or not document:
         return _lines_of(document)
     entries = [_entries.get(repr((key, value)), partial(_lines_of, {key: value})) for key, value in document.items()]

@@ -1,1 +1,1 @@
-"""Estimate a job's steps, memory, time, cost and failures for `jobc plan`. Artifacts do not depend on it."""
+"""Estimate a job's steps, memory, time, cost and failures for `jobc plan`. No artifact depends on the estimates."""

@@ -1,4 +1,6 @@
-"""Estimate how many checkpoints of a run exist at once, and suggest fewer (trainer/checkpoint/store.py)."""
+"""Estimate how many checkpoints of a run exist at the same time, and suggest how to keep fewer
+(trainer/checkpoint/store.py).
+"""
 
 import math
 from bisect import bisect_right
@@ -10,7 +12,9 @@ from .training_length import TrainingLength
 
 
 def max_checkpoints(how: CheckpointConfig, length: TrainingLength) -> int:
-    """Return how many checkpoints may exist at once: newest, current, best and permanent ones."""
+    """Return how many checkpoints may exist at the same time: the newest, the one being written, the best and the
+    permanent ones.
+    """
     most, every = how.keep + 1 + 1, how.interval(length.steps_of_epoch)
     if length.steps is None or not every:
         return most
@@ -20,7 +24,7 @@ def max_checkpoints(how: CheckpointConfig, length: TrainingLength) -> int:
 
 
 def fewer_checkpoints_hint(how: CheckpointConfig, length: TrainingLength, most: int) -> str:
-    """Return a hint to keep fewer checkpoints. most: number of checkpoints that fit on the disk"""
+    """Return a hint on how to keep fewer checkpoints. most: number of checkpoints that fit on the disk"""
     for lasting in dict.fromkeys((how.keep_every_steps, None)):
         changed = replace(how, keep_every_steps=lasting)
         fitting = bisect_right(range(2, how.keep + 1), most, key=partial(_with_keep, changed, length))

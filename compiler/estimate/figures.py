@@ -1,7 +1,7 @@
 """Compute all figures that `jobc plan` prints for one size of a job.
 
-In:  the spec, its plan, and the step time if known.
-Out: Figures.
+In:  the spec, its plan, and the step time if it is known.
+Out: a Figures object.
 """
 
 from collections.abc import Set
@@ -17,21 +17,24 @@ from .parameters import model_size_of_job
 from .step_time import StepTimeEstimate
 from .training_length import SAVES, TrainingLength, training_length
 
-ANY_GPU = "any"  # price key for GPU types that have no price of their own
+ANY_GPU = "any"  # key in `prices` that applies to GPU types without a price of their own
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Estimated figures. None: unknown, because `estimate` lacks a value or the program is the user's own.
+    """Estimated figures. None means unknown, because `estimate` lacks a value or the program is the user's own.
 
     label: what differs from the other sizes.
-    epoch_s, total_s: training only; wall_s: including failures and saves, if these can be estimated.
-    checkpoints: maximum on disk at once; mem, shm: bytes requested per node.
-    batches: maximum bytes of batches in a node's /dev/shm; resuming: bytes of CPU memory that a node needs to resume a
-    sharded model.
-    attempts: maximum number of times that the engine starts the job; notice_s: maximum number of seconds before its
-    time limit at which an attempt is asked to save.
-    gpu_hours, cost: for wall_s if known, else for total_s; write_s: seconds to write one checkpoint to storage.
+    epoch_s, total_s: seconds of training alone.
+    wall_s: seconds including failures and saves, if these can be estimated.
+    checkpoints: maximum number on disk at the same time.
+    mem, shm: bytes requested per node.
+    batches: maximum number of bytes that batches take up in a node's /dev/shm.
+    resuming: bytes of CPU memory that a node needs to resume a sharded model.
+    attempts: maximum number of times that the engine starts the job.
+    notice_s: maximum number of seconds before its time limit at which an attempt is asked to save.
+    gpu_hours, cost: computed from wall_s if it is known, otherwise from total_s.
+    write_s: seconds to write one checkpoint to storage.
     """
 
     label: str

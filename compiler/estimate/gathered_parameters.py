@@ -1,4 +1,5 @@
-"""Estimate how many parameters FSDP gathers at once: trainer/parallel/fsdp.py, or accelerate 1.15.0 for other programs.
+"""Estimate how many parameters FSDP gathers at once, in trainer/parallel/fsdp.py or, for other programs, in accelerate
+1.15.0.
 
 A unit is gathered while it runs, and the next one is prefetched. Parameters outside all units belong to the root: the
 trainer keeps them from the forward pass to the end of the backward pass. Source: torch 2.13,
@@ -12,7 +13,7 @@ from .parameters import ModelSize, Tree
 
 
 def gathered_parameters(parallel: Mapping[str, Any], size: ModelSize) -> int | None:
-    """Return the gathered parameters, None if the largest unit's size is unknown. parallel: from train.json"""
+    """Return the number of gathered parameters, None if the largest unit is unknown. parallel: from train.json"""
     n, policy = size.parameters, parallel["auto_wrap_policy"]
     is_whole = policy == "NO_WRAP" or (policy == "SIZE_BASED_WRAP" and n < parallel["min_num_params"])
     if is_whole or not parallel["reshard_after_forward"]:
@@ -28,8 +29,9 @@ def gathered_parameters(parallel: Mapping[str, Any], size: ModelSize) -> int | N
 
 
 def parameters_wrapped_by_size(module: Tree, least: int) -> tuple[int, int]:
-    """Return (the largest unit's parameters, parameters outside all units) for wrapping by size. A module is a unit if
-    it has at least `least` parameters outside inner units.
+    """Return the number of parameters in the largest unit, and the number outside all units, for wrapping by size.
+
+    least: a module is a unit if it has at least this many parameters that are not in a unit inside it.
     """
     if isinstance(module, int):
         return 0, module

@@ -13,10 +13,14 @@ from ...runtime.system.frozen_dataclass import dataclass
 
 @dataclass(frozen=True)
 class Goodput:
-    """Goodput. mtbf_s: mean time between failures of the whole job; interval_s: time between saves; fraction: share of
-    wall time spent training, 0 to 1.
+    """Goodput.
 
-    interval_s, fraction: for the job as configured, None if the step time is unknown; best_…: for the best interval.
+    mtbf_s: mean time between failures of the whole job.
+    interval_s: time between saves.
+    fraction: fraction of wall time spent training, 0 to 1.
+
+    `interval_s` and `fraction` describe the job as configured, and are None if the step time is unknown.
+    `best_interval_s` and `best_fraction` describe the best interval.
     """
 
     mtbf_s: float
@@ -29,7 +33,11 @@ class Goodput:
 def estimate_goodput(
     node_mtbf_s: float, nodes: int, save_s: float, restart_s: float, interval_s: float | None
 ) -> Goodput:
-    """Return the goodput. save_s: seconds that a save stops training; restart_s: from a failure to the next new step"""
+    """Return the goodput.
+
+    save_s: seconds for which a save stops training.
+    restart_s: seconds from a failure to the next new step.
+    """
     mtbf_s = node_mtbf_s / nodes
     best_s = best_interval_s(mtbf_s, save_s)
     current_fraction = None if interval_s is None else goodput_fraction(interval_s, mtbf_s, save_s, restart_s)

@@ -1,6 +1,6 @@
-"""Apply the rules in rules/, which check the figures of one size against its limits.
+"""Apply the rules in rules/, which compare the figures of one size with its limits.
 
-A sweep reports each finding once, with the text of the worst size and a list of all affected points.
+A sweep reports each finding only once, with the text for the worst size and a list of all affected points.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,14 +16,14 @@ from .figures import Figures
 
 @dataclass(frozen=True)
 class SizeFinding:
-    """A diagnostic and how bad it is. by: factor by which a limit is exceeded."""
+    """A diagnostic and how bad it is. by: factor by which the limit is exceeded."""
 
     diagnostic: Diagnostic
     by: float
 
 
 def worst_per_code(found: Iterable[SizeFinding]) -> list[Diagnostic]:
-    """Return one diagnostic per code and position, with the text of the worst point and a list of all points."""
+    """Return one diagnostic per code and position, with the text for the worst point and a list of all points."""
     groups: dict[tuple[str, object, str], list[SizeFinding]] = {}
     for finding in found:
         d = finding.diagnostic

@@ -1,4 +1,4 @@
-"""Read an existing run's step time (the median over its metrics) and its samples per rank."""
+"""Read the step time of an existing run (the median over its metrics), and its samples per rank."""
 
 import statistics
 from collections import Counter
@@ -16,7 +16,11 @@ MOST_SAMPLES = 10**9
 
 @dataclass(frozen=True)
 class MeasuredStep:
-    """A measured step. step_s: median seconds per step; samples_of_rank: per rank and step, None without train.json."""
+    """A measured step.
+
+    step_s: median number of seconds per step.
+    samples_of_rank: samples per rank and step, None without train.json.
+    """
 
     step_s: float
     samples_of_rank: int | None
@@ -30,7 +34,7 @@ def read_step_time(run: Path) -> MeasuredStep | None:
     steps = {}
     for line in read_metrics(run / "metrics" / "rank_00.jsonl"):
         if "loss" in line and (step_s := _seconds(line.get("step_s"))):
-            steps[str(line.get("step"))] = str(line.get("attempt", 0)), step_s  # if repeated, the last counts
+            steps[str(line.get("step"))] = str(line.get("attempt", 0)), step_s  # the last one counts if it repeats
     if not steps:
         return None
     ((attempt, _),) = Counter(attempt for attempt, _ in steps.values()).most_common(1)
@@ -39,7 +43,9 @@ def read_step_time(run: Path) -> MeasuredStep | None:
 
 
 def _seconds(value: object) -> float | None:
-    """Return the time in seconds; None if invalid, because the line may be edited or another program's."""
+    """Return the time in seconds. Return None if it is invalid, because the line may have been edited or written by
+    another program.
+    """
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     return float(value) if 0 < value <= LONGEST_S else None

@@ -1,10 +1,10 @@
-"""Estimate the memory of a rank's device by part, and the size of a checkpoint.
+"""Estimate how much memory each part of the training state takes on a rank's device, and the size of a checkpoint.
 
-Weights, gradients and optimizer state take 4 bytes per number (16-bit copies are extra, except in the user's own
-programs with DeepSpeed: zero_memory.py). Each kind of sharding divides some of these parts by the number of ranks that
+Weights, gradients and optimizer state take 4 bytes per number. 16-bit copies are extra, except in the user's own
+programs with DeepSpeed (zero_memory.py). Each kind of sharding divides some of these parts by the number of ranks that
 share them.
 Source: ZeRO (arXiv 1910.02054, section 5).
-Not counted: the CUDA context (0.5 to 1 GiB), the allocator's unused blocks, NCCL's buffers.
+The CUDA context (0.5 to 1 GiB), the allocator's unused blocks and NCCL's buffers are not included.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,11 @@ ACTIVATION_ERROR = 0.10  # relative error, measured against what autograd keeps 
 
 @dataclass(frozen=True)
 class Memory(ModelStates):
-    """Bytes by part. activations: None if the model is not built in; checkpoint: None if optimizer is None."""
+    """Bytes by part.
+
+    activations: None if the model is not built in.
+    checkpoint: None if `optimizer` is None.
+    """
 
     activations: int | None
     checkpoint: int | None
@@ -35,7 +39,7 @@ class Memory(ModelStates):
 
     @property
     def states(self) -> int:
-        """Return the memory of weights, gradients and optimizer state, which does not depend on the samples."""
+        """Return the bytes of weights, gradients and optimizer state, which do not depend on the number of samples."""
         return self.weights + self.gradients + (self.optimizer or 0) + self.buffers + (self.gathered or 0)
 
     @property
@@ -45,7 +49,9 @@ class Memory(ModelStates):
 
     @property
     def error(self) -> int | None:
-        """Return half the width of the error bar of `total`; None if a part is unknown, as it may be the largest."""
+        """Return half the width of the error bar of `total`. Return None if a part is unknown, because it may be the
+        largest.
+        """
         return None if self.unknown else self._wrong
 
     @property
@@ -61,7 +67,7 @@ class Memory(ModelStates):
 def estimate_rank_memory(
     train: Mapping[str, Any], size: ModelSize, world_size: int, uses_trainer: bool = True
 ) -> Memory:
-    """Return one rank's memory. uses_trainer: False for the user's own program, whose DeepSpeed config decides"""
+    """Return one rank's memory. uses_trainer: False for the user's own program, where the DeepSpeed config decides"""
     is_zero = train["parallel"]["kind"] == "deepspeed"
     per_parameter = optimizer_bytes_per_parameter(train["optim"]) if uses_trainer else ADAM
     states = (
@@ -88,7 +94,7 @@ def _of_torch(train: Mapping[str, Any], size: ModelSize, world_size: int, moment
     optimizer = None if moments is None else moments * n // share
     if share > 1:
         gathered_count = gathered_parameters(parallel, size)
-        if train["batch"]["accumulation"] > 1:  # gradients are full-size until the last pass reduces them
+        if train["batch"]["accumulation"] > 1:  # gradients are not sharded until the last pass reduces them
             gradients = FP32 * n
     if kind != "ddp" and parallel["offload_params"]:
         host, weights, gradients, optimizer = weights + gradients + (optimizer or 0), 0, 0, 0

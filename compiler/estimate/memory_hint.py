@@ -1,7 +1,8 @@
-"""Suggest a change that makes a rank fit on its GPU: estimate the memory after each change, and return the first fit.
+"""Suggest a change that makes a rank fit on its GPU: estimate the memory after each possible change, and return the
+first one that fits.
 
 A smaller micro-batch or recomputation helps if activations are the largest part. Sharding over the ranks helps if
-weights, gradients and optimizer state are. The number of samples per step does not change.
+weights, gradients and optimizer state are. No suggestion changes the number of samples per step.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +22,7 @@ NOT_ALL = (
     "; set estimate.largest_unit=N, the size of the largest layer in parameters, to check that this layer fits too"
 )
 MANY_RANKS = 2**20
-# Settings of conf/parallel/fsdp.yaml for gathering parameters, used for a job that has a different parallelism.
+# The settings in conf/parallel/fsdp.yaml that control how parameters are gathered, for jobs with another parallelism.
 FSDP: Mapping[str, Any] = {
     "reshard_after_forward": True, "auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "transformer_layer_cls_to_wrap": [],
 }  # fmt: skip
@@ -29,7 +30,11 @@ FSDP: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class SuggestedChange:
-    """A change. words: command-line words that make it; train: sections of train.json that it changes."""
+    """A change.
+
+    words: command-line words that make the change.
+    train: sections of train.json that it changes.
+    """
 
     words: tuple[str, ...]
     train: Mapping[str, Any]
@@ -49,7 +54,7 @@ def hint_to_fit_on_gpu(spec: JobSpec, plan: LaunchPlan, most: int) -> str:
 
 
 def _tries(spec: JobSpec, plan: LaunchPlan) -> Iterator[tuple[SuggestedChange, ...]]:
-    """Yield single changes, then combinations, starting with changes that reduce the largest part."""
+    """Yield single changes, then combinations. Changes that reduce the largest part come first."""
     smaller, again, shared = _smaller_batches(spec, plan), _computed_again(plan), _shared(plan)
     now = _needs(spec, plan)
     ways = [smaller, again, shared] if (now.activations or 0) > now.states else [shared, smaller, again]
@@ -72,7 +77,7 @@ def _needs(
 
 
 def _smaller_batches(spec: JobSpec, plan: LaunchPlan) -> list[SuggestedChange]:
-    """Return a change for each divisor of the micro-batch, largest first; none for a user's own program."""
+    """Return a change for each divisor of the micro-batch, largest first. There is none for a user's own program."""
     batch, batch_spec = plan.train["batch"], spec.batch
     changes = []
     for parts in divisors(batch["micro"])[1:] if plan.uses_trainer else ():

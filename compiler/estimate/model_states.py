@@ -1,4 +1,4 @@
-"""The part of a rank's memory that depends on the parallelism, not on the number of samples.
+"""The part of a rank's memory that depends on the parallelism but not on the number of samples.
 
 Source: torch 2.13, torch/optim/adam.py, sgd.py and so on: the tensors of `state` that are as large as a parameter.
 """
@@ -13,10 +13,12 @@ FP32 = 4
 
 @dataclass(frozen=True)
 class ModelStates:
-    """Bytes on one rank. host: CPU memory, used by offload; buffers: casts and communication buckets.
+    """Bytes on one rank.
 
+    host: CPU memory, which offload uses.
+    buffers: casts and communication buckets.
     optimizer: None for a user's optimizer of unknown size.
-    gathered: parameters that FSDP and ZeRO 3 gather at once, None if the largest unit's size is unknown.
+    gathered: the parameters that FSDP or ZeRO 3 gathers at once, None if the largest unit's size is unknown.
     """
 
     weights: int
@@ -34,7 +36,9 @@ SGD = "torch.optim.SGD"
 
 
 def optimizer_bytes_per_parameter(optim: Mapping[str, Any]) -> int | None:
-    """Return the optimizer state's bytes per parameter; None if the optimizer is unknown. optim: from train.json"""
+    """Return how many bytes the optimizer state takes per parameter, None for an unknown optimizer. optim: from
+    train.json
+    """
     name = optim.get("_target_")
     if name is None:
         return ADAM

@@ -1,7 +1,8 @@
 """Count a built-in model's parameters and activations from train.json, without torch.
 
-Shapes: B samples, T context, C width, V vocabulary. Dropout masks take one byte per number, as on GPUs; attention has
-none, because its kernels recompute them. tests/trainer/models/test_estimate.py compares the counts with the models.
+Shapes: B samples, T context, C width, V vocabulary. Dropout masks take one byte per number, as on GPUs. Attention
+stores no masks, because its kernels recompute them. tests/trainer/models/test_estimate.py compares the counts with the
+models.
 """
 
 from collections.abc import Mapping
@@ -20,10 +21,12 @@ Tree = int | tuple[tuple[int, "Tree"], ...]  # see Modules
 
 @dataclass(frozen=True)
 class ParametersByModule:
-    """Parameter counts of a built-in model, by module as FSDP wraps them.
+    """Parameter counts of a built-in model, for the modules that FSDP wraps.
 
-    block: the largest block's parameters; kind: the blocks' class; rest: parameters outside all blocks.
-    tree: (count, content) of each submodule; the content of a module without submodules is its parameter count.
+    block: number of parameters in the largest block.
+    kind: the blocks' class.
+    rest: number of parameters outside all blocks.
+    tree: (count, content) of each submodule. The content of a module without submodules is its number of parameters.
     """
 
     block: int
@@ -34,9 +37,11 @@ class ParametersByModule:
 
 @dataclass(frozen=True)
 class ModelSize:
-    """A model's size. parameters: number in the whole model; largest_unit: parameters of the largest part that FSDP and
-    ZeRO 3 gather at once, None = unknown.
-    saved_per_sample: bytes that autograd keeps per sample; None = unknown.
+    """A model's size.
+
+    parameters: number of parameters in the whole model.
+    largest_unit: number of parameters in the largest part that FSDP or ZeRO 3 gathers at once, None if unknown.
+    saved_per_sample: bytes that autograd keeps per sample, None if unknown.
     tokens_per_sample: 1 if a sample has one target.
     modules: None if the model is not built in.
     """
@@ -49,8 +54,8 @@ class ModelSize:
 
 
 def model_size_of_job(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
-    """Return the model size that `estimate` sets, or else the size of the built-in model. None for a user's own
-    program, and for a recipe, which may build a different model.
+    """Return the model size that `estimate` sets, or else the size of the built-in model. If it sets none, return
+    None for a user's own program, and for a recipe, which may build a different model.
     """
     estimate = spec.estimate
     if estimate.parameters is not None:
@@ -75,21 +80,23 @@ def _vocabulary(data: Mapping[str, Any]) -> int:
 
 
 def _gpt(model: Mapping[str, Any], vocabulary: int, loop: Mapping[str, Any]) -> ModelSize:
-    """Return the size of trainer/models/gpt.py: blocks of 12 C^2 + 2 C, tied embeddings, learned positions, a norm."""
+    """Return the size of trainer/models/gpt.py, which has blocks of 12 C^2 + 2 C parameters, tied embeddings, learned
+    positions and a norm.
+    """
     width, context, layers = model["width"], model["context"], model["layers"]
     block = 12 * width * width + 2 * width
     ends = (vocabulary + context) * width + width
     low = 4 if loop["precision"] == "fp32" else 2  # bytes of a matrix product's inputs and outputs
-    # Per token and block, in units of C: the stream twice (each norm keeps its input); the two norms' outputs;
+    # Per token and block, in units of C: the stream twice (each norm keeps its input); the outputs of both norms;
     # q, k, v; the attention's output; the feed-forward's two arrays of 4 C; both masks. Plus statistics of norms
     # and softmax.
     mask = 1 if model["dropout"] else 0
     in_block = (4 * 2 + low * (2 + 3 + 1 + 4 + 4) + 2 * mask) * width + 4 * (4 + model["heads"])
     # The mask after the embeddings; the last norm and the head; log-probabilities for the loss; the IDs of the
-    # token and its target.
+    # token and of its target.
     at_ends = (mask + 4 + low) * width + 4 * vocabulary + 4 * 2 + 8 * 2
     in_blocks, every = layers * in_block, loop["activation_checkpointing"]
-    if every:  # a recomputed block keeps only its input; one block at a time keeps the rest
+    if every:  # a recomputed block keeps only its input, and only one block at a time keeps the rest
         again = -(-layers // every)
         in_blocks = (layers - again) * in_block + again * 4 * width + in_block
     matrices = tuple(((1, width), (1, tuple((1, times * width * width) for times in of))) for of in ((3, 1), (4, 4)))
@@ -99,7 +106,7 @@ def _gpt(model: Mapping[str, Any], vocabulary: int, loop: Mapping[str, Any]) -> 
 
 
 def _mlp(model: Mapping[str, Any]) -> ModelSize:
-    """Return the size of trainer/models/mlp.py: a ReLU keeps its output, which is the next layer's input."""
+    """Return the size of trainer/models/mlp.py. A ReLU keeps its output, which is also the next layer's input."""
     widths = [PIXELS, *[model["hidden"]] * model["layers"], DIGITS]
     layers = [i * o + o for i, o in pairwise(widths)]
     modules = ParametersByModule(max(layers), "Linear", 0, ((1, tuple((1, layer) for layer in layers)),))

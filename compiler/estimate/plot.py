@@ -1,6 +1,6 @@
 """Plot the figures of several sizes: memory by part, steps, hours. Needs Matplotlib (extra `plot`).
 
-The same figures give the same bytes: the file contains no date, and SVG IDs are derived from a fixed salt.
+The same figures give the same bytes, because the file contains no date, and SVG IDs are derived from a fixed salt.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ if TYPE_CHECKING:
 PARTS = ("weights", "gradients", "optimizer", "buffers", "gathered", "activations")
 ENDINGS = (".png", ".svg", ".pdf")
 UNDATED = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-ROOM = 34  # maximum number of letters in all labels below a panel
+ROOM = 34  # maximum number of letters in the labels below a panel, all together
 GIB = 2**30
-COLUMNS = 3  # of the legend, per panel
+COLUMNS = 3  # columns that the legend has for each panel
 FAR = 10  # a limit line above this multiple of the highest bar would flatten the bars
 
 
 def plot_figures(sizes: Sequence[Figures], gpu_mem: Sequence[int | None], file: Path) -> None:
-    """Write the plot. gpu_mem: bytes per GPU for each size. ImportError without Matplotlib, OSError for the file."""
+    """Write the plot. Raises ImportError without Matplotlib, and OSError if the file cannot be written.
+
+    gpu_mem: bytes per GPU for each size.
+    """
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -56,7 +59,7 @@ def plot_figures(sizes: Sequence[Figures], gpu_mem: Sequence[int | None], file: 
 
 
 def _memory(axis: Axes, sizes: Sequence[tuple[Figures, int | None]]) -> None:
-    """Draw a bar with an error bar for each size, and a line for the GPU's memory unless it is far above them."""
+    """Draw a bar with an error bar for each size, and a line at the GPU's memory unless it is far above the bars."""
     places, bottom = range(len(sizes)), [0.0] * len(sizes)
     for part in PARTS:
         heights = [(getattr(figures.memory, part) or 0) / GIB for figures, _ in sizes]

@@ -1,4 +1,4 @@
-"""Format the figures of several sizes: a table for people (one column per size), JSON and CSV for programs."""
+"""Format the figures of several sizes, as a table for people (one column per size) and as JSON and CSV for programs."""
 
 import csv
 import dataclasses
@@ -56,7 +56,7 @@ def _share(value: float | None) -> str:
     return "–" if value is None else f"{value:.1%}"
 
 
-# heading -> rows; a row without values is omitted
+# heading -> rows. A row without values is omitted.
 SECTIONS: tuple[tuple[str, tuple[tuple[str, Cell], ...]], ...] = (
     (
         "steps",

@@ -1,7 +1,8 @@
-"""Estimate the step time at each size, assuming that each rank takes constant time per sample.
+"""Estimate the step time at each size, assuming that a rank always takes the same time per sample.
 
-A rank has batch.micro x batch.accumulation samples per step, so half as many passes take half the time. This holds for
-data parallelism as long as the network keeps up and the time of a forward pass is proportional to the micro-batch.
+A rank processes batch.micro x batch.accumulation samples per step, so half as many passes take half the time. This
+holds for data parallelism as long as the network keeps up and the time of a forward pass is proportional to the
+micro-batch.
 """
 
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from ...runtime.system.frozen_dataclass import dataclass
 
 @dataclass(frozen=True)
 class StepTimeEstimate:
-    """Step time in seconds for this number of samples per rank."""
+    """Step time in seconds, for this number of samples per rank."""
 
     step_s: float
     samples_of_rank: int

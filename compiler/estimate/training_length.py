@@ -15,9 +15,10 @@ SAVES = frozenset(("checkpoint.every_steps", "checkpoint.every_epochs"))
 
 @dataclass(frozen=True)
 class TrainingLength:
-    """Counts, None if unknown: without a number of samples, or for a user's own program.
+    """Counts. None means unknown, because the number of samples is missing or the program is the user's own.
 
-    steps_ceil, steps_floor, steps_quotient: per epoch; steps_of_epoch: the rounding that loop.drop_last selects.
+    steps_ceil, steps_floor, steps_quotient: steps per epoch, rounded up, rounded down and exact.
+    steps_of_epoch: steps_ceil or steps_floor, depending on loop.drop_last.
     empty_slots: samples with weight 0 in the last step of an epoch.
     steps, samples, tokens: for the whole training run.
     """
@@ -45,7 +46,11 @@ def training_length(
     size: ModelSize | None,
     unsaid: Set[str] = frozenset(),
 ) -> TrainingLength:
-    """Return the counts. train: train.json; unsaid: spec keys whose values in train.json do not apply"""
+    """Return the counts.
+
+    train: train.json.
+    unsaid: spec keys whose values in train.json do not apply.
+    """
     loop = train["loop"]
     batch = {} if unsaid >= BATCH else train["batch"]
     of_batch = batch.get("global")
@@ -87,7 +92,9 @@ def training_length(
 
 
 def _known_samples(data: Mapping[str, Any]) -> int | None:
-    """Return the training samples if the config determines them; for stdlib_bytes they depend on the nodes' Python."""
+    """Return the number of training samples if the config determines it. For stdlib_bytes, it depends on the nodes'
+    Python.
+    """
     if data.get("kind") == "digits":
         held_out = round(NUM_IMAGES * float(data["val_fraction"]))
         return NUM_IMAGES - min(max(held_out, 1), NUM_IMAGES - 1)

@@ -1,7 +1,7 @@
-"""Estimate the memory of DeepSpeed ZeRO 0.19.8 on a rank's device, measured on CPUs with 1 and 2 ranks.
+"""Estimate how much memory ZeRO takes on a rank's device. Measured with DeepSpeed 0.19.8, on CPUs with 1 and 2 ranks.
 
-For a user's own program, deepspeed.json enables 16-bit weights (`bf16.enabled`, `fp16.enabled`): gradients are
-also 16-bit, and the optimizer casts them to 32 bits to update its 32-bit master weights. The trainer uses 32-bit
+For a user's own program, deepspeed.json enables 16-bit weights (`bf16.enabled`, `fp16.enabled`). Then gradients
+are also 16-bit, and the optimizer casts them to 32 bits to update its 32-bit master weights. The trainer uses 32-bit
 weights and autocast.
 Source: runtime/engine.py (get_data_types), runtime/fp16/unfused_optimizer.py (stage 0), runtime/zero/stage_1_and_2.py,
 runtime/zero/stage3.py, runtime/zero/partitioned_param_coordinator.py, runtime/zero/config.py for the defaults.
@@ -21,7 +21,11 @@ KEPT = 500_000_000
 def zero_model_states(
     train: Mapping[str, Any], size: ModelSize, ranks: int, uses_trainer: bool, moments: int | None
 ) -> ModelStates:
-    """Return the memory with ZeRO. train: train.json; moments: bytes of optimizer state per parameter"""
+    """Return the memory that ZeRO takes.
+
+    train: train.json.
+    moments: bytes of optimizer state per parameter.
+    """
     n, parallel, is_low = size.parameters, train["parallel"], train["loop"]["precision"] != "fp32"
     stage = parallel["zero_stage"]
     of_optimizer, of_gradients, of_weights = (ranks if stage >= threshold else 1 for threshold in (1, 2, 3))
@@ -50,14 +54,18 @@ def zero_model_states(
 
 
 def _gathered(of_weight: int, size: ModelSize) -> int | None:
-    """Return the bytes that stage 3 gathers at once; None if the largest unit is unknown and not all is kept."""
+    """Return the bytes that stage 3 gathers at once. Return None if the largest unit is unknown, unless all weights are
+    kept.
+    """
     if size.parameters <= KEPT:
         return of_weight * size.parameters
     return None if size.largest_unit is None else of_weight * max(size.largest_unit, KEPT)
 
 
 def _bucket(parallel: Mapping[str, Any], of_number: int) -> int:
-    """Return the bytes of the communication buckets, whatever the model's size: two if one fills while one is sent."""
+    """Return the bytes of the communication buckets, which do not depend on the model's size. There are two of them if
+    one fills while the other is sent.
+    """
     if not parallel["zero_stage"] or not parallel["contiguous_gradients"]:
         return 0
     count = 2 if parallel["overlap_comm"] and parallel["zero_stage"] < 3 else 1

@@ -1,1 +1,1 @@
-"""Read overrides and YAML into one tree whose values keep their positions in the source. The only user of Hydra."""
+"""Read overrides and YAML into one tree whose values keep their source positions. Only this folder uses Hydra."""

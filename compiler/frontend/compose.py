@@ -1,7 +1,7 @@
 """Compose one config tree from the config folders and the overrides. Only this file calls Hydra's compose API.
 
-In:  the search path, a config name, canonical overrides.
-Out: `ComposedConfig`: the resolved tree, each leaf's position, each group's chosen option.
+In:  the search path, a config name and canonical overrides.
+Out: a `ComposedConfig` with the resolved tree, the position of each leaf and the option chosen for each group.
 
 All of Hydra's exceptions for one command line are reported together, as diagnostics.
 This file has a global variable, because Hydra keeps its state in process-wide singletons.
@@ -40,7 +40,11 @@ KnownKeys = Callable[[], Sequence[str]]
 
 @dataclass(frozen=True)
 class ConfigFolder:
-    """One folder on the search path. provider: the root's name, see JobcSource; path: absolute path."""
+    """One folder on the search path.
+
+    provider: the root's name, see JobcSource.
+    path: absolute path.
+    """
 
     provider: str
     path: str
@@ -48,7 +52,10 @@ class ConfigFolder:
 
 @dataclass(frozen=True)
 class ComposedConfig:
-    """One composed config. tree: resolved, with text leaves; written: as in the files, with interpolations;
+    """One composed config.
+
+    tree: the resolved tree, whose leaves are text.
+    written: the tree as in the files, with interpolations.
     choices: group -> chosen option.
     """
 
@@ -58,7 +65,9 @@ class ComposedConfig:
     overrides: tuple[Override, ...]
 
     def origin_of(self, key: str) -> Origin | None:
-        """Return the position of the value at a dotted key, or of the key if it has a mapping; None if unknown."""
+        """Return the position of the value at a dotted key, or of the key itself if its value is a mapping; None if
+        unknown.
+        """
         node = _at(self.written, key)
         if isinstance(node, TextWithOrigin):
             return node.origin
@@ -90,7 +99,7 @@ class ComposedConfig:
         }
 
     def interpolated_keys(self) -> set[str]:
-        """Return every key that some value refers to, such as `optim.lr` for `${optim.lr}`."""
+        """Return every key that a value refers to, such as `optim.lr` in `${optim.lr}`."""
         texts = (leaf for _, leaf in _leaves(self.written, "") if isinstance(leaf, str) and "${" in leaf)
         return {key for text in texts for key in re.findall(r"\$\{([\w.]+)\}", text)}
 
@@ -102,8 +111,11 @@ class ComposedConfig:
 
 @dataclass
 class _Session:
-    """State while hydra_started() is active. folders: the search path; has_points: many configs will be composed;
-    bases: other overrides -> the config without its plain values, its choices and its files
+    """State while hydra_started() is active.
+
+    folders: the search path.
+    has_points: whether many configs will be composed.
+    bases: overrides other than plain values -> the config without its plain values, its choices and its files.
     """
 
     folders: tuple[ConfigFolder, ...] = ()
@@ -127,10 +139,11 @@ class _SearchPath(SearchPathPlugin):
 
 @cache
 def _register_plugins() -> None:
-    """Register jobc's plugins, and make copies of Hydra's sources share the store of Hydra's own configs.
+    """Register jobc's plugins, and let all copies of Hydra's sources share the store of Hydra's own configs.
 
-    Hydra copies its sources for each compose and for each list of a group's options. Copying the store took most of
-    this time, a quarter of a compile with a rejected override, although load() already copies what it returns.
+    Hydra copies its sources for each compose and for each list of a group's options. Most of the time for this went
+    into copying the store (a quarter of a compile with a rejected override), although load() already copies what it
+    returns.
     """
     for plugin in (JobcSource, EmptyHydraJobSource, _SearchPath):
         Plugins.instance().register(plugin)
@@ -146,7 +159,7 @@ def hydra_started(folders: Sequence[ConfigFolder], has_points: bool = False) -> 
     """Initialize Hydra with our folders (earlier ones win) and yield its config loader. Restores the earlier state on
     exit.
 
-    has_points: several configs will be composed that differ in few overrides.
+    has_points: whether several configs will be composed that differ in only a few overrides.
     """
     _register_plugins()
     _sessions.append(_Session(tuple(folders), has_points))
@@ -167,10 +180,10 @@ def hydra_started(folders: Sequence[ConfigFolder], has_points: bool = False) -> 
 
 
 def config_files_read(of_all: bool = False) -> dict[str, str]:
-    """Return `root:path` -> text of the config files that the last composed config uses, except jobc's own and plugins'
-    files.
+    """Return `root:path` -> text of the config files that the last composed config uses, except those of jobc and of
+    plugins.
 
-    of_all: return the files of all configs since hydra_started()
+    of_all: whether to return the files of all configs since hydra_started().
     """
     files = read_files if of_all else {path: text for path, text in read_files.items() if path in used_files}
     return {path: text for path, text in files.items() if not path.startswith(("jobc:", "plugin:"))}
@@ -190,7 +203,7 @@ class OverridesRefused(CompileError):
 
 
 def compose_job(loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys) -> ComposedConfig:
-    """Compose one job. Raises CompileError, or OverridesRefused if the remaining overrides can be composed.
+    """Compose one job. Raises CompileError, or its subclass OverridesRefused if the other overrides can be composed.
 
     known: returns the spec's dotted keys, for did-you-mean hints.
     """
@@ -203,7 +216,7 @@ def compose_job(loader: Any, config_name: str, overrides: Sequence[Override], kn
 
 
 def _from_base(loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys) -> ComposedConfig | None:
-    """Derive the config from one that differs only in plain values; return None if Hydra must compose or reject it."""
+    """Derive the config from one that differs only in plain values. Return None if Hydra must compose or reject it."""
     bases, (others, plain) = _sessions[-1].bases, split_off_plain_values(_folders(), overrides)
     key = (config_name, *(o.canonical for o in others))
     try:
@@ -227,9 +240,9 @@ def compose_hydra_config(
     loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys, again: bool = False
 ) -> tuple[DictConfig, list[Override]]:
     """Return Hydra's composed config, with unresolved interpolations and its section `hydra`, and the overrides as
-    Hydra accepted them (see respell_group_prefix). Raises as compose_job() does.
+    Hydra accepted them (see respell_group_prefix). Raises the same errors as compose_job().
 
-    again: use the cached merge of the files. Its section `hydra` does not list the other overrides.
+    again: whether to use the cached merge of the files, whose section `hydra` does not list the other overrides.
     """
     config, refused = None, []
     accepted = [o for o in overrides if not o.concerns_hydra_itself]
@@ -272,7 +285,7 @@ def compose_hydra_config(
 
 
 def _follows(diagnostic: Diagnostic, earlier: Iterable[Diagnostic]) -> bool:
-    """Return whether an unknown key belongs to a group whose option has already been rejected."""
+    """Return whether a diagnostic is about an unknown key of a group whose option has already been rejected."""
     section = diagnostic.key.partition(".")[0]
     return diagnostic.code == "JC1102" and any(d.code == "JC1109" and d.key == section for d in earlier)
 
@@ -336,7 +349,7 @@ def _unresolved(config: DictConfig, composed: ComposedConfig) -> list[Diagnostic
 
 
 def _why_unresolved(error: Exception, keys: Iterable[str], key: str) -> tuple[str, str]:
-    """Return (because, hint) for an interpolation that OmegaConf 2.3 cannot resolve."""
+    """Return (because, hint) for an interpolation that OmegaConf cannot resolve. Parses messages of OmegaConf 2.3."""
     message = str(error)
     if isinstance(error, RecursionError) or "ecursive" in message:
         return "the interpolation refers back to itself", f"set {key} to a value of its own"
@@ -355,7 +368,9 @@ def _why_unresolved(error: Exception, keys: Iterable[str], key: str) -> tuple[st
 
 
 def _at(tree: Any, key: str) -> Any:
-    """Return the node at a dotted key, None if missing. Key names may contain dots: the longest name is tried first."""
+    """Return the node at a dotted key, None if it is missing. Names may contain dots, so the longest name is tried
+    first.
+    """
     if not key:
         return tree
     if isinstance(tree, dict):

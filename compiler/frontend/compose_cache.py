@@ -1,12 +1,12 @@
-"""Cache Hydra's merged files, for jobs that differ only in values.
+"""Cache the config files that Hydra has merged, for jobs that differ only in values.
 
 In:  one compile's overrides.
 Out: the config that Hydra would compose, or the error that it would raise.
 
 Hydra 1.3 merges the files that overrides choose (80% of a compile) and then applies the other overrides one by one.
-Most points of a sweep choose the same files, and so does a command line after a rejected override is removed. From the
-second compose on, the merged tree is cached together with the file system lookups that it depends on, and is reused
-until the result of a lookup changes.
+Most points of a sweep choose the same files, and so does a command line from which a rejected override was removed.
+From the second compose on, the merged tree is cached together with the file system lookups that it depends on, and is
+reused until the result of a lookup changes.
 """
 
 import os
@@ -31,7 +31,11 @@ _MOST = 64  # maximum number of entries, 35 kB each
 
 @dataclass(frozen=True)
 class _Merged:
-    """A cached config. config: pickled, because unpickling is faster than copying; files: text by `root:path`"""
+    """A cached config.
+
+    config: pickled, because unpickling is faster than copying.
+    files: `root:path` -> text.
+    """
 
     config: bytes
     files: dict[str, str]
@@ -53,8 +57,8 @@ def have_same_files_been_composed(folders: tuple[str, ...], config_name: str, ov
 def compose_from_cache(folders: tuple[str, ...], config_name: str, overrides: Sequence[Override]) -> DictConfig:
     """Return the config, including its section `hydra`, built from the cached merge of the files that overrides choose.
 
-    folders: the absolute search path that Hydra was initialized with. Raises the same errors as Hydra for these
-    overrides, and CompileError for unreadable files.
+    Raises the same errors as Hydra for these overrides, and CompileError for unreadable files.
+    folders: the search path that Hydra was initialized with, as absolute paths.
     """
     chosen = overrides_that_choose_files(folders, overrides)
     if any(

@@ -1,7 +1,7 @@
-"""Find errors in a defaults list that Hydra 1.3 reports without a file and line.
+"""Find those errors in a defaults list that Hydra 1.3 reports without a file and line.
 
 In:  the parsed list and its YAML node.
-Out: the faulty node, what is wrong with it, and what to write instead.
+Out: the invalid node, what is wrong with it, and what to write instead.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 _LINE = "- override /model: mlp"
-MOST_ENTRIES = 500  # counts every option of a group; Hydra takes 0.5 ms for each, once per override
+MOST_ENTRIES = 500  # every option of a group counts; Hydra takes 0.5 ms for each of them, once per override
 
 
 def find_defaults_list_errors(entries: Any, node: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]]:

@@ -1,11 +1,11 @@
 """Read `hosts=@FILE`: host names from files that clusters already have (node_ip_list.txt, MPI or DeepSpeed hostfiles).
 
-In:  a composed tree whose host lists may be `@FILE`.
-Out: the tree with the hosts, the files' digests, and diagnostics.
+In:  a composed tree in which a host list may be `@FILE`.
+Out: the tree with the hosts inserted, the digests of the files, and diagnostics.
 
-A relative FILE in a config file is resolved from that file's folder; on the command line, from the current directory.
-One entry per line: `node1`, `a,b`, `node[1-4]`, `user@node1`, `node1 slots=8`; `#` starts a comment. The first host is
-node 0.
+A relative FILE in a config file is resolved from that file's folder; on the command line, from the current directory. A
+file has one entry per line: `node1`, `a,b`, `node[1-4]`, `user@node1` or `node1 slots=8`. A `#` starts a comment. The
+first host is node 0.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@%-]*", re.ASCII)
 _SLOTS = re.compile(r"(?:max[-_])?slots=([0-9]{1,9})")  # Open MPI 4 hostfile(7), DeepSpeed hostfiles
 
 _FOREIGN = re.compile(r"[^\w.:%@,\[\]\s-]", re.ASCII)
-_MOST_FAULTS = 10  # a file with more invalid lines is not a host list
+_MOST_FAULTS = 10  # a file with more invalid lines is probably not a host list
 MOST_BYTES = 4 * MIB  # 100,000 names of 40 characters
 
 
@@ -49,7 +49,8 @@ class HostFileEntry:
 class HostFiles:
     """Contents of a job's host files.
 
-    typed:   spec key -> the `@FILE` in the config; hosts: spec key -> the file's hosts.
+    typed:   spec key -> the `@FILE` in the config.
+    hosts:   spec key -> the hosts in the file.
     digests: `root:path` -> sha256 of the text.
     """
 
@@ -71,9 +72,10 @@ def read_host_files(
 ) -> tuple[dict[str, Any], HostFiles]:
     """Return the tree with every `@FILE` in a host list replaced by the file's hosts, and the contents of the files.
 
-    tree: text leaves, not modified. is_typed: returns whether a key's value is on the command line. The command line
-    and the user's own config folder may use any file; other config files may only use files in the project and config
-    folders.
+    The command line and the user's own config folder may refer to any file; other config files may only refer to files
+    in the project and config folders.
+    tree: has text leaves and is not modified.
+    is_typed: returns whether a key's value is on the command line.
     """
     files, out = HostFiles(), dict(tree)
     for key in _host_keys():
@@ -92,7 +94,7 @@ def read_host_files(
 
 
 def too_few_slots(files: HostFiles, nodes: int, procs: int) -> Iterator[Diagnostic]:
-    """Yield JC1133 for the first used host that has fewer slots than the job starts processes per node."""
+    """Yield JC1133 for the first host in use that has fewer slots than the job has processes on each node."""
     for host in files.hosts.get("hosts", [])[:nodes]:
         if host.slots is not None and host.slots < procs:
             because = f"the job starts {procs} processes on each node"
@@ -117,7 +119,8 @@ def _read(
 ) -> list[HostFileEntry]:
     """Return the hosts in one file, and add errors to files.diagnostics.
 
-    by: position of `@FILE`; allowed: folders that may contain the file, None for any folder.
+    by: position of `@FILE`.
+    allowed: folders that may contain the file, None for any folder.
     """
     path, file_origin = _place(typed, by, folders)
     try:
@@ -159,7 +162,7 @@ def _unreadable(error: Unreadable, typed: str, by: Origin | None, file_origin: O
 
 
 def _place(typed: str, by: Origin | None, folders: Folders) -> tuple[Path, Origin]:
-    """Return (the file's path, its origin for messages). by: position of `@FILE`."""
+    """Return the file's path, and its origin for messages. by: position of `@FILE`"""
     path = Path(typed).expanduser()
     if path.is_absolute() or by is None or by.root not in folders:
         return path, Origin("file", typed)
@@ -169,8 +172,10 @@ def _place(typed: str, by: Origin | None, folders: Folders) -> tuple[Path, Origi
 
 def _lines(text: str, file_origin: Origin, key: str, refused: list[Diagnostic]) -> Iterator[HostFileEntry]:
     """Yield the hosts in the file. Messages do not quote the file's lines, because the user may have named the wrong
-    file. refused: receives JC1131 for each invalid line, or once for the whole file if all lines or too many lines are
-    invalid.
+    file.
+
+    refused: list to which JC1131 is added for each invalid line, or once for the whole file if all lines or too many
+    lines are invalid.
     """
     host_count = 0
     faults: list[Diagnostic] = []

@@ -1,4 +1,4 @@
-"""Turn Hydra's exceptions into diagnostics with the override or file to blame, and a correction (hydra-core 1.3)."""
+"""Turn the exceptions of hydra-core 1.3 into diagnostics that name the override or file to blame, with a correction."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ from .yaml_source import USER_ROOTS, read_files
 
 _TWICE = re.compile(r"(?:^|for )(\S+?)(?: appears more than once|\. To override)")
 
-TYPO = 0.85  # minimum similarity for a key to count as a typo even if its value does not fit: pocs=two
+TYPO = 0.85  # minimum similarity for a key to count as a typo even if its value has the wrong type: pocs=two
 MOST_KEYS = 8  # maximum number of keys that a hint lists
 _BELOW_LIST = re.compile(
     r"invalid literal for int\(\) with base 10: '(.*)'|Index '(.*)' \(str\) is not an int", re.DOTALL
@@ -39,8 +39,8 @@ def hydra_key_diagnostic(override: Override) -> Diagnostic:
 def respell_group_prefix(
     error: Exception, overrides: Sequence[Override], loader: Any
 ) -> tuple[str, list[Override]] | None:
-    """Return the group that Hydra rejects because of its prefix, and the overrides with the other prefix; otherwise
-    None.
+    """If Hydra rejects a group because of its prefix, return the group, and the overrides with the other prefix.
+    Otherwise return None.
 
     Hydra requires `+group=option` for a group without a default and `group=option` for a group with one. Users do not
     need to know which kind of group they set.
@@ -141,7 +141,7 @@ def _machine_read(
 
 
 def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[str]) -> Diagnostic:
-    """Return JC1102. message: Hydra's message, which contains the key below a mapping, or the group's package."""
+    """Return JC1102. message: Hydra's message, which contains the key below a mapping or the group's package"""
     below = re.search(r"full_key: (\S+)", message)
     key = below[1] if below and not culprit.key.startswith(f"{below[1]}.") else culprit.key
     position = culprit.origin.position_of_key(key)
@@ -184,7 +184,9 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[
 
 
 def _below_mapping(key: str, known_keys: Sequence[str]) -> str:
-    """Return `labels.team` for lables.team, a misspelled mapping with user-defined keys; "" if none is similar."""
+    """Return `labels.team` for lables.team, in which the name of a mapping with user-defined keys is misspelled. Return
+    "" if no mapping has a similar name.
+    """
     parts = key.split(".")
     for count in range(1, len(parts)):
         above = ".".join(parts[:count])
@@ -197,7 +199,7 @@ def _below_mapping(key: str, known_keys: Sequence[str]) -> str:
 def _beside(section: str, known_keys: Sequence[str]) -> str:
     """Return a hint that lists a section's keys, if it has only a few."""
     below = {key for key in known_keys if key.startswith(f"{section}.")}
-    keys = sorted(key for key in below if not key.rpartition(".")[2].isdigit())  # items of lists
+    keys = sorted(key for key in below if not key.rpartition(".")[2].isdigit())  # digits are items of lists
     if not 0 < len(keys) <= MOST_KEYS:
         return "jobc --help lists the keys"
     *first, last = keys
@@ -207,7 +209,7 @@ def _beside(section: str, known_keys: Sequence[str]) -> str:
 def _fits(key: str, typed: str, value: str, loader: Any) -> bool:
     """Return whether a similarly spelled key accepts the typed value. value: "" if no value was typed"""
     if key.startswith("backend."):
-        return True  # the plugin defines its type
+        return True  # the plugin defines the type
     key_type = type_of_key(JobSpec, key)
     if value[:1] == "[":
         return (
@@ -242,8 +244,8 @@ def _likeness(key: str, typed: str) -> float:
 
 
 def _with_value(key: str, named: Sequence[str], value: str, loader: Any) -> str:
-    """Return `key=value` for the intended key: in brackets for a list, with a name for a mapping, and with a valid
-    value if the key's type rejects the typed one. Without a typed value, return only the key.
+    """Return `key=value` for the intended key. The value is in brackets for a list and has a name for a mapping. If the
+    key's type rejects the typed value, a valid one replaces it. Without a typed value, return only the key.
 
     named: words typed below the key, such as an item's name.
     """
@@ -261,7 +263,7 @@ def _with_value(key: str, named: Sequence[str], value: str, loader: Any) -> str:
         return f"{key}={meant}"
     is_judged = (value_type_of_hint(key_type) or accepted_words(key_type)) and re.fullmatch(
         r"[\w.:/%+…-]+", value
-    )  # neither a sweep nor quoted text
+    )  # the value is neither a sweep nor quoted text
     return f"{key}={example_value(union_members(key_type), value) if is_judged else value}"
 
 
@@ -289,7 +291,11 @@ def _null_group(
 
 @dataclass(frozen=True)
 class _Choice:
-    """An item of a defaults list. origin: position of its group; overrides: whether it starts with `override`."""
+    """An item of a defaults list.
+
+    origin: position of its group.
+    overrides: whether it starts with `override`.
+    """
 
     origin: Origin
     option: str
@@ -312,9 +318,9 @@ def _in_defaults(group: str) -> Iterator[_Choice]:
 
 
 def _item(group: str, option: str, loader: Any) -> str:
-    """Return a corrected item of a defaults list for that group; "" if the group does not exist.
+    """Return a corrected item for a defaults list that chooses an option of the group, "" if the group does not exist.
 
-    option: the option as written; the closest existing one is used.
+    option: the option as written. The result has the closest existing one.
     """
     options = loader.get_group_options(group)
     if not group or not options:
@@ -324,7 +330,7 @@ def _item(group: str, option: str, loader: Any) -> str:
 
 
 def _close(options: Sequence[str], option: str) -> list[str]:
-    """Return the option itself if it exists, else similar options, such as `deepspeed` for deepspeed/zero2."""
+    """Return the option itself if it exists, or else similar ones, such as `deepspeed` for deepspeed/zero2."""
     return [part for part in (option, *option.split("/")) if part in options] or nearest(option, options)
 
 
@@ -358,7 +364,7 @@ def _file_fault(message: str, loader: Any) -> Diagnostic | None:
 
 
 def _lost_override(file: str, group: str, loader: Any) -> Diagnostic:
-    """Return JC1105 for an `override` of a group that no file chooses.
+    """Return JC1105 for an item with `override` whose group no file chooses.
 
     group: as in Hydra's message, where the file's folder precedes a group without a leading /.
     """
@@ -415,7 +421,7 @@ def _missing_config(
 
 
 def _wanted(error: MissingConfigException, overrides: Sequence[Override], loader: Any) -> tuple[str, str]:
-    """Return the missing group and option, such as parallel and deepspeed/zero2: `parallel` has no subgroup."""
+    """Return the missing group and option, such as parallel and deepspeed/zero2, because `parallel` has no subgroup."""
     missing_path = (error.missing_cfg_file or "").removesuffix(".yaml")
     parts = missing_path.split("/")
     for count in range(len(parts) - 1, 0, -1):
@@ -430,7 +436,8 @@ def _wanted(error: MissingConfigException, overrides: Sequence[Override], loader
 def _beside_file(file: str, wanted: str, loader: Any) -> Diagnostic | None:
     """Return JC1109 for `- backend: slurm` in experiment/mine.yaml, which Hydra reads as experiment/backend.
 
-    wanted: missing path, such as experiment/backend/slurm. Returns None if no existing group is meant.
+    Returns None if the user meant no existing group.
+    wanted: the missing path, such as experiment/backend/slurm.
     """
     folder = file.rpartition("/")[0]
     parts = wanted.removeprefix(f"{folder}/").split("/") if wanted.startswith(f"{folder}/") else []

@@ -6,9 +6,9 @@ from typing import Any
 
 
 def parse_override_with_hydra(word: str, sweep: bool) -> Any:
-    """Return Hydra's Override for the word, with every primitive as text, or None if Hydra cannot parse it.
+    """Return Hydra's Override for the word, in which every primitive is text, or None if Hydra cannot parse it.
 
-    The text is a QuotedString: in double quotes if the word has quotes of either kind, else in single quotes.
+    Such text is a QuotedString, in double quotes if the word has quotes of either kind, and otherwise in single quotes.
     """
     from hydra.errors import HydraException, OverrideParseException
 
@@ -29,7 +29,7 @@ def _parser(sweep: bool) -> Callable[[str], Any]:
     from hydra.grammar.gen.OverrideParser import OverrideParser
 
     class TextVisitor(HydraOverrideVisitor):
-        numbers = False  # inside range(…), interval(…) and casts, numbers must remain numbers
+        numbers = False  # becomes True inside range(…), interval(…) and casts, where numbers must remain numbers
 
         def visitPrimitive(self, ctx: Any) -> Any:
             value = super().visitPrimitive(ctx)

@@ -1,13 +1,13 @@
-"""Restrict composition and interpolation to the config itself, and limit the time they take.
+"""Keep composition and interpolation from reading anything but the config, and limit the time that they take.
 
 In:  the config that Hydra composes inside restrict_interpolation().
-Out: resolved values; ReadsMachineError for a resolver that would read this machine; ExpansionLimitExceeded for a config
-     that expands too far.
+Out: resolved values, or ReadsMachineError for a resolver that would read this machine, or ExpansionLimitExceeded for a
+     config that expands too far.
 
 OmegaConf resolves the same reference again and again, so thirty keys of `${a}${a}` take a billion steps. A budget
-therefore limits the number of interpolations that are resolved, and the characters and nodes that they yield (omegaconf
-2.3). Defaults lists grow in the same way: if each file includes the next one twice, every file doubles the work
-(hydra-core 1.3).
+therefore limits the number of interpolations that are resolved, and the characters and nodes that they yield. Defaults
+lists grow in the same way: if each file includes the next one twice, every file doubles the work. This describes
+omegaconf 2.3 and hydra-core 1.3.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ from ..diagnostics.origin import Origin, TextWithOrigin
 from ..untrusted_files import MIB
 
 MOST_INTERPOLATIONS = 2_000  # 0.05 to 0.3 ms each
-MOST_CHARACTERS = 1_000_000  # characters that interpolations expand to; each node of a mapping or list counts as one
+MOST_CHARACTERS = 1_000_000  # maximum characters after expansion; each node of a mapping or list counts as one
 MOST_DECODED = 10_000  # maximum characters in an argument of oc.decode, 10 us each
 MOST_TEXT = 16 * MIB  # characters in all files
 MOST_LOADS = 1_000  # maximum loads of config files in one composition, 1 ms each; Hydra loads each file twice
@@ -35,11 +35,13 @@ _READING = ("oc.env", "now", "hydra", "python_version")
 
 
 class ReadsMachineError(InterpolationResolutionError):
-    """Raised for an interpolation that would read this machine. Two lines: what would be read, and the key."""
+    """Raised for an interpolation that would read this machine. The message has two lines: what would be read, and the
+    key.
+    """
 
 
 class ExpansionLimitExceeded(BaseException):
-    """Raised if a config expands too far. Not an Exception: OmegaConf and Hydra rewrite or swallow those."""
+    """Raised if a config expands too far. Not an Exception, because OmegaConf and Hydra rewrite or swallow those."""
 
     def __init__(self, because: str, origin: Origin | None = None, key: str = "") -> None:
         super().__init__(because)
@@ -94,13 +96,13 @@ class _Budget:
             )
 
 
-_budget = _Budget()  # budget of the current config; global, because it cannot be passed to OmegaConf's containers
+_budget = _Budget()  # budget for the current config; global, because OmegaConf's containers cannot pass it on
 reset_budget, spend_text = _budget.reset, _budget.spend_text
 
 
 @contextmanager
 def restrict_interpolation() -> Iterator[None]:
-    """Run a block with pure resolvers and a budget. Raises CompileError JC1114; restores the resolvers on exit."""
+    """Run a block with pure resolvers and a budget. Restores the resolvers on exit. Raises CompileError JC1114."""
     resolvers, resolve = BaseContainer._resolvers, Container.resolve_parse_tree
     pure = {name: resolvers[name] for name in _PURE}
     create, decode = resolvers["oc.create"], resolvers["oc.decode"]
@@ -157,14 +159,14 @@ def check_interpolation_syntax(text: str, origin: Origin | None = None) -> None:
 
 
 def count_interpolations(text: str) -> int:
-    """Return the number of interpolations in a text, at least 1. Long ones count more, because parsing is slow."""
+    """Return the number of interpolations in a text, at least 1. Long ones count more, because they parse slowly."""
     start = text.find("${")
     inside = len(text[start : text.rfind("}") + 1]) if start >= 0 else 0
     return max(1, text.count("${") + inside // 200)
 
 
 def _reference(_root: Any, _parent: Any, _node: Any, args: tuple[Any, ...], _texts: tuple[str, ...]) -> str:
-    """Return `${jobc:NAME}` unchanged: a value that is known only at run time (plan/runtime_vars.py)."""
+    """Return `${jobc:NAME}` unchanged, because its value is known only at run time (plan/runtime_vars.py)."""
     return f"${{jobc:{','.join(map(str, args))}}}"
 
 
@@ -190,7 +192,7 @@ def _any_origin(config: Any) -> Origin | None:
 
 
 def _sizes(value: Any) -> Iterator[int]:
-    """Yield the size of each part of a value: its number of characters for text, 1 for anything else."""
+    """Yield the size of each part of a value, which is the number of characters for text and 1 for anything else."""
     content = value._value() if isinstance(value, Node) else value
     if isinstance(content, str):
         yield len(content)

@@ -1,8 +1,8 @@
-"""Query the file system for everything that a compile depends on, and record the answers.
+"""Look up everything in the file system that a compile depends on, and record the answers.
 
 A compile depends only on its command line and on these answers, so it can be skipped while both are unchanged.
-compose_cache.py uses this within a process, and skip_unchanged.py between processes. Answers are JSON values. Files of
-jobc itself and of its Python environment are not recorded here.
+compose_cache.py uses this within a process, and skip_unchanged.py between processes. Answers are JSON values. Lookups
+in jobc's own files and in its Python environment are not recorded here.
 """
 
 import hashlib
@@ -32,14 +32,18 @@ def record_answers() -> Iterator[Answers]:
 
 
 def add_to_recordings(answers: Mapping[tuple[str, str], Any]) -> None:
-    """Record answers. If a question got two answers in a compile, a file changed, and the record never matches."""
+    """Record answers. If a question got two different answers in one compile, a file has changed, so the record never
+    matches.
+    """
     for recorder in _recorders:
         for key, answer in answers.items():
             recorder[key] = answer if recorder.get(key, answer) == answer else _TWO_ANSWERS
 
 
 def ask_file_system(question: str, path: str | os.PathLike[str]) -> Any:
-    """Return the answer to one of QUESTIONS. Raises OSError for the names in a folder that cannot be read."""
+    """Return the answer to one of QUESTIONS. Raises OSError if the question is which names a folder has, and the folder
+    cannot be read.
+    """
     path = os.fspath(path)
     answer = QUESTIONS[question](path)
     add_to_recordings({(question, path): answer})
@@ -82,7 +86,7 @@ def are_answers_unchanged(answers: Mapping[tuple[str, str], Any]) -> bool:
 
 
 def kind_of_path(path: str) -> str:
-    """Return what exists at a path, "" for nothing."""
+    """Return what kind of file exists at a path, "" if there is none."""
     if not os.path.lexists(path):
         return ""
     if os.path.isfile(path):

@@ -1,12 +1,12 @@
 """Parse command-line overrides without changing the text that the user typed.
 
-In:  the command line's words.
-Out: `Override`s. Hydra parses their canonical form back to exactly the typed text.
+In:  the words on the command line.
+Out: a list of `Override`. From its canonical form, Hydra parses exactly the text that the user typed.
 
 Hydra 1.3's grammar determines what is a list, a mapping or an interpolation; numbers, words and flags remain text
-(`24.10`, `0755`, `on`). A value that Hydra cannot parse and that does not start with `[`, `{` or a quote is taken as
-typed (`node[1-4]`, `^lo`, `~/x`, `a=b`). Without -m, commas and function calls are also text, which the key's type
-interprets later. With -m, a comma outside quotes separates values, and a value that Hydra cannot parse is an error.
+(`24.10`, `0755`, `on`). If Hydra cannot parse a value and the value does not start with `[`, `{` or a quote, it is used
+as typed (`node[1-4]`, `^lo`, `~/x`, `a=b`). Without -m, commas and function calls are also text, which the type of the
+key interprets later. With -m, a comma outside quotes separates values, and a value that Hydra cannot parse is an error.
 """
 
 import itertools
@@ -27,7 +27,7 @@ from .hydra_parser import parse_override_with_hydra
 
 MOST_POINTS = 2_000  # maximum number of points in a sweep; Slurm's MaxArraySize is 1,001 unless a site raises it
 MOST_WORDS = 2_000  # maximum number of words in one command line; each takes about a millisecond
-MOST_MARKS = 4_000  # most `,`, `[`, `{`, … outside quotes in all words; Hydra's parser takes a minute for 50,000
+MOST_MARKS = 4_000  # maximum number of `,`, `[`, `{`, … outside quotes; Hydra's parser takes a minute for 50,000
 MOST_KEY = 500  # maximum number of characters in a key
 
 
@@ -36,7 +36,7 @@ class Override:
     """One override.
 
     typed:     the word as the user typed it.
-    operator:  "" set, "+" add, "++" set or add, "~" delete.
+    operator:  "" to set, "+" to add, "++" to set or add, "~" to delete.
     key:       dotted key or group.
     package:   the package in `group@package`, "" for none.
     canonical: the word that is passed to Hydra.
@@ -64,7 +64,7 @@ class Override:
 
     @property
     def keys(self) -> set[str]:
-        """Return the keys that the override sets or removes; if the value is a mapping, the keys inside it."""
+        """Return the keys that the override sets or removes. If the value is a mapping, return the keys inside it."""
         head, _, value = self.canonical.partition("=")
         mapping = parse_override_with_hydra(self.canonical, sweep=False)._value if value.startswith("{") else None
         return set(_leaf_keys(head.lstrip("+~"), mapping))
@@ -79,7 +79,7 @@ def read_overrides(words: Iterable[str], open_keys: Sequence[str] = ()) -> list[
 
 
 def read_sweep(words: Iterable[str], open_keys: Sequence[str] = (), loader: Any = None) -> list[list[Override]]:
-    """Return every combination of values in a -m command line, at least one; the last override varies fastest.
+    """Return every combination of values in a -m command line. There is at least one. The last override varies fastest.
 
     loader: Hydra's config loader, required by `glob(…)` over a group.
     """
@@ -118,12 +118,12 @@ def is_quoted_number(value: Any) -> bool:
 
 
 def is_number(text: str) -> bool:
-    """Return whether the text is a number or a boolean in an untyped tree, unless it is in quotes."""
+    """Return whether the text, if it is not in quotes, is a number or a boolean in an untyped tree."""
     return not isinstance(read_untyped(text), str)
 
 
 def as_typed(value: str) -> str:
-    """Convert a value from jobc's Hydra grammar to what a user would type: numbers without single quotes."""
+    """Convert a value from the canonical form to what a user would type, without the single quotes around numbers."""
     return _SINGLE_QUOTED.sub(lambda quoted: quoted[1] if is_number(quoted[1]) else quoted[0], value)
 
 
@@ -175,7 +175,9 @@ def _check_size(words: Sequence[str], sweep: bool) -> None:
 
 
 class _Unreadable(Exception):
-    """An override that cannot be parsed. args: because, hint and, for codes other than JC1101, code and title."""
+    """Raised for an override that cannot be parsed. args: because, hint and, for codes other than JC1101, code and
+    title
+    """
 
 
 def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> list[Override]:
@@ -217,7 +219,7 @@ def _head(text: str) -> tuple[str, str]:
 
 
 def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
-    """Return the canonical values: a single one, or all values of the sweep with -m."""
+    """Return the canonical values. Without -m, there is only one; with -m, all values of the sweep."""
     opens = right.strip(" \t")[:1]
     if _PLAIN_VALUE.fullmatch(right):
         return [_text(right)]
@@ -249,13 +251,14 @@ def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
 
 
 def _outside_quotes(right: str) -> str:
-    """Return the value with each quoted character replaced by `_`. Quoted text can start only where a value starts."""
+    """Return the value with each quoted character replaced by `_`. Quoted text can only start where a value starts."""
     return _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), right)
 
 
 def _quoted_items(key: str, right: str) -> list[str]:
-    """Return the word with each of its list's items in quotes; [] if the value is not a plain list. A list without a
-    comma has one item, such as a command that contains quotes.
+    """Return the word with each item of its list in quotes. Return [] if the value is not a plain list.
+
+    A list without a comma has one item, such as a command that contains quotes.
     """
     if re.fullmatch(r"""\[(?:[^\[\]{}"']|\$\{[^{}]*\})+\]""", right):
         items = [item.strip(" \t") for item in right[1:-1].split(",")]
@@ -267,7 +270,9 @@ def _quoted_items(key: str, right: str) -> list[str]:
 
 
 def _each_quoted(key: str, right: str) -> list[str]:
-    """Return the word with each sweep value in quotes; [] if the commas do not separate values (`node[1,3]`)."""
+    """Return the word with each value of the sweep in quotes. Return [] if its commas do not separate values
+    (`node[1,3]`).
+    """
     right = re.sub(r"choice\((.*)\)", r"\1", right.strip(" \t"))
     values, start, depth = [], 0, 0
     bare = _outside_quotes(right)
@@ -324,7 +329,7 @@ def _too_many(count: int, hint: str = "split the sweep into several calls") -> t
     return because, hint, "JC1113", f"a sweep of {shown} points"
 
 
-# Text that Hydra's grammar leaves unchanged, as in most overrides: skipping the parser saves milliseconds.
+# Text that Hydra's grammar leaves unchanged. Most overrides are like this, and skipping the parser saves milliseconds.
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*((\.[A-Za-z_]\w*)*|(/[A-Za-z_]\w*)*)", re.ASCII)
 _PLAIN_VALUE = re.compile(r"(?!(?i:null)$)[\w.:/-]+", re.ASCII)
 _MARK = re.compile(r"[,:\[\]{}()]")

@@ -1,8 +1,10 @@
 """Set plain values such as `nodes=2` in a composed config, without composing or copying the whole config again.
 
 In:  a config composed without these overrides, and the overrides.
-Out: the config's two trees with these values. Sweep points share unchanged parts. None if only Hydra can
-     apply an override: an unknown key, a section, or a value that is not plain text.
+Out: the config's two trees with these values. Sweep points share the unchanged parts.
+     There is no result if only Hydra can apply an override, because of an unknown key, a section, or a value that is
+     not plain text.
+
 OmegaConf still resolves interpolations, because any of them may refer to one of these values.
 """
 
@@ -29,13 +31,13 @@ class ConfigTrees(NamedTuple):
 
 
 class NeedsHydra(Exception):
-    """Raised for an override that does more than change a leaf's value or set an entry of an open mapping."""
+    """Raised for an override that does more than change the value of a leaf or set an entry of an open mapping."""
 
 
 def split_off_plain_values(
     folders: tuple[str, ...], overrides: Sequence[Override]
 ) -> tuple[list[Override], list[Override]]:
-    """Return the overrides that Hydra must apply, and the overrides that set plain text and can be applied afterwards.
+    """Return the overrides that Hydra must apply, and those that set plain text and can be applied afterwards.
 
     folders: the search path.
     """
@@ -56,8 +58,8 @@ def _is_plain(override: Override) -> bool:
 
 
 def _changed(override: Override) -> str:
-    """Return the key that an override changes. For an entry that may be new, return its mapping, because the mapping's
-    order changes ("" = the whole config).
+    """Return the key that an override changes. For an entry that may be new, return the key of its mapping ("" for the
+    whole config), because the order of the mapping changes.
     """
     return override.key.rpartition(".")[0] if override.operator == "++" else override.key
 
@@ -74,10 +76,10 @@ class ConfigWithoutPlainValues:
     """A config without its plain values."""
 
     def __init__(self, config: DictConfig, trees: ConfigTrees) -> None:
-        """config: the trees in OmegaConf. The config's plain values are overwritten for each point."""
+        """config: the same config in OmegaConf. Its plain values are overwritten for each point."""
         self._config, self._trees = config, trees
         self._interpolated = list(_interpolated(trees.written, ()))
-        self._keys: set[str] | None = None  # paths of the plain values set in the config
+        self._keys: set[str] | None = None  # paths of the plain values that are set in the config
 
     def with_values(self, overrides: Sequence[Override]) -> ConfigTrees:
         """Return the two trees with these values. Raises NeedsHydra."""
@@ -99,7 +101,7 @@ class ConfigWithoutPlainValues:
     def _set_in_config(self, overrides: Sequence[Override]) -> None:
         keys = {override.key for override in overrides}
         if self._keys not in (None, keys):
-            raise NeedsHydra  # the config has values from another point
+            raise NeedsHydra  # the config still has values from another point
         self._keys = keys
         for override in overrides:
             text = _text(override)

@@ -1,8 +1,10 @@
 """Decide which files a config may refer to: files in the project and in its config folders.
 
 In:  a path from a config file, and the folders that may contain the file.
-Out: nothing, or OutsideProject. A config may come from anyone, so other files, and hidden files such as .env, are read
-     only if the command line names them.
+Out: nothing. Raises OutsideProject if the file is not allowed.
+
+A config may come from anyone, so other files, and hidden files such as .env, are read only if the command line names
+them.
 """
 
 import os
@@ -13,11 +15,13 @@ from .observed_files import ask_file_system
 
 
 class OutsideProject(Exception):
-    """Raised for a path outside the folders. Its text completes "because", and reveals nothing about the file."""
+    """Raised for a path outside the folders. Its text is the reason for a diagnostic, and reveals nothing about the
+    file.
+    """
 
 
 def require_inside(path: str | Path, folders: Iterable[str | Path]) -> None:
-    """Raise OutsideProject unless the file (symlinks resolved) is in one of the folders and is not hidden."""
+    """Raise OutsideProject unless the file, after resolving symlinks, is in one of the folders and is not hidden."""
     real: str = ask_file_system("real path", path)
     below = [
         os.path.relpath(real, root)
@@ -31,7 +35,9 @@ def require_inside(path: str | Path, folders: Iterable[str | Path]) -> None:
 
 
 def project_folders() -> list[Path]:
-    """Return [current directory] as the project; [] in / and above the home directory, where other users have files."""
+    """Return [current directory] as the project. Return [] in / and above the home directory, where other users have
+    files.
+    """
     current, home = (str(ask_file_system("real path", path)) for path in (os.getcwd(), Path.home()))
     return [] if current == os.sep or (current != home and is_inside(home, current)) else [Path(current)]
 

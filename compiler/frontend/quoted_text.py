@@ -1,8 +1,8 @@
 """Keep the quotes in `backend.extra={a: '01', b: '7'}`, because in an untyped tree `'7'` is text and `7` is a number.
 
-In:  a composed tree and the overrides that were applied. In the canonical form, text that would be a number or a
-     boolean without its quotes is in double quotes; all other text is in single quotes (overrides.to_hydra).
-Out: the tree, with such text marked as quoted, like text from a file.
+In:  a composed tree and the overrides that were applied to it. In their canonical form, text that would be a number or
+     a boolean without its quotes is in double quotes; all other text is in single quotes (overrides.to_hydra).
+Out: the tree, in which such text is marked as quoted, like text from a file.
 """
 
 from __future__ import annotations
@@ -56,7 +56,9 @@ def _leaves_of(value: Any, path: Path) -> Iterator[tuple[Path, bool]]:
 
 
 def _marked(tree: Any, path: Path, origin: Origin) -> Any:
-    """Return a copy of the tree with the text at the path marked as quoted. Without such text, return the same tree."""
+    """Return a copy of the tree with the text at the path marked as quoted. If there is no such text, return the same
+    tree.
+    """
     if not path:
         return TextWithOrigin(tree, origin, quoted=True) if type(tree) is str else tree
     first, *rest = path

@@ -1,7 +1,7 @@
-"""Expand a sweep such as `nodes=2,4` into points: the overrides of each, and its name in folders and messages.
+"""Expand a sweep such as `nodes=2,4` into points. Each has its overrides, and a name for folders and messages.
 
-In:  a command line's words; each point's diagnostics.
-Out: SweepPoints, with the last word varying fastest; the diagnostics, each with its point.
+In:  the words on a command line; the diagnostics of each point.
+Out: SweepPoints, in which the last word varies fastest; the diagnostics, each with its point.
 """
 
 import itertools
@@ -20,8 +20,11 @@ from .overrides import Override, as_typed, override_for_key, read_sweep
 
 @dataclass(frozen=True)
 class SweepPoint:
-    """One point of a sweep. overrides: all overrides of this point, and its label; words: the words that compile only
-    this point; varied: the overrides that differ between points, () if there is only one point.
+    """One point of a sweep.
+
+    overrides: all overrides of this point, including the one that sets its label.
+    words: the words that compile only this point.
+    varied: the overrides that differ between points, () if there is only one point.
     """
 
     overrides: tuple[Override, ...]
@@ -46,9 +49,9 @@ class SweepPoint:
 def sweep_points(
     words: Sequence[str], open_keys: Sequence[str], loader: Any, aside: Sequence[str] | None
 ) -> Iterator[SweepPoint]:
-    """Yield a sweep's points. Raises as read_sweep() does, and JC1112 for a key that is swept and set again.
+    """Yield a sweep's points. Raises the same errors as read_sweep(), and JC1112 for a key that is swept and set again.
 
-    aside: keys that the label omits, None for no label; the other parameters as in read_sweep().
+    aside: keys that the label omits, None for no label. The other parameters are as in read_sweep().
     """
     points = read_sweep(words, open_keys, loader)
     varied = [i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)]
@@ -94,7 +97,9 @@ def diagnostics_of_all_points(told: Sequence[tuple[SweepPoint, Sequence[Diagnost
 
 
 def _with_all_hosts(diagnostics: Iterable[Diagnostic], point: SweepPoint) -> list[Diagnostic]:
-    """Return the diagnostics. For `hosts=a,b`, the hint of JC2005 explains how to write one list instead of a sweep."""
+    """Return the diagnostics. For `hosts=a,b`, replace the hint of JC2005 by one that shows how to write a list instead
+    of a sweep.
+    """
     typed = next((override.typed for override in point.varied if override.key == "hosts"), "")
     if not re.fullmatch(r"hosts=[\w.,@\[\]-]+", typed):
         return list(diagnostics)
@@ -127,6 +132,6 @@ def _is_within(key: str, section: str) -> bool:
 
 
 def _label(override: Override) -> str:
-    """Return `nodes=8` for use in a folder name, with the words of a list joined, as in `command=train.py_--lr_0.1`."""
+    """Return `nodes=8` for use in a folder name. The words of a list are joined, as in `command=train.py_--lr_0.1`."""
     value = re.sub(r"[^\w.=-]+", "_", override.canonical.partition("=")[2]).strip("_")
     return f"{override.key}={value}"[:60]

@@ -1,6 +1,6 @@
-"""Locate the parts of a YAML document: the key above a value, and each value's lines.
+"""Locate the parts of a YAML document: the key above a value, and the lines of each value.
 
-In:  a valid document's text.
+In:  the text of a valid document.
 Out: positions and lines, counted from 1.
 """
 
@@ -14,8 +14,9 @@ from .yaml_reader import Loader
 
 
 def position_of_enclosing_key(text: str, value: Origin, levels: int) -> Origin:
-    """Return the position of the mapping key (or list item) that is `levels` mappings and lists of mappings above a
-    value. Return the value's own position if there is no such key, as for the values of an alias.
+    """Return the position of the mapping key, or list item, that encloses a value `levels` levels further up, counting
+    mappings and lists of mappings. Return the value's own position if there is no such key, as for the values of an
+    alias.
     """
 
     def enclosing_keys(node: yaml.Node, above: tuple[yaml.Mark, ...]) -> Iterator[tuple[yaml.Mark, ...]]:
@@ -39,8 +40,8 @@ def position_of_enclosing_key(text: str, value: Origin, levels: int) -> Origin:
 
 
 def value_lines(text: str) -> Iterator[tuple[range, int]]:
-    """For each value without nested keys, yield its lines, from its key to its end, and the line of the enclosing
-    mapping's key, which is 0 at the top level.
+    """For each value without nested keys, yield its lines, from its key to its end, and the line of the key that
+    contains the enclosing mapping. At the top level, that line is 0.
     """
 
     def last_line_of_node(node: yaml.Node) -> int:

@@ -1,4 +1,4 @@
-"""Read a YAML config file into a tree of texts with their positions, and reject what Hydra would misread."""
+"""Read a YAML config file into a tree of strings with their positions. Reject everything that Hydra would misread."""
 
 from typing import Any
 
@@ -23,9 +23,9 @@ MOST_BYTES = MIB  # maximum size of one config file
 def read_yaml_tree(text: str, root: str, path: str) -> dict[str, Any]:
     """Return the mapping in one YAML document.
 
-    Raises CompileError with every duplicate key (JC1003), unknown tag (JC1004), cyclic alias (JC1005), non-text key
-    (JC1006), invalid interpolation (JC1007), `???` (JC1008) and invalid item of a defaults list (JC1105), or with the
-    YAML syntax error (JC1002).
+    Raises CompileError, either with the YAML syntax error (JC1002), or with every duplicate key (JC1003), unknown tag
+    (JC1004), cyclic alias (JC1005), non-text key (JC1006), invalid interpolation (JC1007), `???` (JC1008) and invalid
+    item of a defaults list (JC1105).
     """
     try:
         _refuse_deep(text, Origin(root, path))
@@ -47,7 +47,7 @@ def read_yaml_tree(text: str, root: str, path: str) -> dict[str, Any]:
     return tree
 
 
-_MOST_VALUES = 10_000  # in one file; nine levels of nine aliases make 400 million
+_MOST_VALUES = 10_000  # maximum in one file; nine levels with nine aliases each would make 400 million
 
 
 _MOST_FAULTS = 30  # maximum number of faults reported for one file
@@ -87,12 +87,12 @@ class _Reader:
     def __init__(self, root: str, path: str) -> None:
         self.root, self.path = root, path
         self.diagnostics: list[Diagnostic] = []
-        self.open: set[int] = set()  # ids of the collections being read: if one appears again, there is a cycle
+        self.open: set[int] = set()  # ids of the collections being read; if one appears again, there is a cycle
         self.values = self.characters = 0
-        self.key: yaml.Mark | None = None  # start of the latest key in the text, ignoring keys of aliases
+        self.key: yaml.Mark | None = None  # start of the latest key in the text, not counting keys of aliases
 
     def origin(self, node: yaml.Node) -> Origin:
-        """Return a node's position; for an alias, the position of its key instead of the anchor."""
+        """Return a node's position. For an alias, this is the position of its key, not of the anchor."""
         mark = node.start_mark
         if self.key is not None and mark.index < self.key.index:
             mark = self.key

@@ -29,15 +29,16 @@ _OURS = "jobc_config"  # name under which jobc's conf/config.yaml is available d
 
 # Hydra instantiates the sources, so they can report only through global variables.
 read_files: dict[str, str] = {}  # `root:path` -> text, of every config since hydra_started()
-used_files: set[str] = set()  # `root:path` of those that the last composed config uses
+used_files: set[str] = set()  # `root:path` of the files that the last composed config uses
 config_folders: list[str] = []  # for the current compose, absolute paths
 
 
 class JobcSource(ConfigSource):
     """One folder of config files.
 
-    provider: root for origins: `user`, `project`, `input`, `plugin:NAME`, or `jobc:FOLDER` for jobc's own folders.
-    path:     `jobc://` + the absolute folder.
+    provider: the root in origins, which is `user`, `project`, `input`, `plugin:NAME`, or `jobc:FOLDER` for jobc's own
+              folders.
+    path:     `jobc://` followed by the absolute path of the folder.
     """
 
     @staticmethod
@@ -45,7 +46,7 @@ class JobcSource(ConfigSource):
         return "jobc"
 
     def _file(self, config_path: str) -> str:
-        """Return the absolute path. Raises CompileError JC1115 for a path that leads out of the folder."""
+        """Return the file's absolute path. Raises CompileError JC1115 for a path that leads out of the folder."""
         _require_relative(config_path)
         file = os.path.join(self.path, config_path)
         if self.provider in FOREIGN_ROOTS and ask_file_system("kind", file):
@@ -128,8 +129,8 @@ def _words(line: str) -> list[str]:
 class EmptyHydraJobSource(ConfigSource):
     """Provides empty options for the Hydra groups that configure a Hydra job, because jobc never starts one.
 
-    Eight of Hydra's own files then need not be read (10% of a compile). Hydra asks this source first, so it rejects
-    paths that lead out of a folder for all sources, including Hydra's own packages.
+    Eight of Hydra's own files then need not be read, which would take 10% of a compile. Because Hydra asks this source
+    first, it also rejects paths that lead out of a folder, for all sources including Hydra's own packages.
     """
 
     _EMPTY = frozenset(
@@ -179,7 +180,7 @@ def read_config_text(file: str, origin: Origin) -> str:
     """Return the file's text. Raises CompileError JC1001 if it cannot be read as UTF-8."""
     kind, hint = ask_file_system("kind", file), "save the file as UTF-8 and make it readable"
     try:
-        if kind in (observed_files.FILE, ""):  # "": deleted in the meantime
+        if kind in (observed_files.FILE, ""):  # "" means that the file was deleted in the meantime
             return observed_files.read_text(file, MOST_BYTES)
         because, hint = f"it is {kind}", "replace it with a regular file"
     except Unreadable as error:

@@ -1,6 +1,6 @@
 """Sort everything whose order does not matter, so that the order of overrides does not change the artifact.
 
-In:  the composed tree, and the places in it where key order matters; a command line's words.
+In:  the composed tree, and the places in it where key order matters; the words on a command line.
 Out: the same tree with all other mappings sorted by key; the words in sorted order.
 """
 
@@ -19,7 +19,7 @@ KeepsOrder = Callable[[At], bool]
 
 
 def sort_mappings(tree: Any, keeps: KeepsOrder, at: At = ()) -> Any:
-    """Return the tree with sorted mappings. keeps: returns whether the mapping at a path keeps its order"""
+    """Return the tree with its mappings sorted. keeps: returns whether the mapping at a path keeps its order"""
     if isinstance(tree, dict):
         names = tree if keeps(at) else sorted(tree, key=str)
         return {name: sort_mappings(tree[name], keeps, (*at, str(name))) for name in names}
@@ -32,9 +32,9 @@ _sorted_sections: MemoByIdentity[Any] = MemoByIdentity(2_000)
 
 
 def sort_sections(tree: Mapping[str, Any], keeps: KeepsOrder, backend: Backend) -> dict[str, Any]:
-    """Return the composed tree with sorted mappings. The points of a sweep share equal sections.
+    """Return the composed tree with its mappings sorted. The points of a sweep share equal sections.
 
-    keeps: result of make_order_predicate() for the tree and the backend.
+    keeps: the result of make_order_predicate() for the tree and the backend.
     """
     return {
         name: _sorted_sections.get(
@@ -45,8 +45,8 @@ def sort_sections(tree: Mapping[str, Any], keeps: KeepsOrder, backend: Backend) 
 
 
 def make_order_predicate(tree: Mapping[str, Any], backend: Backend) -> KeepsOrder:
-    """Return `keeps` for sort_mappings(): True for the arguments of a user's own class, which Python passes in order,
-    and wherever the backend keeps the order.
+    """Return `keeps` for sort_mappings(). It is True for the arguments of a user's own class, which Python passes in
+    order, and wherever the backend keeps the order.
     """
     sections = {name for name in TARGETS if isinstance(section := tree.get(name), dict) and target.KEY in section}
 
@@ -63,9 +63,10 @@ def sort_overrides(
 ) -> list[str]:
     """Return the words in a canonical order that compiles to the same job: group options first, all sorted by key.
 
-    overrides: one for each word; groups: group with a chosen option -> whether the group has a default, and thus a
-    position. Words keep their relative order where it matters: for groups without a position, for overrides of the same
-    key, for a mapping and the keys in it, and for the pairs that `keeps` selects.
+    Words keep their relative order where it matters: for groups without a position, for overrides of the same key, for
+    a mapping and the keys in it, and for the pairs that `keeps` selects.
+    overrides: one for each word.
+    groups: group with a chosen option -> whether the group has a default, and thus a position.
     """
     set_keys = {o.key for o in overrides if not _is_option(o, groups)}
 
@@ -85,5 +86,5 @@ def _group(override: Override) -> str:
 
 
 def _is_option(override: Override, groups: Mapping[str, bool]) -> bool:
-    """Return whether an override chooses a config file. One whose value is a mapping sets a section instead."""
+    """Return whether an override chooses a config file. An override whose value is a mapping sets a section instead."""
     return _group(override) in groups and not override.canonical.partition("=")[2].startswith("{")

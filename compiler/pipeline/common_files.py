@@ -1,5 +1,6 @@
-"""The files of every backend: launch.sh, spec.yaml, .jobc/job.json, and train.json for the bundled trainer. They are
-added to the engine's files that a backend's emit() returns. train.json and launch.sh are identical for all backends.
+"""The files that every backend has: launch.sh, spec.yaml, .jobc/job.json, and train.json for the bundled trainer. They
+are added to the engine's files, which the backend's emit() returns. train.json and launch.sh are identical for all
+backends.
 """
 
 import dataclasses
@@ -28,7 +29,8 @@ JOB = job_json.JOB
 def emit_common_files(plan: LaunchPlan, emitted: Sequence[Artifact], render: Render) -> Iterator[Artifact]:
     """Yield launch.sh and spec.yaml, and, if the job needs them, train.json and the launcher's files.
 
-    emitted: the backend's files; render: has the views plan, spec and options.
+    emitted: the backend's files.
+    render: has the views plan, spec and options.
     """
     yield render.template("launch.sh.j2", "launch.sh", executable=True, path_variables=PATH_VARIABLES)
     if plan.uses_trainer:
@@ -38,7 +40,7 @@ def emit_common_files(plan: LaunchPlan, emitted: Sequence[Artifact], render: Ren
 
 
 def _leaves_of(path: str, tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tree with each leaf turned into a function of the views, so that lines can be traced to plan keys."""
+    """Return the tree with each leaf converted to a function of the views, so that lines can be traced to plan keys."""
 
     def leaf(keys: tuple[str, ...]) -> Any:
         def read(views: Any) -> Any:
@@ -92,7 +94,7 @@ def _spec_entries(render: Render, spec: JobSpec) -> Iterator[Artifact]:
 
 
 def _spec_section(section: Any, view: str, keys: tuple[str | int, ...]) -> dict[str, Any]:
-    """Return a dataclass or mapping as data whose leaves read the view; `${` in text is escaped."""
+    """Return a dataclass or mapping as data whose leaves read the view. Each `${` in text is escaped."""
     names = [f.name for f in dataclasses.fields(section)] if dataclasses.is_dataclass(section) else list(section)
     section_data: dict[str, Any] = {}
     for name in names:
@@ -123,7 +125,7 @@ def _spec_leaf(view: str, keys: tuple[str | int, ...]) -> Any:
 
 @lru_cache(maxsize=10_000)
 def _unit_text(key: str) -> Callable[[Any], str] | None:
-    """Return the function that formats a key's value as text with its unit; None for a key without a unit."""
+    """Return the function that formats a key's value as text with its unit, None for a key without a unit."""
     scalar = value_type_of_hint(type_of_key(JobSpec, key))
     return scalar.show if scalar is not None and scalar.units else None
 
@@ -146,7 +148,8 @@ def _readable(value: Any) -> Any:
 def emit_job_json(render: Render, plan: LaunchPlan, backend: Backend, ignored: Mapping[str, str]) -> Artifact:
     """Return job.json, which jobctl reads: the job's name, its run root, and the settings of its nodes and its engine.
 
-    render: has the views plan and options; ignored: plan key -> `key=value` of each setting that the backend ignores.
+    render: has the views plan and options.
+    ignored: plan key -> `key=value` of each setting that the backend ignores.
     """
     settings = backend.engine_settings(plan, render.views["options"]) if isinstance(backend, EngineBackend) else {}
     code = of.plan.code
@@ -227,7 +230,7 @@ def _prefetch(v: Any) -> Any:
 
 
 def _container(v: Any) -> Any:
-    """Return how a node enters its container; omitted if it does not enter one."""
+    """Return how a node enters its container. The entry is omitted if the node does not enter one."""
     if v.plan.container.kind == "none":
         return Omit
     container = of.plan.container
@@ -247,7 +250,7 @@ def _fields(value: Any, *names: str) -> dict[str, Any]:
 
 
 def comparable_records(spec: JobSpec, plan: LaunchPlan, backend: str, options: Any) -> dict[str, list[str]]:
-    """Return the records that a resume and `jobc diff` compare, as `key = json` lines: identity, spec and plan."""
+    """Return the records that a resume and `jobc diff` compare (identity, spec and plan) as `key = json` lines."""
     identity = identity_of(train_json.parse_train_config(to_mutable_tree(plan.train))) if plan.uses_trainer else {}
     return {
         "identity": flat_lines.to_flat_lines(identity),
@@ -260,7 +263,7 @@ _line_of_key: MemoByIdentity[list[tuple[str, str]]] = MemoByIdentity(2_000)
 
 
 def _spec_lines(spec: JobSpec) -> list[str]:
-    """Return flat_lines.to_flat_lines() of the spec. The points of a sweep share the lines of most fields."""
+    """Return the spec as flat_lines.to_flat_lines() would. The points of a sweep share the lines of most fields."""
 
     def value_lines(value: Any, key: str) -> list[tuple[str, str]]:
         leaves = dict(flat_lines.flatten_to_leaves(value, key, _with_unit))

@@ -2,7 +2,7 @@
 
     words -> overrides -> compose -> convert -> check -> lower -> check backend -> emit -> (write)
 
-Only compose and host_file read files; nothing here reads the clock, the user, the environment or a cluster.
+Only compose and host_file read files. Nothing here reads the clock, the user, the environment or a cluster.
 """
 
 from collections.abc import Sequence
@@ -139,7 +139,9 @@ def _typed(composed: ComposedConfig, request: CompileRequest) -> TypedConfig:
 
 
 def _mistyped(composed: ComposedConfig, request: CompileRequest) -> list[Diagnostic]:
-    """Return type errors besides the rejected overrides, without missing keys, which these overrides may set."""
+    """Return the type errors in the rest of the config. Missing keys are not among them, because the rejected overrides
+    may set them.
+    """
     try:
         _typed(composed, request)
     except CompileError as error:

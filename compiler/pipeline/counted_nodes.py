@@ -1,7 +1,7 @@
 """Count the nodes from hosts on the command line: `hosts=[a,b,c]` means three nodes unless `nodes` is typed as well.
 
 In:  the job's typed values and the overrides that they were composed from.
-Out: an override of `nodes`, with which the job is composed again, so that interpolations of `${nodes}` are updated.
+Out: an override that sets `nodes`. The job is composed again with it, so that every `${nodes}` is updated.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .resolve import TypedConfig
 
 
 def nodes_counted_from_hosts(typed: TypedConfig, overrides: Iterable[Override]) -> Override | None:
-    """Return `nodes=N` for the N usable hosts on the command line; None if the number of nodes does not change.
+    """Return `nodes=N` for the N usable hosts on the command line, None if the number of nodes does not change.
 
     Hosts are not counted for backends that ignore `hosts`, such as local. The override has the position of `hosts`.
     """

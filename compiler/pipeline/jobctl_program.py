@@ -1,8 +1,8 @@
 """jobctl, the packed program in every artifact.
 
-The program contains the modules that the job may need: the verbs with the backend's engine, and the programs that run
-on nodes, each with its imports. A job with the bundled trainer gets the whole trainer. In the program, runtime/,
-trainer/ and the engine are named jobc_runtime, jobc_trainer and jobc_engine. On the nodes, jobctl requires bash and
+The program contains the modules that the job may need: the verbs with the backend's engine, the programs that run on
+nodes, and everything that these import. A job with the bundled trainer gets the whole trainer. Inside the program,
+runtime/, trainer/ and the engine are named jobc_runtime, jobc_trainer and jobc_engine. The nodes must have bash and
 Python with torch, but not jobc.
 """
 
@@ -26,8 +26,8 @@ from ..plan.launch_plan import LaunchPlan
 from ..plugins.registry import PACKAGE
 
 ENGINE, RUNTIME, TRAINER = "jobc_engine", "jobc_runtime", "jobc_trainer"  # in jobctl
-MOST_PROGRAMS = 40  # maximum number in the user's cache, up to 0.5 MB each
-_PACKER = (sys.version, zlib.ZLIB_RUNTIME_VERSION)  # the bytes of a packed file depend on these
+MOST_PROGRAMS = 40  # maximum number of programs in the user's cache, up to 0.5 MB each
+_PACKER = (sys.version, zlib.ZLIB_RUNTIME_VERSION)  # the bytes of a packed file depend on both
 _PACKED = (".py", ".b85", ".txt")
 _OF_JOBC = re.compile(rb"^( *from )(?:\.{2,}|jobc\.)(runtime|trainer)\b", re.MULTILINE)
 _ENGINE_ON_NODES = ("batch", "job_variables", "join")  # an engine's modules
@@ -38,8 +38,8 @@ _ON_NODES = (
 _VERB_FILES = ("engines/check_table.py", *(f"verbs/{name}.py" for name in (*VERBS, "help")))
 _PROGRAM_FILES = tuple(f"{PROGRAMS[name]}/{name}.py" for name in _ON_NODES)
 _BYTECODE = "system/bytecode.py"  # __main__.py imports this by name
-_OF_TRAINER = (f"{TRAINER}/smoke.py", f"{TRAINER}/script.py")  # on the nodes of every job
-# Modules that only jobs with a feature need. In other jobs, functions that import them are never called, so these
+_OF_TRAINER = (f"{TRAINER}/smoke.py", f"{TRAINER}/script.py")  # packed for the nodes of every job
+# Modules that only jobs with a certain feature need. Other jobs never call the functions that import them, so these
 # imports are ignored; imports at the top of a module always count. A feature's modules are packed together.
 OF_FEATURES = {
     "bucket": ("runtime/storage/depot", "runtime/storage/bucket_run"),
@@ -71,9 +71,10 @@ _FOR_TYPES = re.compile(r"^if TYPE_CHECKING:\n(?: .*\n|\n)+", re.MULTILINE)
 class ProgramContents(NamedTuple):
     """Parts of a program.
 
-    trainer: the whole bundled trainer; verbs: the part that runs on the submitting machine; nodes: the part on the
-    nodes.
-    features: keys of OF_FEATURES.
+    trainer: whether it contains the whole bundled trainer.
+    verbs: whether it contains the part that runs on the submitting machine.
+    nodes: whether it contains the part that runs on the nodes.
+    features: the keys of OF_FEATURES whose modules it contains.
     """
 
     trainer: bool = False
@@ -86,12 +87,12 @@ EVERYTHING = ProgramContents(trainer=True, features=tuple(OF_FEATURES))
 
 
 def program_contents_of_job(plan: LaunchPlan, is_point: bool = False) -> ProgramContents:
-    """Return the contents of a job's jobctl. is_point: whether the job is a point of a sweep"""
+    """Return what a job's jobctl contains. is_point: whether the job is a point of a sweep"""
     is_used = {
         "bucket": plan.run.storage == "object",
         "container": plan.container.is_entered,
         "gpus": plan.topology.gpus > 0,
-        "hosts": plan.topology.nodes > 1,  # an engine that always needs this imports it at the top
+        "hosts": plan.topology.nodes > 1,  # an engine that always needs this feature imports it at the top
         "mpirun": plan.launcher == "mpirun",
         "nodes": plan.topology.nodes > 1,
         "prefetch": bool(plan.caches.prefetch),
@@ -115,8 +116,8 @@ def pack_program(contents: ProgramContents, backend: Path | None = None) -> Arti
 
 @cache
 def pack_program_for_nodes(contents: ProgramContents, backend: Path) -> bytes:
-    """Return jobctl without its verbs, to be embedded in an engine's file. The program is not compressed, so that the
-    caller can compress it as a whole.
+    """Return jobctl without its verbs, to be embedded in an engine's file. It is not compressed, so that the caller can
+    compress it as a whole.
     """
     return _packed(contents._replace(verbs=False), backend, zipfile.ZIP_STORED)
 
@@ -137,7 +138,7 @@ def _packed(contents: ProgramContents, backend: Path | None, method: int) -> byt
 
 
 def select_modules(contents: ProgramContents, backend: Path | None = None) -> dict[str, bytes]:
-    """Return the files to pack, by their paths in the archive: __main__.py first, then sorted."""
+    """Return path in the archive -> file to pack. __main__.py comes first, and the others are sorted."""
     files = find_source_files() | _engine(backend)
     of_features = {name: [f"jobc_{path}.py" for path in paths] for name, paths in OF_FEATURES.items()}
     barred = {path for name, paths in of_features.items() if name not in contents.features for path in paths}
@@ -166,7 +167,7 @@ def _is_root(path: str, contents: ProgramContents) -> bool:
 
 
 def find_source_files() -> dict[str, Path]:
-    """Return the files of runtime/ and trainer/ by their paths in jobctl."""
+    """Return path in jobctl -> file, for the files of runtime/ and trainer/."""
     folders = {RUNTIME: PACKAGE / "runtime", TRAINER: PACKAGE / "trainer"}
     files = {
         f"{name}/{file.relative_to(folder).as_posix()}": file
@@ -188,7 +189,7 @@ def _engine(backend: Path | None) -> dict[str, Path]:
 
 
 def rename_imports(text: bytes) -> bytes:
-    """Return a module whose imports of runtime/ and trainer/ are renamed as in jobctl."""
+    """Return the module with its imports of runtime/ and trainer/ renamed as in jobctl."""
     return _OF_JOBC.sub(rb"\1jobc_\2", text)
 
 
@@ -202,7 +203,7 @@ def _with_imports(
     """Return the roots and all modules in `paths` that they import, directly or indirectly.
 
     barred: modules that are omitted if only functions import them.
-    together: module -> modules that are packed with it.
+    together: module -> modules that are always packed with it.
     """
     needed: dict[str, bytes] = {}
     remaining = list(roots)
@@ -219,8 +220,8 @@ def _with_imports(
 
 
 def _imports(path: str, text: bytes) -> Iterator[tuple[str, bool]]:
-    """Yield the paths that `from ..package.module import name` may refer to (the module, the package, or a module
-    `name`), and whether the import is at the top of the file, not in a function.
+    """Yield each path that `from ..package.module import name` may refer to (the module, the package, or a module
+    `name`), and whether the import is at the top of the file instead of in a function.
     """
     if not path.endswith(".py"):
         return
@@ -235,7 +236,7 @@ def _imports(path: str, text: bytes) -> Iterator[tuple[str, bool]]:
 
 
 def _pack(files: Mapping[str, bytes], method: int) -> bytes:
-    """Build an executable zip file, usable as `python FILE` and on PYTHONPATH. Deterministic."""
+    """Build an executable zip file that works as `python FILE` and on PYTHONPATH. The result is deterministic."""
     archive = io.BytesIO()
     archive.write(b"#!/usr/bin/env python3\n")
     with zipfile.ZipFile(archive, "a") as zip_file:

@@ -1,4 +1,4 @@
-"""Add to each diagnostic the position of the value that it is about."""
+"""Add to each diagnostic the position of the value that the diagnostic is about."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -16,7 +16,7 @@ from ..spec.job_spec import JobSpec
 
 
 def emit_files(backend: Backend, chosen: Plugin, plan: LaunchPlan, options: Any, render: Render) -> list[Artifact]:
-    """Return the backend's files. Raises CompileError JC9003 if a file is not allowed, and TextRefusedError."""
+    """Return the backend's files. Raises CompileError JC9003 if a file is not allowed. Also raises TextRefusedError."""
     with diagnose_plugin_errors(chosen, "emit", TextRefusedError):
         files = list(backend.emit(plan, options, render))
     paths = [file.path for file in files]
@@ -61,7 +61,8 @@ def render_for(chosen: Plugin, plan: LaunchPlan, options: Any, spec: JobSpec) ->
 
 
 def backends_supporting(backend: Backend) -> Callable[[BackendRequirement], list[str]]:
-    """Return a function that returns the names of other backends that support a demand, most similar first.
+    """Return a function that, for a requirement, returns the names of the other backends that support it, most similar
+    first.
 
     Plugins that cannot be imported are skipped.
     """

@@ -1,7 +1,7 @@
 """Convert the composed tree to typed values: the job's spec, its backend's options, and each value's position.
 
 In:  the result of compose.py, the words after ` -- `, and the folders that may contain host files.
-Out: TypedConfig; or CompileError with all type errors in the spec, the options and the host files.
+Out: a TypedConfig, or CompileError with all type errors in the spec, the options and the host files.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,9 +24,10 @@ Command = tuple[str, ...] | None
 
 
 class TypedConfig(NamedTuple):
-    """The job's typed values. values: spec key -> value as typed, with its position; options: instance of the backend's
-    Options.
+    """The job's typed values.
 
+    values: spec key -> value as typed, with its position.
+    options: an instance of the backend's Options.
     keeps: returns whether key order matters at a path (canonical_order.py).
     """
 
@@ -44,8 +45,9 @@ def to_typed_config(
 ) -> TypedConfig:
     """Return the composed tree as typed values. Raises CompileError with the type errors of spec, options and hosts.
 
-    command: the words after ` -- `, None without ` -- `; folders: the user's config folders, by root name.
-    recorded: the command line's words come from an artifact (see CompileRequest).
+    command: the words after ` -- `, None without ` -- `.
+    folders: root name -> folder, for the user's config folders.
+    recorded: whether the words on the command line come from an artifact (see CompileRequest).
     """
     chosen = plugin(composed.choices.get("backend", ""))
     backend = chosen.load()
@@ -87,8 +89,8 @@ def is_set_by_user(composed: ComposedConfig, values: Mapping[str, SpecValue], ke
 
 
 def _misplaced(diagnostic: Diagnostic, composed: ComposedConfig) -> Diagnostic:
-    """Improve the diagnostic for a misplaced key: in a section that was removed with its group, in a preset below its
-    own group, or among the options of another backend.
+    """Improve the diagnostic for a misplaced key: a key in a section that was removed together with its group, a key in
+    a preset below its own group, or an option of another backend.
     """
     group = diagnostic.key
     if diagnostic.code == "JC1203" and diagnostic.origin is None and (gone := _removed_group(composed)):
@@ -120,7 +122,9 @@ def _in_preset(origin: Origin | None) -> bool:
 
 
 def origin_lookup(composed: ComposedConfig, command: Command) -> Callable[[str], Origin | None]:
-    """Return a function that returns the position of a key. The words after ` -- ` override every config file."""
+    """Return a function that returns the position of a key. The words after ` -- ` take precedence over every config
+    file.
+    """
 
     def find_origin(key: str) -> Origin | None:
         if command is not None and (key == "command" or key.startswith("command.")):

@@ -1,4 +1,4 @@
-"""Complete .jobc/job.json with the artifact's path, the job's records, and the seal that contains the checksums."""
+"""Complete .jobc/job.json: add the artifact's path, the job's records, and the seal, which contains the checksums."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from .types import CompileRequest
 
 
 def request_to_record(request: CompileRequest, words: list[str]) -> dict[str, Any]:
-    """Return arguments that repeat this compile, without the user's own config folders."""
+    """Return the arguments with which this compile can be repeated, without the user's own config folders."""
     return {
         "words": words,
         "command": None if request.command is None else list(request.command),
@@ -41,8 +41,9 @@ def seal_artifact(
     request: see request_to_record()
     plugin:  version of the package that contains the backend, None for jobc's own
     The digest, which people can quote, is the SHA-256 of the lines `PATH SHA256 EXECUTABLE` of all files, sorted by
-    path. The digest depends only on what a run can read: the same job has the same digest whether its values are typed
-    or come from a config file, and whichever jobc version writes the files, if they are identical.
+    path. The digest depends only on what a run can read. Therefore, the same job has the same digest whether its values
+    are typed or come from a config file, and different jobc versions give the same digest if they write identical
+    files.
     """
     others = [file for file in files if file.path != job_json.JOB]
     (job,) = (file for file in files if file.path == job_json.JOB)
@@ -62,7 +63,7 @@ def seal_artifact(
     text, kept = (
         job_json.to_canonical_text(tree),
         job.text.count("\n") - 1,
-    )  # all lines of the settings except the last `}`
+    )  # all lines of the settings except the final `}`
     lines = [span for span in job.lines if span.last <= kept]
     return (*others, Artifact(job_json.JOB, text, lines=(*lines, LineRange(kept + 1, text.count("\n"), (), SEAL))))
 

@@ -24,7 +24,7 @@ from .plugin_calls import diagnose_plugin_errors, render_for
 from .seal import request_to_record, seal_artifact
 from .types import CompiledJob, CompileRequest, PlannedJob, SweepFolder
 
-ASIDE = ("backend", "name")  # keys that a point's label omits, because the path of its directory contains them
+ASIDE = ("backend", "name")  # keys that a point's label omits, because the path of the directory contains them
 T = TypeVar("T", CompiledJob, PlannedJob)
 
 Tell = Callable[[int, int], None]
@@ -44,7 +44,7 @@ def compile_sweep(request: CompileRequest, tell: Tell = _nobody) -> list[Compile
 
 
 def compile_sweep_without_labels(request: CompileRequest, tell: Tell = _nobody) -> list[CompiledJob]:
-    """Compile every point without the point suffix in names, so that points can be compared."""
+    """Compile every point without the suffix that tells points apart in names, so that points can be compared."""
     return add_notes_on_unused_suppressions(_every_point(request, compile_point, tell, aside=None))
 
 
@@ -81,7 +81,7 @@ def _every_point(
 def group_points_into_folders(
     compiled: Sequence[CompiledJob],
 ) -> tuple[list[CompiledJob | SweepFolder], list[Diagnostic]]:
-    """Return the directories to write, and diagnostics about points that need several directories.
+    """Return the directories to write, and diagnostics about points that need more than one directory.
 
     Points with the same name and backend share one directory if they differ only in the text of their files.
     """
@@ -158,7 +158,11 @@ def _point_files(compiled: CompiledJob) -> PointFiles:
 def _sealed(
     files: Mapping[str, Artifact], points: str, name: str, place: str, compiled: Sequence[CompiledJob]
 ) -> tuple[Artifact, ...]:
-    """Return all files of a sweep's directory. points: text of points.json; name: name of the sweep's own runs"""
+    """Return all files of a sweep's directory.
+
+    points: text of points.json.
+    name: name of the sweep's own runs.
+    """
     job, request = files[JOB], compiled[0].sweep
     tree = json.loads(job.text)
     settings = dict(itertools.takewhile(lambda item: item[0] != "place", tree.items()))

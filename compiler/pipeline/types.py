@@ -27,8 +27,9 @@ class CompileRequest:
     words:       overrides as typed.
     command:     the words after ` -- `, None without ` -- `.
     config_dirs: the user's config folders by root name (`input`, `project`, `user`); earlier ones win.
-    strict:      warnings and notes become errors unless a comment allows them.
-    recorded:    the words come from an untrusted artifact, so they must not refer to files outside the project.
+    strict:      whether warnings and notes become errors unless a comment allows them.
+    recorded:    whether the words come from an untrusted artifact and therefore must not refer to files outside the
+    project.
     """
 
     words: tuple[str, ...]
@@ -41,9 +42,12 @@ class CompileRequest:
 
 @dataclass(frozen=True)
 class CompiledJob:
-    """One job compiled for one backend. artifacts: every file in the directory; place: NAME/BACKEND below the output
-    folder; origin_of, levels, unsaid, where, point: as in PlannedJob; sweep: the request of the sweep that it belongs
-    to.
+    """One job compiled for one backend.
+
+    artifacts: every file in the directory.
+    place: NAME/BACKEND below the output folder.
+    origin_of, levels, unsaid, where, point: as in PlannedJob.
+    sweep: the request of the sweep that the job belongs to.
     """
 
     spec: JobSpec
@@ -64,8 +68,10 @@ class CompiledJob:
 
 @dataclass(frozen=True)
 class SweepFolder:
-    """Directory that contains several points. points: number of points; artifacts, place, source_map: as in
-    CompiledJob, but the source map describes the lines of the first point.
+    """Directory that contains several points.
+
+    points: number of points.
+    artifacts, place, source_map: as in CompiledJob, but the source map describes the lines of the first point.
     """
 
     artifacts: tuple[Artifact, ...]
@@ -76,9 +82,14 @@ class SweepFolder:
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """A job's launch plan, before any backend code runs. made_by: plan key -> rule; origin_of: position where a key
-    was written; levels: suppressions; unsaid: unset keys that the user's own program does not read;
-    where: the sweep point, as typed, "" without a sweep; point: its overrides.
+    """A job's launch plan, before any backend code runs.
+
+    made_by: plan key -> rule.
+    origin_of: returns the position where a key was written.
+    levels: suppressions.
+    unsaid: unset keys that the user's own program does not read.
+    where: the sweep point as typed, "" without a sweep.
+    point: the overrides of the sweep point.
     """
 
     spec: JobSpec

@@ -1,7 +1,7 @@
-"""Report text in the job that cannot be written into a file unchanged: JC4303.
+"""Report text in the job that cannot be written to a file unchanged (JC4303).
 
-In:  the texts, with the plan keys that they were read from; the source map, for the spec keys.
-Out: one diagnostic for each spec key; JC9002 for text that comes from no key, which is a bug in the backend.
+In:  the texts with the plan keys that they were read from, and the source map, which gives the spec keys.
+Out: one diagnostic for each spec key. Text that comes from no key is a bug in the backend, reported as JC9002.
 """
 
 import re
@@ -31,12 +31,12 @@ def diagnose_unwritable_text(
 
 
 def _writable(text: str) -> str:
-    """Return the text with `_` for all characters that some file cannot contain."""
+    """Return the text with `_` in place of every character that some file cannot contain."""
     return re.sub(r"[^\w.:@%+,/-]+", "_", text) or "NAME"
 
 
 def _key(refusal: RefusedText, source_map: SourceMap) -> str:
-    """Return the spec key whose value contains the rejected text or a piece of it; else the first key that was read."""
+    """Return the spec key whose value contains the rejected text or part of it, or else the first key read."""
     keys = source_map.spec_keys(refusal.keys)
     pieces = [piece for piece in (refusal.text, *re.split("[,:]", refusal.text)) if not DIRECTIVE.fullmatch(piece)]
     values = {key: str(source_map.spec[key].value) for key in keys}

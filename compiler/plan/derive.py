@@ -1,7 +1,7 @@
-"""Derive values from a spec. Each function is a rule; `jobc why` prints the first line of its docstring.
+"""Derive values from a spec. Each function is a rule, and `jobc why` prints the first line of its docstring.
 
 In:  a JobSpec, plain or watched.
-Out: values for the plan (see lower.py) and for checks; only the spec is read.
+Out: values for the plan (see lower.py) and for checks. They depend only on the spec.
 """
 
 import math
@@ -57,7 +57,7 @@ def preferred_hosts(spec: JobSpec) -> tuple[str, ...]:
 def threads(spec: JobSpec) -> int:
     """CPU threads per rank: as given, else an equal share of the node's cores, else 1.
 
-    torchrun sets OMP_NUM_THREADS=1 if it is unset, but a CPU node needs an equal share (pytorch/pytorch#22260).
+    torchrun sets OMP_NUM_THREADS=1 if it is unset, but on a CPU node each rank needs its share (pytorch/pytorch#22260).
     """
     if spec.threads is not None:
         return spec.threads
@@ -65,7 +65,7 @@ def threads(spec: JobSpec) -> int:
 
 
 def torchrun_option_name(name: str) -> str:
-    """Return an option's name without `--` as torchrun prints it: `numa-binding` for numa_binding."""
+    """Return an option's name without `--`, spelled the way torchrun prints it: `numa-binding` for numa_binding."""
     return name.replace("_", "-")
 
 
@@ -121,7 +121,7 @@ def command_words(spec: JobSpec) -> tuple[Word, ...]:
 def script(spec: JobSpec) -> str:
     """The file that the command runs, if it can only be the user's: `train.py`, `python src/train.py`, `./run.sh`.
 
-    "" for `-m MODULE`, for programs found on PATH, and for paths that are absolute or known only at run time.
+    Return "" for `-m MODULE`, for programs found on PATH, and for paths that are absolute or known only at run time.
     """
     if spec.command is None or spec.container.workdir is not None:
         return ""
@@ -159,7 +159,7 @@ def module_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
 
 
 def _module_words(entry: str) -> list[str]:
-    """Return the words after `module` for an entry: NAME, or a subcommand that prepares loading."""
+    """Return the words after `module` for an entry, which is NAME or a subcommand to run before loading."""
     words = entry.split()
     return words if words and words[0] in MODULE_COMMANDS else ["load", entry]
 
@@ -210,8 +210,8 @@ def _as_typed(lines: Sequence[str]) -> tuple[ShellCode, ...]:
 def image(spec: JobSpec) -> str | None:
     """`image` in the syntax of its runtime: NAME:TAG is docker://NAME:TAG for Apptainer, HOST#NAME:TAG for Pyxis.
 
-    None with container=none, which runs no image (JC2008). Paths (from / or ., or *.sif) and images with `://` or `#`
-    are unchanged. Source: enroot 4.1, doc/cmd/import.md.
+    Return None with container=none, which runs no image (JC2008). Paths (those that begin with / or . or end in .sif)
+    and images with `://` or `#` are unchanged. Source: enroot 4.1, doc/cmd/import.md.
     """
     name, kind = spec.image, spec.container.kind
     if kind == "none":
@@ -243,10 +243,10 @@ def download_from_text(text: str) -> Download:
     return Download(kind, name, revision)
 
 
-_MOST_TRIED = 100_000  # maximum number of candidates, which take a few milliseconds
+_MOST_TRIED = 100_000  # maximum number of candidates; trying that many takes a few milliseconds
 
 
 def divisors(number: int) -> list[int]:
-    """Return the divisors of a number, ascending. Above 10**10, some in the middle may be missing."""
+    """Return the divisors of a number in ascending order. Above 10**10, some in the middle may be missing."""
     small = [n for n in range(1, min(math.isqrt(number), _MOST_TRIED) + 1) if number % n == 0]
     return sorted({*small, *(number // n for n in small)})

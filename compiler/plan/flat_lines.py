@@ -1,6 +1,6 @@
-"""Write nested data as `key = value` lines, one per leaf, with values in JSON, for .jobc/job.json and `jobc diff`.
+"""Write nested data as `key = value` lines, one per leaf, for .jobc/job.json and `jobc diff`. Values are in JSON.
 
-The names contain the units: `grace_s`, `mem_bytes`.
+Names end in the unit: `grace_s`, `mem_bytes`.
 """
 
 import dataclasses
@@ -38,9 +38,9 @@ def to_json_types(value: Any) -> Any:
 def flatten_to_leaves(
     value: Any, key: str, show: Callable[[str, Any], Any] = lambda _, leaf: to_json_types(leaf)
 ) -> Iterator[tuple[str, Any]]:
-    """Yield every leaf by dotted key, descending into dataclasses and mappings. Lists and empty mappings are leaves.
+    """Yield (dotted key, leaf) for every leaf in nested dataclasses and mappings. Lists and empty mappings are leaves.
 
-    show: returns a JSON value for (key, leaf).
+    show: converts (key, leaf) to a JSON value.
     """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         for field in dataclasses.fields(value):
@@ -58,13 +58,13 @@ def to_flat_lines(values: Mapping[str, Any]) -> list[str]:
 
 
 def parse_flat_lines(lines: Sequence[str]) -> dict[str, Any]:
-    """Return the values by key. Raises Unreadable for text that is not made of `key = value` lines."""
+    """Return key -> value. Raises Unreadable for text that does not consist of `key = value` lines."""
     pairs = (line.partition(" = ") for line in lines)
     return {key: parse_json("", value) for key, _, value in pairs}
 
 
 def plan_lines(plan: LaunchPlan, backend: str, options: Any) -> list[str]:
-    """Return the plan as sorted lines. options: the backend's options, written below `backend`."""
+    """Return the plan as sorted lines. options: the backend's options, which get the prefix `backend`."""
     leaves = {
         **dict(flatten_to_leaves(plan, "")),
         **dict(flatten_to_leaves(options, "backend")),

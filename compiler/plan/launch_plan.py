@@ -1,10 +1,10 @@
 """LaunchPlan: which processes run where, independent of backends. The plan contains every derived number once.
 
 The fields were derived from four handwritten artifacts (docs/decisions/0001-four-targets). A *must* changes what the
-job does: if the backend does not support it, the compile fails. A *wish* is about queueing and convenience: if the
-backend ignores it, it is listed on the screen and in `jobctl help`, and is an error with --strict. A field at its
-neutral value needs no support from a backend. New fields may be added freely: if a job uses one, capabilities.py
-rejects backends that do not list it in `honours`.
+job does, so the compile fails if the backend does not support it. A *wish* is about queueing and convenience. If the
+backend ignores a wish, the screen and `jobctl help` list it, and with --strict it is an error. A field at its neutral
+value needs no support from a backend. New fields may be added freely, because if a job uses one, capabilities.py
+rejects every backend that does not list it in `honours`.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ def _wish(neutral: Any = None) -> Any:
 
 
 def _given(*neutral: Any) -> Any:
-    """Return a field that the neutral files (launch.sh, train.json, jobctl) support on every backend.
+    """Return a field that every backend supports, because the neutral files (launch.sh, train.json, jobctl) provide it.
 
     neutral: value that needs no support.
     """
@@ -33,7 +33,7 @@ def _given(*neutral: Any) -> Any:
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """A group of identical nodes. nodes: their number; gpus, procs: GPUs and processes per node."""
+    """A group of identical nodes. nodes: number of nodes; gpus, procs: GPUs and processes per node"""
 
     nodes: int
     gpus: int
@@ -59,20 +59,24 @@ class Topology:
 
     @property
     def procs(self) -> int:
-        """Return the processes per node; requires one group."""
+        """Return the number of processes per node. There must be exactly one group."""
         (group,) = self.groups
         return group.procs
 
     @property
     def gpus(self) -> int:
-        """Return the GPUs per node; requires one group."""
+        """Return the number of GPUs per node. There must be exactly one group."""
         (group,) = self.groups
         return group.gpus
 
 
 @dataclass(frozen=True)
 class Resources:
-    """One node's resources. cpus: cores; hosts: those of all nodes in rank order, () = the engine decides."""
+    """The resources of one node.
+
+    cpus: number of cores.
+    hosts: the hosts of all nodes in rank order, () if the engine chooses them.
+    """
 
     gpu_type: str | None = _must()
     cpus: int | None = _wish()
@@ -83,14 +87,19 @@ class Resources:
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """Rendezvous of nodes. backend: torchrun's; port: on node 0, 0 = chosen at run time; timeout_s: for all nodes."""
+    """How the nodes find each other.
+
+    backend: torchrun's rendezvous backend.
+    port: port on node 0; 0 means that it is chosen at run time.
+    timeout_s: seconds until all nodes must have joined.
+    """
 
     backend: Literal["static", "c10d"] = _given()
     port: int = _given()
     timeout_s: int = _given()
 
 
-# variables whose value in `env` is prepended to the value set by modules and environments
+# variables whose value in `env` is put before the value that modules and environments set
 PATH_VARIABLES = (
     "PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "PYTHONPATH", "MANPATH", "PKG_CONFIG_PATH", "CMAKE_PREFIX_PATH",
 )  # fmt: skip
@@ -98,7 +107,9 @@ PATH_VARIABLES = (
 
 @dataclass(frozen=True)
 class Secret:
-    """Source of a secret. kind: env (a variable, where submit or the node runs), file (a path), k8s (`NAME/KEY`)."""
+    """Where a secret comes from. kind: env (a variable where submit or the node runs), file (a path) or k8s
+    (`NAME/KEY`)
+    """
 
     kind: Literal["env", "file", "k8s"]
     ref: str
@@ -109,10 +120,11 @@ class Setup:
     """The ranks' Python environment.
 
     modules:    bash lines that load environment modules on the node, before the container starts.
-    lines:      bash lines that activate the environment where the ranks start: in the container, if there is one.
+    lines:      bash lines that activate the environment where the ranks start, which is in the container if there is
+                one.
     user_lines: the user's own lines, which run after `lines`.
-    before, per_node, after: the user's own lines that jobctl runs: once per attempt, once per node, and at the end.
-    then:       the user's own lines that every rank runs after the command; one entry for each start of the ranks.
+    before, per_node, after: the user's own lines that jobctl runs once per attempt, on every node, and at the end.
+    then:       the user's own lines that every rank runs after the command. The ranks start again for each entry.
     python:     the interpreter.
     """
 
@@ -129,8 +141,12 @@ class Setup:
 
 @dataclass(frozen=True)
 class Container:
-    """The ranks' container. kind: none | docker | apptainer | pyxis | pod; image: in the syntax of that runtime;
-    workdir: working directory inside; options: extra runtime options.
+    """The container in which the ranks run.
+
+    kind: none | docker | apptainer | pyxis | pod.
+    image: image name in the syntax of that runtime.
+    workdir: working directory inside the container.
+    options: extra options for the runtime.
     """
 
     kind: str = _must("none")
@@ -146,7 +162,12 @@ class Container:
 
 @dataclass(frozen=True)
 class Mount:
-    """One mount. kind: host (a path), claim, nfs, empty, volume or bucket; source: its name; target: in the job."""
+    """One mount.
+
+    kind: host (a path), claim, nfs, empty, volume or bucket.
+    source: name or path of what is mounted.
+    target: path in the job.
+    """
 
     kind: str
     source: str
@@ -156,10 +177,11 @@ class Mount:
 
 @dataclass(frozen=True)
 class CodeDelivery:
-    """Delivery of the user's code; kind "lib" if jobc's trainer runs without user code.
+    """How the user's code reaches the nodes. The kind is "lib" if jobc's trainer runs without user code.
 
-    root: the code's folder, inside the repository if there is one; max_bytes: limit for copying it.
-    script: file that the command runs, relative to root; "" if unknown.
+    root: the folder of the code. If there is a repository, the path is relative to it.
+    max_bytes: maximum size of the code if it is copied.
+    script: file that the command runs, relative to root, or "" if unknown.
     repository, commit: for kind "git".
     """
 
@@ -182,8 +204,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class Network:
-    """Network between nodes. profile: fabric, auto = the libraries choose; interface: None = found at run time.
+    """Network between nodes.
 
+    profile: the fabric; with auto, the libraries choose.
+    interface: network interface; None means that it is found at run time.
     settings: variables that make NCCL use the fabric.
     """
 
@@ -195,10 +219,10 @@ class Network:
 
 @dataclass(frozen=True)
 class Lifecycle:
-    """How an attempt ends: ranks receive SIGTERM and are killed after grace_s.
+    """How an attempt ends: the ranks receive SIGTERM, and SIGKILL after grace_s.
 
-    time_limit_s: limit for one attempt, 0 = none; keep_s: how many seconds the engine keeps finished jobs, None = its
-    default.
+    time_limit_s: time limit of one attempt, 0 for none.
+    keep_s: how many seconds the engine keeps finished jobs, None for the engine's default.
     """
 
     grace_s: int = _given()
@@ -209,7 +233,7 @@ class Lifecycle:
 
     @property
     def kill_after_s(self) -> int:
-        """Return how long an engine must wait before it kills the job: grace period plus 10 s for the supervisor."""
+        """Return how long an engine waits before it kills the job: the grace period plus 10 s for the supervisor."""
         return self.grace_s + 10
 
 
@@ -234,8 +258,11 @@ class Run:
 
     root: relative paths are resolved from the folder that contains artifacts/.
     folder: the job's name, followed by the sweep point.
-    storage: shared | node | object; keep: number of finished runs kept; data: JOBC_DATA_DIR.
-    endpoint, region, scratch: for storage=object, where root is s3://BUCKET/PREFIX; scratch: folder on each node.
+    storage: shared | node | object.
+    keep: number of finished runs that are kept.
+    data: JOBC_DATA_DIR.
+    endpoint, region, scratch: only used with storage=object, where root is s3://BUCKET/PREFIX. scratch is a folder on
+    each node.
     """
 
     root: str = _given()
@@ -250,7 +277,11 @@ class Run:
 
 @dataclass(frozen=True)
 class Download:
-    """One download. kind: model or dataset (what: name on the Hugging Face hub), or run (what: a command)."""
+    """One download.
+
+    kind: model, dataset or run.
+    what: for a model or dataset, its name on the Hugging Face hub; for run, a command.
+    """
 
     kind: str
     what: str
@@ -259,7 +290,7 @@ class Download:
 
 @dataclass(frozen=True)
 class Caches:
-    """The libraries' cache folders. None = the library's default; the node expands `$UID` and `~/`."""
+    """The cache folders of libraries. None means the library's default. The node expands `$UID` and `~/`."""
 
     downloads: str | None = _given()
     compiled: str | None = _given()
@@ -279,8 +310,8 @@ class LaunchPlan:
     secret_kinds: the kinds of secrets that occur, because not every engine can deliver each kind.
     parallel:  parallelism (ddp, …), which launchers such as accelerate need.
     torchrun_options: options added to torchrun's command line.
-    accelerate_extra, deepspeed_extra: trees merged last into accelerate.yaml and deepspeed.json.
-    threads_per_rank: OMP_NUM_THREADS and torch threads.
+    accelerate_extra, deepspeed_extra: trees that are merged into accelerate.yaml and deepspeed.json last.
+    threads_per_rank: the value of OMP_NUM_THREADS, and the number of torch threads.
     train:     train.json as data, identical for all backends.
     """
 
@@ -314,7 +345,7 @@ class LaunchPlan:
 
 @dataclass(frozen=True)
 class BackendRequirement:
-    """A plan field with a non-neutral value. A backend must honour it, or it is reported as ignored."""
+    """A plan field whose value is not neutral. If a backend does not honour it, jobc reports this."""
 
     key: str
     value: Any
@@ -322,7 +353,7 @@ class BackendRequirement:
 
 
 def backend_requirements(plan: LaunchPlan) -> Iterator[BackendRequirement]:
-    """Yield everything in this plan that the neutral files do not provide, so that the backend must."""
+    """Yield everything in this plan that the backend must provide, because the neutral files do not."""
     for key, value, field in _honourable(plan, ""):
         if value != field.metadata["neutral"]:
             yield BackendRequirement(key, value, field.metadata["must"])
@@ -343,7 +374,9 @@ def _honourable(section: Any, prefix: str) -> Iterator[tuple[str, Any, dataclass
 
 
 def to_mutable_tree(tree: Any) -> Any:
-    """Return a tree with dicts for read-only mappings and lists for tuples, as json.loads returns them."""
+    """Return the tree with dicts in place of read-only mappings and lists in place of tuples, like the result of
+    json.loads.
+    """
     if isinstance(tree, Mapping):
         return {key: to_mutable_tree(value) for key, value in tree.items()}
     return [to_mutable_tree(item) for item in tree] if isinstance(tree, tuple) else tree

@@ -1,8 +1,8 @@
 """Lower a spec to a plan, a key table and rules. Reads nothing but the spec.
 
 Every plan leaf is computed by one function of a watched spec, so the key table (plan key -> spec keys) records the
-actual reads and needs no maintenance. A leaf that is not a copy is computed by a function in derive.py; the first line
-of its docstring is the rule.
+actual reads and needs no maintenance. A leaf that is not a copy is computed by a function in derive.py, and the first
+line of that function's docstring is its rule.
 """
 
 import dataclasses
@@ -73,7 +73,11 @@ _TRAIN_SECTIONS = (
 
 
 class Lowered(NamedTuple):
-    """Result of lower(). table: plan key -> spec keys it was computed from; rules: plan key -> rule, for non-copies."""
+    """Result of lower().
+
+    table: plan key -> the spec keys that it was computed from.
+    rules: plan key -> rule, for keys that are not copies.
+    """
 
     plan: LaunchPlan
     table: KeyTable
@@ -186,7 +190,7 @@ def lower(spec: JobSpec) -> Lowered:
         deepspeed_extra=low.copy_mapping("deepspeed_extra", ("accelerate", "deepspeed_extra")),
         train=low.tree("train", _train_document(spec)),
     )
-    low.rule("topology.world_size", world_size)  # a property of the plan, not a field
+    low.rule("topology.world_size", world_size)  # world_size is a property of the plan, not a field
     return Lowered(plan, MappingProxyType(low.table), MappingProxyType(low.rules))
 
 
@@ -212,7 +216,7 @@ class _PlainCopy(_Copy):
 
 
 def _train_document(spec: JobSpec) -> dict[str, Any]:
-    """Return train.json with functions of the spec as leaves; trainer/config/schema.py explains the keys."""
+    """Return train.json as a tree of functions of the spec. trainer/config/schema.py explains the keys."""
     document: dict[str, Any] = {
         "schema": lambda s: SCHEMA,
         "job": lambda s: s.name,
@@ -294,9 +298,10 @@ class _Lowering:
             self.rules[key] = function.__doc__.split("\n", 1)[0]
 
     def make(self, prefix: str, cls: type[T], section: str | None = None, **fields: Any) -> T:
-        """Return a plan section. Each field is a finished section or mapping, or a function of the spec.
+        """Return a plan section. A field is given either as a finished section or mapping, or as a function of the
+        spec.
 
-        section: spec section that all other fields are copied from by name, "" = top level.
+        section: the spec section from which all other fields are copied by name, "" for the top level.
         """
         if section is not None:
             names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]  # it is a dataclass
@@ -312,7 +317,7 @@ class _Lowering:
         return MappingProxyType({name: self.leaf(f"{key}.{name}", partial(_entry, entry, name)) for name in source})
 
     def copy_mapping(self, key: str, at: tuple[str, str]) -> Mapping[str, Any]:
-        """Return one of the spec's mappings, of any depth, unchanged. at: section and name"""
+        """Return one of the spec's mappings, which may be nested, unchanged. at: its section and name"""
         self.table[key] = (".".join(at),)
 
         def leaf(value: Any, path: tuple[str, ...]) -> Any:

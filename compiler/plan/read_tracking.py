@@ -1,8 +1,8 @@
-"""Track reads through views of frozen values. A view records a leaf's dotted key when the leaf is read.
+"""Track reads of frozen values through views. A view records the dotted key of a leaf when the leaf is read.
 
 `lower` reads the spec through a view; templates and documents read the plan through a view. These reads link plan keys
 to spec keys, and lines to plan keys, so no table has to be maintained. A tuple is one leaf. A mapping has one leaf per
-entry; reading whether it is empty records the mapping's own key.
+entry. Testing whether a mapping is empty records the key of the mapping itself.
 """
 
 import dataclasses
@@ -15,7 +15,9 @@ SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def track_reads(value: Any, key: str, note: Note) -> Any:
-    """Return a view of a dataclass, a mapping or a tuple of dataclasses. Any other value is recorded and returned."""
+    """Return a view of a dataclass, a mapping or a tuple of dataclasses. Record the read of any other value and return
+    it.
+    """
     if type(value) in SCALARS:  # most values
         note(key)
         return value
@@ -58,7 +60,9 @@ class TrackedFields:
 
 
 class TrackedMapping(Mapping[str, Any]):
-    """A view of a mapping that records each entry read, and the mapping's own key if its truth or length is read."""
+    """A view of a mapping. Records each entry that is read, and the mapping's own key if its truth value or length is
+    read.
+    """
 
     def __init__(self, target: Mapping[str, Any], key: str, note: Note) -> None:
         self._target, self._key, self._note = target, key, note

@@ -1,7 +1,7 @@
-"""Words in a command or an environment: literal text, or values known only at run time.
+"""Words in a command or an environment. They are literal text, or values that are known only at run time.
 
-The types in this file have been stable since the first release. Backends spell `RuntimeVar`s; shell_quoting.py quotes
-all other text.
+The types in this file have been stable since the first release. Backends define the spelling of each `RuntimeVar`;
+shell_quoting.py quotes all other text.
 """
 
 from enum import Enum, IntEnum
@@ -12,9 +12,12 @@ from ..spec.runtime_references import REFERENCE
 
 
 class Scope(IntEnum):
-    """Scope in which text is evaluated. A value known in one scope is also known in all later scopes.
+    """Scope in which text is evaluated. A value that is known in one scope is also known in all later scopes.
 
-    SUBMIT: by submit; BATCH: once per job, in the engine's file; NODE: on each node, before launch.sh; RANK: in a rank.
+    SUBMIT: by jobctl submit.
+    BATCH: once per job, in the engine's file.
+    NODE: on each node, before launch.sh.
+    RANK: in a rank.
     """
 
     SUBMIT = 0
@@ -24,7 +27,7 @@ class Scope(IntEnum):
 
 
 class RuntimeVar(Enum):
-    """A value known only at run time. Every backend defines its source and spelling.
+    """A value known only at run time. Every backend defines where it comes from and how it is spelled.
 
     The value is exported once as `JOBC_<NAME>`; inner scopes read only that variable.
     """
@@ -56,7 +59,7 @@ class Spelling:
     scope: the first scope in which it is known.
     text:  shell text evaluated there (`$SLURM_NODEID`), a field of the engine's file (`fieldRef` path), or text that
            the engine expands from variables listed before it (Kubernetes `$(NAME)`).
-    form:  which of these three forms `text` has.
+    form:  which of these three `text` is.
     """
 
     scope: Scope
@@ -65,7 +68,9 @@ class Spelling:
 
 
 def parse_runtime_references(text: str) -> Word:
-    """Return the text with each reference replaced by a runtime variable. The names were checked earlier (JC1205)."""
+    """Return the text with each reference replaced by a runtime variable. Earlier checks have validated the names
+    (JC1205).
+    """
     pieces = REFERENCE.split(text)  # text, name, text, name, text
     if len(pieces) == 1:
         return text

@@ -1,8 +1,8 @@
 """Quote values for their context. Only these functions write values into files other than YAML and JSON.
 
-    sh         one shell word, or several
-    directive  rest of a line that an engine reads, not a shell: `#SBATCH`, `#PBS`
-    comment    rest of a `#` comment, or a line of Markdown
+    sh         one or more shell words
+    directive  the rest of a line that an engine reads instead of a shell: `#SBATCH`, `#PBS`
+    comment    the rest of a `#` comment, or a line of Markdown
     raw        numbers, and shell code written in Python (`ShellCode`)
 
 Source: sbatch 25.11, src/sbatch/opt.c, _get_argument(): spaces, quotes, backslashes and # have a special meaning in a
@@ -20,7 +20,7 @@ PLACES = ("sh", "directive", "comment", "raw")
 
 
 class ShellCode(str):
-    """Shell code written in Python. sh() must have quoted every value from the job in it."""
+    """Shell code written in Python. Every value from the job in it must have been quoted by sh()."""
 
     __slots__ = ()
 
@@ -30,9 +30,9 @@ class Inexpressible(ValueError):
 
 
 def sh(value: Word | int | Iterable[Word], indent: int = 0) -> str:
-    """Return one shell word, or several joined by spaces. Literals are quoted, and runtime variables are expanded.
+    """Return one or more shell words, joined by spaces. Literals are quoted, and runtime variables are expanded.
 
-    indent: spaces before each line but the first, for a Markdown block.
+    indent: number of spaces before each line except the first, for a Markdown block.
     """
     if indent:
         return sh(value).replace("\n", f"\n{' ' * indent}")

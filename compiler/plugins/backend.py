@@ -1,8 +1,8 @@
 """The backend protocol. To write a backend, read docs/extending/backend.md first and import from jobc.compiler.api.
 
 A backend is a folder with `backend.py` (which defines `BACKEND`), `templates/`, `conf/backend/NAME.yaml` (the defaults
-of its options) and `README.md`. Built-in backends are in backends/; others come from any package through the entry
-point group `jobc.backends`. Both kinds use the same registry.py and conformance suite (compiler/testing/).
+of its options) and `README.md`. Built-in backends are in backends/; other packages can provide more through the entry
+point group `jobc.backends`. Both kinds use the same registry.py and the same conformance suite (compiler/testing/).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from ..plan.launch_plan import LaunchPlan
 from ..plan.runtime_vars import RuntimeVar, Spelling
 from ..spec.job_spec import JobSpec
 
-ANY: Final = ("*",)  # in `honours`: every value of the key
+ANY: Final = ("*",)  # in `honours`, stands for every value of the key
 NODE_LAUNCHERS: Final = (
     "torchrun",
     "spawn",
@@ -32,12 +32,13 @@ VERBS = ("submit", "status", "logs", "stop", "preflight", "smoke", "shell", "cle
 class Backend(Protocol):
     """One launch engine.
 
-    name:      the word after `backend=`, and the folder in artifacts/NAME/.
-    Options:   a frozen dataclass of the backend's own keys, types and docs only; defaults in conf/backend/NAME.yaml.
+    name:      the word after `backend=`, and the name of the folder in artifacts/NAME/.
+    Options:   a frozen dataclass with the backend's own keys. It has only types and docs; the defaults are in
+               conf/backend/NAME.yaml.
     spellings: for every RuntimeVar, the scope in which it is known and its spelling there.
-    honours:   plan key -> supported values: words, or ANY. `queue.*` means all keys in queue. A field at its neutral
-               value (launch_plan.py) needs no support and no entry.
-    launch:    one line for people: how to start the emitted files by hand.
+    honours:   plan key -> supported values, which are words or ANY. `queue.*` means all keys in `queue`. A field at its
+               neutral value (launch_plan.py) needs no entry.
+    launch:    one line that tells people how to start the emitted files by hand.
     """
 
     name: str
@@ -47,7 +48,8 @@ class Backend(Protocol):
     launch: str
 
     def check(self, plan: LaunchPlan, options: Any) -> Iterable[Diagnostic]:
-        """Yield problems that `honours` cannot express: numbers and combinations. Must be pure. Codes are JC4xxx, or
+        """Yield the problems that `honours` cannot express, such as numbers and combinations. Must be pure. Codes are
+        JC4xxx, or
         have the plugin's own prefix.
 
         A backend without such checks inherits this method.
@@ -55,7 +57,7 @@ class Backend(Protocol):
         return ()
 
     def emit(self, plan: LaunchPlan, options: Any, render: Render) -> Iterable[Artifact]:
-        """Return the engine's files. Must be pure, reading nothing but its arguments.
+        """Return the engine's files. Must be pure and read nothing but its arguments.
 
         launch.sh, spec.yaml, train.json, jobctl and .jobc/job.json are added for every backend and must not be emitted.
         A backend that emits nothing else inherits this method.
@@ -65,7 +67,7 @@ class Backend(Protocol):
 
 @runtime_checkable
 class OrderedBackend(Backend, Protocol):
-    """A backend that turns some mappings in its options into lists. All other mappings are emitted sorted by key."""
+    """A backend that converts some mappings in its options to lists. All other mappings are emitted sorted by key."""
 
     def keeps_order(self, at: tuple[str, ...]) -> bool:
         """Return whether the mapping at this path keeps the user's key order. at: path below `backend`"""
@@ -73,7 +75,7 @@ class OrderedBackend(Backend, Protocol):
 
 @dataclass(frozen=True)
 class Point:
-    """One of a sweep's compiled jobs. files: path -> text."""
+    """One of the compiled jobs in a sweep. files: path -> text"""
 
     options: Any
     files: Mapping[str, str]
@@ -87,10 +89,12 @@ class SweepingBackend(Backend, Protocol):
         """Return a value that all points of one job must share. Points with other values get separate directories."""
 
     def check_sweep(self, groups: Sequence[Sequence[Point]]) -> Iterable[Diagnostic]:
-        """Yield the problems of a sweep whose points need several jobs. groups: points of the same shape"""
+        """Yield the problems of a sweep whose points need several jobs. groups: the points, grouped by shape"""
 
     def emit_sweep(self, points: Sequence[Point], render: Render) -> Iterable[Artifact]:
-        """Return the files of the sweep's directory that replace the first point's files. render: for that point"""
+        """Return the files of the sweep's directory that replace the first point's files. render: renders the first
+        point
+        """
 
 
 @runtime_checkable
@@ -98,7 +102,7 @@ class EngineBackend(Backend, Protocol):
     """A backend whose engine.py (packed into jobctl) needs settings besides the job's name."""
 
     def engine_settings(self, plan: LaunchPlan, options: Any) -> Mapping[str, Any]:
-        """Return JSON values for .jobc/job.json; they override common ones, such as `runs`, the run root.
+        """Return JSON values for .jobc/job.json. They override common ones, such as `runs`, the run root.
 
         To let `jobc why` find the keys behind a line, return values that depend on the plan or the options as functions
         of the views, such as `of.options.partition`, or lists or mappings of such functions, as in Render.json().
@@ -107,8 +111,8 @@ class EngineBackend(Backend, Protocol):
 
 @runtime_checkable
 class NotifyingBackend(Backend, Protocol):
-    """A backend whose engine asks the ranks to save before the time limit, so the limit includes the time to save. With
-    all other backends, the supervisor asks at the limit, and the ranks save after it.
+    """A backend whose engine asks the ranks to save before the time limit. The limit thus includes the time to save.
+    With all other backends, the supervisor asks them at the limit, and they save after it.
     """
 
     def notice_s(self, plan: LaunchPlan) -> int:
@@ -125,7 +129,7 @@ class RecoveringBackend(Backend, Protocol):
 
 @runtime_checkable
 class SeparateNodesBackend(Backend, Protocol):
-    """A backend whose nodes share no file system other than the job's mounts, such as cloud machines or pods."""
+    """A backend whose nodes, such as cloud machines or pods, share no file system except for the job's mounts."""
 
     def shares_runs(self, spec: JobSpec, options: Any) -> bool:
         """Return whether all nodes share storage.root, so that storage.run=auto means `shared`, not `node`."""
@@ -135,8 +139,9 @@ class SeparateNodesBackend(Backend, Protocol):
 class Filled:
     """A value that a backend sets instead of the job's own.
 
-    key: top-level spec key, such as `image`; by: the keys that determined the value; note: message to the user if the
-    value may be unexpected.
+    key: top-level spec key, such as `image`.
+    by: the keys that determined the value.
+    note: message to the user in case the value is unexpected.
     """
 
     key: str
@@ -147,8 +152,8 @@ class Filled:
 
 @runtime_checkable
 class FillingBackend(Backend, Protocol):
-    """A backend that sets a key which the job leaves open or the engine fixes: an image for pods, one node on a single
-    machine, the site's cores for a job that sets none.
+    """A backend that sets a key because the job leaves it open or because the engine allows only one value. Examples
+    are an image for pods, one node on a single machine, and the site's number of cores for a job that sets none.
     """
 
     def filled(self, spec: JobSpec, options: Any, values: Mapping[str, SpecValue]) -> Iterable[Filled]:
@@ -173,7 +178,8 @@ class CarryingBackend(Backend, Protocol):
     def carry(self, files: Sequence[Artifact], settings: Artifact, program: bytes) -> Iterable[Artifact]:
         """Return the artifact directory's files.
 
-        files: from emit(), with launch.sh, spec.yaml and so on; settings: .jobc/job.json; program: jobctl for nodes,
-        executable and uncompressed.
+        files: the files from emit(), and also launch.sh, spec.yaml and so on.
+        settings: .jobc/job.json.
+        program: jobctl for the nodes, executable and not compressed.
         """
         return files

@@ -1,6 +1,7 @@
-"""Find backends: the folders of jobc.backends, then the entry points of other packages. There is no list to maintain.
+"""Find backends, first in the folders of jobc.backends, then through the entry points of other packages. There is no
+list to maintain.
 
-Nothing is imported to find a backend: its module is imported when it is used, and an error there becomes one diagnostic
+Finding a backend imports nothing. Its module is imported when it is used, and an error in it becomes one diagnostic
 (JC4003). Site policies (site_policy.py) are found in the same way.
 """
 
@@ -31,8 +32,9 @@ PACKAGE = Path(__file__).parents[2]  # jobc's own folder
 class Plugin:
     """A backend that was found, but not yet imported.
 
-    root: `jobc` or `plugin:NAME`, as in origins; folder: contains templates and conf.
-    version: its package's version, "" for jobc itself.
+    root: `jobc` or `plugin:NAME`, as in origins.
+    folder: contains templates and conf.
+    version: version of its package, "" for jobc itself.
     """
 
     name: str
@@ -87,7 +89,7 @@ class Plugin:
 
 @cache
 def find_plugins() -> dict[str, Plugin]:
-    """Return name -> plugin, built-in ones first. A name that two packages use fails when it is loaded (JC4002)."""
+    """Return name -> plugin, built-in ones first. If two packages use the same name, loading it fails (JC4002)."""
     plugins = {
         folder.name: _builtin(folder) for folder in sorted((PACKAGE / "backends").iterdir()) if _is_backend(folder)
     }
@@ -116,7 +118,7 @@ def find_policies() -> tuple[Plugin, ...]:
 
 
 def code_pages() -> dict[str, Path]:
-    """Return each diagnostic code's page: compiler/diagnostics/codes/, then codes/ of each backend and policy."""
+    """Return code -> its page. Pages are in compiler/diagnostics/codes/ and in codes/ of each backend and policy."""
     brought = (plugin.folder / "codes" for plugin in (*find_plugins().values(), *find_policies()))
     folders = [PACKAGE / "compiler" / "diagnostics" / "codes", *brought]
     pages = {page.stem: page for folder in reversed(folders) for page in folder.glob("*.md")}
@@ -125,7 +127,9 @@ def code_pages() -> dict[str, Path]:
 
 @cache
 def codes_by_name() -> dict[str, tuple[str, ...]]:
-    """Return name -> codes with that name: one code, unless a plugin reuses a name; jobc's own codes come first."""
+    """Return name -> codes with that name. There is one, unless a plugin reuses a name; jobc's own code then comes
+    first.
+    """
     names: dict[str, tuple[str, ...]] = {}
     for code, page in sorted(code_pages().items(), key=lambda item: not item[1].is_relative_to(PACKAGE)):
         if name := read_code_page_heading(page).name:
@@ -150,7 +154,9 @@ def _entry_points(group: str) -> list[EntryPoint]:
 
 @cache
 def _groups(path: str) -> frozenset[str]:
-    """Return the groups of jobc that occur in a folder of sys.path. A zip file may contain all of them."""
+    """Return which of jobc's entry point groups occur in a folder of sys.path. A zip file is assumed to contain all of
+    them.
+    """
     folder, groups = Path(path), (ENTRY_POINTS, POLICIES)
     if folder.is_file():
         return frozenset(groups)
@@ -160,7 +166,7 @@ def _groups(path: str) -> frozenset[str]:
 
 
 def plugin(name: str) -> Plugin:
-    """Return the plugin of that name. Raises CompileError JC4001 with the nearest names if there is none."""
+    """Return the plugin of that name. If there is none, raises CompileError JC4001 with the most similar names."""
     plugins = find_plugins()
     if name in plugins:
         return plugins[name]

@@ -1,9 +1,9 @@
 """Rules check a job before it uses a GPU. The rules are found by listing their folder.
 
-A rule is a function that yields Diagnostics with one code and reads only its arguments. A file has one rule, `check`,
-or several about one subject, `check_NAME`; a file without a rule is an error. A rule may rely on other rules to reject
-bad values: an exception in a rule is ignored if an error is also reported (collect_findings()). The folder determines
-the arguments:
+A rule is a function that yields Diagnostics with one code and reads only its arguments. A file has one rule, named
+`check`, or several about one subject, named `check_NAME`. A file without a rule is an error. A rule may rely on other
+rules to reject bad values, because an exception in a rule is ignored if an error is also reported (collect_findings()).
+The folder determines the arguments:
 
     spec/                 check(spec)     before anything is derived from it
     values/               check(values)   each leaf of the spec and of the backend's options, by its key
@@ -12,8 +12,8 @@ the arguments:
     estimate/rules/       check(figures, spec, plan)   one size; yields SizeFindings: a Diagnostic and how bad it is
     backends/NAME/rules/  check(plan, options)
 
-A rule's page is CODE.md in `codes/`: the symptom, the cause, wrong and right, a near miss, sources. All rules run
-and report. Files whose names begin with _ are shared by several rules.
+A rule's page is CODE.md in `codes/`. It describes the symptom and the cause, and has a wrong example, a right one, a
+near miss and sources. All rules run and report. Files whose names begin with _ are shared by several rules.
 """
 
 import sys
@@ -44,7 +44,11 @@ def check_plan(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 
 def findings(folder: str, *arguments: object) -> Iterator[Any]:
-    """Yield the findings of the rules in a folder. folder: package name, `my_plugin.rules`; arguments: for each rule"""
+    """Yield the findings of the rules in a folder.
+
+    folder: package name, such as `my_plugin.rules`.
+    arguments: passed to each rule.
+    """
     return run_all(*(partial(rule, *arguments) for rule in _rules(folder, len(arguments))))
 
 
@@ -72,7 +76,7 @@ def collect_findings(*checks: Callable[[], Iterable[Diagnostic]]) -> tuple[list[
 
 @cache
 def _rules(folder: str, arguments: int) -> tuple[Callable[..., Iterable[Any]], ...]:
-    """Return the rules in a folder, by file. arguments: number of each rule's arguments"""
+    """Return the rules in a folder, ordered by file. arguments: number of arguments that each rule takes"""
     init_file = import_module(folder).__file__
     assert init_file is not None, f"{folder} has no __init__.py"
     names = sorted(file.stem for file in Path(init_file).parent.glob("[!_.]*.py"))
@@ -82,7 +86,8 @@ def _rules(folder: str, arguments: int) -> tuple[Callable[..., Iterable[Any]], .
 def _rules_of(module: ModuleType, arguments: int) -> list[Callable[..., Iterable[Any]]]:
     """Return the rules in a file.
 
-    Raises TypeError if it has no rule, or one that cannot be called, because the author's rule would never run.
+    Raises TypeError if the file has no rule, or one that cannot be called with these arguments, because such a rule
+    would never run.
     """
     rules = {name: value for name, value in vars(module).items() if name.startswith("check")}
     rules = {name: rule for name, rule in rules.items() if not _is_imported(rule, name, module)}
@@ -101,6 +106,6 @@ def _rules_of(module: ModuleType, arguments: int) -> list[Callable[..., Iterable
 
 
 def _is_imported(value: object, name: str, module: ModuleType) -> bool:
-    """Return whether the value with that name is imported by the module, not defined in it."""
+    """Return whether the module imports the value with that name instead of defining it."""
     source = sys.modules.get(getattr(value, "__module__", None) or "")
     return isinstance(value, ModuleType) or (source not in (None, module) and getattr(source, name, None) is value)

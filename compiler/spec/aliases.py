@@ -158,7 +158,7 @@ IN_WORDS: Mapping[str, str] = {  # names whose values have a different form in j
     "pvc": "'mounts=[{kind: claim, source: shared-data, target: /shared, read_only: false}]'",
     "volumes": "'mounts=[{kind: claim, source: shared-data, target: /shared, read_only: false}]'",
 }
-# What the bundled trainer does not support -> its names in other tools, as keys or values.
+# Feature that the bundled trainer does not support -> its names in other tools, as keys or values.
 NOT_SUPPORTED: Mapping[str, tuple[str, ...]] = {
     "tensor parallelism": (
         "tp", "tp_size", "tensor_parallel", "tensor_parallel_size", "tensor_model_parallel_size",
@@ -194,7 +194,7 @@ OPTIONS: Mapping[tuple[str, str], str] = {  # (group, option name in other tools
     ("parallel", "deepspeed_stage_2"): "deepspeed parallel.zero_stage=2",
     ("parallel", "deepspeed_stage_3"): "deepspeed parallel.zero_stage=3",
 }
-VALUES: Mapping[tuple[str, str], str] = {  # (key, value in other tools) -> the value
+VALUES: Mapping[tuple[str, str], str] = {  # (key, value in other tools) -> jobc's value
     **dict.fromkeys((("loop.precision", word) for word in ("bfloat16", "bf16-mixed", "bf16-true")), "bf16"),
     **dict.fromkeys((("loop.precision", word) for word in ("float16", "half", "16", "16-mixed", "mixed")), "fp16"),
     **dict.fromkeys((("loop.precision", word) for word in ("float32", "float", "32", "32-true", "no")), "fp32"),
@@ -215,7 +215,9 @@ def key_from_alias(typed: str) -> str:
 
 
 def hint_for_foreign_option(typed: str) -> str:
-    """Return the hint for an option without a direct equivalent, or for an unsupported feature; "" if unknown."""
+    """Return the hint for an option without a direct equivalent, or for an unsupported feature. Return "" if it is
+    unknown.
+    """
     known, names = _same(IN_WORDS), (typed.removeprefix("backend."), typed.rpartition(".")[2])
     said = next((known[_plain(name)] for name in names if _plain(name) in known), "")
     return said or next(
@@ -224,7 +226,9 @@ def hint_for_foreign_option(typed: str) -> str:
 
 
 def hint_for_unsupported_feature(word: str) -> str:
-    """Return a hint that the bundled trainer lacks this feature, and the alternative; "" for any other word."""
+    """Return a hint that says that the bundled trainer lacks this feature, and what to use instead; "" for any other
+    word.
+    """
     lacks = next((what for what, names in NOT_SUPPORTED.items() if _plain(word) in map(_plain, names)), "")
     return f"the bundled trainer has no {lacks}; your own program may: -- train.py" if lacks else ""
 

@@ -1,7 +1,7 @@
-"""Convert text to typed values. No other file does so.
+"""Convert text to typed values. Only this file does so.
 
 In:  a composed tree whose leaves are text, and the dataclass to fill.
-Out: the filled dataclass, each leaf's canonical text, and a diagnostic for each invalid leaf.
+Out: the filled dataclass, the canonical text of each leaf, and a diagnostic for each invalid leaf.
 
 Conversion does not stop at the first mistake
 """
@@ -49,7 +49,11 @@ OriginOf = Callable[[str], "Origin | None"]
 
 @dataclass(frozen=True)
 class Converted(Generic[T]):
-    """Result of convert(). value: None after diagnostics; leaves: key -> (value, canonical text, texts or None)."""
+    """Result of convert().
+
+    value: None if there are diagnostics.
+    leaves: key -> (value, canonical text, texts or None).
+    """
 
     value: T | None
     leaves: dict[str, tuple[Any, Shown]]
@@ -60,8 +64,8 @@ def convert(tree: Mapping[str, Any], into: type[T], origin_of: OriginOf, prefix:
     """Convert every leaf of `tree` to its field's type in the dataclass `into`.
 
     prefix: the root's dotted key, for diagnostics and origins.
-    Diagnostics: JC1201 unknown key, JC1202 wrong type, JC1203 missing key, JC1204 null where a value is required; at
-    most MOST_DIAGNOSTICS.
+    Reports at most MOST_DIAGNOSTICS diagnostics: JC1201 for an unknown key, JC1202 for a wrong type, JC1203 for a
+    missing key, and JC1204 for null where a value is required.
     """
     run = _Conversion(origin_of)
     try:
@@ -71,8 +75,8 @@ def convert(tree: Mapping[str, Any], into: type[T], origin_of: OriginOf, prefix:
     return Converted(None if run.diagnostics else value, run.leaves, tuple(run.diagnostics))
 
 
-_OPTION_OF_KIND = {"gpt": "gpt_tiny"}  # kind -> option of its group, where they differ
-MOST_DIAGNOSTICS = 100  # maximum per tree: finding similar keys takes 5 ms for each diagnostic
+_OPTION_OF_KIND = {"gpt": "gpt_tiny"}  # kind -> option of its group, where their names differ
+MOST_DIAGNOSTICS = 100  # maximum per tree, because finding similar keys takes 5 ms for each diagnostic
 
 
 _sections: MemoByIdentity[tuple[Any, dict[str, tuple[Any, Shown]]] | None] = MemoByIdentity(2_000)
@@ -124,10 +128,10 @@ class _Conversion:
         return into(**values) if len(values) == len(field_types) else None
 
     def shared(self, raw: Any, into: type, key: str) -> Any:
-        """Return value() of a top-level field. The points of a sweep that share the field convert it only once."""
+        """Return value() for a top-level field. The points of a sweep that share the field convert it only once."""
         hint = types_of_fields(into)[key]
         found = _sections.get(raw, (into, key), lambda: self._section(raw, hint, key))
-        if found is None:  # diagnostics need the positions of this point
+        if found is None:  # diagnostics need the positions from this point
             return self.value(raw, hint, key)
         value, leaves = found
         self.leaves.update(leaves)
@@ -216,7 +220,8 @@ class _Conversion:
 
     def blame_kind(self, key: str, kind: str, before: int) -> None:
         """Report a section's missing and unknown keys in one diagnostic if `KEY.kind=` on the command line caused them.
-        before: number of earlier diagnostics, which are not about the section
+
+        before: number of earlier diagnostics, which are not about the section.
         """
         kind_key = join_key(key, "kind")
         origin = self.origin_of(kind_key)
@@ -267,7 +272,9 @@ class _Conversion:
         return types.MappingProxyType(out)
 
     def untyped(self, raw: Any, key: str) -> Any:
-        """Return a tree of another program's keys and types as mappings, tuples and values of read_untyped()."""
+        """Return a tree whose keys and types another program defines, as mappings, tuples and values from
+        read_untyped().
+        """
         if isinstance(raw, Mapping):
             return types.MappingProxyType({str(k): self.untyped(v, join_key(key, str(k))) for k, v in raw.items()})
         if isinstance(raw, str) and self.refuse_reference(raw, key):
@@ -313,7 +320,7 @@ class _Conversion:
         return self.read(str(raw), hint, key, nullable)
 
     def refuse_reference(self, text: str, key: str, is_shell: bool = False) -> bool:
-        """Report JC1205 for `${jobc:NAME}` with an unknown name, or in a key that is read before the job runs."""
+        """Report JC1205 for `${jobc:NAME}` if the name is unknown, or if the key is read before the job runs."""
         match = REFERENCE.search(text)
         if match is None:
             return False
@@ -364,7 +371,7 @@ class _Conversion:
                 hint_text = sweep or join_with_or(f"{key}={value}" for value in values)
                 if not leaf:  # the text is the name of an entry
                     hint_text = f"{key.removesuffix(text)}{error.values[0]}=VALUE"
-                is_private = key.startswith("secrets.") and leaf  # it may be a secret
+                is_private = key.startswith("secrets.") and leaf  # the text may be a secret
                 shown_text = "the text" if is_private else repr(text)
                 title, origin = f"{key}: {shown_text} is not {scalar.name}", self.origin_of(key)
                 self.report(Diagnostic("JC1202", title, error.because, hint_text, origin, key, private=is_private))
@@ -382,7 +389,7 @@ def _word_hint(key: str, text: str, nearest_word: str) -> str:
 
 
 def _in_seconds(text: str, seconds: ValueType) -> tuple[str, ...]:
-    """Convert a duration with a unit to seconds, if the key accepts this number."""
+    """Convert a duration with a unit to seconds, if the key accepts the resulting number."""
     duration = value_type_of_hint(Duration)
     assert duration is not None
     try:
@@ -408,7 +415,9 @@ def _plain(value: Any) -> Shown:
 
 
 def _filled(raw: Any, hint: Any) -> Any:
-    """Return an item of a mapping or list with null for missing optional keys, because no file defines its defaults."""
+    """Return an item of a mapping or list, with null for each missing optional key, because no file defines defaults
+    for it.
+    """
     return {**_nulls(hint), **raw} if dataclasses.is_dataclass(hint) and isinstance(raw, Mapping) else raw
 
 

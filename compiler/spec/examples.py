@@ -13,7 +13,7 @@ IMAGE = "pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime"  # has bash, Python and 
 
 
 def example_value(options: tuple[Any, ...], text: str = "") -> str:
-    """Return a valid value of the type: the text itself, or else a value that the type's reader recommends.
+    """Return a valid value of the type: the text itself if it is valid, or else one that the type's reader recommends.
 
     text: a list's items, or the first values of a section in a list.
     """
@@ -41,7 +41,7 @@ def accepted_examples(values: tuple[str, ...], nullable: bool) -> tuple[str, ...
 
 
 def _list_example(types_of_items: tuple[Any, ...], typed_items: list[str]) -> str:
-    """Return an example list with the number of items that the type has. The last item may repeat."""
+    """Return an example list that has as many items as the type. The last item may repeat."""
     first = types_of_items[0]
     if types_of_items[-1] is Ellipsis and not typed_items:
         return "[]"
@@ -65,7 +65,7 @@ def override_for_shell(key: str, value: str) -> str:
 
 
 def sweep_hint(text: str, key: str, fits: Callable[[str], bool]) -> str:
-    """Return a hint to use -m, or "" if one of the values is invalid. fits: returns whether a text is valid"""
+    """Return a hint to use -m, or "" if one of the values is invalid. fits: returns whether a value is valid"""
     is_sweep = "," in text and all(fits(value) for value in text.split(","))
     return f"for a sweep: jobc -m {key}={text}" if is_sweep else ""
 

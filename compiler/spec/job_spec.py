@@ -1,7 +1,7 @@
-"""JobSpec: the typed source language, with everything that a user may set for a job. It contains only types and docs:
-every default, with its unit and meaning, is in conf/*.yaml and nowhere else. Sections that the trainer reads (model,
-data, optim, …) are the trainer's own dataclasses. A backend's options are defined in its folder and set below the key
-`backend`.
+"""JobSpec: the typed source language, with everything that a user may set for a job. It contains only types and docs.
+All defaults, with their units and meanings, are in conf/*.yaml and nowhere else. Sections that the trainer reads
+(model, data, optim, …) are the trainer's own dataclasses. A backend's options are defined in its folder and set below
+the key `backend`.
 """
 
 import re
@@ -64,7 +64,7 @@ TARGETS = ("model", "data", "loss", "optim")  # sections that may have a `_targe
 
 @dataclass(frozen=True)
 class BatchSpec:
-    """Samples per step. micro is required; set at most one of the other two, and the rest is computed.
+    """Samples per step. `micro` is required. Set at most one of `accumulation` and `global`; the rest is computed.
 
     micro:        samples per forward pass of one rank.
     accumulation: forward passes per optimizer step; null = from global, or 1.
@@ -101,8 +101,9 @@ class HsdpSpec:
 @dataclass(frozen=True)
 class CodeSpec:
     """How the user's own code reaches the nodes. kind: snapshot | shared | none | rsync | image.
+
     root:     folder of the code.
-    max_size: limit for copying it.
+    max_size: maximum size of the code if it is copied.
     """
 
     kind: Literal["snapshot", "shared", "none", "rsync", "image"]
@@ -143,8 +144,11 @@ class PythonSpec:
 
 @dataclass(frozen=True)
 class ContainerSpec:
-    """Container runtime for `image`. kind: none | docker | apptainer | pyxis | pod; workdir: working directory
-    inside; options: extra command-line words.
+    """Container runtime for `image`.
+
+    kind:    none | docker | apptainer | pyxis | pod.
+    workdir: working directory inside the container.
+    options: extra words for the runtime's command line.
     """
 
     kind: Literal["none", "docker", "apptainer", "pyxis", "pod"]
@@ -154,8 +158,10 @@ class ContainerSpec:
 
 @dataclass(frozen=True)
 class MountSpec:
-    """One folder mounted into the job. target: absolute path in the job; read_only: whether writing is prevented.
+    """One folder that is mounted into the job.
 
+    target: absolute path in the job.
+    read_only: whether the job cannot write to it.
     kind: host (a path), claim, nfs (SERVER:/PATH), empty (a size, or ""), volume or bucket.
     """
 
@@ -179,7 +185,7 @@ class NetworkSpec:
     """Network between the ranks.
 
     profile:   the fabric, which must exist on the nodes.
-    interface: for TCP; null = each node uses the interface that leads to node 0.
+    interface: network interface for TCP; null = each node uses the interface that leads to node 0.
     debug:     enables the logs of NCCL and torch.
     settings:  variables for NCCL, RCCL or libfabric.
     """
@@ -194,7 +200,8 @@ class NetworkSpec:
 class RendezvousSpec:
     """Rendezvous of nodes and ranks.
 
-    backend: torchrun's rendezvous backend; port: 0 = a free one (one node), or derived from the job id.
+    backend: torchrun's rendezvous backend.
+    port: 0 = a free port on a single node, or else a port derived from the job ID.
     timeout: for all nodes, and for all ranks unless process_group.init_timeout_s is set.
     """
 
@@ -215,7 +222,7 @@ class ProcessGroupSpec:
 class LifecycleSpec:
     """How an attempt is shut down, requeued and restarted.
 
-    grace: time between the stop signal and SIGKILL, which must be long enough to save.
+    grace: time between the stop signal and SIGKILL. It must be long enough to save.
     keep:         how long an engine keeps finished jobs (pods, machines); null = its default.
     max_requeues: how often an engine may restart the job after preemption.
     max_restarts: how often all ranks restart in place after a crash or a lost peer.
@@ -237,8 +244,8 @@ class QueueSpec:
     priority:    priority class or number.
     reservation: reservation to use.
     nodelist, exclude: hosts to prefer, hosts to avoid.
-    exclusive:   no other job on the nodes.
-    after:       jobs that must end first: ID (must succeed), or Slurm's KIND:ID and singleton.
+    exclusive:   whether to allow no other job on the nodes.
+    after:       jobs that must end first: ID (which must succeed), or Slurm's KIND:ID and singleton.
     """
 
     name: str | None
@@ -258,10 +265,12 @@ class StorageSpec:
 
     run:  shared (all nodes can access the run folder) | node (each node has its own) | object (a bucket)
           | auto (shared if the backend's nodes share storage.root, else node; resolved before the spec is checked).
-    root: folder of all runs; a relative path starts next to the folder `artifacts/`; s3://BUCKET/PREFIX for a bucket.
+    root: folder that contains all runs. A relative path starts in the folder that contains `artifacts/`. A bucket is
+          s3://BUCKET/PREFIX.
     data: folder for data sets on the nodes, passed to the ranks as JOBC_DATA_DIR.
-    endpoint, region: of the object store; scratch: folder for runs on each node. These three keys apply to run=object
-    only.
+    endpoint, region: location of the object store.
+    scratch: folder for runs on each node.
+    The last three keys only apply to run=object.
     """
 
     run: Literal["auto", "shared", "node", "object"]
@@ -274,10 +283,10 @@ class StorageSpec:
 
 @dataclass(frozen=True)
 class CachesSpec:
-    """The libraries' cache folders; null = the library's default, in the home folder.
+    """The cache folders of libraries; null = the library's default, in the home folder.
 
-    downloads: folder for models and data sets, if possible one that all nodes can access.
-    compiled: folder for compiled kernels, if possible on the node's own disk.
+    downloads: folder for models and data sets, preferably one that all nodes can access.
+    compiled: folder for compiled kernels, preferably on the node's own disk.
     offline: whether the ranks must not contact hubs on the internet.
     prefetch:  what `jobctl prefetch` downloads: model:ORG/NAME, dataset:ORG/NAME@REVISION, run:COMMAND.
     In both folders `$UID` is the user's ID on the node, and `~/` the home folder.
@@ -364,6 +373,6 @@ class JobSpec:
 
 
 def open_keys(words: Iterable[str]) -> tuple[str, ...]:
-    """Return the mappings and the sections with a `_target_`, which accept new keys without `+` on a command line."""
+    """Return the mappings, and the sections with a `_target_`. These accept new keys without `+` on a command line."""
     chosen = {match[1] for word in words if (match := re.match(r"(\w+)(?:=target$|\._target_=)", word))}
     return (*OPEN_KEYS, *(section for section in TARGETS if section in chosen))

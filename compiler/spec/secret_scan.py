@@ -3,8 +3,8 @@
 A job must refer to a secret instead: secrets.NAME=env:NAME, file:PATH or k8s:SECRET/KEY. Messages do not repeat the
 value.
 
-A value is a secret if it contains a token in a known issuer's format, if its name can only mean a secret, or if its
-name may mean a secret and the value is long and random. The names that count depend on the context:
+A value counts as a secret if it contains a token in a known issuer's format, if its name can only mean a secret, or if
+its name may mean a secret and the value is long and random. The names that count depend on the context:
 
     context                                   no other meaning       another meaning
     env.NAME                                  _OF_VARIABLE           _OTHER
@@ -19,7 +19,7 @@ from functools import cache
 
 from ..diagnostics.diagnostic import nearest
 
-# Common names of variables that only contain secrets, and formats of tokens (GitHub, GitLab, Hugging Face, AWS and
+# Common names of variables that can only contain secrets, and formats of tokens (GitHub, GitLab, Hugging Face, AWS and
 # others document their prefixes for scanners). Tokens are longer than the words in a path or a package name:
 # `hf_transfer` and `sk-learn-tools` are not tokens, and `$` starts a variable's name.
 _OF_VARIABLE = re.compile(
@@ -67,8 +67,8 @@ _REFERENCES = re.compile(  # valid values of `secrets`: a reference, or a mappin
 
 
 def redact_override(override: str) -> str:
-    """Return an override in a form that messages and logs may contain: `secrets.NAME=…` if `secrets`, or a section with
-    a similar name, is set to anything but references.
+    """Return an override in a form that is safe for messages and logs. It is `secrets.NAME=…` if the override sets
+    `secrets`, or a section with a similar name, to anything but references.
     """
     head, equals, value = override.partition("=")
     section = re.split(r"[^\w-]", head.lstrip("+~"))[0]
@@ -102,7 +102,9 @@ def is_assignment_of_secret(name: str, value: str) -> bool:
 
 
 def find_secret_in_text(text: str) -> str:
-    """Return the variable to which the text assigns a secret, TOKEN for a token alone, "" if there is no secret."""
+    """Return the name of the variable to which the text assigns a secret. Return TOKEN for a token without a name, and
+    "" if there is no secret.
+    """
     for name, value in _GIVEN.findall(text):
         if _is_secret(value, is_name_of_secret(name) and name.isupper(), name) or _TOKEN.match(value):
             return str(name)

@@ -21,14 +21,16 @@ def describe_partitions(spec: JobSpec) -> str:
 
 
 def site_fact(spec: JobSpec, name: str, partition: str | None) -> Any:
-    """Return a fact about a partition, or else about all machines; None if unknown. name: a field of PartitionSpec"""
+    """Return a fact about a partition, or else about all machines, None if it is unknown. name: a field of
+    PartitionSpec
+    """
     partition_facts = spec.site.partitions.get(partition or "")
     value = getattr(partition_facts, name) if partition_facts is not None else None
     return getattr(spec.site, name) if value is None else value
 
 
 def site_limit(spec: JobSpec, name: str) -> Any:
-    """Return a fact's largest value over the job's possible partitions; None if it is unknown for any of them."""
+    """Return the largest value of a fact over the job's possible partitions, None if it is unknown for any of them."""
     values = [site_fact(spec, name, partition) for partition in possible_partitions(spec) or (None,)]
     return None if None in values else max(values)
 

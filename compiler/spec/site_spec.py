@@ -23,7 +23,7 @@ class PartitionSpec:
     nodes:     number of machines.
     gpus:      GPUs per machine.
     gpu_types: GPU types, as in the key `gpu_type`.
-    cpus, mem: cores and memory of the largest machine.
+    cpus, mem: number of cores, and memory, of the largest machine.
     time:      longest time limit.
     """
 
@@ -39,7 +39,7 @@ class PartitionSpec:
 class SiteSpec(PartitionSpec):
     """Facts about the machines, for checks before anything starts; null = unknown and not checked.
 
-    nodes, gpus, gpu_types, cpus, mem, time: as in PartitionSpec, for partitions that omit them.
+    nodes, gpus, gpu_types, cpus, mem, time: as in PartitionSpec. They apply to partitions that do not set them.
     partitions: by name; empty = unknown.
     partition:  partition for jobs without `queue.name`.
     requires:   keys that a job must set here, such as queue.account.

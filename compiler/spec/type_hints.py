@@ -22,14 +22,16 @@ def spec_keys(into: type, prefix: str = "") -> list[str]:
 
 
 def type_of_key(into: type, key: str) -> Any:
-    """Return a dotted key's type, None if there is no such key. Keys of open mappings have their values' type."""
+    """Return the type of a dotted key, None if there is no such key. A key in an open mapping has the type of its
+    values.
+    """
     current: Any = into
     for part in key.split("."):
         if dataclasses.is_dataclass(current):
             current = types_of_fields(current).get(part)  # type: ignore[arg-type]
         elif variants := _variants(current):
             options = [types_of_fields(v)[part] for v in variants if part in types_of_fields(v)]
-            current = reduce(or_, options) if options else None  # such as `kind`, whose words come from several members
+            current = reduce(or_, options) if options else None  # several members may have the key, such as `kind`
         elif get_origin(current) is not None and is_mapping(current):
             current = get_args(current)[1]
         else:
@@ -76,7 +78,9 @@ def _variants(hint: Any) -> list[type]:
 
 
 def is_list(hint: Any) -> bool:
-    """Return whether values of this type are written in brackets. A host list is not: it is one text (Annotated)."""
+    """Return whether values of this type are written in brackets. A host list is not, because it is a single text
+    (Annotated).
+    """
     return any(get_origin(option) is tuple for option in union_members(hint))
 
 

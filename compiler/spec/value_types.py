@@ -15,7 +15,11 @@ from ...runtime.system.frozen_dataclass import dataclass
 
 
 class InvalidValue(Exception):
-    """Raised for text that is not a value of the type. because: the reason; values: valid ones, the likeliest first."""
+    """Raised for text that is not a value of the type.
+
+    because: the reason.
+    values: valid values, the most likely one first.
+    """
 
     def __init__(self, because: str, *values: str) -> None:
         super().__init__(because)
@@ -24,11 +28,13 @@ class InvalidValue(Exception):
 
 @dataclass(frozen=True)
 class ValueType:
-    """A scalar type. name: for diagnostics; read: converts text to a value; show: converts a value to text that read()
-    accepts.
+    """A scalar type.
 
-    units: files contain the text instead of the value, because it has a unit or is far shorter.
-    example: used in hints if the value that is recommended for an empty string does not help.
+    name: its name in diagnostics.
+    read: converts text to a value.
+    show: converts a value to text that read() accepts.
+    units: whether files contain the text instead of the value, because the text has a unit or is far shorter.
+    example: value for hints, if the one that read() recommends for an empty string does not help.
     """
 
     name: str
@@ -43,7 +49,11 @@ MOST_OF_A_NODE = 10_000  # maximum number of GPUs or processes on one node
 
 
 def read_int(text: str, example: str = "2", least: int | None = None) -> int:
-    """Return a 64-bit integer. example: valid value for hints; least: lower bound of the value hinted for a fraction"""
+    """Return a 64-bit integer.
+
+    example: valid value for hints.
+    least: lower bound of the value that a hint suggests instead of a fraction.
+    """
     if re.fullmatch(r"[+-]?(0|[1-9](_?[0-9])*)", text):
         if len(text) > 40 or abs(int(text)) >= 2**63:
             raise InvalidValue("engines use 64-bit numbers", example)
@@ -54,7 +64,7 @@ def read_int(text: str, example: str = "2", least: int | None = None) -> int:
         )
     if re.fullmatch(r"[+-]?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,3})?", text) and abs(Decimal(text)) < 10**18:
         number = Decimal(text)
-        integer = int(number) or int(number != 0)  # a fraction below 1 becomes 1, not 0
+        integer = int(number) or int(number != 0)  # a fraction between 0 and 1 becomes 1, not 0
         fitting = integer if least is None else max(integer, least)
         raise InvalidValue("the number has a fraction or an exponent", str(fitting))
     raise InvalidValue("only digits are allowed", example)
@@ -82,7 +92,7 @@ def read_bool(text: str) -> bool:
 
 
 def read_untyped(text: str, quoted: bool = False) -> Any:
-    """Return a scalar of an untyped tree, such as backend.extra, by the core schema of YAML 1.2.
+    """Return a scalar of an untyped tree, such as backend.extra, parsed by the core schema of YAML 1.2.
 
     `true`, `8` and `1e-3` are a boolean and numbers; `on`, `0755`, `1_000` and anything in quotes are text.
     """
@@ -138,7 +148,9 @@ def read_name(text: str) -> str:
 
 
 def _text_or(fitting: str, fallback: str) -> str:
-    """Return `fitting` if a key reads it as text (it is neither empty nor `null`), else the fallback."""
+    """Return `fitting` if a key would read it as text, that is, if it is neither empty nor `null`. Otherwise return the
+    fallback.
+    """
     return fitting if fitting not in ("", "null") else fallback
 
 
@@ -175,7 +187,9 @@ def _duration(text: str) -> int:
 
 
 def fractional_duration_in_seconds(text: str) -> str:
-    """Convert a duration with a fraction or a unit below 1 s to seconds: `0.1` for 100ms, `90` for 1.5m; else ""."""
+    """Convert a duration with a fraction or a unit below 1 s to seconds: `0.1` for 100ms, `90` for 1.5m. Return "" for
+    other text.
+    """
     match = re.fullmatch(r"([0-9]{1,9})(\.[0-9]{1,9})?(ms|us|s|min|m|h|d|w)", text)
     if match is None or not (match[2] or match[3] in _PARTS_S):
         return ""
@@ -191,7 +205,7 @@ def _limit(text: str) -> int:
 
 
 def format_duration(seconds: int) -> str:
-    """Format a duration with the largest units first: 1h30m, or 0s for zero."""
+    """Format a duration with the largest unit first, such as 1h30m. Zero is 0s."""
     parts = []
     for unit in ("d", "h", "m", "s"):
         count, seconds = divmod(seconds, _UNITS_S[unit])
@@ -262,7 +276,7 @@ _NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.ASCII)
 @lru_cache(maxsize=4)  # a compile writes its hosts into several files, and folding 10,000 hosts takes a while
 def fold_hostlist(hosts: tuple[str, ...]) -> str:
     """Return a short string that expands to these hosts in this order, folding ranges: `node[1-4],gpu07`."""
-    runs: list[tuple[str, str, str, int, int]] = []  # head, tail, first number's text, its value, count
+    runs: list[tuple[str, str, str, int, int]] = []  # head, tail, text of the first number, its value, count
     for host in hosts:
         match = _NUMBERED.fullmatch(host)
         head, number, tail = match.groups() if match else (host, "", "")
@@ -362,7 +376,9 @@ def _label(text: str) -> str:
 
 
 def _interface(text: str) -> str:
-    """Return names of network interfaces. NCCL_SOCKET_IFNAME patterns are rejected: Gloo does not support them."""
+    """Return names of network interfaces. Patterns for NCCL_SOCKET_IFNAME are rejected, because Gloo does not support
+    them.
+    """
     names = text.split(",")
     if all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}", name) for name in names):
         return text
@@ -372,7 +388,7 @@ def _interface(text: str) -> str:
 
 
 def _shell_line(text: str) -> str:
-    """Return a line for the setup section of launch.sh. Raises InvalidValue for "" and control characters."""
+    """Return a line for the setup section of launch.sh. Raises InvalidValue for "" and for control characters."""
     if not text.strip():
         raise InvalidValue("it is empty", "ulimit -l unlimited")
     if re.search(r"[\x00-\x08\x0b-\x1f\x7f]", text):
@@ -384,7 +400,9 @@ STEP_END = "END_OF_LINES"  # end word of the here-documents in launch.sh
 
 
 def _step_line(text: str) -> str:
-    """Return a line for a here-document of launch.sh. Raises InvalidValue like _shell_line(), and for the end word."""
+    """Return a line for a here-document in launch.sh. Raises InvalidValue like _shell_line(), and also for the end
+    word.
+    """
     if STEP_END in text.split("\n"):
         raise InvalidValue("in launch.sh, that line would end the block", "rsync -a /data/ /scratch/data/")
     return _shell_line(text)

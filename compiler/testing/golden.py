@@ -1,10 +1,13 @@
 """Golden cases: the expected text of artifacts.
 
-A case is a directory: CASE/overrides.txt (one override per line, then `--` and the command's words if any; `-m` in the
-first line makes it a sweep, whose own folder is compared); CASE/expected/… or, for a compile that must fail,
-CASE/expected.txt with its diagnostics; CASE/project/… for files that must be next to artifacts/ when the case runs;
-CASE/files.txt, one path per line, if the case compares only these files.
-suite.py runs them.
+A case is a directory:
+    CASE/overrides.txt  one override per line, then `--` and the words of the command if there is one. With `-m` in the
+                        first line, the case is a sweep, and the folder of the whole sweep is compared
+    CASE/expected/…     the expected files
+    CASE/expected.txt   instead of expected/, the diagnostics of a compile that must fail
+    CASE/project/…      files that must be next to artifacts/ when the case runs
+    CASE/files.txt      one path per line, if the case compares only these files
+suite.py runs the cases.
 """
 
 import difflib
@@ -52,7 +55,7 @@ def _compiled(case: Path) -> CompiledJob | SweepFolder:
 
 
 def golden_files(compiled: CompiledJob | SweepFolder, neutral: bool) -> dict[str, Artifact]:
-    """Return path -> artifact for a golden, without jobctl and .jobc/. neutral: include jobc's own files"""
+    """Return path -> artifact for a golden, without jobctl and .jobc/. neutral: whether to include jobc's own files"""
     return {
         a.path: replace(a, text=_without_carried(a.text, neutral)) if a.path.endswith(".yaml") else a
         for a in compiled.artifacts
@@ -61,7 +64,7 @@ def golden_files(compiled: CompiledJob | SweepFolder, neutral: bool) -> dict[str
 
 
 def _without_carried(manifest: str, neutral: bool) -> str:
-    """Return a manifest without the files in its ConfigMap that goldens omit (CarryingBackend)."""
+    """Return a manifest from whose ConfigMap the files that goldens omit have been removed (CarryingBackend)."""
     left_out = [key.replace("/", "--") for key in (JOB, *(() if neutral else NEUTRAL))]
     block = "|".join(re.escape(key) for key in left_out)
     text = re.sub(rf"^  (?:{block}): .*\n(?:    .*\n|\n)*", "", manifest, flags=re.MULTILINE)
@@ -77,7 +80,9 @@ def _chosen(case: Path, files: dict[str, Artifact]) -> dict[str, Artifact]:
 
 
 def golden_differences(case: Path, neutral: bool = False, update: bool = False) -> list[str]:
-    """Return the differences between a golden case and a fresh compile as unified diffs; update rewrites the case."""
+    """Return the differences between a golden case and a fresh compile, as unified diffs. update: whether to rewrite
+    the case
+    """
     try:
         files = _chosen(case, golden_files(_compiled(case), neutral))
         failure = None

@@ -1,7 +1,7 @@
 """Check the headings of the pages in a plugin's codes/: each code needs a name, and codes and names must be unique.
 
 In:  the folder codes/ of an installed backend or policy.
-Out: one sentence per problem, with the line to write; nothing if the folder does not exist.
+Out: one sentence per problem, with the correct line. There are no problems if the folder does not exist.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Hostile text for every text key of a job, and a check that it remains text in the artifact's files.
 
-In:  a backend's options, to build command lines; an artifact that was compiled from one of them.
-Out: the places where the text broke out of its quotes, its comment or its line.
+In:  a backend's options, from which command lines are built, and an artifact that was compiled from one of these.
+Out: the places where text broke out of its quotes, its comment or its line.
 """
 
 import json
@@ -21,7 +21,7 @@ MARK = "zqx"  # marker in each part of hostile text that could take effect
 LINES = f"a\n#PBS -W {MARK}\n#SBATCH --{MARK}\n{MARK}=1\n- {MARK}: 1"
 INLINE = f"""-o{MARK} it's "$({MARK})" `{MARK}` ${{{MARK}}} %{MARK} ]] ; {MARK} # {MARK}"""
 TEXTS = (LINES, INLINE)
-_COMPANIONS = {  # keys that reach a file only with another override
+_COMPANIONS = {  # keys that reach a file only together with another override
     "python.path": "python.kind=venv",
     "python.modules": "python.kind=modules",
     "container.workdir": "image=x",
@@ -81,7 +81,7 @@ def quote_as_override_value(text: str) -> str:
 
 
 def find_escaped_text(artifact: Artifact) -> Iterator[str]:
-    """Return each place in a file where hostile text broke out of its string."""
+    """Yield each place in a file where hostile text broke out of its string."""
     if MARK not in artifact.text or artifact.path == PROGRAM:
         return
     if artifact.path.endswith((".yaml", ".yml", ".json")):

@@ -72,7 +72,7 @@ def run_verb(
 
 
 def start_verb(artifact: Path, verb: str, project: Path, environment: Mapping[str, str], output: Path) -> Process:
-    """Start a verb as run_verb() does, without waiting. output: file for stdout and stderr"""
+    """Start a verb like run_verb(), but do not wait for it. output: file for stdout and stderr"""
     with output.open("wb") as file:
         return subprocess.Popen(
             [str(artifact.absolute() / "jobctl"), verb],
@@ -106,7 +106,7 @@ def wait_for_end(run: Path, nodes: int, until: float) -> None:
 
 
 def differences_from_plan(compiled: CompiledJob, received: list[ReceivedByRank]) -> list[str]:
-    """Return every difference between the plan and what the ranks received; empty if there is none."""
+    """Return every difference between the plan and what the ranks received. The list is empty if there is none."""
     plan, problems = compiled.plan, []
     if len(received) != plan.topology.world_size:
         return [f"{len(received)} ranks recorded something, but the plan has {plan.topology.world_size}"]

@@ -13,8 +13,9 @@ and in tests/test_acme.py:
         golden = Path(__file__).parent / "golden"
         stand_ins = Path(__file__).parent / "bin"
 
-golden.py explains golden cases. Text equality is not enough: each case whose command is `record.py …` is also submitted
-(run_artifact.py), and every rank must receive what the case specifies. verb_behaviour.py checks status and preflight.
+golden.py explains golden cases. Comparing text is not enough, so each case whose command is `record.py …` is also
+submitted (run_artifact.py), and every rank must receive what the case specifies. verb_behaviour.py checks status and
+preflight.
 A plugin's tests import only from this file, and its code imports only from jobc.compiler.api.
 """
 
@@ -80,13 +81,14 @@ class BackendSuite:
 
     backend:       the name after `backend=`.
     golden:        folder of golden cases.
-    overrides:     overrides that a plain job needs to compile for the backend.
-    launcher: launcher of jobs in tests that do not need a specific one.
-    neutral_files: goldens also contain the files that jobc adds to every artifact (not for plugins: jobc changes them).
-    stand_ins:     folder of programs in place of the engine's, first on PATH when an artifact is run.
+    overrides:     overrides without which a plain job does not compile for the backend.
+    launcher: launcher for the jobs in tests that do not need a specific one.
+    neutral_files: whether goldens also contain the files that jobc adds to every artifact. Plugins should not set this,
+                   because these files change with jobc.
+    stand_ins:     folder of programs that replace the engine's. It comes first on PATH when an artifact is run.
     queued:        overrides for a job that stays in the engine's queue, if the engine has one.
-    several_nodes: overrides for a job on two nodes, used by the test of jobctl preflight; if they are rejected, it uses
-    one node.
+    several_nodes: overrides for a job on two nodes, for the test of jobctl preflight. If they are rejected, the test
+    uses one node.
     """
 
     backend: ClassVar[str]
@@ -102,7 +104,7 @@ class BackendSuite:
         return compile_job(CompileRequest((f"backend={self.backend}", *self.overrides, *words), command))
 
     def environment(self, project: Path) -> dict[str, str]:
-        """Return additional variables for the shell that calls jobctl submit; a subclass may add more."""
+        """Return additional variables for the shell that calls jobctl submit. A subclass may add more."""
         python_folder = os.path.dirname(sys.executable)
         return {
             "PATH": os.pathsep.join(
@@ -111,7 +113,7 @@ class BackendSuite:
         }
 
     def seen_by_nodes(self, project: Path) -> Path:
-        """Return the project folder's path on the nodes. Override this method if nodes mount the folder elsewhere."""
+        """Return the path of the project folder on the nodes. Override this method if nodes mount it elsewhere."""
         return project
 
     def cases(self) -> list[Path]:
@@ -205,7 +207,7 @@ class BackendSuite:
             assert sorted(tmp_path.rglob("*")) == before, f"{verb} does more than print"
 
     def test_status_tells_the_states_of_a_job_apart(self, tmp_path: Path) -> None:
-        """The first line of jobctl status differs between a queued, running, ended and stopped job."""
+        """The first line of jobctl status is different for a queued, a running, an ended and a stopped job."""
         states = {}
 
         def trial(name: str, *words: str) -> AbstractContextManager[SubmittedJob]:

@@ -1,8 +1,8 @@
 """Test a job's verbs: jobctl status must print the job's state, and jobctl preflight must check the nodes, not the
 submit host.
 
-In:  a backend's artifacts, which are run with stand-ins for its engine.
-Out: problems, one sentence each; none if everything works.
+In:  a backend's artifacts, which run with stand-ins for its engine.
+Out: the problems, as one sentence each. There are none if everything works.
 """
 
 import json
@@ -57,7 +57,9 @@ class SubmittedJob:
         return re.sub(r"\d+", "N", line.replace(self.compiled.plan.name, "JOB"))
 
     def settled_status(self, *earlier: str) -> str:
-        """Return the status once it has changed and been stable for a second; otherwise the last status."""
+        """Return the status once it has changed and has been stable for a second. Return the last status if that never
+        happens.
+        """
         until = time.monotonic() + SETTLE_S
         line = self.status()
         while time.monotonic() < until:
@@ -105,7 +107,7 @@ class SubmittedJob:
 
 @contextmanager
 def submitted_job(compiled: CompiledJob, project: Path, environment: Mapping[str, str]) -> Iterator[SubmittedJob]:
-    """Submit a job and yield its Trial. The job is always stopped at the end of the block."""
+    """Submit a job and yield its SubmittedJob. The job is always stopped at the end of the block."""
     trial = SubmittedJob(compiled, project, environment)
     try:
         yield trial
@@ -146,8 +148,9 @@ with open({folder!r} + f"/{{os.uname().nodename}}-{{os.getpid()}}.json", "w") as
 
 
 class RecordingPython:
-    """A Python interpreter that records where it runs a node's checks. command: value for the key python.interpreter.
+    """A Python interpreter that records where it runs a node's checks.
 
+    command: value for the key python.interpreter.
     seen: the project folder as the nodes see it.
     """
 
@@ -170,7 +173,11 @@ class RecordingPython:
 def find_preflight_problems(
     compiled: CompiledJob, checked: Sequence[CheckedNode], received: Sequence[ReceivedByRank], here: str
 ) -> list[str]:
-    """Return evidence that preflight checked the submit host. here: its name; received: what the ranks received"""
+    """Return evidence that preflight checked the submit host instead of the nodes.
+
+    here: name of the submit host.
+    received: what the ranks received.
+    """
     nodes = range(compiled.plan.topology.nodes)
     unseen = [node for node in nodes if node not in {check.node for check in checked}]
     if unseen:

@@ -1,7 +1,7 @@
 """`jobc init`: write a cluster profile from detected facts and the user's answers.
 
-In:  a name, KEY=VALUE words, the output of the machine's own commands (probe.py), and answers on a terminal.
-Out: ~/.config/jobc/cluster/NAME.yaml, complete and tested by a compile; or nothing.
+In:  a name, KEY=VALUE words, the output of commands on this machine (probe.py), and answers typed on a terminal.
+Out: a complete ~/.config/jobc/cluster/NAME.yaml that a test compile accepted, or no file at all.
 """
 
 import os
@@ -65,7 +65,7 @@ COMMANDS = {"init": init_command}
 
 
 def _wanted(words: Sequence[str]) -> InitArguments:
-    """Parse the arguments. Raises CompileError: JC1110 for an unknown word, JC1136 for an invalid file name."""
+    """Parse the arguments. Raises CompileError JC1110 for an unknown word, and JC1136 for an invalid file name."""
     names = [word for word in words if not word.startswith("-") and "=" not in word]
     for word in words:
         if (word.startswith("-") and word not in OPTIONS) or word in names[1:]:
@@ -106,7 +106,7 @@ def detect_facts(given: Sequence[Fact], environment: os._Environ[str]) -> list[F
 
 
 def _first_host(text: str) -> str:
-    """Return the first host of `hosts`. Errors are reported by the compile at the end of `jobc init`."""
+    """Return the first host in `hosts`. Errors in it are reported by the compile at the end of `jobc init`."""
     try:
         if text.startswith("@"):
             lines = (line.partition("#")[0].split() for line in read_text(text[1:]).split("\n"))
@@ -134,7 +134,7 @@ def ask_for_facts(name: str, facts: list[Fact], ask: Ask) -> tuple[str, list[Fac
         if key == "backend":
             backend = answer
             remaining += _questions_of(backend)
-    if backend != "slurm":  # facts about Slurm
+    if backend != "slurm":  # what follows only concerns Slurm
         facts_by_key = {
             key: fact for key, fact in facts_by_key.items() if not key.startswith(("backend.", "site.partition"))
         }
@@ -173,7 +173,7 @@ def _said(fact: Fact) -> str:
 
 
 def _target(name: str, options: frozenset[str]) -> Path:
-    """Return the profile's path. Raises CompileError: JC1135 if it exists, JC1136 for an invalid name."""
+    """Return the profile's path. Raises CompileError JC1135 if the file exists, and JC1136 for an invalid name."""
     try:
         read_name(name)
     except InvalidValue as error:
@@ -212,7 +212,9 @@ def _that_compiles(name: str, facts: Sequence[Fact], given: Sequence[Fact], fold
 
 
 def _of_init(diagnostic: Diagnostic, given: Sequence[Fact]) -> Diagnostic:
-    """Return a finding about the unwritten profile. If the user typed the value, its position is that word."""
+    """Return a finding about the profile, which is not yet written. If the user typed the value, point to the typed
+    word.
+    """
     word = next((f"{fact.key}={fact.value}" for fact in given if fact.key == diagnostic.key), "")
     return replace(diagnostic, origin=None, title=diagnostic.title + (f" (from {word})" if word else ""))
 

@@ -1,7 +1,7 @@
 """Detect facts about a cluster for `jobc init`. No other compiler module inspects the machine.
 
-In:  `run`, which runs a command on this machine or on a host.
-Out: `Facts`, each with the command that reported it.
+In:  `run`, a function that runs a command on this machine or on a host.
+Out: a list of `Fact`, each with the command that reported it.
 
 Sources: sinfo, sbatch, scontrol (Slurm 22.05 to 25.11), nvidia-smi, rocm-smi (ROCm 5 to 7), ip (iproute2 5 or newer).
 """
@@ -22,7 +22,12 @@ PATIENCE_S = 10  # timeout of one lookup: a scheduler that does not respond coun
 
 @dataclass(frozen=True)
 class Fact:
-    """A detected or given fact. key: profile key, "" if it is only printed; value: as in the profile; by: source."""
+    """A detected or given fact.
+
+    key: profile key, "" if the fact is only printed.
+    value: the value as written in the profile.
+    by: where the fact comes from.
+    """
 
     key: str
     value: str
@@ -44,7 +49,7 @@ def run_locally(*words: str) -> str | None:
 
 
 def runner_on_host(host: str) -> Run:
-    """Return a runner for commands on a host with passwordless ssh. Without a host, the runner returns None."""
+    """Return a runner for commands on a host with passwordless ssh. If `host` is empty, it always returns None."""
     options = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=5")
 
     def run_on_host(*words: str) -> str | None:
@@ -59,7 +64,7 @@ _SINFO = ("sinfo", "--exact", "--noheader", "--format=%P|%D|%c|%m|%G|%l")  # --e
 
 
 def detect_slurm(run: Run) -> list[Fact]:
-    """Return facts from Slurm's clients; empty if there are no clients or slurmctld does not respond."""
+    """Return facts from Slurm's clients, or an empty list if there are no clients or slurmctld does not respond."""
     rows = run(*_SINFO)
     if rows is None:
         return []
@@ -84,7 +89,9 @@ def _config(text: str) -> list[Fact]:
 
 
 def parse_sinfo_partitions(rows: str) -> list[Fact]:
-    """Return one fact per partition from sinfo's rows `NAME|NODES|CPUS|MIB|GRES|LIMIT`; `*` marks the default."""
+    """Return one fact per partition from sinfo's rows `NAME|NODES|CPUS|MIB|GRES|LIMIT`. A `*` marks the default
+    partition.
+    """
     merged: dict[str, dict[str, list[str]]] = {}
     for row in rows.split("\n"):
         if row.count("|") == 5:
@@ -98,7 +105,7 @@ def parse_sinfo_partitions(rows: str) -> list[Fact]:
 
 
 def _partition(columns: Mapping[str, Sequence[str]]) -> str:
-    """Return one partition's facts as YAML; if its nodes differ, the largest values."""
+    """Return one partition's facts as YAML. If its nodes differ, use the largest values."""
     gpus = [_gpus(gres) for gres in columns["gres"]]
     types = sorted({kind for kinds, _ in gpus for kind in kinds})
     fields = {
@@ -123,7 +130,7 @@ def _gpus(gres: str) -> tuple[list[str], int]:
 
 
 def convert_time_limit(text: str) -> str:
-    """Convert Slurm's [DAYS-]HOURS:MINUTES:SECONDS or MINUTES:SECONDS to jobc's format; "" for no limit."""
+    """Convert Slurm's [DAYS-]HOURS:MINUTES:SECONDS or MINUTES:SECONDS to jobc's format, or to "" for no limit."""
     match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
     if not match:
         return ""
@@ -135,7 +142,7 @@ def convert_time_limit(text: str) -> str:
 
 
 def detect_machine(run: Run) -> list[Fact]:
-    """Return one machine's GPUs, cores and memory; all of a site's nodes are assumed to be alike."""
+    """Return one machine's GPUs, cores and memory. All nodes of the site are assumed to be alike."""
     facts = []
     if (names := run("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")) is not None:
         kinds = [line.strip() for line in names.split("\n") if line.strip()]

@@ -1,7 +1,7 @@
 """Format a cluster profile: facts and answers as YAML that people can read and edit.
 
 In:  facts (key, value, source) in any order.
-Out: text whose lines follow the order of the sections below.
+Out: text whose lines are in the order of _SECTIONS.
 """
 
 import json
@@ -12,7 +12,7 @@ from typing import Any
 from ...plan.shell_quoting import comment
 from .probe import Fact
 
-_SECTIONS = {  # in file order, each with the comment above it; other sections follow the queue
+_SECTIONS = {  # in file order, each with the comment above it; all other sections come after `queue`
     "backend": "Backend options for this site.",
     "queue": "",
     "storage": "",
@@ -44,7 +44,7 @@ def format_profile(name: str, facts: Sequence[Fact], groups: Sequence[str], drop
 
 
 def _rank(key: str, value: Any) -> tuple[bool, float]:
-    """Return the sort key: single keys, then sections in the order of _SECTIONS; other sections follow the queue."""
+    """Return the sort key: single keys, then sections in the order of _SECTIONS. Other sections come after `queue`."""
     order = list(_SECTIONS)
     return isinstance(value, dict), order.index(key) if key in order else order.index("queue") + 0.5
 
@@ -75,7 +75,7 @@ def _line(text: str, by: str) -> str:
 
 
 def _scalar(text: str) -> str:
-    """Return text for YAML: unquoted where safe, else in quotes. Lists and mappings in brackets stay as they are."""
+    """Return text for YAML, in quotes unless it is safe without them. Lists and mappings in brackets are unchanged."""
     if re.fullmatch(r"\[[^\[\]]*\]|\{.*\}", text) or re.fullmatch(r"[\w./][\w./+:@=-]*(?<!:)", text, re.ASCII):
         return text
     return json.dumps(text, ensure_ascii=False)

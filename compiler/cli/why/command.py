@@ -3,8 +3,8 @@
 jobc why FILE:LINE …                     a line of an artifact; FILE:FIRST-LAST explains several lines
 jobc why DIR NAME …                      a spec key, plan key or environment variable in DIR
 jobc why [KEY=VALUE …] NAME … [-- …]     the same for a compile of these overrides; nothing is written
-`--rank N` shows where that rank runs; `--config-dir FOLDER` as in DIR's compile. A written directory is compiled again
-in memory, from the command line in its job.json, and compared with its files.
+`--rank N` shows where that rank runs. `--config-dir FOLDER` must be as in the compile of DIR.
+A written directory is compiled again in memory, from the command line in its job.json, and compared with its files.
 """
 
 import re
@@ -57,7 +57,7 @@ def why_command(arguments: Arguments) -> int:
 
 
 def _of_line(place: str, jobs: dict[Path, ExplainedJob], arguments: Arguments) -> list[str]:
-    """Return the output lines for FILE:LINE. jobs: cache of recompiled directories; this function adds to it"""
+    """Return the output lines for FILE:LINE. jobs: cache of recompiled directories, to which this function adds"""
     name, _, number = place.rpartition(":")
     directory = artifact_containing(Path(name))
     if directory not in jobs:
@@ -127,7 +127,7 @@ def _is_variable(word: str) -> bool:
 
 
 def _job(words: Sequence[str], arguments: Arguments) -> ExplainedJob:
-    """Return the job of the artifact directory among the words, or else the job that the overrides compile to."""
+    """Return the job in the artifact directory that the words name, or else the job that the overrides compile to."""
     folders = [Path(word) for word in words if _is_path(word) and not is_override(word)]
     if not folders:
         return job_from_overrides(tuple(word for word in words if not _is_name(word)), arguments)
@@ -147,7 +147,9 @@ def _job(words: Sequence[str], arguments: Arguments) -> ExplainedJob:
 
 
 def explain_name(job: ExplainedJob, name: str, rank: int | None) -> Iterator[str]:
-    """Yield the explanation of a key or variable. CompileError: JC5030 for an unknown name, JC5031 for a bad rank."""
+    """Yield the explanation of a key or variable. Raises CompileError JC5030 for an unknown name, and JC5031 for a bad
+    rank.
+    """
     plan_keys = [key for key in job.source_map.table if _alike(key, name)] or [key for key in job.plan if key == name]
     spec_keys = [key for key in job.source_map.spec if key == name or key.startswith(f"{name}.")]
     if _is_variable(name):
@@ -178,7 +180,7 @@ def explain_name(job: ExplainedJob, name: str, rank: int | None) -> Iterator[str
 
 
 def _alike(key: str, name: str) -> bool:
-    """Return whether a plan key is the given key or inside it. If there is one group, records omit `groups.0`."""
+    """Return whether a plan key is the given key or is inside it. Records omit `groups.0` if there is one group."""
     return any(
         candidate == name or candidate.startswith(f"{name}.")
         for candidate in (key, key.replace("topology.groups.0", "topology"))

@@ -12,8 +12,9 @@ VISIBLE_GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEV
 def explain_visible_gpus(plan: Mapping[str, Any], path: str, is_shared: bool = False) -> str:
     """Return a sentence that explains what sets the variable.
 
-    plan: plan with values; path: the job's file that sets it, "" = none; is_shared: whether several nodes share a
-    machine.
+    plan: the plan's keys and values.
+    path: the job's file that sets the variable, "" for none.
+    is_shared: whether several nodes share a machine.
     """
     if path:
         return f"{path} sets it"
@@ -27,6 +28,6 @@ def explain_visible_gpus(plan: Mapping[str, Any], path: str, is_shared: bool = F
 
 
 def _has_engine(backend: str) -> bool:
-    """Return whether an engine places the nodes; assume so for backends that are not installed."""
+    """Return whether an engine places the nodes. Assumes that it does if the backend is not installed."""
     plugin = find_plugins().get(backend)
     return plugin is None or plugin.load().spellings[RuntimeVar.NODE_RANK].scope > Scope.SUBMIT

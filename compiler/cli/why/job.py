@@ -13,7 +13,7 @@ class ExplainedJob:
     """One compiled job.
 
     written: path -> lines as jobc compiles them now.
-    files:   path -> lines on disk; equal to `written` for a job that was compiled only in memory.
+    files:   path -> lines on disk; the same as `written` if the job was compiled only in memory.
     folder:  prefix of printed paths.
     changes: inputs that have changed since the directory was written, one sentence each.
     """
@@ -41,7 +41,9 @@ class ExplainedJob:
 
     @cached_property
     def numbers(self) -> dict[str, dict[int | None, tuple[int, bool]]]:
-        """Return path -> line number as compiled -> (current number, whether unchanged), without removed lines."""
+        """Return path -> line number as compiled -> (current line number, whether the line is unchanged). Omit removed
+        lines.
+        """
         numbers_by_path = {}
         for path, lines in self.files.items():
             written = enumerate(match_lines_to_compiled(self.written.get(path, ()), lines), 1)
@@ -61,7 +63,7 @@ class ExplainedJob:
 
 
 def match_lines_to_compiled(written: Sequence[str], now: Sequence[str]) -> list[tuple[int | None, bool]]:
-    """Match each line on disk to its compiled line: (line number, whether it is unchanged).
+    """Return, for each line on disk, the number of its compiled line and whether the line is unchanged.
 
     An edited line has the number of the line that it replaced; an added line has None.
     """

@@ -17,7 +17,7 @@ class LauncherSetting:
     """How a launcher sets a variable.
 
     how:   a sentence.
-    words: (file, line pattern) for the launcher's options.
+    words: (file, line pattern) that finds the launcher's options.
     reads: variables that it is computed from.
     files: files of runtime/ that set it.
     keys:  plan keys that it is computed from.
@@ -31,7 +31,9 @@ class LauncherSetting:
 
 
 def launcher_setting(plan: Mapping[str, Any], name: str) -> LauncherSetting | None:
-    """Return how the launcher sets the variable, or None if it does not set it or is not one of jobc's launchers."""
+    """Return how the launcher sets the variable. Return None if it does not set it, or if jobc does not know the
+    launcher.
+    """
     launcher = plan.get("launcher", "")
     if name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME") and plan.get("topology.nodes", 1) > 1:
         return LauncherSetting(

@@ -24,7 +24,9 @@ def artifact_containing(file: Path) -> Path:
 
 
 def explain_line(job: ExplainedJob, path: str, place: str, number: int) -> Iterator[str]:
-    """Yield the output lines for FILE:LINE, typed as `place`. CompileError JC5006 if the file has no such line."""
+    """Yield the output lines for FILE:LINE, which was typed as `place`. Raises CompileError JC5006 if the file has no
+    such line.
+    """
     lines = job.files[path]
     if path == PROGRAM:
         yield place
@@ -68,7 +70,9 @@ def explain_line(job: ExplainedJob, path: str, place: str, number: int) -> Itera
 
 
 def explain_spec_key(source_map: SourceMap, key: str, told: set[str] | None = None) -> Iterator[str]:
-    """Yield lines about a key: its value, its position and why that file is read; then the keys that it refers to."""
+    """Yield lines about a key (its value, its position and why that file is read), then about the keys that it refers
+    to.
+    """
     told = set() if told is None else told
     told.add(key)
     value = source_map.spec.get(key)

@@ -29,7 +29,7 @@ def job_from_overrides(words: tuple[str, ...], arguments: Arguments) -> Explaine
 
 
 def job_from_artifact(folder: Path, arguments: Arguments, shown: str = "") -> ExplainedJob:
-    """Compile an artifact directory again. CompileError JC5004, with the reasons, if that is not possible."""
+    """Compile an artifact directory again. Raises CompileError JC5004 with the reasons if that is not possible."""
     from ...artifacts.recompile import InputsMissing, find_drift
 
     again: Recompiled | None = None
@@ -51,5 +51,5 @@ def job_from_artifact(folder: Path, arguments: Arguments, shown: str = "") -> Ex
 
 
 def _plan(text: str) -> dict[str, Any]:
-    """Return the plan in a job.json; for a sweep directory, its first point's plan."""
+    """Return the plan in a job.json. In a sweep directory, this is the plan of the first point."""
     return read_job_record(json.loads(text), "plan")

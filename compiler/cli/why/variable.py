@@ -1,4 +1,6 @@
-"""jobc why NAME for one of the ranks' environment variables: where it is set, and which variables that line reads."""
+"""Implement jobc why NAME for an environment variable of the ranks: where it is set, and which variables that line
+reads.
+"""
 
 import json
 import re
@@ -14,7 +16,7 @@ from .line import explain_spec_key, format_columns, plan_key_lines
 
 
 def explain_variable(job: ExplainedJob, name: str, rank: int | None) -> Iterator[str]:
-    """Yield where an environment variable is set: first in this artifact's files, then in jobctl's."""
+    """Yield where an environment variable is set, first in this artifact's files, then in those of jobctl."""
     from ....trainer.dist.env import LAUNCHER_NAMES, TABLE
 
     yield name
@@ -92,7 +94,9 @@ def _library() -> dict[str, list[str]]:
 
 
 def _shares_machine(job: ExplainedJob) -> bool:
-    """Return whether submit starts several nodes on one machine: hosts.txt has addresses, and no client is set."""
+    """Return whether submit starts several nodes on one machine. It does if hosts.txt has addresses and no client is
+    set.
+    """
     text = "\n".join(job.written.get(JOB, ()))
     settings = json.loads(text) if text else {}
     return "hosts.txt" in job.files and settings.get("nodes", 1) > 1 and "hosts" not in settings
@@ -217,10 +221,10 @@ def _all(
     told: set[tuple[str, int]],
     reads: dict[str, None],
 ) -> Iterator[str]:
-    """Yield the lines that set `name` ("": lines with a launcher's options), and the lines that set the variables they
-    read.
+    """Yield the lines that set `name`, and the lines that set the variables they read. If `name` is "", they contain a
+    launcher's options.
 
-    reads: the jobctl variables that these lines read; this function adds to it.
+    reads: the jobctl variables that these lines read. This function adds to it.
     """
     for path, number in places:
         if (path, number) in told:
@@ -256,7 +260,9 @@ def _value_below(lines: Sequence[str], number: int) -> Iterator[int]:
 
 
 def _read_in(line: str, name: str) -> list[str]:
-    """Return the variables in the value of `name`, or in the whole line. Of environment variables, only jobc's own."""
+    """Return the variables read in the value of `name`, or in the whole line. Includes only jobc's own environment
+    variables.
+    """
     value = re.search(rf"\b{name}\+?=((?:\"[^\"]*\"|'[^']*'|\$\([^)]*\)|[^\s;])*)", line) if name else None
     names = re.findall(r"\$\{?([a-z][a-z0-9_]*|JOBC_\w+)\b", value[1] if value else line)
     return [variable for variable in dict.fromkeys(names) if variable not in (name, "python", "here")]
@@ -286,7 +292,7 @@ def _setting(lines: Sequence[str], name: str) -> list[int]:
 
 
 def _naming(lines: Sequence[str], name: str) -> list[int]:
-    """Return the numbers of the Python lines that set or build the value, without those that only print it."""
+    """Return the numbers of the Python lines that set or build the value, but not of those that only print it."""
     pattern = re.compile(rf"(^\s*|[(,]\s*){name}=|\b{name}={{|[\"']{name}[\"'](\s*:|\]\s*=(?!=))")
     return [n for n, line in enumerate(lines, 1) if pattern.search(line) and line.lstrip()[:1] != "#"]
 

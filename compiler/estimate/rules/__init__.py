@@ -1,1 +1,1 @@
-"""Rules on the figures for one size of a job: check(figures, spec, plan), which yields SizeFindings."""
+"""Rules about the figures for one size of a job. A rule is check(figures, spec, plan), which yields SizeFindings."""

@@ -1,4 +1,4 @@
-"""JC2128: too few samples for all ranks, or for one complete batch with loop.drop_last.
+"""JC2128: too few samples for all ranks, or, with loop.drop_last, for one complete batch.
 
 The trainer rejects both after reading its data (trainer/build/data_checks.py, check_enough_samples).
 """
@@ -30,7 +30,9 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFin
 
 
 def _fewer_ranks(samples: int, spec: JobSpec, plan: LaunchPlan) -> str:
-    """Return a hint to use as many nodes or processes as there are samples, if the batch size depends on the ranks."""
+    """Return a hint to use only as many nodes or processes as there are samples, if the batch size depends on the
+    ranks.
+    """
     of_node = plan.topology.world_size // plan.topology.nodes
     nodes = max(samples // of_node, 1)
     is_enough = samples >= of_node

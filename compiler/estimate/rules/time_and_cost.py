@@ -1,4 +1,4 @@
-"""Limits on training and saves, and missing inputs of the estimates: JC2121 to JC2123, JC2127, JC2130, JC2132."""
+"""Limits on training and saves, and inputs that the estimates lack: JC2121 to JC2123, JC2127, JC2130, JC2132."""
 
 import math
 import re
@@ -12,7 +12,7 @@ from ..figures import ANY_GPU, Figures, size_text
 from ..limits import SizeFinding, make_warning
 
 _AROUND_S = 120  # more than engines add to the grace period: 10 s to exit, and 60 s if Slurm signals early (JC4305)
-_FAR = 3  # factor by which saves are too frequent or too rare
+_FAR = 3  # saves are reported if they are more frequent or rarer than the best interval by this factor
 
 
 def check_time_shorter_than_training(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
@@ -60,7 +60,7 @@ def check_far_from_best_interval(figures: Figures, spec: JobSpec, plan: LaunchPl
     if not figures.goodput or not figures.goodput.interval_s or not figures.step_s or not configured:
         return
     best = max(round(figures.goodput.best_interval_s / figures.step_s), 1)
-    last = figures.schedule.steps or max(configured, best)  # the end of training is always saved
+    last = figures.schedule.steps or max(configured, best)  # the last step is always saved
     every, best = min(configured, last), min(best, last)
     if every > _FAR * best or best > _FAR * every:
         key = "checkpoint.every_epochs" if spec.checkpoint.every_epochs else "checkpoint.every_steps"
@@ -92,7 +92,7 @@ def check_run_beside_step(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> 
 
 
 def check_unsaid_of_own_program(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
-    """JC2130: keys that time or step estimates need are not set for a user's own program."""
+    """JC2130: a user's own program, without the keys that estimates of its time or steps need."""
     steps, lacking = figures.schedule, dict[str, str]()
     if figures.step_s and steps.steps is steps.epochs is None:
         lacking["the training length"] = "loop.steps=1000" + " loop.epochs=null" * (spec.loop.epochs is not None)
@@ -106,7 +106,7 @@ def check_unsaid_of_own_program(figures: Figures, spec: JobSpec, plan: LaunchPla
 
 
 def check_price_of_another_gpu(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
-    """JC2127: prices are set, but not for the job's GPUs, so the cost cannot be estimated."""
+    """JC2127: prices are set, but none for the job's GPUs, so the cost cannot be estimated."""
     prices, kind = spec.estimate.prices, spec.gpu_type
     if not prices or figures.gpu_hours is None or figures.cost is not None:
         return

@@ -33,7 +33,9 @@ READ = ("parallel", "batch", "optim.clip_norm", "loop.precision", "loop.activati
 
 
 def keys_read_by_launcher(plan: LaunchPlan) -> tuple[str, ...]:
-    """Return the spec's sections and keys that these files pass to the program even without the bundled trainer."""
+    """Return the sections and keys of the spec that reach the program through these files, even without the bundled
+    trainer.
+    """
     return READ if plan.launcher == "accelerate" or plan.parallel == "deepspeed" else ()
 
 
@@ -44,21 +46,21 @@ def config_paths(plan: LaunchPlan) -> list[str]:
 
 
 def config_files(plan: LaunchPlan, render: Render, emitted: Collection[str]) -> Iterator[Artifact]:
-    """Yield each of the two files if the job needs it and the backend has not emitted its own version."""
+    """Yield each of the two files that the job needs, unless the backend has emitted its own version."""
     make = {YAML: accelerate_yaml, JSON: deepspeed_json}
     by = {YAML: lambda v: v.plan.launcher, JSON: lambda v: v.plan.parallel}
     yield from (render.chosen(make[path](plan, render), by[path]) for path in config_paths(plan) if path not in emitted)
 
 
 def accelerate_yaml(plan: LaunchPlan, render: Render, extra: Mapping[str, Any] | None = None) -> Artifact:
-    """Return accelerate.yaml. extra: `options.extra`, merged last, after the plan's."""
+    """Return accelerate.yaml. extra: `options.extra`, which is merged last, after the entries from the plan"""
     comments = COMMENTS if plan.topology.gpus or plan.topology.world_size == 1 else {**COMMENTS, **ON_CPUS}
     document = merge_extra_entries(_yaml_document(plan), plan.accelerate_extra, ("plan", "accelerate_extra"))
     return render.yaml([merge_extra_entries(document, extra or {})], YAML, comments)
 
 
 def deepspeed_json(plan: LaunchPlan, render: Render, extra: Mapping[str, Any] | None = None) -> Artifact:
-    """Return deepspeed.json. extra: `options.deepspeed_extra`, merged last, after the plan's."""
+    """Return deepspeed.json. extra: `options.deepspeed_extra`, which is merged last, after the entries from the plan"""
     document = {key: _of_train(leaf) for key, leaf in DOCUMENT.items()}
     if not plan.uses_trainer:  # bf16 weights with fp32 master copies, as programs that use DeepSpeed expect
         del document["torch_autocast"]
@@ -119,8 +121,7 @@ def _replicas(views: Any) -> int:
 
 
 def _distributed_type(views: Any) -> str:
-    """Return accelerate's distributed_type. For a single process, the type is NO, which accelerate starts without
-    torchrun.
+    """Return accelerate's distributed_type. For a single process it is NO, and accelerate then does not use torchrun.
 
     The trainer shards its model itself and uses accelerate only to start processes.
     """
@@ -133,7 +134,9 @@ def _distributed_type(views: Any) -> str:
 
 
 def _fsdp_config(plan: LaunchPlan) -> dict[str, Any]:
-    """Return FSDP 2's keys: no sharding_strategy, backward_prefetch, sync_module_states, use_orig_params."""
+    """Return the keys of FSDP 2, which has no sharding_strategy, backward_prefetch, sync_module_states or
+    use_orig_params.
+    """
 
     def fsdp_value(name: str) -> Any:
         return lambda v: v.plan.train["parallel"][name]

@@ -1,7 +1,8 @@
 """Look up which keys accelerate.yaml and deepspeed.json may contain, and which values the engine accepts.
 
 In:  engine_tables.json, which tools/engine_tables.py generates from the installed accelerate, DeepSpeed and torch.
-Out: a section, a type as text, or None for an unknown key; is_accepted_value(), descriptions and examples for people.
+Out: for each key a section, a type as text, or None if the key is unknown; for each type is_accepted_value(), and
+     descriptions and examples for people.
 
 These checks are never stricter than the engine: pydantic, which parses most of deepspeed.json, converts 1e9 to an
 integer and "yes" to true, and DeepSpeed drops the value "auto". Source: pydantic 2.14, Conversion Table, lax mode, JSON
@@ -42,9 +43,11 @@ def engine_name_and_version(file: str) -> str:
 
 
 def keys_of_section(path: KeyPath, section: Section, tree: Mapping[str, Any]) -> Section:
-    """Return a section's keys. An optimizer's or scheduler's `params` depend on the type next to it.
+    """Return the keys of a section. The keys in the `params` of an optimizer or scheduler depend on the `type` next to
+    them.
 
-    path: the section's path in its file; tree: the user's values there.
+    path: the section's path in its file.
+    tree: the values that the user sets there.
     """
     if path not in (("optimizer",), ("scheduler",)):
         return section
@@ -76,7 +79,7 @@ def example_value(rule: str) -> str:
 
 
 def literals_in_rule(rule: str) -> list[str]:
-    """Return every literal in a rule; empty if the rule only contains types."""
+    """Return every literal in a rule. The list is empty if the rule only contains types."""
     parts = [part for part in rule.split(" or ") if not _TYPE.fullmatch(part)]
     return [word for part in parts for word in part.lstrip("~").split("|")]
 

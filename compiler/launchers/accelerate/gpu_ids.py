@@ -7,7 +7,7 @@ DESCRIPTION, EXAMPLE = 'all, or different GPUs of a node, such as "0,1"', "all"
 
 
 def is_valid_gpu_ids(value: Any) -> bool:
-    """Return whether the value is `all`, or distinct numbers or UUIDs (CUDA Guide, CUDA_VISIBLE_DEVICES)."""
+    """Return whether the value is `all`, or a list of distinct numbers or UUIDs (CUDA Guide, CUDA_VISIBLE_DEVICES)."""
     if value == "all":
         return True
     names = str(value).split(",") if isinstance(value, str) or type(value) is int else []

@@ -1,4 +1,4 @@
-"""Keys of accelerate.yaml and deepspeed.json that `extra` must not set: keys that the plan sets, and keys of FSDP 1.
+"""Keys in accelerate.yaml and deepspeed.json that `extra` must not set: those that the plan sets, and those of FSDP 1.
 
 Each table maps a path in the file to a description of the spec keys that set it.
 """
@@ -73,7 +73,7 @@ OF_DEEPSPEED: Protected = {
     ("zero_optimization", "offload_param", "device"): "parallel.offload_param_device",
     ("zero_optimization", "offload_param", "nvme_path"): "parallel.nvme_path",
 }
-# Values that the bundled trainer reads from train.json; it rejects other values in these files.
+# Values that the bundled trainer reads from train.json. It rejects files in which they are different.
 OF_THE_TRAINER: Protected = {
     **{(name,): "loop.precision" for name in ("mixed_precision", "fp16")},
     **{(name,): "loop.compile" for name in ("dynamo_config", "dynamo_backend")},

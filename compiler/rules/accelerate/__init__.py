@@ -1,1 +1,1 @@
-"""Rules on what a user merges into accelerate.yaml and deepspeed.json: check(plan, extra, deepspeed_extra, section)."""
+"""Rules about what users add to accelerate.yaml and deepspeed.json: check(plan, extra, deepspeed_extra, section)."""

@@ -17,8 +17,12 @@ Tree = Mapping[str, Any]
 
 
 class UserEntry(NamedTuple):
-    """One entry. path: starts with the spec section; file: `accelerate` or `deepspeed`; rule: its type, or the keys of
-    a section, or None for an unknown key; known: the valid keys in the same section.
+    """One entry.
+
+    path: starts with the spec section.
+    file: `accelerate` or `deepspeed`.
+    rule: the type of its value, or the keys if it is a section, or None if the key is unknown.
+    known: the valid keys in the same section.
     """
 
     path: Path
@@ -38,7 +42,7 @@ class UserEntry(NamedTuple):
 
 
 def user_entries(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[UserEntry]:
-    """Yield the entries of both trees, except those that the plan sets (JC4600) and sections whose keys are known."""
+    """Yield the entries of both trees. Omit those that the plan sets (JC4600), and sections whose keys are known."""
     yield from _entries_of_section(
         extra, "accelerate", load_engine_tables()["accelerate"], protected_keys_of_accelerate(plan), (section, "extra")
     )

@@ -45,7 +45,7 @@ def _unknown(entry: UserEntry) -> Diagnostic:
 
 
 def check_deprecated_key(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
-    """JC4606: a key that accelerate or DeepSpeed still reads under its old name."""
+    """JC4606: the old name of a key, which accelerate or DeepSpeed still reads."""
     for file, tree, name, protected in (
         ("accelerate", extra, "extra", protected_keys_of_accelerate(plan)),
         ("deepspeed", deepspeed_extra, "deepspeed_extra", protected_keys_of_deepspeed(plan)),

@@ -61,7 +61,9 @@ def _misplaced(plan: LaunchPlan, extra: Tree, at: Path) -> Iterator[Diagnostic]:
 
 
 def _gpus(plan: LaunchPlan, ids: Any, at: Path) -> Iterator[Diagnostic]:
-    """Yield JC4604 for unused GPUs in gpu_ids (CUDA_VISIBLE_DEVICES): a process uses the GPU with its local rank."""
+    """Yield JC4604 for GPUs in gpu_ids (CUDA_VISIBLE_DEVICES) that no process uses. A process uses the GPU at the index
+    of its local rank.
+    """
     key, procs, gpus = ".".join((*at, "gpu_ids")), plan.topology.procs, plan.topology.gpus
     if ids in (None, "all") or not is_valid_gpu_ids(ids):
         return

@@ -1,1 +1,1 @@
-"""Rules on a spec and its plan, for every backend: check(spec, plan)."""
+"""Rules about a spec and its plan, for every backend: check(spec, plan)."""

@@ -35,7 +35,7 @@ _SPLIT = re.compile(r"(-[iv0]*)S(.*)|--split-string(?:=(.*))?", re.DOTALL)  # en
 class _Starter:
     """A program that starts another program, whose words follow its own options."""
 
-    valued: str = ""  # options whose value is the next word
+    valued: str = ""  # options that take the next word as their value
     sub: str = ""  # subcommand that starts the other program, "" for none
     others: int = 0  # arguments before the program that are not options
 
@@ -97,14 +97,14 @@ _STARTERS: Mapping[str, _Starter] = {
 
 
 def program_name(command: Sequence[str]) -> str:
-    """Return the program's name without its folder, also for `$(which NAME)`. Returns "" if there are no words."""
+    """Return the program's name without its folder, even for `$(which NAME)`. Return "" if there are no words."""
     first = command[0] if command else ""
     match = _BY_NAME.fullmatch(first)
     return (match[2] if match else first).rpartition("/")[2]
 
 
 def words_from_program_on(words: Sequence[str]) -> Sequence[str]:
-    """Return the program and its arguments without prefixes such as `then`, `X=1`, `timeout -k 9 1h` or `uv run`."""
+    """Return the program and its arguments, without prefixes such as `then`, `X=1`, `timeout -k 9 1h` or `uv run`."""
     words, tail = words[:SEARCHED], words[SEARCHED:]
     while words:
         if words[0] in _KEYWORDS or _GIVEN.fullmatch(words[0]):
@@ -161,7 +161,7 @@ def _split(option: re.Match[str], rest: Sequence[str]) -> Sequence[str]:
 
 
 def launcher_that_starts_ranks(words: Sequence[str]) -> str:
-    """Return the name of the launcher in these words that starts ranks itself; "" if there is none."""
+    """Return the name of a launcher in these words that itself starts ranks, "" if there is none."""
     name, arguments = _of_python(words) if _is_python(words) else (program_name(words), words[1:])
     name = program_name((name,))  # for `python $(which torchrun)`
     pattern = _LAUNCHERS.get(name)
@@ -192,7 +192,7 @@ def _is_python(words: Sequence[str]) -> bool:
 
 
 def _of_python(words: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Return the file or module that Python runs, and its arguments; "" if there is none, as with `-c`."""
+    """Return the file or module that Python runs, and its arguments. The file is "" if there is none, as with `-c`."""
     index = 0 if words[0].startswith("-m") else 1
     while index < len(words) and words[index].startswith("-"):
         if match := re.fullmatch(r"-[bBdEhiIOPqRsSuvx]*m(.*)", words[index]):

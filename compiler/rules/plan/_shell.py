@@ -1,9 +1,9 @@
 """Parse the shell text in a user's command. Several rules use this.
 
-The standard library's shlex is not enough: it does not distinguish `;` from `';'`, and drops newlines and comments.
-This parser handles nested `bash -c` texts, operators, groups, loops, `case`, quotes and comments. It does not parse
-here-documents, `$(…)`, `<(…)`, the text of `eval` or script files. A function's body counts where the function is
-defined, and nothing is expanded.
+The standard library's shlex is not sufficient, because it does not distinguish `;` from `';'`, and drops newlines and
+comments. This parser handles nested `bash -c` texts, operators, groups, loops, `case`, quotes and comments. It does not
+parse here-documents, `$(…)`, `<(…)`, the text of `eval` or script files. The body of a function is treated as if it ran
+where it is defined, and nothing is expanded.
 """
 
 import re
@@ -20,8 +20,8 @@ _HIDDEN = re.compile(r"""(?sx)
 """)
 _HERE = re.compile(r"""(?x)(?<!<)<<(?!<)(?P<tabs>-?)[ \t]*
     (?P<word>(?: '[^'\n]+' | "[^"\n]+" | \\. | [^\s;&|<>()'"\\] )+)""")  # the start of a here-document
-_OF_ANOTHER = re.compile(r"(?s)\$\(\(.*?\)\)|[$<>=]\([^()]*\)")  # $((1+2)), $(command), <(command), and a list in bash
-_BROKEN = re.compile(r"(?<!\S)\\[ \t\r]+(?:#[^\n]*)?\n")  # but not `cut -d\ `, where the blank is part of a word
+_OF_ANOTHER = re.compile(r"(?s)\$\(\(.*?\)\)|[$<>=]\([^()]*\)")  # $((1+2)), $(command), <(command), and a bash array
+_BROKEN = re.compile(r"(?<!\S)\\[ \t\r]+(?:#[^\n]*)?\n")  # does not match `cut -d\ `, where the blank is part of a word
 _IN_BRACES = re.compile(r"\$\{[^}]*['\"]")  # quotes within quotes: `"${x:-"it's"}"`
 _PATTERN = re.compile(r"(?:(?<=\sin)|(?<=;;))\s+\(?[^()\s;]+(?:\s*\|\s*[^()\s;]+)*\)")  # of `case`
 _JOIN = re.compile(r";;&?|;&?|\n|&&|\|\||\|&|(?<!>)\||(?<![&<>])&(?![&>])|\(\s*\)")
@@ -64,14 +64,16 @@ def program_words_of_commands(command: Sequence[str]) -> Iterator[Sequence[str]]
 
 
 def shell_text(command: Sequence[str] | None) -> str:
-    """Return the text after `bash -c`, preceded by a line `set …` with the shell's options; "" for other commands."""
+    """Return the text after `bash -c`, preceded by a line `set …` with the shell's options. Return "" for other
+    commands.
+    """
     words = words_from_program_on(command or ())
     text = _place_of_text(words)
     return f"set {' '.join(words[1:text])}\n{words[text]}" if text else ""
 
 
 def text_after_bash_c(command: Sequence[str] | None) -> str:
-    """Return the text after `-c` of bash, sh or dash, without the shell's options; "" for other commands."""
+    """Return the text after the `-c` of bash, sh or dash, without the shell's options. Return "" for other commands."""
     words = words_from_program_on(command or ())
     text = _place_of_text(words)
     return words[text] if text and program_name(words) in ("bash", "sh", "dash") else ""
@@ -86,7 +88,9 @@ def nested_bash_texts(command: Sequence[str] | None) -> Iterator[str]:
 
 
 def _place_of_text(words: Sequence[str]) -> int:
-    """Return the index of the text that a shell runs; 0 if none, as in `bash run.sh -c x`, where -c is the script's."""
+    """Return the index of the text that a shell runs, 0 if there is none. In `bash run.sh -c x`, -c belongs to the
+    script.
+    """
     if program_name(words) not in SHELLS:
         return 0
     index, reads_text = 1, False
@@ -99,8 +103,8 @@ def _place_of_text(words: Sequence[str]) -> int:
 
 
 def position_of_unclosed_quote(text: str) -> int | None:
-    """Return the position of an unclosed quote; None if there is none, or if it cannot be determined because of nested
-    quotes in `$(…)` or `${…}`, or an unfinished here-document.
+    """Return the position of an unclosed quote. Return None if there is none, or if nested quotes in `$(…)` or `${…}`
+    or an unfinished here-document make it impossible to tell.
     """
     if "$(" in text or "`" in text or _IN_BRACES.search(text):
         return None
@@ -110,13 +114,15 @@ def position_of_unclosed_quote(text: str) -> int | None:
 
 
 def find_broken_continuations(text: str) -> list[tuple[int, int]]:
-    """Return (start, end) of each backslash followed by blanks, or by blanks and a comment, at a line end."""
+    """Return (start, end) of each backslash that only blanks, or blanks and a comment, separate from the end of the
+    line.
+    """
     matches = (_BROKEN.match(text, start) for start, _, kind in _parts(text) if kind == "hidden")
     return [broken.span() for broken in matches if broken]
 
 
 def is_quoted_into_one_word(command: Sequence[str] | None) -> bool:
-    """Return whether the first word contains a program and its arguments, quoted into one word."""
+    """Return whether the first word contains both a program and its arguments, because they were quoted together."""
     program_and_words = r"\S+\s+-|(python[\d.]*|bash|sh|torchrun|accelerate)\s|\S+\.(py|sh)\s"
     return any(re.match(program_and_words, word) for word in (command or ())[:1])
 
@@ -147,7 +153,7 @@ def _escaped(sign: str) -> str:
 
 
 def is_shell_option_set(option: str, words: Sequence[str], before: bool, letter: str = "-") -> bool:
-    """Return whether a shell option is on after a command: `set -e`, `set -euo pipefail`, `set +o errexit`."""
+    """Return whether a shell option is on after a command such as `set -e`, `set -euo pipefail` or `set +o errexit`."""
     for word, name in zip(words, (*words[1:], ""), strict=False) if list(words[:1]) == ["set"] else ():
         if re.fullmatch(r"[-+][A-Za-z]+", word) and (letter in word[1:] or (word[-1] == "o" and name == option)):
             before = word[0] == "-"
@@ -194,7 +200,7 @@ def _parts(text: str) -> Iterator[tuple[int, int, str]]:
 
 
 def _end_of(bodies: Sequence[re.Match[str]], text: str, at: int) -> int:
-    """Return where the here-documents of a line end. Without an end, `<<` counts as a shift, as in `((1<<n))`."""
+    """Return where the here-documents of a line end. If they have no end, `<<` counts as a shift, as in `((1<<n))`."""
     for body in bodies:
         word = re.escape(re.sub(r"""['"\\]""", "", body["word"]))
         last = re.compile(rf"(?m)^{chr(92)}t*{word}$" if body["tabs"] else rf"(?m)^{word}$").search(text, at)

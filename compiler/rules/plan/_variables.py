@@ -1,8 +1,8 @@
 """Find the variables that a job sets for its program, in `env` or in the shell text of its command.
 
-In the command: `export NAME=value`, `NAME=value program` and `env NAME=value program`, before or at the last program
-that trains. Assignments in a condition, a group or a function are ignored, because they may be correct. So are
-assignments that use the variable itself (`RANK=${RANK:-0}`).
+In a command, these are `export NAME=value`, `NAME=value program` and `env NAME=value program`, up to and including the
+last program that trains. Assignments in a condition, a group or a function are ignored, because they may be correct. So
+are assignments that use the variable itself (`RANK=${RANK:-0}`).
 """
 
 import re
@@ -39,7 +39,7 @@ class UserVariable:
         return not (self.is_set_by_command and re.search(r"[$`]", self.value))
 
     def without(self, instead: str = "") -> str:
-        """Return a hint to remove the variable. instead: assignment in env that replaces it"""
+        """Return a hint to remove the variable. instead: assignment in `env` that replaces it"""
         if not self.is_set_by_command:
             return f"~{self.key}" + f" {instead}" * bool(instead)
         return f"{instead.removeprefix('env.')} in its place" if instead else f"the command without {self.name}"

@@ -1,9 +1,10 @@
-"""JC3001: the command is a launcher, and jobc starts one too: ranks start ranks, or each node forms its own world.
+"""JC3001: the command is a launcher, and jobc starts one too, so that ranks start ranks or each node forms its own
+world.
 
 With one process per node, the launcher starts the ranks, but only on its own node unless its options list the other
 nodes.
-Source: torchrun of PyTorch 2.13 (--nnodes is 1, --master-addr 127.0.0.1), accelerate 1.15 (--num_machines, or its
-        config_file), deepspeed 0.19 (without a hostfile, it uses this machine's GPUs).
+Source: torchrun of PyTorch 2.13 (--nnodes defaults to 1, --master-addr to 127.0.0.1), accelerate 1.15 (--num_machines,
+        or its config_file), deepspeed 0.19 (without a hostfile, it uses this machine's GPUs).
 """
 
 import re

@@ -8,7 +8,7 @@ from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
 from ._variables import user_variables
 
-_READ = {  # prefix -> what an empty value means to its reader
+_READ = {  # prefix -> what the program that reads the variable makes of an empty value
     "TORCH_DISTRIBUTED_": "torch fails on an empty value",
     "TORCH_NCCL_": "torch fails on an empty number or flag",
     "TORCH_GLOO_": "torch fails on an empty number or flag",
@@ -75,7 +75,7 @@ def check_renamed_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnost
 
 
 def _torch(spec: JobSpec) -> tuple[int, int]:
-    """Return the site's torch version, or one newer than any release if the site does not set it."""
+    """Return the site's torch version. If the site does not set it, return one that is newer than any release."""
     match = re.match(r"(\d+)\.(\d+)", spec.site.torch or "")
     return (int(match[1]), int(match[2])) if match else (99, 0)
 
@@ -85,7 +85,7 @@ def _renamed(title: str, because: str, hint: str, key: str) -> Diagnostic:
 
 
 def check_torchrun_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC3007: variables in env such as PET_NNODES, from which torchrun reads every option that launch.sh does not set.
+    """JC3007: variables in `env` such as PET_NNODES. torchrun takes every option that launch.sh does not set from them.
 
     Source: torch/distributed/argparse_util.py of PyTorch 2.13.
     """

@@ -1,7 +1,7 @@
 """JC2019: a variable or argument larger than 128 KiB, or more than 2 MiB in total.
 
-Source: execve(2), Linux: MAX_ARG_STRLEN is 32 pages for one string. All strings and their pointers may take at most a
-quarter of the stack limit, which is 8 MiB by default. The job would start, but `python` would fail.
+Source: execve(2), Linux: MAX_ARG_STRLEN limits one string to 32 pages. All strings together with their pointers may
+take at most a quarter of the stack limit, which is 8 MiB by default. The job would start, but `python` would fail.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ MOST_OF_ONE = 131_072  # bytes per string, with its final NUL
 MOST_OF_ALL = (2 << 20) - (256 << 10)  # leaves room for the node's and jobc's own variables
 _POINTER = 8
 _PATHS = 24 << 10  # bytes that jobctl adds to a rank's command under mpirun: the paths of Python, jobctl and code
-_TEMPLATES = ("torchrun", "accelerate", "torch_distributed_launch")  # launchers for which jobctl doubles each $
+_TEMPLATES = ("torchrun", "accelerate", "torch_distributed_launch")  # launchers for which jobctl doubles every $
 
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
@@ -41,7 +41,9 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 
 def _of_mpirun(plan: LaunchPlan, command: list[str]) -> Iterator[Diagnostic]:
-    """Yield JC2019 for the command, which jobctl quotes in one variable, and for the list of nodes, one argument."""
+    """Yield JC2019 for the command, which jobctl quotes in one variable, and for the list of nodes, which is one
+    argument.
+    """
     quoted = sum(_size(word.replace("'", "'\\''")) + 2 for word in command) + _PATHS
     if quoted > MOST_OF_ONE:
         because = f"launcher=mpirun passes the command in one variable, which Linux limits to {MOST_OF_ONE:,} bytes"

@@ -19,7 +19,7 @@ from ._shell import (
 
 
 def check_command_in_one_word(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC3010: the whole command in quotes as one word, which would be taken for a file name."""
+    """JC3010: quotes around the whole command, which make it one word that would be taken for a file name."""
     if spec.command and is_quoted_into_one_word(spec.command):
         because = "no shell splits this argument, so the whole text would be taken as the program's name"
         text = " ".join(spec.command)

@@ -65,12 +65,14 @@ def _is_script(words: Sequence[str]) -> bool:
 
 
 def _hidden_by_pipe(found: Sequence[ShellCommand]) -> Iterator[ShellCommand]:
-    """Yield the commands whose exit code a pipe hides: all but the pipe's last one, even inside a group."""
+    """Yield the commands whose exit code a pipe hides. These are all commands in a pipe except the last, even inside a
+    group.
+    """
     is_kept, pipefail_states = False, list[bool]()
     for command in found:
         is_kept = is_shell_option_set("pipefail", command.words, is_kept)
         pipefail_states.append(is_kept)
-    groups = [False]  # whether a pipe hides each open group, the innermost last
+    groups = [False]  # for each open group, whether a pipe hides it; the innermost group is last
     for command, is_kept in zip(reversed(found), reversed(pipefail_states), strict=True):
         in_pipe = groups[-1] or command.join in ("|", "|&")
         if in_pipe and not is_kept:
@@ -143,7 +145,7 @@ def _parts(found: Sequence[ShellCommand]) -> list[_Part]:
 
 
 def _lost(parts: Sequence[_Part]) -> list[_Part]:
-    """Return the programs before the last command whose failure the text does not detect."""
+    """Return the programs before the last command, if the text does not detect that they failed."""
     stops, lost, behind = False, list[_Part](), list[_Part]()
     for part in parts[:-1]:
         for command in part.commands:
@@ -168,7 +170,7 @@ def _is_seen(part: _Part) -> bool:
 
 
 def _exits(part: _Part) -> bool:
-    """Return whether a command is `exit $status`, even in a condition, so that the script checks the status itself."""
+    """Return whether a command is `exit $status`, even in a condition. If so, the script itself checks the status."""
     words = [tuple(command_words.words) for command_words in part.commands]
     return any(
         command_words[:1] in (("exit",), ("return",)) and command_words[1:2] not in ((), ("0",))

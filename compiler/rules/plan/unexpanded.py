@@ -24,7 +24,7 @@ _FOUND_IN_TEXT = re.compile(
 )
 _HOME = re.compile(r"(?:^|(?<=[=:]))(~/)")
 _OLD_COMMAND = re.compile(r"`([a-z][^`]*)`")
-_OLD_WORD = re.compile(r"^[^\s`]*(`[a-z][^`]*`)(?:[^\s`]|`[^`]*`)*$")  # with other words, it is text about code
+_OLD_WORD = re.compile(r"^[^\s`]*(`[a-z][^`]*`)(?:[^\s`]|`[^`]*`)*$")  # next to other words, it is text about code
 _EXPANDED = re.compile(r"PS\d|PROMPT_COMMAND|BASH_ENV|ENV")  # bash 5.2 expands these itself when it reads them
 
 
@@ -63,7 +63,7 @@ def _paths(value: Any, key: str) -> Iterator[tuple[str, str]]:
 
 
 def _left_to_nodes(spec: JobSpec, key: str, path: str) -> str:
-    """Return the path without the parts that a script deliberately expands."""
+    """Return the path without those parts that a script expands on purpose."""
     if key.startswith("caches."):
         path = path.replace("$UID", "")
     is_of_node = key == "storage.scratch" or (key == "storage.root" and spec.storage.run != "shared")
@@ -71,7 +71,9 @@ def _left_to_nodes(spec: JobSpec, key: str, path: str) -> str:
 
 
 def check_unexpanded_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC3002: text such as `$SCRATCH/data` or `~/data` where no shell expands it, so the ranks receive it literally."""
+    """JC3002: text such as `$SCRATCH/data` or `~/data` where no shell expands it, so that the ranks receive it
+    literally.
+    """
     for name, value in spec.env.items():
         if (expression := _found(value)) and not _EXPANDED.fullmatch(name):
             because = f"the scripts quote env, so the ranks get {expression} literally"
@@ -105,7 +107,7 @@ def _in_shell(first: str, command: Sequence[str]) -> str:
 
 
 def _for_shell(word: str) -> str:
-    """Return a word quoted for a shell, so that only the intended parts are expanded and the word is not split."""
+    """Return a word quoted so that a shell expands only the intended parts and does not split the word."""
     if not _found(word):
         return shlex.quote(word)
     expanded = _HOME.sub("$HOME/", _OLD_COMMAND.sub(r"$(\1)", word) if _OLD_WORD.search(word) else word)

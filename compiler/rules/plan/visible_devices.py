@@ -1,4 +1,4 @@
-"""JC3006: a variable set by hand that hides GPUs from ranks that need them.
+"""JC3006: a variable that the user sets and that hides GPUs from ranks that need them.
 
 Source: CUDA Programming Guide 13 (CUDA_VISIBLE_DEVICES); torch 2.13, torch/cuda/__init__.py (_parse_visible_devices).
 """

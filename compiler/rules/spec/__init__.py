@@ -1,1 +1,1 @@
-"""Rules on a spec, which apply to every backend: check(spec)."""
+"""Rules about a spec, which apply to every backend: check(spec)."""

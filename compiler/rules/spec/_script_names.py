@@ -1,9 +1,9 @@
 """Find names that a job's environment variables must not have, because the artifact's scripts or bash use them.
 
-In:  the scripts themselves, so that no name is missed. The scripts use lower case for their own variables and upper
-     case for environment variables.
-Out: two sets of names, and whether bash uses a variable with a given name.
-Source: bash 5.2, "Bash Variables" of its manual, and the effect of `export NAME=x`.
+In:  the scripts themselves, so that no name is missed. They use lower case for their own variables and upper case for
+     environment variables.
+Out: two sets of names, and a function that returns whether bash uses a variable of a given name.
+Source: the section "Bash Variables" in the manual of bash 5.2, and the observed effect of `export NAME=x`.
 """
 
 import re
@@ -43,7 +43,7 @@ def is_bash_variable(name: str) -> bool:
 
 @cache
 def node_script_variables() -> frozenset[str]:
-    """Return launch.sh's variables, without function locals."""
+    """Return the variables of launch.sh, without those that are local to functions."""
     return frozenset(_outer((PACKAGE / "compiler/templates/launch.sh.j2").read_text(encoding="utf-8")))
 
 
@@ -56,7 +56,7 @@ def script_variables() -> frozenset[str]:
 
 
 def _outer(text: str) -> Iterator[str]:
-    """Return the variables set outside functions, or inside them without a declaration."""
+    """Return the variables that are set outside functions, and those that functions set without declaring them."""
     for function in _FUNCTION.finditer(text):
         local_names = {name for line in _LOCAL.findall(function[0]) for name in re.findall(r"(?:^|\s)(\w+)", line)}
         yield from (name for name in _set(function[0]) if name not in local_names)

@@ -38,7 +38,9 @@ def check_batch_not_divisible(spec: JobSpec) -> Iterator[Diagnostic]:
 
 
 def check_samples_shared_by_ranks(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2026: ranks that share samples, with the trainer or with a number of ranks that is not a multiple."""
+    """JC2026: ranks that share samples although the program is the trainer, or although the number of ranks is not a
+    multiple of the group size.
+    """
     shared_by, world = spec.batch.shared_by, world_size(spec)
     if shared_by == 1:
         return
@@ -53,7 +55,7 @@ def check_samples_shared_by_ranks(spec: JobSpec) -> Iterator[Diagnostic]:
 
 
 def _data_ranks_in_words(spec: JobSpec) -> str:
-    """Return `1 rank` or `8 ranks`; `4 groups of 2 ranks` with batch.shared_by=2."""
+    """Return `1 rank` or `8 ranks`, or `4 groups of 2 ranks` with batch.shared_by=2."""
     count, shared_by = data_ranks(spec), spec.batch.shared_by
     if shared_by > 1:
         return f"{count} group{'s' * (count > 1)} of {shared_by} ranks"

@@ -1,4 +1,4 @@
-"""JC2024: lines of setup, before, per_node, then or after that bash cannot parse."""
+"""JC2024: lines of `setup`, `before`, `per_node`, `then` or `after` that bash cannot parse."""
 
 from collections.abc import Iterator
 

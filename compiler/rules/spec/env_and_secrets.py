@@ -1,4 +1,4 @@
-"""Names and values of env and secrets: JC2006, JC2007, JC2013, JC2018, JC4515."""
+"""Names and values in `env` and `secrets`: JC2006, JC2007, JC2013, JC2018, JC4515."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _KEYS = {"OMP_NUM_THREADS": ("threads", 1, 1024), "MASTER_PORT": ("rendezvous.po
 
 
 def check_name_in_env_and_secrets(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2007: the same name in env and in secrets."""
+    """JC2007: the same name in `env` and in `secrets`."""
     for name in spec.env:
         if name in spec.secrets:
             because = "it is undefined which of the two values the ranks would get"
@@ -26,7 +26,7 @@ def check_name_in_env_and_secrets(spec: JobSpec) -> Iterator[Diagnostic]:
 
 
 def check_nul_character(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2013: a NUL character in the command or in env, which cannot be passed to a process."""
+    """JC2013: a NUL character in the command or in `env`, which cannot be passed to a process."""
     words = [("command", word) for word in spec.command or ()] + [(f"env.{n}", v) for n, v in spec.env.items()]
     for key, word in words:
         if "\0" in word:
@@ -35,7 +35,7 @@ def check_nul_character(spec: JobSpec) -> Iterator[Diagnostic]:
 
 
 def check_variable_of_scripts(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2018: a rank variable whose name the artifact's scripts, or bash itself, use."""
+    """JC2018: a rank variable whose name is used by the artifact's scripts or by bash itself."""
     entries = [("env", name, name, shell_names.node_script_variables) for name in spec.env]
     for name, ref in spec.secrets.items():
         entries.append(("secrets", name, name, shell_names.script_variables))
@@ -55,7 +55,7 @@ def check_variable_of_scripts(spec: JobSpec) -> Iterator[Diagnostic]:
 
 
 def check_secret_in_env(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC4515: a password or token in a value of env."""
+    """JC4515: a password or token in a value of `env`."""
     for name, value in spec.env.items():
         if name not in spec.secrets and (is_assignment_of_secret(name, value) or looks_like_token(value)):
             because = "launch.sh and spec.yaml would show the value in plain text to everyone who can read the run"
@@ -65,7 +65,7 @@ def check_secret_in_env(spec: JobSpec) -> Iterator[Diagnostic]:
 
 
 def check_derived_variable(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2006: a variable that the launcher sets, in env or by the command's own shell."""
+    """JC2006: a variable that the launcher sets, but that `env` or the command's own shell also sets."""
     has_launcher = any(
         map(launcher_that_starts_ranks, program_words_of_commands(spec.command or ()))
     )  # that launcher sets them for its own ranks

@@ -1,4 +1,4 @@
-"""JC2005: fewer hosts than nodes, although each node needs its own host.
+"""JC2005: fewer hosts than nodes, although each node needs a host of its own.
 
 Source: DeepSpeed 0.19.5, launcher/runner.py: if `--num_nodes` exceeds the number of hosts, DeepSpeed uses all hosts.
 """

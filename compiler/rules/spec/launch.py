@@ -11,7 +11,7 @@ from ...spec.job_spec import JobSpec
 def check_more_processes_than_gpus(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2001: more than one rank per GPU.
 
-    Source: NCCL 2.28, src/init.cc: `Duplicate GPU detected`, after which the ranks wait for one another.
+    Source: NCCL 2.28, src/init.cc: `Duplicate GPU detected`, and then the ranks wait for one another.
     """
     if spec.gpus and procs(spec) > spec.gpus:
         title = f"{procs(spec)} processes on {spec.gpus} GPU{'s' * (spec.gpus > 1)} per node"
@@ -35,7 +35,7 @@ def check_restarts_with_srun(spec: JobSpec) -> Iterator[Diagnostic]:
 
 
 def check_command_without_program(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2012: a command without a program: no words, or an option first."""
+    """JC2012: a command without a program, because it has no words or begins with an option."""
     if spec.command is not None and not "".join(spec.command[:1]).strip():
         because = "no program is given"
         hint = "add a program after --, such as -- train.py; without -- jobc's own trainer runs"

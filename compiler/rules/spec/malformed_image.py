@@ -1,4 +1,4 @@
-"""JC2033: an invalid image name: no runtime accepts spaces, and a leading dash makes it an option.
+"""JC2033: an invalid image name. No runtime accepts spaces, and a leading dash would make the name an option.
 
 Registries reject `..` and empty parts, which could also circumvent a policy's list of images. A path may begin with
 `../` and end with a slash. docker accepts only a reference, not a file or URI. Pods also accept only a reference, which

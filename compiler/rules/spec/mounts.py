@@ -30,7 +30,7 @@ def check_mount_not_absolute(spec: JobSpec) -> Iterator[Diagnostic]:
 
 
 def _absolute(path: str) -> str:
-    """Return an absolute path for a hint. No shell expands it, so `~` becomes the home folder."""
+    """Return an absolute path for a hint. No shell expands the path, so the home folder replaces `~`."""
     if home := re.match(r"~([^/]*)", path):
         return f"/home/{home[1] or 'NAME'}{path[home.end() :]}"
     return f"/{path.lstrip('./')}"

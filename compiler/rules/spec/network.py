@@ -8,7 +8,7 @@ from ...spec.job_spec import JobSpec
 
 
 def check_unfit_network_setting(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2050: a network setting that has an empty value, or that sets a derived variable."""
+    """JC2050: a network setting whose value is empty or whose variable jobc derives."""
     for i, setting in enumerate(spec.network.settings):
         key = f"network.settings.{i}.name"
         if not setting.value:

@@ -45,7 +45,7 @@ def check_compile_of_sharded_model(spec: JobSpec) -> Iterator[Diagnostic]:
 
 
 def check_some_blocks_with_accelerate(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2078: activation checkpointing of every k-th block through accelerate, which supports all blocks or none.
+    """JC2078: activation checkpointing of every k-th block through accelerate, which only supports all blocks or none.
 
     Source: accelerate 1.14, utils/dataclasses.py: `activation_checkpointing` is yes or no.
     """

@@ -1,4 +1,5 @@
-"""JC2017: shared memory that is not smaller than the job's memory, which it counts toward. JC4508 checks pods.
+"""JC2017: shared memory that is not smaller than the job's memory, although it counts toward that memory. JC4508 checks
+pods.
 
 Source: the Linux kernel's documentation, Control Group v2.
 """

@@ -15,7 +15,11 @@ _OLDEST = (2, 4)  # oldest version that the trainer supports; pyproject.toml, ex
 
 
 def exceeds_site(code: str, spec: JobSpec, key: str, show: Any = str) -> Iterator[Diagnostic]:
-    """Yield a diagnostic if the job requests more than the site has. key: in job and site; show: formats a value"""
+    """Yield a diagnostic if the job requests more than the site has.
+
+    key: the name of the key in both the job and the site.
+    show: formats a value.
+    """
     requested, limit = getattr(spec, key), site_limit(spec, key)
     if requested is None or limit is None or requested <= limit:
         return

@@ -37,7 +37,9 @@ def check_unfit_storage_endpoint(spec: JobSpec) -> Iterator[Diagnostic]:
 
 
 def check_cache_in_tmp(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2069: a cache in /tmp that all users of a node would share, or downloads to a /tmp that nodes cannot access."""
+    """JC2069: a cache in /tmp that all users of a node would share, or downloads to a /tmp that the nodes cannot
+    access.
+    """
     for key in ("downloads", "compiled"):
         folder = getattr(spec.caches, key)
         if folder and _is_temporary(folder) and "$UID" not in folder:

@@ -1,1 +1,1 @@
-"""Rules on every value of a job and of its backend, as text: check(values)."""
+"""Rules about every value of a job and of its backend, as text: check(values)."""

@@ -1,5 +1,5 @@
-"""JC4515: a secret in any other text of a job or its backend. spec.yaml contains all of this text, and the engine's
-files contain most of it.
+"""JC4515: a secret in text of a job or its backend that no other rule checks. spec.yaml contains all of this text, and
+the engine's files contain most of it.
 """
 
 from collections.abc import Iterator, Mapping
