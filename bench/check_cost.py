@@ -46,8 +46,8 @@ def unchecked() -> Iterator[None]:
         (driver.rules, "findings", nothing),
         *((place, "check", nothing) for place in (driver.trainer_config, driver.site_policy, driver.accelerate_checks)),
         (driver.capabilities, "check_runtime_variable_scopes", nothing),
-        (driver.capabilities, "check_honours", nothing),
-        (compiling, "_of_sizes", nothing),
+        (driver.capabilities, "check_unsupported_settings", nothing),
+        (compiling, "_size_findings", nothing),
         (type(plugin("slurm").load()), "check", nothing),
     ]
     with contextlib.ExitStack() as stack:

@@ -9,13 +9,13 @@ from pathlib import Path
 SETTLED_S = 2  # a change to a file this old gives it a new timestamp, even on file systems that only store seconds
 
 
-def states_of(folder: Path | str, below: bool = True) -> Iterator[tuple[str, int, int, int, int]]:
+def list_file_states(folder: Path | str, below: bool = True) -> Iterator[tuple[str, int, int, int, int]]:
     """Yield (path, size, time of change, time of modification, inode) of the files in a folder, sorted by name."""
     with os.scandir(folder) as entries:
         for entry in sorted(entries, key=lambda entry: entry.name):
             if entry.is_dir():
                 if below and entry.name != "__pycache__":
-                    yield from states_of(entry.path)
+                    yield from list_file_states(entry.path)
             else:
                 try:
                     state = entry.stat()

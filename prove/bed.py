@@ -15,7 +15,7 @@ from pathlib import Path
 from jobc.compiler.pipeline.compile import compile_job, write_compiled_job
 from jobc.compiler.pipeline.types import CompileRequest
 from jobc.tests.testbed import Cluster, Process, Seen, Shape, wait_for
-from jobc.trainer.loop.metrics import last_line_of_each_step, read_metrics
+from jobc.trainer.loop.metrics import last_step_lines, read_metrics
 
 TIMEOUT_S = 180.0
 
@@ -182,7 +182,7 @@ class BedJob:
 
 def losses(run: Path) -> list[object]:
     """Return the exact losses of every training step of a run, in order."""
-    return [line["loss_hex"] for _, line in sorted(last_line_of_each_step(run / "metrics" / "rank_00.jsonl").items())]
+    return [line["loss_hex"] for _, line in sorted(last_step_lines(run / "metrics" / "rank_00.jsonl").items())]
 
 
 def weights(run: Path) -> str:

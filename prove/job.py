@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from jobc.runtime.system.untrusted_files import Unreadable
-from jobc.trainer.loop.metrics import last_line_of_each_step, read_metrics
+from jobc.trainer.loop.metrics import last_step_lines, read_metrics
 
 TIMEOUT_S = 600  # a generous timeout, not a claim, because the machine may be busy
 STAND_IN = Path(__file__).resolve().with_name("stand_in.py")
@@ -142,7 +142,7 @@ class Job:
     def result(self) -> dict[str, Any]:
         """Return every rank's exact losses in a finished training, and the hash of the weights."""
         losses = [
-            [line["loss_hex"] for _, line in sorted(last_line_of_each_step(self.metrics(rank)).items())]
+            [line["loss_hex"] for _, line in sorted(last_step_lines(self.metrics(rank)).items())]
             for rank in range(self.procs)
         ]
         weights = (self.run_folder / "final" / "weights.pt").read_bytes()

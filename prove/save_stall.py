@@ -74,7 +74,7 @@ def measure(train_json: str, folder: str, pairs: int) -> dict[str, Any]:
             started = time.perf_counter()
             parts = {"data": training.proof.state(number + 1)}
             contents = partial(
-                checkpoint.files_of_checkpoint, number + 1, training.parallel, config, training.group, parts
+                checkpoint.checkpoint_files, number + 1, training.parallel, config, training.group, parts
             )
             savers[background].save(number + 1, contents, None, wait=False)
             seconds = time.perf_counter() - started

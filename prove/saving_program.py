@@ -39,7 +39,7 @@ from jobc.trainer.dist import env as environment
 from jobc.trainer.dist.process_group import RankGroup
 from jobc.trainer.lifecycle.errors import TrainerError
 from jobc.trainer.loop.loop import run_training
-from jobc.trainer.loop.metrics import last_line_of_each_step
+from jobc.trainer.loop.metrics import last_step_lines
 
 MOST_POINTS = 2000
 FILES = ("weights.pt", "optimizer.pt", "rng.pt", "state.json", store.MANIFEST)  # files of a checkpoint
@@ -80,7 +80,7 @@ def resume(config: TrainConfig, place: Path) -> int:
 
 
 def steps_of(folder: Path) -> list[int]:
-    return [store.step_of_folder(path) for path in store.checkpoints_newest_first(folder / "checkpoints")]
+    return [store.folder_step(path) for path in store.checkpoints_newest_first(folder / "checkpoints")]
 
 
 class Child:
@@ -167,7 +167,7 @@ def paths_of(checkpoints: Path) -> list[Path]:
 
     strace counts calls per thread, and only calls for these paths belong to the saver.
     """
-    names = [store.name_of_step_folder(step) for step in range(1, 5)]
+    names = [store.step_folder_name(step) for step in range(1, 5)]
     folders = [checkpoints / name for step_name in names for name in (step_name, f".{step_name}", f".{step_name}.old")]
     files = [folder / name for folder in folders for name in FILES]
     return [checkpoints, checkpoints / store.BEST, checkpoints / f"{store.TEMPORARY}{store.BEST}", *folders, *files]
@@ -177,7 +177,7 @@ def what_is_wrong(config: TrainConfig, place: Path, said: str) -> list[str]:
     """Yield what is wrong with the checkpoints of a killed training, and with its resume."""
     saved_steps = [int(line.rpartition("_")[2]) for line in said.splitlines() if line.startswith(SAVED)]
     newest, damaged = store.newest_verified(place / "checkpoints")
-    step = -1 if newest is None else store.step_of_folder(newest)
+    step = -1 if newest is None else store.folder_step(newest)
     if damaged or step < max((2, *saved_steps)):
         return [f"the newest is {step}; saved: {saved_steps}; damaged: {damaged}"]
     again = Child(lambda: train(training(config, place, steps=5, every_steps=1)), place.parent / "log")
@@ -185,7 +185,7 @@ def what_is_wrong(config: TrainConfig, place: Path, said: str) -> list[str]:
     leftovers = sorted(path.name for path in (place / "checkpoints").glob(".*"))
     remaining = {path.name for path in (place / "checkpoints").glob("step_*")}
     if (
-        code or leftovers or store.name_of_step_folder(5) not in remaining or len(remaining) > 3
+        code or leftovers or store.step_folder_name(5) not in remaining or len(remaining) > 3
     ):  # the newest two, and the best
         return [f"the resume exited with {code}, left {leftovers}, kept {sorted(remaining)}: {said[-300:]}"]
     return []
@@ -204,12 +204,12 @@ def damage(config: TrainConfig, folder: Path, seed: int, count: int) -> dict[str
     for number in range(count):
         trial_folder = folder / str(number)
         shutil.copytree(base, trial_folder, symlinks=True)
-        files = sorted(path for path in (trial_folder / "checkpoints" / store.name_of_step_folder(2)).iterdir())
+        files = sorted(path for path in (trial_folder / "checkpoints" / store.step_folder_name(2)).iterdir())
         path = chance.choice(files)
         how = spoil(path, chance)
         with contextlib.redirect_stdout(io.StringIO()):
             start = training(config, trial_folder, steps=2).start
-        named = f"skipped {store.name_of_step_folder(2)}: {path.name}" in start.words
+        named = f"skipped {store.step_folder_name(2)}: {path.name}" in start.words
         corruptions.append({"file": path.name, "how": how, "ok": start.step == 1 and named, "told": start.words})
         shutil.rmtree(trial_folder)
     return {"corruptions": corruptions}
@@ -258,7 +258,7 @@ def clear(disk: Path) -> None:
 
 def settle(disk: Path) -> None:
     """Wait for a background save, because the files that it removes at its end would free space."""
-    while not (disk / store.name_of_step_folder(FAULT - 1)).exists():
+    while not (disk / store.step_folder_name(FAULT - 1)).exists():
         time.sleep(0.01)
     time.sleep(0.3)
 
@@ -296,7 +296,7 @@ def disk(config: TrainConfig, folder: Path, kind: str, seed: int) -> dict[str, A
         results[name] = {
             "code": status,
             "failed": output.count(NOT_SAVED),
-            "newest": -1 if newest is None else store.step_of_folder(newest),
+            "newest": -1 if newest is None else store.folder_step(newest),
             "damaged": damaged,
             "last_words": output.splitlines()[-2:] if status else [],
         }
@@ -328,7 +328,7 @@ def disturbed(config: TrainConfig, place: Path, kind: str, lasts: bool, saves: d
     session = training(config, place, steps=STEPS, **saves)
     child = Child(lambda: train(session), log)
     bad_steps = range(FAULT + FAULT % EVERY, STEPS if lasts else WELL, EVERY)
-    files = [checkpoints / f".{store.name_of_step_folder(step)}" / name for step in bad_steps for name in (*FILES, "")]
+    files = [checkpoints / f".{store.step_folder_name(step)}" / name for step in bad_steps for name in (*FILES, "")]
     with traced(child.pid, ERRORS[kind], files):
         return child.wait()
 
@@ -336,7 +336,7 @@ def disturbed(config: TrainConfig, place: Path, kind: str, lasts: bool, saves: d
 def same(place: Path, quiet: Path) -> bool:
     """Return whether all losses and the weights equal those of an undisturbed training."""
     losses = [
-        [line["loss_hex"] for _, line in sorted(last_line_of_each_step(root / "metrics" / "rank_00.jsonl").items())]
+        [line["loss_hex"] for _, line in sorted(last_step_lines(root / "metrics" / "rank_00.jsonl").items())]
         for root in (place, quiet)
     ]
     weights = [(root / "final" / "weights.pt").read_bytes() for root in (place, quiet)]

@@ -21,7 +21,7 @@ from jobc.compiler.emit.source_map import DIGEST, PACKED, SEAL
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import CompiledJob, CompileRequest
 from jobc.compiler.spec.job_spec import JobSpec
-from jobc.compiler.spec.type_hints import accepted_words, type_of_key, value_type_of_hint
+from jobc.compiler.spec.type_hints import accepted_words, hint_value_type, type_of_key
 
 from .campaign import Campaign, Line, expect
 
@@ -95,7 +95,7 @@ def other_value(key: str, now: Any) -> str | None:
             + ",".join(str(float(item) / 2) if item.replace(".", "").isdigit() else f"{item}x" for item in now or ["x"])
             + "]"
         )
-    scalar = value_type_of_hint(hint)
+    scalar = hint_value_type(hint)
     if scalar is None:
         return "[x]" if get_origin(hint) is tuple or any(get_origin(a) is tuple for a in get_args(hint)) else None
     examples = {

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from jobc.trainer.loop.metrics import last_line_of_each_step
+from jobc.trainer.loop.metrics import last_step_lines
 
 ARTIFACT = Path("artifacts/demo/local")
 RUNS = Path(os.environ.get("JOBC_RUN_ROOT", "runs")) / "demo"
@@ -25,7 +25,7 @@ def main() -> int:
             print(f"error: that ended with exit status {status}", file=sys.stderr)
             return status
     run = max(path for path in RUNS.iterdir() if path.is_dir())  # run IDs begin with the time
-    steps = last_line_of_each_step(run / "metrics" / "rank_00.jsonl")
+    steps = last_step_lines(run / "metrics" / "rank_00.jsonl")
     first, last = float(str(steps[min(steps)]["loss"])), float(str(steps[max(steps)]["loss"]))
     activate = shlex.quote(str(Path(sys.prefix) / "bin" / "activate"))
     print(f"""

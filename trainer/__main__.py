@@ -5,7 +5,7 @@ import os
 import signal
 from functools import partial
 
-from .build.garbage_collection import garbage_collection_paused
+from .build.garbage_collection import pause_garbage_collection
 from .config.schema import TrainConfig
 from .config.train_json import load_train_json
 from .dist import env as environment
@@ -79,7 +79,7 @@ def train(config: TrainConfig, env: environment.RankEnvironment, signals: StopSi
     if config.loop.deterministic:
         # must be set before CUDA starts; PyTorch 2.13 documentation, torch.use_deterministic_algorithms
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    with garbage_collection_paused():  # import here, so that the errors above appear before torch is loaded
+    with pause_garbage_collection():  # import here, so that the errors above appear before torch is loaded
         from .build.build import build
         from .dist.process_group import join_process_group
         from .loop.before_first_step import watch_ranks

@@ -18,7 +18,7 @@ from ..runtime.system.frozen_dataclass import dataclass
 from ..runtime.system.untrusted_files import Unreadable, is_nonnegative_integer, open_regular, read_json
 from .checkpoint import safe_pickle
 from .checkpoint.snapshot import copy_to_cpu
-from .checkpoint.verified_checkpoint import writer_of_torch_file
+from .checkpoint.verified_checkpoint import torch_file_writer
 from .config import parse as strict
 from .config.schema import TrainConfig
 from .config.target import Target
@@ -39,7 +39,7 @@ def write_export(
     folder: Path, weights: Mapping[str, Tensor], config: TrainConfig, sizes: ModelDataSizes, step: int
 ) -> str:
     """Write both files, and return the SHA-256 of weights.pt in hex. Raises OSError."""
-    sha256 = replace_durably(folder / "weights.pt", writer_of_torch_file(copy_to_cpu(weights))).sha256
+    sha256 = replace_durably(folder / "weights.pt", torch_file_writer(copy_to_cpu(weights))).sha256
     sidecar = {
         "format": 1,
         "job": config.job,

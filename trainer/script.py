@@ -33,8 +33,8 @@ from ..runtime import exit_codes
 from .checkpoint.background_save import BackgroundSaver, Keep
 from .checkpoint.random_state import RandomState
 from .checkpoint.safe_pickle import require_loadable_state
-from .checkpoint.store import checkpoints_newest_first, step_of_folder
-from .checkpoint.verified_checkpoint import newest_verified, writer_of_torch_file
+from .checkpoint.store import checkpoints_newest_first, folder_step
+from .checkpoint.verified_checkpoint import newest_verified, torch_file_writer
 from .config.checkpoint import CheckpointConfig
 from .dist import env as environment
 from .dist.process_group import RankGroup, join_process_group
@@ -161,7 +161,7 @@ class Runtime:
 
     def preempted(self) -> bool:
         """Return whether any rank was asked to stop (signal, `jobctl stop`). Collective: call it once per step."""
-        self._refuse_when_over("preempted()")
+        self._reject_after_end("preempted()")
         self._saver.look()
         self._metrics.flush_if_due()
         if not self._stop:
@@ -185,9 +185,9 @@ class Runtime:
         for a state that cannot be loaded again. Also raises it if earlier checkpoints exist and load() was not called,
         because they may have higher steps, and the new checkpoint would then be removed or never loaded.
         """
-        self._refuse_when_over("save()")
+        self._reject_after_end("save()")
         require_step_number(step)
-        self._refuse_an_older(step)
+        self._reject_older_step(step)
         self._metrics.flush()  # a run resumed from this checkpoint finds the metrics of all earlier steps
         random_states = self.group.gather(RandomState.now(self.device).packed())
         about = {"step": step, "world_size": self.world_size, "torch": torch.__version__}
@@ -198,8 +198,8 @@ class Runtime:
             require_loadable_state("save()", dict(state))
             snapshot = keep(dict(state))
             return {
-                STATE: writer_of_torch_file(snapshot),
-                RANDOM: writer_of_torch_file(random_states),
+                STATE: torch_file_writer(snapshot),
+                RANDOM: torch_file_writer(random_states),
                 ABOUT: json.dumps(about).encode(),
             }
 
@@ -208,10 +208,10 @@ class Runtime:
         self.save_asked = False
         return is_saved
 
-    def _refuse_an_older(self, step: int) -> None:
+    def _reject_older_step(self, step: int) -> None:
         if self._newest is None:
             folders = checkpoints_newest_first(self._checkpoints) if self.is_first else []
-            self._newest = self.group.number_of_rank_0(step_of_folder(folders[0]) if folders else -1)
+            self._newest = self.group.broadcast_rank_0_number(folder_step(folders[0]) if folders else -1)
             if self._newest >= 0:
                 reason = f"{self._checkpoints} contains step {self._newest} from an earlier start; it was not loaded"
                 raise BrokenInput(reason, hint="call load() before the first save(), or begin with an empty run folder")
@@ -226,10 +226,10 @@ class Runtime:
         source run's state and starts at step 0.
         Raises BrokenInput if all checkpoints are damaged, and TrainerError if a checkpoint cannot be read (I/O error).
         """
-        self._refuse_when_over("load()")
+        self._reject_after_end("load()")
         newest = newest_verified(self._checkpoints, self.group)
         forked = newest is None and self._env.init_from is not None
-        self._newest = -1 if newest is None else step_of_folder(newest.folder)
+        self._newest = -1 if newest is None else folder_step(newest.folder)
         if newest is None and self._env.init_from is not None:
             newest = newest_verified(self._env.init_from / "checkpoints", self.group)
         if newest is None:
@@ -242,7 +242,7 @@ class Runtime:
         if not isinstance(state, dict):
             raise BrokenInput(f"{newest.folder / STATE} was not written by save()")
         if not forked:
-            self._saver.damaged = newest.names_of_damaged_checkpoints
+            self._saver.damaged = newest.damaged_checkpoint_names
             self.step = about["step"]
             if about["world_size"] == self.world_size:
                 newest.set_random_state(random_states)
@@ -268,7 +268,7 @@ class Runtime:
 
     def leave(self) -> NoReturn:
         """Exit early, after save(). The exit code is 75, or 0 after jobctl stop, or 1 if the save failed."""
-        self._refuse_when_over("leave()")
+        self._reject_after_end("leave()")
         self._write_all()
         for_good = self.group.start_sum([stop_file(self.run_dir).exists()])()[0] > 0
         exit_without_teardown(exit_codes.DONE if for_good else exit_codes.PREEMPTED)
@@ -284,7 +284,7 @@ class Runtime:
         self._is_over = True
         self._joined.__exit__(None, None, None)
 
-    def _refuse_when_over(self, call: str) -> None:
+    def _reject_after_end(self, call: str) -> None:
         if self._is_over:
             raise BrokenInput(f"{call} after finish(): the process group is closed", hint="call finish() last")
 

@@ -8,7 +8,7 @@ import os
 import socket
 import time
 
-from .build.garbage_collection import garbage_collection_paused
+from .build.garbage_collection import pause_garbage_collection
 from .dist import env as environment
 from .lifecycle.exit_rank import exit_with_error, exit_without_teardown
 from .lifecycle.stop_signals import StopSignals
@@ -28,11 +28,11 @@ def main() -> int:
 
 def check(env: environment.RankEnvironment, signals: StopSignals) -> int:
     """Check the rendezvous, an all-reduce and the sharding of samples. Raises if one of them fails."""
-    with garbage_collection_paused():
+    with pause_garbage_collection():
         import torch  # imported here, so that errors in the environment are reported immediately
         import torch.distributed as dist
 
-        from .data.order import SampleOrder, shard_of_rank
+        from .data.order import SampleOrder, rank_shard
         from .dist.process_group import join_process_group
 
     start = time.monotonic()
@@ -55,7 +55,7 @@ def check(env: environment.RankEnvironment, signals: StopSignals) -> int:
         order = SampleOrder(seed=0, num_samples=NUM_SAMPLES, batch=BATCH_PER_RANK * group.world_size, drop_last=False)
         seen_N = torch.zeros(NUM_SAMPLES, dtype=torch.int64)
         for step in range(order.steps_per_epoch):
-            indices_R, num_real = shard_of_rank(*order.global_batch(step), group.rank, group.world_size)
+            indices_R, num_real = rank_shard(*order.global_batch(step), group.rank, group.world_size)
             seen_N[indices_R[:num_real]] += 1
         times_N = torch.stack(group.gather(seen_N)).sum(0)
         missing, repeated = int((times_N == 0).sum()), int((times_N > 1).sum())

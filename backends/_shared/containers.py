@@ -11,7 +11,7 @@ from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plugins.backend import ANY
 
 
-def honoured_container_kinds(*runtimes: str) -> Mapping[str, tuple[str, ...]]:
+def supported_container_settings(*runtimes: str) -> Mapping[str, tuple[str, ...]]:
     """Return the entries of `honours` for containers.
 
     runtimes: the supported values of container.kind

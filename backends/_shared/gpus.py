@@ -76,7 +76,7 @@ _BOARDS: Mapping[str, int] = {
 }
 
 
-def overrides_to_spread_gpus(gpus: int, nodes: int, usual: int) -> str:
+def gpu_spread_overrides(gpus: int, nodes: int, usual: int) -> str:
     """Return overrides that spread the same total number of GPUs over nodes with at most `usual` GPUs each."""
     per_node = next((n for n in (8, 6, 5, 4, 2) if n <= usual and gpus * nodes % n == 0), usual)
     return f"nodes={-(-gpus * nodes // per_node)} gpus={per_node}"

@@ -27,7 +27,7 @@ SPELLINGS: Mapping[RuntimeVar, Spelling] = {
 }
 HONOURS: Mapping[str, tuple[str, ...]] = {
     "launcher": NODE_LAUNCHERS,
-    **containers.honoured_container_kinds("docker", "apptainer"),
+    **containers.supported_container_settings("docker", "apptainer"),
     "code.kind": ("snapshot", "shared", "rsync", "none"),
     "run.storage": ("shared", "node"),
     "secret_kinds": ("env", "file"),

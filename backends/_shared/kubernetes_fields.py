@@ -80,16 +80,16 @@ def _check(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
     elif "|" in shape:
         if value not in shape.split("|"):
             near = (nearest(str(value), shape.split("|")) or shape.strip("|").split("|"))[0]
-            yield _refused(
+            yield _rejection(
                 at, f"{value!r} is invalid: must be one of {', '.join(filter(None, shape.split('|')))}", f"={near}"
             )
-    elif shape in TYPES and not _is_a(value, shape):
+    elif shape in TYPES and not _has_json_type(value, shape):
         is_number = shape == "string" and isinstance(value, float)
         instead = f'in a YAML file, {at[-1]}: "{value}"' if is_number else ""
-        yield _refused(at, f"{value!r} is not a {shape}", instead)
+        yield _rejection(at, f"{value!r} is not a {shape}", instead)
 
 
-def _is_a(value: Any, kind: str) -> bool:
+def _has_json_type(value: Any, kind: str) -> bool:
     return isinstance(value, TYPES[kind]) and (kind in ("boolean", "string") or not isinstance(value, bool))
 
 
@@ -97,13 +97,13 @@ def _items(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
     """Check a list, or a mapping from names to list items."""
     if isinstance(value, Mapping) and _is_named(shape):
         for name, inner in value.items():
-            yield from _formed(shape, "name", name, at)
+            yield from _check_format(shape, "name", name, at)
             yield from _check(inner, shape, (*at, name))
     elif isinstance(value, tuple):
         for i, inner in enumerate(value):
             yield from _check(inner, shape, (*at, str(i)))
     else:
-        yield _refused(at, "the value must be a list", "=[…]")
+        yield _rejection(at, "the value must be a list", "=[…]")
 
 
 def _is_named(shape: Any) -> bool:
@@ -157,7 +157,7 @@ def _named(name: str, item: Any) -> Any:
     return {"name": extra_name_leaf(name, item), **item}
 
 
-def _formed(definition: str, field: str, value: Any, at: At) -> Iterator[Diagnostic]:
+def _check_format(definition: str, field: str, value: Any, at: At) -> Iterator[Diagnostic]:
     """Yield JC4550 if a field's value is malformed."""
     if why := forms.reason_for_rejection(definition, field, value):
         key = ".".join(at)
@@ -166,7 +166,9 @@ def _formed(definition: str, field: str, value: Any, at: At) -> Iterator[Diagnos
 
 def _mapping(value: Any, shape: Mapping[str, Any], at: At, definition: str) -> Iterator[Diagnostic]:
     if not isinstance(value, Mapping):
-        yield _refused(at, "the value must be a mapping", f".{next((name for name in shape if name != '*'), 'NAME')}=…")
+        yield _rejection(
+            at, "the value must be a mapping", f".{next((name for name in shape if name != '*'), 'NAME')}=…"
+        )
         return
     for name, inner in value.items():
         expected = shape.get(name, shape["*"]) if "*" in shape else None
@@ -179,10 +181,10 @@ def _mapping(value: Any, shape: Mapping[str, Any], at: At, definition: str) -> I
             yield Diagnostic("JC4540", f"{key}: {because}", _REFUSED, hint, key=key)
         else:
             diagnostics = [*_check(inner, expected, (*at, name))]
-            yield from diagnostics or _formed(definition, name, inner, (*at, name))
+            yield from diagnostics or _check_format(definition, name, inner, (*at, name))
 
 
-def _refused(at: At, why: str, hint: str) -> Diagnostic:
+def _rejection(at: At, why: str, hint: str) -> Diagnostic:
     key = ".".join(at)
     instead = f"{key}{hint}" if hint[:1] in ("=", ".") else hint or f"remove {key}"
     if hint.startswith("=") and any(part.isdigit() for part in at):  # an override cannot address list items

@@ -23,7 +23,7 @@ from .._shared import kubernetes_fields as fields
 from . import extra_fields, objects, pod
 from .config_map import with_config_map
 from .devices import RDMA_PROFILES
-from .names import digest_of_plan, object_name_leaf, pod_host
+from .names import object_name_leaf, plan_digest, pod_host
 from .options import KubernetesOptions
 from .pod_beside_job import LONE_POD, pod_beside_job
 from .yaml_comments import comments_for_job_yaml
@@ -88,8 +88,8 @@ class KubernetesBackend:
         return run_all(of_job, partial(_check_extra, plan, options))
 
     def emit(self, plan: LaunchPlan, options: KubernetesOptions, render: Render) -> Iterator[Artifact]:
-        render = render.with_digest(digest_of_plan(plan, options))
-        documents = objects.documents_of_job_yaml(plan, options)
+        render = render.with_digest(plan_digest(plan, options))
+        documents = objects.job_yaml_documents(plan, options)
         yield render.yaml(documents, "job.yaml", comments_for_job_yaml(documents, plan, options))
 
     def carry(self, files: Sequence[Artifact], settings: Artifact, program: bytes) -> Iterator[Artifact]:
@@ -104,7 +104,7 @@ class KubernetesBackend:
         return spec.storage.root.startswith("/")
 
     def engine_settings(self, plan: LaunchPlan, options: KubernetesOptions) -> Mapping[str, Any]:
-        name = digest_of_plan(plan, options)
+        name = plan_digest(plan, options)
         return {
             "runs": lambda v: str(v.options.records),
             "context": of.options.context,
@@ -114,7 +114,7 @@ class KubernetesBackend:
                 "kind": lambda v: objects.KIND[v.options.flavor],
                 "companions": lambda v: objects.COMPANIONS[v.options.flavor],
             },
-            "head": DigestLeaf(name, pod.dns_name_of_node_0),
+            "head": DigestLeaf(name, pod.head_dns_name),
             "start_timeout_s": of.options.start_timeout,
             "node_list": DigestLeaf(
                 name, lambda v: host_list(object_name_leaf(v), v.options.flavor, v.plan.topology.nodes)
@@ -139,7 +139,7 @@ def _check_extra(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagn
     yield from diagnostics
     is_checked = extra_fields.POD in options.extra or options.pod_security is not None
     if is_checked and not has_errors(diagnostics):  # otherwise, its fields cannot be read
-        template = evaluate_document(pod.pod_template(plan, options), plan, options, digest_of_plan(plan, options))
+        template = evaluate_document(pod.pod_template(plan, options), plan, options, plan_digest(plan, options))
         yield from findings(f"{__package__}.rules.finished", template["spec"], options)
 
 

@@ -52,10 +52,10 @@ def with_config_map(
     of_nodes = {key: value for key, value in json.loads(settings.text).items() if key not in NOT_FOR_NODES}
     ranges = tuple(r for r in settings.lines if not r.template.startswith(tuple(f"data at {k}" for k in NOT_FOR_NODES)))
     one_line = Artifact(JOB, json.dumps(of_nodes, ensure_ascii=False))
-    one_line = replace(one_line, lines=(_whole(replace(settings, lines=ranges), 1),))
+    one_line = replace(one_line, lines=(_whole_file_origin(replace(settings, lines=ranges), 1),))
     head = HEAD.format(name=name, label=JOB_LABEL)
     pieces = [
-        Artifact("", head, lines=(_range(head, SOURCE, ("name", DIGEST)),)),
+        Artifact("", head, lines=(_text_origin(head, SOURCE, ("name", DIGEST)),)),
         *(_entry(file) for file in (*files, start_script(), one_line)),
         compressed_jobctl_lines(program),
     ]
@@ -73,19 +73,19 @@ def _entry(file: Artifact) -> Artifact:
     is_shown = text[:1].strip() and not text.endswith("\n\n") and all(c.isprintable() or c in "\n\t" for c in text)
     if not is_shown:
         quoted = str(yaml.safe_dump(text, default_style='"', width=10**9)).rstrip("\n")
-        return replace(file, text=f"  {key}: {quoted}\n", lines=(_whole(file, 1),))
+        return replace(file, text=f"  {key}: {quoted}\n", lines=(_whole_file_origin(file, 1),))
     head = f"  {key}: |\n" if text.endswith("\n") else f"  {key}: |-\n"
     rows = (f"    {row}\n" if row else "\n" for row in text.removesuffix("\n").split("\n"))
     lines = [LineRange(r.first + 1, r.last + 1, r.keys, r.template) for r in file.lines]
     return replace(file, text=head + "".join(rows), lines=(LineRange(1, 1, (), SOURCE), *lines))
 
 
-def _whole(file: Artifact, line: int) -> LineRange:
+def _whole_file_origin(file: Artifact, line: int) -> LineRange:
     """Return the origin of the single line that contains a whole file."""
     return LineRange(line, line, tuple(dict.fromkeys(key for r in file.lines for key in r.keys)), file.path)
 
 
-def _range(text: str, template: str, keys: tuple[str, ...] = ()) -> LineRange:
+def _text_origin(text: str, template: str, keys: tuple[str, ...] = ()) -> LineRange:
     """Return a LineRange that gives all lines of a text the same origin."""
     return LineRange(1, text.count("\n"), keys, template)
 
@@ -99,7 +99,7 @@ def config_map_key(path: str) -> str:
 @cache
 def start_script() -> Artifact:
     text = (Path(__file__).parent / "templates" / START).read_text(encoding="utf-8")
-    return Artifact(START, text, lines=(_range(text, f"{SOURCE}/templates/{START}"),))
+    return Artifact(START, text, lines=(_text_origin(text, f"{SOURCE}/templates/{START}"),))
 
 
 @cache
@@ -108,4 +108,4 @@ def compressed_jobctl_lines(program: bytes) -> Artifact:
     encoded = base64.b64encode(lzma.compress(program, preset=2)).decode("ascii")
     pieces = [encoded[start : start + WIDTH] for start in range(0, len(encoded), WIDTH)]
     text = f'binaryData:\n  {PROGRAM}.xz: "' + "\\\n    ".join(pieces) + '"\n'
-    return Artifact(PROGRAM, text, lines=(_range(text, PACKED),))
+    return Artifact(PROGRAM, text, lines=(_text_origin(text, PACKED),))

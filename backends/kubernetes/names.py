@@ -40,23 +40,23 @@ def longest_pod_name(name: str, flavor: str, nodes: int) -> str:
     return pod_host(name + PAYLOAD_SUFFIX, flavor, nodes - 1) + ("" if flavor == "job" else "-xxxxx")
 
 
-def digest_of_plan(plan: LaunchPlan, options: Any) -> str:
+def plan_digest(plan: LaunchPlan, options: Any) -> str:
     """Return eight hex digits for plan and options. Neutral fields are left out, so a new field changes no name."""
-    settings = [without_neutral_fields(plan), without_neutral_fields(options)]
+    settings = [drop_neutral_fields(plan), drop_neutral_fields(options)]
     return hashlib.sha256(json.dumps(settings, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:8]
 
 
-def without_neutral_fields(value: Any) -> Any:
+def drop_neutral_fields(value: Any) -> Any:
     """Return a plan as plain data, without the fields that have their neutral value."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
         return {
-            f.name: without_neutral_fields(v)
+            f.name: drop_neutral_fields(v)
             for f, v in fields
             if "neutral" not in f.metadata or v != f.metadata["neutral"]
         }
     if isinstance(value, Mapping):
-        return {key: without_neutral_fields(inner) for key, inner in value.items()}
+        return {key: drop_neutral_fields(inner) for key, inner in value.items()}
     if isinstance(value, (tuple, list)):
-        return [without_neutral_fields(item) for item in value]
+        return [drop_neutral_fields(item) for item in value]
     return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)

@@ -31,7 +31,7 @@ COMPANIONS = {
 deadline = Given(of.options.deadline)
 
 
-def documents_of_job_yaml(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
+def job_yaml_documents(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
     """Return the documents of job.yaml, in the order in which kubectl creates them."""
     if options.flavor == "jobset":
         manifests = [job_set(plan, options)]
@@ -97,13 +97,13 @@ def job_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "completionMode": "Indexed",
         "completions": of.plan.topology.nodes,
         "parallelism": of.plan.topology.nodes,
-        "backoffLimit": (lambda v: max_restarts_of_all_pods(v) * v.plan.topology.nodes) if alone else 0,
+        "backoffLimit": (lambda v: max_job_restarts(v) * v.plan.topology.nodes) if alone else 0,
         "podFailurePolicy": lambda v: Omit if v.plan.run.storage == "node" else {"rules": pod_failure_rules()},
         "template": pod_template(plan, options),
     }
 
 
-def max_restarts_of_all_pods(v: Any) -> int:
+def max_job_restarts(v: Any) -> int:
     """Return how many times all pods may restart: 0 if runs, including checkpoints, are deleted with their pods."""
     most: int = v.plan.lifecycle.max_requeues
     return 0 if v.plan.run.storage == "node" else most
@@ -166,7 +166,7 @@ def job_set_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]
         "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
         "successPolicy": {"operator": "All"},
         "failurePolicy": {
-            "maxRestarts": max_restarts_of_all_pods,
+            "maxRestarts": max_job_restarts,
             "rules": [{"name": "final", "action": "FailJobSet", "onJobFailureReasons": final}],
         },
         "replicatedJobs": [replicated],

@@ -44,7 +44,10 @@ def pod_template(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]
 
 
 def pod_labels(plan: LaunchPlan) -> dict[str, Any]:
-    return {JOB_LABEL: object_name_leaf, **{key: _of(lambda v, key: v.plan.labels[key], key) for key in plan.labels}}
+    return {
+        JOB_LABEL: object_name_leaf,
+        **{key: _bind_key(lambda v, key: v.plan.labels[key], key) for key in plan.labels},
+    }
 
 
 def pod_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
@@ -87,8 +90,8 @@ def ranks_container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, A
         "volumeMounts": [
             {"name": "files", "mountPath": FILES},
             {"name": "artifact", "mountPath": ARTIFACT},
-            *([_with_code({"name": "code", "mountPath": CODE})] if _sends_code(plan) else ()),
-            *([_with_own_runs({"name": "runs", "mountPath": RUNS})] if has_volume_of_its_own(plan) else ()),
+            *([_only_with_sent_code({"name": "code", "mountPath": CODE})] if _sends_code(plan) else ()),
+            *([_only_with_node_storage({"name": "runs", "mountPath": RUNS})] if has_own_volume(plan) else ()),
             {"name": "shm", "mountPath": "/dev/shm"},
             *(tcpx.tcpx_volume_mounts() if plan.network.profile == "tcpx" else ()),
             *(_volume_mount(plan, i) for i in range(len(plan.mounts))),
@@ -109,7 +112,7 @@ def container_environment(plan: LaunchPlan, options: KubernetesOptions) -> list[
     ]
 
 
-def dns_name_of_node_0(v: Any) -> str:
+def head_dns_name(v: Any) -> str:
     """Return the DNS name of pod 0 in the Service or JobSet."""
     name = object_name_leaf(v)
     return f"{pod_host(name, v.options.flavor, 0)}.{name}"
@@ -117,20 +120,20 @@ def dns_name_of_node_0(v: Any) -> str:
 
 def run_root(plan: Any) -> str:
     """Return the folder that holds all runs, as a path in the pod."""
-    if has_volume_of_its_own(plan):
+    if has_own_volume(plan):
         return RUNS
     root: str = plan.run.scratch if plan.run.storage == "object" else plan.run.root
     return root
 
 
-def has_volume_of_its_own(plan: Any) -> bool:
+def has_own_volume(plan: Any) -> bool:
     """Return whether each pod has its own volume for the runs, which is deleted with the pod."""
     return bool(plan.run.storage == "node")
 
 
-def _with_own_runs(value: Any) -> Leaf:
+def _only_with_node_storage(value: Any) -> Leaf:
     """Return a leaf that emits `value` only with storage.run=node."""
-    return lambda v: value if has_volume_of_its_own(v.plan) else Omit
+    return lambda v: value if has_own_volume(v.plan) else Omit
 
 
 def grace_period(v: Any) -> int:
@@ -255,8 +258,8 @@ def security_context(v: Any) -> dict[str, Any] | None:
 def pod_volumes(plan: LaunchPlan) -> list[dict[str, Any]]:
     return [
         {"name": "files", "configMap": {"name": object_name_leaf}},
-        *([_with_code(_code_volume())] if _sends_code(plan) else ()),
-        *([_with_own_runs({"name": "runs", "emptyDir": {}})] if has_volume_of_its_own(plan) else ()),
+        *([_only_with_sent_code(_code_volume())] if _sends_code(plan) else ()),
+        *([_only_with_node_storage({"name": "runs", "emptyDir": {}})] if has_own_volume(plan) else ()),
         {"name": "artifact", "emptyDir": {}},
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shm_limit}},
         *(tcpx.tcpx_volumes() if plan.network.profile == "tcpx" else ()),
@@ -268,7 +271,7 @@ def _sends_code(plan: Any) -> bool:
     return bool(plan.code.kind == "snapshot")
 
 
-def _with_code(entry: dict[str, Any]) -> Leaf:
+def _only_with_sent_code(entry: dict[str, Any]) -> Leaf:
     """Return a leaf that emits `entry` only if code is sent, so that the origin of its lines is `code`."""
     return lambda v: entry if _sends_code(v.plan) else Omit
 
@@ -328,5 +331,5 @@ def _secret(name: str) -> dict[str, Any]:
     return {"name": name, "valueFrom": {"secretKeyRef": secret_reference}}
 
 
-def _of(leaf: Callable[[Any, str], Any], key: str) -> Leaf:
+def _bind_key(leaf: Callable[[Any, str], Any], key: str) -> Leaf:
     return lambda v: leaf(v, key)

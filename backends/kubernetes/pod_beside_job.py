@@ -29,7 +29,7 @@ def pod_beside_job(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, An
     alone["env"] += [{"name": UID_VARIABLE, "value": "none"}, {"name": "JOB_COMPLETION_INDEX", "value": "0"}]
     alone = pod_security.add_security_contexts({"containers": [alone]}, options)["containers"][0]
     spec = {key: value for key, value in spec.items() if key not in LEFT_OUT}
-    spec |= {"nodeSelector": _without_gpus(spec["nodeSelector"]), "affinity": _of_nodes(spec["affinity"])}
+    spec |= {"nodeSelector": _drop_gpu_labels(spec["nodeSelector"]), "affinity": _node_affinity_only(spec["affinity"])}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -46,7 +46,7 @@ def _affinity(v: Any) -> Any:
     return {"nodeAffinity": required_node_affinity(must)} if must else Omit
 
 
-def _of_nodes(affinity: Any) -> Any:
+def _node_affinity_only(affinity: Any) -> Any:
     """Return only the node affinity, because the pods to which pod affinity refers may be gone."""
 
     def kept_expressions(v: Any) -> Any:
@@ -61,10 +61,10 @@ def _of_nodes(affinity: Any) -> Any:
     return kept_expressions
 
 
-def _without_gpus(selector: Any) -> Any:
+def _drop_gpu_labels(selector: Any) -> Any:
     """Return the node selector without GPU labels, because this pod should not take up room on GPU nodes."""
 
-    def labels_without_gpus(v: Any) -> Any:
+    def non_gpu_labels(v: Any) -> Any:
         selected = selector(v) if callable(selector) else selector
         remaining = (
             {} if selected is Omit else {key: value for key, value in selected.items() if key not in gpu_resources(v)}
@@ -74,4 +74,4 @@ def _without_gpus(selector: Any) -> Any:
     def gpu_resources(v: Any) -> tuple[str, ...]:
         return (gpu_types.gpu_label_name(v.options), *gpu_types.PRODUCTS)
 
-    return labels_without_gpus
+    return non_gpu_labels

@@ -33,7 +33,11 @@ def add_security_contexts(spec: dict[str, Any], options: KubernetesOptions) -> d
     """Return the pod with a security context in each container that `backend.extra` added."""
     if not is_restricted(options):
         return spec
-    lists = {kind: [_with_context(each) for each in spec[kind]] for kind in CONTAINER_KINDS if _is_list(spec.get(kind))}
+    lists = {
+        kind: [_add_container_context(each) for each in spec[kind]]
+        for kind in CONTAINER_KINDS
+        if _is_list(spec.get(kind))
+    }
     return {**spec, **lists}
 
 
@@ -41,7 +45,7 @@ def _is_list(value: Any) -> bool:
     return isinstance(value, (list, tuple))
 
 
-def _with_context(container: Any) -> Any:
+def _add_container_context(container: Any) -> Any:
     own = container.get("securityContext", {})
     return {**container, "securityContext": {**CONTAINER, **own}} if isinstance(own, Mapping) else container
 

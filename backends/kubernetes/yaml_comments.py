@@ -43,30 +43,30 @@ def comments_for_job_yaml(documents: list[Any], plan: LaunchPlan, options: Kuber
         texts["numNodes"] = NODES
     if options.flavor == "jobset":
         texts["activeDeadlineSeconds"] = DEADLINE
-    on_nodes = _runs_on_nodes(plan)
+    on_nodes = _run_host_volumes(plan)
     comments: dict[At, str | Leaf] = {}
     for i, document in enumerate(documents):
         for path, holder in _keys(document, (i,)):
             if path[-1] in texts and (path[-1] != "env" or holder.get("name") == CONTAINER):
-                comments[path] = _by_storage(str(path[-1]), texts[str(path[-1])])
+                comments[path] = _storage_comment(str(path[-1]), texts[str(path[-1])])
             if path[-1] == "hostPath" and str(holder.get("name")) in on_nodes:
                 comments[path] = ON_NODES
-    return {(0, next(iter(documents[0]))): _usage, **comments}
+    return {(0, next(iter(documents[0]))): _usage_comment, **comments}
 
 
-def _usage(v: Any) -> str:
+def _usage_comment(v: Any) -> str:
     """Return the comment at the top. With the bundled trainer, job.yaml is too large for a plain `kubectl apply`."""
     return USAGE.format(name=v.plan.name, apply=f"kubectl apply{' --server-side' if v.plan.uses_trainer else ''}")
 
 
-def _by_storage(key: str, text: str) -> str | Leaf:
+def _storage_comment(key: str, text: str) -> str | Leaf:
     """Return a key's comment. Some keys have a different one if runs are deleted with their pods (storage.run=node)."""
     if key not in BY_STORAGE:
         return text
     return lambda v: WITHOUT_VOLUME.get(key, text) if v.plan.run.storage == "node" else text
 
 
-def _runs_on_nodes(plan: LaunchPlan) -> set[str]:
+def _run_host_volumes(plan: LaunchPlan) -> set[str]:
     """Return the names of the host folder volumes that hold the runs of a job with several nodes."""
     if plan.topology.nodes == 1 or plan.run.storage == "object":
         return set()

@@ -47,7 +47,7 @@ class LocalBackend:
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "launcher": NODE_LAUNCHERS,
-        **containers.honoured_container_kinds("docker", "apptainer"),
+        **containers.supported_container_settings("docker", "apptainer"),
         "code.kind": ("snapshot", "shared", "none"),
         "run.storage": ("shared",),
         "secret_kinds": ("env", "file"),
@@ -73,7 +73,7 @@ class LocalBackend:
 
     def engine_settings(self, plan: LaunchPlan, options: LocalOptions) -> Mapping[str, Any]:
         return {
-            **{key: partial(_on_several_nodes, leaf) for key, leaf in hosts.engine_settings(None).items()},
+            **{key: partial(_if_several_nodes, leaf) for key, leaf in hosts.engine_settings(None).items()},
             "detach": lambda v: getattr(v.options, "detach", False),  # a plugin that inherits may have other options
         }
 
@@ -83,7 +83,7 @@ class LocalBackend:
                 yield render.chosen(artifact, of.plan.topology.nodes)
 
 
-def _on_several_nodes(leaf: Leaf, v: Any) -> Any:
+def _if_several_nodes(leaf: Leaf, v: Any) -> Any:
     return leaf(v) if v.plan.topology.nodes > 1 else Omit
 
 

@@ -93,8 +93,8 @@ class SkypilotBackend:
             "local_files": lambda v: sent if len(v.options.file_mounts) + len(v.options.extra) else [],
             "has_setup": lambda v: bool(v.options.setup),
             "check_words": lambda v: _autostop_words(v.options) if v.options.managed else [],
-            "idle": lambda v: _at_idle(v.options),
-            "end_is": lambda v: task.where_to_find_result(v.plan),
+            "idle": lambda v: _idle_action_text(v.options),
+            "end_is": lambda v: task.result_location_hint(v.plan),
             "usage_collection": of.options.usage_collection,
             "store": lambda v: _STORE if v.plan.run.storage == "object" else None,
         }
@@ -120,7 +120,7 @@ def _idle_minutes(options: SkypilotOptions) -> int | None:
     return None if options.autostop is None else math.ceil(options.autostop / 60)
 
 
-def _at_idle(options: SkypilotOptions) -> str:
+def _idle_action_text(options: SkypilotOptions) -> str:
     idle = _idle_minutes(options)
     return (
         ""

@@ -48,7 +48,7 @@ def task_config_section(v: Any) -> dict[str, Any] | None:
     for tree in (given[name] for name in PODS if isinstance(given.get(name), Mapping)):
         if "pod_config" in tree:  # for example, Kubernetes requires text for an integer annotation
             tree["pod_config"] = to_api_form("Pod", tree["pod_config"])
-    return _over(sections, given) or None
+    return _merge_like_skypilot(sections, given) or None
 
 
 def sbatch_options(plan: LaunchPlan) -> dict[str, Any]:
@@ -88,9 +88,9 @@ def pod_config(plan: LaunchPlan) -> dict[str, Any] | None:
     return {"spec": spec}
 
 
-def _over(made: Any, given: Any) -> Any:
+def _merge_like_skypilot(made: Any, given: Any) -> Any:
     """Merge `given` over `made` as SkyPilot does: mappings key by key, and lists by concatenation."""
     if isinstance(made, Mapping) and isinstance(given, Mapping):
-        merged = {key: _over(made[key], given[key]) if key in given else made[key] for key in made}
+        merged = {key: _merge_like_skypilot(made[key], given[key]) if key in given else made[key] for key in made}
         return {**merged, **{key: value for key, value in given.items() if key not in made}}
     return [*made, *given] if isinstance(made, list) and isinstance(given, list) else given

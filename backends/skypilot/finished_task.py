@@ -12,7 +12,7 @@ from ...compiler.plan.launch_plan import LaunchPlan
 from ...runtime.system.frozen_dataclass import dataclass
 from . import schema, task
 from .config import requested_cloud, sbatch_options
-from .options import SkypilotOptions, cloud_of_infra
+from .options import SkypilotOptions, infra_cloud
 
 Tree = Mapping[str, Any]
 SBATCH = ("config", "slurm", "sbatch_options")
@@ -56,7 +56,7 @@ class AcceptableMachine:
 
     @property
     def cloud(self) -> str:
-        return cloud_of_infra(as_text(self.asked.get("infra")))
+        return infra_cloud(as_text(self.asked.get("infra")))
 
     def place(self, field: str) -> schema.At:
         return (*self.at, field) if field in self.entry else ("resources", field)
@@ -118,9 +118,9 @@ class FinishedTask:
 
     def key(self, at: schema.At) -> str:
         """Return the key that set the value at that place, or "" if no single key did."""
-        if typed := _typed(self.options.extra, at):
+        if typed := _typed_path(self.options.extra, at):
             return ".".join(("backend", "extra", *typed))
-        if at[:1] == ("config",) and (typed := _typed(self.options.config, at[1:])):
+        if at[:1] == ("config",) and (typed := _typed_path(self.options.config, at[1:])):
             return ".".join(("backend", "config", *typed))
         path = next((path for path in SAID_BY if at[: len(path)] == path), None)
         if path is None:
@@ -137,7 +137,7 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _typed(tree: Any, at: schema.At) -> tuple[str, ...]:
+def _typed_path(tree: Any, at: schema.At) -> tuple[str, ...]:
     """Return the longest leading part of a path that the user typed, or () if there is none."""
     typed: list[str] = []
     for part in at:

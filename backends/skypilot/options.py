@@ -67,13 +67,13 @@ class SkypilotOptions:
     @property
     def cloud(self) -> str:
         """Return the cloud that all alternatives share, as SkyPilot spells it, or "" if they differ or none is set."""
-        clouds = {cloud_of_infra(alternative.infra or self.infra) for alternative in (*self.any_of, *self.ordered)} or {
-            cloud_of_infra(self.infra)
+        clouds = {infra_cloud(alternative.infra or self.infra) for alternative in (*self.any_of, *self.ordered)} or {
+            infra_cloud(self.infra)
         }
         return clouds.pop() if len(clouds) == 1 else ""
 
 
-def cloud_of_infra(infra: str | None) -> str:
+def infra_cloud(infra: str | None) -> str:
     """Return the cloud in an infra (its first word) as SkyPilot spells it, or "" for any cloud."""
     word = (infra or "").partition("/")[0].lower()
     return {"k8s": "kubernetes", "*": ""}.get(word, word)

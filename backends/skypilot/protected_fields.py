@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...compiler.diagnostics.diagnostic import Diagnostic
-from ...compiler.emit.extra_entries import Path, check_extra_entries, paths_of_values
+from ...compiler.emit.extra_entries import Path, check_extra_entries, value_paths
 from ...compiler.emit.render import evaluate_document
 from ...compiler.plan.launch_plan import LaunchPlan
 from . import task
@@ -61,26 +61,26 @@ def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     bare = replace(options, extra={}, config={})
     bare_task = evaluate_document(task.task_document(plan, bare), plan, bare, task.artifact_digest(plan))
     derived_config = as_mapping(bare_task.get("config"))
-    places = {("config", *path): OF_CONFIG[path[0]] for path in paths_of_values(derived_config) if path}
+    places = {("config", *path): OF_CONFIG[path[0]] for path in value_paths(derived_config) if path}
     sent = as_mapping(bare_task.get("file_mounts"))
-    files: dict[Path, str] = {("file_mounts", target): _who_sends(target, plan, options) for target in sent}
-    added: dict[Path, str] = {("file_mounts", target): "mounts" for target in _mounted(options)}
+    files: dict[Path, str] = {("file_mounts", target): _sending_key(target, plan, options) for target in sent}
+    added: dict[Path, str] = {("file_mounts", target): "mounts" for target in _bucket_targets(options)}
     yield from check_extra_entries(options.extra, {**ALWAYS, **added, **files, **places})
     protected_paths = {
         path: OF_CONFIG[path[0]]
-        for path in paths_of_values(derived_config)
+        for path in value_paths(derived_config)
         if path and not _is_merged(path, derived_config, options.config)
     }
     yield from check_extra_entries(options.config, protected_paths, ("backend", "config"))
 
 
-def _who_sends(target: str, plan: LaunchPlan, options: SkypilotOptions) -> str:
+def _sending_key(target: str, plan: LaunchPlan, options: SkypilotOptions) -> str:
     if target in options.file_mounts:
         return "backend.file_mounts"
     return "mounts" if any(mount.target == target for mount in plan.mounts) else "code"
 
 
-def _mounted(options: SkypilotOptions) -> Iterator[str]:
+def _bucket_targets(options: SkypilotOptions) -> Iterator[str]:
     """Yield the targets of those buckets in `backend.extra` that `mounts` could mount too (mode MOUNT, the default)."""
     for target, mount in as_mapping(options.extra.get("file_mounts")).items():
         if "://" in as_text(as_mapping(mount).get("source")) and as_mapping(mount).get("mode", "MOUNT") == "MOUNT":

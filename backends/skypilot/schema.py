@@ -66,10 +66,10 @@ def _check(value: Any, schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
         yield from _items(value, schema, at)
     elif not isinstance(value, bool) and value is not None:
         yield from _number(value, schema, at)
-    yield from _branches(value, schema, at)
+    yield from _check_branches(value, schema, at)
 
 
-def _branches(value: Any, schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
+def _check_branches(value: Any, schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
     for keyword in ("anyOf", "oneOf"):
         branches = schema.get(keyword)
         if branches is not None:

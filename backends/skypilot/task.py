@@ -15,7 +15,7 @@ from ...compiler.plan.launch_plan import LaunchPlan, to_mutable_tree
 from ...compiler.plan.shell_quoting import sh
 from .._shared.gpus import offered_gpu_counts
 from .config import needs_pods, task_config_section
-from .options import AlternativeMachine, SkypilotOptions, cloud_of_infra
+from .options import AlternativeMachine, SkypilotOptions, infra_cloud
 
 GIB = 1024**3
 FABRICS = ("infiniband", "roce", "efa", "tcpx", "slingshot")
@@ -64,7 +64,7 @@ def resources_section(options: SkypilotOptions) -> dict[str, Any]:
             lambda v: f"{math.ceil(v.plan.resources.mem_bytes / GIB)}+" if v.plan.resources.mem_bytes else None
         ),
         "use_spot": Given(lambda v: v.options.use_spot or None),
-        "network_tier": Given(lambda v: v.options.network_tier or _best(v.plan)),
+        "network_tier": Given(lambda v: v.options.network_tier or _network_tier(v.plan)),
         "disk_size": Given(lambda v: math.ceil(v.options.disk_size / GIB) if v.options.disk_size else None),
         "disk_tier": Given(of.options.disk_tier),
         "ports": Given(lambda v: list(v.options.ports) or None),
@@ -102,11 +102,11 @@ def accelerators(plan: LaunchPlan, gpu_type: str | None) -> str | None:
 
 def acceptable_machines(plan: LaunchPlan, options: SkypilotOptions) -> tuple[AlternativeMachine, ...]:
     """Return the acceptable machines: backend.any_of or, if the job sets no GPU type, one for each of `gpu_types`."""
-    types = gpu_types_sold_in_number(plan, options)
+    types = gpu_types_with_count(plan, options)
     return options.any_of or tuple(AlternativeMachine(None, gpu_type, None, None) for gpu_type in types)
 
 
-def gpu_types_sold_in_number(plan: LaunchPlan, options: SkypilotOptions) -> list[str]:
+def gpu_types_with_count(plan: LaunchPlan, options: SkypilotOptions) -> list[str]:
     """Return the `gpu_types` that machines offer in the job's GPU count; none if the job sets a type or a machine."""
     count = plan.topology.gpus
     is_open = plan.resources.gpu_type is None and options.instance_type is None
@@ -136,7 +136,7 @@ def infra_with_partition(v: Any) -> str | None:
 def add_partition_to_infra(asked: str | None, plan: LaunchPlan) -> str | None:
     """Return slurm/CLUSTER with `queue.name` as its partition. Other infras are returned unchanged."""
     queue = plan.queue.name
-    is_whole = asked is None or cloud_of_infra(asked) != "slurm" or asked.count("/") != 1
+    is_whole = asked is None or infra_cloud(asked) != "slurm" or asked.count("/") != 1
     return asked if is_whole or queue is None else f"{asked}/{queue}"
 
 
@@ -192,7 +192,7 @@ def run_root(plan: Any) -> str:
     return root
 
 
-def where_to_find_result(plan: Any) -> str:
+def result_location_hint(plan: Any) -> str:
     """Return a hint on where to find the result of a run that SkyPilot no longer lists."""
     if plan.run.storage == "object":
         return "see the run's exit/ and logs/ in the bucket; jobctl logs --rank 0 reads them"
@@ -228,7 +228,7 @@ def setup_script(v: Any) -> str | None:
     return (
         "set -euo pipefail\n"
         f"{enter}"
-        f"mark=~/.jobc/setup-{mark}-$(uname -n) # so that the next launch {_alike(code.kind)} skips it\n"
+        f"mark=~/.jobc/setup-{mark}-$(uname -n) # so that the next launch {_sharing_scope(code.kind)} skips it\n"
         f"if [[ {is_wanted} ]]; then\n"
         f"{inner}"
         '  mkdir -p -- "${mark%/*}" && touch -- "$mark"\n'
@@ -236,7 +236,7 @@ def setup_script(v: Any) -> str | None:
     )
 
 
-def _alike(kind: str) -> str:
+def _sharing_scope(kind: str) -> str:
     return "with this code on this cluster" if kind in ("snapshot", "git") else "on this cluster"
 
 
@@ -258,7 +258,7 @@ def run_script(v: Any) -> str:
     )
 
 
-def _best(plan: LaunchPlan) -> str | None:
+def _network_tier(plan: LaunchPlan) -> str | None:
     return "best" if plan.topology.nodes > 1 and plan.network.profile in FABRICS else None
 
 

@@ -18,7 +18,7 @@ from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
 from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, Filled, Point
 from ...compiler.rules import findings, run_all
 from ...compiler.spec.job_spec import JobSpec
-from ...compiler.spec.site_facts import cores_in_proportion_to_gpus
+from ...compiler.spec.site_facts import proportional_cores
 from .._shared import containers
 from .._shared.hosts import variables_to_save
 from . import protected_options, signal_before_limit, sweep_job_array
@@ -26,8 +26,8 @@ from .option_values import (
     cpus_per_task,
     dependency,
     duration,
+    format_option,
     memory,
-    more_option,
     mpi,
     other_gres,
     step_tasks_per_node,
@@ -51,7 +51,7 @@ class SlurmBackend:
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "launcher": (*NODE_LAUNCHERS, "srun"),
-        **containers.honoured_container_kinds("apptainer", "pyxis"),
+        **containers.supported_container_settings("apptainer", "pyxis"),
         "code.kind": ("snapshot", "shared", "none"),
         "run.storage": ("shared",),
         "secret_kinds": ("env", "file"),
@@ -84,7 +84,7 @@ class SlurmBackend:
                 tasks_per_node,
                 cpus_per_task,
                 mpi,
-                more_option,
+                format_option,
                 dependency,
                 other_gres,
             )
@@ -94,7 +94,7 @@ class SlurmBackend:
     def filled(self, spec: JobSpec, options: SlurmOptions, values: Mapping[str, SpecValue]) -> Iterator[Filled]:
         """Yield `cpus`: a share of the site's cores in proportion to the GPUs. Slurm's default is 1 core per task."""
         keys: list[str] = []
-        cores = cores_in_proportion_to_gpus(track_reads(spec, "", keys.append)) if spec.cpus is None else None
+        cores = proportional_cores(track_reads(spec, "", keys.append)) if spec.cpus is None else None
         if cores is not None:
             yield Filled("cpus", cores, tuple(dict.fromkeys(keys)))
 
@@ -116,7 +116,7 @@ class SlurmBackend:
         return signal_before_limit.seconds_before_limit(plan)
 
     def sweep_shape(self, point: Point) -> object:
-        return sweep_job_array.sbatch_options_of_point(point)
+        return sweep_job_array.point_sbatch_options(point)
 
     def check_sweep(self, groups: Sequence[Sequence[Point]]) -> Iterator[Diagnostic]:
         yield from sweep_job_array.check(groups)

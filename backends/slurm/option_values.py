@@ -28,7 +28,7 @@ def mpi(plan: LaunchPlan, options: SlurmOptions) -> str:
     return options.mpi if plan.launcher == "srun" else "none"
 
 
-def more_option(name: str, value: Any) -> str:
+def format_option(name: str, value: Any) -> str:
     """Return an option's text: `--switches=1` for `switches: 1`, `--hold` for `hold: true`, "" for null or false."""
     if value is None or value is False:
         return ""

@@ -34,7 +34,7 @@ import torch  # noqa: E402
 from goals import Goal, at_most, table  # noqa: E402
 
 from jobc.prove.job import Job, descendants, kill, state_pid  # noqa: E402
-from jobc.trainer.loop.metrics import last_line_of_each_step  # noqa: E402
+from jobc.trainer.loop.metrics import last_step_lines  # noqa: E402
 
 WARM_STEPS = 3  # not measured, because memory is allocated in them
 
@@ -90,7 +90,7 @@ def trained(folder: Path, words: Sequence[str], killed_after: int = 0) -> Steps:
             job.resume()
         if job.code():
             raise SystemExit(f"jobctl submit exited with {job.code()}: {job.output()[-1500:]}")
-        lines = [line for _, line in sorted(last_line_of_each_step(job.metrics()).items())]
+        lines = [line for _, line in sorted(last_step_lines(job.metrics()).items())]
     times, step_s, data_s = ([float(str(line[key])) for line in lines] for key in ("time", "step_s", "data_s"))
     return Steps(times[0] - began, times, step_s, data_s, [float.fromhex(str(line["loss_hex"])) for line in lines])
 

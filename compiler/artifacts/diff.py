@@ -99,14 +99,14 @@ def compare_artifacts(left: ComparedArtifact, right: ComparedArtifact) -> Compar
 def _changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[KeyChange]:
     pairs_of = ((key, a.get(key, ABSENT), b.get(key, ABSENT)) for key in sorted(a.keys() | b.keys()))
     changes = [KeyChange(key, before, after) for key, before, after in pairs_of if before != after]
-    return [change for change in changes if not (_is_empty_mapping(change) and _has_below(change.key, changes))]
+    return [change for change in changes if not (_is_empty_mapping(change) and _has_nested_change(change.key, changes))]
 
 
 def _is_empty_mapping(change: KeyChange) -> bool:
     return {} in (change.before, change.after) and ABSENT in (change.before, change.after)
 
 
-def _has_below(key: str, changes: list[KeyChange]) -> bool:
+def _has_nested_change(key: str, changes: list[KeyChange]) -> bool:
     return any(change.key.startswith(f"{key}.") for change in changes)
 
 

@@ -33,7 +33,9 @@ def normalized_lines(path: str, text: str) -> list[str] | None:
         if path.endswith((".yaml", ".yml")):
             require_shallow_yaml(path, text)
             documents = enumerate(yaml.load_all(text, yaml.CSafeLoader))
-            return [line for number, document in documents for line in sorted(_few(_leaves(document, f"{number}")))]
+            return [
+                line for number, document in documents for line in sorted(_limit_lines(_leaves(document, f"{number}")))
+            ]
         if path.endswith(".py"):
             return ast.unparse(ast.parse(text.encode())).split("\n")
     except (Unreadable, ValueError, SyntaxError, RecursionError, MemoryError, yaml.YAMLError):
@@ -44,7 +46,7 @@ def normalized_lines(path: str, text: str) -> list[str] | None:
     return text.split("\n")
 
 
-def _few(lines: Iterator[str]) -> list[str]:
+def _limit_lines(lines: Iterator[str]) -> list[str]:
     """Return the lines. Raises ValueError if there are implausibly many, for example because of YAML aliases."""
     first_lines = list(islice(lines, MOST_LEAVES + 1))
     if len(first_lines) > MOST_LEAVES:

@@ -75,7 +75,7 @@ def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recomp
     """Compile a directory again. Raises InputsMissing, and CompileError as in read_job() or if the compile fails."""
     written = read_job(folder)
     request = read_recorded_request(folder, config_dirs)
-    if elsewhere := _elsewhere(written, folder, config_dirs):
+    if elsewhere := _uncopied_inputs(written, folder, config_dirs):
         raise InputsMissing(f"not on this machine: {', '.join(elsewhere)}")
     if not is_sweep(written):
         compiled = compile_job(request)
@@ -95,7 +95,7 @@ def find_drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple
     try:
         again = recompile(folder, config_dirs)
     except InputsMissing:
-        elsewhere = _elsewhere(written, folder, config_dirs)
+        elsewhere = _uncopied_inputs(written, folder, config_dirs)
         local_inputs = {source: digest for source, digest in written["inputs"].items() if source not in elsewhere}
         if causes := _changed(local_inputs, folders):
             return Drift(causes, elsewhere=elsewhere), None
@@ -109,7 +109,7 @@ def find_drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple
     changed_paths = [path for path in paths if written["checksums"].get(path) != now["checksums"].get(path)]
     own_files = tuple(path for path in changed_paths if path != PROGRAM and not path.startswith(".jobc/"))
     library = PROGRAM in changed_paths
-    comparison = None if is_sweep(written) else _compared(folder, written, again.texts)
+    comparison = None if is_sweep(written) else _compare_unedited(folder, written, again.texts)
     return Drift(_causes(written, now, folders), (), own_files, library, comparison), again
 
 
@@ -130,7 +130,7 @@ def read_recorded_request(folder: Path, config_dirs: tuple[tuple[str, Path], ...
     return CompileRequest(tuple(asked["words"]), command, config_dirs, asked["config_name"], asked["strict"], True)
 
 
-def _compared(folder: Path, written: Mapping[str, Any], now: Mapping[str, str]) -> Comparison | None:
+def _compare_unedited(folder: Path, written: Mapping[str, Any], now: Mapping[str, str]) -> Comparison | None:
     """Compare the files that jobc wrote, except those edited since then."""
     before: dict[str, str] = {}
     for path, entry in written["checksums"].items():
@@ -179,11 +179,13 @@ def _changed(inputs: Mapping[str, str], folders: Mapping[str, Path]) -> tuple[st
     )
 
 
-def _elsewhere(written: Mapping[str, Any], folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[str, ...]:
-    return tuple(source for source in written["inputs"] if _is_elsewhere(source, folder, dict(config_dirs)))
+def _uncopied_inputs(
+    written: Mapping[str, Any], folder: Path, config_dirs: tuple[tuple[str, Path], ...]
+) -> tuple[str, ...]:
+    return tuple(source for source in written["inputs"] if _was_not_copied(source, folder, dict(config_dirs)))
 
 
-def _is_elsewhere(source: str, artifact: Path, folders: Mapping[str, Path]) -> bool:
+def _was_not_copied(source: str, artifact: Path, folders: Mapping[str, Path]) -> bool:
     """Return whether an input is missing because only the artifact was copied here, not because it was deleted."""
     root = source.partition(":")[0]
     jobc_folder = next((above / "jobc" for above in artifact.absolute().parents if (above / "jobc").is_dir()), None)

@@ -12,7 +12,7 @@ from typing import Any
 from .. import rules
 from ..diagnostics.diagnostic import Diagnostic
 from ..emit.extra_entries import check_extra_entries
-from ..launchers.accelerate.protected_keys import protected_keys_of_accelerate, protected_keys_of_deepspeed
+from ..launchers.accelerate.protected_keys import accelerate_protected_keys, deepspeed_protected_keys
 from ..plan.launch_plan import LaunchPlan
 from ..rules import findings
 from ..spec.job_spec import JobSpec
@@ -24,8 +24,8 @@ Tree = Mapping[str, Any]
 def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
     """Yield all findings in both trees. section: the section that contains the keys, `accelerate` or `backend`"""
     if extra or deepspeed_extra:  # most jobs have neither and need not load the tables
-        yield from check_extra_entries(extra, protected_keys_of_accelerate(plan), (section, "extra"))
-        yield from check_extra_entries(deepspeed_extra, protected_keys_of_deepspeed(plan), (section, "deepspeed_extra"))
+        yield from check_extra_entries(extra, accelerate_protected_keys(plan), (section, "extra"))
+        yield from check_extra_entries(deepspeed_extra, deepspeed_protected_keys(plan), (section, "deepspeed_extra"))
         yield from findings(f"{rules.__name__}.accelerate", plan, extra, deepspeed_extra, section)
 
 

@@ -15,7 +15,7 @@ from ..emit.source_map import SpecValue
 from ..plan.launch_plan import BackendRequirement, LaunchPlan, backend_requirements
 from ..plan.lower import KeyTable
 from ..plan.read_tracking import track_reads
-from ..plan.runtime_vars import RuntimeVar, Scope, runtime_vars_in
+from ..plan.runtime_vars import RuntimeVar, Scope, find_runtime_vars
 from ..plugins.backend import ANY, Backend, Filled, FillingBackend, SeparateNodesBackend
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import accepted_words, type_of_key
@@ -26,7 +26,7 @@ def replace_container_by_pod(spec: JobSpec, backend: Backend, is_chosen: bool) -
     note JC4517.
 
     A job that uses `container=apptainer` on machines, or only sets an image, therefore runs the same image in pods. The
-    runtime's options (container.options) are kept, so that check_honours rejects them.
+    runtime's options (container.options) are kept, so that check_unsupported_settings rejects them.
     is_chosen: whether the job sets `container` itself, even to `none`.
     """
     named = spec.container.kind
@@ -89,7 +89,7 @@ def resolve_run_storage(spec: JobSpec, backend: Backend, options: Any) -> tuple[
     return dataclasses.replace(spec, storage=storage), tuple(dict.fromkeys(keys))
 
 
-def honoured_values(backend: Backend, key: str) -> tuple[str, ...]:
+def supported_values(backend: Backend, key: str) -> tuple[str, ...]:
     """Return the values that the backend supports for a plan key, or for its family `section.*`. ANY means all, ()
     none.
     """
@@ -98,7 +98,7 @@ def honoured_values(backend: Backend, key: str) -> tuple[str, ...]:
 
 def unsupported_values(backend: Backend, demand: BackendRequirement) -> tuple[Any, ...]:
     """Return the values in a demand that the backend does not honour."""
-    supported = honoured_values(backend, demand.key)
+    supported = supported_values(backend, demand.key)
     values = demand.value if isinstance(demand.value, tuple) else (demand.value,)
     return () if supported == ANY else tuple(value for value in values if value not in supported)
 
@@ -133,14 +133,14 @@ def ignored_settings(
         if not wrong:
             continue
         below = {k: value for spec_key in keys for k, value in values.items() if is_in_section(k, spec_key)}
-        for key in _saying(wrong, keys, below):
+        for key in _keys_with_value(wrong, keys, below):
             leaves = tuple(sorted(k for k in below if is_in_section(k, key)))
             if demand.must or any(below[leaf].is_set_by_job_or_experiment for leaf in leaves):
                 ignored.append(IgnoredSetting(demand, key, f"{_group(key)}={_text(key, below)}", leaves))
     return ignored
 
 
-def wishes_ignored_with_note(
+def ignored_optional_settings(
     found: Iterable[Diagnostic], plan: LaunchPlan, table: KeyTable, values: Mapping[str, SpecValue]
 ) -> list[IgnoredSetting]:
     """Return the optional settings for which the backend's own check() yields a note that they are ignored."""
@@ -153,7 +153,7 @@ def wishes_ignored_with_note(
     ]
 
 
-def _saying(words: tuple[Any, ...], keys: tuple[str, ...], values: Mapping[str, SpecValue]) -> list[str]:
+def _keys_with_value(words: tuple[Any, ...], keys: tuple[str, ...], values: Mapping[str, SpecValue]) -> list[str]:
     """Return the spec keys that set one of these words, such as `code.kind` or `secrets.TOKEN`; otherwise the first
     key.
     """
@@ -161,7 +161,7 @@ def _saying(words: tuple[Any, ...], keys: tuple[str, ...], values: Mapping[str, 
     return matching_keys or [*keys[:1]] or [""]
 
 
-def check_honours(
+def check_unsupported_settings(
     missing: Iterable[IgnoredSetting], backend: Backend, able: Callable[[BackendRequirement], list[str]]
 ) -> Iterator[Diagnostic]:
     """Yield JC4101 for each required setting and JC4102 for each optional one.
@@ -169,13 +169,13 @@ def check_honours(
     able: returns the names of other backends that honour a setting.
     """
     for item in missing:
-        others, supported = able(item.demand), honoured_values(backend, item.demand.key)
+        others, supported = able(item.demand), supported_values(backend, item.demand.key)
         lack = (
             f"the backend supports {', '.join(supported)}"
             if supported
             else f"the backend does not support {item.demand.key}"
         )
-        undo = _instead(item.key, supported[0]) if supported else _undo(item.key, item.leaves)
+        undo = _selecting_override(item.key, supported[0]) if supported else _removing_override(item.key, item.leaves)
         hint = f"backend={others[0]}, or {undo}" if others else undo
         if item.demand.must:
             yield Diagnostic(
@@ -209,7 +209,7 @@ def check_runtime_variable_scopes(plan: LaunchPlan, backend: Backend) -> Iterabl
         )
     slots = [("command", plan.command, Scope.RANK), *((f"env.{k}", w, Scope.RANK) for k, w in plan.env.items())]
     for slot, word, scope in [*slots, ("setup.python", plan.setup.python, Scope.NODE)]:
-        for variable in sorted(runtime_vars_in(word), key=lambda v: v.name):
+        for variable in sorted(find_runtime_vars(word), key=lambda v: v.name):
             spelling = backend.spellings.get(variable)
             if spelling and spelling.scope > scope:
                 because = (
@@ -218,7 +218,7 @@ def check_runtime_variable_scopes(plan: LaunchPlan, backend: Backend) -> Iterabl
                 yield Diagnostic("JC4006", f"{variable.name} is used before it is known", because, f"change {slot}")
 
 
-def _undo(key: str, leaves: tuple[str, ...]) -> str:
+def _removing_override(key: str, leaves: tuple[str, ...]) -> str:
     hint = type_of_key(JobSpec, key) if key else None
     if type(None) in get_args(hint):
         return f"{key}=null"
@@ -230,7 +230,7 @@ def _undo(key: str, leaves: tuple[str, ...]) -> str:
     return f"{key}=0" if int in get_args(hint) else f"remove {', '.join(leaves) or key}"
 
 
-def _instead(key: str, word: str) -> str:
+def _selecting_override(key: str, word: str) -> str:
     """Return the override that selects a supported value: `python=venv`, `secrets.TOKEN=env:TOKEN`."""
     section, _, name = key.rpartition(".")
     if section == "secrets" and word == "k8s":

@@ -61,7 +61,7 @@ class Policy:
         )
         if allowed and image and not any(fnmatchcase(image, pattern) for pattern in allowed):
             because = f"policy {self.name} allows {', '.join(self.images)}"
-            hint = f"image={_image_of(allowed[0])}"
+            hint = f"image={_example_image(allowed[0])}"
             title = f"image {spec.image} is not allowed at this site"
             yield Diagnostic("JC3090", title, because, hint, key="image", severity=self.severity)
 
@@ -85,7 +85,7 @@ class Policy:
                 yield Diagnostic("JC3092", title, because, hint, key=f"labels.{label}", severity=self.severity)
 
 
-def _image_of(pattern: str) -> str:
+def _example_image(pattern: str) -> str:
     """Return an example image that the pattern allows, in lower case as registries require."""
     *parts, last = pattern.split("/")
     name, colon, tag = last.partition(":")

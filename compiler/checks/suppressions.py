@@ -68,7 +68,7 @@ class SeverityFilter:
 
     def judge(self, found: Iterable[Diagnostic]) -> list[Diagnostic]:
         """Return the findings with their final severity."""
-        return [judged for diagnostic in found for judged in self._judge(diagnostic)]
+        return [judged for diagnostic in found for judged in self._apply_allowance(diagnostic)]
 
     def settle(
         self,
@@ -94,7 +94,7 @@ class SeverityFilter:
             raise failure
         return judged
 
-    def _judge(self, found: Diagnostic) -> Iterator[Diagnostic]:
+    def _apply_allowance(self, found: Diagnostic) -> Iterator[Diagnostic]:
         allowance = next((candidate for candidate in self.allowances if candidate.allows_finding(found)), None)
         if allowance and (found.severity is not Severity.ERROR or found.judgment):
             yield replace(found, allowed=allowance.because)
@@ -114,10 +114,10 @@ class SeverityFilter:
         """
         found = list(found)
         allowances = [a for a in self.allowances if a.code.startswith(OF_SIZES) is of_sizes]
-        return [_idle(a) for a in allowances if not any(a.allows_finding(d) for d in found if d.allowed)]
+        return [_unused_allowance(a) for a in allowances if not any(a.allows_finding(d) for d in found if d.allowed)]
 
 
-def _idle(allowance: AllowComment) -> Diagnostic:
+def _unused_allowance(allowance: AllowComment) -> Diagnostic:
     title = f"the comment allows {allowance.word}, which is not reported here"
     because = f"no rule reports this diagnostic for line {allowance.line}, so the comment could hide a later mistake"
     hint = "remove the comment, or keep it if another backend reports the diagnostic"

@@ -18,10 +18,10 @@ def check(plan: LaunchPlan, is_set: Callable[[str], bool]) -> Iterator[Diagnosti
     """
     if not plan.uses_trainer:
         return
-    for problem in _refused(plan.train):
+    for problem in _parse_errors(plan.train):
         keys = re.findall(r"[a-z_]+\.[a-z_]+", problem) or re.findall(r"^[a-z_]+(?=:)", problem)
         key = next(filter(is_set, keys), keys[0] if keys else "")
-        hint = _mended(plan.train, key) or (f"change {key}" if key else "change the value")
+        hint = _suggest_fix(plan.train, key) or (f"change {key}" if key else "change the value")
         if example := re.search(r"such as ([\w.]*\w)", problem):
             hint = f"{key}={example[1]}"
         elif f"{key}: missing" in problem:
@@ -31,7 +31,7 @@ def check(plan: LaunchPlan, is_set: Callable[[str], bool]) -> Iterator[Diagnosti
         yield Diagnostic("JC2020", problem, "the trainer would exit with this error at startup", hint, key=key)
 
 
-def _refused(train: Any) -> tuple[str, ...]:
+def _parse_errors(train: Any) -> tuple[str, ...]:
     try:
         train_json.parse_train_config(to_mutable_tree(train))
     except BrokenInput as error:
@@ -39,7 +39,7 @@ def _refused(train: Any) -> tuple[str, ...]:
     return ()
 
 
-def _mended(train: Any, key: str) -> str:
+def _suggest_fix(train: Any, key: str) -> str:
     """Return `key=value` with a similar number or list, or null, that fixes an error; "" if there is no such value."""
     tree = to_mutable_tree(train)
     section, _, name = key.partition(".")
@@ -53,9 +53,9 @@ def _mended(train: Any, key: str) -> str:
         near = [value + sign * n for n in range(1, 65) for sign in (1, -1)] + [1, None]
     elif not isinstance(value, float):
         return ""
-    before = len(_refused(tree))
+    before = len(_parse_errors(tree))
     for candidate in near:
         tree[section][name] = candidate
-        if len(_refused(tree)) < before:
+        if len(_parse_errors(tree)) < before:
             return f"{key}={'null' if candidate is None else candidate}".replace(" ", "")
     return ""

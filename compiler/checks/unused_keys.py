@@ -26,7 +26,7 @@ def check_unused_keys(
 
     read: keys and sections that reach the program through another file.
     """
-    lost = _lost(composed, table, values, read)
+    lost = _find_unused(composed, table, values, read)
     names = [key for key in values if key in lost and not values[key].is_set_only_by_jobc]
     groups = [
         group for group in _chosen(composed) if _is_lost(f"/{group}/{composed.choices[group]}.yaml", values, lost)
@@ -35,7 +35,7 @@ def check_unused_keys(
         return
     hint = f"remove {(names or groups)[0]}"
     if names:
-        hint = f"{_passing(command, names[0])} for the words after --, or {hint}"
+        hint = f"{_command_passing_key(command, names[0])} for the words after --, or {hint}"
     names += groups
     is_are, it_them, go = ("is", "it", "it goes") if len(names) == 1 else ("are", "them", "they go")
     title = f"{', '.join(names)} {is_are} set, but your own command does not read {it_them}"
@@ -47,16 +47,18 @@ def unused_keys_not_set_by_user(
     composed: ComposedConfig, table: KeyTable, values: Mapping[str, SpecValue], read: Sequence[str] = ()
 ) -> frozenset[str]:
     """Return the unused keys that the user did not set. read: as in check_unused_keys()"""
-    return frozenset(key for key in _lost(composed, table, values, read) if values[key].is_set_only_by_jobc)
+    return frozenset(key for key in _find_unused(composed, table, values, read) if values[key].is_set_only_by_jobc)
 
 
-def _lost(composed: ComposedConfig, table: KeyTable, values: Mapping[str, SpecValue], read: Sequence[str]) -> set[str]:
-    only_trainer = _read_by_trainer_alone(table)
+def _find_unused(
+    composed: ComposedConfig, table: KeyTable, values: Mapping[str, SpecValue], read: Sequence[str]
+) -> set[str]:
+    only_trainer = _trainer_only_keys(table)
     used = {*composed.interpolated_keys(), *read}
     return {key for key in values if key in only_trainer and not any(is_in_section(key, used_key) for used_key in used)}
 
 
-def _read_by_trainer_alone(table: KeyTable) -> set[str]:
+def _trainer_only_keys(table: KeyTable) -> set[str]:
     """Return the spec keys that only affect the plan's section `train`."""
     readers: dict[str, set[str]] = {}
     for plan_key, spec_keys in table.items():
@@ -77,6 +79,6 @@ def _is_lost(file: str, values: Mapping[str, SpecValue], lost: set[str]) -> bool
     return bool(option_keys) and lost.issuperset(option_keys)
 
 
-def _passing(command: Sequence[str], key: str) -> str:
+def _command_passing_key(command: Sequence[str], key: str) -> str:
     """Return an override that sets the command and passes the key's value to the program."""
     return shlex.quote(command_as_override([*command, f"--{key.rpartition('.')[2]}", f"${{{key}}}"]))

@@ -132,22 +132,24 @@ def parse(argv: Sequence[str]) -> Arguments:
         options = vars(_parser(words).parse_intermixed_args(words))
         overrides = tuple(options.pop("words"))
         if command != "diff":  # diff also takes folders
-            _refuse_commands(overrides)
+            _reject_non_overrides(overrides)
     except CompileError:
         if program_words is None:
-            _refuse_own_program(command, words)
+            _reject_user_command(command, words)
         raise
     if options["detach"] and command != "run":
-        raise _no_effect("--detach", "only jobc run starts a job", "jobc run --detach …, or jobctl submit --detach")
+        raise _no_effect_error(
+            "--detach", "only jobc run starts a job", "jobc run --detach …, or jobctl submit --detach"
+        )
     if options["format"] not in (None, *FORMATS.get(command, ())):
-        raise _no_format(command, options["format"])
+        raise _format_error(command, options["format"])
     if options["plot"] and command != "plan":
-        raise _no_effect("--plot", "only jobc plan draws figures", "jobc plan --plot …")
+        raise _no_effect_error("--plot", "only jobc plan draws figures", "jobc plan --plot …")
     if options["package"] and not options["cfg"]:
         if one_dash := next((word for word in words if word.startswith("-p") and "=" in word), ""):
             because = "an override does not begin with a dash"
             raise CompileError([Diagnostic("JC1110", f"unknown option {one_dash}", because, one_dash.lstrip("-"))])
-        raise _no_effect(
+        raise _no_effect_error(
             "--package", "--package selects what --cfg prints", f"--cfg job --package {options['package']}"
         )
     return Arguments(command, overrides, program_words, **options)
@@ -179,7 +181,7 @@ def is_override(word: str) -> bool:
     return bool(re.match(r"~|\+{0,2}[^+=]*=", word)) and not os.path.exists(re.sub(r":\d+(-\d+)?$", "", word))
 
 
-def _refuse_own_program(command: str, words: Sequence[str]) -> None:
+def _reject_user_command(command: str, words: Sequence[str]) -> None:
     """Raise JC1110 if `words` seem to contain the user's own command, that is, a program without ` -- ` before it."""
     bare = [i for i, w in enumerate(words) if not re.match(r"[-~]|.*=", w) and not _is_value(words, i)]
     index = next((i for i in bare if words[i].endswith((".py", ".sh")) or Path(words[i]).is_file()), None)
@@ -196,15 +198,15 @@ def _refuse_own_program(command: str, words: Sequence[str]) -> None:
         )
 
 
-def _no_effect(option: str, because: str, hint: str) -> CompileError:
+def _no_effect_error(option: str, because: str, hint: str) -> CompileError:
     return CompileError([Diagnostic("JC1110", f"{option} has no effect here", because, hint)])
 
 
-def _no_format(command: str, name: str) -> CompileError:
+def _format_error(command: str, name: str) -> CompileError:
     formats = FORMATS.get(command, ())
     if not formats:
         because = "only compile, check, plan and diff have an output format"
-        return _no_effect("--format", because, f"jobc check --format {FORMATS['check'][0]}")
+        return _no_effect_error("--format", because, f"jobc check --format {FORMATS['check'][0]}")
     title, because = (
         f"jobc {command} does not support --format {name}",
         f"the format must be one of {', '.join(formats)}",
@@ -221,7 +223,7 @@ def _is_value(words: Sequence[str], at: int) -> bool:
     return at > 0 and words[at - 1] in _TAKE_VALUES
 
 
-def _refuse_commands(overrides: Sequence[str]) -> None:
+def _reject_non_overrides(overrides: Sequence[str]) -> None:
     wrong = [word for word in overrides if "=" not in word and not word.startswith("~")]
     diagnostics = []
     for word in wrong:
@@ -268,16 +270,16 @@ class _Parser(argparse.ArgumentParser):
         hint = f"did you mean {close[0]}?" if close else "jobc --help lists the options; your program's own go after --"
         if any(name == f"--{printed}" for formats in FORMATS.values() for printed in formats):
             hint = f"--format {name[2:]}"
-        elif script := _verb_with(name):
+        elif script := _verb_example(name):
             hint = script
-        elif key := _key_like(name):
+        elif key := _key_from_option(name):
             after = [*self.words, name][[*self.words, name].index(name) + 1 :]
             hint = f"{key}={value or (after[0] if after and '=' not in after[0] else 'VALUE')}"
         because = "jobc has no such option; options for your own program go after --"
         raise CompileError([Diagnostic("JC1110", f"unknown option {word}", because, hint)])
 
 
-def _verb_with(name: str) -> str:
+def _verb_example(name: str) -> str:
     """Return `jobc logs DIR --rank N` for --rank; "" if no verb has that option."""
     from .verb_options import options_of_verb
 
@@ -285,7 +287,7 @@ def _verb_with(name: str) -> str:
     return next((f"jobc {verb} DIR {option}" for verb, option in matches), "")
 
 
-def _key_like(option: str) -> str:
+def _key_from_option(option: str) -> str:
     """Return `procs` for --procs, `backend` for --backend, `loop.steps` for --steps; "" if no key matches."""
     from ..spec.aliases import key_from_alias
     from ..spec.job_spec import JobSpec

@@ -33,15 +33,15 @@ def run_command_line(words: list[str], of_process: bool) -> int:
         return status
     except CompileError as error:
         report_diagnostics(error.diagnostics, arguments)
-        return _refused(arguments)
+        return _error_exit_code(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
     except (OSError, Unreadable) as error:
         report_diagnostics([system_error_diagnostic(error)], arguments)
-        return _refused(arguments)
+        return _error_exit_code(arguments)
     except (MemoryError, RecursionError) as error:
         report_diagnostics([input_too_large_diagnostic(error)], arguments)
-        return _refused(arguments)
+        return _error_exit_code(arguments)
     except (Exception, SystemExit) as error:  # SystemExit from a plugin would exit without a message
         if os.environ.get("JOBC_DEBUG"):
             raise
@@ -51,7 +51,7 @@ def run_command_line(words: list[str], of_process: bool) -> int:
         return OUR_BUG
 
 
-def _refused(arguments: Arguments) -> int:
+def _error_exit_code(arguments: Arguments) -> int:
     return TROUBLE if arguments.command == "diff" else DIAGNOSTICS
 
 

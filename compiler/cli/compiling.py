@@ -9,7 +9,7 @@ from typing import Any
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic, Severity, has_errors
 from ..emit.artifact import PROGRAM
-from ..frontend.compose import compose_hydra_config, hydra_started
+from ..frontend.compose import compose_hydra_config, hydra_session
 from ..frontend.observed_files import ask_file_system
 from ..frontend.overrides import read_overrides
 from ..pipeline.compile import all_config_keys, compile_job, config_search_path, write_compiled_job
@@ -30,9 +30,9 @@ def compile_command(arguments: Arguments) -> int:
         return _show_config(arguments, requested)
     gc.disable()  # a compile creates almost no reference cycles, but searching for them takes a tenth of the time
     compiled = compile_sweep(requested, progress_printer()) if arguments.multirun else [compile_job(requested)]
-    _refuse_collisions(compiled)
+    _reject_collisions(compiled)
     folders, of_sweep = group_points_into_folders(compiled)
-    diagnostics = [*_found(compiled, arguments.out), *of_sweep]
+    diagnostics = [*_collect_diagnostics(compiled, arguments.out), *of_sweep]
     if not arguments.prints_machine_format:  # print text now, because the write may fail; JSON is printed only once
         report_diagnostics(diagnostics)
     written = [(folder, write_compiled_job(folder, arguments.out, arguments.force)) for folder in folders]
@@ -51,7 +51,7 @@ def _summary(folder: CompiledJob | SweepFolder, target: Path) -> str:
     return f"{display_path(target)}  {points}{len(folder.artifacts)} files, start with {submit}"
 
 
-def _found(compiled: list[CompiledJob], out: Path) -> list[Diagnostic]:
+def _collect_diagnostics(compiled: list[CompiledJob], out: Path) -> list[Diagnostic]:
     checks = (check_output_folder, missing_inputs)
     return [d for job in compiled for d in (*job.diagnostics, *(d for check in checks for d in check(job, out)))]
 
@@ -60,8 +60,12 @@ def check_command(arguments: Arguments) -> int:
     requested = build_request(arguments)
     try:
         compiled = compile_sweep(requested, progress_printer()) if arguments.multirun else [compile_job(requested)]
-        _refuse_collisions(compiled)
-        diagnostics = [*_found(compiled, arguments.out), *group_points_into_folders(compiled)[1], *_of_sizes(compiled)]
+        _reject_collisions(compiled)
+        diagnostics = [
+            *_collect_diagnostics(compiled, arguments.out),
+            *group_points_into_folders(compiled)[1],
+            *_size_findings(compiled),
+        ]
     except CompileError as error:
         diagnostics = list(error.diagnostics)
     report_diagnostics(diagnostics, arguments)
@@ -70,7 +74,7 @@ def check_command(arguments: Arguments) -> int:
     return DIAGNOSTICS if has_errors(diagnostics) else OK
 
 
-def _of_sizes(compiled: Sequence[CompiledJob]) -> list[Diagnostic]:
+def _size_findings(compiled: Sequence[CompiledJob]) -> list[Diagnostic]:
     """Return the findings JC2120 to JC2130. They need estimates, so a compile does not report them."""
     from .plan import estimate_points
 
@@ -133,7 +137,7 @@ def display_path(path: Path) -> str:
     return str(path) if relative.startswith("..") else relative
 
 
-def _refuse_collisions(compiled: list[CompiledJob]) -> None:
+def _reject_collisions(compiled: list[CompiledJob]) -> None:
     jobs_by_folder: dict[str, CompiledJob] = {}
     for job in compiled:
         existing = jobs_by_folder.setdefault(job.place, job)
@@ -154,10 +158,10 @@ def _show_config(arguments: Arguments, wanted: CompileRequest) -> int:
     from omegaconf import OmegaConf, open_dict
 
     overrides = read_overrides(wanted.words, open_keys(wanted.words))
-    with hydra_started(config_search_path(wanted)) as loader:
+    with hydra_session(config_search_path(wanted)) as loader:
         config, applied = compose_hydra_config(loader, wanted.config_name, overrides, all_config_keys)
         if arguments.info:
-            print_text(_info(arguments.info, wanted.config_name, [o.canonical for o in applied], config))
+            print_text(_hydra_info(arguments.info, wanted.config_name, [o.canonical for o in applied], config))
             return OK
         if arguments.cfg == "job":
             with open_dict(config):
@@ -181,7 +185,7 @@ _INFO_PARTS = {
 }
 
 
-def _info(info: str, config_name: str, overrides: list[str], config: Any) -> str:
+def _hydra_info(info: str, config_name: str, overrides: list[str], config: Any) -> str:
     """Return what Hydra logs to stdout. Hydra cannot print the config, because its values are TextWithOrigin, so jobc
     does.
     """

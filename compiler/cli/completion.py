@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..plugins.registry import PACKAGE, find_plugins
 from ..spec.job_spec import JobSpec
-from ..spec.type_hints import accepted_words, type_of_key, types_of_fields
+from ..spec.type_hints import accepted_words, dataclass_field_types, type_of_key
 from .arguments import COMMANDS as ALL_COMMANDS
 from .arguments import Arguments, option_names, parse
 from .reporting import OK
@@ -52,19 +52,19 @@ def complete_last_word(line: str) -> list[str]:
     if "--" in words[:-1]:
         return []
     if word.startswith("-"):
-        return _fitting(word, (f"{name} " for name in option_names()))
+        return _matching_words(word, (f"{name} " for name in option_names()))
     operator = word[: len(word) - len(word.lstrip("+~"))]
     typed = word[len(operator) :]
     key, equals, value = typed.partition("=")
     if equals:
-        return [f"{operator}{key}={matching}" for matching in _fitting(value, _values(key))]
-    matching = _fitting(typed, _keys(typed))
+        return [f"{operator}{key}={matching}" for matching in _matching_words(value, _values(key))]
+    matching = _matching_words(typed, _keys(typed))
     if not operator and len(words) == 2:
-        matching += _fitting(typed, (f"{name} " for name, text in ALL_COMMANDS.items() if text))
+        matching += _matching_words(typed, (f"{name} " for name, text in ALL_COMMANDS.items() if text))
     return [f"{operator}{candidate}" for candidate in matching]
 
 
-def _fitting(start: str, found: Iterable[str]) -> list[str]:
+def _matching_words(start: str, found: Iterable[str]) -> list[str]:
     return sorted({candidate for candidate in found if candidate.startswith(start)})
 
 
@@ -87,13 +87,13 @@ def _keys(typed: str) -> Iterable[str]:
 def _fields(section: str) -> dict[str, object]:
     """Return the keys directly in a section, including the keys of every variant of a union."""
     fields: dict[str, object] = {"backend": None} if not section else {}
-    for variant in (variant for hint in _types_at(section) for variant in _members(hint)):
+    for variant in (variant for hint in _key_types(section) for variant in _members(hint)):
         if isinstance(variant, type) and dataclasses.is_dataclass(variant):
-            fields.update(types_of_fields(variant))
+            fields.update(dataclass_field_types(variant))
     return fields
 
 
-def _types_at(key: str) -> list[object]:
+def _key_types(key: str) -> list[object]:
     """Return a key's possible types. Below `backend`, these come from every backend that has such an option."""
     if key.split(".")[0] != "backend":
         return [type_of_key(JobSpec, key) if key else JobSpec]
@@ -115,7 +115,7 @@ def _options(name: str) -> type | None:
 
 def _values(key: str) -> Iterable[str]:
     yield from find_group_options().get(key, ())
-    for hint in _types_at(key):
+    for hint in _key_types(key):
         yield from accepted_words(hint)
 
 

@@ -40,7 +40,7 @@ def path_in_report(origin: Origin | None, folders: Folders) -> str:
     return os.path.abspath(path) if relative.startswith("..") else relative
 
 
-def _in_repository(file: str) -> str:
+def _repository_relative(file: str) -> str:
     """Return the path relative to the repository root if a GitHub workflow checked it out; otherwise unchanged."""
     workspace = os.environ.get("GITHUB_WORKSPACE")
     for root in (os.path.abspath(workspace), os.path.realpath(workspace)) if file and workspace else ():
@@ -52,7 +52,7 @@ def _in_repository(file: str) -> str:
 
 def diagnostics_as_json(found: Sequence[Diagnostic], folders: Folders) -> str:
     """Return {"version": 1, "diagnostics": [{code, name, severity, title, because, hint, key, place, points, …}]}."""
-    return _dumped({"version": 1, "diagnostics": [_plain(d, folders) for d in merge_equal_diagnostics(found)]})
+    return _json_text({"version": 1, "diagnostics": [_plain(d, folders) for d in merge_equal_diagnostics(found)]})
 
 
 def _plain(d: Diagnostic, folders: Folders) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def diagnostics_as_sarif(found: Sequence[Diagnostic], folders: Folders) -> str:
     driver = {"name": "jobc", "version": __version__, "rules": [_rule(code, pages.get(code)) for code in codes]}
     results = [_result(d, codes.index(d.code), folders) for d in diagnostics]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
-    return _dumped({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+    return _json_text({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 def _rule(code: str, page: Path | None) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def _location(d: Diagnostic, folders: Folders) -> dict[str, Any]:
     origin = d.origin
     location: dict[str, Any] = {}
     if origin and origin.root != COMMAND_LINE:
-        file = _in_repository(path_in_report(origin, folders))
+        file = _repository_relative(path_in_report(origin, folders))
         uri = quote(file) if file else f"{origin.root}:{quote(origin.path)}"
         physical: dict[str, Any] = {"artifactLocation": {"uri": f"file://{uri}" if file.startswith("/") else uri}}
         if origin.line:
@@ -119,7 +119,7 @@ def diagnostics_as_github(found: Sequence[Diagnostic], folders: Folders) -> str:
 def _annotation(d: Diagnostic, folders: Folders) -> str:
     level = "notice" if d.severity is Severity.NOTE else d.severity.value
     named: dict[str, object] = {}
-    if file := _in_repository(path_in_report(d.origin, folders)):
+    if file := _repository_relative(path_in_report(d.origin, folders)):
         named["file"] = file
     if file and d.origin and d.origin.line:
         named |= {"line": d.origin.line, "col": d.origin.column}
@@ -141,7 +141,7 @@ def _message(d: Diagnostic) -> str:
     )
 
 
-def _dumped(document: object) -> str:
+def _json_text(document: object) -> str:
     return to_printable_json(document) + "\n"
 
 

@@ -69,30 +69,30 @@ def _sides(arguments: Arguments) -> tuple[ComparedArtifact, ComparedArtifact]:
     words = arguments.words
     if VERSUS in words:
         index = words.index(VERSUS)
-        sides = [_compiled_or_written(arguments, part) for part in _of_versus(words[:index], words[index + 1 :])]
+        sides = [_load_side(arguments, part) for part in _validated_sides(words[:index], words[index + 1 :])]
     elif folders := [word for word in words if not is_override(word)]:
         overrides = tuple(word for word in words if word not in folders)
-        sides = [*map(_written, folders)]
+        sides = [*map(_load_written, folders)]
         if overrides:
-            sides.append(_compiled(arguments, overrides))
+            sides.append(_compile_side(arguments, overrides))
         elif len(folders) == 1:
-            sides.append(_now(arguments, folders[0]))
+            sides.append(_recompiled_side(arguments, folders[0]))
     else:
         points = compile_sweep_without_labels(build_request(arguments), progress_printer())
-        sides = [_side(point.where or point.place, point) for point in points]
+        sides = [_compiled_side(point.where or point.place, point) for point in points]
     if len(sides) != 2:
         because = f"these arguments describe {len(sides)}"
         hint = "jobc diff nodes=2,4, or jobc diff DIR DIR, or jobc diff DIR nodes=4"
         if VERSUS in (arguments.rest or ()):
             because, hint = (
                 "everything after ` -- ` belongs to one command",
-                _of_two_commands(words, arguments.rest or ()),
+                _commands_as_overrides(words, arguments.rest or ()),
             )
         raise CompileError([Diagnostic("JC1110", "jobc diff compares two jobs", because, hint)])
     return sides[0], sides[1]
 
 
-def _of_versus(*sides: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+def _validated_sides(*sides: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     """Return the sides. Raises CompileError JC1110 for a side that is neither a directory nor overrides."""
     for side in sides:
         folders = [word for word in side if not is_override(word)]
@@ -104,7 +104,7 @@ def _of_versus(*sides: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     return sides
 
 
-def _of_two_commands(words: Sequence[str], rest: Sequence[str]) -> str:
+def _commands_as_overrides(words: Sequence[str], rest: Sequence[str]) -> str:
     """Return `words -- COMMAND vs …` in a valid form, in which the commands are overrides."""
     index = rest.index(VERSUS)
     others, command = rest[index + 1 :], []
@@ -113,29 +113,29 @@ def _of_two_commands(words: Sequence[str], rest: Sequence[str]) -> str:
     return shlex.join(["jobc", "diff", *words, command_as_override(rest[:index]), VERSUS, *others, *command])
 
 
-def _compiled_or_written(arguments: Arguments, words: tuple[str, ...]) -> ComparedArtifact:
+def _load_side(arguments: Arguments, words: tuple[str, ...]) -> ComparedArtifact:
     is_folder = len(words) == 1 and not is_override(words[0])
-    return _written(words[0]) if is_folder else _compiled(arguments, words)
+    return _load_written(words[0]) if is_folder else _compile_side(arguments, words)
 
 
-def _compiled(arguments: Arguments, words: tuple[str, ...]) -> ComparedArtifact:
+def _compile_side(arguments: Arguments, words: tuple[str, ...]) -> ComparedArtifact:
     job = compile_job(build_request(dataclasses.replace(arguments, words=words)))
-    return _side(" ".join(words), job)
+    return _compiled_side(" ".join(words), job)
 
 
-def _now(arguments: Arguments, word: str) -> ComparedArtifact:
-    with _opened(word) as folder:
+def _recompiled_side(arguments: Arguments, word: str) -> ComparedArtifact:
+    with _open_directory(word) as folder:
         recorded = read_recorded_request(folder, arguments.config_dirs)
-    return _side("the same overrides, compiled now", compile_job(recorded))
+    return _compiled_side("the same overrides, compiled now", compile_job(recorded))
 
 
-def _side(name: str, compiled: CompiledJob) -> ComparedArtifact:
+def _compiled_side(name: str, compiled: CompiledJob) -> ComparedArtifact:
     files = {file.path: file.text for file in compiled.artifacts}
     return ComparedArtifact(name, files, frozenset(file.path for file in compiled.artifacts if file.executable))
 
 
 @contextlib.contextmanager
-def _opened(word: str) -> Iterator[Path]:
+def _open_directory(word: str) -> Iterator[Path]:
     """Yield the directory that a word names. DIR:N is point N of a sweep, which is written to a temporary folder.
 
     Raises CompileError JC5004 as _folder() does, and DamagedRecord.
@@ -166,9 +166,9 @@ def _folder(word: str) -> Path:
     return folder
 
 
-def _written(word: str) -> ComparedArtifact:
+def _load_written(word: str) -> ComparedArtifact:
     """Return the job in a directory. Raises CompileError JC5009 if its job.json was edited, and JC1110 for a sweep."""
-    with _opened(word) as folder:
+    with _open_directory(word) as folder:
         return _read(word, folder)
 
 
@@ -213,7 +213,7 @@ def _text(a: ComparedArtifact, b: ComparedArtifact, found: Comparison) -> list[s
 
 def diff_as_json(found: Comparison) -> dict[str, Any]:
     """Return the diff as JSON. A side that lacks a key has no value there."""
-    return dataclasses.asdict(found, dict_factory=_without_absent)
+    return dataclasses.asdict(found, dict_factory=_drop_absent)
 
 
 def format_diff(found: Comparison) -> list[str]:
@@ -222,7 +222,7 @@ def format_diff(found: Comparison) -> list[str]:
     sections: Sequence[tuple[str, Sequence[KeyChange]]] = (("what the job is", found.meaning), ("keys", found.spec))
     for title, changes in sections:
         if changes:
-            lines += ["", title, *_aligned([(change.key, _shown(change)) for change in changes])]
+            lines += ["", title, *_align_columns([(change.key, _shown(change)) for change in changes])]
     if found.breaks_resume:
         lines += ["", f"one cannot resume the other: {', '.join(found.breaks_resume)}"]
     elif found.spec:
@@ -234,16 +234,16 @@ def format_diff(found: Comparison) -> list[str]:
             (file.path, f"{file.lines} line{'s' if file.lines != 1 else ''}" if file.kind == "changed" else file.kind)
             for file in found.files
         ]
-        lines += ["", "files", *_aligned(rows)]
+        lines += ["", "files", *_align_columns(rows)]
     return lines
 
 
-def _aligned(rows: Sequence[tuple[str, str]]) -> list[str]:
+def _align_columns(rows: Sequence[tuple[str, str]]) -> list[str]:
     width = max(len(name) for name, _ in rows)
     return [f"  {name.ljust(width)}  {text}" for name, text in rows]
 
 
-def _without_absent(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def _drop_absent(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return {name: value for name, value in fields if value is not ABSENT}
 
 

@@ -28,13 +28,13 @@ def find_named_artifacts(command: str, words: Sequence[str]) -> tuple[list[Path]
     count = 1
     while command in BY_NAME and command not in ONE and count < len(words) and not words[count].startswith("-"):
         count += 1
-    return [_artifact_of(command, word) for word in words[:count]], list(words[count:])
+    return [_resolve_artifact(command, word) for word in words[:count]], list(words[count:])
 
 
-def _artifact_of(command: str, word: str) -> Path:
+def _resolve_artifact(command: str, word: str) -> Path:
     directory = _newest_copy(Path(word).absolute())
     if not (directory / JOB).is_file() and command in BY_NAME:
-        run = _run_called(command, word)
+        run = _find_run_by_name(command, word)
         if run is None and not directory.exists():
             because = "there is no folder with that name, and you have no such job or run in the run root"
             raise CompileError([Diagnostic("JC5004", f"{word} is neither a run nor an artifact", because, "jobc ls")])
@@ -65,7 +65,7 @@ def _newest_copy(folder: Path) -> Path:
     return max(copies, key=lambda copy: int(copy.name), default=folder)
 
 
-def _run_called(command: str, word: str) -> Path | None:
+def _find_run_by_name(command: str, word: str) -> Path | None:
     """Return the run with that ID, or the newest run of the job with that name."""
     from ...runtime.verbs.run_list import find_runs
     from .ls import run_roots

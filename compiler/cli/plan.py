@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..checks.capabilities import honoured_values
+from ..checks.capabilities import supported_values
 from ..checks.suppressions import SeverityFilter
 from ..diagnostics.diagnostic import CompileError, Diagnostic, has_errors
 from ..estimate.figures import Figures, estimate_figures
@@ -51,7 +51,7 @@ def estimate_points(points: Sequence[PlannedJob | CompiledJob]) -> tuple[list[Fi
 
     If several points set the same step time or run, it applies to the first point and is scaled for the others.
     """
-    labels = _apart([point.spec.point or point.spec.name for point in points])
+    labels = _unique_labels([point.spec.point or point.spec.name for point in points])
     paces: dict[tuple[float | None, str | None], StepTimeEstimate | None] = {}
     sizes: list[Figures] = []
     findings: list[SizeFinding] = []
@@ -75,7 +75,7 @@ def estimate_points(points: Sequence[PlannedJob | CompiledJob]) -> tuple[list[Fi
     ]
 
 
-def _apart(labels: Sequence[str]) -> list[str]:
+def _unique_labels(labels: Sequence[str]) -> list[str]:
     """Return unique labels. Labels are truncated to 60 characters and may then repeat; repeated ones get a suffix such
     as `~2`.
     """
@@ -89,7 +89,7 @@ def _apart(labels: Sequence[str]) -> list[str]:
 def _attempts(one: PlannedJob | CompiledJob) -> int:
     """Return how many times the engine may start the job, which is 1 if it cannot requeue."""
     backend, options = _backend(one), one.options if isinstance(one, CompiledJob) else one.typed.options
-    starts_again = bool(honoured_values(backend, "lifecycle.max_requeues"))
+    starts_again = bool(supported_values(backend, "lifecycle.max_requeues"))
     if isinstance(backend, RecoveringBackend):
         starts_again = backend.starts_again(one.plan, options)
     return 1 + one.plan.lifecycle.max_requeues if starts_again else 1

@@ -53,7 +53,7 @@ def run_command(arguments: Arguments) -> int:
     )  # some backends always wait; others never do
     wait = "--detach" if arguments.detach else "--wait"
     words = [str(target.absolute() / PROGRAM), "submit", *([wait] if wait in options else [])]
-    return subprocess.run(words, check=False).returncode if arguments.detach else follow_program(words)
+    return subprocess.run(words, check=False).returncode if arguments.detach else run_forwarding_signals(words)
 
 
 def _example_note(uses_trainer: bool, arguments: Arguments) -> list[str]:
@@ -70,8 +70,8 @@ def watch_command(arguments: Arguments) -> int:
     """Run jobc watch DIR [--run ID]: print a run's log from its beginning, with a live line."""
     directories, words = find_named_artifacts("watch", arguments.words)
     if len(directories) > 1:
-        raise _only_one("jobc watch follows", "watch", directories[0])
-    return follow_program([str(directories[0] / PROGRAM), "logs", *words, "--follow"])
+        raise _single_run_error("jobc watch follows", "watch", directories[0])
+    return run_forwarding_signals([str(directories[0] / PROGRAM), "logs", *words, "--follow"])
 
 
 def verb_command(arguments: Arguments) -> int:
@@ -84,7 +84,7 @@ def verb_command(arguments: Arguments) -> int:
     if len(commands) == 1:
         os.execv(commands[0][0], commands[0])
     if {"--follow", "-f"} & {*words}:
-        raise _only_one("--follow follows", "logs --follow", directories[0])
+        raise _single_run_error("--follow follows", "logs --follow", directories[0])
     if "--format=json" in words or ("--format", "json") in pairwise(words):
         return _print_one_document(commands)
     code = 0
@@ -107,12 +107,12 @@ def _print_one_document(commands: Sequence[Sequence[str]]) -> int:
     return code
 
 
-def _only_one(what: str, command: str, directory: Path) -> CompileError:
+def _single_run_error(what: str, command: str, directory: Path) -> CompileError:
     hint = shlex.join(["jobc", command.split()[0], str(directory), *command.split()[1:]])
     return CompileError([Diagnostic("JC1110", f"{what} a single run", "several were specified", hint)])
 
 
-def follow_program(words: list[str]) -> int:
+def run_forwarding_signals(words: list[str]) -> int:
     """Run a program and return its exit code. Forwards signals to it. On a terminal, shows its step lines as one live
     line.
 

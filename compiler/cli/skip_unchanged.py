@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from ...runtime.system import user_cache
-from ..file_states import SETTLED_S, states_of
+from ..file_states import SETTLED_S, list_file_states
 from ..frontend.observed_files import (
     Answers,
     add_to_recordings,
@@ -79,7 +79,7 @@ def compile_and_record(words: Sequence[str], compile_job: Callable[[], int]) -> 
     finally:
         sys.stdout, sys.stderr = streams
     if status == 0 and key is not None and not _has_foreign_plugins() and _newest(code) < started - SETTLED_S:
-        record = {"code": code, "answers": _listed(answers), "stdout": out.text, "stderr": err.text}
+        record = {"code": code, "answers": _answers_as_lists(answers), "stdout": out.text, "stderr": err.text}
         user_cache.write(RECORDS, key, json.dumps(record).encode(), MOST_RECORDS)
     return status
 
@@ -120,8 +120,8 @@ def installed_code_state() -> list[Any]:
     """Return the state of all code that a compile runs: jobc's own files and the installed packages."""
     own = [_PACKAGE / name for name in _OWN_FOLDERS]
     files = [
-        *states_of(_PACKAGE, below=False),
-        *(state for folder in own for state in states_of(folder)),
+        *list_file_states(_PACKAGE, below=False),
+        *(state for folder in own for state in list_file_states(folder)),
     ]
     digest, newest = hashlib.sha256(), 0
     for state in files:
@@ -181,5 +181,5 @@ def _read(key: bytes) -> dict[str, Any] | None:
     return tree if isinstance(tree, dict) else None
 
 
-def _listed(answers: Answers) -> list[list[Any]]:
+def _answers_as_lists(answers: Answers) -> list[list[Any]]:
     return [[question, path, answer] for (question, path), answer in answers.items()]

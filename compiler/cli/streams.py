@@ -25,16 +25,16 @@ class BrokenPipeSafeStream:
         try:
             self.stream.write(text)
         except BrokenPipeError:
-            self._leave()
+            self._discard_output()
         return len(text)
 
     def flush(self) -> None:
         try:
             self.stream.flush()
         except BrokenPipeError:
-            self._leave()
+            self._discard_output()
 
-    def _leave(self) -> None:
+    def _discard_output(self) -> None:
         """Discard the buffer too, because Python would otherwise report an error at exit."""
         self.has_reader = False
         nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -23,10 +23,10 @@ def options_of_verb(verb: str) -> dict[str, str]:
 def options_of_backend_verb(plugin: Plugin, verb: str) -> dict[str, str]:
     """Return option -> description for a verb on one backend."""
     module: Any = import_module(f"...runtime.verbs.{verb}", __package__)
-    return dict(_described(module.parser(_engine(plugin))))
+    return dict(_describe_options(module.parser(_load_engine(plugin))))
 
 
-def _engine(plugin: Plugin) -> Engine:
+def _load_engine(plugin: Plugin) -> Engine:
     job = Job("job", Path("/nonexistent"), Path("/nonexistent"), {})
     name = f"{type(plugin.load()).__module__.rpartition('.')[0]}.engine"
     if find_spec(name) is None:
@@ -35,7 +35,7 @@ def _engine(plugin: Plugin) -> Engine:
     return engine
 
 
-def _described(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+def _describe_options(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
     for action in parser._actions:
         text = action.help or ""
         if text == argparse.SUPPRESS or "--help" in action.option_strings:

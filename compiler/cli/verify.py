@@ -41,7 +41,7 @@ def verify_command(arguments: Arguments) -> int:
         raise usage_error("verify", "--config-dir needs a folder", EXAMPLE)
     for_machines = form is not None
     if "--equivalence" in words:
-        raise _removed()
+        raise _removed_option_error()
     if option := next((word for word in words if word.startswith("-")), None):
         raise unknown_option_error(
             "verify", option, "the options of jobc verify are --config-dir FOLDER and --format json"
@@ -55,11 +55,11 @@ def verify_command(arguments: Arguments) -> int:
         print_json([result.document() for result in results])
     else:
         for result in results:
-            report_diagnostics(result.diagnostics) if isinstance(result, UnreadableArtifact) else _tell(result)
+            report_diagnostics(result.diagnostics) if isinstance(result, UnreadableArtifact) else _report_edits(result)
     return DIAGNOSTICS if any(result.differs for result in results) else OK
 
 
-def _removed() -> CompileError:
+def _removed_option_error() -> CompileError:
     because = "the option ran the directory's scripts with your permissions, but another user may have written them"
     hint = f"{EXAMPLE} finds hand edits and changed inputs; jobc smoke DIR and jobc submit DIR show what the scripts do"
     return CompileError([Diagnostic("JC1110", "jobc verify --equivalence was removed", because, hint)])
@@ -151,11 +151,11 @@ def _verified(word: str, arguments: Arguments) -> VerifyResult:
     except InputsMissing as error:
         unknown = str(error)
     edits = tuple(find_edited_lines(Path(word), again.texts if again else {}))
-    command = _again(Path(word), arguments.config_dir)
+    command = _recompile_command(Path(word), arguments.config_dir)
     return VerifyResult(word, len(job["checksums"]), job["digest"], edits, input_drift, unknown, command)
 
 
-def _again(folder: Path, config_dir: Path | None) -> str:
+def _recompile_command(folder: Path, config_dir: Path | None) -> str:
     from ..artifacts.recompile import InputsMissing, is_sweep, read_recorded_request
     from .compiling import display_path
 
@@ -173,7 +173,7 @@ def _again(folder: Path, config_dir: Path | None) -> str:
     return shlex.join(["jobc", "--force", *options, *was.words, *(() if was.command is None else ("--", *was.command))])
 
 
-def _tell(one: VerifyResult) -> None:
+def _report_edits(one: VerifyResult) -> None:
     because = "the file was changed after jobc wrote it"
     undo = f"{one.again}, to undo the edits; without --force nothing is overwritten"
     hints = [
@@ -191,10 +191,10 @@ def _tell(one: VerifyResult) -> None:
     elif one.drift is None:
         print_lines("  inputs   unchanged: compiling them again gives the same files")
     else:
-        _tell_drift(one, one.drift)
+        _report_drift(one, one.drift)
 
 
-def _tell_drift(one: VerifyResult, found: Drift) -> None:
+def _report_drift(one: VerifyResult, found: Drift) -> None:
     from .diff import format_diff as difference
 
     unexplained = "no recorded input explains the difference: jobc's own code was changed"

@@ -74,7 +74,7 @@ def write_artifact_dir(target: Path, artifacts: Iterable[Artifact], force: bool 
         _make_root(target.parent.parent)
         target.parent.mkdir(parents=True, exist_ok=True)
         with lock_folder(target):
-            _write_alone(target, artifacts, force)
+            _write_exclusively(target, artifacts, force)
     except OSError as error:
         path = error.filename or str(target)
         because = f"{error.strerror or error}: {os.path.relpath(path)}" if path else str(error)
@@ -90,14 +90,14 @@ def _make_root(root: Path) -> None:
         (root / ".gitignore").write_text("*\n", encoding="utf-8")
 
 
-def _write_alone(target: Path, artifacts: Sequence[Artifact], force: bool) -> None:
+def _write_exclusively(target: Path, artifacts: Sequence[Artifact], force: bool) -> None:
     """Do the work of write_artifact_dir(). The caller must hold the lock. Also raises OSError."""
     emitted = {artifact.path: artifact.text for artifact in artifacts}
-    foreign_paths = [path for path in _refuse_foreign(target, emitted, force) if path not in emitted]
-    _refuse_in_the_way(target, emitted, foreign_paths)
+    foreign_paths = [path for path in _check_foreign_files(target, emitted, force) if path not in emitted]
+    _reject_conflicts(target, emitted, foreign_paths)
     staging: Path | None = None
     try:
-        _sweep_stale(target)
+        _remove_stale_staging(target)
         staging = target.parent / f".{target.name}.{os.getpid()}"
         staging.mkdir()
         for artifact in artifacts:
@@ -244,7 +244,7 @@ def _changed_lines(content: bytes, text: str) -> tuple[int, ...]:
     return tuple(sorted(numbers))
 
 
-def _refuse_foreign(target: Path, texts: Mapping[str, str], force: bool) -> list[str]:
+def _check_foreign_files(target: Path, texts: Mapping[str, str], force: bool) -> list[str]:
     """Return the files in `target` that jobc did not write, or all files if job.json is damaged.
 
     Raises CompileError JC5001, JC5002, JC5004, JC5011 as in write_artifact_dir().
@@ -270,12 +270,12 @@ def _refuse_foreign(target: Path, texts: Mapping[str, str], force: bool) -> list
     return added
 
 
-def _refuse_in_the_way(target: Path, emitted: Collection[str], foreign_paths: Iterable[str]) -> None:
+def _reject_conflicts(target: Path, emitted: Collection[str], foreign_paths: Iterable[str]) -> None:
     """Raise CompileError JC5001 for user files whose names conflict with files that jobc writes."""
-    folders = {folder for path in emitted for folder in _above(path)}
+    folders = {folder for path in emitted for folder in _parent_folders(path)}
     reasons: dict[str, str] = {}
     for path in foreign_paths:
-        if hidden := next((folder for folder in _above(path) if folder in emitted), None):
+        if hidden := next((folder for folder in _parent_folders(path) if folder in emitted), None):
             reasons[hidden] = "the path is a folder, but jobc writes a file with this name"
         elif path in folders:
             reasons[path] = "the path is not a folder, but jobc writes a folder with this name"
@@ -289,7 +289,7 @@ def _refuse_in_the_way(target: Path, emitted: Collection[str], foreign_paths: It
         )
 
 
-def _above(path: str) -> list[str]:
+def _parent_folders(path: str) -> list[str]:
     """Return the parent folders: `a` and `a/b` for `a/b/c`."""
     parts = path.split("/")
     return ["/".join(parts[:n]) for n in range(1, len(parts))]
@@ -368,7 +368,7 @@ def _exchange(staging: Path, target: Path) -> None:
     os.rename(old, staging)
 
 
-def _sweep_stale(target: Path) -> None:
+def _remove_stale_staging(target: Path) -> None:
     """Remove the staging folders of killed compiles: their names contain the ID of a process that no longer exists."""
     for folder in target.parent.glob(f".{target.name}.*"):
         pid = folder.name[len(target.name) + 2 :].split(".")[0]

@@ -26,8 +26,8 @@ def check_extra_entries(
     protected: path -> description of the spec keys that set it: ("num_processes",): "nodes and procs"; `*` is any key.
     section:   the key that contains the tree.
     """
-    for extra_path in paths_of_values(extra):
-        owner = next((words for path, words in protected.items() if _touches(extra_path, path)), None)
+    for extra_path in value_paths(extra):
+        owner = next((words for path, words in protected.items() if _paths_overlap(extra_path, path)), None)
         if owner is not None:
             key = ".".join((*section, *extra_path))
             because = f"jobc sets this key from {owner}, and the scripts rely on it"
@@ -60,7 +60,7 @@ def extra_name_leaf(name: str, item: Mapping[str, Any]) -> Any:
 
     If no value of the item depends on the plan, return the plain name.
     """
-    functions = [*_functions(item)]
+    functions = [*_leaf_functions(item)]
 
     def read_name(views: Any) -> str:
         for leaf in functions:
@@ -70,13 +70,13 @@ def extra_name_leaf(name: str, item: Mapping[str, Any]) -> Any:
     return read_name if functions else name
 
 
-def _functions(node: Any) -> Iterator[Callable[[Any], Any]]:
+def _leaf_functions(node: Any) -> Iterator[Callable[[Any], Any]]:
     if isinstance(node, Mapping):
         for inner in node.values():
-            yield from _functions(inner)
+            yield from _leaf_functions(inner)
     elif isinstance(node, (list, tuple)):
         for inner in node:
-            yield from _functions(inner)
+            yield from _leaf_functions(inner)
     elif callable(node):
         yield node
 
@@ -110,15 +110,15 @@ def _merge_named(base: Sequence[Any], extra: Mapping[str, Any], path: Path) -> l
     return [item for item in items.values() if item is not Omit]
 
 
-def paths_of_values(tree: Any, at: Path = ()) -> Iterator[Path]:
+def value_paths(tree: Any, at: Path = ()) -> Iterator[Path]:
     """Yield each value's path in a tree. An empty mapping counts as a value."""
     if isinstance(tree, Mapping) and tree:
         for key, inner in tree.items():
-            yield from paths_of_values(inner, (*at, key))
+            yield from value_paths(inner, (*at, key))
     else:
         yield at
 
 
-def _touches(first: Path, second: Path) -> bool:
+def _paths_overlap(first: Path, second: Path) -> bool:
     """Return whether one path equals, contains or is inside the other."""
     return all("*" in (a, b) or a == b for a, b in zip(first, second, strict=False)) and bool(first)

@@ -24,7 +24,7 @@ def lock_folder(target: Path) -> Iterator[None]:
     until = time.monotonic() + LOCK_WAIT_S
     while True:
         lock = _open_lock(file)
-        if _is_taken(lock) and _is_at(lock, file):
+        if _try_lock(lock) and _is_lock_current(lock, file):
             break
         os.close(lock)
         if time.monotonic() > until:
@@ -49,7 +49,7 @@ def _open_lock(file: Path) -> int:
         return os.open(file, flags | os.O_RDONLY)  # left behind by another user's killed compile
 
 
-def _is_taken(lock: int) -> bool:
+def _try_lock(lock: int) -> bool:
     """Return whether the open file could be locked. Also return True if the file system has no locks (Lustre without -o
     flock).
     """
@@ -63,7 +63,7 @@ def _is_taken(lock: int) -> bool:
     return True
 
 
-def _is_at(lock: int, file: Path) -> bool:
+def _is_lock_current(lock: int, file: Path) -> bool:
     """Return whether the open lock file still exists under that name: the previous holder may have removed it."""
     try:
         return os.path.samestat(os.fstat(lock), file.lstat())

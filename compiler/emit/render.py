@@ -15,7 +15,7 @@ from typing import Any
 
 from ...runtime.system.frozen_dataclass import dataclass
 from ..plan.read_tracking import track_reads
-from ..plan.shell_quoting import Inexpressible, comment, table_row
+from ..plan.shell_quoting import UnquotableText, comment, format_table_row
 from .artifact import Artifact, LineRange
 from .line_trace import LineCollector, PlanKeyTrace, RefusedText, TextRefusedError
 from .templating import template_environment
@@ -132,7 +132,7 @@ class Render:
         label = next((lb for f, lb in zip(self.folders, self.labels, strict=True) if Path(f, name).exists()), "?")
         try:
             template = template_environment(self.folders).get_template(name)
-            views = _watched({**self.views, **extra}, trace)
+            views = _track_views({**self.views, **extra}, trace)
             pieces: Iterator[str] = template.root_render_func(template.new_context({**views, "_trace": trace}))
             for piece in pieces:
                 constant = not trace.pending
@@ -150,7 +150,7 @@ class Render:
     def chosen(self, artifact: Artifact, by: Callable[[Any], Any]) -> Artifact:
         """Record that the plan keys which `by` reads (such as `of.plan.name`) decide whether this file is emitted."""
         trace = PlanKeyTrace()
-        by(_Views(_watched(self.views, trace)))
+        by(_Views(_track_views(self.views, trace)))
         return replace(artifact, chosen=tuple(dict.fromkeys(trace.take())))
 
     def yaml(
@@ -172,10 +172,10 @@ class Render:
                 data_path = (i, *owner)
                 if comments and data_path in comments and owner != above:
                     indent = text[: len(text) - len(text.lstrip(" "))]
-                    comment_text, of_comment = self._said(comments[data_path])
+                    comment_text, of_comment = self._comment_text(comments[data_path])
                     for row in comment_text.split("\n"):
                         lines.add(f"{indent}# {comment(row)}\n", of_comment, path, 1, constant=False)
-                lines.add(text, _keys_of(data_path, keys), _data_path(data_path[1:]), 0, constant=False)
+                lines.add(text, _keys_at_path(data_path, keys), _data_path(data_path[1:]), 0, constant=False)
                 above = owner
         return Artifact(path, "".join(lines.text), False, lines.line_ranges())
 
@@ -188,7 +188,7 @@ class Render:
         plain = self._evaluate(document, (), keys)
         lines = LineCollector()
         for text, data_path in json_lines_with_paths(plain, expand_lists):
-            lines.add(text, _keys_of(data_path, keys), _data_path(data_path), 0, constant=False)
+            lines.add(text, _keys_at_path(data_path, keys), _data_path(data_path), 0, constant=False)
         return Artifact(path, "".join(lines.text), False, lines.line_ranges())
 
     def table(self, path: str, rows: Sequence[str], key: str) -> Artifact:
@@ -198,15 +198,15 @@ class Render:
         refused = []
         for row in rows:
             try:
-                table_row(row)
-            except Inexpressible as error:
+                format_table_row(row)
+            except UnquotableText as error:
                 refused.append(RefusedText((key,), row, f"line of {path}", str(error)))
         if refused:
             raise TextRefusedError(refused)
         text = "".join(f"{row}\n" for row in rows)
         return Artifact(path, text, False, (LineRange(1, len(rows), (key,), "table"),) if rows else ())
 
-    def _said(self, text: str | Leaf) -> tuple[str, tuple[str, ...]]:
+    def _comment_text(self, text: str | Leaf) -> tuple[str, tuple[str, ...]]:
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         comment_text: str = self._evaluate(text, (), keys)
         return comment_text, keys.get((), ())
@@ -249,10 +249,10 @@ class Render:
     @functools.cached_property
     def _traced(self) -> "tuple[PlanKeyTrace, _Views]":
         trace = PlanKeyTrace()
-        return trace, _Views(_watched(self.views, trace))
+        return trace, _Views(_track_views(self.views, trace))
 
 
-def _watched(views: Mapping[str, Any], trace: PlanKeyTrace) -> dict[str, Any]:
+def _track_views(views: Mapping[str, Any], trace: PlanKeyTrace) -> dict[str, Any]:
     """Return the views, with dataclasses and mappings wrapped to record reads. Plain values are traced to no key."""
     watched_views = {
         name: view for name, view in views.items() if dataclasses.is_dataclass(view) or isinstance(view, Mapping)
@@ -277,7 +277,7 @@ def _data_path(path: tuple[str | int, ...]) -> str:
     return f"data at {'.'.join(str(part) for part in path) or 'the top'}"
 
 
-def _keys_of(path: tuple[str | int, ...], keys: Mapping[tuple[str | int, ...], tuple[str, ...]]) -> list[str]:
+def _keys_at_path(path: tuple[str | int, ...], keys: Mapping[tuple[str | int, ...], tuple[str, ...]]) -> list[str]:
     return [
         key for prefix in (*(path[:n] for n in range(len(path) + 1)), (*path, HEAD)) for key in keys.get(prefix, ())
     ]

@@ -46,10 +46,10 @@ class ShellContextScanner:
         index = 0
         while index < len(text):
             length = self._take(text, index)
-            self._pass(text[index : index + length])
+            self._record_consumed(text[index : index + length])
             index += length
 
-    def _pass(self, piece: str) -> None:
+    def _record_consumed(self, piece: str) -> None:
         """Record consumed text. The end of a line ends comments and begins here-documents."""
         if not piece.endswith("\n"):
             self.line += piece
@@ -80,9 +80,9 @@ class ShellContextScanner:
         if text.startswith(("$(", "${"), index):
             self.stack.append("code" if text[index + 1] == "(" else "braces")
             return 2
-        return self._in_quotes(c) if "double" in (top, self.place) else self._in_code(text, index)
+        return self._consume_quoted(c) if "double" in (top, self.place) else self._consume_code(text, index)
 
-    def _in_quotes(self, c: str) -> int:
+    def _consume_quoted(self, c: str) -> int:
         if c == "}" and self.stack[-1] == "braces":
             self.stack.pop()
         elif c == '"':
@@ -91,7 +91,7 @@ class ShellContextScanner:
             self._toggle("code`")
         return 1
 
-    def _in_code(self, text: str, index: int) -> int:
+    def _consume_code(self, text: str, index: int) -> int:
         c, top = text[index], self.stack[-1]
         if c == '"':
             self.stack.append("double")

@@ -13,8 +13,8 @@ from jinja2 import nodes
 from jinja2.visitor import NodeTransformer
 
 from ...runtime.system import user_cache
-from ..file_states import states_of
-from ..plan.shell_quoting import PLACES, Inexpressible, comment, directive, raw, sh
+from ..file_states import list_file_states
+from ..plan.shell_quoting import PLACES, UnquotableText, comment, directive, raw, sh
 from .check_filters import check_filters_fit_places
 
 TEMPLATES, MOST_TEMPLATES = "templates", 200  # folder in the user's cache
@@ -28,30 +28,35 @@ class _Guards(NodeTransformer):
         target = nodes.Getattr(nodes.Name("_trace", "load"), method, "load")
         return nodes.Call(target, list(args), [], None, None)
 
-    def _do(self, method: str, *args: nodes.Expr) -> nodes.Stmt:
+    def _call_statement(self, method: str, *args: nodes.Expr) -> nodes.Stmt:
         return nodes.ExprStmt(self._call(method, *args))
 
     def visit_If(self, node: nodes.If) -> list[nodes.Node]:
         for test in [node, *node.elif_]:
             test.test = self._call("record_test", cast(nodes.Expr, test.test))
-            test.body = self._all(test.body)
-        node.else_ = self._all(node.else_)
-        return [self._do("at", nodes.Const(node.lineno)), self._do("begin_block"), node, self._do("end_block")]
+            test.body = self._visit_all(test.body)
+        node.else_ = self._visit_all(node.else_)
+        return [
+            self._call_statement("at", nodes.Const(node.lineno)),
+            self._call_statement("begin_block"),
+            node,
+            self._call_statement("end_block"),
+        ]
 
     def visit_For(self, node: nodes.For) -> list[nodes.Node]:
         node.iter = self._call("record_loop", cast(nodes.Expr, node.iter))
-        node.body = [self._do("item"), *self._all(node.body)]
-        begin = [self._do("at", nodes.Const(node.lineno)), self._do("begin_block")]
-        return [*begin, node, self._do("end_block"), self._do("end_block")]
+        node.body = [self._call_statement("item"), *self._visit_all(node.body)]
+        begin = [self._call_statement("at", nodes.Const(node.lineno)), self._call_statement("begin_block")]
+        return [*begin, node, self._call_statement("end_block"), self._call_statement("end_block")]
 
     def visit_Output(self, node: nodes.Output) -> list[nodes.Node]:
         """Emit each piece as a statement with its line number, because Jinja's debug table lacks constant text."""
         statements: list[nodes.Node] = []
         for piece in node.nodes:
-            statements += [self._do("at", nodes.Const(piece.lineno)), nodes.Output([piece])]
+            statements += [self._call_statement("at", nodes.Const(piece.lineno)), nodes.Output([piece])]
         return statements
 
-    def _all(self, body: list[nodes.Node]) -> list[nodes.Node]:
+    def _visit_all(self, body: list[nodes.Node]) -> list[nodes.Node]:
         return [statement for child in body for statement in self.visit_list(child)]
 
 
@@ -78,12 +83,12 @@ class _UserCache(jinja2.BytecodeCache):
 
 def _cache_key(bucket: jinja2.bccache.Bucket) -> bytes:
     """Return all that a compiled template depends on: its path and text, Jinja, and the modules in this folder."""
-    return repr((bucket.key, bucket.checksum, jinja2.__version__, sys.version, *_modules_here())).encode()
+    return repr((bucket.key, bucket.checksum, jinja2.__version__, sys.version, *_module_states())).encode()
 
 
 @cache
-def _modules_here() -> tuple[object, ...]:
-    return tuple(states_of(Path(__file__).parent))
+def _module_states() -> tuple[object, ...]:
+    return tuple(list_file_states(Path(__file__).parent))
 
 
 @cache
@@ -110,6 +115,6 @@ def _directive(context: jinja2.runtime.Context, value: object, line: str) -> str
     """
     try:
         return directive(value)
-    except Inexpressible as error:
+    except UnquotableText as error:
         context["_trace"].refuse(str(value), line, str(error))
         return ""

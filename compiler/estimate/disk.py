@@ -27,7 +27,7 @@ def fewer_checkpoints_hint(how: CheckpointConfig, length: TrainingLength, most: 
     """Return a hint on how to keep fewer checkpoints. most: number of checkpoints that fit on the disk"""
     for lasting in dict.fromkeys((how.keep_every_steps, None)):
         changed = replace(how, keep_every_steps=lasting)
-        fitting = bisect_right(range(2, how.keep + 1), most, key=partial(_with_keep, changed, length))
+        fitting = bisect_right(range(2, how.keep + 1), most, key=partial(_checkpoints_with_keep, changed, length))
         if fitting:
             words = [f"checkpoint.keep={fitting + 1}"] if fitting + 1 != how.keep else []
             words += ["checkpoint.keep_every_steps=null"] if lasting != how.keep_every_steps else []
@@ -35,5 +35,5 @@ def fewer_checkpoints_hint(how: CheckpointConfig, length: TrainingLength, most: 
     return "a larger disk at storage.root, because the job already keeps as few checkpoints as possible"
 
 
-def _with_keep(how: CheckpointConfig, length: TrainingLength, keep: int) -> int:
+def _checkpoints_with_keep(how: CheckpointConfig, length: TrainingLength, keep: int) -> int:
     return max_checkpoints(replace(how, keep=keep), length)

@@ -13,7 +13,7 @@ from .disk import max_checkpoints
 from .goodput import Goodput, estimate_goodput
 from .host_memory import host_memory, max_shared_memory
 from .memory import Memory, estimate_rank_memory
-from .parameters import model_size_of_job
+from .parameters import job_model_size
 from .step_time import StepTimeEstimate
 from .training_length import SAVES, TrainingLength, training_length
 
@@ -71,7 +71,7 @@ def estimate_figures(
 ) -> Figures:
     """Return the figures. unsaid: keys whose values do not apply to the user's own program"""
     estimate, topology = spec.estimate, plan.topology
-    size = model_size_of_job(spec, plan)
+    size = job_model_size(spec, plan)
     steps = training_length(plan.train, topology.world_size, estimate, size, unsaid)
     needs = estimate_rank_memory(plan.train, size, topology.world_size, plan.uses_trainer) if size else None
     resuming = host_memory(plan.train, needs, topology.procs, plan.uses_trainer) if needs else None
@@ -116,7 +116,7 @@ def estimate_figures(
     )
 
 
-def bytes_of_checkpoints(one: Figures) -> int | None:
+def total_checkpoint_bytes(one: Figures) -> int | None:
     """Return the total size of a run's checkpoints in bytes."""
     one_save = one.memory.checkpoint if one.memory else None
     return None if one_save is None or one.checkpoints is None else one_save * one.checkpoints

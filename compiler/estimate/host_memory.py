@@ -35,13 +35,13 @@ def max_shared_memory(spec: JobSpec, plan: LaunchPlan) -> int | None:
         return None
     train = plan.train
     loader, micro = train["loader"], int(train["batch"]["micro"])
-    sample = spec.estimate.sample_size or _of_built_in(train)
+    sample = spec.estimate.sample_size or _builtin_sample_bytes(train)
     if not loader["workers"] or sample is None:
         return None if loader["workers"] else 0
     return 2 * plan.topology.procs * int(loader["workers"]) * int(loader["prefetch"]) * micro * sample
 
 
-def _of_built_in(train: Any) -> int | None:
+def _builtin_sample_bytes(train: Any) -> int | None:
     kind = train["data"].get("kind")  # a `_target_` has no kind
     if kind == "digits":
         return PIXELS * NUMBER + TOKEN

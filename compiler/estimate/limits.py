@@ -28,10 +28,10 @@ def worst_per_code(found: Iterable[SizeFinding]) -> list[Diagnostic]:
     for finding in found:
         d = finding.diagnostic
         groups.setdefault((d.code, d.origin, d.allowed), []).append(finding)
-    return [_worst(group) for group in groups.values()]
+    return [_worst_finding(group) for group in groups.values()]
 
 
-def _worst(group: list[SizeFinding]) -> Diagnostic:
+def _worst_finding(group: list[SizeFinding]) -> Diagnostic:
     worst = max(group, key=lambda finding: finding.by).diagnostic
     points = tuple(dict.fromkeys(point for finding in group for point in finding.diagnostic.points))
     differs = len({finding.diagnostic.because for finding in group}) > 1

@@ -52,15 +52,15 @@ class Memory(ModelStates):
         """Return half the width of the error bar of `total`. Return None if a part is unknown, because it may be the
         largest.
         """
-        return None if self.unknown else self._wrong
+        return None if self.unknown else self._error_bytes
 
     @property
     def least(self) -> int:
         """Return a lower bound of the total, from lower bounds of the known parts."""
-        return self.total - self._wrong
+        return self.total - self._error_bytes
 
     @property
-    def _wrong(self) -> int:
+    def _error_bytes(self) -> int:
         return round(STATES_ERROR * self.states + ACTIVATION_ERROR * (self.activations or 0))
 
 
@@ -73,7 +73,7 @@ def estimate_rank_memory(
     states = (
         zero_model_states(train, size, world_size, uses_trainer, per_parameter)
         if is_zero
-        else _of_torch(train, size, world_size, per_parameter)
+        else _torch_model_states(train, size, world_size, per_parameter)
     )
     activations = None
     if size.saved_per_sample is not None:
@@ -82,7 +82,7 @@ def estimate_rank_memory(
     return Memory(**vars(states), activations=activations, checkpoint=checkpoint)
 
 
-def _of_torch(train: Mapping[str, Any], size: ModelSize, world_size: int, moments: int | None) -> ModelStates:
+def _torch_model_states(train: Mapping[str, Any], size: ModelSize, world_size: int, moments: int | None) -> ModelStates:
     """Return the model states with DDP or FSDP. moments: bytes of optimizer state per parameter"""
     n, parallel = size.parameters, train["parallel"]
     kind = parallel["kind"]

@@ -14,7 +14,7 @@ from ..plan.derive import divisors
 from ..plan.launch_plan import LaunchPlan
 from ..spec.job_spec import JobSpec
 from .memory import Memory, estimate_rank_memory
-from .parameters import model_size_of_job
+from .parameters import job_model_size
 
 MORE_NODES = "more nodes with {}, or a GPU with more memory: the model does not fit even if sharded over these GPUs"
 LARGER_GPU = "a GPU with more memory, or CPU offload: more GPUs do not help, because each holds one part in full"
@@ -42,20 +42,20 @@ class SuggestedChange:
 
 def hint_to_fit_on_gpu(spec: JobSpec, plan: LaunchPlan, most: int) -> str:
     """Return the hint. most: a GPU's memory in bytes"""
-    for changes in _tries(spec, plan):
+    for changes in _candidate_changes(spec, plan):
         needs = _needs(spec, plan, changes)
         if needs.total <= most:
             words = " ".join(word for change in changes for word in change.words)
             return words if needs.gathered is not None else f"{words}{NOT_ALL}"
-    widest = _widest(plan)
+    widest = _widest_sharding(plan)
     if _needs(spec, plan, [widest], MANY_RANKS).total <= most:
         return MORE_NODES.format(" ".join(widest.words))
     return LARGER_GPU
 
 
-def _tries(spec: JobSpec, plan: LaunchPlan) -> Iterator[tuple[SuggestedChange, ...]]:
+def _candidate_changes(spec: JobSpec, plan: LaunchPlan) -> Iterator[tuple[SuggestedChange, ...]]:
     """Yield single changes, then combinations. Changes that reduce the largest part come first."""
-    smaller, again, shared = _smaller_batches(spec, plan), _computed_again(plan), _shared(plan)
+    smaller, again, shared = _smaller_batches(spec, plan), _recompute_activations(plan), _shared(plan)
     now = _needs(spec, plan)
     ways = [smaller, again, shared] if (now.activations or 0) > now.states else [shared, smaller, again]
     for way in ways:
@@ -71,7 +71,7 @@ def _needs(
     for change in changes:
         for section, values in change.train.items():
             train[section] = {**train[section], **values}
-    size = model_size_of_job(spec, replace(plan, train=train))
+    size = job_model_size(spec, replace(plan, train=train))
     assert size
     return estimate_rank_memory(train, size, ranks or plan.topology.world_size, plan.uses_trainer)
 
@@ -88,7 +88,7 @@ def _smaller_batches(spec: JobSpec, plan: LaunchPlan) -> list[SuggestedChange]:
     return changes
 
 
-def _computed_again(plan: LaunchPlan) -> list[SuggestedChange]:
+def _recompute_activations(plan: LaunchPlan) -> list[SuggestedChange]:
     has_blocks = plan.uses_trainer and plan.train["model"].get("kind") == "gpt"
     if not has_blocks or plan.train["loop"]["activation_checkpointing"] == 1:
         return []
@@ -99,10 +99,10 @@ def _shared(plan: LaunchPlan) -> list[SuggestedChange]:
     """Return the change that shards over all ranks. JC2073 and JC2076 check whether loop.compile works with it."""
     if plan.topology.world_size == 1 or plan.train["parallel"]["kind"] == "fsdp":
         return []
-    return [_widest(plan)]
+    return [_widest_sharding(plan)]
 
 
-def _widest(plan: LaunchPlan) -> SuggestedChange:
+def _widest_sharding(plan: LaunchPlan) -> SuggestedChange:
     if plan.train["parallel"]["kind"] == "deepspeed":
         return SuggestedChange(("parallel.zero_stage=3",), {"parallel": {"zero_stage": 3}})
     compiles = plan.uses_trainer and plan.train["loop"]["compile"] == "model"

@@ -53,7 +53,7 @@ class ModelSize:
     modules: ParametersByModule | None = None
 
 
-def model_size_of_job(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
+def job_model_size(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
     """Return the model size that `estimate` sets, or else the size of the built-in model. If it sets none, return
     None for a user's own program, and for a recipe, which may build a different model.
     """
@@ -69,9 +69,9 @@ def model_size_from_train_json(train: Mapping[str, Any]) -> ModelSize | None:
     model = train["model"]
     kind = model.get("kind")  # a `_target_` has no kind
     if kind == "gpt":
-        return _gpt(model, _vocabulary(train["data"]), train["loop"])
+        return _gpt_size(model, _vocabulary(train["data"]), train["loop"])
     if kind == "mlp":
-        return _mlp(model)
+        return _mlp_size(model)
     return None
 
 
@@ -79,7 +79,7 @@ def _vocabulary(data: Mapping[str, Any]) -> int:
     return int(data.get("vocabulary", BYTES))
 
 
-def _gpt(model: Mapping[str, Any], vocabulary: int, loop: Mapping[str, Any]) -> ModelSize:
+def _gpt_size(model: Mapping[str, Any], vocabulary: int, loop: Mapping[str, Any]) -> ModelSize:
     """Return the size of trainer/models/gpt.py, which has blocks of 12 C^2 + 2 C parameters, tied embeddings, learned
     positions and a norm.
     """
@@ -105,7 +105,7 @@ def _gpt(model: Mapping[str, Any], vocabulary: int, loop: Mapping[str, Any]) -> 
     return ModelSize(block * layers + ends, max(block, ends), context * (in_blocks + at_ends), context, modules)
 
 
-def _mlp(model: Mapping[str, Any]) -> ModelSize:
+def _mlp_size(model: Mapping[str, Any]) -> ModelSize:
     """Return the size of trainer/models/mlp.py. A ReLU keeps its output, which is also the next layer's input."""
     widths = [PIXELS, *[model["hidden"]] * model["layers"], DIGITS]
     layers = [i * o + o for i, o in pairwise(widths)]

@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any, get_args, get_type_hints
 
 from ..spec.value_types import format_duration
-from .figures import Figures, bytes_of_checkpoints, size_text
+from .figures import Figures, size_text, total_checkpoint_bytes
 from .memory import MAY_BE_UNKNOWN, Memory
 
 Cell = Callable[[Figures], str]
@@ -91,7 +91,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, Cell], ...]], ...] = (
             ("  give or take", _memory("error")),
             ("in CPU memory", lambda f: size_text(f.memory.host) if f.memory and f.memory.host else "–"),
             ("a checkpoint", _memory("checkpoint")),
-            ("  a run's checkpoints on disk", lambda f: _bytes(bytes_of_checkpoints(f))),
+            ("  a run's checkpoints on disk", lambda f: _bytes(total_checkpoint_bytes(f))),
         ),
     ),
     (
@@ -151,7 +151,7 @@ def figures_as_csv(sizes: Sequence[Figures]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(_columns(Figures)), lineterminator="\n", restval="", extrasaction="ignore")
     writer.writeheader()
-    writer.writerows(_flat(_tree(figures), "") for figures in sizes)
+    writer.writerows(_flatten(_tree(figures), "") for figures in sizes)
     return text.getvalue().rstrip("\n")
 
 
@@ -177,10 +177,10 @@ def _columns(figures: type, prefix: str = "") -> Iterator[str]:
         yield from (f"{prefix}{name}" for name in SUMS)
 
 
-def _flat(tree: dict[str, Any], prefix: str) -> dict[str, Any]:
+def _flatten(tree: dict[str, Any], prefix: str) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in tree.items():
-        flat |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
     return flat
 
 

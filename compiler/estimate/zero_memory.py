@@ -34,8 +34,8 @@ def zero_model_states(
     weights, gradients = of_weight * n // of_weights, of_weight * n // of_gradients
     optimizer = None if moments is None else (moments + copy) * n // of_optimizer
     host = 0
-    gathered = _gathered(of_weight, size) if stage == 3 and ranks > 1 else 0
-    bucket = _bucket(parallel, 2 if is_low and stage == 3 else of_weight)
+    gathered = _gathered_bytes(of_weight, size) if stage == 3 and ranks > 1 else 0
+    bucket = _bucket_bytes(parallel, 2 if is_low and stage == 3 else of_weight)
     updated = min(n // ranks, SUB_GROUP) if stage == 3 else n // of_optimizer
     cast = FP32 * updated if of_weight < FP32 or stage == 3 else 0
     if parallel["offload_optimizer_device"] != "none":
@@ -53,7 +53,7 @@ def zero_model_states(
     return ModelStates(weights, gradients, optimizer, buffers, gathered, host)
 
 
-def _gathered(of_weight: int, size: ModelSize) -> int | None:
+def _gathered_bytes(of_weight: int, size: ModelSize) -> int | None:
     """Return the bytes that stage 3 gathers at once. Return None if the largest unit is unknown, unless all weights are
     kept.
     """
@@ -62,7 +62,7 @@ def _gathered(of_weight: int, size: ModelSize) -> int | None:
     return None if size.largest_unit is None else of_weight * max(size.largest_unit, KEPT)
 
 
-def _bucket(parallel: Mapping[str, Any], of_number: int) -> int:
+def _bucket_bytes(parallel: Mapping[str, Any], of_number: int) -> int:
     """Return the bytes of the communication buckets, which do not depend on the model's size. There are two of them if
     one fills while the other is sent.
     """

@@ -27,11 +27,11 @@ from omegaconf.errors import OmegaConfBaseException
 from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest
 from ..diagnostics.origin import Origin, TextWithOrigin
 from ..spec.type_hints import join_key
-from .compose_cache import COMPOSE_ERRORS, compose_from_cache, have_same_files_been_composed
+from .compose_cache import COMPOSE_ERRORS, compose_from_cache, was_file_choice_seen
 from .interpolation import ReadsMachineError, reset_budget, restrict_interpolation
 from .overrides import Override
-from .plain_values import ConfigTrees, ConfigWithoutPlainValues, NeedsHydra, split_off_plain_values
-from .yaml_positions import position_of_enclosing_key
+from .plain_values import ConfigTrees, ConfigWithoutPlainValues, NeedsHydra, split_plain_values
+from .yaml_positions import enclosing_key_position
 from .yaml_source import EmptyHydraJobSource, JobcSource, config_folders, read_files, used_files
 
 _MOST_REFUSED = 30  # maximum number of rejected overrides that are reported; each requires another compose
@@ -80,7 +80,7 @@ class ComposedConfig:
                 return override.origin
         if first := _first_text(node):
             leaf, depth = first
-            return position_of_enclosing_key(
+            return enclosing_key_position(
                 read_files.get(f"{leaf.origin.root}:{leaf.origin.path}", ""), leaf.origin, depth
             )
         return next((o.origin for o in self.overrides if o.key.startswith(f"{key}.") and o.operator != "~"), None)
@@ -111,7 +111,7 @@ class ComposedConfig:
 
 @dataclass
 class _Session:
-    """State while hydra_started() is active.
+    """State while hydra_session() is active.
 
     folders: the search path.
     has_points: whether many configs will be composed.
@@ -155,7 +155,7 @@ def _the_config_store(memo: object) -> ConfigStore:
 
 
 @contextmanager
-def hydra_started(folders: Sequence[ConfigFolder], has_points: bool = False) -> Iterator[Any]:
+def hydra_session(folders: Sequence[ConfigFolder], has_points: bool = False) -> Iterator[Any]:
     """Initialize Hydra with our folders (earlier ones win) and yield its config loader. Restores the earlier state on
     exit.
 
@@ -179,11 +179,11 @@ def hydra_started(folders: Sequence[ConfigFolder], has_points: bool = False) -> 
         GlobalHydra.instance().hydra = before
 
 
-def config_files_read(of_all: bool = False) -> dict[str, str]:
+def used_config_files(of_all: bool = False) -> dict[str, str]:
     """Return `root:path` -> text of the config files that the last composed config uses, except those of jobc and of
     plugins.
 
-    of_all: whether to return the files of all configs since hydra_started().
+    of_all: whether to return the files of all configs since hydra_session().
     """
     files = read_files if of_all else {path: text for path, text in read_files.items() if path in used_files}
     return {path: text for path, text in files.items() if not path.startswith(("jobc:", "plugin:"))}
@@ -208,16 +208,18 @@ def compose_job(loader: Any, config_name: str, overrides: Sequence[Override], kn
     known: returns the spec's dotted keys, for did-you-mean hints.
     """
     used_files.clear()
-    again = have_same_files_been_composed(_folders(), config_name, overrides) or _sessions[-1].has_points
-    if again and (composed := _from_base(loader, config_name, overrides, known)):
+    again = was_file_choice_seen(_folders(), config_name, overrides) or _sessions[-1].has_points
+    if again and (composed := _derive_from_base(loader, config_name, overrides, known)):
         return composed
     config, _ = compose_hydra_config(loader, config_name, overrides, known, again)
     return _read(config, tuple(overrides))
 
 
-def _from_base(loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys) -> ComposedConfig | None:
+def _derive_from_base(
+    loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys
+) -> ComposedConfig | None:
     """Derive the config from one that differs only in plain values. Return None if Hydra must compose or reject it."""
-    bases, (others, plain) = _sessions[-1].bases, split_off_plain_values(_folders(), overrides)
+    bases, (others, plain) = _sessions[-1].bases, split_plain_values(_folders(), overrides)
     key = (config_name, *(o.canonical for o in others))
     try:
         if key not in bases:
@@ -245,7 +247,7 @@ def compose_hydra_config(
     again: whether to use the cached merge of the files, whose section `hydra` does not list the other overrides.
     """
     config, refused = None, []
-    accepted = [o for o in overrides if not o.concerns_hydra_itself]
+    accepted = [o for o in overrides if not o.is_hydra_override]
     if len(accepted) < len(overrides):
         from .hydra_errors import hydra_key_diagnostic
 
@@ -270,7 +272,7 @@ def compose_hydra_config(
                 continue
             keys = partial(_keys, known, config_name, accepted, loader)
             diagnostic, culprit = diagnose_hydra_error(error, accepted, loader, config_name, keys)
-            if not _follows(diagnostic, refused):
+            if not _is_consequence(diagnostic, refused):
                 refused.append(diagnostic)
             if culprit is None or len(refused) >= _MOST_REFUSED:
                 raise CompileError(refused) from None
@@ -284,7 +286,7 @@ def compose_hydra_config(
     return config, accepted
 
 
-def _follows(diagnostic: Diagnostic, earlier: Iterable[Diagnostic]) -> bool:
+def _is_consequence(diagnostic: Diagnostic, earlier: Iterable[Diagnostic]) -> bool:
     """Return whether a diagnostic is about an unknown key of a group whose option has already been rejected."""
     section = diagnostic.key.partition(".")[0]
     return diagnostic.code == "JC1102" and any(d.code == "JC1109" and d.key == section for d in earlier)
@@ -313,17 +315,17 @@ def _read(config: DictConfig, overrides: tuple[Override, ...]) -> ComposedConfig
     try:
         tree: Any = OmegaConf.to_container(config, resolve=True)
     except (OmegaConfBaseException, RecursionError):
-        raise CompileError(_unresolved(config, ComposedConfig({}, written, chosen, overrides))) from None
+        raise CompileError(_find_unresolved(config, ComposedConfig({}, written, chosen, overrides))) from None
     return ComposedConfig(tree, written, chosen, overrides)
 
 
-def _machine_read(title: str, origin: Origin | None, key: str) -> Diagnostic:
+def _machine_read_diagnostic(title: str, origin: Origin | None, key: str) -> Diagnostic:
     because = "the same overrides would give different files on another machine"
     hint = f"write \\${{NAME}} to have a command's shell read it, or set the value: {key or 'KEY'}=VALUE"
     return Diagnostic("JC1107", title, because, hint, origin, key)
 
 
-def _unresolved(config: DictConfig, composed: ComposedConfig) -> list[Diagnostic]:
+def _find_unresolved(config: DictConfig, composed: ComposedConfig) -> list[Diagnostic]:
     direct: list[Diagnostic] = []
     indirect: list[Diagnostic] = []
     keys = [key for key, _ in _leaves(composed.written, "")]
@@ -336,10 +338,10 @@ def _unresolved(config: DictConfig, composed: ComposedConfig) -> list[Diagnostic
         except ReadsMachineError as error:
             title, reader, *_ = str(error).split("\n")
             diagnostics = direct if re.sub(r"\[(\d+)\]", r".\1", reader) == key else indirect
-            diagnostics.append(_machine_read(title, origin, key))
+            diagnostics.append(_machine_read_diagnostic(title, origin, key))
         except (OmegaConfBaseException, RecursionError) as error:
             if re.search(r"Interpolation key 'hydra(\.[^']*)?' not found", str(error)):
-                direct.append(_machine_read("${hydra…} reads the machine that compiles", origin, key))
+                direct.append(_machine_read_diagnostic("${hydra…} reads the machine that compiles", origin, key))
                 continue
             because, hint = _why_unresolved(error, keys, key)
             direct.append(Diagnostic("JC1106", f"cannot resolve {leaf!r}", because, hint, origin, key))

@@ -46,9 +46,9 @@ _kept: dict[tuple[object, ...], _Merged] = {}
 _once: set[tuple[object, ...]] = set()  # composed once and not cached, because most commands compile only once
 
 
-def have_same_files_been_composed(folders: tuple[str, ...], config_name: str, overrides: Sequence[Override]) -> bool:
+def was_file_choice_seen(folders: tuple[str, ...], config_name: str, overrides: Sequence[Override]) -> bool:
     """Return whether earlier overrides chose the same files, and remember this choice for the next call."""
-    choice = _choice(folders, config_name, overrides_that_choose_files(folders, overrides))
+    choice = _choice(folders, config_name, file_choosing_overrides(folders, overrides))
     is_known = choice in _once
     _once.add(choice)
     return is_known
@@ -60,7 +60,7 @@ def compose_from_cache(folders: tuple[str, ...], config_name: str, overrides: Se
     Raises the same errors as Hydra for these overrides, and CompileError for unreadable files.
     folders: the search path that Hydra was initialized with, as absolute paths.
     """
-    chosen = overrides_that_choose_files(folders, overrides)
+    chosen = file_choosing_overrides(folders, overrides)
     if any(
         o.canonical.partition("=")[2].startswith("{") for o in chosen
     ):  # the override replaces a whole group with a mapping
@@ -85,7 +85,7 @@ def compose_from_cache(folders: tuple[str, ...], config_name: str, overrides: Se
     return config
 
 
-def overrides_that_choose_files(folders: tuple[str, ...], overrides: Sequence[Override]) -> list[Override]:
+def file_choosing_overrides(folders: tuple[str, ...], overrides: Sequence[Override]) -> list[Override]:
     return [o for o in overrides if o.package or any(os.path.isdir(f"{folder}/{o.key}") for folder in folders)]
 
 

@@ -17,22 +17,22 @@ def find_defaults_list_errors(entries: Any, node: yaml.Node) -> Iterator[tuple[y
     if not isinstance(entries, list):
         yield node, "this is not a list", "defaults: [{override /model: mlp}]"
         return
-    if sum(map(_options_in, entries)) > MOST_ENTRIES:
+    if sum(map(_count_options, entries)) > MOST_ENTRIES:
         yield node, f"this has more than {MOST_ENTRIES}", "put the values into one file"
         return
     for entry, entry_node in zip(entries, node.value, strict=True):
         if isinstance(entry, dict):
-            yield from _of_group(entry, entry_node)
+            yield from _check_group_entry(entry, entry_node)
         elif not isinstance(entry, str) or not entry:
-            yield _no_text(entry, entry_node)
+            yield _non_text_problem(entry, entry_node)
 
 
-def _options_in(entry: Any) -> int:
+def _count_options(entry: Any) -> int:
     options = entry.values() if isinstance(entry, dict) else ()
     return max(1, len(options), sum(len(option) for option in options if isinstance(option, list)))
 
 
-def _of_group(entry: dict[Any, Any], node: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]]:
+def _check_group_entry(entry: dict[Any, Any], node: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]]:
     if len(entry) != 1:
         yield node, "this names several groups" if entry else "this does not name a group", _LINE
         return
@@ -42,12 +42,12 @@ def _of_group(entry: dict[Any, Any], node: yaml.Node) -> Iterator[tuple[yaml.Nod
         yield key_node, "this does not name a group", _LINE
     elif isinstance(option, list):
         items = zip(option, option_node.value, strict=True)
-        yield from (_no_text(item, item_node) for item, item_node in items if not isinstance(item, str))
+        yield from (_non_text_problem(item, item_node) for item, item_node in items if not isinstance(item, str))
     elif option is not None and not isinstance(option, str):
-        yield _no_text(option, option_node)
+        yield _non_text_problem(option, option_node)
 
 
-def _no_text(value: Any, node: yaml.Node) -> tuple[yaml.Node, str, str]:
+def _non_text_problem(value: Any, node: yaml.Node) -> tuple[yaml.Node, str, str]:
     if value is None or value == "":
         return node, "this is empty", "remove it"
     if isinstance(value, (list, dict)):

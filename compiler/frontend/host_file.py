@@ -22,7 +22,7 @@ from ..diagnostics.diagnostic import Diagnostic, nearest
 from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import spec_keys, type_of_key
-from ..spec.value_types import InvalidValue, expand_hostlist, fold_hostlist, host_for_comparison
+from ..spec.value_types import InvalidValue, expand_hostlist, fold_hostlist, normalized_host
 from ..untrusted_files import MIB, Unreadable
 from .observed_files import read_text
 from .project_files import OutsideProject, project_folders, require_inside
@@ -86,14 +86,14 @@ def read_host_files(
         typed = str(held[name])
         by = origin_of(key)
         of_user = is_typed(key) or (by is not None and by.root == "user")
-        hosts = _read(typed[1:], by, None if of_user else _allowed(folders), folders, files, key)
+        hosts = _read(typed[1:], by, None if of_user else _allowed_folders(folders), folders, files, key)
         folded = fold_hostlist(tuple(host.name for host in hosts)) or None
         out[section or name] = {**held, name: folded} if section else folded
         files.typed[key], files.hosts[key] = typed, hosts
     return out, files
 
 
-def too_few_slots(files: HostFiles, nodes: int, procs: int) -> Iterator[Diagnostic]:
+def find_missing_slots(files: HostFiles, nodes: int, procs: int) -> Iterator[Diagnostic]:
     """Yield JC1133 for the first host in use that has fewer slots than the job has processes on each node."""
     for host in files.hosts.get("hosts", [])[:nodes]:
         if host.slots is not None and host.slots < procs:
@@ -110,7 +110,7 @@ def _host_keys() -> list[str]:
     return [key for key, hint in listed.items() if hint == type_of_key(JobSpec, "hosts")]
 
 
-def _allowed(folders: Folders) -> tuple[Path, ...]:
+def _allowed_folders(folders: Folders) -> tuple[Path, ...]:
     return (*folders.values(), *project_folders())
 
 
@@ -133,11 +133,11 @@ def _read(
         files.diagnostics.append(Diagnostic("JC1115", f"cannot read hosts from {typed!r}", because, hint, by, key))
         return []
     except Unreadable as error:
-        files.diagnostics.append(_unreadable(error, typed, by, file_origin, key))
+        files.diagnostics.append(_unreadable_diagnostic(error, typed, by, file_origin, key))
         return []
     files.digests[f"{file_origin.root}:{file_origin.path}"] = hashlib.sha256(text.encode()).hexdigest()
     hosts = list(_lines(text, file_origin, key, files.diagnostics))
-    _refuse_twice(hosts, key, files.diagnostics)
+    _reject_duplicates(hosts, key, files.diagnostics)
     if not hosts and not files.diagnostics:
         hint = "write one host per line; the first host is node 0"
         files.diagnostics.append(
@@ -146,7 +146,9 @@ def _read(
     return hosts
 
 
-def _unreadable(error: Unreadable, typed: str, by: Origin | None, file_origin: Origin, key: str) -> Diagnostic:
+def _unreadable_diagnostic(
+    error: Unreadable, typed: str, by: Origin | None, file_origin: Origin, key: str
+) -> Diagnostic:
     if error.path.is_file():
         hint = "save it as readable UTF-8 text with one host per line"
         return Diagnostic("JC1001", "cannot read this file", f"it {error.reason}", hint, file_origin)
@@ -223,11 +225,11 @@ def _entry(entry: str) -> list[tuple[str, int | None]]:
         raise InvalidValue("the line is not a host name, a list or a range", "node[1-4]") from None
 
 
-def _refuse_twice(hosts: list[HostFileEntry], key: str, refused: list[Diagnostic]) -> None:
+def _reject_duplicates(hosts: list[HostFileEntry], key: str, refused: list[Diagnostic]) -> None:
     """Add JC1132 for each host that is listed twice."""
     first: dict[str, HostFileEntry] = {}
     for host in hosts:
-        before = first.setdefault(host_for_comparison(host.name), host)
+        before = first.setdefault(normalized_host(host.name), host)
         if before is not host:
             because = f"the host is already on line {before.origin.line}, so two nodes would share a host"
             hint = "remove one of the two lines"

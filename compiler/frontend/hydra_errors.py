@@ -14,7 +14,7 @@ from ..diagnostics.origin import Origin
 from ..spec import aliases
 from ..spec.examples import example_value, override_for_shell
 from ..spec.job_spec import OPEN_KEYS, JobSpec
-from ..spec.type_hints import accepted_words, is_list, is_mapping, type_of_key, union_members, value_type_of_hint
+from ..spec.type_hints import accepted_words, hint_value_type, is_list, is_mapping, type_of_key, union_members
 from ..spec.value_types import InvalidValue
 from .interpolation import ReadsMachineError
 from .overrides import Override
@@ -67,20 +67,20 @@ def diagnose_hydra_error(
 
     known: returns all keys.
     """
-    if read := _machine_read(error, overrides, loader):
+    if read := _diagnose_machine_read(error, overrides, loader):
         return read
     message = str(error) + (f"\n{error.__cause__}" if error.__cause__ else "")
     if isinstance(error, MissingConfigException):
         return _missing_config(error, overrides, loader, config_name)
     if isinstance(error, (ValueError, TypeError)):
-        return _null_group(error, overrides, loader, known())
+        return _diagnose_null_group(error, overrides, loader, known())
     twice = _TWICE.search(message)
     if twice and (added := [o for o in overrides if o.operator == "+" and o.key == twice[1]]):
         options = ",".join(o.shown.partition("=")[2].strip("[]") for o in added)
         because, hint = "add all options of a group with a single +", f"+{twice[1]}=[{options}]"
         title, last = f"cannot compose: {twice[1]} is added {len(added)} times", added[-1]
         return Diagnostic("JC1105", title, because, hint, last.origin, last.key), None
-    if fault := _file_fault(message, loader):
+    if fault := _defaults_list_error(message, loader):
         return fault, None
     if isinstance(error, RecursionError):
         because = "a defaults list includes its own file, or the values are nested too deeply"
@@ -124,7 +124,7 @@ def diagnose_hydra_error(
     return Diagnostic("JC1105", f"cannot compose: {first_line}", because, hint, origin, key), culprit
 
 
-def _machine_read(
+def _diagnose_machine_read(
     error: Exception, overrides: Sequence[Override], loader: Any
 ) -> tuple[Diagnostic, Override | None] | None:
     """Return JC1107 for a defaults list or group choice whose interpolation would read the compiling machine."""
@@ -158,7 +158,7 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[
         return Diagnostic("JC1102", f"unknown key or group {key}", because, advice, position, culprit.key)
     elif key.lower() in known_keys and key.lower() != key:
         close = [key.lower()]
-    elif meant := aliases.key_from_alias(key) or _below_mapping(key, known_keys):
+    elif meant := aliases.key_from_alias(key) or _similar_mapping_key(key, known_keys):
         close = [meant]
     else:
         candidates = [k for k in [*known_keys, *loader.list_groups("")] if not f"{key}.".startswith(f"{k}.")]
@@ -169,7 +169,9 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[
         hint = f"jobc --cfg job -p {section} prints the section's keys; {section}=OPTION chooses another option"
     elif close:
         named = key.split(".")[close[0].count(".") + 1 :]
-        hint = f"did you mean {_with_value(close[0], named, value, loader) if key == culprit.key else close[0]}?"
+        hint = (
+            f"did you mean {_corrected_override(close[0], named, value, loader) if key == culprit.key else close[0]}?"
+        )
         if culprit.operator == "~" and close[0].startswith(tuple(f"{mapping}." for mapping in OPEN_KEYS)):
             hint = f"did you mean ~{close[0]}?"
     else:
@@ -178,12 +180,12 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[
             if key == "cluster"
             else f"remove {culprit.shown} and the override that sets it"
             if culprit.operator == "~" and section in ("env", "labels", "secrets")
-            else _beside(section, known_keys)
+            else _section_keys_hint(section, known_keys)
         )
     return Diagnostic("JC1102", f"unknown key or group {key}", because, hint, position, culprit.key)
 
 
-def _below_mapping(key: str, known_keys: Sequence[str]) -> str:
+def _similar_mapping_key(key: str, known_keys: Sequence[str]) -> str:
     """Return `labels.team` for lables.team, in which the name of a mapping with user-defined keys is misspelled. Return
     "" if no mapping has a similar name.
     """
@@ -196,7 +198,7 @@ def _below_mapping(key: str, known_keys: Sequence[str]) -> str:
     return ""
 
 
-def _beside(section: str, known_keys: Sequence[str]) -> str:
+def _section_keys_hint(section: str, known_keys: Sequence[str]) -> str:
     """Return a hint that lists a section's keys, if it has only a few."""
     below = {key for key in known_keys if key.startswith(f"{section}.")}
     keys = sorted(key for key in below if not key.rpartition(".")[2].isdigit())  # digits are items of lists
@@ -213,9 +215,7 @@ def _fits(key: str, typed: str, value: str, loader: Any) -> bool:
     key_type = type_of_key(JobSpec, key)
     if value[:1] == "[":
         return (
-            key_type is not None
-            and not is_mapping(key_type)
-            and (is_list(key_type) or bool(value_type_of_hint(key_type)))
+            key_type is not None and not is_mapping(key_type) and (is_list(key_type) or bool(hint_value_type(key_type)))
         )
     if not value or value[:1] in ("{", "@", "$", "'", '"') or "," in value:
         return True
@@ -225,25 +225,25 @@ def _fits(key: str, typed: str, value: str, loader: Any) -> bool:
         return key_type is not None
     if words := accepted_words(key_type):
         return bool(value.lower() in words or aliases.value_from_alias(key, value) or nearest(value, words))
-    scalar = value_type_of_hint(key_type)
+    scalar = hint_value_type(key_type)
     if scalar is None or value.lower() in ("true", "false"):
         return False  # a section or a boolean, which does not accept the typed value
     try:
         scalar.read(value)
     except InvalidValue:
-        is_typo = _likeness(key, typed) >= TYPO
+        is_typo = _key_similarity(key, typed) >= TYPO
         return is_typo or (scalar.units and value[:1].isdigit())  # the hint shows a valid value or unit
     return True
 
 
-def _likeness(key: str, typed: str) -> float:
+def _key_similarity(key: str, typed: str) -> float:
     """Return how similar the last parts of two keys are, from 0 to 1."""
     import difflib  # imported here, because most compiles need no suggestion
 
     return difflib.SequenceMatcher(None, key.rpartition(".")[2], typed.rpartition(".")[2]).ratio()
 
 
-def _with_value(key: str, named: Sequence[str], value: str, loader: Any) -> str:
+def _corrected_override(key: str, named: Sequence[str], value: str, loader: Any) -> str:
     """Return `key=value` for the intended key. The value is in brackets for a list and has a name for a mapping. If the
     key's type rejects the typed value, a valid one replaces it. Without a typed value, return only the key.
 
@@ -261,13 +261,13 @@ def _with_value(key: str, named: Sequence[str], value: str, loader: Any) -> str:
         key, key_type = f"{key}.{name}", get_args(key_type)[1]
     if meant := aliases.option_from_alias(key, value) or aliases.value_from_alias(key, value):
         return f"{key}={meant}"
-    is_judged = (value_type_of_hint(key_type) or accepted_words(key_type)) and re.fullmatch(
+    is_judged = (hint_value_type(key_type) or accepted_words(key_type)) and re.fullmatch(
         r"[\w.:/%+…-]+", value
     )  # the value is neither a sweep nor quoted text
     return f"{key}={example_value(union_members(key_type), value) if is_judged else value}"
 
 
-def _null_group(
+def _diagnose_null_group(
     error: ValueError | TypeError, overrides: Sequence[Override], loader: Any, known_keys: list[str]
 ) -> tuple[Diagnostic, Override | None]:
     """Return JC1109 for group=null, or JC1102 for a key below a list. Hydra 1.3 raises ValueError for both. Any
@@ -325,11 +325,11 @@ def _item(group: str, option: str, loader: Any) -> str:
     options = loader.get_group_options(group)
     if not group or not options:
         return ""
-    chosen = (_close(options, option) or ["OPTION"])[0]
+    chosen = (_similar_to(options, option) or ["OPTION"])[0]
     return f"- {'override ' if _has_default(group) else ''}/{group}: {chosen}"
 
 
-def _close(options: Sequence[str], option: str) -> list[str]:
+def _similar_to(options: Sequence[str], option: str) -> list[str]:
     """Return the option itself if it exists, or else similar ones, such as `deepspeed` for deepspeed/zero2."""
     return [part for part in (option, *option.split("/")) if part in options] or nearest(option, options)
 
@@ -338,7 +338,7 @@ def _has_default(group: str) -> bool:
     return re.search(rf"(?m)^  - {re.escape(group)}: ", read_files.get("jobc:conf/config.yaml", "")) is not None
 
 
-def _file_fault(message: str, loader: Any) -> Diagnostic | None:
+def _defaults_list_error(message: str, loader: Any) -> Diagnostic | None:
     """Return JC1105 for an error in a file's defaults list; None if the message is about another error."""
     if file := re.search(r"In '([^']+)': ConfigTypeError raised", message):
         because = "one file has a list where another file has a mapping"
@@ -349,7 +349,7 @@ def _file_fault(message: str, loader: Any) -> Diagnostic | None:
     if twice := _TWICE.search(message):
         group = twice[1].split("@")[0]
         chosen = [c for c in _in_defaults(group) if c.origin.root in USER_ROOTS and not c.overrides]
-        close = _close(loader.get_group_options(group), chosen[-1].option) if chosen else []
+        close = _similar_to(loader.get_group_options(group), chosen[-1].option) if chosen else []
         hint = f"- override /{twice[1]}: {(close or ['OPTION'])[0]}"
         because = (
             "config.yaml already chooses an option, so a second choice must be an `override`"
@@ -359,11 +359,11 @@ def _file_fault(message: str, loader: Any) -> Diagnostic | None:
         title, position = f"cannot compose: two files choose {twice[1]}", chosen[-1].origin if chosen else None
         return Diagnostic("JC1105", title, because, hint, position)
     if lost := re.search(r"In '([^']+)': Could not override '([^']+)'", message):
-        return _lost_override(lost[1], lost[2].split("@")[0], loader)
+        return _unmatched_override(lost[1], lost[2].split("@")[0], loader)
     return None
 
 
-def _lost_override(file: str, group: str, loader: Any) -> Diagnostic:
+def _unmatched_override(file: str, group: str, loader: Any) -> Diagnostic:
     """Return JC1105 for an item with `override` whose group no file chooses.
 
     group: as in Hydra's message, where the file's folder precedes a group without a leading /.
@@ -386,7 +386,7 @@ def _lost_override(file: str, group: str, loader: Any) -> Diagnostic:
 def _missing_config(
     error: MissingConfigException, overrides: Sequence[Override], loader: Any, config_name: str
 ) -> tuple[Diagnostic, Override | None]:
-    group, option = _wanted(error, overrides, loader)
+    group, option = _missing_group_option(error, overrides, loader)
     if not group:
         names = [n for n in loader.get_group_options("", ObjectType.CONFIG) if not n.startswith("_")]
         close = nearest(option, names)
@@ -396,11 +396,11 @@ def _missing_config(
         ), None
     options = list(error.options or loader.get_group_options(group))
     parent = re.search(r"In '([^']+)'", str(error))
-    if not options and parent and (fault := _beside_file(parent[1], f"{group}/{option}", loader)):
+    if not options and parent and (fault := _misplaced_group(parent[1], f"{group}/{option}", loader)):
         return fault, None
     culprit = next((o for o in overrides if o.key == group and option in o.canonical), None)
     meant = aliases.option_from_alias(group, option)
-    close = [meant] if meant.partition(" ")[0] in options else _close(options, option)
+    close = [meant] if meant.partition(" ")[0] in options else _similar_to(options, option)
     close = close or (options if len(options) == 1 else [])
     plus = "+" if culprit and culprit.shown.startswith("+") else ""
     if culprit is None:
@@ -420,7 +420,7 @@ def _missing_config(
     return Diagnostic("JC1109", f"no option {option!r} in group {group}", because, hint, position, group), culprit
 
 
-def _wanted(error: MissingConfigException, overrides: Sequence[Override], loader: Any) -> tuple[str, str]:
+def _missing_group_option(error: MissingConfigException, overrides: Sequence[Override], loader: Any) -> tuple[str, str]:
     """Return the missing group and option, such as parallel and deepspeed/zero2, because `parallel` has no subgroup."""
     missing_path = (error.missing_cfg_file or "").removesuffix(".yaml")
     parts = missing_path.split("/")
@@ -433,7 +433,7 @@ def _wanted(error: MissingConfigException, overrides: Sequence[Override], loader
     return group, option
 
 
-def _beside_file(file: str, wanted: str, loader: Any) -> Diagnostic | None:
+def _misplaced_group(file: str, wanted: str, loader: Any) -> Diagnostic | None:
     """Return JC1109 for `- backend: slurm` in experiment/mine.yaml, which Hydra reads as experiment/backend.
 
     Returns None if the user meant no existing group.

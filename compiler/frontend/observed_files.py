@@ -85,7 +85,7 @@ def are_answers_unchanged(answers: Mapping[tuple[str, str], Any]) -> bool:
         return False
 
 
-def kind_of_path(path: str) -> str:
+def path_kind(path: str) -> str:
     """Return what kind of file exists at a path, "" if there is none."""
     if not os.path.lexists(path):
         return ""
@@ -104,7 +104,7 @@ def answer_for_written_file(content: bytes, executable: bool) -> list[Any]:
 _LARGEST = 16 << 20  # bytes of a file; the callers' own limits are lower
 
 
-def _our_file(path: str) -> list[Any]:
+def _own_file_state(path: str) -> list[Any]:
     content = read_bytes(path, _LARGEST, follow=False)
     return [os.lstat(path).st_mode & 0o7777, _digest(content)]
 
@@ -116,11 +116,11 @@ def _digest(content: bytes) -> str:
 QUESTIONS: dict[str, Callable[[str], Any]] = {
     "exists": os.path.exists,
     "folder": os.path.isdir,
-    "kind": kind_of_path,
+    "kind": path_kind,
     "link": os.path.islink,
     "names": lambda path: sorted(os.listdir(path)),
     "content": lambda path: _digest(read_bytes(path, _LARGEST)),
     "real path": os.path.realpath,
     "mode": lambda path: os.lstat(path).st_mode,
-    "our file": _our_file,
+    "our file": _own_file_state,
 }

@@ -58,7 +58,7 @@ class Override:
         return Origin(COMMAND_LINE, self.shown)
 
     @property
-    def concerns_hydra_itself(self) -> bool:
+    def is_hydra_override(self) -> bool:
         """Return whether the override sets one of Hydra's own keys or chooses one of Hydra's own options."""
         return re.match(r"hydra([./@]|$)", self.key) is not None
 
@@ -85,7 +85,7 @@ def read_sweep(words: Iterable[str], open_keys: Sequence[str] = (), loader: Any 
     """
     choices = _read(words, open_keys, sweep=True, loader=loader)
     if (count := math.prod(map(len, choices))) > MOST_POINTS:
-        because, hint, code, title = _too_many(count)
+        because, hint, code, title = _too_many_points(count)
         raise CompileError([Diagnostic(code, title, because, hint)])
     return [list(point) for point in itertools.product(*choices)]
 
@@ -167,7 +167,7 @@ def _check_size(words: Sequence[str], sweep: bool) -> None:
     for word in words:
         value = word.partition("=")[2]
         if sweep or value.strip(" \t")[:1] in _OPENING:
-            remaining -= len(_MARK.findall(_outside_quotes(value)))
+            remaining -= len(_MARK.findall(_mask_quoted(value)))
         if remaining < 0:
             because = f"the overrides have more than {MOST_MARKS:,} commas, brackets and colons outside quotes"
             origin = Origin(COMMAND_LINE, redact_override(word))
@@ -187,7 +187,7 @@ def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> 
         word.encode()
     except UnicodeEncodeError:
         raise _Unreadable("the override is not valid UTF-8", "enter the value in UTF-8") from None
-    key, package = _head(head)
+    key, package = _parse_head(head)
     sets_mapping = key in open_keys and right[:1] == "{"
     if not operator and (sets_mapping or any(key.startswith(f"{prefix}.") for prefix in open_keys)):
         operator = "++"
@@ -203,7 +203,7 @@ def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> 
     return [make_override(value) for value in _values(f"{operator}{head}={right}", right, sweep, loader)]
 
 
-def _head(text: str) -> tuple[str, str]:
+def _parse_head(text: str) -> tuple[str, str]:
     """Return (key or group, package) from the text before the `=`."""
     if len(text) > MOST_KEY:
         raise _Unreadable(f"the key has more than {MOST_KEY} characters", "nodes=2")
@@ -232,16 +232,18 @@ def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
     if parsed is None:
         key = word.partition("=")[0].removeprefix("++")
         as_text = shlex.quote(f"{key}={quote_for_hydra(right, double=True)}")
-        if sweep and opens not in ("[", "{") and _BARE_COMMA.search(_outside_quotes(right)):
+        if sweep and opens not in ("[", "{") and _BARE_COMMA.search(_mask_quoted(right)):
             because = "in a sweep, commas separate values unless they are in quotes"
-            raise _Unreadable(because, " or ".join([*_each_quoted(key, right), f"{as_text}, if it is a single string"]))
+            raise _Unreadable(
+                because, " or ".join([*_quote_each_value(key, right), f"{as_text}, if it is a single string"])
+            )
         if opens in _OPENING:
             because = f"{opens} starts {_OPENING[opens]}, and Hydra cannot parse the rest"
             raise _Unreadable(because, " or ".join([*_quoted_items(key, right), f"{as_text}, if it is text"]))
         return [_text(right)]
     if parsed.is_sweep_override():
         key = word.partition("=")[0]
-        points = _swept(parsed, key.removeprefix("++"), right, loader)
+        points = _sweep_values(parsed, key.removeprefix("++"), right, loader)
         return [_values(f"{key}={value}", value, sweep=False, loader=None)[0] for value in points]
     if opens not in _OPENING and parsed._value is not None and not (sweep and "\\," in right):
         return [_text(right)]  # keep the text: Hydra would reduce \\ and \, to one character
@@ -250,7 +252,7 @@ def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
     return [to_hydra(parsed._value)]
 
 
-def _outside_quotes(right: str) -> str:
+def _mask_quoted(right: str) -> str:
     """Return the value with each quoted character replaced by `_`. Quoted text can only start where a value starts."""
     return _QUOTED.sub(lambda quoted: "_" * len(quoted[0]), right)
 
@@ -269,13 +271,13 @@ def _quoted_items(key: str, right: str) -> list[str]:
     return [shlex.quote(f"{key}=[{','.join(quote_for_hydra(item, double=True) for item in items)}]")]
 
 
-def _each_quoted(key: str, right: str) -> list[str]:
+def _quote_each_value(key: str, right: str) -> list[str]:
     """Return the word with each value of the sweep in quotes. Return [] if its commas do not separate values
     (`node[1,3]`).
     """
     right = re.sub(r"choice\((.*)\)", r"\1", right.strip(" \t"))
     values, start, depth = [], 0, 0
-    bare = _outside_quotes(right)
+    bare = _mask_quoted(right)
     for index, letter in enumerate([*bare, ","]):
         depth += (letter in "([{") - (letter in ")]}")
         if index == len(bare) or (letter == "," and not depth and bare[index - 1 : index] != "\\"):
@@ -287,7 +289,7 @@ def _each_quoted(key: str, right: str) -> list[str]:
     return [shlex.quote(f"{key}={','.join(quoted)}")]
 
 
-def _swept(parsed: Any, key: str, right: str, loader: Any) -> list[str]:
+def _sweep_values(parsed: Any, key: str, right: str, loader: Any) -> list[str]:
     from hydra.core.override_parser.types import Glob, IntervalSweep, RangeSweep
 
     swept = parsed._value
@@ -319,10 +321,10 @@ def _check_range(swept: Any, key: str) -> None:
         raise _Unreadable("the range is empty, because the end is excluded", hint)
     if (count := math.ceil((Fraction(stop) - Fraction(start)) / Fraction(step))) > MOST_POINTS:
         first = f"{key}=range({start},{start + 100 * step},{step})"
-        raise _Unreadable(*_too_many(count, f"{first}, and the other values in separate calls"))
+        raise _Unreadable(*_too_many_points(count, f"{first}, and the other values in separate calls"))
 
 
-def _too_many(count: int, hint: str = "split the sweep into several calls") -> tuple[str, str, str, str]:
+def _too_many_points(count: int, hint: str = "split the sweep into several calls") -> tuple[str, str, str, str]:
     """Return (because, hint, code, title) for JC1113."""
     shown = f"{count:,}" if count < 10**9 else "a billion or more"
     because = f"one call compiles at most {MOST_POINTS:,} points, because each point takes about 1 MB of memory"

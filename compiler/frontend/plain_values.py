@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from .compose_cache import overrides_that_choose_files
+from .compose_cache import file_choosing_overrides
 from .overrides import Override
 
 _KEY = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
@@ -34,14 +34,14 @@ class NeedsHydra(Exception):
     """Raised for an override that does more than change the value of a leaf or set an entry of an open mapping."""
 
 
-def split_off_plain_values(
+def split_plain_values(
     folders: tuple[str, ...], overrides: Sequence[Override]
 ) -> tuple[list[Override], list[Override]]:
     """Return the overrides that Hydra must apply, and those that set plain text and can be applied afterwards.
 
     folders: the search path.
     """
-    chosen = overrides_that_choose_files(folders, overrides)
+    chosen = file_choosing_overrides(folders, overrides)
     others = [o for o in overrides if o in chosen or not _is_plain(o)]
     plain = [o for o in overrides if o not in others and not any(_overlap(_changed(o), other.key) for other in others)]
     return [o for o in overrides if o not in plain], plain
@@ -51,7 +51,7 @@ def _is_plain(override: Override) -> bool:
     value = override.canonical.partition("=")[2]
     return (
         override.operator in ("", "++")
-        and not override.concerns_hydra_itself
+        and not override.is_hydra_override
         and _KEY.fullmatch(override.key) is not None
         and _VALUE.fullmatch(value) is not None
     )
@@ -95,7 +95,7 @@ class ConfigWithoutPlainValues:
         if paths:
             self._set_in_config(overrides)
             for interpolated in paths:
-                tree = self._resolved(tree, interpolated)
+                tree = self._resolve_at(tree, interpolated)
         return ConfigTrees(written, tree)
 
     def _set_in_config(self, overrides: Sequence[Override]) -> None:
@@ -107,7 +107,7 @@ class ConfigWithoutPlainValues:
             text = _text(override)
             OmegaConf.update(self._config, override.key, text, merge=True, force_add=override.operator == "++")
 
-    def _resolved(self, tree: Any, path: Path) -> Any:
+    def _resolve_at(self, tree: Any, path: Path) -> Any:
         section: Any = self._config
         try:
             for part in path:
@@ -115,7 +115,7 @@ class ConfigWithoutPlainValues:
         except (OmegaConfBaseException, RecursionError) as error:
             raise NeedsHydra from error  # Hydra reports the interpolations that cannot be resolved
         value = OmegaConf.to_container(section, resolve=True) if OmegaConf.is_config(section) else section
-        return _replaced(tree, path, value)
+        return _replace_at(tree, path, value)
 
 
 def _set(tree: Any, path: Sequence[str], text: str, may_add: bool) -> dict[str, Any]:
@@ -130,12 +130,12 @@ def _set(tree: Any, path: Sequence[str], text: str, may_add: bool) -> dict[str, 
     return {**tree, name: text}
 
 
-def _replaced(tree: Any, path: Path, value: Any) -> Any:
+def _replace_at(tree: Any, path: Path, value: Any) -> Any:
     """Return the tree with the value at an existing path replaced, or `tree` itself if the value is the same."""
     if not path:
         return tree if type(tree) is type(value) is str and tree == value else value
     name, *below = path
-    inner = _replaced(tree[name], tuple(below), value)
+    inner = _replace_at(tree[name], tuple(below), value)
     if inner is tree[name]:
         return tree
     if isinstance(tree, dict):

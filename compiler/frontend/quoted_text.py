@@ -29,7 +29,7 @@ def with_quoted_text(tree: dict[str, Any], overrides: Sequence[Override]) -> dic
             if is_quoted:
                 quoted[path] = override.origin
     for path, origin in quoted.items():
-        tree = _marked(tree, path, origin)
+        tree = _mark_quoted(tree, path, origin)
     return tree
 
 
@@ -55,7 +55,7 @@ def _leaves_of(value: Any, path: Path) -> Iterator[tuple[Path, bool]]:
             yield from _leaves_of(inner, (*path, index))
 
 
-def _marked(tree: Any, path: Path, origin: Origin) -> Any:
+def _mark_quoted(tree: Any, path: Path, origin: Origin) -> Any:
     """Return a copy of the tree with the text at the path marked as quoted. If there is no such text, return the same
     tree.
     """
@@ -63,7 +63,7 @@ def _marked(tree: Any, path: Path, origin: Origin) -> Any:
         return TextWithOrigin(tree, origin, quoted=True) if type(tree) is str else tree
     first, *rest = path
     if isinstance(tree, Mapping) and first in tree:
-        return {**tree, first: _marked(tree[first], tuple(rest), origin)}
+        return {**tree, first: _mark_quoted(tree[first], tuple(rest), origin)}
     if isinstance(tree, list) and isinstance(first, int) and first < len(tree):
-        return [*tree[:first], _marked(tree[first], tuple(rest), origin), *tree[first + 1 :]]
+        return [*tree[:first], _mark_quoted(tree[first], tuple(rest), origin), *tree[first + 1 :]]
     return tree

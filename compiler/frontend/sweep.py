@@ -55,7 +55,7 @@ def sweep_points(
     """
     points = read_sweep(words, open_keys, loader)
     varied = [i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)]
-    if refused := list(_set_again(points, varied)):
+    if refused := list(_find_conflicting_keys(points, varied)):
         raise CompileError(refused)
     for point in points:
         label = "" if aside is None else "+".join(_label(point[i]) for i in varied if point[i].key not in aside)
@@ -71,13 +71,13 @@ def common_label(points: Sequence[SweepPoint], aside: Collection[str]) -> str:
     return "+".join(_label(override) for override in shared if override.key not in aside)
 
 
-def _set_again(points: Sequence[Sequence[Override]], varied: Sequence[int]) -> Iterator[Diagnostic]:
+def _find_conflicting_keys(points: Sequence[Sequence[Override]], varied: Sequence[int]) -> Iterator[Diagnostic]:
     """Yield JC1112 for each word that sets a key that another word sweeps."""
     choices = [set(alternatives) for alternatives in zip(*points, strict=True)] if varied else []
     sets = [set().union(*(override.keys for override in alternatives)) for alternatives in choices]
     for i, j in itertools.combinations(range(len(sets)), 2):
         if i in varied and (common_keys := sets[i] & sets[j]):
-            key, swept, later = min(common_keys), _masked(points[0][i].typed), _masked(points[0][j].typed)
+            key, swept, later = min(common_keys), _mask_secret(points[0][i].typed), _mask_secret(points[0][j].typed)
             title = f"{key} is swept and then set again"
             because = "the points' names would contain values that the points do not use"
             hint = f"{shlex.quote(swept)} or {shlex.quote(later)}, not both"
@@ -89,14 +89,14 @@ def with_sweep_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic
     return [replace(d, points=(where,)) if where else d for d in found]
 
 
-def diagnostics_of_all_points(told: Sequence[tuple[SweepPoint, Sequence[Diagnostic]]]) -> list[Diagnostic]:
+def all_point_diagnostics(told: Sequence[tuple[SweepPoint, Sequence[Diagnostic]]]) -> list[Diagnostic]:
     """Return the diagnostics of all points. If one point must redact a value, all points redact it."""
     private_keys = {d.key for _, diagnostics in told for d in diagnostics if d.private}
-    placed = ((_with_all_hosts(diagnostics, point), point) for point, diagnostics in told)
+    placed = ((_suggest_host_list(diagnostics, point), point) for point, diagnostics in told)
     return [d for diagnostics, point in placed for d in with_sweep_point(diagnostics, point.shown(private_keys))]
 
 
-def _with_all_hosts(diagnostics: Iterable[Diagnostic], point: SweepPoint) -> list[Diagnostic]:
+def _suggest_host_list(diagnostics: Iterable[Diagnostic], point: SweepPoint) -> list[Diagnostic]:
     """Return the diagnostics. For `hosts=a,b`, replace the hint of JC2005 by one that shows how to write a list instead
     of a sweep.
     """
@@ -114,10 +114,10 @@ def _shown(override: Override, private_keys: Collection[str]) -> str:
         value = value[1:-1]
     name = override.typed.partition("=")[0]
     is_private = any(_is_within(key, override.key) or _is_within(override.key, key) for key in private_keys)
-    return f"{name}=…" if is_private else _masked(f"{name}={value}")
+    return f"{name}=…" if is_private else _mask_secret(f"{name}={value}")
 
 
-def _masked(word: str) -> str:
+def _mask_secret(word: str) -> str:
     """Return the word, or `NAME=…` if it may contain a secret."""
     words = re.split(r"[\s\[\]{},]+", re.sub("[\"']", "", word))
     return (

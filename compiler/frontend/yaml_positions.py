@@ -13,7 +13,7 @@ from ..diagnostics.origin import Origin
 from .yaml_reader import Loader
 
 
-def position_of_enclosing_key(text: str, value: Origin, levels: int) -> Origin:
+def enclosing_key_position(text: str, value: Origin, levels: int) -> Origin:
     """Return the position of the mapping key, or list item, that encloses a value `levels` levels further up, counting
     mappings and lists of mappings. Return the value's own position if there is no such key, as for the values of an
     alias.
@@ -44,9 +44,9 @@ def value_lines(text: str) -> Iterator[tuple[range, int]]:
     contains the enclosing mapping. At the top level, that line is 0.
     """
 
-    def last_line_of_node(node: yaml.Node) -> int:
+    def last_node_line(node: yaml.Node) -> int:
         if isinstance(node, yaml.SequenceNode) and node.value and not node.flow_style:
-            return last_line_of_node(node.value[-1])  # a list's end mark is at the beginning of the next key
+            return last_node_line(node.value[-1])  # a list's end mark is at the beginning of the next key
         return int(node.end_mark.line + (node.end_mark.column > 0))
 
     def visit_values(node: yaml.Node, first: int, above: int, is_item: bool = False) -> Iterator[tuple[range, int]]:
@@ -60,7 +60,7 @@ def value_lines(text: str) -> Iterator[tuple[range, int]]:
                 if item.start_mark.line >= node.start_mark.line:  # not an alias
                     yield from visit_values(item, item.start_mark.line + 1, first, is_item=True)
         else:
-            yield range(first, last_line_of_node(node) + 1), above
+            yield range(first, last_node_line(node) + 1), above
 
     if document := yaml.compose(text, Loader=Loader):
         yield from visit_values(document, 0, 0)

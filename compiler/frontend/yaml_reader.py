@@ -28,7 +28,7 @@ def read_yaml_tree(text: str, root: str, path: str) -> dict[str, Any]:
     item of a defaults list (JC1105).
     """
     try:
-        _refuse_deep(text, Origin(root, path))
+        _reject_deep_nesting(text, Origin(root, path))
         node = yaml.compose(text, Loader=Loader)
         reader = _Reader(root, path)
         empty = isinstance(node, yaml.ScalarNode) and not node.value
@@ -56,7 +56,7 @@ _MOST_FAULTS = 30  # maximum number of faults reported for one file
 _DEEPEST = 100  # libyaml's composer recurses in C and overflows the stack near 30,000 levels
 
 
-def _refuse_deep(text: str, origin: Origin) -> None:
+def _reject_deep_nesting(text: str, origin: Origin) -> None:
     """Raise CompileError JC1002 for a document nested deeper than _DEEPEST. Parser events need no recursion."""
     depth = 0
     for event in yaml.parse(text, Loader=Loader) if len(text) > 2 * _DEEPEST else ():

@@ -28,7 +28,7 @@ FOREIGN_ROOTS = ("input", "project")  # roots that may contain symlinks created 
 _OURS = "jobc_config"  # name under which jobc's conf/config.yaml is available despite a user's config.yaml
 
 # Hydra instantiates the sources, so they can report only through global variables.
-read_files: dict[str, str] = {}  # `root:path` -> text, of every config since hydra_started()
+read_files: dict[str, str] = {}  # `root:path` -> text, of every config since hydra_session()
 used_files: set[str] = set()  # `root:path` of the files that the last composed config uses
 config_folders: list[str] = []  # for the current compose, absolute paths
 
@@ -54,7 +54,7 @@ class JobcSource(ConfigSource):
                 folders = [folder for folder in (self.path, *config_folders) if not ask_file_system("link", folder)]
                 require_inside(file, (*folders, *project_folders()))
             except OutsideProject as error:
-                raise _outside(f"{self.provider}:{config_path}", str(error)) from None
+                raise _outside_error(f"{self.provider}:{config_path}", str(error)) from None
         return file
 
     def _name(self, config_path: str) -> str:
@@ -88,7 +88,7 @@ class JobcSource(ConfigSource):
         used_files.add(f"{root}:{path}")
         tree = read_yaml_tree(text, root, path)
         if file == "config.yaml" and self.provider in USER_ROOTS:
-            _lay_over_ours(tree)
+            _extend_base_config(tree)
         return ConfigResult(
             config=OmegaConf.create(tree, flags={"allow_objects": True}),
             path=f"{self.scheme()}://{self.path}",
@@ -113,10 +113,10 @@ def _require_relative(config_path: str) -> None:
     """Raise CompileError JC1115 for a path that would leave the folder it is joined to."""
     path = os.path.normpath(config_path)
     if os.path.isabs(path) or path.split(os.sep)[0] == os.pardir:
-        raise _outside(config_path, "the symlink points outside the config folders")
+        raise _outside_error(config_path, "the symlink points outside the config folders")
 
 
-def _outside(path: str, because: str) -> CompileError:
+def _outside_error(path: str, because: str) -> CompileError:
     hint = "copy the file into a config folder, or pass its folder with --config-dir"
     return CompileError([Diagnostic("JC1115", f"cannot read the config {path}", because, hint)])
 
@@ -162,7 +162,7 @@ class EmptyHydraJobSource(ConfigSource):
         return ConfigResult(self.provider, self.full_path(), OmegaConf.create({}), {"package": package})
 
 
-def _lay_over_ours(tree: dict[str, Any]) -> None:
+def _extend_base_config(tree: dict[str, Any]) -> None:
     """Put jobc's config.yaml first in the defaults list of a user's config.yaml, so that the user's overrides it."""
     entries = tree.setdefault("defaults", [])
     tree["defaults"] = [_OURS, *entries, *([] if "_self_" in entries else ["_self_"])]

@@ -21,7 +21,7 @@ from ..plan.launch_plan import PATH_VARIABLES, LaunchPlan, to_mutable_tree
 from ..plan.read_tracking import TrackedFields
 from ..plugins.backend import Backend, EngineBackend
 from ..spec.job_spec import JobSpec
-from ..spec.type_hints import type_of_key, value_type_of_hint
+from ..spec.type_hints import hint_value_type, type_of_key
 
 JOB = job_json.JOB
 
@@ -118,7 +118,7 @@ def _spec_leaf(view: str, keys: tuple[str | int, ...]) -> Any:
         value = getattr(views, view)
         for key in keys:
             value = value[key] if isinstance(value, Mapping) or isinstance(key, int) else getattr(value, key)
-        return _readable(value) if value is None or show is None else show(value)
+        return _escape_interpolations(value) if value is None or show is None else show(value)
 
     return read_leaf
 
@@ -126,19 +126,19 @@ def _spec_leaf(view: str, keys: tuple[str | int, ...]) -> Any:
 @lru_cache(maxsize=10_000)
 def _unit_text(key: str) -> Callable[[Any], str] | None:
     """Return the function that formats a key's value as text with its unit, None for a key without a unit."""
-    scalar = value_type_of_hint(type_of_key(JobSpec, key))
+    scalar = hint_value_type(type_of_key(JobSpec, key))
     return scalar.show if scalar is not None and scalar.units else None
 
 
-def _readable(value: Any) -> Any:
+def _escape_interpolations(value: Any) -> Any:
     if isinstance(value, str):
         return re.sub(r"(\\*)\$\{", lambda m: m[1] * 2 + "\\${", value)
     if isinstance(value, (tuple, list)):
-        return [_readable(item) for item in value]
+        return [_escape_interpolations(item) for item in value]
     if isinstance(value, Mapping):
-        return {key: _readable(inner) for key, inner in value.items()}
+        return {key: _escape_interpolations(inner) for key, inner in value.items()}
     if isinstance(value, TrackedFields):  # an item of a list, such as a mount
-        return {name.rstrip("_"): _readable(inner) for name, inner in value}
+        return {name.rstrip("_"): _escape_interpolations(inner) for name, inner in value}
     return value
 
 
@@ -266,7 +266,7 @@ def _spec_lines(spec: JobSpec) -> list[str]:
     """Return the spec as flat_lines.to_flat_lines() would. The points of a sweep share the lines of most fields."""
 
     def value_lines(value: Any, key: str) -> list[tuple[str, str]]:
-        leaves = dict(flat_lines.flatten_to_leaves(value, key, _with_unit))
+        leaves = dict(flat_lines.flatten_to_leaves(value, key, _format_with_unit))
         return list(zip(sorted(leaves), flat_lines.to_flat_lines(leaves), strict=True))
 
     pairs: list[tuple[str, str]] = []
@@ -276,6 +276,6 @@ def _spec_lines(spec: JobSpec) -> list[str]:
     return [line for _, line in sorted(pairs)]
 
 
-def _with_unit(key: str, value: Any) -> Any:
+def _format_with_unit(key: str, value: Any) -> Any:
     show = _unit_text(key)
     return flat_lines.to_json_types(value) if value is None or show is None else show(value)

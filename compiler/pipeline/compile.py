@@ -26,33 +26,33 @@ from ..frontend.compose import (
     ConfigFolder,
     OverridesRefused,
     compose_job,
-    config_files_read,
     groups_in_defaults_list,
-    hydra_started,
+    hydra_session,
+    used_config_files,
 )
-from ..frontend.host_file import too_few_slots
+from ..frontend.host_file import find_missing_slots
 from ..frontend.overrides import Override, read_overrides
-from ..launchers.accelerate.config_files import keys_read_by_launcher
+from ..launchers.accelerate.config_files import launcher_keys
 from ..plan.derive import procs
 from ..plan.lower import lower
-from ..plugins.backend import CarryingBackend
+from ..plugins.backend import FileEmbeddingBackend
 from ..plugins.registry import PACKAGE, check_defaults, find_plugins
 from ..spec.job_spec import JobSpec, open_keys
 from ..spec.type_hints import spec_keys
 from . import common_files, unwritable_text
 from .canonical_order import sort_overrides
-from .counted_nodes import nodes_counted_from_hosts
-from .jobctl_program import pack_program, pack_program_for_nodes, program_contents_of_job
+from .counted_nodes import node_count_override
+from .jobctl_program import job_program_contents, pack_program, pack_program_for_nodes
 from .origins import add_origins
 from .plugin_calls import backends_supporting, diagnose_plugin_errors, emit_files, plugin_error, render_for
 from .resolve import TypedConfig, is_set_by_user, origin_lookup, to_typed_config
-from .seal import digests_of_inputs, request_to_record, seal_artifact
+from .seal import input_digests, request_to_record, seal_artifact
 from .types import CompiledJob, CompileRequest, PlannedJob, SweepFolder
 
 
 def compile_job(request: CompileRequest) -> CompiledJob:
     """Compile one job. Raises CompileError with every diagnostic of the first stage that has errors."""
-    with hydra_started(config_search_path(request)) as loader:
+    with hydra_session(config_search_path(request)) as loader:
         compiled = compile_point(request, read_overrides(request.words, open_keys(request.words)), loader)
     return add_notes_on_unused_suppressions([compiled])[0]
 
@@ -60,7 +60,7 @@ def compile_job(request: CompileRequest) -> CompiledJob:
 def add_notes_on_unused_suppressions(made: list[CompiledJob]) -> list[CompiledJob]:
     """Add a note to the first job for every `# jobc: allow` comment that no point needed."""
     found = [diagnostic for compiled in made for diagnostic in compiled.diagnostics]
-    idle = SeverityFilter(read_allow_comments(config_files_read(of_all=True))).unused(found)
+    idle = SeverityFilter(read_allow_comments(used_config_files(of_all=True))).unused(found)
     return [replace(made[0], diagnostics=(*made[0].diagnostics, *idle)), *made[1:]]
 
 
@@ -93,12 +93,12 @@ def plan_point(request: CompileRequest, overrides: Sequence[Override], loader: A
         title, hint = f"{request.config_name}.yaml does not set a backend", "defaults: [config, _self_]"
         because = "--config-name replaces config.yaml, and this file does not include it"
         raise CompileError([Diagnostic("JC1105", title, because, hint)])
-    levels = SeverityFilter(read_allow_comments(config_files_read()), request.strict)
+    levels = SeverityFilter(read_allow_comments(used_config_files()), request.strict)
     try:
-        read = _typed(composed, request)
-        if counted := nodes_counted_from_hosts(read, overrides):
+        read = _to_typed(composed, request)
+        if counted := node_count_override(read, overrides):
             composed = compose_job(loader, request.config_name, [*overrides, counted], all_config_keys)
-            read = _typed(composed, request)
+            read = _to_typed(composed, request)
     except CompileError as error:
         raise CompileError(levels.judge(error.diagnostics)) from None
     origin_of = origin_lookup(composed, request.command)
@@ -113,7 +113,7 @@ def plan_point(request: CompileRequest, overrides: Sequence[Override], loader: A
     checked, failure = rules.collect_findings(
         lambda: [*own_container, *(item.note for item in filled if item.note)],
         lambda: rules.check_spec(spec),
-        lambda: too_few_slots(read.host_files, spec.nodes, procs(spec)),
+        lambda: find_missing_slots(read.host_files, spec.nodes, procs(spec)),
         lambda: unused_command_line_hosts.check(read.values),
     )
     notes = levels.settle(add_origins(checked, origin_of), last=False, failure=failure)
@@ -129,12 +129,12 @@ def plan_point(request: CompileRequest, overrides: Sequence[Override], loader: A
     idle = (
         frozenset[str]()
         if plan.uses_trainer
-        else unused_keys_not_set_by_user(composed, table, read.values, keys_read_by_launcher(plan))
+        else unused_keys_not_set_by_user(composed, table, read.values, launcher_keys(plan))
     )
     return PlannedJob(spec, plan, table, made_by, read, composed, tuple(notes), origin_of, levels, idle)
 
 
-def _typed(composed: ComposedConfig, request: CompileRequest) -> TypedConfig:
+def _to_typed(composed: ComposedConfig, request: CompileRequest) -> TypedConfig:
     return to_typed_config(composed, request.command, dict(request.config_dirs), request.recorded)
 
 
@@ -143,7 +143,7 @@ def _mistyped(composed: ComposedConfig, request: CompileRequest) -> list[Diagnos
     may set them.
     """
     try:
-        _typed(composed, request)
+        _to_typed(composed, request)
     except CompileError as error:
         return [d for d in error.diagnostics if d.code in ("JC1202", "JC1204")]
     return []
@@ -158,16 +158,12 @@ def compile_point(request: CompileRequest, overrides: Sequence[Override], loader
     chosen_values = {key: value for key, value in values.items() if key not in required}
     reported = capabilities.ignored_settings(plan, backend, table, chosen_values)
     core_diagnostics, failure = rules.collect_findings(
-        lambda: (
-            check_unused_keys(composed, spec.command, table, values, keys_read_by_launcher(plan))
-            if spec.command
-            else ()
-        ),
+        lambda: check_unused_keys(composed, spec.command, table, values, launcher_keys(plan)) if spec.command else (),
         lambda: accelerate_checks.check(plan, plan.accelerate_extra, plan.deepspeed_extra, "accelerate"),
         lambda: accelerate_checks.check_gpu_ids(spec, plan.accelerate_extra, "accelerate"),
         lambda: accelerate_checks.check_gpu_ids(spec, getattr(options, "extra", {}), "backend"),  # backend accelerate
         lambda: capabilities.check_runtime_variable_scopes(plan, backend),
-        lambda: capabilities.check_honours(reported, backend, backends_supporting(backend)),
+        lambda: capabilities.check_unsupported_settings(reported, backend, backends_supporting(backend)),
     )
     backend_diagnostics, failure_of_plugin = rules.collect_findings(lambda: backend.check(plan, options))
     if failure is None and failure_of_plugin is not None:
@@ -183,13 +179,13 @@ def compile_point(request: CompileRequest, overrides: Sequence[Override], loader
         refused = list(unwritable_text.diagnose_unwritable_text(error.refused, keys, backend.name))
         planned.levels.settle(add_origins(refused, planned.origin_of), diagnostics)
         raise
-    missing += capabilities.wishes_ignored_with_note(backend_diagnostics, plan, table, values)
+    missing += capabilities.ignored_optional_settings(backend_diagnostics, plan, table, values)
     files += common_files.emit_common_files(plan, tuple(files), render)
     path = f"{plan.run.folder}/{backend.name}"
     ignored = {item.demand.key: item.typed for item in missing}
     settings = common_files.emit_job_json(render, plan, backend, ignored)
-    contents = program_contents_of_job(plan, spec.point is not None)
-    if isinstance(backend, CarryingBackend):
+    contents = job_program_contents(plan, spec.point is not None)
+    if isinstance(backend, FileEmbeddingBackend):
         with diagnose_plugin_errors(chosen, "carry"):
             files = list(backend.carry(files, settings, pack_program_for_nodes(contents, chosen.folder)))
         contents = contents._replace(nodes=False)
@@ -199,7 +195,7 @@ def compile_point(request: CompileRequest, overrides: Sequence[Override], loader
     placed = groups_in_defaults_list()
     groups = {group: group in placed for group in composed.choices}
     words = sort_overrides(request.words, overrides, groups, keeps)
-    inputs = {**digests_of_inputs(), **host_files.digests}
+    inputs = {**input_digests(), **host_files.digests}
     sealed = seal_artifact(artifacts, path, records, inputs, request_to_record(request, words), version)
     with_lines = [file for file in sealed if file.path != PROGRAM]
     source_map = build_source_map(with_lines, table, values, planned.made_by, composed.options())

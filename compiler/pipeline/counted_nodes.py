@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from ..checks.capabilities import honoured_values
+from ..checks.capabilities import supported_values
 from ..checks.unused_command_line_hosts import is_typed
 from ..frontend.overrides import Override, override_for_key
 from ..plan.derive import usable_hosts
 from .resolve import TypedConfig
 
 
-def nodes_counted_from_hosts(typed: TypedConfig, overrides: Iterable[Override]) -> Override | None:
+def node_count_override(typed: TypedConfig, overrides: Iterable[Override]) -> Override | None:
     """Return `nodes=N` for the N usable hosts on the command line, None if the number of nodes does not change.
 
     Hosts are not counted for backends that ignore `hosts`, such as local. The override has the position of `hosts`.
@@ -24,7 +24,7 @@ def nodes_counted_from_hosts(typed: TypedConfig, overrides: Iterable[Override]) 
     if not is_typed(typed.values, "hosts") or is_typed(typed.values, "nodes"):
         return None
     count = len(usable_hosts(typed.spec, typed.spec.hosts or ()))
-    if count in (0, typed.spec.nodes) or not honoured_values(typed.backend, "resources.hosts"):
+    if count in (0, typed.spec.nodes) or not supported_values(typed.backend, "resources.hosts"):
         return None
     hosts = next(override.typed for override in overrides if override.key == "hosts" and override.operator != "~")
     return replace(override_for_key("nodes", str(count)), typed=hosts)

@@ -86,7 +86,7 @@ class ProgramContents(NamedTuple):
 EVERYTHING = ProgramContents(trainer=True, features=tuple(OF_FEATURES))
 
 
-def program_contents_of_job(plan: LaunchPlan, is_point: bool = False) -> ProgramContents:
+def job_program_contents(plan: LaunchPlan, is_point: bool = False) -> ProgramContents:
     """Return what a job's jobctl contains. is_point: whether the job is a point of a sweep"""
     is_used = {
         "bucket": plan.run.storage == "object",
@@ -110,7 +110,7 @@ def program_contents_of_job(plan: LaunchPlan, is_point: bool = False) -> Program
 @cache
 def pack_program(contents: ProgramContents, backend: Path | None = None) -> Artifact:
     """Return jobctl. backend: the folder of the backend whose engine it contains"""
-    archive = _packed(contents, backend, zipfile.ZIP_DEFLATED)
+    archive = _pack_cached(contents, backend, zipfile.ZIP_DEFLATED)
     return Artifact(PROGRAM, archive.decode("utf-8", "replace"), executable=True, binary=archive)
 
 
@@ -119,13 +119,13 @@ def pack_program_for_nodes(contents: ProgramContents, backend: Path) -> bytes:
     """Return jobctl without its verbs, to be embedded in an engine's file. It is not compressed, so that the caller can
     compress it as a whole.
     """
-    return _packed(contents._replace(verbs=False), backend, zipfile.ZIP_STORED)
+    return _pack_cached(contents._replace(verbs=False), backend, zipfile.ZIP_STORED)
 
 
-def _packed(contents: ProgramContents, backend: Path | None, method: int) -> bytes:
+def _pack_cached(contents: ProgramContents, backend: Path | None, method: int) -> bytes:
     """Return the program, from the user's cache if it was packed before, because packing takes 60 ms."""
     folders = [PACKAGE / "runtime", PACKAGE / "trainer", Path(__file__).parent, *([backend] if backend else [])]
-    states = [state for folder in folders for state in file_states.states_of(folder)]
+    states = [state for folder in folders for state in file_states.list_file_states(folder)]
     newest_ns = max(changed_ns for _, _, changed_ns, _, _ in states)
     key = repr((_PACKER, contents, backend, method, states)).encode()
     if (program := user_cache.read("programs", key)) is not None:
@@ -139,7 +139,7 @@ def _packed(contents: ProgramContents, backend: Path | None, method: int) -> byt
 
 def select_modules(contents: ProgramContents, backend: Path | None = None) -> dict[str, bytes]:
     """Return path in the archive -> file to pack. __main__.py comes first, and the others are sorted."""
-    files = find_source_files() | _engine(backend)
+    files = find_source_files() | _engine_files(backend)
     of_features = {name: [f"jobc_{path}.py" for path in paths] for name, paths in OF_FEATURES.items()}
     barred = {path for name, paths in of_features.items() if name not in contents.features for path in paths}
     together = {path: paths for paths in of_features.values() for path in paths}
@@ -149,7 +149,7 @@ def select_modules(contents: ProgramContents, backend: Path | None = None) -> di
     def read_packed_file(path: str) -> bytes:
         return b"" if path in empty else rename_imports(files[path].read_bytes())
 
-    needed = _with_imports(files.keys(), roots, read_packed_file, barred, together)
+    needed = _collect_imports(files.keys(), roots, read_packed_file, barred, together)
     return {"__main__.py": read_packed_file(f"{RUNTIME}/__main__.py")} | {path: needed[path] for path in sorted(needed)}
 
 
@@ -178,7 +178,7 @@ def find_source_files() -> dict[str, Path]:
     return {path: files[path] for path in sorted(files) if "__pycache__" not in path}
 
 
-def _engine(backend: Path | None) -> dict[str, Path]:
+def _engine_files(backend: Path | None) -> dict[str, Path]:
     """Return the backend's engine.py, or the modules of its engine/, as the module or package jobc_engine."""
     if backend is None:
         return {}
@@ -193,7 +193,7 @@ def rename_imports(text: bytes) -> bytes:
     return _OF_JOBC.sub(rb"\1jobc_\2", text)
 
 
-def _with_imports(
+def _collect_imports(
     paths: Set[str],
     roots: Iterable[str],
     read: Callable[[str], bytes],

@@ -67,7 +67,7 @@ def backends_supporting(backend: Backend) -> Callable[[BackendRequirement], list
     Plugins that cannot be imported are skipped.
     """
 
-    def names_of_backends(demand: BackendRequirement) -> list[str]:
+    def supporting_backend_names(demand: BackendRequirement) -> list[str]:
         ranked = []
         for candidate in find_plugins().values():
             try:
@@ -77,4 +77,4 @@ def backends_supporting(backend: Backend) -> Callable[[BackendRequirement], list
                 continue
         return [name for _, name in sorted(ranked)]
 
-    return names_of_backends
+    return supporting_backend_names

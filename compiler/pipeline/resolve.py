@@ -16,7 +16,7 @@ from ..frontend.host_file import Folders, HostFiles, read_host_files
 from ..frontend.quoted_text import with_quoted_text
 from ..plugins.backend import Backend
 from ..plugins.registry import Plugin, plugin
-from ..spec.convert import Converted, convert
+from ..spec.convert import ConversionResult, convert
 from ..spec.job_spec import JobSpec
 from .canonical_order import KeepsOrder, make_order_predicate, sort_sections
 
@@ -68,9 +68,9 @@ def to_typed_config(
         return not recorded and origin is not None and origin.root == COMMAND_LINE and not composed.via(key)
 
     tree, host_files = read_host_files(tree, origin_of, is_on_command_line, folders)
-    spec: Converted[JobSpec] = convert(tree, JobSpec, origin_of)
-    options: Converted[Any] = convert(options_tree, backend.Options, origin_of, "backend")
-    diagnostics = [_misplaced(d, composed) for d in (*spec.diagnostics, *options.diagnostics)]
+    spec: ConversionResult[JobSpec] = convert(tree, JobSpec, origin_of)
+    options: ConversionResult[Any] = convert(options_tree, backend.Options, origin_of, "backend")
+    diagnostics = [_improve_misplaced(d, composed) for d in (*spec.diagnostics, *options.diagnostics)]
     diagnostics = [*host_files.diagnostics, *(d for d in diagnostics if d.key not in host_files.hosts)]
     if diagnostics or spec.value is None:
         raise CompileError(diagnostics)
@@ -88,14 +88,14 @@ def is_set_by_user(composed: ComposedConfig, values: Mapping[str, SpecValue], ke
     return chosen or (key in values and not values[key].is_set_only_by_jobc)
 
 
-def _misplaced(diagnostic: Diagnostic, composed: ComposedConfig) -> Diagnostic:
+def _improve_misplaced(diagnostic: Diagnostic, composed: ComposedConfig) -> Diagnostic:
     """Improve the diagnostic for a misplaced key: a key in a section that was removed together with its group, a key in
     a preset below its own group, or an option of another backend.
     """
     group = diagnostic.key
-    if diagnostic.code == "JC1203" and diagnostic.origin is None and (gone := _removed_group(composed)):
+    if diagnostic.code == "JC1203" and diagnostic.origin is None and (gone := _group_removing_override(composed)):
         return replace(diagnostic, hint=f"remove {gone.path}", origin=gone)
-    if diagnostic.code == "JC1201" and group.startswith("backend.") and _in_preset(diagnostic.origin):
+    if diagnostic.code == "JC1201" and group.startswith("backend.") and _is_in_preset(diagnostic.origin):
         because = f"that file sets the option for a backend other than {composed.choices['backend']}"
         return replace(diagnostic, because=because, hint=f"remove the option with ~{group}")
     if diagnostic.code == "JC1202" and group in composed.choices and isinstance(option := composed.tree[group], str):
@@ -111,13 +111,13 @@ def _misplaced(diagnostic: Diagnostic, composed: ComposedConfig) -> Diagnostic:
     return replace(diagnostic, because=because, hint="make `# @package _global_` the first line of that file")
 
 
-def _removed_group(composed: ComposedConfig) -> Origin | None:
+def _group_removing_override(composed: ComposedConfig) -> Origin | None:
     """Return the override, such as `~env`, that removed a group instead of the section with the same name."""
     gone = (o.origin for o in composed.overrides if o.operator == "~" and o.key in groups_in_defaults_list())
     return next((origin for origin in gone if origin.path.lstrip("~") in composed.tree), None)
 
 
-def _in_preset(origin: Origin | None) -> bool:
+def _is_in_preset(origin: Origin | None) -> bool:
     return origin is not None and origin.path.startswith(("cluster/", "experiment/"))
 
 

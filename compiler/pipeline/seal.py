@@ -10,7 +10,7 @@ from ..emit import job_json
 from ..emit.artifact import Artifact, LineRange
 from ..emit.artifact_dir import artifact_digest, file_checksums
 from ..emit.source_map import SEAL
-from ..frontend.compose import config_files_read
+from ..frontend.compose import used_config_files
 from .types import CompileRequest
 
 
@@ -68,6 +68,6 @@ def seal_artifact(
     return (*others, Artifact(job_json.JOB, text, lines=(*lines, LineRange(kept + 1, text.count("\n"), (), SEAL))))
 
 
-def digests_of_inputs() -> dict[str, str]:
+def input_digests() -> dict[str, str]:
     """Return the digests of the config files that the last composed config uses."""
-    return {source: hashlib.sha256(text.encode()).hexdigest() for source, text in config_files_read().items()}
+    return {source: hashlib.sha256(text.encode()).hexdigest() for source, text in used_config_files().items()}

@@ -12,9 +12,9 @@ from ..emit.job_json import JOB, to_canonical_text
 from ..emit.points_json import POINTS, PointFiles, points_json_text
 from ..emit.source_map import SEAL, build_source_map
 from ..frontend.compose import (
-    hydra_started,
+    hydra_session,
 )
-from ..frontend.sweep import SweepPoint, common_label, diagnostics_of_all_points, sweep_points, with_sweep_point
+from ..frontend.sweep import SweepPoint, all_point_diagnostics, common_label, sweep_points, with_sweep_point
 from ..plugins.backend import Point, SweepingBackend
 from ..plugins.registry import plugin
 from ..spec.job_spec import open_keys
@@ -30,30 +30,30 @@ T = TypeVar("T", CompiledJob, PlannedJob)
 Tell = Callable[[int, int], None]
 
 
-def _nobody(done: int, count: int) -> None:
+def _ignore_progress(done: int, count: int) -> None:
     pass
 
 
-def compile_sweep(request: CompileRequest, tell: Tell = _nobody) -> list[CompiledJob]:
+def compile_sweep(request: CompileRequest, tell: Tell = _ignore_progress) -> list[CompiledJob]:
     """Compile every point of a -m command line. Raises CompileError with the errors of all points.
 
     tell: called before each point with the number of finished points and the total.
     """
-    compiled = _every_point(request, compile_point, tell, aside=ASIDE)
+    compiled = _map_points(request, compile_point, tell, aside=ASIDE)
     return add_notes_on_unused_suppressions([replace(point, sweep=request) for point in compiled])
 
 
-def compile_sweep_without_labels(request: CompileRequest, tell: Tell = _nobody) -> list[CompiledJob]:
+def compile_sweep_without_labels(request: CompileRequest, tell: Tell = _ignore_progress) -> list[CompiledJob]:
     """Compile every point without the suffix that tells points apart in names, so that points can be compared."""
-    return add_notes_on_unused_suppressions(_every_point(request, compile_point, tell, aside=None))
+    return add_notes_on_unused_suppressions(_map_points(request, compile_point, tell, aside=None))
 
 
-def plan_sweep(request: CompileRequest, tell: Tell = _nobody) -> list[PlannedJob]:
+def plan_sweep(request: CompileRequest, tell: Tell = _ignore_progress) -> list[PlannedJob]:
     """Return the plan of every point of a sweep, even if its backend cannot start it."""
-    return _every_point(request, plan_point, tell)
+    return _map_points(request, plan_point, tell)
 
 
-def _every_point(
+def _map_points(
     request: CompileRequest, make: Callable[..., T], tell: Tell, aside: Sequence[str] | None = ()
 ) -> list[T]:
     """Apply `make` to every point. Raises CompileError with the diagnostics of all points, each with its point.
@@ -62,7 +62,7 @@ def _every_point(
     """
     results: list[T] = []
     diagnosed: list[tuple[SweepPoint, Sequence[Diagnostic]]] = []
-    with hydra_started(config_search_path(request), has_points=True) as loader:
+    with hydra_session(config_search_path(request), has_points=True) as loader:
         points = list(sweep_points(request.words, open_keys(request.words), loader, aside))
         for done, point in enumerate(points):
             tell(done, len(points))
@@ -74,7 +74,7 @@ def _every_point(
             except CompileError as error:
                 diagnosed.append((point, error.diagnostics))
     if len(results) < len(diagnosed):
-        raise CompileError(merge_equal_diagnostics(diagnostics_of_all_points(diagnosed)))
+        raise CompileError(merge_equal_diagnostics(all_point_diagnostics(diagnosed)))
     return results
 
 
@@ -87,8 +87,8 @@ def group_points_into_folders(
     """
     folders: list[CompiledJob | SweepFolder] = []
     diagnostics: list[Diagnostic] = []
-    for jobs in _grouped(compiled, lambda job: (job.plan.name, job.backend.name)):
-        groups = _grouped(jobs, _shape)
+    for jobs in _group_by(compiled, lambda job: (job.plan.name, job.backend.name)):
+        groups = _group_by(jobs, _shape)
         labels = [common_label([job.point for job in group if job.point], ASIDE) for group in groups]
         for group, label in zip(groups, labels, strict=True):
             if len(group) == 1:
@@ -101,7 +101,7 @@ def group_points_into_folders(
     return folders, diagnostics
 
 
-def _grouped(compiled: Iterable[CompiledJob], key: Callable[[CompiledJob], Hashable]) -> list[list[CompiledJob]]:
+def _group_by(compiled: Iterable[CompiledJob], key: Callable[[CompiledJob], Hashable]) -> list[list[CompiledJob]]:
     groups: dict[Hashable, list[CompiledJob]] = {}
     for job in compiled:
         groups.setdefault(key(job), []).append(job)
@@ -139,10 +139,10 @@ def _sweep_folder(compiled: Sequence[CompiledJob], name: str) -> SweepFolder:
             emitted = backend.emit_sweep([_point(job) for job in compiled], render)
             files |= {file.path: file for file in emitted}
     place = f"{name}/{backend.name}"
-    unfinished = _sealed(files, "", name, place, compiled)
+    unfinished = _seal_sweep_files(files, "", name, place, compiled)
     texts = {file.path: file.text for file in unfinished}
     text = points_json_text(texts, [_point_files(job) for job in compiled])
-    artifacts = _sealed(files, text, name, place, compiled)
+    artifacts = _seal_sweep_files(files, text, name, place, compiled)
     with_lines, of_first = [file for file in artifacts if file.path != PROGRAM], first.source_map
     source_map = build_source_map(with_lines, of_first.table, of_first.spec, of_first.rules, of_first.options)
     return SweepFolder(artifacts, place, source_map, len(compiled))
@@ -155,7 +155,7 @@ def _point_files(compiled: CompiledJob) -> PointFiles:
     return PointFiles(point.shown(), compiled.plan.run.folder, point.varied_words, files)
 
 
-def _sealed(
+def _seal_sweep_files(
     files: Mapping[str, Artifact], points: str, name: str, place: str, compiled: Sequence[CompiledJob]
 ) -> tuple[Artifact, ...]:
     """Return all files of a sweep's directory.

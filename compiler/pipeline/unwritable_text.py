@@ -22,7 +22,9 @@ def diagnose_unwritable_text(
         if key and key not in reported:
             title = f"{key}: {refusal.text!r} is not valid in its {refusal.place}"
             value = str(source_map.spec[key].value)
-            hint = f"change {key}" if value.startswith(("[", "{")) else f"{key}={_writable(value)}, for example"
+            hint = (
+                f"change {key}" if value.startswith(("[", "{")) else f"{key}={_replace_unwritable(value)}, for example"
+            )
             yield Diagnostic("JC4303", title, refusal.because, hint, key=key)
         elif not key:
             title = f"{refusal.text!r} is not valid in its {refusal.place}, and no key of the job contains it"
@@ -30,7 +32,7 @@ def diagnose_unwritable_text(
         reported.add(key)
 
 
-def _writable(text: str) -> str:
+def _replace_unwritable(text: str) -> str:
     """Return the text with `_` in place of every character that some file cannot contain."""
     return re.sub(r"[^\w.:@%+,/-]+", "_", text) or "NAME"
 

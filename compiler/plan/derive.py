@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal, cast
 
-from ...trainer.config.target import names_of_targets
+from ...trainer.config.target import target_names
 from ..spec.job_spec import JobSpec
 from .launch_plan import Download, Secret
 from .runtime_vars import Word, parse_runtime_references
@@ -134,17 +134,17 @@ def script(spec: JobSpec) -> str:
     return word if re.fullmatch(r"(?!/|-)[^$%{]*(/[^$%{]*|\.py|\.sh)", word) else ""
 
 
-def brings_code(spec: JobSpec) -> bool:
+def runs_user_code(spec: JobSpec) -> bool:
     """Return whether the job runs user code: a command, a recipe, or a `_target_` outside jobc and torch."""
     if spec.command is not None or spec.recipe is not None:
         return True
     targets = [section for section in (spec.model, spec.data, spec.loss, spec.optim) if isinstance(section, Mapping)]
-    return not all(name.startswith(_NO_CODE) for name in names_of_targets(targets))
+    return not all(name.startswith(_NO_CODE) for name in target_names(targets))
 
 
 def code_kind(spec: JobSpec) -> str:
     """Kind of the code if the job runs user code; otherwise "lib", only jobc's trainer."""
-    return spec.code.kind if brings_code(spec) else "lib"
+    return spec.code.kind if runs_user_code(spec) else "lib"
 
 
 def run_folder(spec: JobSpec) -> str:
@@ -179,17 +179,17 @@ def activation(spec: JobSpec) -> tuple[ShellCode, ...]:
 
 def user_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
     """The lines of `setup`, as typed; preceded by the command `module` if one of them calls it."""
-    return _as_typed(spec.setup)
+    return _to_shell_code(spec.setup)
 
 
 def before_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
     """The lines of `before`, as typed; preceded by the command `module` if one of them calls it."""
-    return _as_typed(spec.before)
+    return _to_shell_code(spec.before)
 
 
 def per_node_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
     """The lines of `per_node`, as typed; preceded by the command `module` if one of them calls it."""
-    return _as_typed(spec.per_node)
+    return _to_shell_code(spec.per_node)
 
 
 def then_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
@@ -199,10 +199,10 @@ def then_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
 
 def after_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
     """The lines of `after`, as typed; preceded by the command `module` if one of them calls it."""
-    return _as_typed(spec.after)
+    return _to_shell_code(spec.after)
 
 
-def _as_typed(lines: Sequence[str]) -> tuple[ShellCode, ...]:
+def _to_shell_code(lines: Sequence[str]) -> tuple[ShellCode, ...]:
     needs_modules = any(re.match(r"\s*(module|ml)\s", line) for line in lines)
     return tuple(ShellCode(line) for line in ([_MODULE_COMMAND] if needs_modules else []) + list(lines))
 
@@ -227,16 +227,16 @@ def image(spec: JobSpec) -> str | None:
 
 def secret_kinds(spec: JobSpec) -> tuple[str, ...]:
     """The distinct kinds of secrets, because not every engine can deliver each kind."""
-    return tuple(sorted({secret_from_reference(spec.secrets[name]).kind for name in spec.secrets}))
+    return tuple(sorted({parse_secret_reference(spec.secrets[name]).kind for name in spec.secrets}))
 
 
-def secret_from_reference(reference: str) -> Secret:
+def parse_secret_reference(reference: str) -> Secret:
     """Return `env:HF_TOKEN` as a Secret. value_types.py has validated the format."""
     kind, _, ref = reference.partition(":")
     return Secret(cast(Literal["env", "file", "k8s"], kind), ref)
 
 
-def download_from_text(text: str) -> Download:
+def parse_download(text: str) -> Download:
     """Return `model:ORG/NAME@REVISION` as a Download. value_types.py has validated the format."""
     kind, _, reference = text.partition(":")
     name, _, revision = (reference, "", "") if kind == "run" else reference.partition("@")

@@ -15,11 +15,11 @@ from ...runtime.system.frozen_dataclass import dataclass
 from .runtime_vars import Word
 
 
-def _must(neutral: Any = None) -> Any:
+def _must_honour(neutral: Any = None) -> Any:
     return dataclasses.field(metadata={"must": True, "neutral": neutral})
 
 
-def _wish(neutral: Any = None) -> Any:
+def _may_ignore(neutral: Any = None) -> Any:
     return dataclasses.field(metadata={"must": False, "neutral": neutral})
 
 
@@ -78,11 +78,11 @@ class Resources:
     hosts: the hosts of all nodes in rank order, () if the engine chooses them.
     """
 
-    gpu_type: str | None = _must()
-    cpus: int | None = _wish()
-    mem_bytes: int | None = _wish()
-    shm_bytes: int | None = _must()
-    hosts: tuple[str, ...] = _wish(())
+    gpu_type: str | None = _must_honour()
+    cpus: int | None = _may_ignore()
+    mem_bytes: int | None = _may_ignore()
+    shm_bytes: int | None = _must_honour()
+    hosts: tuple[str, ...] = _may_ignore(())
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ class Setup:
     python:     the interpreter.
     """
 
-    kind: str = _must("none")
+    kind: str = _must_honour("none")
     modules: tuple[str, ...] = _given()
     lines: tuple[str, ...] = _given()
     user_lines: tuple[str, ...] = _given()
@@ -149,10 +149,10 @@ class Container:
     options: extra options for the runtime.
     """
 
-    kind: str = _must("none")
-    image: str | None = _must()
-    workdir: str | None = _must()
-    options: tuple[str, ...] = _must(())
+    kind: str = _must_honour("none")
+    image: str | None = _must_honour()
+    workdir: str | None = _must_honour()
+    options: tuple[str, ...] = _must_honour(())
 
     @property
     def is_entered(self) -> bool:
@@ -185,7 +185,7 @@ class CodeDelivery:
     repository, commit: for kind "git".
     """
 
-    kind: str = _must("lib")
+    kind: str = _must_honour("lib")
     root: str = _given()
     max_bytes: int = _given()
     script: str = _given()
@@ -211,8 +211,8 @@ class Network:
     settings: variables that make NCCL use the fabric.
     """
 
-    profile: str = _must("auto")
-    interface: str | None = _must()
+    profile: str = _must_honour("auto")
+    interface: str | None = _must_honour()
     debug: bool = _given()
     settings: tuple[Setting, ...] = _given()
 
@@ -226,9 +226,9 @@ class Lifecycle:
     """
 
     grace_s: int = _given()
-    time_limit_s: int = _wish(0)
-    keep_s: int | None = _wish(None)
-    max_requeues: int = _wish(0)
+    time_limit_s: int = _may_ignore(0)
+    keep_s: int | None = _may_ignore(None)
+    max_requeues: int = _may_ignore(0)
     max_restarts: int = _given()
 
     @property
@@ -241,15 +241,15 @@ class Lifecycle:
 class Queue:
     """Scheduler options, in the site's own names."""
 
-    name: str | None = _wish()
-    account: str | None = _wish()
-    qos: str | None = _wish()
-    priority: str | None = _wish()
-    reservation: str | None = _wish()
-    nodelist: tuple[str, ...] = _wish(())
-    exclude: tuple[str, ...] = _wish(())
-    exclusive: bool = _wish(False)
-    after: tuple[str, ...] = _wish(())
+    name: str | None = _may_ignore()
+    account: str | None = _may_ignore()
+    qos: str | None = _may_ignore()
+    priority: str | None = _may_ignore()
+    reservation: str | None = _may_ignore()
+    nodelist: tuple[str, ...] = _may_ignore(())
+    exclude: tuple[str, ...] = _may_ignore(())
+    exclusive: bool = _may_ignore(False)
+    after: tuple[str, ...] = _may_ignore(())
 
 
 @dataclass(frozen=True)
@@ -267,7 +267,7 @@ class Run:
 
     root: str = _given()
     folder: str = _given()
-    storage: str = _must("shared")
+    storage: str = _must_honour("shared")
     keep: int = _given()
     data: str | None = _given()
     endpoint: str = _given()
@@ -318,18 +318,18 @@ class LaunchPlan:
     name: str = _given()
     topology: Topology = _given()
     resources: Resources = _given()
-    launcher: str = _must("torchrun")
+    launcher: str = _must_honour("torchrun")
     rendezvous: Rendezvous = _given()
     command: tuple[Word, ...] = _given()
     uses_trainer: bool = _given()
     threads_per_rank: int = _given()
     env: Mapping[str, Word] = _given()
     secrets: Mapping[str, Secret] = _given()
-    secret_kinds: tuple[str, ...] = _must(())
-    labels: Mapping[str, str] = _wish({})
+    secret_kinds: tuple[str, ...] = _must_honour(())
+    labels: Mapping[str, str] = _may_ignore({})
     setup: Setup = _given()
     container: Container = _given()
-    mounts: tuple[Mount, ...] = _must(())
+    mounts: tuple[Mount, ...] = _must_honour(())
     code: CodeDelivery = _given()
     network: Network = _given()
     lifecycle: Lifecycle = _given()
@@ -354,23 +354,23 @@ class BackendRequirement:
 
 def backend_requirements(plan: LaunchPlan) -> Iterator[BackendRequirement]:
     """Yield everything in this plan that the backend must provide, because the neutral files do not."""
-    for key, value, field in _honourable(plan, ""):
+    for key, value, field in _capability_fields(plan, ""):
         if value != field.metadata["neutral"]:
             yield BackendRequirement(key, value, field.metadata["must"])
 
 
-def honourable_keys(plan: LaunchPlan) -> list[str]:
+def capability_keys(plan: LaunchPlan) -> list[str]:
     """Return the keys that a backend may list in `honours`: the musts and the wishes."""
-    return [key for key, _, _ in _honourable(plan, "")]
+    return [key for key, _, _ in _capability_fields(plan, "")]
 
 
-def _honourable(section: Any, prefix: str) -> Iterator[tuple[str, Any, dataclasses.Field[Any]]]:
+def _capability_fields(section: Any, prefix: str) -> Iterator[tuple[str, Any, dataclasses.Field[Any]]]:
     for field in dataclasses.fields(section):
         value, key = getattr(section, field.name), f"{prefix}{field.name}"
         if "must" in field.metadata:
             yield key, value, field
         elif dataclasses.is_dataclass(value):
-            yield from _honourable(value, f"{key}.")
+            yield from _capability_fields(value, f"{key}.")
 
 
 def to_mutable_tree(tree: Any) -> Any:

@@ -22,17 +22,17 @@ from .derive import (
     before_lines,
     code_kind,
     command_words,
-    download_from_text,
     global_batch,
     image,
     init_timeout,
     module_lines,
+    parse_download,
+    parse_secret_reference,
     per_node_lines,
     preferred_hosts,
     procs,
     run_folder,
     script,
-    secret_from_reference,
     secret_kinds,
     shards,
     then_lines,
@@ -113,7 +113,7 @@ def lower(spec: JobSpec) -> Lowered:
         uses_trainer=lambda s: s.command is None,
         threads_per_rank=threads,
         env=low.mapping("env", spec.env, lambda s, name: parse_runtime_references(s.env[name])),
-        secrets=low.mapping("secrets", spec.secrets, lambda s, name: secret_from_reference(s.secrets[name])),
+        secrets=low.mapping("secrets", spec.secrets, lambda s, name: parse_secret_reference(s.secrets[name])),
         secret_kinds=secret_kinds,
         parallel=lambda s: s.parallel.kind,
         labels=low.mapping("labels", spec.labels, lambda s, name: s.labels[name]),
@@ -183,7 +183,7 @@ def lower(spec: JobSpec) -> Lowered:
             "caches",
             Caches,
             section="caches",
-            prefetch=lambda s: tuple(download_from_text(text) for text in s.caches.prefetch),
+            prefetch=lambda s: tuple(parse_download(text) for text in s.caches.prefetch),
         ),
         torchrun_options=torchrun_options,
         accelerate_extra=low.copy_mapping("accelerate_extra", ("accelerate", "extra")),
@@ -256,7 +256,7 @@ def _target_leaves(tree: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, 
     }
 
 
-def _whole_list(key: str) -> str:
+def _containing_list(key: str) -> str:
     """Return the leaf that contains a key, such as `mounts` for `mounts.0.kind`."""
     parts = key.split(".")
     cut = next((i for i, part in enumerate(parts) if part.isdigit()), len(parts))
@@ -267,7 +267,7 @@ def _entry(entry: Callable[[JobSpec, str], Any], name: str, spec: JobSpec) -> An
     return entry(spec, name)
 
 
-def _dig(root: tuple[str, str], path: tuple[str, ...], spec: JobSpec) -> Any:
+def _value_at_path(root: tuple[str, str], path: tuple[str, ...], spec: JobSpec) -> Any:
     node: Any = getattr(getattr(spec, root[0]), root[1])
     for name in path:
         node = node[name]
@@ -288,7 +288,7 @@ class _Lowering:
             return value
         read: list[str] = []
         value = function(track_reads(self.spec, "", read.append))
-        self.table[key] = tuple(dict.fromkeys(_whole_list(part) for part in read))
+        self.table[key] = tuple(dict.fromkeys(_containing_list(part) for part in read))
         self.rule(key, function)
         return value
 
@@ -323,7 +323,7 @@ class _Lowering:
         def leaf(value: Any, path: tuple[str, ...]) -> Any:
             if isinstance(value, Mapping) and value:
                 return {name: leaf(inner, (*path, name)) for name, inner in value.items()}
-            return partial(_dig, at, path)
+            return partial(_value_at_path, at, path)
 
         tree = getattr(getattr(self.spec, at[0]), at[1])
         return self.tree(key, {name: leaf(value, (name,)) for name, value in tree.items()})

@@ -77,10 +77,10 @@ def parse_runtime_references(text: str) -> Word:
     return Concat(RuntimeVar[piece.upper()] if i % 2 else piece for i, piece in enumerate(pieces) if piece)
 
 
-def runtime_vars_in(word: Word | tuple[Word, ...]) -> set[RuntimeVar]:
+def find_runtime_vars(word: Word | tuple[Word, ...]) -> set[RuntimeVar]:
     """Return every runtime variable in a word or a sequence of words."""
     if isinstance(word, RuntimeVar):
         return {word}
     if isinstance(word, tuple):
-        return {variable for part in word for variable in runtime_vars_in(part)}
+        return {variable for part in word for variable in find_runtime_vars(part)}
     return set()

@@ -25,7 +25,7 @@ class ShellCode(str):
     __slots__ = ()
 
 
-class Inexpressible(ValueError):
+class UnquotableText(ValueError):
     """Raised for text that cannot be quoted for its context."""
 
 
@@ -46,10 +46,10 @@ def sh(value: Word | int | Iterable[Word], indent: int = 0) -> str:
 
 
 def directive(value: object) -> str:
-    """Return text that engines read literally in a directive. Raises Inexpressible for any other text."""
+    """Return text that engines read literally in a directive. Raises UnquotableText for any other text."""
     text = str(value)
     if not DIRECTIVE.fullmatch(text):
-        raise Inexpressible("the text would be split or cut: use only letters, digits and .,:+=/@%&|*()[]-_")
+        raise UnquotableText("the text would be split or cut: use only letters, digits and .,:+=/@%&|*()[]-_")
     return text
 
 
@@ -65,9 +65,9 @@ def raw(value: object) -> str:
     raise TypeError(f"| raw accepts numbers and ShellCode, not {type(value).__name__}: use another filter")
 
 
-def table_row(value: object) -> str:
-    """Return a row of a table that programs read line by line. Raises Inexpressible for several rows or an option."""
+def format_table_row(value: object) -> str:
+    """Return a row of a table that programs read line by line. Raises UnquotableText for several rows or an option."""
     text = str(value)
     if not text.isprintable() or not text or text.startswith("-"):
-        raise Inexpressible("a row must not have control characters or begin with a dash")
+        raise UnquotableText("a row must not have control characters or begin with a dash")
     return text

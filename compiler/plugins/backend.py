@@ -169,7 +169,7 @@ class SendingBackend(Backend, Protocol):
 
 
 @runtime_checkable
-class CarryingBackend(Backend, Protocol):
+class FileEmbeddingBackend(Backend, Protocol):
     """A backend whose engine's file, such as a Kubernetes manifest, carries all files that the nodes read.
 
     The jobctl in the artifact directory then contains only the verbs.

@@ -91,17 +91,21 @@ class Plugin:
 def find_plugins() -> dict[str, Plugin]:
     """Return name -> plugin, built-in ones first. If two packages use the same name, loading it fails (JC4002)."""
     plugins = {
-        folder.name: _builtin(folder) for folder in sorted((PACKAGE / "backends").iterdir()) if _is_backend(folder)
+        folder.name: _builtin_plugin(folder)
+        for folder in sorted((PACKAGE / "backends").iterdir())
+        if _is_backend(folder)
     }
     for entry in _entry_points(ENTRY_POINTS):
         plugin = _from_entry_point(entry)
         if plugin.name in plugins and plugins[plugin.name].folder != plugin.folder:
-            plugin = replace(plugins[plugin.name], load_module=_clash(plugins[plugin.name], plugin, entry.value))
+            plugin = replace(
+                plugins[plugin.name], load_module=_name_clash_loader(plugins[plugin.name], plugin, entry.value)
+            )
         plugins[plugin.name] = plugin
     return plugins
 
 
-def _clash(first: Plugin, second: Plugin, entry: str) -> Callable[[], object]:
+def _name_clash_loader(first: Plugin, second: Plugin, entry: str) -> Callable[[], object]:
     def load_module() -> object:
         owner = "jobc itself" if first.root == "jobc" else f"package {first.folder.name}"
         because = f"{owner} and package {second.folder.name} both provide this backend"
@@ -189,7 +193,7 @@ def _is_backend(folder: Path) -> bool:
     return not folder.name.startswith(("_", ".")) and (folder / "backend.py").is_file()
 
 
-def _builtin(folder: Path) -> Plugin:
+def _builtin_plugin(folder: Path) -> Plugin:
     module = f"{__package__.rsplit('.', 2)[0]}.backends.{folder.name}.backend"
     return Plugin(folder.name, "jobc", folder, lambda: importlib.import_module(module).BACKEND)
 

@@ -207,7 +207,7 @@ RENAMED_GROUPS: Mapping[str, str] = {"env": "python"}  # config groups in earlie
 
 def key_from_alias(typed: str) -> str:
     """Return jobc's key for another tool's name, with or without a section or a subkey; "" if unknown."""
-    keys = _same(KEYS)
+    keys = _plain_words(KEYS)
     word, dot, subkey = typed.removeprefix("backend.").partition(".")
     if key := keys.get(_plain(word), ""):
         return f"{key}{dot}{subkey}"
@@ -218,7 +218,7 @@ def hint_for_foreign_option(typed: str) -> str:
     """Return the hint for an option without a direct equivalent, or for an unsupported feature. Return "" if it is
     unknown.
     """
-    known, names = _same(IN_WORDS), (typed.removeprefix("backend."), typed.rpartition(".")[2])
+    known, names = _plain_words(IN_WORDS), (typed.removeprefix("backend."), typed.rpartition(".")[2])
     said = next((known[_plain(name)] for name in names if _plain(name) in known), "")
     return said or next(
         (f"remove {typed}; {text}" for name in names if (text := hint_for_unsupported_feature(name))), ""
@@ -243,7 +243,7 @@ def option_from_alias(group: str, typed: str) -> str:
     return OPTIONS.get((group, typed.lower()), "")
 
 
-def _same(words: Mapping[str, str]) -> dict[str, str]:
+def _plain_words(words: Mapping[str, str]) -> dict[str, str]:
     return {_plain(word): meaning for word, meaning in words.items()}
 
 

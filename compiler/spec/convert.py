@@ -19,16 +19,16 @@ from ..diagnostics.diagnostic import Diagnostic, join_with_or, nearest
 from ..diagnostics.origin import Origin, TextWithOrigin, is_null
 from ..memo import MemoByIdentity
 from . import aliases
-from .examples import accepted_examples, example_value, is_readable_as, override_for_shell, sweep_hint
+from .examples import accepted_examples, example_value, is_valid_as, override_for_shell, sweep_hint
 from .runtime_references import NAMES, REFERENCE, first_unknown_reference, may_contain_references
 from .type_hints import (
+    dataclass_field_types,
     field_names_by_key,
+    hint_value_type,
     is_mapping,
     join_key,
     type_name,
-    types_of_fields,
     union_members,
-    value_type_of_hint,
 )
 from .value_types import (
     Duration,
@@ -48,7 +48,7 @@ OriginOf = Callable[[str], "Origin | None"]
 
 
 @dataclass(frozen=True)
-class Converted(Generic[T]):
+class ConversionResult(Generic[T]):
     """Result of convert().
 
     value: None if there are diagnostics.
@@ -60,7 +60,7 @@ class Converted(Generic[T]):
     diagnostics: tuple[Diagnostic, ...]
 
 
-def convert(tree: Mapping[str, Any], into: type[T], origin_of: OriginOf, prefix: str = "") -> Converted[T]:
+def convert(tree: Mapping[str, Any], into: type[T], origin_of: OriginOf, prefix: str = "") -> ConversionResult[T]:
     """Convert every leaf of `tree` to its field's type in the dataclass `into`.
 
     prefix: the root's dotted key, for diagnostics and origins.
@@ -70,9 +70,9 @@ def convert(tree: Mapping[str, Any], into: type[T], origin_of: OriginOf, prefix:
     run = _Conversion(origin_of)
     try:
         value = run.dataclass(tree, into, prefix)
-    except _TooMany:
+    except _TooManyErrors:
         value = None
-    return Converted(None if run.diagnostics else value, run.leaves, tuple(run.diagnostics))
+    return ConversionResult(None if run.diagnostics else value, run.leaves, tuple(run.diagnostics))
 
 
 _OPTION_OF_KIND = {"gpt": "gpt_tiny"}  # kind -> option of its group, where their names differ
@@ -82,7 +82,7 @@ MOST_DIAGNOSTICS = 100  # maximum per tree, because finding similar keys takes 5
 _sections: MemoByIdentity[tuple[Any, dict[str, tuple[Any, Shown]]] | None] = MemoByIdentity(2_000)
 
 
-class _TooMany(Exception): ...
+class _TooManyErrors(Exception): ...
 
 
 class _Conversion:
@@ -98,15 +98,15 @@ class _Conversion:
     def report(self, diagnostic: Diagnostic) -> None:
         self.diagnostics.append(diagnostic)
         if len(self.diagnostics) == MOST_DIAGNOSTICS:
-            raise _TooMany
+            raise _TooManyErrors
 
     def dataclass(self, tree: Any, into: type, key: str) -> Any:
         if not isinstance(tree, Mapping):
-            first = next(iter(types_of_fields(into)))
+            first = next(iter(dataclass_field_types(into)))
             hint = f"set a key under {key}, such as {key}.{first}"
             self.refuse("JC1202", key, f"{key} is a mapping", f"{_kind(tree)} was given", hint)
             return None
-        field_types = types_of_fields(into)
+        field_types = dataclass_field_types(into)
         for name in tree:
             if name not in field_types:
                 self.unknown(join_key(key, name), field_types, key)
@@ -129,7 +129,7 @@ class _Conversion:
 
     def shared(self, raw: Any, into: type, key: str) -> Any:
         """Return value() for a top-level field. The points of a sweep that share the field convert it only once."""
-        hint = types_of_fields(into)[key]
+        hint = dataclass_field_types(into)[key]
         found = _sections.get(raw, (into, key), lambda: self._section(raw, hint, key))
         if found is None:  # diagnostics need the positions from this point
             return self.value(raw, hint, key)
@@ -141,7 +141,7 @@ class _Conversion:
         inner = _Conversion(self.origin_of)
         try:
             value = inner.value(raw, hint, key)
-        except _TooMany:
+        except _TooManyErrors:
             return None
         return None if inner.diagnostics else (value, inner.leaves)
 
@@ -196,18 +196,18 @@ class _Conversion:
     def variant(self, raw: Any, options: tuple[Any, ...], key: str) -> Any:
         if len(options) == 1:
             return self.dataclass(raw, options[0], key)
-        kinds = {kind: option for option in options for kind in get_args(types_of_fields(option)["kind"])}
+        kinds = {kind: option for option in options for kind in get_args(dataclass_field_types(option)["kind"])}
         if not isinstance(raw, Mapping):
             hint = f"set a key under {key}, such as {key}.kind={sorted(kinds)[0]}"
             self.refuse("JC1202", key, f"{key} is a mapping", f"{_kind(raw)} was given", hint)
             return None
-        kind = "null" if is_null(raw.get("kind")) else _flow(raw["kind"])
+        kind = "null" if is_null(raw.get("kind")) else _to_flow_style(raw["kind"])
         if kind in kinds:
             before = len(self.diagnostics)
             value = self.dataclass(raw, kinds[kind], key)
-            self.blame_kind(key, str(kind), before)
+            self.report_kind_mismatch(key, str(kind), before)
             return value
-        fits = [name for name in sorted(kinds) if not {*raw} - {*types_of_fields(kinds[name])}] or sorted(kinds)
+        fits = [name for name in sorted(kinds) if not {*raw} - {*dataclass_field_types(kinds[name])}] or sorted(kinds)
         close, one_of = nearest(str(kind), fits) or fits, ", ".join(sorted(kinds))
         self.refuse(
             "JC1202",
@@ -218,7 +218,7 @@ class _Conversion:
         )
         return None
 
-    def blame_kind(self, key: str, kind: str, before: int) -> None:
+    def report_kind_mismatch(self, key: str, kind: str, before: int) -> None:
         """Report a section's missing and unknown keys in one diagnostic if `KEY.kind=` on the command line caused them.
 
         before: number of earlier diagnostics, which are not about the section.
@@ -239,7 +239,7 @@ class _Conversion:
         target_key = join_key(key, target.KEY)
         if "kind" in raw:
             because = f"kind selects a built-in, {target.KEY} your own class or function"
-            hint = f"{key}=target {target_key}={_flow(raw[target.KEY])}, to replace the section"
+            hint = f"{key}=target {target_key}={_to_flow_style(raw[target.KEY])}, to replace the section"
             self.refuse("JC2090", target_key, f"{key} has both kind and {target.KEY}", because, hint)
             return None
         if is_null(raw[target.KEY]):
@@ -268,7 +268,7 @@ class _Conversion:
         for name, inner in raw.items():
             entry_key = join_key(key, str(name))
             self.read(str(name), key_type, entry_key, leaf=False)
-            out[str(name)] = self.value(_filled(inner, value_type), value_type, entry_key)
+            out[str(name)] = self.value(_fill_with_nulls(inner, value_type), value_type, entry_key)
         return types.MappingProxyType(out)
 
     def untyped(self, raw: Any, key: str) -> Any:
@@ -279,7 +279,7 @@ class _Conversion:
             return types.MappingProxyType({str(k): self.untyped(v, join_key(key, str(k))) for k, v in raw.items()})
         if isinstance(raw, str) and self.refuse_reference(raw, key):
             return None
-        value = _untyped(raw)
+        value = _untyped_tree(raw)
         self.leaves[key] = (value, _plain(value))
         return value
 
@@ -300,7 +300,7 @@ class _Conversion:
             return None
         inner = _Conversion(self.origin_of, self.diagnostics)
         values = tuple(
-            inner.value(_filled(item, hint), hint, f"{key}.{i}")
+            inner.value(_fill_with_nulls(item, hint), hint, f"{key}.{i}")
             for i, (item, hint) in enumerate(zip(raw, types_of_items, strict=True))
         )
         self.leaves[key] = (values, [text for _, text in inner.leaves.values()])
@@ -311,7 +311,11 @@ class _Conversion:
         if isinstance(raw, list) and as_list and all(isinstance(item, str) for item in raw):
             raw = ",".join(raw)
         if isinstance(raw, (list, Mapping)):
-            typed = f"""{key}='"{_flow(raw)}"' if it is text""" if hint is str else f"{key}={example_value((hint,))}"
+            typed = (
+                f"""{key}='"{_to_flow_style(raw)}"' if it is text"""
+                if hint is str
+                else f"{key}={example_value((hint,))}"
+            )
             above, _, last = key.rpartition(".")
             if last.isdigit():
                 typed = f"{above}=[{example_value((hint,))}], with one text per item"
@@ -359,13 +363,13 @@ class _Conversion:
             value: Any = get_args(hint)[words.index(text)]
             shown = text
         else:
-            scalar = value_type_of_hint(hint)
+            scalar = hint_value_type(hint)
             assert scalar is not None, f"no reader for {hint}"
             try:
                 value = scalar.read(text)
             except InvalidValue as error:
                 takes_commas = get_origin(get_args(hint)[0] if get_args(hint) else hint) is tuple
-                sweep = "" if takes_commas else sweep_hint(text, key, partial(is_readable_as, scalar))
+                sweep = "" if takes_commas else sweep_hint(text, key, partial(is_valid_as, scalar))
                 values = _in_seconds(text, scalar) if key.endswith("_s") else ()
                 values = values or accepted_examples(error.values, nullable)
                 hint_text = sweep or join_with_or(f"{key}={value}" for value in values)
@@ -390,7 +394,7 @@ def _word_hint(key: str, text: str, nearest_word: str) -> str:
 
 def _in_seconds(text: str, seconds: ValueType) -> tuple[str, ...]:
     """Convert a duration with a unit to seconds, if the key accepts the resulting number."""
-    duration = value_type_of_hint(Duration)
+    duration = hint_value_type(Duration)
     assert duration is not None
     try:
         count = fractional_duration_in_seconds(text) or str(duration.read(text))
@@ -400,11 +404,11 @@ def _in_seconds(text: str, seconds: ValueType) -> tuple[str, ...]:
     return (count,)
 
 
-def _untyped(raw: Any) -> Any:
+def _untyped_tree(raw: Any) -> Any:
     if isinstance(raw, Mapping):
-        return types.MappingProxyType({str(key): _untyped(inner) for key, inner in raw.items()})
+        return types.MappingProxyType({str(key): _untyped_tree(inner) for key, inner in raw.items()})
     if isinstance(raw, list):
-        return tuple(_untyped(item) for item in raw)
+        return tuple(_untyped_tree(item) for item in raw)
     return None if is_null(raw) else read_untyped(raw, isinstance(raw, TextWithOrigin) and raw.quoted)
 
 
@@ -414,15 +418,15 @@ def _plain(value: Any) -> Shown:
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
-def _filled(raw: Any, hint: Any) -> Any:
+def _fill_with_nulls(raw: Any, hint: Any) -> Any:
     """Return an item of a mapping or list, with null for each missing optional key, because no file defines defaults
     for it.
     """
-    return {**_nulls(hint), **raw} if dataclasses.is_dataclass(hint) and isinstance(raw, Mapping) else raw
+    return {**_null_fields(hint), **raw} if dataclasses.is_dataclass(hint) and isinstance(raw, Mapping) else raw
 
 
-def _nulls(into: Any) -> dict[str, None]:
-    return {name: None for name, hint in types_of_fields(into).items() if type(None) in union_members(hint)}
+def _null_fields(into: Any) -> dict[str, None]:
+    return {name: None for name, hint in dataclass_field_types(into).items() if type(None) in union_members(hint)}
 
 
 def _kind(raw: Any) -> str:
@@ -431,10 +435,10 @@ def _kind(raw: Any) -> str:
     return "a mapping" if isinstance(raw, Mapping) else f"the single value {raw!r}"
 
 
-def _flow(raw: Any) -> str:
+def _to_flow_style(raw: Any) -> str:
     """Return a value as a user would type it on the command line."""
     if isinstance(raw, list):
-        return "[" + ",".join(_flow(item) for item in raw) + "]"
+        return "[" + ",".join(_to_flow_style(item) for item in raw) + "]"
     if isinstance(raw, Mapping):
-        return "{" + ",".join(f"{name}: {_flow(inner)}" for name, inner in raw.items()) + "}"
+        return "{" + ",".join(f"{name}: {_to_flow_style(inner)}" for name, inner in raw.items()) + "}"
     return "null" if is_null(raw) else str(raw)

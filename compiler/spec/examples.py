@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from ..diagnostics.diagnostic import nearest
-from .type_hints import accepted_words, is_mapping, types_of_fields, union_members, value_type_of_hint
+from .type_hints import accepted_words, dataclass_field_types, hint_value_type, is_mapping, union_members
 from .value_types import InvalidValue
 
 IMAGE = "pytorch/pytorch:2.9.0-cuda12.8-cudnn9-runtime"  # has bash, Python and PyTorch
@@ -19,7 +19,7 @@ def example_value(options: tuple[Any, ...], text: str = "") -> str:
     """
     option = next(o for o in options if o is not type(None))
     words = accepted_words(option)
-    scalar = value_type_of_hint(option)
+    scalar = hint_value_type(option)
     if words:
         return text if text in words else (nearest(text, words) or words)[0]
     if scalar is None:
@@ -47,7 +47,7 @@ def _list_example(types_of_items: tuple[Any, ...], typed_items: list[str]) -> st
         return "[]"
     if isinstance(first, type) and dataclasses.is_dataclass(first):
         needed = [
-            (name, hint) for name, hint in types_of_fields(first).items() if type(None) not in union_members(hint)
+            (name, hint) for name, hint in dataclass_field_types(first).items() if type(None) not in union_members(hint)
         ]
         texts = [*typed_items, *[""] * len(needed)]
         keys = (f"{name}: {example_value((hint,), text)}" for (name, hint), text in zip(needed, texts, strict=False))
@@ -70,7 +70,7 @@ def sweep_hint(text: str, key: str, fits: Callable[[str], bool]) -> str:
     return f"for a sweep: jobc -m {key}={text}" if is_sweep else ""
 
 
-def is_readable_as(scalar: Any, text: str) -> bool:
+def is_valid_as(scalar: Any, text: str) -> bool:
     try:
         scalar.read(text)
     except InvalidValue:

@@ -72,12 +72,12 @@ def redact_override(override: str) -> str:
     """
     head, equals, value = override.partition("=")
     section = re.split(r"[^\w-]", head.lstrip("+~"))[0]
-    is_safe = not equals or not _like_secrets(section) or _REFERENCES.fullmatch(value)
+    is_safe = not equals or not _resembles_secrets(section) or _REFERENCES.fullmatch(value)
     return override if is_safe else f"{head}=…"
 
 
 @cache
-def _like_secrets(section: str) -> bool:
+def _resembles_secrets(section: str) -> bool:
     return bool(nearest(section, ["secrets"]))
 
 
@@ -86,7 +86,7 @@ def looks_like_token(text: str) -> bool:
     return bool(_TOKEN.search(text))
 
 
-def is_name_of_secret(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
     """Return whether the variable's name suggests a password or a token."""
     return bool(_OF_VARIABLE.search(name.upper()))
 
@@ -96,9 +96,9 @@ def is_never_secret(value: str) -> bool:
     return bool(_NO_SECRET.fullmatch(value))
 
 
-def is_assignment_of_secret(name: str, value: str) -> bool:
+def is_secret_assignment(name: str, value: str) -> bool:
     """Return whether a variable with this value contains a secret."""
-    return bool(value) and _is_secret(value, is_name_of_secret(name), name)
+    return bool(value) and _is_secret(value, is_secret_name(name), name)
 
 
 def find_secret_in_text(text: str) -> str:
@@ -106,17 +106,17 @@ def find_secret_in_text(text: str) -> str:
     "" if there is no secret.
     """
     for name, value in _GIVEN.findall(text):
-        if _is_secret(value, is_name_of_secret(name) and name.isupper(), name) or _TOKEN.match(value):
+        if _is_secret(value, is_secret_name(name) and name.isupper(), name) or _TOKEN.match(value):
             return str(name)
     return "WANDB_API_KEY" if _LOGIN.search(text) else "TOKEN" * looks_like_token(text)
 
 
 def describe_secret_in_command(words: Sequence[str]) -> str:
     """Describe the secret found in a command's words without revealing it; "" if there is none."""
-    return next(filter(None, map(_given_away, words, (*words[1:], ""))), "")
+    return next(filter(None, map(_revealed_secret, words, (*words[1:], ""))), "")
 
 
-def _given_away(word: str, following: str) -> str:
+def _revealed_secret(word: str, following: str) -> str:
     if match := _OPTION.fullmatch(word) or _OF_HYDRA.fullmatch(word):
         value = match[2] or ("" if following.startswith("-") else following)
         name = re.split(r"[./@]", match[1])[-1]

@@ -35,7 +35,7 @@ def site_limit(spec: JobSpec, name: str) -> Any:
     return None if None in values else max(values)
 
 
-def cores_in_proportion_to_gpus(spec: JobSpec) -> int | None:
+def proportional_cores(spec: JobSpec) -> int | None:
     """Return the job's share of a node's cores, proportional to its GPUs, rounded down to a multiple of its processes.
 
     None without GPUs, or if the site does not define the number of cores and GPUs of a single type of machine.

@@ -13,7 +13,7 @@ from .value_types import PLAIN, ValueType
 def spec_keys(into: type, prefix: str = "") -> list[str]:
     """Return a dataclass's dotted keys, with the keys of all union members."""
     keys: list[str] = []
-    for name, hint in types_of_fields(into).items():
+    for name, hint in dataclass_field_types(into).items():
         key = join_key(prefix, name)
         keys.append(key)
         for variant in _variants(hint):
@@ -28,9 +28,9 @@ def type_of_key(into: type, key: str) -> Any:
     current: Any = into
     for part in key.split("."):
         if dataclasses.is_dataclass(current):
-            current = types_of_fields(current).get(part)  # type: ignore[arg-type]
+            current = dataclass_field_types(current).get(part)  # type: ignore[arg-type]
         elif variants := _variants(current):
-            options = [types_of_fields(v)[part] for v in variants if part in types_of_fields(v)]
+            options = [dataclass_field_types(v)[part] for v in variants if part in dataclass_field_types(v)]
             current = reduce(or_, options) if options else None  # several members may have the key, such as `kind`
         elif get_origin(current) is not None and is_mapping(current):
             current = get_args(current)[1]
@@ -51,7 +51,7 @@ def accepted_words(hint: Any) -> tuple[str, ...]:
 
 
 @cache
-def types_of_fields(cls: type) -> dict[str, Any]:
+def dataclass_field_types(cls: type) -> dict[str, Any]:
     """Return key -> type of a dataclass's fields. Fields named after Python keywords end in `_`; keys do not."""
     field_types = get_type_hints(cls, include_extras=True)
     return {field.name.rstrip("_"): field_types[field.name] for field in dataclasses.fields(cls)}
@@ -89,7 +89,7 @@ def is_mapping(hint: Any) -> bool:
     return isinstance(origin, type) and issubclass(origin, Mapping)
 
 
-def value_type_of_hint(hint: Any) -> ValueType | None:
+def hint_value_type(hint: Any) -> ValueType | None:
     """Return how a scalar type is read and written; None for lists, mappings, sections and Literals."""
     for option in union_members(hint):
         if get_origin(option) is Annotated:
@@ -107,5 +107,5 @@ def type_name(options: tuple[Any, ...]) -> str:
         return "a mapping"
     if get_origin(option) is tuple:
         return "a list"
-    scalar = value_type_of_hint(option)
+    scalar = hint_value_type(option)
     return scalar.name if scalar else "text"

@@ -141,13 +141,13 @@ _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 def read_name(text: str) -> str:
     if _NAME.fullmatch(text):
         return text
-    fitting = _text_or(re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:63].strip("._-"), "job")
+    fitting = _text_or_fallback(re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:63].strip("._-"), "job")
     raise InvalidValue(
         "a name has 1 to 63 characters from A-Z a-z 0-9 . _ -, and starts and ends with a letter or digit", fitting
     )
 
 
-def _text_or(fitting: str, fallback: str) -> str:
+def _text_or_fallback(fitting: str, fallback: str) -> str:
     """Return `fitting` if a key would read it as text, that is, if it is neither empty nor `null`. Otherwise return the
     fallback.
     """
@@ -256,7 +256,7 @@ def _port(text: str) -> int:
 
 def _hosts(text: str) -> tuple[str, ...]:
     hosts = tuple(expand_hostlist(text))
-    machines = [host_for_comparison(host) for host in hosts] if "@" in text or text != text.lower() else hosts
+    machines = [normalized_host(host) for host in hosts] if "@" in text or text != text.lower() else hosts
     if len(set(machines)) < len(hosts):
         first = dict(zip(reversed(machines), reversed(hosts), strict=True))
         twice = first[next(machine for machine, count in Counter(machines).items() if count > 1)]
@@ -265,7 +265,7 @@ def _hosts(text: str) -> tuple[str, ...]:
     return hosts
 
 
-def host_for_comparison(host: str) -> str:
+def normalized_host(host: str) -> str:
     """Return the host of `user@host` in lower case, for comparison."""
     return host.rpartition("@")[2].lower()
 
@@ -296,7 +296,9 @@ def expand_hostlist(text: str) -> list[str]:
     """Return the names in `gpu[01-03,7],login`, keeping leading zeros (the syntax of Slurm and pdsh)."""
     hosts: list[str] = []
     if re.search(r",\s*(,|$)|^\s*,", text.strip()):
-        raise InvalidValue("a host name is missing before or after a comma", fold_hostlist(_named(text)) or "node[1-4]")
+        raise InvalidValue(
+            "a host name is missing before or after a comma", fold_hostlist(_split_names(text)) or "node[1-4]"
+        )
     for word in re.findall(r"(?:[^,\s\[\]]|\[[^\[\]]*\])+|[\[\]]", text):
         hosts.extend(_expand_word(word))
     if not hosts:
@@ -306,7 +308,7 @@ def expand_hostlist(text: str) -> list[str]:
     return hosts
 
 
-def _named(text: str) -> tuple[str, ...]:
+def _split_names(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
@@ -355,7 +357,7 @@ def _secret(text: str) -> str:
     )
 
 
-def _download(text: str) -> str:
+def _check_download(text: str) -> str:
     hub = re.fullmatch(r"(?:model|dataset):[\w.-]+(?:/[\w.-]+)?(?:@[\w./-]+)?", text, re.ASCII)
     if hub or re.fullmatch(r"run:.*\S.*", text):
         return text
@@ -368,7 +370,7 @@ def _download(text: str) -> str:
 def _label(text: str) -> str:
     if re.fullmatch(r"[\w=-][\w.=+-]*", text) and len(text.encode()) <= 200:
         return text
-    fitting = _text_or(re.sub(r"[^\w.=+-]+", "_", text).strip("._")[:60], "a")
+    fitting = _text_or_fallback(re.sub(r"[^\w.=+-]+", "_", text).strip("._")[:60], "a")
     raise InvalidValue(
         "the value becomes part of folder names, so it must be at most 200 bytes of letters, digits and _ . = + -",
         fitting,
@@ -432,7 +434,7 @@ Port = Annotated[int, ValueType("a port", _port)]
 HostList = Annotated[tuple[str, ...], ValueType("a host list", _hosts, fold_hostlist, units=True)]
 SecretRef = Annotated[str, ValueType("a secret reference", _secret)]
 Interface = Annotated[str, ValueType("a network interface", _interface)]
-Download = Annotated[str, ValueType("a download", _download)]
+Download = Annotated[str, ValueType("a download", _check_download)]
 Path = Annotated[str, ValueType("a path", _path)]
 ShellLine = Annotated[str, ValueType("a line of bash", _shell_line, example="ulimit -l unlimited")]
 StepLine = Annotated[str, ValueType("a line of bash", _step_line, example="rsync -a /data/ /scratch/data/")]

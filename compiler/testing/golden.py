@@ -47,7 +47,7 @@ def _lines(case: Path) -> list[str]:
     return [line for line in (case / "overrides.txt").read_text(encoding="utf-8").split("\n") if line]
 
 
-def _compiled(case: Path) -> CompiledJob | SweepFolder:
+def _compile_case(case: Path) -> CompiledJob | SweepFolder:
     if not is_sweep_case(case):
         return compile_job(read_golden_case(case))
     (folder,), _ = group_points_into_folders(compile_sweep(read_golden_case(case)))
@@ -57,14 +57,14 @@ def _compiled(case: Path) -> CompiledJob | SweepFolder:
 def golden_files(compiled: CompiledJob | SweepFolder, neutral: bool) -> dict[str, Artifact]:
     """Return path -> artifact for a golden, without jobctl and .jobc/. neutral: whether to include jobc's own files"""
     return {
-        a.path: replace(a, text=_without_carried(a.text, neutral)) if a.path.endswith(".yaml") else a
+        a.path: replace(a, text=_strip_embedded_files(a.text, neutral)) if a.path.endswith(".yaml") else a
         for a in compiled.artifacts
         if a.path != PROGRAM and not a.path.startswith(".jobc/") and (neutral or a.path not in NEUTRAL)
     }
 
 
-def _without_carried(manifest: str, neutral: bool) -> str:
-    """Return a manifest from whose ConfigMap the files that goldens omit have been removed (CarryingBackend)."""
+def _strip_embedded_files(manifest: str, neutral: bool) -> str:
+    """Return a manifest from whose ConfigMap the files that goldens omit have been removed (FileEmbeddingBackend)."""
     left_out = [key.replace("/", "--") for key in (JOB, *(() if neutral else NEUTRAL))]
     block = "|".join(re.escape(key) for key in left_out)
     text = re.sub(rf"^  (?:{block}): .*\n(?:    .*\n|\n)*", "", manifest, flags=re.MULTILINE)
@@ -84,7 +84,7 @@ def golden_differences(case: Path, neutral: bool = False, update: bool = False) 
     the case
     """
     try:
-        files = _chosen(case, golden_files(_compiled(case), neutral))
+        files = _chosen(case, golden_files(_compile_case(case), neutral))
         failure = None
     except CompileError as error:
         if any(d.code.startswith("JC9") for d in error.diagnostics):  # so that --update-golden does not accept a bug

@@ -47,13 +47,13 @@ def hostile_overrides(options: type) -> Iterator[tuple[str, ...]]:
     """Yield command lines that set each of the job's keys, and each of a backend's options, to each text."""
     keys = [(key, type_of_key(JobSpec, key)) for key in spec_keys(JobSpec) if key not in CODE]
     keys += [(key, type_of_key(options, key.removeprefix("backend."))) for key in spec_keys(options, "backend")]
-    forms = [form for key, hint in keys for form in _forms(key, hint)]
+    forms = [form for key, hint in keys for form in _text_forms(key, hint)]
     for text in TEXTS:
         for form, companion in [*forms, *((form, "") for form in _BEYOND_TYPES)]:
             yield (form.format(text=quote_as_override_value(text), mark=MARK.upper()), *filter(None, [companion]))
 
 
-def _forms(key: str, hint: Any) -> Iterator[tuple[str, str]]:
+def _text_forms(key: str, hint: Any) -> Iterator[tuple[str, str]]:
     """Yield the forms in which a key accepts text, each with the override that makes some file read the key."""
     companion = _COMPANIONS.get(key, "")
     kinds = {get_origin(kind) or kind for kind in (hint, *get_args(hint))}
@@ -87,14 +87,14 @@ def find_escaped_text(artifact: Artifact) -> Iterator[str]:
     if artifact.path.endswith((".yaml", ".yml", ".json")):
         yield from _in_document(artifact)
     elif artifact.path.endswith((".sh", ".sbatch")) or artifact.text.startswith("#!"):
-        yield from (f"{artifact.path}:{line}" for line in _in_shell(artifact.text))
+        yield from (f"{artifact.path}:{line}" for line in _find_marks_in_shell(artifact.text))
     else:
         rows = (INLINE, *LINES.split("\n")[1:])
         escaped_rows = (row for row in artifact.text.split("\n") if row.startswith(rows))
         yield from (f"{artifact.path}: a line of user text: {row!r}" for row in escaped_rows)
 
 
-def _in_shell(text: str) -> Iterator[str]:
+def _find_marks_in_shell(text: str) -> Iterator[str]:
     """Yield marks outside single quotes and comments, and a script that ends inside quotes."""
     places = ShellContextScanner()
     for number, row in enumerate(text.split("\n"), 1):
@@ -122,7 +122,7 @@ def _in_document(artifact: Artifact) -> Iterator[str]:
         yield f"{artifact.path}: {artifact.text.count(MARK)} marks, {inside} of them in strings and comments"
     for text in strings:
         if not any(hostile in text for hostile in TEXTS) and "\n" in text.replace(LINES, ""):
-            yield from (f"{artifact.path}, shell code in it, line {line}" for line in _in_shell(text))
+            yield from (f"{artifact.path}, shell code in it, line {line}" for line in _find_marks_in_shell(text))
 
 
 def _strings(tree: Any) -> Iterator[str]:

@@ -33,7 +33,7 @@ from ..diagnostics.diagnostic import CompileError
 from ..emit.artifact import PROGRAM, Artifact
 from ..pipeline.compile import compile_job, write_compiled_job
 from ..pipeline.types import CompiledJob, CompileRequest
-from ..plan.launch_plan import Secret, honourable_keys
+from ..plan.launch_plan import Secret, capability_keys
 from ..plan.runtime_vars import RuntimeVar
 from ..plugins.backend import ANY, VERBS
 from ..plugins.registry import plugin
@@ -259,7 +259,7 @@ class BackendSuite:
 
     def test_honours_names_what_the_plan_has(self) -> None:
         compiled = self.compile(command=("record.py",))
-        honours, keys = compiled.backend.honours, honourable_keys(compiled.plan)
+        honours, keys = compiled.backend.honours, capability_keys(compiled.plan)
         unknown = set(honours) - {*keys, *(f"{key.split('.')[0]}.*" for key in keys if "." in key)}
         assert not unknown, f"honours: {sorted(unknown)} are not among {keys}"
         for key, words in honours.items():

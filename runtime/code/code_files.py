@@ -62,13 +62,13 @@ class _Search:
         else:
             candidates, secrets = self._plain()
         paths = sorted({path for path in candidates if self._is_code(path)} - named)
-        return CodeFiles(paths, self._ignored(named) if is_repository else [], secrets, is_repository)
+        return CodeFiles(paths, self._ignored_paths(named) if is_repository else [], secrets, is_repository)
 
     def _is_code(self, path: bytes) -> bool:
-        whole = self._absolute(path)
+        whole = self._absolute_path(path)
         return os.path.lexists(whole) and not any(whole == out or whole.startswith(out + b"/") for out in self.without)
 
-    def _absolute(self, path: bytes) -> bytes:
+    def _absolute_path(self, path: bytes) -> bytes:
         return os.path.join(os.fsencode(self.root), path)
 
     def _is_in_repository(self) -> bool:
@@ -89,16 +89,16 @@ class _Search:
         with temporary_repository(self.root, self.scratch, ".jobcignore", self.git_timeout_s) as git:
             return set(git.paths("ls-files", "--others", "--ignored", "--exclude-per-directory=.jobcignore"))
 
-    def _ignored(self, named: set[bytes]) -> list[str]:
+    def _ignored_paths(self, named: set[bytes]) -> list[str]:
         ignored = self.git.paths("ls-files", "--others", "--ignored", "--exclude-standard", "--directory")
-        of_jobcignore = {path[:end] for path in named for end in (*_slashes(path), len(path))}
+        of_jobcignore = {path[:end] for path in named for end in (*_slash_positions(path), len(path))}
         return [os.fsdecode(path) for path in sorted({path.rstrip(b"/") for path in ignored} - of_jobcignore)]
 
     def _plain(self) -> tuple[list[bytes], list[str]]:
         """Return every file, link and empty folder that may be code, and the files left out as likely secrets."""
         found: list[bytes] = []
         secrets: list[bytes] = []
-        for folder, is_empty, names in self._walk(self._unreadable):
+        for folder, is_empty, names in self._walk(self._raise_unreadable):
             paths = sorted(os.path.relpath(os.path.join(folder, name), os.fsencode(self.root)) for name in names)
             secrets += [path for path in paths if os.path.basename(path) in SECRETS]
             found += [path for path in paths if os.path.basename(path) not in SECRETS and self._is_plain(path)]
@@ -111,7 +111,7 @@ class _Search:
         return found, [os.fsdecode(path) for path in secrets]
 
     def _is_plain(self, path: bytes) -> bool:
-        whole = self._absolute(path)
+        whole = self._absolute_path(path)
         return os.path.islink(whole) or os.path.isfile(whole)
 
     def _has_file(self, name: bytes) -> bool:
@@ -126,10 +126,10 @@ class _Search:
             folders[:] = [name for name in kept if os.path.join(folder, name) not in self.without]
             yield folder, is_empty, [*files, *links]
 
-    def _unreadable(self, error: OSError) -> None:
+    def _raise_unreadable(self, error: OSError) -> None:
         path = os.fsdecode(error.filename)
         raise Failure(f"cannot list the code in {self.root}: {path}: {error.strerror}")
 
 
-def _slashes(path: bytes) -> list[int]:
+def _slash_positions(path: bytes) -> list[int]:
     return [index for index, byte in enumerate(path) if byte == ord("/")]

@@ -59,13 +59,13 @@ def copy_code(
     files = code_files(folder, without, run)
     size = _size(folder, files.paths)
     if size > max_bytes:
-        _refuse_large(folder, size, max_bytes)
+        _reject_large_code(folder, size, max_bytes)
     copy = _Copy(folder, run / "code", run / COPIED_FILES)
     if not files.is_repository:
         _describe_plain_copy(folder, files, size)
     copy.fill(files.paths)
     if copy.kept:
-        names = _short_list(copy.kept, 3)
+        names = _abbreviate_names(copy.kept, 3)
         print(
             f"code: kept in {quote_shell_word(str(copy.folder))}, changed by the job: {names}",
             file=sys.stderr,
@@ -75,7 +75,7 @@ def copy_code(
     if line := links.line(len(files.paths)):
         print(line, file=sys.stderr)
     if script and (script in links.linked or not (copy.folder / script).exists()):
-        _refuse_script(folder, script)
+        _reject_ignored_script(folder, script)
 
 
 class _Copy:
@@ -117,7 +117,7 @@ class _Copy:
         keeps_written = bool(states)
         for path in paths:
             target = os.path.join(os.fsencode(self.folder), path)
-            if keeps_written and _was_written(target, states.get(path)):
+            if keeps_written and _was_changed_by_job(target, states.get(path)):
                 self.kept.append(os.fsdecode(path))
                 continue
             self._copy(os.path.join(os.fsencode(self.root), path), target)
@@ -179,7 +179,7 @@ def _state(path: bytes) -> tuple[int, int] | None:
     return (status.st_size, int(status.st_mtime)) if stat.S_ISREG(status.st_mode) else None
 
 
-def _was_written(target: bytes, copied: tuple[int, int] | None) -> bool:
+def _was_changed_by_job(target: bytes, copied: tuple[int, int] | None) -> bool:
     """Return whether the job wrote this file. copied: its state when it was copied, or None if it was not copied.
 
     Some file systems round a timestamp when it reaches the disk, so it may change by a second.
@@ -230,9 +230,9 @@ class _Links:
         for most in (3, 2, 1):
             parts = [f"code: {copied} files copied"]
             if self.linked:
-                parts.append(f"linked: {_short_list(self.linked, most)}")
+                parts.append(f"linked: {_abbreviate_names(self.linked, most)}")
             if self.left_out:
-                parts.append(f"left out: {_short_list(self.left_out, most)}")
+                parts.append(f"left out: {_abbreviate_names(self.left_out, most)}")
             line = "; ".join(parts)
             if len(line) <= LINE_WIDTH:
                 break
@@ -247,7 +247,7 @@ def _size(root: Path, paths: list[bytes]) -> int:
     return size
 
 
-def _refuse_large(root: Path, size: int, most: int) -> NoReturn:
+def _reject_large_code(root: Path, size: int, most: int) -> NoReturn:
     raise Failure(
         f"the code in {root} is {size // MIB} MiB, more than the {most // MIB} MiB of a snapshot",
         f"list large files in .jobcignore or .gitignore, or allow it: code.max_size={size // MIB + 1}MiB;"
@@ -256,7 +256,7 @@ def _refuse_large(root: Path, size: int, most: int) -> NoReturn:
     )
 
 
-def _refuse_script(root: Path, script: str) -> NoReturn:
+def _reject_ignored_script(root: Path, script: str) -> NoReturn:
     if (root / script).exists():
         raise Failure(
             f"the script {script} is not in the copy of {root}",
@@ -289,11 +289,11 @@ def _holds_jobs(folder: Path) -> bool:
 
     Looks at only a few folders, because others may contain millions of files.
     """
-    jobs = (Path(job) for each in _first_folders(folder) for job in _first_folders(each))
+    jobs = (Path(job) for each in _list_folders(folder) for job in _list_folders(each))
     return any((job / mark).is_file() for job in jobs for mark in _MARKS)
 
 
-def _first_folders(folder: str | Path) -> list[str]:
+def _list_folders(folder: str | Path) -> list[str]:
     try:
         with os.scandir(folder) as entries:
             return [entry.path for entry in islice(entries, MOST_LOOKS) if entry.is_dir(follow_symlinks=False)]
@@ -301,7 +301,7 @@ def _first_folders(folder: str | Path) -> list[str]:
         return []
 
 
-def _short_list(names: list[str], most: int) -> str:
+def _abbreviate_names(names: list[str], most: int) -> str:
     """Return the first `most` names, quoted and truncated to 16 characters, and how many more there are."""
     quoted = [quote_shell_word(name) for name in names[:most]]
     shown = [name if len(name) <= NAME_WIDTH else f"{name[: NAME_WIDTH - 1]}…" for name in quoted]

@@ -19,7 +19,7 @@ from typing import NoReturn
 
 from ..exit_codes import CRASHED, DONE
 from ..node.job_secrets import read_job_secrets
-from ..node.node import refuse_live_node, variables_of_node_and_run
+from ..node.node import node_and_run_variables, reject_live_node
 from ..node.node_failure import NodeFailure, print_failed_check, record_and_print_failure
 from ..node.node_settings import NodeSettings
 from ..node.node_start import exec_program
@@ -36,9 +36,9 @@ def main(argv: list[str]) -> int:
     payload = argv[1] if len(argv) > 1 else "train"
     try:
         settings = NodeSettings.read(artifact).settings_for_payload(payload)
-        environ.update(variables_of_node_and_run(artifact, argv, environ))
+        environ.update(node_and_run_variables(artifact, argv, environ))
         environ.update(JOBC_JOB_NAME=settings.name, JOBC_NODES=str(settings.nodes))
-        refuse_live_node(settings, payload, environ)
+        reject_live_node(settings, payload, environ)
         failed = _add_secrets(settings, environ, payload)
         environ.update(JOBC_INSIDE=str(int(failed)), JOBC_STARTER=f"{os.getpid()} {process_start_time(os.getpid())}")
         command = ContainerNode(artifact, settings, environ, payload).command()
@@ -49,11 +49,11 @@ def main(argv: list[str]) -> int:
         return record_and_print_failure(environ, payload, failure)
     if command is not None:
         words = [str(artifact / "launch.sh"), environ["JOBC_NODE_RANK"], payload, *argv[2:]]
-        _enter([*command, *words], payload, environ)
+        _exec_container([*command, *words], payload, environ)
     return DONE
 
 
-def _enter(command: list[str], payload: str, environ: dict[str, str]) -> NoReturn:
+def _exec_container(command: list[str], payload: str, environ: dict[str, str]) -> NoReturn:
     if command[0] != "docker" and payload != "shell" and any(map(os.isatty, range(3))):
         _leave_terminal()
     exec_program(command, environ)

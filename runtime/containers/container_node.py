@@ -24,12 +24,12 @@ from .container_runtimes import (
     apptainer_command_end,
     apptainer_command_start,
     apptainer_variables,
-    devices_of_node,
     docker_command_end,
     docker_command_start,
-    hint_for_error,
-    line_with_error,
+    error_hint,
+    first_error_line,
     mount_option_value,
+    node_devices,
     variables_to_pass,
 )
 
@@ -61,12 +61,12 @@ class ContainerNode:
         options, start = docker_command_start(container, user), docker_command_end(container)
         self._try_image([*options, *start])
         if self.payload in ("train", "smoke"):
-            options.append(f"--name={self._new_name()}")
+            options.append(f"--name={self._reserve_name()}")
         elif self.payload == "shell":
             options += ["--interactive", *(["--tty"] if os.isatty(0) and os.isatty(1) else [])]
         return [*options, *start]
 
-    def _new_name(self) -> str:
+    def _reserve_name(self) -> str:
         """Return the name of this node's training container. Because names are unique, only one such container can run,
         even without file locks. Raises NodeAlreadyRunning.
         """
@@ -95,7 +95,7 @@ class ContainerNode:
         done = self._run("docker", "version", "--format", "{{.Server.Version}}")
         if done.returncode != 0:
             hint = "is Docker's daemon running, and are you in the docker group?"
-            title = f"docker does not respond on {self.host}: {line_with_error(done.stdout)}"
+            title = f"docker does not respond on {self.host}: {first_error_line(done.stdout)}"
             raise NodeFailure(DATA_BROKEN, title, hint)
         if self._run("docker", "image", "inspect", image).returncode == 0:
             return True
@@ -104,7 +104,7 @@ class ContainerNode:
         print(f"jobc: {self.host} is pulling the image {image}", file=sys.stderr, flush=True)
         done = self._run("docker", "pull", "--quiet", image)
         if done.returncode != 0:
-            title = f"no image {image} on {self.host}: {line_with_error(done.stdout)}"
+            title = f"no image {image} on {self.host}: {first_error_line(done.stdout)}"
             raise NodeFailure(DATA_BROKEN, title, "check the image's name; for a private image, run docker login")
         return True
 
@@ -126,9 +126,9 @@ class ContainerNode:
         """Raise NodeFailure if bash does not start in the image. In preflight, print a line if it starts."""
         done = self._run(*command, "-c", ":")
         if done.returncode != 0:
-            line = line_with_error(done.stdout)
+            line = first_error_line(done.stdout)
             title = f"image {self.image} does not start on {self.host}: {line}"
-            raise NodeFailure(DATA_BROKEN, title, hint_for_error(line))
+            raise NodeFailure(DATA_BROKEN, title, error_hint(line))
         if self.payload == "preflight":
             print(f"ok    image {self.image} starts under {self.runtime}", flush=True)
 
@@ -141,7 +141,7 @@ class ContainerNode:
             tuple(self._mounts()),
             variables_to_pass(self.environ, self.settings.secrets),
             tuple(self.chosen["options"]),
-            devices_of_node(self.settings.gpus),
+            node_devices(self.settings.gpus),
             self.settings.shm_bytes,
         )
 
@@ -166,7 +166,7 @@ class ContainerNode:
         environ = self.environ
         yield self.project
         yield os.path.join(self.project, self.settings.code_root)
-        yield _existing(environ.get("JOBC_RUN_ROOT") or self.project)
+        yield _existing_parent(environ.get("JOBC_RUN_ROOT") or self.project)
         yield environ.get("TMPDIR") or "/tmp"
         yield environ.get("JOBC_INIT_FROM", "")
         yield environ.get("JOBC_RUN_DIR", "")
@@ -202,7 +202,7 @@ def container_name(environ: Mapping[str, str]) -> str:
     return f"jobc-{os.path.basename(run)}-{attempt}-node{rank}-{zlib.crc32(os.fsencode(run))}"
 
 
-def _existing(folder: str) -> str:
+def _existing_parent(folder: str) -> str:
     """Return the folder, or its nearest existing parent."""
     path = os.path.abspath(folder)
     while not os.path.isdir(path):

@@ -74,7 +74,7 @@ def variables_to_pass(names: Iterable[str], secrets: Iterable[str]) -> tuple[str
     return tuple(sorted(n for n in valid if n in added or any(fnmatchcase(n, pattern) for pattern in PASSED)))
 
 
-def devices_of_node(gpus: int) -> ContainerDevices:
+def node_devices(gpus: int) -> ContainerDevices:
     """Return this node's devices. gpus: how many GPUs the job uses on this node; 0 excludes all"""
     amd = ["/dev/kfd", *sorted(glob.glob("/dev/dri/render*"))] if gpus and os.path.exists("/dev/kfd") else []
     return ContainerDevices(
@@ -84,14 +84,14 @@ def devices_of_node(gpus: int) -> ContainerDevices:
     )
 
 
-def line_with_error(output: str) -> str:
+def first_error_line(output: str) -> str:
     """Return the first line of a runtime's output that reports an error, or else the first non-empty line."""
     lines = [line for line in output.splitlines() if line]
     errors = [line for line in lines if "rror" in line or "FATAL" in line]
     return (errors or lines or [""])[0]
 
 
-def hint_for_error(line: str) -> str:
+def error_hint(line: str) -> str:
     """Return the hint for a line in which a runtime reports why an image does not start."""
     if "executable file not found" in line:
         return "jobc needs bash and Python 3.10 or newer in the image"

@@ -7,7 +7,7 @@ from ..node.node_start import exec_node, run_node
 from ..run_folder.run import LastProgress, Run, worst_code
 from ..run_folder.saved_secrets import save_secret
 from ..system.failure import Failure
-from ..system.streams import lines_of_client_output, print_client_output
+from ..system.streams import client_output_lines, print_client_output
 from ..system.values import number_or_none, numbers_of_files, read_keys, read_text, word_or_empty
 from .artifact_location import Place
 from .check_table import Table
@@ -42,8 +42,8 @@ __all__ = [
     "StartingEngine",
     "State",
     "Table",
+    "client_output_lines",
     "exec_node",
-    "lines_of_client_output",
     "number_or_none",
     "numbers_of_files",
     "print_client_output",

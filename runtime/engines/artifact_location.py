@@ -59,7 +59,7 @@ class Place:
         self.job.project = str(project)
 
     @classmethod
-    def location_of_this_program(cls) -> Place:
+    def program_location(cls) -> Place:
         """Return the artifact whose jobctl is this program."""
         return cls(Path(sys.argv[0]).parent)
 

@@ -29,7 +29,7 @@ class CheckRow:
         self.least: tuple[float, int, str] | None = None  # number, node, text
         self.differs = False
 
-    def count_node_with_number(self, number: float, node: int, text: str) -> None:
+    def count_numbered_node(self, number: float, node: int, text: str) -> None:
         self.differs = self.differs or (self.least is not None and text != self.text)
         if self.least is None or number < self.least[0]:
             self.least, self.text = (number, node, text), text
@@ -96,7 +96,7 @@ class Table:
         row = self.rows.setdefault(key, CheckRow(level, check, text, hint))
         row.nodes.add(node)
         if least is not None:
-            row.count_node_with_number(least, node, text)
+            row.count_numbered_node(least, node, text)
 
     def compare(self, check: str, same: SameOnAllNodes) -> None:
         """Report nodes whose value differs from the most common one. In a tie, the first node's value wins."""

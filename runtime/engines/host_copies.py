@@ -52,24 +52,24 @@ class HostCopies:
         paths = [f"{_ARTIFACT}{attempt}", "state/run"]
         code = self.send([*paths, "code"] if has_code and code_kind != "rsync" else paths, self.hosts)
         if not code and has_code and code_kind == "rsync":
-            code = self.client.call_for_every_host(self.hosts, self._send_code, print_to_stderr)
+            code = self.client.call_on_all_hosts(self.hosts, self._send_code, print_to_stderr)
         if not code and secrets_folder_of_run(run).is_dir():
-            code = self.client.call_for_every_host(self.hosts, self._send_secrets, print_to_stderr)
+            code = self.client.call_on_all_hosts(self.hosts, self._send_secrets, print_to_stderr)
         return code
 
     def send(self, paths: Sequence[str], hosts: Sequence[HostEntry]) -> int:
         """Send files and folders of the run, and return the worst exit code."""
-        words = ["sh", "-c", host_commands.RECEIVE, str(self.run.path), checksum_of_run(self.run)]
+        words = ["sh", "-c", host_commands.RECEIVE, str(self.run.path), run_checksum(self.run)]
         feed = partial(_write_archive, self.run.path, paths)
-        return self.client.call_for_every_host(
+        return self.client.call_on_all_hosts(
             hosts, lambda host, say: self.client.run_on(host, words, say, feed), print_to_stderr
         )
 
     def remove_sent_files(self, attempt: int) -> None:
         """Remove from the hosts what was sent for an attempt that could not be started."""
         if self.is_sent:
-            words = ["sh", "-c", host_commands.REMOVE, str(self.run.path), checksum_of_run(self.run), str(attempt)]
-            self.client.call_for_every_host(self.hosts, lambda host, _: self.client.run_on(host, words, _drop))
+            words = ["sh", "-c", host_commands.REMOVE, str(self.run.path), run_checksum(self.run), str(attempt)]
+            self.client.call_on_all_hosts(self.hosts, lambda host, _: self.client.run_on(host, words, _ignore_line))
 
     def forget_secrets(self) -> None:
         """Remove the run's secrets from this machine and its hosts."""
@@ -79,7 +79,7 @@ class HostCopies:
         delete_run_secrets(self.run.path)
         if os.path.lexists(self.run.path / _MARK):
             words = ["sh", "-c", host_commands.FORGET_SECRETS, folder.name]
-            self.client.call_for_every_host(
+            self.client.call_on_all_hosts(
                 self.hosts, lambda host, say: self.client.run_on(host, words, say), print_to_stderr
             )
 
@@ -135,7 +135,7 @@ def was_sent_from_here(run: Run) -> bool:
     return os.path.lexists(run.path / _MARK) and run.is_mine
 
 
-def checksum_of_run(run: Run) -> str:
+def run_checksum(run: Run) -> str:
     """Return what `cksum <state/run` prints, which distinguishes the run from another one with the same ID."""
     content = (run.path / "state/run").read_bytes()
     return f"{cksum(content)} {len(content)}"
@@ -161,5 +161,5 @@ def _writable(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
-def _drop(line: str) -> None:
+def _ignore_line(line: str) -> None:
     pass

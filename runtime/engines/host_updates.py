@@ -58,7 +58,9 @@ class HostStateCopier:
     def update(self) -> None:
         """Copy all nodes' states, and the metrics of each node's first rank."""
         self._copy_states(self.hosts)
-        self._each(self.hosts, lambda host: self._copy_rest(host, f"metrics/rank_{host.node * self.procs:02}.jsonl"))
+        self._call_for_hosts(
+            self.hosts, lambda host: self._copy_appended(host, f"metrics/rank_{host.node * self.procs:02}.jsonl")
+        )
 
     def has_reported_rendezvous(self) -> bool:
         """Return whether this attempt's node 0 has reported its rendezvous endpoint."""
@@ -74,7 +76,7 @@ class HostStateCopier:
         return self.has_reported_rendezvous()
 
     def _copy_states(self, hosts: Sequence[HostEntry]) -> None:
-        self._each(hosts, self._copy_state)
+        self._call_for_hosts(hosts, self._copy_state)
 
     def _copy_state(self, host: HostEntry) -> None:
         name = f"node_{host.node:02}"
@@ -95,7 +97,7 @@ class HostStateCopier:
     def _ask(self, host: HostEntry, words: Sequence[str], names: Collection[str]) -> dict[str, _File]:
         with self.client.answering(host, words) as process:
             assert process.stdout is not None
-            return _unpacked(process.stdout, names)
+            return _unpack_archive(process.stdout, names)
 
     def _read_nodes(self) -> list[NodeState]:
         """Return the states of nodes that have started in this attempt; any other state is from an earlier attempt."""
@@ -116,16 +118,16 @@ class HostStateCopier:
         """Copy a log's new lines. With ALL_NODES, copy the new lines of all node logs, and their times."""
         match = _LOG.fullmatch(name)
         if name == ALL_NODES:
-            self._each(self.hosts, self._copy_console)
+            self._call_for_hosts(self.hosts, self._copy_console)
         elif match:
             node = int(match.group(2)) // (self.procs if match.group(1) == "rank" else 1)
-            self._each(self.hosts[node : node + 1], lambda host: self._copy_rest(host, f"logs/{name}"))
+            self._call_for_hosts(self.hosts[node : node + 1], lambda host: self._copy_appended(host, f"logs/{name}"))
 
     def _copy_console(self, host: HostEntry) -> None:
-        self._copy_rest(host, f"logs/node_{host.node:02}.log")
-        self._copy_rest(host, f"logs/.node_{host.node:02}.times")
+        self._copy_appended(host, f"logs/node_{host.node:02}.log")
+        self._copy_appended(host, f"logs/.node_{host.node:02}.times")
 
-    def _copy_rest(self, host: HostEntry, name: str) -> None:
+    def _copy_appended(self, host: HostEntry, name: str) -> None:
         """Copy what has been appended to a file since the last call. Concurrent callers write the same bytes."""
         path = self.run.path / name
         size = _size(path)
@@ -142,7 +144,7 @@ class HostStateCopier:
                         file.write(block)
                         block = process.stdout.read(BLOCK)
 
-    def _each(self, hosts: Sequence[HostEntry], action: Callable[[HostEntry], None]) -> None:
+    def _call_for_hosts(self, hosts: Sequence[HostEntry], action: Callable[[HostEntry], None]) -> None:
         """Call the action for each host. Hosts that do not respond, or whose response cannot be stored, are skipped."""
 
         def run_quietly(host: HostEntry, _: object) -> int:
@@ -150,7 +152,7 @@ class HostStateCopier:
                 action(host)
             return 0
 
-        self.client.call_for_every_host(hosts, run_quietly)
+        self.client.call_on_all_hosts(hosts, run_quietly)
 
 
 class _File(NamedTuple):
@@ -160,7 +162,7 @@ class _File(NamedTuple):
     changed: float
 
 
-class _Bounded:
+class _BoundedStream:
     """The first bytes of a stream, as a file for tarfile."""
 
     def __init__(self, stream: IO[bytes], most: int) -> None:
@@ -172,14 +174,14 @@ class _Bounded:
         return data
 
 
-def _unpacked(stream: IO[bytes], names: Collection[str]) -> dict[str, _File]:
+def _unpack_archive(stream: IO[bytes], names: Collection[str]) -> dict[str, _File]:
     """Return a tar archive's files by name, or {} if it contains anything other than files with these names.
 
     A host could send a link, which would make this machine read or write elsewhere.
     """
     files = {}
     try:
-        with tarfile.open(fileobj=_Bounded(stream, MOST_BYTES), mode="r|") as archive:  # type: ignore[call-overload]
+        with tarfile.open(fileobj=_BoundedStream(stream, MOST_BYTES), mode="r|") as archive:  # type: ignore[call-overload]
             for member in archive:
                 opened = archive.extractfile(member) if member.isreg() and member.name in names else None
                 if opened is None:

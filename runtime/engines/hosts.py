@@ -76,9 +76,9 @@ class HostClient:
             command = self.command(host, [host.name if word == HOST else word for word in words])
             return self._processes.run(command, say_of, timeout_s=timeout_s)
 
-        return self.call_for_every_host(hosts, run_on_one_host, say)
+        return self.call_on_all_hosts(hosts, run_on_one_host, say)
 
-    def call_for_every_host(
+    def call_on_all_hosts(
         self, hosts: Sequence[HostEntry], action: Callable[[HostEntry, Say], int], say: Say | None = None
     ) -> int:
         """Call the action for every host, several at a time. Print `HOST: line`, and return the worst exit code.
@@ -88,11 +88,11 @@ class HostClient:
         attempt, lock = self._processes.attempt, threading.Lock()
 
         def make_line_printer(host: HostEntry) -> Say:
-            def say_line(line: str) -> None:
+            def print_host_line(line: str) -> None:
                 with lock:
                     (say or print_to_stdout)(f"{host.name}: {line}")
 
-            return say_line
+            return print_host_line
 
         def call_unless_ended(host: HostEntry) -> int:
             if self._processes.attempt != attempt:
@@ -155,7 +155,7 @@ class PdshClient(HostClient):
         """Return the command that runs the words on every host in its input."""
         options = ["-S", "-R", "ssh", "-f", str(self.fanout), "-w", "-"]  # -S: otherwise, a host's failure is lost
         environ = {"PDSH_SSH_ARGS_APPEND": " ".join(self.ssh_command[1:])}
-        return LocalCommand(["pdsh", *options, _with_host(words, HOST)], environ)
+        return LocalCommand(["pdsh", *options, _remote_command_text(words, HOST)], environ)
 
 
 class ClushClient(PdshClient):
@@ -164,7 +164,7 @@ class ClushClient(PdshClient):
     """
 
     def fan_out_command(self, words: Sequence[str]) -> LocalCommand:
-        remote = quote_for_remote_shell([_with_host(words, "%host")])
+        remote = quote_for_remote_shell([_remote_command_text(words, "%host")])
         options = ["-S", "-n", "-f", str(self.fanout), "--worker=exec", "--hostfile=/dev/stdin"]
         return LocalCommand(["clush", *options, f"{quote_for_remote_shell(self.ssh_command)} -n -- %host {remote}"])
 
@@ -226,7 +226,7 @@ class _Processes:
     def run(self, command: LocalCommand, say: Say, feed: Feed | None = None, timeout_s: float | None = None) -> int:
         """Run a program, print its stdout and stderr, and return its exit code as a shell would."""
         try:
-            with self.started(command, has_input=feed is not None) as process, _fed(process, feed):
+            with self.started(command, has_input=feed is not None) as process, _feed_in_background(process, feed):
                 is_late = _kill_after(process, timeout_s)
                 assert process.stdout is not None
                 for line in _lines(process.stdout):
@@ -247,7 +247,7 @@ class _Processes:
 
 
 @contextlib.contextmanager
-def _fed(process: subprocess.Popen[bytes], feed: Feed | None) -> Iterator[None]:
+def _feed_in_background(process: subprocess.Popen[bytes], feed: Feed | None) -> Iterator[None]:
     """Write to a program's stdin while its output is being read."""
     if feed is None:
         yield
@@ -300,7 +300,7 @@ def print_to_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def client_of_artifact(settings: Mapping[str, Any]) -> HostClient:
+def artifact_client(settings: Mapping[str, Any]) -> HostClient:
     """Return the client that an artifact specifies, or LocalNodesClient if its nodes are on this machine."""
     hosts = settings.get("hosts")
     if not isinstance(hosts, dict):
@@ -330,7 +330,7 @@ def quote_for_remote_shell(words: Sequence[str]) -> str:
     return " ".join(f"'{word.replace(chr(39), escape)}'" for word in words)
 
 
-def _with_host(words: Sequence[str], placeholder: str) -> str:
+def _remote_command_text(words: Sequence[str], placeholder: str) -> str:
     return " ".join(
         placeholder if word == HOST else quote_for_remote_shell([word.replace("%", "%%")]) for word in words
     )

@@ -37,7 +37,7 @@ from .hosts import (
     HOST_S,
     HostEntry,
     LocalNodesClient,
-    client_of_artifact,
+    artifact_client,
     hosts_of,
     print_to_stderr,
     print_to_stdout,
@@ -59,7 +59,7 @@ class HostsEngine(CheckingEngine):
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        self.client = client_of_artifact(job.settings)
+        self.client = artifact_client(job.settings)
         self.has_copies = job.settings.get("storage") == "node"  # each host has its own run folders
         self.sees_ranks = not self.has_copies
         self.live_every_s = 3 if self.has_copies else 1
@@ -157,14 +157,14 @@ class HostsEngine(CheckingEngine):
         """
         hosts, words = hosts_of(new.run), self.task(new.run, new.attempt, HOST, payload)
         if len(hosts) > 1 and self.has_copies and payload != "preflight":
-            return self._run_after_meeting(new.run, hosts, words, say)
+            return self._run_after_rendezvous(new.run, hosts, words, say)
         if payload != "start":
             return self.client.run(hosts, words, say)
         return self.client.run(hosts[:1], words, say) or self.client.run(hosts[1:], words, say)
 
-    def _run_after_meeting(self, run: Run, hosts: Sequence[HostEntry], words: Sequence[str], say: Say) -> int:
+    def _run_after_rendezvous(self, run: Run, hosts: Sequence[HostEntry], words: Sequence[str], say: Say) -> int:
         """Run `jobctl task` on node 0, and on the others once node 0 has reported its rendezvous endpoint."""
-        news, others = self._news(run), hosts[1:]
+        news, others = self._state_copier(run), hosts[1:]
         with ThreadPoolExecutor(1) as pool:
             first = pool.submit(self.client.run, hosts[:1], words, say)
             try:
@@ -308,12 +308,12 @@ class HostsEngine(CheckingEngine):
             if what == "secrets":
                 HostCopies(self.client, run).forget_secrets()
             elif what == "state":
-                self._news(run).copy_liveness()
+                self._state_copier(run).copy_liveness()
             elif what == "news":
-                self._news(run).update()
+                self._state_copier(run).update()
             else:
-                self._news(run).copy_logs(what)
+                self._state_copier(run).copy_logs(what)
 
-    def _news(self, run: Run) -> HostStateCopier:
+    def _state_copier(self, run: Run) -> HostStateCopier:
         procs = self.job.settings.get("procs")
         return HostStateCopier(self.client, run, self.job.nodes, procs if isinstance(procs, int) else 1)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ..run_folder.run import NodeState, Run, format_utc, identify_machine
-from ..system.text import named_ranks
+from ..system.text import describe_ranks
 from ..system.values import number_or_none, read_keys
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def notes_on_live_run(run: Run, sees_ranks: bool) -> Iterator[str]:
     nodes = [node for node in run.nodes() if node.attempt == run.attempt]
     if nodes and run.progress(0) is None:
         yield from _start(run, sees_ranks)
-    yield from _hang(nodes)
+    yield from _hang_lines(nodes)
 
 
 def _start(run: Run, sees_ranks: bool) -> Iterator[str]:
@@ -44,7 +44,7 @@ def _start(run: Run, sees_ranks: bool) -> Iterator[str]:
         yield f"rank 0 started at {format_utc(began)}; first output {max(0, first_output - began)} s later"
 
 
-def _hang(nodes: list[NodeState]) -> Iterator[str]:
+def _hang_lines(nodes: list[NodeState]) -> Iterator[str]:
     """Yield a line about ranks that may be hung if all running ranks are idle: one alone may be waiting for others."""
     live = [node for node in nodes if node.ended is None]
     since = [node.idle_since for node in live if node.idle_since is not None]
@@ -52,10 +52,10 @@ def _hang(nodes: list[NodeState]) -> Iterator[str]:
         return
     ranks = sorted(rank for node in live for rank in _numbers(node.idle_ranks))
     left = sorted(rank for node in live for rank in _numbers(node.left_ranks))
-    line = f"{named_ranks(ranks)} may be hung: no output and no CPU time since {format_utc(max(since))}"
+    line = f"{describe_ranks(ranks)} may be hung: no output and no CPU time since {format_utc(max(since))}"
     over = [node.number for node in nodes if node.ended is not None and node.exit == 0]
     if left:
-        line += f"; {named_ranks(left)} exited with 0: the others may be waiting for it"
+        line += f"; {describe_ranks(left)} exited with 0: the others may be waiting for it"
     elif over:
         line += f"; node {over[0]} exited with 0: the others may be waiting for it"
     yield line

@@ -151,7 +151,7 @@ class RequestedLogs:
             self._merge(sorted(grown, key=lambda pair: pair[0].number), out)
         else:
             for log, size in grown:
-                for block in _blocks(log.path, log.offset, size):
+                for block in _read_blocks(log.path, log.offset, size):
                     out.write(block)
                 log.offset = size
         out.flush()
@@ -221,7 +221,7 @@ def _last_position(path: Path, size: int, text: bytes) -> int:
     end = size
     while end > 0:
         start = max(0, end - FAILURE_BYTES)
-        position = b"".join(_blocks(path, start, min(size, end + len(text)))).rfind(text)
+        position = b"".join(_read_blocks(path, start, min(size, end + len(text)))).rfind(text)
         if position >= 0:
             return start + position
         end = start
@@ -238,7 +238,7 @@ def _failure_lines(path: Path, header: bytes) -> list[bytes]:
     if not size:
         return []
     try:
-        text = b"".join(_blocks(path, max(0, size - FAILURE_BYTES), size))
+        text = b"".join(_read_blocks(path, max(0, size - FAILURE_BYTES), size))
     except Unreadable:
         return []
     lines = text.split(b"\n")
@@ -271,7 +271,7 @@ def offset_of_last_lines(path: Path, end: int, lines: int) -> tuple[int, int]:
     return 0, found + 1 - (newlines > lines)
 
 
-def _blocks(path: Path, start: int, end: int) -> Iterator[bytes]:
+def _read_blocks(path: Path, start: int, end: int) -> Iterator[bytes]:
     """Yield the bytes of a regular file from `start` to `end`. Raises Unreadable."""
     with open_regular(path, follow=False) as file:
         file.seek(start)

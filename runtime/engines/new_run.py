@@ -31,7 +31,7 @@ from ..system.text import printable
 from ..system.values import read_settings
 from .artifact_location import RUN_ID, Place, is_complete_run, require_own_run
 from .engine import Engine
-from .run_watch import ids_of_live_runs
+from .run_watch import live_run_ids
 
 MAKING = ".making"
 MOST_TRIES = 5  # attempts to find a free run ID
@@ -106,7 +106,7 @@ class NewRun:
                 folder.mkdir()
             except FileExistsError:
                 if run_id:
-                    raise _taken(folder) from None
+                    raise _existing_run_failure(folder) from None
                 continue
             except OSError as error:
                 raise _failure(f"create the folder {folder}", error) from error
@@ -183,14 +183,14 @@ def temporary_run(place: Place, engine: Engine, folder: Path | None = None) -> N
 def find_run_to_continue(place: Place, engine: Engine, named: str) -> Run:
     """Return the run to continue. Raises Failure if this user or this artifact may not continue it."""
     run = require_own_run(place.choose_run(named))
-    if irregular := _irregular(run.path):
+    if irregular := _find_irregular_entry(run.path):
         title = f"{irregular} in run {run.id} is not a regular file"
         raise Failure(title, "remove that file, then resume; jobc did not create it", DATA_BROKEN)
     state = engine.state_now(run)
     if state.name == "unknown":
         raise Failure(state.reason or state.text, "try again when the engine responds")
     if state.is_live:
-        title = f"run {run.id} is live{_live_elsewhere(run)}"
+        title = f"run {run.id} is live{_describe_remote_node(run)}"
         raise Failure(title, "stop the run with jobctl stop, or start a new run with jobctl submit without --resume")
     _require_same_identity(place, run)
     if state.name == "done":
@@ -267,7 +267,7 @@ def _record(artifact: Path, name: str) -> list[str]:
     return lines
 
 
-def _irregular(run: Path) -> str:
+def _find_irregular_entry(run: Path) -> str:
     """Return the path, relative to the run, of an entry to which the next attempt would write although it is neither a
     file nor a folder, or "" if there is none. A named pipe would block the attempt. Through a symbolic link, the
     attempt could write to any of this user's files. In artifact/, only jobc's own links count as folders.
@@ -299,7 +299,7 @@ def _entries(folder: Path, name: str, depth: int) -> Iterator[tuple[str, int]]:
         yield from _entries(folder / entry, f"{name}/{entry}", depth - 1)
 
 
-def _live_elsewhere(run: Run) -> str:
+def _describe_remote_node(run: Run) -> str:
     """Return `, node NN PLACE` for the first node that runs where its process is not visible, or "" if none."""
     statuses = run.statuses()
     node = next((node for node in run.nodes() if statuses.get(node.number) == "elsewhere"), None)
@@ -319,7 +319,7 @@ def _create_run_root(folder: Path) -> None:
 def _warn_of_live_runs(place: Place, engine: Engine) -> None:
     """Warn if this user has live runs of this job: jobctl submit may have been called twice by mistake."""
     with contextlib.suppress(Failure):
-        if live := ids_of_live_runs(engine, place.list_runs()):
+        if live := live_run_ids(engine, place.list_runs()):
             print(
                 f"warning: job {place.job.name} already has a live run: {', '.join(live)}; this submit starts a second "
                 f"one (to stop a run: jobctl stop --run ID)",
@@ -349,7 +349,7 @@ def _silent_s(making: Path) -> float | None:
         return None
 
 
-def _taken(folder: Path) -> Failure:
+def _existing_run_failure(folder: Path) -> Failure:
     if is_complete_run(folder):
         return Failure(
             f"run {folder.name} already exists", (f"resume that run with jobctl submit --resume {folder.name}")

@@ -29,7 +29,7 @@ class NewSweep:
         return f"{self.run.id}-{point.number}"
 
     def create_point(self, point: SweepPoint) -> NewRun:
-        with artifact_of_point(self.place, self.points, point) as place:
+        with point_artifact(self.place, self.points, point) as place:
             engine = starting_engine(place)
             new = create_run(place, engine, self.run_id(point))
             try:
@@ -43,7 +43,7 @@ class NewSweep:
 
 
 @contextlib.contextmanager
-def artifact_of_point(place: Place, points: SweepPoints, point: SweepPoint) -> Iterator[Place]:
+def point_artifact(place: Place, points: SweepPoints, point: SweepPoint) -> Iterator[Place]:
     """Write a point's artifact to a temporary folder, which the caller may remove before the program ends."""
     folder = Path(tempfile.mkdtemp(prefix="jobc-point."))
     try:

@@ -12,7 +12,7 @@ from ..exit_codes import DATA_BROKEN
 from ..node.node_start import check_node, launch_command_of_node, run_node
 from ..run_folder.run import Run, quote_shell_word
 from ..system.failure import Failure
-from ..system.streams import lines_of_client_output
+from ..system.streams import client_output_lines
 from .check_table import Table
 from .checking_engine import CheckingEngine
 from .new_run import NewRun, temporary_run
@@ -44,9 +44,9 @@ class OneMachineEngine(CheckingEngine):
         """Raise Failure, or exit, if this machine lacks GPUs, secrets, the environment, the port or the code."""
         least = self.job.settings.get("gpus")
         if isinstance(least, int) and least:
-            from ..system.gpus import number_of_usable_gpus, why_gpus_are_too_few  # packed only in jobs with GPUs
+            from ..system.gpus import missing_gpus_reason, usable_gpu_count  # packed only in jobs with GPUs
 
-            if message := why_gpus_are_too_few(number_of_usable_gpus(os.environ), least):
+            if message := missing_gpus_reason(usable_gpu_count(os.environ), least):
                 title, _, hint = message.partition("\n")
                 raise Failure(title, hint, DATA_BROKEN)
         folder = "" if run is None else str(run.path)
@@ -74,7 +74,7 @@ class OneMachineEngine(CheckingEngine):
         folders["JOBC_PROJECT"] = self.job.project
         host = os.uname().nodename
         table = Table([host])
-        for line in lines_of_client_output(
+        for line in client_output_lines(
             launch_command_of_node(self.job.artifact, "preflight"), {**self._gpu_type(), **folders}
         ):
             table.add(f"{host}: {line}")

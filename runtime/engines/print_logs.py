@@ -34,7 +34,7 @@ def print_logs(engine: Engine, run: Run, request: LogRequest, is_patient: bool =
         logs = sorted((run.path / "logs").glob(pattern), key=lambda log: (len(log.name), log.name))
         hint = f"the last one is {logs[-1].name}" if logs else "jobctl status reports whether the run has started"
         raise Failure(f"no {names} in {run.path}/logs", hint)
-    _skip(files, run, request)
+    _skip_old_lines(files, run, request)
     if files.is_merged:
         _show_first_failure(engine, run)
     files.print(sizes)
@@ -49,7 +49,7 @@ def _follow(watch: RunWatch, files: RequestedLogs, names: str, request: LogReque
     shown_attempt, failed_ticks = None, 0
     asked_at = time.monotonic()
     engine.fetch(names, [run])
-    _skip(files, run, request)
+    _skip_old_lines(files, run, request)
     while True:
         if time.monotonic() - asked_at >= engine.live_every_s:
             engine.fetch(names, [run])
@@ -71,7 +71,7 @@ def _follow(watch: RunWatch, files: RequestedLogs, names: str, request: LogReque
     files.print(files.sizes())
 
 
-def _skip(files: RequestedLogs, run: Run, request: LogRequest) -> None:
+def _skip_old_lines(files: RequestedLogs, run: Run, request: LogRequest) -> None:
     if request.tail is not None:
         files.skip_to_tail(files.sizes(), request.tail)
     elif request.new_attempt and run.attempt:

@@ -36,7 +36,7 @@ class Record(NamedTuple):
     keys: dict[str, str]
 
 
-class SeenState(NamedTuple):
+class ObservedState(NamedTuple):
     """A run's state as last observed. code, reason: exit code, and why it ended this way, once the run has ended."""
 
     record: Record | None
@@ -50,7 +50,7 @@ class RecordEngine(Engine):
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
-        self._seen: dict[Path, SeenState] = {}
+        self._seen: dict[Path, ObservedState] = {}
 
     # ---- what a backend provides
 
@@ -61,7 +61,7 @@ class RecordEngine(Engine):
     def save_job_output(self, record: Record) -> None:
         """Save the job's output before the engine deletes it."""
 
-    def end_of_job(self, record: Record) -> tuple[int, str]:
+    def job_end(self, record: Record) -> tuple[int, str]:
         """Return the exit code and reason of a job that has ended."""
         raise NotImplementedError
 
@@ -73,15 +73,15 @@ class RecordEngine(Engine):
         """Return the State of a live job."""
         raise NotImplementedError
 
-    def state_of_forgotten_job(self, record: Record) -> State:
+    def forgotten_job_state(self, record: Record) -> State:
         """Return the State of a job that the engine has forgotten."""
         raise NotImplementedError
 
-    def why_job_is_forgotten(self, record: Record) -> str:
+    def forgotten_job_reason(self, record: Record) -> str:
         """Return why the engine has forgotten the job."""
         return ""
 
-    def why_live_run_stays(self, record: Record) -> str:
+    def live_run_keep_reason(self, record: Record) -> str:
         """Return why a live run may not be removed."""
         raise NotImplementedError
 
@@ -93,36 +93,36 @@ class RecordEngine(Engine):
 
     def why_not_removable(self, run: Run) -> str:
         status = self.seen(run)
-        return self.why_live_run_stays(status.record) if status.state == LIVE and status.record else ""
+        return self.live_run_keep_reason(status.record) if status.state == LIVE and status.record else ""
 
-    def seen(self, run: Run) -> SeenState:
+    def seen(self, run: Run) -> ObservedState:
         if run.path not in self._seen:
             self._seen[run.path] = self._look(run)
         return self._seen[run.path]
 
-    def _look(self, run: Run) -> SeenState:
+    def _look(self, run: Run) -> ObservedState:
         record = newest_record(run)
         if record is None:
-            return SeenState(None, "")
+            return ObservedState(None, "")
         code = number_or_none(record.keys.get("exit", ""))
         if code is not None:
-            return SeenState(record, ENDED, code, record.keys.get("reason", ""))
+            return ObservedState(record, ENDED, code, record.keys.get("reason", ""))
         if not run.is_mine:
-            return SeenState(record, LIVE)  # never write to another user's record, because the file may be a link
+            return ObservedState(record, LIVE)  # never write to another user's record, because the file may be a link
         state = self.ask_engine(record)
         if state == ENDED:
             self.save_job_output(record)
-            return self.record_end(record, *self.end_of_job(record))
+            return self.record_end(record, *self.job_end(record))
         if state == GONE:
             end = self.end_on_storage(record)
             if end is not None:
                 return self.record_end(record, *end)
-        return SeenState(record, state)
+        return ObservedState(record, state)
 
-    def record_end(self, record: Record, code: int, reason: str) -> SeenState:
+    def record_end(self, record: Record, code: int, reason: str) -> ObservedState:
         """Record how the job ended, and return the new state. Raises Failure."""
         keys = {key: value for key, value in record.keys.items() if key not in ("exit", "reason")}
-        status = SeenState(record, ENDED, code, one_line(reason))
+        status = ObservedState(record, ENDED, code, one_line(reason))
         try:
             write_small_file(record.path, keys={**keys, "exit": code, "reason": status.reason})
         except OSError as error:
@@ -133,7 +133,7 @@ class RecordEngine(Engine):
     def record_end_from_node_codes(self, run: Run, codes: Iterable[int]) -> None:
         status, code = self.seen(run), worst_code(list(codes))
         if status.state == GONE and status.record is not None and code is not None:
-            self.record_end(status.record, code, self.why_job_is_forgotten(status.record))
+            self.record_end(status.record, code, self.forgotten_job_reason(status.record))
 
     def wait(self, run: Run) -> int:
         """Wait until the job has ended, print how it ended, and return its exit code."""
@@ -150,9 +150,9 @@ class RecordEngine(Engine):
 
     def describe_engine_state(self, run: Run) -> str:
         """Return live, ended or gone, followed by the engine's own name for the job state."""
-        return f"{self.seen(run).state} {self.state_named_by_engine(run)}".strip()
+        return f"{self.seen(run).state} {self.engine_state_name(run)}".strip()
 
-    def state_named_by_engine(self, run: Run) -> str:
+    def engine_state_name(self, run: Run) -> str:
         """Return the engine's own name for the job state."""
         return ""
 
@@ -162,7 +162,7 @@ class RecordEngine(Engine):
             return State("not started", "not submitted")
         if status.code is not None:
             return state_of_ended_run(run, status.code, status.reason)
-        return self.live_state(status.record) if status.state == LIVE else self.state_of_forgotten_job(status.record)
+        return self.live_state(status.record) if status.state == LIVE else self.forgotten_job_state(status.record)
 
     def exit_code(self, run: Run) -> int | None:
         return self.seen(run).code

@@ -10,7 +10,7 @@ from ..run_folder.run import Run
 from ..system.failure import Failure
 from .engine import Engine
 
-MOST_RUNS = 20  # how many of the newest runs ids_of_live_runs() checks
+MOST_RUNS = 20  # how many of the newest runs live_run_ids() checks
 
 
 class RunWatch:
@@ -46,7 +46,7 @@ class RunWatch:
             time.sleep(pause_s)
 
 
-def ids_of_live_runs(engine: Engine, runs: list[Run]) -> list[str]:
+def live_run_ids(engine: Engine, runs: list[Run]) -> list[str]:
     """Return the IDs of this user's live runs among the 20 newest. Hosts are queried only about the newest run."""
     newest = [run for run in runs[:MOST_RUNS] if run.is_mine]
     engine.fetch("state", newest[:1])

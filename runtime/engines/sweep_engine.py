@@ -87,12 +87,12 @@ class SweepEngine(Engine):
                     self.engine_of(folder).fetch(what, [folder])
 
     def state(self, run: Run) -> State:
-        return self._state_of_sweep(run) if self.is_sweep(run) else self.engine_of(run).state(run)
+        return self._sweep_state(run) if self.is_sweep(run) else self.engine_of(run).state(run)
 
     def state_of(self, point: PointRun) -> State:
         return self.state(point.run) if point.is_started else State("not started", "not started")
 
-    def _state_of_sweep(self, sweep: Run) -> State:
+    def _sweep_state(self, sweep: Run) -> State:
         """Return the state of all points together: live while any point is live, and then the worst state."""
         try:
             states = [self.state_of(point) for point in self.points(sweep)]

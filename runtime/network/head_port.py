@@ -30,7 +30,7 @@ F_OFD_SETLK = 37  # on Linux, the lock lasts as long as the process that started
 def agree_on_rendezvous_port(run: RunFolder, wanted: int, lock: int | None, timeout_s: float) -> int:
     """Return the rendezvous port, which node 0 publishes. wanted: 0 to choose a free one. Raises Failure, OSError."""
     if int(os.environ["JOBC_NODE_RANK"]) != 0:
-        return wanted or wait_for_port_of_node_0(run, timeout_s)
+        return wanted or wait_for_head_port(run, timeout_s)
     if wanted and not is_free(wanted):
         why = f"rendezvous port {wanted} is in use on {os.uname().nodename}"
         hint = f"find the process with `ss -ltnp 'sport = :{wanted}'`, or set another rendezvous.port"
@@ -65,7 +65,7 @@ def lock_port(port: int, lock: int | None) -> bool:
     return True
 
 
-def wait_for_port_of_node_0(run: RunFolder, timeout_s: float) -> int:
+def wait_for_head_port(run: RunFolder, timeout_s: float) -> int:
     """Wait until this attempt's node 0 writes the port. Return it. Raises Failure on timeout or if a node failed."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:

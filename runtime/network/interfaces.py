@@ -16,7 +16,7 @@ IFA_ADDRESS, IFA_LOCAL = 1, 2
 RTF_UP = 1
 
 
-def own_address_towards(host: str) -> str:
+def local_address_for(host: str) -> str:
     """Return the source address that the kernel would use to reach `host`. If `host` is this node, that is its address.
 
     Raises OSError if the name does not resolve or there is no route.
@@ -35,11 +35,11 @@ def interface_by_address() -> dict[str, str]:
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW) as kernel:
         kernel.send(request)
         while True:
-            for kind, body in _messages(kernel.recv(1 << 16)):
+            for kind, body in _parse_netlink(kernel.recv(1 << 16)):
                 if kind == NLMSG_DONE:
                     return interfaces
                 family, index = body[0], struct.unpack_from("=I", body, 4)[0]
-                attributes = dict(_attributes(body[8:]))
+                attributes = dict(_parse_attributes(body[8:]))
                 address = attributes.get(IFA_LOCAL) or attributes.get(IFA_ADDRESS)
                 if address is not None and index in names:
                     interfaces[socket.inet_ntop(family, address)] = names[index]
@@ -54,7 +54,7 @@ def interface_of_default_route(table: Path = Path("/proc/net/route")) -> str | N
     return names[0] if len(names) == 1 else None
 
 
-def _messages(answer: bytes) -> Iterator[tuple[int, bytes]]:
+def _parse_netlink(answer: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield the type and the body of each netlink message."""
     while len(answer) >= 16:
         length, kind = struct.unpack_from("=IH", answer)
@@ -62,7 +62,7 @@ def _messages(answer: bytes) -> Iterator[tuple[int, bytes]]:
         answer = answer[(length + 3) & ~3 :]
 
 
-def _attributes(body: bytes) -> Iterator[tuple[int, bytes]]:
+def _parse_attributes(body: bytes) -> Iterator[tuple[int, bytes]]:
     while len(body) >= 4:
         length, kind = struct.unpack_from("=HH", body)
         yield kind, body[4:length]

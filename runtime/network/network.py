@@ -1,7 +1,7 @@
 """Configure NCCL and Gloo for this node's network: choose the interface and check the fabric.
 
 In:    JOBC_NODE_RANK. Variables that are already set stay unchanged.
-Out:   variables for the ranks. Otherwise, raises Lacking, with exit code 65 or 71.
+Out:   variables for the ranks. Otherwise, raises MissingRequirement, with exit code 65 or 71.
 Source: NCCL 2.28 user guide, environment variables; RCCL 7 reads the same ones; torch 2.13 for Gloo; aws-ofi-nccl 1.16.
 """
 
@@ -30,7 +30,7 @@ PLUGIN_NAMES = {"efa": ("AWS Libfabric", "Libfabric"), "slingshot": ("AWS Libfab
 RDMA = ("infiniband", "roce", "efa", "slingshot")  # profiles that pin memory
 
 
-class Lacking(Exception):
+class MissingRequirement(Exception):
     """Raised when the node lacks something that the job needs. code: from exit_codes; hint: what to do next."""
 
     def __init__(self, title: str, hint: str, code: int = exit_codes.DATA_BROKEN) -> None:
@@ -39,7 +39,7 @@ class Lacking(Exception):
 
 
 def nccl_and_gloo_variables(profile: str, interface: str, gpus: int, head: str, timeout_s: float) -> dict[str, str]:
-    """Return the NCCL and Gloo variables that are not set yet. Raises Lacking.
+    """Return the NCCL and Gloo variables that are not set yet. Raises MissingRequirement.
 
     profile, interface, gpus: as in the spec.
     head: node 0's host.
@@ -75,7 +75,7 @@ def choose_interface(wanted: str, head: str, is_head: bool) -> str:
     """Return the interfaces for TCP, comma-separated: `wanted` if it is set, or else the interface that leads to
     `head`.
 
-    Raises Lacking.
+    Raises MissingRequirement.
     """
     if wanted:
         local_addresses = interfaces.interface_by_address()
@@ -86,23 +86,25 @@ def choose_interface(wanted: str, head: str, is_head: bool) -> str:
                     f"{name} ({ip})" for ip, name in local_addresses.items() if not ip.startswith(local)
                 )
                 hint = f"available: {available or 'none'}; without network.interface, each node finds its own interface"
-                raise Lacking(f"network.interface={name}: this node has no such interface, or it has no address", hint)
+                raise MissingRequirement(
+                    f"network.interface={name}: this node has no such interface, or it has no address", hint
+                )
         return wanted
     if head == "localhost" or head.startswith("127.") or head == "::1":
         return "lo"  # such an address means that all nodes are on one machine
     try:
-        address = interfaces.own_address_towards(head)
+        address = interfaces.local_address_for(head)
     except OSError as error:
         hint = "check that the name is in DNS or /etc/hosts of this node, and that a route exists"
-        raise Lacking(f"this node cannot reach node 0, {head}: {error.strerror}", hint,
-                      exit_codes.RENDEZVOUS_FAILED) from error  # fmt: skip
+        title = f"this node cannot reach node 0, {head}: {error.strerror}"
+        raise MissingRequirement(title, hint, exit_codes.RENDEZVOUS_FAILED) from error
     interface = interfaces.interface_by_address().get(address)
     if interface == "lo" and is_head:
         interface = interfaces.interface_of_default_route()  # Debian maps a host's own name to 127.0.1.1
     if interface is None or interface == "lo":
         hint = f"fix the entry of {head} in /etc/hosts, or set the interface: network.interface=eth0"
-        raise Lacking(f"{head}, the name of node 0, resolves to {address} here, which other nodes cannot reach", hint,
-                      exit_codes.RENDEZVOUS_FAILED)  # fmt: skip
+        title = f"{head}, the name of node 0, resolves to {address} here, which other nodes cannot reach"
+        raise MissingRequirement(title, hint, exit_codes.RENDEZVOUS_FAILED)
     return interface
 
 
@@ -118,23 +120,27 @@ def socket_variables(names: str) -> dict[str, str]:
 
 
 def fabric_variables(profile: str, interface: str, environ: Mapping[str, str], root: Path = ROOT) -> dict[str, str]:
-    """Return the variables that make NCCL use only the profile's fabric. Raises Lacking if this node lacks it.
+    """Return the variables that make NCCL use only the profile's fabric.
 
+    Raises MissingRequirement if this node lacks the fabric.
     root: folder that contains sys, dev and usr.
     """
     if profile == "infiniband":
-        return _rdma(profile, "InfiniBand", root)
+        return _rdma_variables(profile, "InfiniBand", root)
     if profile == "roce":
-        return _rdma(profile, "Ethernet", root)
+        return _rdma_variables(profile, "Ethernet", root)
     if profile == "efa":
         if not [port for port in rdma_ports(root) if port.driver == "efa"]:
             hint = "use an instance type with EFA and an interface of type efa; or network=ethernet"
-            raise Lacking(_no(profile, "no EFA adapter"), hint)
-        _need_verbs(profile, root)
+            raise MissingRequirement(_network_problem(profile, "no EFA adapter"), hint)
+        _require_verbs(profile, root)
         return _plugin(profile, environ, root)
     if profile == "slingshot":
         if not list(root.glob("dev/cxi*")):
-            raise Lacking(_no(profile, "no /dev/cxi*"), "in a container: bind-mount these devices; or network=ethernet")
+            raise MissingRequirement(
+                _network_problem(profile, "no /dev/cxi*"),
+                "in a container: bind-mount these devices; or network=ethernet",
+            )
         return _plugin(profile, environ, root)
     if profile == "tcpx":
         return _plugin(profile, environ, root) | _tcpx_variables(interface, root)
@@ -166,25 +172,25 @@ def rdma_ports(root: Path = ROOT) -> list[RdmaPort]:
     return ports
 
 
-def _rdma(profile: str, link: str, root: Path) -> dict[str, str]:
+def _rdma_variables(profile: str, link: str, root: Path) -> dict[str, str]:
     ports = rdma_ports(root)
     usable = [port for port in ports if port.link == link and port.is_active]
     if not usable:
         summary = ", ".join(f"{p.device} port {p.number} is {p.link}, {p.state}" for p in ports) or "no adapter at all"
         hint = "`ibstat` shows the links; or network=ethernet, which is far slower"
-        raise Lacking(_no(profile, f"no active {link} port ({summary})"), hint)
-    _need_verbs(profile, root)
+        raise MissingRequirement(_network_problem(profile, f"no active {link} port ({summary})"), hint)
+    _require_verbs(profile, root)
     if len(usable) == len([port for port in ports if port.is_active]):
         return {}  # NCCL uses every active port
     # NCCL gives up when adapters of both kinds are active ("use only one link type", net_ib/connect.cc of 2.28)
     return {"NCCL_IB_HCA": "=" + ",".join(f"{port.device}:{port.number}" for port in usable)}
 
 
-def _need_verbs(profile: str, root: Path) -> None:
+def _require_verbs(profile: str, root: Path) -> None:
     devices = list(root.glob("dev/infiniband/uverbs*"))
     if not any(os.access(device, os.R_OK | os.W_OK) for device in devices):
         hint = "in a container: bind-mount /dev/infiniband; otherwise load the module ib_uverbs"
-        raise Lacking(_no(profile, "no /dev/infiniband/uverbs* that this user can open"), hint)
+        raise MissingRequirement(_network_problem(profile, "no /dev/infiniband/uverbs* that this user can open"), hint)
 
 
 def _plugin(profile: str, environ: Mapping[str, str], root: Path) -> dict[str, str]:
@@ -197,7 +203,7 @@ def _plugin(profile: str, environ: Mapping[str, str], root: Path) -> dict[str, s
                 return {"NCCL_NET": name, **by_name}
     hint = "add the plugin's folder: env.LD_LIBRARY_PATH=/opt/amazon/ofi-nccl/lib, or load the module that does so"
     problem = f"no NCCL plugin for {PLUGIN_NAMES[profile][-1]} in the library path"
-    raise Lacking(_no(profile, problem), hint)
+    raise MissingRequirement(_network_problem(profile, problem), hint)
 
 
 def _plugin_files(environ: Mapping[str, str], root: Path) -> Iterator[Path]:
@@ -218,9 +224,11 @@ def _tcpx_variables(control: str, root: Path) -> dict[str, str]:
         if (card / "device/driver").resolve().name == "gve" and card.name != control
     ]
     if not cards:
-        raise Lacking(_no("tcpx", f"no gVNIC besides {control}"), "use a3-highgpu-8g with its four networks for GPUs")
+        raise MissingRequirement(
+            _network_problem("tcpx", f"no gVNIC besides {control}"), "use a3-highgpu-8g with its four networks for GPUs"
+        )
     return {"NCCL_GPUDIRECTTCPX_CTRL_DEV": control, "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME": ",".join(cards)}
 
 
-def _no(profile: str, problem: str) -> str:
+def _network_problem(profile: str, problem: str) -> str:
     return f"network={profile}, but this node has {problem}"

@@ -54,7 +54,7 @@ def missing_modules(read: NodeSettings) -> list[NodeFailure]:
         code = error.returncode if isinstance(error, subprocess.CalledProcessError) else 1
         return [NodeFailure(DATA_BROKEN, f"python does not start: {python} (exit {code})", f"{python} -V")]
     failures = [
-        NodeFailure(DATA_BROKEN, f"no {name} in the environment of {python}", _how_to_get(name))
+        NodeFailure(DATA_BROKEN, f"no {name} in the environment of {python}", _install_hint(name))
         for name in modules
         if name not in folders
     ]
@@ -67,7 +67,7 @@ def missing_modules(read: NodeSettings) -> list[NodeFailure]:
     return failures
 
 
-def _how_to_get(module: str) -> str:
+def _install_hint(module: str) -> str:
     """Return the hint for a missing module. pip installs nothing into a distribution's Python (PEP 668)."""
     # sys.prefix does not show whether it is a virtual environment, because this program runs without site
     is_environment = Path(sys.executable).parents[1].joinpath("pyvenv.cfg").exists()

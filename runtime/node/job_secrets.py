@@ -34,7 +34,7 @@ def read_job_secrets(
 def _from_environment(name: str, variable: str, environ: Mapping[str, str], payload: str) -> str | None:
     if value := environ.get(variable):
         return value
-    if (saved := _saved(environ.get("JOBC_RUN_DIR", ""), variable)) is not None:
+    if (saved := _saved_secret(environ.get("JOBC_RUN_DIR", ""), variable)) is not None:
         return saved
     if payload == "shell":  # the saved value is removed once all nodes are up
         hint = f"to set it: read -rs {name} && export {name}"
@@ -44,7 +44,7 @@ def _from_environment(name: str, variable: str, environ: Mapping[str, str], payl
     raise NodeFailure(DATA_BROKEN, title, f"export {variable}, then submit again")
 
 
-def _saved(run: str, variable: str) -> str | None:
+def _saved_secret(run: str, variable: str) -> str | None:
     """Return the value that submit saved, if the file and its folder belong to this user."""
     if not run:
         return None

@@ -115,7 +115,7 @@ def join_run(
     return attempt
 
 
-def begun_attempts(starts: Path, submission: str | None = None) -> list[AttemptStart]:
+def started_attempts(starts: Path, submission: str | None = None) -> list[AttemptStart]:
     """Return the attempts that have begun, in ascending order. submission: None for those of all submissions"""
     try:
         matches = [_START.fullmatch(name) for name in os.listdir(starts)]
@@ -125,7 +125,7 @@ def begun_attempts(starts: Path, submission: str | None = None) -> list[AttemptS
     return sorted(start for start in found if submission in (None, start.submission))
 
 
-def wait_for_silence_of_other_nodes(run: Path, attempt: int) -> None:
+def wait_until_others_silent(run: Path, attempt: int) -> None:
     """Wait until no node of another submission's attempt can be alive. Raises NodeMustNotStart if one is alive.
 
     A supervisor touches its state file every few seconds (peers.py).
@@ -160,12 +160,12 @@ def wait_for_silence_of_other_nodes(run: Path, attempt: int) -> None:
 
 def _newest_attempt(run: Path, submission: str) -> int:
     """Return the newest attempt if this submission began it, or else the next one: a new submission resumes the run."""
-    known = begun_attempts(run / "starts")
+    known = started_attempts(run / "starts")
     if not known:
         return 0
     if known[-1].submission == submission:
         return known[-1].attempt
-    wait_for_silence_of_other_nodes(run, known[-1].attempt)
+    wait_until_others_silent(run, known[-1].attempt)
     with contextlib.suppress(FileNotFoundError):
         (run / "control/STOP").unlink()
     return known[-1].attempt + 1
@@ -183,7 +183,7 @@ def _begin_next_attempt(run: Path, attempt: int, node: int, submission: str, mos
         if code in codes.values():
             raise NodeMustNotStart(code, f"attempt {attempt} failed with this exit code, and restarting would not help")
     # count only up to this attempt, because another node may have begun the next one already
-    began = sum(start.attempt <= attempt for start in begun_attempts(run / "starts", submission))
+    began = sum(start.attempt <= attempt for start in started_attempts(run / "starts", submission))
     if began > most:
         title = f"already restarted {most} times, which is the limit"
         raise JoinFailure(attempt, exit_codes.CRASHED, title, "lifecycle.max_requeues")
@@ -248,7 +248,7 @@ def prepare_attempt(run: Path, attempt: int, artifact: Path, init_from: str, job
         return
     copy = run / "artifact" / str(attempt)
     unfinished = copy.with_name(f".{attempt}")
-    call_or_fail_start(f"copy the artifact to {unfinished}", replace_copy_of_folder, artifact, unfinished)
+    call_or_fail_start(f"copy the artifact to {unfinished}", replace_folder_copy, artifact, unfinished)
     call_or_fail_start(f"move the copy to {copy}", unfinished.rename, copy)
 
 
@@ -277,7 +277,7 @@ def call_or_fail_start(what: str, action: Callable[..., Returned], *arguments: o
         raise _failure(what, error) from error
 
 
-def replace_copy_of_folder(source: Path, copy: Path) -> None:
+def replace_folder_copy(source: Path, copy: Path) -> None:
     """Copy a folder to `copy`, after removing whatever exists there. Raises OSError."""
     if os.path.lexists(copy):
         remove_folder(copy)
@@ -360,6 +360,6 @@ def depot_command(run: Path, verb: str, *words: str) -> list[str]:
 # ---- nodes that share no folder
 
 
-def port_derived_from_text(text: str) -> int:
+def port_from_text(text: str) -> int:
     """Return a port from 20000 to 31999, which all nodes derive from the same text with POSIX cksum."""
     return 20000 + cksum(f"{text}\n".encode()) % 12000

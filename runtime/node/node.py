@@ -39,11 +39,11 @@ def main(argv: list[str]) -> int:
     artifact, words, environ = Path(sys.argv[0]).resolve().parent, argv, dict(os.environ)
     payload = words[1] if len(words) > 1 else "train"
     try:
-        variables = variables_of_node_and_run(artifact, words, environ)
+        variables = node_and_run_variables(artifact, words, environ)
         environ.update(variables)
         read = NodeSettings.read(artifact).settings_for_payload(payload)
         environ["JOBC_NODES"] = str(read.nodes)
-        refuse_live_node(read, payload, environ)
+        reject_live_node(read, payload, environ)
         variables.update(job_variables(artifact, read, payload, environ))
     except NodeFailure as failure:
         # if jobctl fails, launch.sh prints only stderr and omits the check lines
@@ -53,7 +53,7 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def variables_of_node_and_run(artifact: Path, words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+def node_and_run_variables(artifact: Path, words: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that identify the node and the run. Raises NodeFailure.
 
     words: the rank and the payload, as passed to launch.sh.
@@ -67,8 +67,8 @@ def variables_of_node_and_run(artifact: Path, words: Sequence[str], environ: Map
     known = dict(environ)
     if not known.get("JOBC_RUN_DIR") and payload == "train":  # started by hand
         known.update(run_variables(artifact))
-    by_engine = variables_of_listed_host(artifact, rank, known) if (artifact / "hosts.txt").is_file() else {}
-    by_engine.update(_of_engine(artifact, rank, {**known, **by_engine}))
+    by_engine = listed_host_variables(artifact, rank, known) if (artifact / "hosts.txt").is_file() else {}
+    by_engine.update(_engine_variables(artifact, rank, {**known, **by_engine}))
     known.update(by_engine)
     rank = by_engine.get("JOBC_NODE_RANK") or rank or known.get("JOBC_NODE_RANK") or "0"
     known["JOBC_NODE_RANK"] = rank
@@ -91,7 +91,7 @@ def variables_of_node_and_run(artifact: Path, words: Sequence[str], environ: Map
     return {name: value for name, value in known.items() if name in defaults or environ.get(name) != value}
 
 
-def _of_engine(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[str, str]:
+def _engine_variables(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[str, str]:
     engine = find_spec("jobc_engine")
     if engine is None or not engine.submodule_search_locations or find_spec("jobc_engine.job_variables") is None:
         return {}
@@ -111,7 +111,7 @@ def run_variables(artifact: Path) -> dict[str, str]:
     return variables
 
 
-def variables_of_listed_host(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[str, str]:
+def listed_host_variables(artifact: Path, rank: str, environ: Mapping[str, str]) -> dict[str, str]:
     """Return one node's variables, using hosts.txt. rank: the node's number or host name. Raises NodeFailure."""
     hosts = (artifact / "hosts.txt").read_text(errors="replace").splitlines()
     rank = rank or environ.get("JOBC_NODE_RANK", "")
@@ -187,7 +187,7 @@ def job_variables(artifact: Path, read: NodeSettings, payload: str, environ: Map
     return variables
 
 
-def refuse_live_node(read: NodeSettings, payload: str, environ: Mapping[str, str]) -> None:
+def reject_live_node(read: NodeSettings, payload: str, environ: Mapping[str, str]) -> None:
     """Raise NodeFailure if this node already has a supervisor in the run, or if there is no run folder.
 
     Removes the record of this node's failed start, so that the node can be restarted by hand.

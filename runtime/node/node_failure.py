@@ -38,7 +38,7 @@ class NodeAlreadyRunning(NodeFailure):
 
 def main(argv: list[str]) -> int:
     """Report the line of launch.sh that failed."""
-    from .node import variables_of_node_and_run  # node.py imports this module
+    from .node import node_and_run_variables  # node.py imports this module
     from .node_settings import NodeSettings
 
     rank, payload, status, command = argv[:4]
@@ -46,7 +46,7 @@ def main(argv: list[str]) -> int:
     environ, artifact = dict(os.environ), Path(sys.argv[0]).resolve().parent
     with contextlib.suppress(NodeFailure):
         environ["JOBC_NODES"] = str(NodeSettings.read(artifact).nodes)
-        environ.update(variables_of_node_and_run(artifact, [rank, payload], environ))
+        environ.update(node_and_run_variables(artifact, [rank, payload], environ))
     return record_and_print_failure(environ, payload, _failure(status, command, line))
 
 

@@ -67,7 +67,11 @@ def private_cache_folder(project: str, path: str, key: str, environ: Mapping[str
         return folder
     why = f"other users can change {key}={folder}, or a folder above it: using a private folder instead"
     print(f"jobc: {why}", file=sys.stderr)
-    return str(_private("caches", f"no folder for caches in {_temporary()} on {os.uname().nodename}", "set TMPDIR"))
+    return str(
+        _require_private_folder(
+            "caches", f"no folder for caches in {_temporary_folder()} on {os.uname().nodename}", "set TMPDIR"
+        )
+    )
 
 
 def missing_home_variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -75,11 +79,11 @@ def missing_home_variables(environ: Mapping[str, str]) -> dict[str, str]:
     home = environ.get("HOME", "")
     if os.path.isdir(home) and os.access(home, os.W_OK):
         return {"PYTHONNOUSERSITE": "1"}  # packages in a mounted home belong to another Python
-    title = f"the container has no home folder, and none can be created in {_temporary()}"
-    return {"HOME": str(_private("home", title, "set TMPDIR")), "PYTHONNOUSERSITE": "1"}
+    title = f"the container has no home folder, and none can be created in {_temporary_folder()}"
+    return {"HOME": str(_require_private_folder("home", title, "set TMPDIR")), "PYTHONNOUSERSITE": "1"}
 
 
-def variables_against_planted_cache(environ: Mapping[str, str]) -> dict[str, str]:
+def safe_cache_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """Return a different cache folder for torch.compile if another user was first to create the default one.
 
     torch executes the folder's contents. Source: torch 2.13, cache_dir_utils.py.
@@ -111,11 +115,11 @@ def require_shared_memory(least: int) -> dict[str, str]:
     return {}
 
 
-def _temporary() -> str:
+def _temporary_folder() -> str:
     return os.environ.get("TMPDIR") or "/tmp"
 
 
-def _private(name: str, title: str, hint: str) -> Path:
+def _require_private_folder(name: str, title: str, hint: str) -> Path:
     try:
         return private_folder(name)
     except OSError:

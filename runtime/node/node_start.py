@@ -77,12 +77,12 @@ def start_in_background(artifact: Path, run: Path, attempt: int, environ: Mappin
         )
     while number_or_none((keys := read_keys(state)).get("attempt", "")) != attempt:
         if process.poll() is not None:
-            _print_end(log)
+            _print_log_end(log)
             return process.returncode
         time.sleep(LOOK_S)
     if number_or_none(keys.get("pid", "")) is not None:
         return 0
-    _print_end(log)
+    _print_log_end(log)
     code = number_or_none(keys.get("exit", ""))
     return CRASHED if code is None else code
 
@@ -91,6 +91,6 @@ def launch_command_of_node(artifact: Path, payload: str, node: int = 0) -> list[
     return ["bash", str(artifact / "launch.sh"), str(node), payload]
 
 
-def _print_end(log: Path) -> None:
+def _print_log_end(log: Path) -> None:
     lines = log.read_bytes().splitlines(keepends=True)
     sys.stderr.buffer.write(b"".join(lines[-LOG_LINES:]))

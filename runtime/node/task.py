@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ..system.failure import Failure, print_failure
 from ..system.values import number_or_none, read_keys
-from .node import variables_of_listed_host
+from .node import listed_host_variables
 from .node_failure import NodeFailure
 from .node_start import exec_node, exec_program, start_in_background
 
@@ -27,7 +27,7 @@ def main(argv: list[str]) -> int:
     environ = {name: value for name, value in os.environ.items() if name != "JOBC_INIT_FROM"}
     environ.pop("JOBC_HEAD_PORT", None)
     try:
-        environ.update(variables_of_listed_host(artifact, host, environ))
+        environ.update(listed_host_variables(artifact, host, environ))
     except NodeFailure as failure:
         print_failure(Failure(failure.title, failure.hint))
         return failure.code

@@ -12,7 +12,7 @@ MOST_FILES = 20_000
 LARGE_BYTES = 2**20  # of a larger file, only the size is hashed, because it is a checkpoint or data, not code
 
 
-def digest_of_code(folder: Path) -> str:
+def compute_code_digest(folder: Path) -> str:
     """Return 12 hexadecimal digits of a hash of the files' names, modes and contents, and the number of files."""
     digest, count = hashlib.sha256(), 0
     for file in _files(folder):

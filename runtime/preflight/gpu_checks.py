@@ -14,7 +14,7 @@ def check_gpus_of_type(wanted: int, gpu_type: str) -> Iterator[Check | SameOnAll
     found = gpus.list_gpus(os.environ)
     yield from check_gpus(found, wanted)
     if gpu_type:
-        good, text = gpus.compare_with_wanted_type(found, gpu_type)
+        good, text = gpus.compare_gpu_types(found, gpu_type)
         yield Check(good, "gpu_type", text, "use other hosts, or gpu_type=null for any type")
 
 

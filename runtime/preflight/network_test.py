@@ -45,7 +45,7 @@ class NetworkTestResult(NamedTuple):
 
 def serve_network_test(folder: Path, nodes: int, port: int, clock: Clock = time.time) -> Iterator[None]:
     """Serve the other nodes from node 0. The generator's first step opens the port, and it ends when all are done."""
-    with _listening(port, clock) as listens_at:
+    with _serve_clock(port, clock) as listens_at:
         write_small_file(folder / "head", keys={"port": listens_at})
         yield
         met: set[str] = set()
@@ -55,7 +55,7 @@ def serve_network_test(folder: Path, nodes: int, port: int, clock: Clock = time.
                 names = set(os.listdir(folder))
                 for name in sorted(n for n in names - met if n.startswith("node_")):
                     met.add(name)
-                    pool.submit(_look_back, folder, name)
+                    pool.submit(_connect_back, folder, name)
                 done = {name for name in names if name.startswith("done_")}
                 if len(done) == nodes - 1:
                     return
@@ -76,8 +76,8 @@ def run_network_test(folder: Path, rank: int, head: str) -> NetworkTestResult:
     port = int(head_keys["port"])
     to_head = why_port_is_unreachable(head, port, CONNECT_S)
     clock_s = None if to_head else clock_difference(head, port)
-    with _listening(0, time.time) as listens_at:
-        address = interfaces.own_address_towards(head)
+    with _serve_clock(0, time.time) as listens_at:
+        address = interfaces.local_address_for(head)
         write_small_file(folder / f"node_{rank:02}", keys={"address": address, "port": listens_at})
         answer = _wait_for(folder / f"seen_{rank:02}")
     from_head = f"node 0 did not try to connect within {MEET_S:.0f} s" if answer is None else answer["why"] or None
@@ -101,7 +101,7 @@ def clock_difference(head: str, port: int, clock: Clock = time.time) -> tuple[fl
 
 
 @contextmanager
-def _listening(port: int, clock: Clock) -> Iterator[int]:
+def _serve_clock(port: int, clock: Clock) -> Iterator[int]:
     """Listen on a port, yield it, and send the time to each client. port: 0 for any free port"""
     dual = socket.has_dualstack_ipv6()
     with socket.create_server(
@@ -122,7 +122,7 @@ def _serve(server: socket.socket, clock: Clock) -> None:
                 return  # closed: the check is over
 
 
-def _look_back(folder: Path, name: str) -> None:
+def _connect_back(folder: Path, name: str) -> None:
     """Connect from node 0 to the address that a node wrote."""
     content = read_small_file(folder / name)
     assert content is not None, "the file was listed"

@@ -122,11 +122,11 @@ def checks_of_this_node(asked: argparse.Namespace) -> Iterator[Check | SameOnAll
     yield SameOnAllNodes("python", "python " + ".".join(version.split(".")[:2]), SAME_ENVIRONMENT)
     yield from check_command(asked.command[:1] if asked.apart else asked.command)  # a script is sent with the run
     if asked.code:
-        from .code_digest import digest_of_code  # packed only in jobs with code=shared
+        from .code_digest import compute_code_digest  # packed only in jobs with code=shared
 
         yield SameOnAllNodes(
             "code",
-            f"code {digest_of_code(asked.code)}",
+            f"code {compute_code_digest(asked.code)}",
             f"make {asked.code} the same on all nodes, for example with code=snapshot",
         )
     yield from check_run_root(asked.run_root)

@@ -102,7 +102,7 @@ def check_network(asked: argparse.Namespace, head: str, rank: int) -> Iterator[C
             network.fabric_variables(asked.profile, chosen, os.environ)
             if asked.profile != "auto":
                 yield Check(True, "fabric", f"network={asked.profile}")
-    except network.Lacking as lacking:
+    except network.MissingRequirement as lacking:
         yield Check(False, "network", lacking.title, lacking.hint)
     if asked.gpus and (asked.profile in network.RDMA or Path("/dev/infiniband").is_dir()):  # NCCL finds it on its own
         yield check_memlock(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0])

@@ -32,7 +32,7 @@ def make_engine_variables_consistent(variables: MutableMapping[str, str]) -> Non
     if not variables.keys() >= TORCHRUN:
         return
     slurm = slurm_variables(variables)
-    for name in contradicting_mpi(variables):
+    for name in contradicting_mpi_variables(variables):
         del variables[name]
     if "SLURM_TRES_PER_TASK" in variables and slurm:
         del variables["SLURM_TRES_PER_TASK"]  # repeats the cores, since Slurm 23.11
@@ -66,7 +66,7 @@ def slurm_variables(variables: Mapping[str, str]) -> dict[str, str]:
     return {name: str(value) for name, value in values.items()}
 
 
-def contradicting_mpi(variables: Mapping[str, str]) -> list[str]:
+def contradicting_mpi_variables(variables: Mapping[str, str]) -> list[str]:
     """Return the MPI variables that contradict RANK because MPI started the node's launcher instead of its ranks."""
     contradicting = []
     for rank, size, prefixes in MPI:

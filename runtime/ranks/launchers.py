@@ -67,7 +67,7 @@ def _filled(words: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     return [_VARIABLE.sub(lambda match: environ.get(match[1], match[0]), word) for word in words]
 
 
-def _doubled(words: Sequence[str]) -> list[str]:
+def _escape_dollars(words: Sequence[str]) -> list[str]:
     """Return the words for torchrun, which treats them as string.Template, where $$ stands for a dollar."""
     return [word.replace("$", "$$") for word in words]
 
@@ -78,14 +78,14 @@ def _torchrun(
     environ.pop("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", None)  # the ranks' rendezvous uses the agents' store, on node 0
     options = _filled(launcher[1:], environ)
     python = [sys.executable, *safe_path_option(), "-m", "torch.distributed.run"]
-    return [*python, *options, "--no-python", "--", rank[0], *_doubled(rank[1:])], True
+    return [*python, *options, "--no-python", "--", rank[0], *_escape_dollars(rank[1:])], True
 
 
 def _accelerate(
     launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: dict[str, str]
 ) -> tuple[list[str], bool]:
     lines = Path(environ["JOBC_ARTIFACT"], "accelerate.yaml").read_text(errors="replace").splitlines()
-    words = rank if any(map(_SINGLE.fullmatch, lines)) else _doubled(rank)
+    words = rank if any(map(_SINGLE.fullmatch, lines)) else _escape_dollars(rank)
     options = list(launcher[2:])
     if _DEEPSPEED_OPTION in options and not any(map(_OWN_DEEPSPEED.fullmatch, lines)):
         position = options.index(_DEEPSPEED_OPTION)  # accelerate.yaml names a different file
@@ -101,7 +101,7 @@ def _torch_distributed_launch(
     launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: dict[str, str]
 ) -> tuple[list[str], bool]:
     python = [sys.executable, *safe_path_option(), "-m", LAUNCH_MODULE]
-    return [*python, *_filled(launcher[3:], environ), *_doubled(rank[3:])], True
+    return [*python, *_filled(launcher[3:], environ), *_escape_dollars(rank[3:])], True
 
 
 def _spawn(

@@ -117,7 +117,7 @@ def exec_orted(timeout_s: float) -> int:
 
 def exec_rank(command: list[str]) -> NoReturn:
     """Set torchrun's variables, as all of jobc's launchers do, and exec the rank. These must match Open MPI's."""
-    variables = spawn.environments_of_ranks(os.environ)[int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])]
+    variables = spawn.rank_environments(os.environ)[int(os.environ["OMPI_COMM_WORLD_LOCAL_RANK"])]
     for name, key in (("RANK", "OMPI_COMM_WORLD_RANK"), ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")):
         if os.environ[key] != variables[name]:
             print(f"jobc: {key} is {os.environ[key]}, and {name} should be {variables[name]}", file=sys.stderr)

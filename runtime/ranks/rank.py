@@ -34,7 +34,7 @@ DRAIN_S = 1.0  # time limit for reading the output that is still in the pipe aft
 
 def main(argv: list[str]) -> int:
     lines = os.environ.pop("JOBC_THEN", "")
-    command = ["bash", "-e", "-c", lines] if lines else rank_command_in_arguments(argv)
+    command = ["bash", "-e", "-c", lines] if lines else parse_rank_command(argv)
     signals = SignalQueue([signal.SIGCHLD])
     signals.hold(FORWARDED)
     processes.die_with_parent()
@@ -51,7 +51,7 @@ def main(argv: list[str]) -> int:
         return exit_codes.CRASHED
 
 
-def rank_command_in_arguments(argv: list[str]) -> list[str]:
+def parse_rank_command(argv: list[str]) -> list[str]:
     """Return the rank's command, including the argument that torch.distributed.launch (torch 1.11 to 2.13) puts before
     it.
 
@@ -105,14 +105,14 @@ class RankWrapper:
         try:
             child = processes.start_in_own_session(self.command, output, blocked=signals_blocked_at_start(self.command))
         except OSError as error:
-            return self._could_not_start(error)
+            return self._record_start_failure(error)
         signals.receive_in_thread(FORWARDED)
         if pipe is not None:
             os.close(output)
         self._write_state()
         status = self._attend(child, pipe, signals)
         code, reason = exit_code_and_reason(status, self.forwarded, self.run_folder.stop_mark.exists())
-        return self._leave(code, reason, status)
+        return self._write_exit(code, reason, status)
 
     def _attend(self, child: int, pipe: int | None, signals: SignalQueue) -> int:
         """Forward signals and output until the child ends. Return its exit code, or -N if signal N killed it."""
@@ -160,14 +160,14 @@ class RankWrapper:
             if not readable or not self._copy(pipe):
                 return
 
-    def _could_not_start(self, error: OSError) -> int:
+    def _record_start_failure(self, error: OSError) -> int:
         line = f"jobc: rank {self.rank}: cannot start {self.command[:1]}: {error.strerror}\n".encode()
         write_all_bytes(self.log, line)
         if self.rank == 0:
             write_all_bytes(sys.stdout.fileno(), line)
-        return self._leave(exit_codes.DATA_BROKEN, f"cannot start the command: {error.strerror}", 127)
+        return self._write_exit(exit_codes.DATA_BROKEN, f"cannot start the command: {error.strerror}", 127)
 
-    def _leave(self, code: int, reason: str, status: int) -> int:
+    def _write_exit(self, code: int, reason: str, status: int) -> int:
         """Write the exit file, and return the exit code for the launcher."""
         raw = {"signal": -status} if status < 0 else {"status": status}
         keys = {**raw, "node": os.environ.get("JOBC_NODE_RANK", ""), "time_ns": time.time_ns(), "reason": reason}

@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
         return run_task(command, int(options.task[0]), options.task[1])
     signals = SignalQueue([*PASSED_ON, signal.SIGCHLD])
     processes.die_with_parent()
-    environments = dict(enumerate(environments_of_ranks(os.environ)))
+    environments = dict(enumerate(rank_environments(os.environ)))
     mine = [0] if options.tasks is not None else list(environments)
     children = {
         processes.start_in_own_session(command, environ={**os.environ, **environments.pop(rank)}) for rank in mine
@@ -80,7 +80,7 @@ def wait_for_ranks(children: set[int], tasks: TaskServer | None, signals: Signal
     return failed
 
 
-def environments_of_ranks(node: Mapping[str, str]) -> list[dict[str, str]]:
+def rank_environments(node: Mapping[str, str]) -> list[dict[str, str]]:
     nodes, procs, node_rank = (int(node[name]) for name in ("JOBC_NODES", "JOBC_PROCS", "JOBC_NODE_RANK"))
     return [
         {

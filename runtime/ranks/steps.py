@@ -51,9 +51,9 @@ def main(argv: list[str]) -> int:
     steps = NodeSteps(run, node, nodes, float(timeout_s), SignalQueue(CAUGHT))
     try:
         if entries:
-            from .then import run_commands, skip_ended  # imported here because then.py imports this module
+            from .then import run_commands, skip_ended_commands  # imported here because then.py imports this module
 
-            skip_ended(run, steps, len(entries))
+            skip_ended_commands(run, steps, len(entries))
         with steps.recorded_as_running():
             steps.run(before, per_node)
         if entries:
@@ -145,11 +145,11 @@ class NodeSteps:
             waited_s = time.monotonic() - began
             if time.monotonic() - self.began > timeout_s and waited_s > SILENT_S:
                 raise LauncherMustNotStart(
-                    exit_codes.RENDEZVOUS_FAILED, f"{_named(missing)} did not begin within {timeout_s:.0f} s"
+                    exit_codes.RENDEZVOUS_FAILED, f"{_format_nodes(missing)} did not begin within {timeout_s:.0f} s"
                 )
             if waited_s >= silent_s:
                 action = f"to finish {key}" if key else "to begin"
-                print(f"jobc: waiting for {_named(missing)} {action} ({waited_s:.0f} s)", flush=True)
+                print(f"jobc: waiting for {_format_nodes(missing)} {action} ({waited_s:.0f} s)", flush=True)
                 silent_s += MORE_SILENT_S
 
     def exists(self, name: str) -> bool:
@@ -161,6 +161,6 @@ class NodeSteps:
         Path(self.folder, name).touch()
 
 
-def _named(nodes: list[int]) -> str:
+def _format_nodes(nodes: list[int]) -> str:
     more = f" and {len(nodes) - MOST_NAMED} more" if len(nodes) > MOST_NAMED else ""
     return f"node{'s' * (len(nodes) > 1)} {', '.join(map(str, nodes[:MOST_NAMED]))}{more}"

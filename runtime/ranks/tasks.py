@@ -59,14 +59,14 @@ class TaskServer:
         """Accept new tasks, and return the exit codes of ranks that have ended."""
         ended = [self._end_of(task) for task in list(self.connected) if task.fileno() in readable]
         if self.listener.fileno() in readable:
-            self._let_in()
+            self._accept_task()
         if self.missing and time.monotonic() > self.deadline:
             print(f"jobc: tasks on this node that have not started: {sorted(self.missing)}", file=sys.stderr)
             self.missing.clear()
             ended.append(exit_codes.CRASHED)
         return ended
 
-    def _let_in(self) -> None:
+    def _accept_task(self) -> None:
         task, _ = self.listener.accept()
         task.settimeout(ANSWER_S)
         words = _line(task) if _is_mine(task) else b""

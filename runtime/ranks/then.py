@@ -20,9 +20,9 @@ from .steps import LauncherMustNotStart, NodeSteps
 ENDING = ("SIGTERM", "SIGINT", "SIGHUP")
 
 
-def skip_ended(run: RunFolder, steps: NodeSteps, entries: int) -> None:
+def skip_ended_commands(run: RunFolder, steps: NodeSteps, entries: int) -> None:
     """On node 0, let all nodes skip the commands that ended in earlier attempts. The last one always runs."""
-    content = read_small_file(run.ended_commands) if steps.node == 0 else None
+    content = read_small_file(run.ended_commands_file) if steps.node == 0 else None
     for number in range(1, min(parse_count(content[1].get("count")) if content else 0, entries) + 1):
         steps.write(f"then_{number}")
 
@@ -44,7 +44,7 @@ def run_commands(run: RunFolder, steps: NodeSteps, launcher: list[str], entries:
         if status or not _all_done(run, _ranks(steps.node)):
             return status if status >= 0 else exit_codes.CRASHED
         with steps.recorded_as_running():
-            _forget_ranks(run, steps.node)
+            _remove_rank_files(run, steps.node)
             _wait_for_nodes(run, steps, number + 1)
     raise AssertionError
 
@@ -67,7 +67,7 @@ def _all_done(run: RunFolder, ranks: range) -> bool:
     states = [read_small_file(run.rank_state(rank)) for rank in ranks]
     if any(set(ENDING) & set(state[1].get("signalled", "").split()) for state in states if state):
         for rank in ranks:  # so that the node does not count as successful
-            _forget(run, rank)
+            _remove_state_and_exit(run, rank)
         raise LauncherMustNotStart(exit_codes.PREEMPTED, "then was not started, because the ranks were stopped")
     return True
 
@@ -79,7 +79,7 @@ def _wait_for_nodes(run: RunFolder, steps: NodeSteps, number: int) -> None:
     steps.write(f"ended_{number}_{steps.node}")
     if steps.node == 0:
         steps.wait(lambda: steps.missing(f"ended_{number}", range(steps.nodes)), name)
-        write_small_file(run.ended_commands, keys={"count": number})
+        write_small_file(run.ended_commands_file, keys={"count": number})
         steps.write(f"then_{number}")
     steps.wait(lambda: [] if steps.exists(f"then_{number}") else [0], name)
 
@@ -89,13 +89,13 @@ def _ranks(node: int) -> range:
     return range(node * procs, (node + 1) * procs)
 
 
-def _forget_ranks(run: RunFolder, node: int) -> None:
+def _remove_rank_files(run: RunFolder, node: int) -> None:
     """Remove this node's exit files, so that they are not mistaken for those of the next command."""
     for rank in _ranks(node):
-        _forget(run, rank)
+        _remove_state_and_exit(run, rank)
     run.mpi_daemon.unlink(missing_ok=True)
 
 
-def _forget(run: RunFolder, rank: int) -> None:
+def _remove_state_and_exit(run: RunFolder, rank: int) -> None:
     run.rank_state(rank).unlink(missing_ok=True)
     run.rank_exit(rank).unlink(missing_ok=True)

@@ -67,7 +67,7 @@ def read_points(sweep: Path) -> SweepPoints:
     file = sweep / POINTS
     try:
         tree = read_json(file, MOST_BYTES)
-        lines, every_point = tree["lines"], _checked(tree["every_point"])
+        lines, every_point = tree["lines"], _validate_changes(tree["every_point"])
         points = [_point(number, entry) for number, entry in enumerate(tree["points"])]
         if not points or not all(type(count) is int for count in lines.values()):
             raise ValueError("no points")
@@ -82,10 +82,10 @@ def _point(number: int, entry: Mapping[str, Any]) -> SweepPoint:
     label, job, overrides = entry["label"], entry["job"], entry["overrides"]
     if not (isinstance(label, str) and isinstance(job, str) and is_file_name(job) and isinstance(overrides, list)):
         raise ValueError(number)
-    return SweepPoint(number, label, job, list(map(str, overrides)), _checked(entry["changes"]))
+    return SweepPoint(number, label, job, list(map(str, overrides)), _validate_changes(entry["changes"]))
 
 
-def _checked(changes: Mapping[str, Any]) -> Changes:
+def _validate_changes(changes: Mapping[str, Any]) -> Changes:
     """Return the changes. Raises ValueError, AttributeError or TypeError if they are malformed."""
     for path, hunks in changes.items():
         for lines in hunks.values():
@@ -108,14 +108,14 @@ def write_artifact_of_point(sweep: Path, points: SweepPoints, point: SweepPoint,
     checksums = checksums if isinstance(checksums, dict) else {}
     texts = {}
     for path in dict.fromkeys((*points.every_point, *point.changes)):
-        text = _text_of_sweep(sweep, path, points.lines.get(path), checksums.get(path))
+        text = _sweep_file_text(sweep, path, points.lines.get(path), checksums.get(path))
         for changes in (points.every_point, point.changes):
             try:
                 text = apply_changes(text, changes.get(path, {}))
             except ValueError as error:
                 raise _damaged(sweep / POINTS, f"is damaged: point {point.number}, {path}: {error}") from None
         texts[path] = text
-    shutil.copytree(sweep, folder, symlinks=True, ignore=_ignored)
+    shutil.copytree(sweep, folder, symlinks=True, ignore=_ignored_names)
     for directory, _, _ in os.walk(folder):  # in runs of earlier jobc versions, folders are read-only
         os.chmod(directory, 0o755)
     for path, text in texts.items():
@@ -126,11 +126,11 @@ def write_artifact_of_point(sweep: Path, points: SweepPoints, point: SweepPoint,
         file.chmod(mode)
 
 
-def _ignored(folder: str, names: Sequence[str]) -> list[str]:
+def _ignored_names(folder: str, names: Sequence[str]) -> list[str]:
     return [name for name in names if name in (POINTS, "__pycache__")]
 
 
-def _text_of_sweep(sweep: Path, path: str, lines: int | None, entry: Any) -> str:
+def _sweep_file_text(sweep: Path, path: str, lines: int | None, entry: Any) -> str:
     """Return a file from the directory. Raises Failure if its number of lines differs from the one in points.json."""
     try:
         content = (sweep / path).read_bytes()

@@ -23,11 +23,11 @@ PREFIX, SUFFIX = ".", ".removed"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def name_for_hiding(name: str) -> str:
+def hidden_name(name: str) -> str:
     return f"{PREFIX}{name}{SUFFIX}"
 
 
-def name_before_hiding(hidden: str) -> str:
+def original_name(hidden: str) -> str:
     """Return the original name of a hidden folder, or "" if the folder is not hidden."""
     is_hidden = hidden.startswith(PREFIX) and hidden.endswith(SUFFIX)
     return hidden[len(PREFIX) : -len(SUFFIX)] if is_hidden else ""
@@ -35,15 +35,15 @@ def name_before_hiding(hidden: str) -> str:
 
 def remove_own_folder(folder: Path) -> None:
     """Remove one of this user's folders and everything in it. Raises OSError."""
-    with _opened(folder.parent) as parent:
+    with _open_directory(folder.parent) as parent:
         found = os.stat(folder.name, dir_fd=parent, follow_symlinks=False)
         if not stat.S_ISDIR(found.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
         if not is_mine(folder):
             raise PermissionError(errno.EPERM, "belongs to another user", str(folder))
         name = folder.name
-        if not name_before_hiding(name):
-            name = name_for_hiding(name)
+        if not original_name(name):
+            name = hidden_name(name)
             os.rename(folder.name, name, src_dir_fd=parent, dst_dir_fd=parent)
         if not os.path.samestat(found, os.stat(name, dir_fd=parent, follow_symlinks=False)):
             raise OSError(errno.ESTALE, "was replaced while it was being removed", str(folder))
@@ -52,7 +52,7 @@ def remove_own_folder(folder: Path) -> None:
 
 def remove_folder(folder: Path) -> None:
     """Remove a folder that nobody else uses, without renaming it first. Raises OSError."""
-    with _opened(folder.parent) as parent:
+    with _open_directory(folder.parent) as parent:
         remove_tree(folder.name, parent)
 
 
@@ -108,7 +108,7 @@ def _remove_files(folder: int) -> str | None:
 
 
 @contextlib.contextmanager
-def _opened(folder: Path) -> Iterator[int]:
+def _open_directory(folder: Path) -> Iterator[int]:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield descriptor

@@ -70,7 +70,7 @@ class RunFolder:
         return self.steps / f"process_{node}"
 
     @property
-    def ended_commands(self) -> Path:
+    def ended_commands_file(self) -> Path:
         """Return the file with the number of commands that have ended, in a job with `then` (then.py)."""
         return self.path / COMMANDS
 
@@ -179,15 +179,15 @@ def reserve_small_file(path: Path) -> None:
     """
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        _reserve_of(path).write_bytes(b"\n" * RESERVED_BYTES)
+        _reserve_path(path).write_bytes(b"\n" * RESERVED_BYTES)
 
 
 def release_reserved_file(path: Path) -> None:
     with contextlib.suppress(OSError):
-        _reserve_of(path).unlink(missing_ok=True)
+        _reserve_path(path).unlink(missing_ok=True)
 
 
-def _reserve_of(path: Path) -> Path:
+def _reserve_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.reserved")
 
 
@@ -195,7 +195,7 @@ def _write_in_reserve(path: Path, content: bytes) -> bool:
     """Write into the reserved blocks, and rename that file to `path`. The old `path` makes room for a new reserve."""
     if len(content) > RESERVED_BYTES:
         content = content[: RESERVED_BYTES - 1] + b"\n"
-    reserve = _reserve_of(path)
+    reserve = _reserve_path(path)
     try:
         with reserve.open("r+b", buffering=0) as file:
             file.write(content)

@@ -57,7 +57,7 @@ class FilesWrittenByProgram:
         if not sizes:
             return ""
         largest = sorted(sizes, key=lambda name: (-sizes[name], name))[:MOST_NAMES]
-        names = ", ".join(_short(name) for name in largest)
+        names = ", ".join(_shorten_name(name) for name in largest)
         if len(sizes) > len(largest):
             names += f" and {len(sizes) - len(largest)} more"
         files = f"{len(sizes)} file{'s' if len(sizes) > 1 else ''}"
@@ -98,7 +98,7 @@ def format_size(size: float) -> str:
     return f"{size:.0f} {unit}" if size >= 10 or unit == "B" else f"{size:.1f} {unit}"
 
 
-def _short(name: str) -> str:
+def _shorten_name(name: str) -> str:
     name = _printable(name)
     return name if len(name) <= MOST_CHARACTERS else f"…{name[1 - MOST_CHARACTERS :]}"
 

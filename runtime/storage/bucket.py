@@ -108,7 +108,7 @@ class Bucket:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size <= PART_BYTES:
-                self.put(key, _exactly(file.fileno(), 0, size))
+                self.put(key, _read_exactly(file.fileno(), 0, size))
             else:
                 self._put_parts(key, file.fileno(), size)
 
@@ -119,7 +119,7 @@ class Bucket:
 
         def put_part(number: int) -> str:
             start = (number - 1) * length
-            content = _exactly(file, start, min(length, size - start))
+            content = _read_exactly(file, start, min(length, size - start))
             answer = self._ask("PUT", key, {"partNumber": str(number), "uploadId": upload}, content)
             return f"<Part><PartNumber>{number}</PartNumber><ETag>{answer.headers['etag']}</ETag></Part>"
 
@@ -203,9 +203,9 @@ class Bucket:
                     ) from error  # fmt: skip
                 failure = f"{type(error).__name__}: {error}"
                 continue
-            if answer.status in fine and not (answer.status == 404 and _said(answer)[0] == "NoSuchBucket"):
+            if answer.status in fine and not (answer.status == 404 and _error_details(answer)[0] == "NoSuchBucket"):
                 return answer
-            reason = _said(answer)[0]
+            reason = _error_details(answer)[0]
             if reason in RENEWABLE and not attempt:
                 self._wallet.renew()
             elif answer.status not in BUSY and reason not in ("SlowDown", "RequestTimeout", "OperationAborted"):
@@ -235,7 +235,7 @@ class Bucket:
             connection.close()
 
     def _error(self, method: str, path: str, answer: HttpResponse) -> BucketError:
-        reason, message = _said(answer)
+        reason, message = _error_details(answer)
         words = message or http.client.responses.get(answer.status, "")
         title = f"{self.url}: {reason or f'HTTP {answer.status}'}: {words}"
         hint = f"{method} {path} was refused"
@@ -252,7 +252,7 @@ class Bucket:
         return BucketError(title, hint, exit_codes.DATA_BROKEN)
 
 
-def _said(answer: HttpResponse) -> tuple[str, str]:
+def _error_details(answer: HttpResponse) -> tuple[str, str]:
     """Return the code and the message of an error response. Both are "" if it cannot be parsed."""
     try:
         tree = ElementTree.fromstring(answer.body)
@@ -269,7 +269,7 @@ def _text(tree: ElementTree.Element, tag: str) -> str:
     return next((element.text or "" for element in tree.iter() if _tag(element) == tag), "")
 
 
-def _exactly(file: int, start: int, length: int) -> bytes:
+def _read_exactly(file: int, start: int, length: int) -> bytes:
     content = b""
     while len(content) < length:
         piece = os.pread(file, length - len(content), start + len(content))

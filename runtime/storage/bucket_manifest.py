@@ -31,7 +31,7 @@ def read_entries(manifest: bytes) -> dict[str, tuple[int, str]] | None:
     return entries if all(map(is_file_name, entries)) else None  # a path could lead out of the folder
 
 
-def files_equal_in_manifests(manifest: bytes, former: bytes) -> set[str]:
+def equal_manifest_files(manifest: bytes, former: bytes) -> set[str]:
     """Return the names of the files that have the same size and hash in both manifests."""
     return {name for name, _ in (read_entries(manifest) or {}).items() & (read_entries(former) or {}).items()}
 

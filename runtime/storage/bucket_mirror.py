@@ -32,7 +32,7 @@ from ..run_folder.run_folder import (
     write_small_file,
 )
 from ..system.untrusted_files import Unreadable, is_safe_relative_path, read_json
-from .bucket_manifest import LARGEST_NOTE, MANIFEST, files_equal_in_manifests, read_entries, read_manifest, sha256_of
+from .bucket_manifest import LARGEST_NOTE, MANIFEST, equal_manifest_files, read_entries, read_manifest, sha256_of
 from .bucket_run import GRAIN_S, SAVE, SILENT_S, STOP, BucketRun, parse_small_file
 
 STEP = "checkpoints/step_"
@@ -169,9 +169,9 @@ class BucketMirror:
         """Download the marks that others have set: stop, save, first failure."""
         marks = self.run.object_ages("control/")
         if STOP in marks and not self.folder.stop_mark.exists():
-            self._leave_mark(STOP)
+            self._create_mark(STOP)
         if SAVE in marks and self.node == 0:
-            self._leave_mark(SAVE)
+            self._create_mark(SAVE)
             self.run.bucket.delete([self.run.key(SAVE)])  # the request has been handled
         first = f"exit/{self.folder.attempt}/first"
         if (content := self.run.get(first)) is not None and content != self._known.get(first):
@@ -179,7 +179,7 @@ class BucketMirror:
             code, keys = parse_small_file(content)
             record_first_failure(self.folder, code, keys)
 
-    def _leave_mark(self, name: str) -> None:
+    def _create_mark(self, name: str) -> None:
         path = self.folder.path / name
         path.parent.mkdir(exist_ok=True)
         path.touch()
@@ -200,7 +200,7 @@ class BucketMirror:
                 unfinished.replace(path)
         return True
 
-    def number_of_unfinished_nodes(self, nodes: int) -> int:
+    def count_unfinished_nodes(self, nodes: int) -> int:
         """Return how many of this attempt's live nodes have not ended, and download the others' exit codes."""
         attempt, lacking = self.folder.attempt, 0
         exits = self.run.object_ages(f"exit/{attempt}/node_")
@@ -253,23 +253,23 @@ class BucketMirror:
             self.run.bucket.delete([self.run.key(PROGRESS)])  # the run succeeded: upload the deletion first
             del self._up[PROGRESS]
         changed = {name for name in now if not _is_log(name) and self._up.get(name) != now[name]}
-        waiting = {name for name in changed if not (last or self._is_whole(name, now[name]))}
+        waiting = {name for name in changed if not (last or self._is_settled(name, now[name]))}
         held = {os.path.dirname(name) for name in waiting}  # folders whose manifests must wait
         for name in sorted(now, key=_order):
             folder = os.path.dirname(name)
             if _is_log(name):
                 if logs:
-                    self._push_log(name, *now[name][1:])
+                    self._upload_log(name, *now[name][1:])
             elif f"{folder}/{MANIFEST}" not in now:
                 if name in changed - waiting:
                     self._put(name, now[name])
             elif name.endswith(f"/{MANIFEST}") and folder not in held:
-                self._push_step(folder, {path: now[path] for path in changed if os.path.dirname(path) == folder})
+                self._upload_step(folder, {path: now[path] for path in changed if os.path.dirname(path) == folder})
         self._before = now
         gone = {name for name in self._up if name.startswith("checkpoints/") and name not in now}
         self._remove({name for name in gone if _is_gone(self.folder.path / name)})  # not if replaced meanwhile
 
-    def _is_whole(self, name: str, version: Seen) -> bool:
+    def _is_settled(self, name: str, version: Seen) -> bool:
         return version[1] <= SMALL_BYTES or self._before.get(name) == version
 
     def _put(self, name: str, version: Seen) -> None:
@@ -277,7 +277,7 @@ class BucketMirror:
             self.run.bucket.put_file(self.run.key(name), self.folder.path / name)
             self._up[name] = version
 
-    def _push_step(self, step: str, changed: dict[str, Seen]) -> None:
+    def _upload_step(self, step: str, changed: dict[str, Seen]) -> None:
         """Upload a checkpoint's changed files: large files first, the manifest last."""
         name = f"{step}/{MANIFEST}"
         version = changed.pop(name, None)
@@ -285,7 +285,7 @@ class BucketMirror:
         if manifest is None:
             return
         if manifest:
-            self._make_way(name, manifest, changed)
+            self._prepare_replacement(name, manifest, changed)
         for file in sorted(changed, key=lambda file: (-changed[file][1], file)):
             self._put(file, changed[file])
         is_all_there = all(self._up.get(file) == changed[file] for file in changed)
@@ -294,7 +294,7 @@ class BucketMirror:
             self._up[name] = version
             print(f"jobc: uploaded {step} to {self.run.bucket.url}/{self.run.folder}", flush=True)
 
-    def _make_way(self, name: str, manifest: bytes, changed: dict[str, Seen]) -> None:
+    def _prepare_replacement(self, name: str, manifest: bytes, changed: dict[str, Seen]) -> None:
         """Prepare to replace a checkpoint in the bucket. name: its manifest's name.
 
         Files that are equal in both versions are not uploaded again. Before any other file is uploaded, the old
@@ -303,7 +303,7 @@ class BucketMirror:
         former = self.run.get(name)
         if former is None:
             return
-        unchanged = files_equal_in_manifests(manifest, former)
+        unchanged = equal_manifest_files(manifest, former)
         for file in [file for file in changed if file.rpartition("/")[2] in unchanged and file in self._up]:
             self._up[file] = changed.pop(file)
         if changed:
@@ -328,7 +328,7 @@ class BucketMirror:
         for step in stubs:
             del self._stubs[step]
 
-    def _push_log(self, name: str, size: int, inode: int) -> None:
+    def _upload_log(self, name: str, size: int, inode: int) -> None:
         """Upload new log lines as the part NAME/ATTEMPT-NUMBER. A rotated file counts as the beginning of its log."""
         log = PUT_ASIDE.sub(r"\1", name)
         start = self._sent.get((log, inode), 0)
@@ -349,16 +349,16 @@ class BucketMirror:
         for folder, below, files in os.walk(root):
             relative = os.path.relpath(folder, root)
             prefix = "" if relative == "." else f"{relative}/"
-            below[:] = [name for name in below if not name.startswith(".") and self._goes_up(f"{prefix}{name}/")]
+            below[:] = [name for name in below if not name.startswith(".") and self._should_upload(f"{prefix}{name}/")]
             for name in files:
                 path = Path(folder, name)
-                if not name.startswith(".") and self._goes_up(prefix + name) and not path.is_symlink():
+                if not name.startswith(".") and self._should_upload(prefix + name) and not path.is_symlink():
                     try:
                         yield prefix + name, _seen(path)
                     except FileNotFoundError:
                         continue
 
-    def _goes_up(self, name: str) -> bool:
+    def _should_upload(self, name: str) -> bool:
         if name in ("code/", "starts/") or name.endswith(".lock"):
             return False
         if name.startswith("artifact/"):
@@ -372,7 +372,7 @@ class BucketMirror:
         return name != SAVE
 
 
-def read_log_of_all_attempts(run: BucketRun, name: str) -> bytes | None:
+def read_complete_log(run: BucketRun, name: str) -> bytes | None:
     """Return a log or metrics file with all attempts' lines, or None if there is none."""
     parts = sorted(run.object_ages(f"{name}/"))
     return b"".join(run.get(part) or b"" for part in parts) if parts else None

@@ -88,7 +88,7 @@ class BucketRun:
             if not is_ours and not self._begin(attempt, who, init_from, job):
                 continue
             # False if this node was restarted in this submission, and finds what it wrote earlier
-            if self.put_if_absent(f"starts/{attempt:05}/node_{who.node:02}", _word(who, attempt)):
+            if self.put_if_absent(f"starts/{attempt:05}/node_{who.node:02}", _owner_text(who, attempt)):
                 break
             self._begin_next(attempt, who, init_from, job)
         self._wait_for_nodes(attempt, who)
@@ -102,7 +102,7 @@ class BucketRun:
         last = max(attempts)
         if attempts[last] == submission.id:
             return last, True
-        self._refuse_live(last)
+        self._wait_for_live_nodes(last)
         return last + 1, False
 
     def newest_attempt(self) -> int | None:
@@ -139,10 +139,10 @@ class BucketRun:
         self.put_if_absent(f"exit/{attempt}/first", word.encode())
         self._begin(attempt + 1, submission, init_from, job)
 
-    def _refuse_live(self, attempt: int) -> None:
+    def _wait_for_live_nodes(self, attempt: int) -> None:
         """Wait until no node of another submission's attempt can be alive. Raises NodeMustNotStart if one is."""
         began = time.monotonic()
-        while ages := self._heard(attempt):
+        while ages := self._live_nodes(attempt):
             name, age = min(ages.items(), key=lambda item: item[1])
             if age + GRAIN_S < time.monotonic() - began:  # written after this node started waiting
                 run_id, node_name = self.folder.rpartition("/")[2], name.rpartition("/")[2]
@@ -157,7 +157,7 @@ class BucketRun:
                 print(f"jobc: another job was using this run {age:.0f} s ago: {wait}", flush=True)
             self._pause(5 * LOOK_S)
 
-    def _heard(self, attempt: int) -> Mapping[str, float]:
+    def _live_nodes(self, attempt: int) -> Mapping[str, float]:
         """Return an attempt's nodes that may be alive, as object name -> seconds since it was written."""
         starts = {name: age for name, age in self.object_ages(f"starts/{attempt:05}/").items() if age < SILENT_S}
         alive: dict[str, float] = {}
@@ -195,7 +195,7 @@ class BucketRun:
             self._pause(LOOK_S)
 
 
-def _word(submission: SubmittedNode, attempt: int) -> bytes:
+def _owner_text(submission: SubmittedNode, attempt: int) -> bytes:
     """Return a unique text that identifies the writer."""
     return f"attempt={attempt}\nnode={submission.node}\ntime_ns={time.time_ns()}\n".encode()
 

@@ -112,7 +112,7 @@ def _container(environ: Mapping[str, str], region: str) -> Credentials | None:
     token = environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN", "")
     if file := environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"):
         token = Path(file).read_text(encoding="utf-8").strip()
-    return _of_answer(json.loads(_ask(url, {"Authorization": token} if token else {})))
+    return _parse_credentials(json.loads(_ask(url, {"Authorization": token} if token else {})))
 
 
 def _instance(environ: Mapping[str, str], region: str) -> Credentials | None:
@@ -124,10 +124,10 @@ def _instance(environ: Mapping[str, str], region: str) -> Credentials | None:
     headers = {"X-aws-ec2-metadata-token": session}
     roles = f"{service}/latest/meta-data/iam/security-credentials/"
     role = _ask(roles, headers).decode().splitlines()[0]
-    return _of_answer(json.loads(_ask(roles + role, headers)))
+    return _parse_credentials(json.loads(_ask(roles + role, headers)))
 
 
-def _of_answer(fields: Mapping[str, str]) -> Credentials:
+def _parse_credentials(fields: Mapping[str, str]) -> Credentials:
     expires = _seconds(fields["Expiration"]) if fields.get("Expiration") else float("inf")
     return Credentials(fields["AccessKeyId"], fields["SecretAccessKey"], fields.get("Token", ""), expires)
 

@@ -30,7 +30,7 @@ from ..run_folder.run_folder import RunFolder
 from ..system import processes
 from ..system.signal_queue import SignalQueue
 from .bucket import Bucket, BucketError
-from .bucket_mirror import BucketMirror, create_empty_run_folder, read_log_of_all_attempts
+from .bucket_mirror import BucketMirror, create_empty_run_folder, read_complete_log
 from .bucket_run import BEAT_S, STOP, BucketRun, SubmittedNode
 from .credentials import CredentialCache
 
@@ -51,7 +51,7 @@ def main(argv: list[str]) -> int:
             return run_read_verb(run, verb, words)
         mirror = BucketMirror(run, RunFolder.from_environment(), int(os.environ["JOBC_NODE_RANK"]))
         if verb == "lacking":
-            print(mirror.number_of_unfinished_nodes(int(os.environ["JOBC_NODES"])))
+            print(mirror.count_unfinished_nodes(int(os.environ["JOBC_NODES"])))
             return exit_codes.DONE
         assert verb == "run" and words[0] == "--", argv
         mirror.go_on()
@@ -113,7 +113,7 @@ def run_read_verb(run: BucketRun, verb: str, words: list[str]) -> int:
         for listed in run.bucket.list(run.key("")):
             print(f"{listed.size:>14,}  {listed.key[len(run.folder) + 1 :]}")
     else:
-        content = read_log_of_all_attempts(run, words[0]) or run.get(words[0])
+        content = read_complete_log(run, words[0]) or run.get(words[0])
         if content is None:
             return exit_codes.CRASHED
         sys.stdout.buffer.write(content)
@@ -167,7 +167,7 @@ class BucketNode:
             if signal.SIGQUIT in signals.wait(0.2)[0]:
                 _say("asked to exit immediately: the bucket does not have all files of this attempt", "")
                 return code
-        return self._last_words(code)
+        return self._upload_result(code)
 
     def _attend(self, child: int, signals: SignalQueue) -> int:
         while True:
@@ -179,7 +179,7 @@ class BucketNode:
                 if number in PASSED_ON:
                     os.kill(child, number)  # our own child, which is not reaped yet
 
-    def _last_words(self, code: int) -> int:
+    def _upload_result(self, code: int) -> int:
         """Upload the remaining files and the node's exit record. Return an exit code other than 0 if that fails."""
         try:
             self.mirror.upload_changes(logs=True, last=True)
@@ -193,7 +193,7 @@ class BucketNode:
         beat_at = 0.0
         while not self.has_ended.wait(LOOK_S if self.is_told_all else LOOK_FOR_HEAD_S):
             if not self.is_told_all:
-                self._try(self._meet)
+                self._try(self._exchange_addresses)
                 if time.monotonic() < beat_at:
                     continue
             self._try(self.mirror.pull)
@@ -201,7 +201,7 @@ class BucketNode:
                 self._try(self.mirror.beat)
                 beat_at = time.monotonic() + (BEAT_S if self.is_told_all else LOOK_S)
 
-    def _meet(self) -> None:
+    def _exchange_addresses(self) -> None:
         nodes = int(os.environ["JOBC_NODES"])
         self.is_told_all = nodes == 1 or (
             self.mirror.upload_addresses() if self.mirror.node == 0 else self.mirror.download_addresses()

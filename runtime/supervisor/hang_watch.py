@@ -18,7 +18,7 @@ from typing import NamedTuple
 from .. import exit_codes
 from ..run_folder.run_folder import RunFolder, parse_count, read_small_file
 from ..system import processes
-from ..system.text import named_ranks
+from ..system.text import describe_ranks
 from .verdict import end_from_exit_file
 
 LOOK_S = 30.0  # interval between checks, each of which reads /proc once
@@ -42,9 +42,11 @@ class SuspectedHang(NamedTuple):
     left: tuple[int, ...]
 
     def __str__(self) -> str:
-        line = f"{named_ranks(self.ranks)} may be hung: no output and no CPU time for {self.idle_s:.0f} s"
+        line = f"{describe_ranks(self.ranks)} may be hung: no output and no CPU time for {self.idle_s:.0f} s"
         return (
-            f"{line}; {named_ranks(self.left)} exited with 0: the others may be waiting for it" if self.left else line
+            f"{line}; {describe_ranks(self.left)} exited with 0: the others may be waiting for it"
+            if self.left
+            else line
         )
 
     def keys(self) -> dict[str, object]:
@@ -84,7 +86,7 @@ class HangWatch:
         }
         ends = {rank: end for rank in pids if (end := end_from_exit_file(self._run, rank))}
         left = tuple(rank for rank, end in ends.items() if end.code == exit_codes.DONE)
-        used = processes.cpu_time_of_processes([pid for rank, pid in pids.items() if rank not in ends])
+        used = processes.process_cpu_times([pid for rank, pid in pids.items() if rank not in ends])
         running = {
             rank: RankActivity(used[pid], self._log_bytes(rank)) for rank, pid in pids.items() if rank not in ends
         }

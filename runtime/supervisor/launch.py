@@ -19,7 +19,7 @@ from ..exit_codes import CRASHED, DATA_BROKEN
 from ..network import head_port
 from ..node.job_python import missing_modules, require_mpirun, require_python_version
 from ..node.node_failure import NodeFailure, print_failed_check, record_and_print_failure
-from ..node.node_folders import variables_against_planted_cache
+from ..node.node_folders import safe_cache_variables
 from ..node.node_settings import NodeSettings
 from ..node.node_start import exec_program
 from ..ranks import launchers
@@ -73,7 +73,7 @@ class _Node:
         if wanted and payload in ("train", "check"):
             from ..system import gpus  # packed only in jobs with GPUs
 
-            is_good, message = gpus.compare_with_wanted_type(gpus.list_gpus(os.environ), wanted)
+            is_good, message = gpus.compare_gpu_types(gpus.list_gpus(os.environ), wanted)
             if not is_good:
                 raise NodeFailure(DATA_BROKEN, message, "use other hosts, or gpu_type=null for any type")
         if payload == "preflight":
@@ -83,7 +83,7 @@ class _Node:
             os.environ.pop("JOBC_AFTER", None)
             spawn = ["spawn", "--task", str(task), str(read.rendezvous_timeout_s), "--"]
             exec_program(launchers.program_in_python(*spawn, *launchers.wrapped_rank_command(command)), os.environ)
-        os.environ.update(variables_against_planted_cache(os.environ))
+        os.environ.update(safe_cache_variables(os.environ))
         os.environ["JOBC_HEAD_PORT"] = str(_head_port(read))
         if payload == "check":
             return 0
@@ -97,14 +97,14 @@ class _Node:
     def _check_environment(self) -> None:
         require_python_version()
         for failure in missing_modules(self.read):
-            self._lack(failure)
+            self._handle_missing(failure)
         if self.read.launcher == "mpirun":
             try:
                 require_mpirun()
             except NodeFailure as failure:
-                self._lack(failure)
+                self._handle_missing(failure)
 
-    def _lack(self, failure: NodeFailure) -> None:
+    def _handle_missing(self, failure: NodeFailure) -> None:
         """Raise the failure or, in preflight, print it as a failed check and continue."""
         if self.payload != "preflight":
             raise failure
@@ -121,7 +121,7 @@ class _Node:
             os.environ.update(
                 network.nccl_and_gloo_variables(*asked, os.environ["JOBC_HEAD_ADDR"], read.rendezvous_timeout_s)
             )
-        except network.Lacking as lacking:
+        except network.MissingRequirement as lacking:
             title = lacking.title.replace("this node", os.uname().nodename)
             if self.payload != "shell":
                 raise NodeFailure(lacking.code, title, lacking.hint) from None

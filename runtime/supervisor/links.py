@@ -83,12 +83,12 @@ class SupervisorLinks(threading.Thread):
         while not self._closed.is_set():
             if self._ending.is_set() and deadline == float("inf"):
                 deadline = time.monotonic() + GOODBYE_S
-                self._look_at_marks()
-                self._tell_marks()
+                self._read_marks()
+                self._send_marks()
                 for link in self._links:
                     link.send(ended=True)
             self._exchange()
-            self._judge()
+            self._update_lost()
             if deadline < float("inf") and self._may_leave(deadline):
                 break
         for link in list(self._links):
@@ -102,10 +102,10 @@ class SupervisorLinks(threading.Thread):
                     self._on_message(key.data, message)
             else:
                 self._accept()
-        self._look_at_marks()
-        self._tell_marks()
+        self._read_marks()
+        self._send_marks()
         if self.has_steps:
-            self._tell_steps()
+            self._send_step_files()
         if time.monotonic() >= self._next_beat:
             self._next_beat = time.monotonic() + BEAT_S
             for link in self._links:
@@ -129,16 +129,16 @@ class SupervisorLinks(threading.Thread):
             self._on_step(link, str(step))
         for kind in ("stop", "told", "first", "mpi"):
             if isinstance(mark := message.get(kind), dict):
-                if self._learn(kind, mark):
-                    self._leave_here(kind, mark)
+                if self._store_mark(kind, mark):
+                    self._write_mark(kind, mark)
                 if mark == self._marks[kind]:  # otherwise, this node's mark is earlier and the peer must receive it
                     link.told.add(kind)
 
-    def _tell_steps(self) -> None:
+    def _send_step_files(self) -> None:
         """Send the names of steps.py's existing files to the peers, which may be unable to access this folder."""
         untold: list[tuple[str, list[JsonConnection]]] = []
         for name in reversed(
-            names_of_step_files(self.node, self.then)
+            step_file_names(self.node, self.then)
         ):  # in this order, so that no file older than a found one is missed
             links = [link for link in self._links if link.node >= 0 and name not in link.told]
             if links and (self.run_folder.steps / name).exists():
@@ -150,12 +150,12 @@ class SupervisorLinks(threading.Thread):
 
     def _on_step(self, link: JsonConnection, name: str) -> None:
         """Create a file of steps.py that exists in the peer's folder."""
-        if self.has_steps and name in names_of_step_files(link.node, self.then) and self.run_folder.path.is_dir():
+        if self.has_steps and name in step_file_names(link.node, self.then) and self.run_folder.path.is_dir():
             with contextlib.suppress(OSError):
                 self.run_folder.steps.mkdir(parents=True, exist_ok=True)
                 (self.run_folder.steps / name).touch()
 
-    def _learn(self, kind: str, mark: Message) -> bool:
+    def _store_mark(self, kind: str, mark: Message) -> bool:
         """Store a mark to be sent to all peers. Return whether it is new. An earlier first failure counts as new."""
         current = self._marks.get(kind)
         replaces = kind == "mpi" and mark != current  # the next mpirun of a job with `then`
@@ -166,7 +166,7 @@ class SupervisorLinks(threading.Thread):
             link.told.discard(kind)
         return True
 
-    def _leave_here(self, kind: str, mark: Message) -> None:
+    def _write_mark(self, kind: str, mark: Message) -> None:
         """Write a mark from another node to this run folder, for the supervisor and for people."""
         if not self.run_folder.path.is_dir():  # removed after this node ended
             return
@@ -181,24 +181,24 @@ class SupervisorLinks(threading.Thread):
             else:
                 record_first_failure(self.run_folder, mark["code"], mark["keys"])
 
-    def _look_at_marks(self) -> None:
+    def _read_marks(self) -> None:
         if "stop" not in self._marks and self.run_folder.stop_mark.exists():
-            self._learn("stop", {})
+            self._store_mark("stop", {})
         if "told" not in self._marks and (stop := read_small_file(self.run_folder.first_stop_file)):
-            self._learn("told", stop[1])
+            self._store_mark("told", stop[1])
         if daemon := read_small_file(self.run_folder.mpi_daemon):
-            self._learn("mpi", daemon[1])
+            self._store_mark("mpi", daemon[1])
         if first := read_small_file(self.run_folder.first_failure):
-            self._learn("first", {"code": first[0], "keys": first[1]})
+            self._store_mark("first", {"code": first[0], "keys": first[1]})
 
-    def _tell_marks(self) -> None:
+    def _send_marks(self) -> None:
         for link in self._links:
             for kind in self._marks.keys() - link.told:
                 if link.node >= 0:
                     link.told.add(kind)
                     link.send(**{kind: self._marks[kind]})
 
-    def _judge(self) -> None:
+    def _update_lost(self) -> None:
         now = time.monotonic()
         self.lost = {n: self._hosts.get(n, "") for n, heard_at in self._heard.items() if now - heard_at > self.lost_s}
 
@@ -244,7 +244,7 @@ class SupervisorLinks(threading.Thread):
         raise NotImplementedError
 
 
-def names_of_step_files(node: int, then: int) -> tuple[str, ...]:
+def step_file_names(node: int, then: int) -> tuple[str, ...]:
     """Return the names of the files that steps.py writes on a node and that other nodes wait for.
 
     then: number of entries of `then`. A resumed run skips the commands whose files exist before begun_0.
@@ -258,7 +258,7 @@ def _is_earlier(mark: Message, current: Message) -> bool:
     return is_earlier_failure(mark["code"], mark["keys"], current["code"], current["keys"])
 
 
-class LinksOfNode0(SupervisorLinks):
+class HeadLinks(SupervisorLinks):
     """Node 0's side. It listens as soon as it is created, and raises OSError if it cannot."""
 
     def __init__(self, run: RunFolder, node: int, nodes: int) -> None:
@@ -305,16 +305,16 @@ class LinksOfNode0(SupervisorLinks):
         self._listener.close()
 
     def _may_leave(self, deadline: float) -> bool:
-        if self._news and time.monotonic() < deadline + JOIN_S and self._some_are_to_come():
+        if self._news and time.monotonic() < deadline + JOIN_S and self._are_nodes_missing():
             return False
         return all(map(self._has_ended, self._heard.keys() - self.lost.keys()))
 
-    def _some_are_to_come(self) -> bool:
+    def _are_nodes_missing(self) -> bool:
         """Return whether a node has never connected and has not ended. A node without a supervisor counts as ended."""
         return any(node not in self.met and not self._has_ended(node) for node in range(1, self._nodes))
 
 
-class LinkToNode0(SupervisorLinks):
+class LinkToHead(SupervisorLinks):
     """The other nodes' side. head: node 0's address."""
 
     lost_s = HEAD_LOST_S
@@ -349,7 +349,7 @@ class LinkToNode0(SupervisorLinks):
             self.met.add(0)
             self._heard[0] = link.heard
             self._pause_s = TICK_S
-            self._tell_marks()
+            self._send_marks()
             if self._ending.is_set():
                 link.send(ended=True)
 

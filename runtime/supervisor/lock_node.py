@@ -27,7 +27,7 @@ def lock_node(run_folder: RunFolder, node: int, ranks: range) -> int:
     The lock is held until every process that has the file open has ended. Raises NodeAlreadySupervised, OSError.
     """
     held = _lock(run_folder, node)
-    _reduce(RunFolder(run_folder.path, run_folder.attempt - 1), node, ranks)
+    _delete_old_files(RunFolder(run_folder.path, run_folder.attempt - 1), node, ranks)
     for rank in [*ranks, *find_unplanned_ranks(run_folder, node, ranks)]:
         run_folder.rank_exit(rank).unlink(missing_ok=True)
         run_folder.rank_state(rank).unlink(missing_ok=True)
@@ -35,7 +35,7 @@ def lock_node(run_folder: RunFolder, node: int, ranks: range) -> int:
     return held
 
 
-def _reduce(before: RunFolder, node: int, ranks: range) -> None:
+def _delete_old_files(before: RunFolder, node: int, ranks: range) -> None:
     """Delete files that only the previous attempt's supervisors read. (Sites limit the number of files.) The
     nodes' exit codes and the first failure are kept.
     """

@@ -16,7 +16,7 @@ from ..system.signal_queue import SignalQueue
 from .node_output import NodeOutput
 from .peers import GOODBYE_S, PeerNodes
 from .restarts import CAN_RESTART, Restarts
-from .verdict import LATE, MOST_LINES, RankEnd, Verdict, judge_node, log_of_attempt, log_tail
+from .verdict import LATE, MOST_LINES, RankEnd, Verdict, attempt_log, judge_node, log_tail
 
 STOPPED = "the run was stopped immediately"
 WATCHFUL_S = 0.1  # pause between checks while an event is expected soon
@@ -90,7 +90,7 @@ class NodeEnding:
         status: the launcher's exit status.
         """
         stop_requested = told.asked or told.killed
-        launcher_output = log_of_attempt(self.run_folder, self.run_folder.launcher_log(self.node))
+        launcher_output = attempt_log(self.run_folder, self.run_folder.launcher_log(self.node))
         verdict = judge_node(
             self.run_folder, self.node, self.ranks, status, launcher_output, stop_requested, told.killed
         )
@@ -129,13 +129,13 @@ class NodeEnding:
 
     def _run_after(self, verdict: Verdict, told: ExternalEvents, signals: SignalQueue) -> Verdict:
         """Run the lines of `after` once all nodes' ranks have ended. If the lines fail, a success becomes a crash."""
-        from .run_after_lines import exit_code_of_job, run_after  # packed only in jobs with `after`
+        from .run_after_lines import job_exit_code, run_after  # packed only in jobs with `after`
 
         until = max(self.limit_at, time.monotonic()) + self.grace_s
         if skipped := STOPPED if told.at_once else self._wait_for_ranks(signals, until):
             self.output.say(f"after: skipped, because {skipped}")
             return verdict
-        code = exit_code_of_job(self.run_folder, _exit_code(verdict, told))
+        code = job_exit_code(self.run_folder, _exit_code(verdict, told))
         why = run_after(self.after, code, self.output, signals, self.peers.beat, until)
         if why:
             self.output.say(why)
@@ -170,19 +170,19 @@ class NodeEnding:
 
     def _report(self, verdict: Verdict, launcher_output: bytes) -> None:
         if verdict.first:
-            self._show(verdict.first)
+            self._print_first_failure(verdict.first)
         elif verdict.code not in (exit_codes.DONE, exit_codes.PREEMPTED):
             self.output.print(b"".join(launcher_output.splitlines(keepends=True)[-MOST_LINES:]))
             if verdict.reason.encode() not in launcher_output:
                 self.output.say(verdict.reason)
 
-    def _show(self, first: RankEnd) -> None:
+    def _print_first_failure(self, first: RankEnd) -> None:
         """Print which rank failed first, and the end of its log unless the console has just printed that (rank 0)."""
         detail = "" if first.reason == f"exit status {first.code}" else f": {first.reason}"
         head = f"rank {first.rank} failed first (exit {first.code}{detail})"
         log = self.run_folder.rank_log(first.rank)
         tail = log_tail(self.run_folder, log)
-        if tail and self.output.has_just_shown(tail):
+        if tail and self.output.was_just_printed(tail):
             self.output.say(f"{head}, see the end of logs/{log.name}")
         else:
             self.output.say(f"{head}; the end of logs/{log.name}:")
@@ -245,7 +245,7 @@ class NodeEnding:
         """Return the resume command, or "" if nothing can be resumed. Nodes other than 0 also return "", so that the
         command is printed only once.
         """
-        has_progress = self.run_folder.ended_commands.exists() or any(self.run_folder.checkpoints.glob("step_*"))
+        has_progress = self.run_folder.ended_commands_file.exists() or any(self.run_folder.checkpoints.glob("step_*"))
         saved = code == exit_codes.CRASHED and has_progress
         content = read_small_file(self.run_folder.resume_command)
         command = content[1].get("command", "") if content else ""

@@ -37,7 +37,7 @@ class NodeOutput:
             self._console.write(f"jobc: cannot write logs/{self._log.name}: {reason}; {lost}\n".encode())
         self._recent = (self._recent + text)[-RECENT_BYTES:]
 
-    def has_just_shown(self, text: bytes) -> bool:
+    def was_just_printed(self, text: bytes) -> bool:
         return text in self._recent
 
     def copy(self, output: int) -> bool:

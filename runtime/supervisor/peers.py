@@ -38,9 +38,9 @@ class PeerNodes:
         self.others = [number for number in range(nodes) if number != node]
         self.links: SupervisorLinks | None = None
         if self.others:
-            from .links import LinksOfNode0, LinkToNode0  # packed only in jobs with several nodes
+            from .links import HeadLinks, LinkToHead  # packed only in jobs with several nodes
 
-            self.links = LinksOfNode0(run, node, nodes) if node == 0 else LinkToNode0(run, node, head)
+            self.links = HeadLinks(run, node, nodes) if node == 0 else LinkToHead(run, node, head)
         self.watched = range(1, nodes) if node == 0 else (0,)
         self.next_beat = 0.0
         self.silent = ""
@@ -57,10 +57,10 @@ class PeerNodes:
             self.next_beat = time.monotonic() + BEAT_S
             with contextlib.suppress(OSError):  # a full disk or an unavailable file server must not stop the training
                 os.utime(self.run.node_state(self.node))
-                self.marked = self._was_marked()
+                self.marked = self._is_mark_overdue()
                 self.silent = self._silent()
 
-    def why_to_end(self) -> str:
+    def end_reason(self) -> str:
         """Return why this node should also end, or ""."""
         if not self.links:
             return "jobctl stop" if self.marked else ""
@@ -80,7 +80,7 @@ class PeerNodes:
             self.tell(exit_codes.PEER_LOST, self.silent)
         return self.silent
 
-    def _was_marked(self) -> bool:
+    def _is_mark_overdue(self) -> bool:
         """Return whether the stop mark is older than MARK_S, so its writer apparently cannot signal this process."""
         with contextlib.suppress(FileNotFoundError):
             now = self.run.node_state(self.node).stat().st_mtime
@@ -170,10 +170,10 @@ class PeerNodes:
         """Return the name of the node's host if it does not respond, or "" if it does."""
         state = read_small_file(self.run.node_state(node))
         host = state[1].get("host", "") if state else ""
-        return host if host and not _answers(host) else ""
+        return host if host and not _responds(host) else ""
 
 
-def _answers(host: str) -> bool:
+def _responds(host: str) -> bool:
     try:
         socket.create_connection((host, 1), ANSWER_S).close()
     except (ConnectionRefusedError, socket.gaierror):  # a name that does not resolve on this node proves nothing

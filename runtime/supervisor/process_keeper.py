@@ -16,7 +16,7 @@ from ..system import processes
 from ..system.signal_queue import SignalQueue
 
 
-def start_enclosed(argv: list[str], output: int, errors: int) -> int:
+def start_under_keeper(argv: list[str], output: int, errors: int) -> int:
     """Start the launcher under a keeper, and return the keeper's PID.
 
     output, errors: file descriptors for stdout and stderr. Rank 0 prints both to `output`.

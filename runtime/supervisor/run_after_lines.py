@@ -18,7 +18,7 @@ LOOK_S = 1.0
 ENDING = (signal.SIGQUIT, signal.SIGINT)  # not SIGTERM, which asks the ranks to stop; `after` runs after that
 
 
-def exit_code_of_job(run: RunFolder, own: int) -> int:
+def job_exit_code(run: RunFolder, own: int) -> int:
     if own not in exit_codes.PRIORITY:
         return own
     files = [run.first_failure, *run.node_exit(0).parent.glob("node_*")]

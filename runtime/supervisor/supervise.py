@@ -35,16 +35,16 @@ from .lock_node import NodeAlreadySupervised, lock_node
 from .node_ending import WATCHFUL_S, ExternalEvents, NodeEnding, mark_stopped
 from .node_output import Console, NodeOutput
 from .peers import PeerNodes
-from .process_keeper import start_enclosed
+from .process_keeper import start_under_keeper
 from .restarts import Restarts
 from .verdict import (
     RankEnd,
     RankSnapshot,
     describe_failed_rank,
     end_from_exit_file,
-    end_with_cause,
     ended_on_its_own,
     find_unplanned_ranks,
+    resolve_end_cause,
     take_rank_snapshot,
 )
 
@@ -168,12 +168,12 @@ class Supervisor:
         # a launcher reports every failed rank at length, so its stderr goes to a log; the supervisor reports the cause
         errors = self.run_folder.open_log(self.run_folder.launcher_log(self.node), "launcher")
         processes.become_subreaper()
-        self.keeper = start_enclosed(launcher, write_end, errors)
+        self.keeper = start_under_keeper(launcher, write_end, errors)
         os.close(write_end)
         os.close(errors)
         self.peers.start()
         status = self._attend(output, signals)
-        if not self.asked and self._some_were_preempted():  # stopped between two checks, while other nodes still run
+        if not self.asked and self._were_ranks_preempted():  # stopped between two checks, while other nodes still run
             self.told = True
             self.peers.announce_stop("a rank was stopped")
         processes.kill_descendants(os.getpid())  # left over if the keeper was killed
@@ -201,11 +201,11 @@ class Supervisor:
             for pid, status in processes.reap_children():
                 if pid == self.keeper:
                     return status
-            self._look_at_ranks()
-            self._look_at_peers()
-            self._look_at_starter()
+            self._signal_ranks()
+            self._check_peers()
+            self._check_starter()
             self._check_deadlines()
-            self._look_for_hang()
+            self._check_for_hang()
             self.output.go_on()
 
     def _on_signal(self, number: int) -> None:
@@ -239,7 +239,7 @@ class Supervisor:
     def _is_stopping(self) -> bool:
         return any(number in STOP_SIGNALS for number in self.asked)
 
-    def _look_at_ranks(self) -> None:
+    def _signal_ranks(self) -> None:
         """Send each requested signal once to every rank wrapper, including wrappers that start later."""
         if self.asked:
             for state in filter(None, [*map(self._rank_state, self.all_ranks), self._steps_process()]):
@@ -248,7 +248,7 @@ class Supervisor:
                     if (number, pid) not in self.sent:
                         self.sent.add((number, pid))
                         processes.signal_process(pid, ticks, number)
-        elif self._some_were_preempted():
+        elif self._were_ranks_preempted():
             self.told = True
             self._ask_to_stop(signal.SIGTERM, "a rank was stopped")
             self.peers.announce_stop("a rank was stopped")
@@ -265,7 +265,7 @@ class Supervisor:
         state = read_small_file(self.run_folder.steps_process(self.node)) if self.steps.start else None
         return state and state[1]
 
-    def _some_were_preempted(self) -> bool:
+    def _were_ranks_preempted(self) -> bool:
         return ended_on_its_own(lambda: self._look(self.ranks), lambda: self._look(self._find_ranks()))
 
     def _look(self, ranks: Iterable[int]) -> list[RankSnapshot]:
@@ -276,28 +276,28 @@ class Supervisor:
         self.all_ranks = [*self.ranks, *find_unplanned_ranks(self.run_folder, self.node, self.ranks)]
         return self.all_ranks
 
-    def _look_at_peers(self) -> None:
+    def _check_peers(self) -> None:
         self.peers.beat()
-        self._tell_failure()
-        if not self._is_stopping() and (trouble := self.peers.why_to_end()):
+        self._announce_failures()
+        if not self._is_stopping() and (trouble := self.peers.end_reason()):
             self._ask_to_stop(signal.SIGTERM, trouble)
-            if not self.run_folder.stop_mark.exists() and not self._some_rank_began():
+            if not self.run_folder.stop_mark.exists() and not self._has_rank_started():
                 self.kill_at = time.monotonic() + LAUNCHER_GRACE_S  # it has nothing to save, and only waits
 
-    def _look_at_starter(self) -> None:
+    def _check_starter(self) -> None:
         """Stop if the process that started the container is gone: a container outlives a killed `docker run`."""
         if self.starter and not self._is_stopping() and not processes.is_running(*self.starter):
             reason = "the process that started the container has exited"
             self.peers.tell(exit_codes.PEER_LOST, reason)
             self._ask_to_stop(signal.SIGTERM, reason)
 
-    def _tell_failure(self) -> None:
+    def _announce_failures(self) -> None:
         """Announce failed ranks to the peers immediately, before the launcher has stopped this node's other ranks."""
         if not self.peers.others:
             return
         for end in filter(None, (end_from_exit_file(self.run_folder, rank) for rank in self.ranks)):
             if end.rank not in self.failures:
-                cause = end_with_cause(self.run_folder, end)
+                cause = resolve_end_cause(self.run_folder, end)
                 self.failures[end.rank] = cause._replace(reason=describe_failed_rank(self.run_folder, cause))
             cause = self.failures[end.rank]
             self.peers.tell(cause.code, cause.reason, cause.rank, cause.time_ns)
@@ -310,11 +310,11 @@ class Supervisor:
             if not self._is_stopping():
                 self._ask_to_stop(signal.SIGTERM, f"time limit of {self.time_limit_s} s reached")
         if now > self.kill_at:
-            self._kill(f"not exited after {self.grace_s} s" if self._some_rank_runs() else "the launcher did not exit")
-        elif self._is_stopping() and now + LAUNCHER_GRACE_S < self.kill_at and self._all_ranks_ended():
+            self._kill(f"not exited after {self.grace_s} s" if self._is_rank_running() else "the launcher did not exit")
+        elif self._is_stopping() and now + LAUNCHER_GRACE_S < self.kill_at and self._have_ranks_ended():
             self.kill_at = now + LAUNCHER_GRACE_S  # torchrun waits for other nodes' agents, up to 300 s
 
-    def _look_for_hang(self) -> None:
+    def _check_for_hang(self) -> None:
         """Report a suspected hang once, on the console and in the state file, where status finds it."""
         if self.hang_watch.look(time.monotonic()):
             hang = self.hang_watch.hang
@@ -325,20 +325,20 @@ class Supervisor:
                     self.run_folder.node_state(self.node), keys={**self.state, **(hang.keys() if hang else {})}
                 )
 
-    def _some_rank_began(self) -> bool:
+    def _has_rank_started(self) -> bool:
         return any(self._rank_state(rank) for rank in self.ranks)
 
-    def _some_rank_runs(self) -> bool:
+    def _is_rank_running(self) -> bool:
         ranks = filter(self._rank_state, self._find_ranks())
         return any(read_small_file(self.run_folder.rank_exit(rank)) is None for rank in ranks)
 
-    def _all_ranks_ended(self) -> bool:
+    def _have_ranks_ended(self) -> bool:
         return all(read_small_file(self.run_folder.rank_exit(rank)) for rank in self.all_ranks)
 
     def _kill(self, why: str) -> None:
         self.kill_at = float("inf")
         self.killed = True
-        lost = "; work since the last checkpoint is lost" if self._some_rank_runs() else ""
+        lost = "; work since the last checkpoint is lost" if self._is_rank_running() else ""
         self.output.say(f"{why}: killing all processes on this node{lost}")
         for pid in processes.kill_descendants(self.keeper):
             self.output.say(f"cannot kill process {pid}: it hangs in the kernel")

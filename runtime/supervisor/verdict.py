@@ -98,8 +98,8 @@ def judge_node(
     if code in (exit_codes.DONE, exit_codes.PREEMPTED):  # report a rank that was killed and thus lost its work
         first = next((end for end in recorded if end.reason == LATE), first)
     if first.rank < 0 or code in (exit_codes.DONE, exit_codes.PREEMPTED):
-        return Verdict(code, None, _of_rank(first, first.reason))
-    blame = end_with_cause(run, first)
+        return Verdict(code, None, _prefix_rank(first, first.reason))
+    blame = resolve_end_cause(run, first)
     return Verdict(blame.code, blame, describe_failed_rank(run, blame))
 
 
@@ -108,49 +108,49 @@ def describe_failed_rank(run: RunFolder, end: RankEnd) -> str:
 
     A program that exits by itself usually prints why just before, so the reason then includes the log's last line.
     """
-    return _of_rank(end, _exception(run, end) or end.reason + _last_line(run, end))
+    return _prefix_rank(end, _exception_line(run, end) or end.reason + _last_line(run, end))
 
 
-def end_with_cause(run: RunFolder, end: RankEnd) -> RankEnd:
+def resolve_end_cause(run: RunFolder, end: RankEnd) -> RankEnd:
     """Return how a failed rank ended. The end counts as a crash if the peer that this rank lost had exited with 0.
 
     Such a crash is a bug in the program, whose ranks must all call the same collectives. No machine was lost, so the
     run must not be restarted as if one had been.
     """
-    if not _lost_a_peer(run, end) or (left := _left_before(run, end)) is None:
+    if not _has_lost_peer(run, end) or (left := _first_exited_rank(run, end)) is None:
         return end
     reason = f"lost rank {left}, which exited with 0 before the other ranks finished"
     return end._replace(code=exit_codes.CRASHED, reason=reason)
 
 
-def _exception(run: RunFolder, end: RankEnd) -> str:
+def _exception_line(run: RunFolder, end: RankEnd) -> str:
     if end.reason != "exit status 1":  # what Python returns for an exception
         return ""
-    return last_exception_in_log(_printed(run, end), os.getcwd())
+    return last_exception_in_log(_rank_log_text(run, end), os.getcwd())
 
 
 def _last_line(run: RunFolder, end: RankEnd) -> str:
     if end.code != exit_codes.CRASHED or not end.reason.startswith("exit status ") or "(SIG" in end.reason:
         return ""
-    line = last_line_in_log(_printed(run, end))
+    line = last_line_in_log(_rank_log_text(run, end))
     return f"; the last line of its log: {line}" if line else ""
 
 
-def _printed(run: RunFolder, end: RankEnd) -> str:
-    return log_of_attempt(run, run.rank_log(end.rank)).decode(errors="replace")
+def _rank_log_text(run: RunFolder, end: RankEnd) -> str:
+    return attempt_log(run, run.rank_log(end.rank)).decode(errors="replace")
 
 
-def _lost_a_peer(run: RunFolder, end: RankEnd) -> bool:
+def _has_lost_peer(run: RunFolder, end: RankEnd) -> bool:
     """Return whether the rank failed because another rank was gone, judging by its exit code and its log."""
     aborted = end.code == exit_codes.PEER_LOST or "SIGABRT" in end.reason
-    return LOST_PEER_WORDS.search(_printed(run, end) if aborted else _exception(run, end)) is not None
+    return LOST_PEER_WORDS.search(_rank_log_text(run, end) if aborted else _exception_line(run, end)) is not None
 
 
-def _of_rank(end: RankEnd, reason: str) -> str:
+def _prefix_rank(end: RankEnd, reason: str) -> str:
     return f"rank {end.rank}: {reason}" if end.rank >= 0 else reason
 
 
-def _left_before(run: RunFolder, end: RankEnd) -> int | None:
+def _first_exited_rank(run: RunFolder, end: RankEnd) -> int | None:
     """Return a rank that exited with 0 before this one failed, or None if no exit file here records such a rank."""
     with contextlib.suppress(OSError), os.scandir(run.rank_exit(0).parent) as entries:
         files = [(entry.stat().st_mtime_ns, entry.name) for entry in entries if RANK_FILE.fullmatch(entry.name)]
@@ -170,7 +170,7 @@ def find_unplanned_ranks(run: RunFolder, node: int, planned: Sequence[int]) -> l
     world = len(planned) * int(os.environ.get("JOBC_NODES") or node + 1)
     names = {name for folder in (run.rank_exit(0).parent, run.rank_state(0).parent) for name in _names(folder)}
     numbers = sorted(int(name[5:]) for name in names if RANK_FILE.fullmatch(name))
-    return [rank for rank in numbers if rank >= world and _is_of(run, node, rank)]
+    return [rank for rank in numbers if rank >= world and _belongs_to(run, node, rank)]
 
 
 def _names(folder: Path) -> list[str]:
@@ -180,7 +180,7 @@ def _names(folder: Path) -> list[str]:
         return []
 
 
-def _is_of(run: RunFolder, node: int, rank: int) -> bool:
+def _belongs_to(run: RunFolder, node: int, rank: int) -> bool:
     exit_file, state = read_small_file(run.rank_exit(rank)), read_small_file(run.rank_state(rank))
     return any(file[1].get("node") == str(node) for file in (exit_file, state) if file) and (
         exit_file is not None or (state is not None and state[1].get("attempt") == str(run.attempt))
@@ -206,10 +206,10 @@ def ended_on_its_own(first: Callable[[], Iterable[RankSnapshot]], second: Callab
     The ranks are read twice because one reading is not atomic. A launcher signals the others only once the failed
     rank's code has been recorded or its wrapper is gone, so the second reading finds the failure.
     """
-    return _shows_stop(tuple(first())) and _shows_stop(tuple(second()))
+    return _were_stopped(tuple(first())) and _were_stopped(tuple(second()))
 
 
-def _shows_stop(ranks: Sequence[RankSnapshot]) -> bool:
+def _were_stopped(ranks: Sequence[RankSnapshot]) -> bool:
     codes = {rank.code for rank in ranks}
     failed = codes - {None, exit_codes.DONE, exit_codes.PREEMPTED}
     return exit_codes.PREEMPTED in codes and not failed and not any(rank.is_gone for rank in ranks)
@@ -247,7 +247,7 @@ def _no_rank_started(status: int, launcher_output: bytes) -> Verdict:
     return Verdict(code, None, f"no rank started; the launcher exited with {status}")
 
 
-def log_of_attempt(run: RunFolder, path: Path) -> bytes:
+def attempt_log(run: RunFolder, path: Path) -> bytes:
     """Return the part of a log that this attempt wrote, but no more than the last 256 KiB."""
     try:
         with open_regular(path, follow=False) as log:
@@ -261,6 +261,6 @@ def log_of_attempt(run: RunFolder, path: Path) -> bytes:
 
 def log_tail(run: RunFolder, path: Path) -> bytes:
     """Return the end of this attempt's log: from the first traceback in its last 100 lines, or else 20 lines."""
-    lines = log_of_attempt(run, path).splitlines(keepends=True)[-MOST_LINES:]
+    lines = attempt_log(run, path).splitlines(keepends=True)[-MOST_LINES:]
     tracebacks = [index for index, line in enumerate(lines) if TRACEBACK in line]
     return b"".join(lines[tracebacks[0] :] if tracebacks else lines[-USUAL_LINES:])

@@ -79,7 +79,7 @@ def run_verb(verb: Callable[[list[str]], int], argv: list[str]) -> int:
         return 1
 
 
-class _Ended(BaseException):
+class _SignalReceived(BaseException):
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.number = number
@@ -89,14 +89,14 @@ def run_verb_until_ended(verb: Callable[[list[str]], int], argv: list[str]) -> i
     """Run the verb as run_verb() does. A signal that would terminate this program raises an exception in the verb."""
     for number in ENDING_SIGNALS:
         if signal.getsignal(number) != signal.SIG_IGN:  # it is ignored under nohup
-            signal.signal(number, _raise)
+            signal.signal(number, _raise_on_signal)
     try:
         return run_verb(verb, argv)
-    except _Ended as ended:
+    except _SignalReceived as ended:
         signal.signal(ended.number, signal.SIG_DFL)
         os.kill(os.getpid(), ended.number)
         return 1
 
 
-def _raise(number: int, frame: FrameType | None) -> None:
-    raise _Ended(number)
+def _raise_on_signal(number: int, frame: FrameType | None) -> None:
+    raise _SignalReceived(number)

@@ -29,10 +29,10 @@ class NodeMustNotStart(Exception):
 def print_failure(failure: Failure) -> None:
     print(f"error: {printable(failure.title)}", file=sys.stderr)
     if failure.hint:
-        print(f"  hint: {printable(_with_path_of_jobctl(failure.hint))}", file=sys.stderr)
+        print(f"  hint: {printable(_insert_jobctl_path(failure.hint))}", file=sys.stderr)
 
 
-def _with_path_of_jobctl(hint: str) -> str:
+def _insert_jobctl_path(hint: str) -> str:
     """Return the hint with the full path of jobctl, so that users, who do not have it on PATH, can paste commands."""
     program = sys.argv[0]
     if os.path.basename(program) != "jobctl":

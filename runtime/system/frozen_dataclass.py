@@ -19,10 +19,10 @@ else:
         """Return the decorator. frozen: must be True"""
         if not frozen:
             raise TypeError("use dataclasses.dataclass for objects that change")
-        return _decorated
+        return _decorate
 
 
-def _decorated(cls: Any) -> Any:
+def _decorate(cls: Any) -> Any:
     cls.__doc__ = cls.__doc__ or cls.__name__  # otherwise, `dataclasses` generates a signature
     dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
     cls._frozen_fields = {field.name: field for field in dataclasses.fields(cls)}

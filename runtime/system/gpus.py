@@ -41,7 +41,7 @@ class Gpu(NamedTuple):
         return f"GPU {self.id} has {self.used_mib} MiB in use{by}"
 
 
-def compare_with_wanted_type(found: list[Gpu] | None, wanted: str) -> tuple[bool, str]:
+def compare_gpu_types(found: list[Gpu] | None, wanted: str) -> tuple[bool, str]:
     """Return whether all GPUs are of the wanted type, and a line that describes them."""
     host = os.uname().nodename
     if found is None:
@@ -51,24 +51,24 @@ def compare_with_wanted_type(found: list[Gpu] | None, wanted: str) -> tuple[bool
     return good, f"GPUs of {host}: {kinds}; required: {wanted}"
 
 
-def number_of_usable_gpus(environ: Mapping[str, str], devices: Path = Path("/dev")) -> int | None:
+def usable_gpu_count(environ: Mapping[str, str], devices: Path = Path("/dev")) -> int | None:
     """Return how many GPUs or MIG instances a program may use, or None if only the program itself can tell."""
     visible = next((environ[name] for name in VISIBLE if name in environ), None)
     if visible is not None:
         return len([device for device in visible.split(",") if device.strip() not in ("", "-1")])
     if (gpus := list_gpus(environ)) is not None:
-        return max(len(gpus), _number_of_parts())
+        return max(len(gpus), _mig_instance_count())
     return None if any(next(devices.glob(name), None) for name in DEVICE_FILES) else 0
 
 
-def _number_of_parts() -> int:
+def _mig_instance_count() -> int:
     try:
         return sum(line.lstrip().startswith("MIG ") for line in _ask("nvidia-smi", "-L").splitlines())
     except (OSError, subprocess.SubprocessError):
         return 0
 
 
-def why_gpus_are_too_few(seen: int | None, wanted: int) -> str:
+def missing_gpus_reason(seen: int | None, wanted: int) -> str:
     """Return why a job that needs `wanted` GPUs cannot run here, and a hint on a second line, or "" if it can."""
     if seen is None or seen >= wanted:
         return ""

@@ -22,7 +22,7 @@ def is_replaceable_only_by_user(folder: Path) -> bool:
         path = folder.resolve(strict=True)
         if _ALL_IDS not in Path("/proc/self/uid_map").read_text():
             trusted.add(int(_OVERFLOW_UID.read_text()))
-        return all(_is_closed(part.stat(), trusted) for part in (path, *path.parents))
+        return all(_is_write_protected(part.stat(), trusted) for part in (path, *path.parents))
     except (OSError, RuntimeError):  # before Python 3.13, a loop of links is a RuntimeError
         return False
 
@@ -54,7 +54,7 @@ def private_folder(name: str) -> Path:
     return Path(tempfile.mkdtemp())
 
 
-def _is_closed(seen: os.stat_result, trusted: set[int]) -> bool:
+def _is_write_protected(seen: os.stat_result, trusted: set[int]) -> bool:
     if seen.st_uid not in trusted:
         return False
     if seen.st_mode & stat.S_ISVTX:

@@ -143,7 +143,7 @@ def descendants(root: int) -> list[tuple[int, int]]:
     return processes
 
 
-def cpu_time_of_processes(roots: Collection[int]) -> dict[int, int]:
+def process_cpu_times(roots: Collection[int]) -> dict[int, int]:
     """Return the CPU time in clock ticks (user and system) of each process in `roots`, including all descendants."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}

@@ -41,7 +41,7 @@ def print_client_output(
     errors: what to do with stderr: kept, dropped or merged.
     Raises Failure if the client cannot be run.
     """
-    with terminate_at_exit(_started(words, environment, _STDERR[errors])) as process:
+    with terminate_at_exit(_start_process(words, environment, _STDERR[errors])) as process:
         assert process.stdout is not None
         print_lines(process.stdout, change, tail)
         return process.wait()
@@ -56,7 +56,7 @@ def run_and_capture(
     Terminates the client if this program is interrupted. Raises Failure if the client cannot be run.
     """
     kept = b""
-    with terminate_at_exit(_started(words, environment, subprocess.STDOUT, folder)) as process:
+    with terminate_at_exit(_start_process(words, environment, subprocess.STDOUT, folder)) as process:
         assert process.stdout is not None
         for piece in iter(partial(os.read, process.stdout.fileno(), PIECE), b""):
             if is_shown:
@@ -81,7 +81,7 @@ def run_attached_to_terminal(words: Sequence[str]) -> int:
     return code if code >= 0 else 128 - code
 
 
-def lines_of_client_output(
+def client_output_lines(
     words: Sequence[str], environment: Mapping[str, str] | None = None, inherited: Mapping[str, str] = os.environ
 ) -> Iterator[str]:
     """Run a client and yield the lines that it prints, including stderr, without control characters.
@@ -89,7 +89,7 @@ def lines_of_client_output(
     environment: variables added to the inherited ones.
     Raises Failure if the client cannot be run.
     """
-    with terminate_at_exit(_started(words, environment, subprocess.STDOUT, inherited=inherited)) as process:
+    with terminate_at_exit(_start_process(words, environment, subprocess.STDOUT, inherited=inherited)) as process:
         assert process.stdout is not None
         for line in process.stdout:
             yield printable(line.decode(errors="replace")).rstrip("\n")
@@ -110,15 +110,15 @@ def print_lines(file: IO[bytes], change: Change | None = None, tail: int | None 
     """Print the lines of a file or pipe as they arrive or, with `tail`, only the last ones at the end."""
     out = sys.stdout.buffer
     if tail is not None:
-        out.writelines(deque(changed_lines(file, change), maxlen=tail))
+        out.writelines(deque(transformed_lines(file, change), maxlen=tail))
     else:
-        for piece in changed_lines(file, change) if change else iter(lambda: os.read(file.fileno(), PIECE), b""):
+        for piece in transformed_lines(file, change) if change else iter(lambda: os.read(file.fileno(), PIECE), b""):
             out.write(piece)
             out.flush()
     out.flush()
 
 
-def changed_lines(file: IO[bytes], change: Change | None) -> Iterator[bytes]:
+def transformed_lines(file: IO[bytes], change: Change | None) -> Iterator[bytes]:
     """Yield the lines that `change` returns. Only a line's first 64 KiB are changed."""
     is_inside = is_kept = False
     while True:
@@ -151,7 +151,7 @@ class LineMerger:
                 process.terminate()
 
     def start(self, words: Sequence[str], change: Change | None = None) -> None:
-        process = _started(words)
+        process = _start_process(words)
         thread = threading.Thread(target=self._print, args=(process, change), daemon=True)
         self._clients.append((process, thread))
         thread.start()
@@ -165,13 +165,13 @@ class LineMerger:
         assert process.stdout is not None
         out = sys.stdout.buffer
         with contextlib.suppress(OSError, ValueError):  # nobody is reading stdout, or it was closed on exit
-            for piece in changed_lines(process.stdout, change):
+            for piece in transformed_lines(process.stdout, change):
                 with self._lock:
                     out.write(piece if piece.endswith(b"\n") else piece + b"\n")
                     out.flush()
 
 
-def _started(
+def _start_process(
     words: Sequence[str],
     environment: Mapping[str, str] | None = None,
     errors: int | None = None,

@@ -21,7 +21,7 @@ def one_line(text: str) -> str:
     return printable(text.replace("\n", " ")).strip()
 
 
-def named_ranks(ranks: Sequence[int]) -> str:
+def describe_ranks(ranks: Sequence[int]) -> str:
     """Return "rank 3" or "ranks 0 1 2"; after 16 ranks, the rest is printed as a count."""
     more = f" and {len(ranks) - MOST_RANKS} more" if len(ranks) > MOST_RANKS else ""
     return f"rank{'' if len(ranks) == 1 else 's'} {' '.join(map(str, ranks[:MOST_RANKS]))}{more}"

@@ -117,7 +117,7 @@ def parse_json(path: str | os.PathLike[str], content: bytes | str) -> Any:
             text,
             parse_int=_integer,
             parse_float=_finite,
-            parse_constant=_refuse_constant,
+            parse_constant=_reject_constant,
             object_pairs_hook=_unique_keys,
         )
     except json.JSONDecodeError as error:
@@ -128,7 +128,7 @@ def parse_json(path: str | os.PathLike[str], content: bytes | str) -> Any:
         raise Unreadable(path, f"is nested more than {MOST_DEPTH} levels deep") from None
     except MemoryError as error:
         raise _unreadable(path, error) from None
-    _require_plain(path, tree, has_escapes="\\u" in text)
+    _require_printable(path, tree, has_escapes="\\u" in text)
     return tree
 
 
@@ -137,7 +137,7 @@ def is_nonnegative_integer(value: object) -> bool:
     return type(value) is int and 0 <= value < 1 << 63
 
 
-def _require_plain(path: str | os.PathLike[str], tree: Any, has_escapes: bool) -> None:
+def _require_printable(path: str | os.PathLike[str], tree: Any, has_escapes: bool) -> None:
     """Raise Unreadable if a tree is too deep or has text that cannot be printed or used as a file name."""
     level, depth = [tree], 0
     while level:
@@ -183,7 +183,7 @@ def _finite(digits: str) -> float:
     return number
 
 
-def _refuse_constant(name: str) -> float:
+def _reject_constant(name: str) -> float:
     raise ValueError(f"has {name}, which is not valid JSON")
 
 

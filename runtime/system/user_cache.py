@@ -42,7 +42,7 @@ def write(kind: str, key: bytes, result: bytes, most: int) -> None:
                 os.replace(new, path)
             except OSError:  # for example, a full disk
                 os.unlink(new)
-        _limit_count(folder, most)
+        _limit_file_count(folder, most)
 
 
 def _path(kind: str, key: bytes) -> str:
@@ -59,7 +59,7 @@ def _head(key: bytes, result: bytes) -> bytes:
     return b"".join(number.to_bytes(4, "big") for number in (zlib.crc32(key + result), len(key))) + key
 
 
-def _limit_count(folder: str, most: int) -> None:
+def _limit_file_count(folder: str, most: int) -> None:
     """Remove the oldest tenth of the files if there are too many."""
     paths = [os.path.join(folder, name) for name in os.listdir(folder)]
     if len(paths) > most:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ..engines.artifact_location import RUN_ID, Place
 from ..engines.engine import Engine
-from ..run_folder.removal import name_before_hiding, remove_own_folder
+from ..run_folder.removal import original_name, remove_own_folder
 from ..run_folder.run import Run, is_mine, owner_name, quote_shell_word
 from ..system.command_line import Parser
 from ..system.failure import Failure, print_failure
@@ -44,7 +44,7 @@ class RemovableRuns(NamedTuple):
 
 
 def main(argv: list[str]) -> int:
-    place = Place.location_of_this_program()
+    place = Place.program_location()
     engine = place.watching_engine()
     options = parser(engine).parse_args(argv)
     old = find_old_runs(place, engine, _keep(options.keep, place))
@@ -53,9 +53,9 @@ def main(argv: list[str]) -> int:
     removals = _leftovers(place.job.runs)
     sizes = [measure_disk_use(removal.path, sys.maxsize).bytes for removal in removals]
     for run in old.removable:
-        folders = _wanted(engine, run, options.keep_checkpoints)
+        folders = _select_folders(engine, run, options.keep_checkpoints)
         if folders:
-            sizes.append(_list(engine, run, folders, options.keep_checkpoints))
+            sizes.append(_print_removal(engine, run, folders, options.keep_checkpoints))
             removals += folders
     if not removals:
         _print("nothing to remove")
@@ -121,15 +121,15 @@ def find_old_runs(place: Place, engine: Engine, keep: int) -> RemovableRuns:
     engine.prepare(folders)
     for run in runs:
         is_own = place.own_run is not None and place.own_run.path == run.path
-        why = "this jobctl is part of it" if is_own else _why_it_stays(engine, run)
+        why = "this jobctl is part of it" if is_own else _keep_reason(engine, run)
         if why:
             spared.append(f"run {run.id} is kept: {why}")
         else:
             finished.append(run)
-    return _without_origins(engine, finished, spared)
+    return _exclude_origins(engine, finished, spared)
 
 
-def _why_it_stays(engine: Engine, run: Run) -> str:
+def _keep_reason(engine: Engine, run: Run) -> str:
     try:
         return next(filter(None, map(engine.why_not_removable, engine.folders(run))), "")
     except Failure as failure:
@@ -137,7 +137,7 @@ def _why_it_stays(engine: Engine, run: Run) -> str:
         return "the state of the run cannot be read"
 
 
-def _without_origins(engine: Engine, finished: list[Run], spared: list[str]) -> RemovableRuns:
+def _exclude_origins(engine: Engine, finished: list[Run], spared: list[str]) -> RemovableRuns:
     """Return the finished runs, except those whose checkpoint a kept run started from."""
     going = {run.path for run in finished}
     origins: dict[Path, set[bytes]] = {}  # folder of runs -> origins of the runs that are kept in it
@@ -168,7 +168,7 @@ def _origins(runs: Path, going: set[Path]) -> Iterator[bytes]:
 # ---- what to remove
 
 
-def _wanted(engine: Engine, run: Run, only_checkpoints: bool) -> list[FolderToRemove]:
+def _select_folders(engine: Engine, run: Run, only_checkpoints: bool) -> list[FolderToRemove]:
     """Return which of a run's folders to remove: the run folders, or only old checkpoints."""
     folders = engine.folders(run)
     if not only_checkpoints:
@@ -182,7 +182,7 @@ def _wanted(engine: Engine, run: Run, only_checkpoints: bool) -> list[FolderToRe
     return wanted
 
 
-def _list(engine: Engine, run: Run, folders: Sequence[FolderToRemove], only_checkpoints: bool) -> int:
+def _print_removal(engine: Engine, run: Run, folders: Sequence[FolderToRemove], only_checkpoints: bool) -> int:
     size = sum(measure_disk_use(removal.path, sys.maxsize).bytes for removal in folders)
     created = number_or_none(read_keys(run.path / "state/run").get("created", ""))
     names = f": {' '.join(removal.path.name for removal in folders)}" if only_checkpoints else ""
@@ -208,7 +208,7 @@ def _leftovers(runs: Path) -> list[FolderToRemove]:
             names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     except OSError:
         return []
-    hidden = [runs / name for name in names if RUN_ID.fullmatch(name_before_hiding(name))]
+    hidden = [runs / name for name in names if RUN_ID.fullmatch(original_name(name))]
     return [FolderToRemove(path, None) for path in hidden if is_mine(path)]
 
 

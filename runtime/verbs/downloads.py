@@ -24,14 +24,14 @@ class Download(NamedTuple):
     revision: str
 
     @classmethod
-    def of_settings(cls, item: Mapping[str, str]) -> Download:
+    def from_settings(cls, item: Mapping[str, str]) -> Download:
         return cls(item["kind"], item["what"], item.get("revision") or "")
 
 
 def download_items(place: Place, items: Iterable[Mapping[str, str]]) -> None:
     """Download the items in order. Raises Failure if some could not be downloaded."""
     environment = DownloadEnvironment(place)
-    failed = [item.what for item in map(Download.of_settings, items) if not _fetch(environment, item)]
+    failed = [item.what for item in map(Download.from_settings, items) if not _fetch(environment, item)]
     if failed:
         raise Failure(f"could not be downloaded: {' '.join(failed)}", "the lines above show why")
 

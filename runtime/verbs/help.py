@@ -25,11 +25,11 @@ NEXT_STEP = {
 
 def main(verbs: Sequence[str]) -> int:
     """Print the help and return the exit code. verbs: names of all verbs, in order"""
-    return run_verb(lambda _: _print(Place.location_of_this_program(), verbs), [])
+    return run_verb(lambda _: _print(Place.program_location(), verbs), [])
 
 
 def _print(place: Place, verbs: Sequence[str]) -> int:
-    for line in (*_job(place), *_verbs(place, verbs), *_exit_codes(), *_ignored(place)):
+    for line in (*_job(place), *_verbs(place, verbs), *_exit_codes(), *_ignored_lines(place)):
         print(printable(line))
     return 0
 
@@ -80,7 +80,7 @@ def _exit_codes() -> Iterator[str]:
         yield f"  {code:<4} {MEANING[code]}; {step}"
 
 
-def _ignored(place: Place) -> Iterator[str]:
+def _ignored_lines(place: Place) -> Iterator[str]:
     ignored = place.settings.get("ignored") or []
     if ignored:
         yield from ("", f"ignored, because backend {place.job.backend} does not support it:", "")

@@ -20,7 +20,7 @@ from ..system.values import number_or_none
 
 
 def main(argv: list[str]) -> int:
-    artifact = Place.location_of_this_program()
+    artifact = Place.program_location()
     engine = artifact.watching_engine()
     options, request = _parse(argv, engine)
     if options.point is not None:

@@ -26,7 +26,7 @@ from ..run_folder.artifact_copies import JOB_FILE
 from ..system.command_line import Parser
 from ..system.failure import Failure
 from .run_list import RECORDED_STATES, ListedRun, find_runs, format_run_table
-from .run_rows import SCHEMA, RunRow, row_of_run, rows_as_json
+from .run_rows import SCHEMA, RunRow, make_run_row, rows_as_json
 
 OPTIONS = {
     "FOLDER": "a run root, the folder of one job, a run, or an artifact directory",
@@ -46,7 +46,7 @@ def list_runs_of_all_jobs(argv: Sequence[str], default_folders: Sequence[Path]) 
         found = find_runs(folders)
     except (OSError, ValueError) as error:
         raise Failure(f"cannot list {getattr(error, 'filename', '')}: {getattr(error, 'strerror', error)}") from None
-    rows = list(islice(_selected(found, options), options.limit))
+    rows = list(islice(_select_rows(found, options), options.limit))
     if options.format == "json":
         print(json.dumps({"schema": SCHEMA, "runs": rows_as_json(rows)}, indent=2))
     elif rows:
@@ -89,11 +89,11 @@ def _runs_of(folder: Path) -> Path:
     raise Failure(f"{folder} is not a folder", "jobc ls FOLDER lists its runs; jobc ls --name PATTERN selects jobs")
 
 
-def _selected(found: Sequence[ListedRun], options: argparse.Namespace) -> Iterator[RunRow]:
+def _select_rows(found: Sequence[ListedRun], options: argparse.Namespace) -> Iterator[RunRow]:
     """Yield the rows that the options select, reading runs one by one as rows are needed."""
     for run in found:
         if options.name is not None and not fnmatchcase(run.path.parent.name, options.name):
             continue
-        row = row_of_run(run, recorded_engine) if run.flaw is None else RunRow(run, run.created(), run.flaw)
+        row = make_run_row(run, recorded_engine) if run.flaw is None else RunRow(run, run.created(), run.flaw)
         if row.state.name in options.states:
             yield row

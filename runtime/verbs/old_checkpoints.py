@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from ..run_folder.removal import name_before_hiding
+from ..run_folder.removal import original_name
 from ..system.untrusted_files import MIB, Unreadable, is_file_name, open_regular, read_json
 
 MANIFEST = "MANIFEST.json"
@@ -42,8 +42,8 @@ class RemovableCheckpoints(NamedTuple):
 def find_removable_checkpoints(run: Path) -> RemovableCheckpoints:
     """Find a run's old checkpoints. If none is intact, only the leftovers of a killed clean can be removed."""
     last, removable, unread = None, [], []
-    best, names = _best(run), _subfolders(run / "checkpoints")
-    leftovers = [run / "checkpoints" / name for name in names if _STEP.fullmatch(name_before_hiding(name))]
+    best, names = _best_link(run), _subfolders(run / "checkpoints")
+    leftovers = [run / "checkpoints" / name for name in names if _STEP.fullmatch(original_name(name))]
     for folder in _newest_first(run / "checkpoints", names):
         found = compare_with_manifest(folder) if last is None else None
         if found is CheckpointState.SOUND:
@@ -55,7 +55,7 @@ def find_removable_checkpoints(run: Path) -> RemovableCheckpoints:
     return RemovableCheckpoints([*(removable if last else []), *leftovers], unread)
 
 
-def _best(run: Path) -> str:
+def _best_link(run: Path) -> str:
     try:
         return os.readlink(run / "checkpoints/best")
     except OSError:
@@ -87,7 +87,7 @@ def _inspect(checkpoint: Path) -> CheckpointState:
     try:
         manifest = read_json(checkpoint / MANIFEST, MOST_MANIFEST_BYTES)
     except Unreadable as error:
-        return _failed(error)
+        return _state_for_error(error)
     files = manifest.get("files") if isinstance(manifest, dict) else None
     if not isinstance(files, dict) or not files:
         return CheckpointState.DAMAGED
@@ -104,7 +104,7 @@ def _inspect_file(checkpoint: Path, name: str, entry: Any) -> CheckpointState:
         with open_regular(checkpoint / name) as file:
             return _compare(file, entry)
     except Unreadable as error:
-        return _failed(error)
+        return _state_for_error(error)
     except OSError:
         return CheckpointState.UNREAD
 
@@ -133,7 +133,7 @@ def _is_hollow(file: BinaryIO, status: os.stat_result) -> bool:
     return os.lseek(file.fileno(), 0, os.SEEK_HOLE) < status.st_size  # some file systems do not count blocks
 
 
-def _failed(error: Unreadable) -> CheckpointState:
+def _state_for_error(error: Unreadable) -> CheckpointState:
     """Return UNREAD for an I/O error or dangling link, which may be temporary, or DAMAGED for any other error."""
     if error.missing:
         return CheckpointState.UNREAD if error.path.is_symlink() else CheckpointState.DAMAGED

@@ -13,7 +13,7 @@ from ..system.command_line import Parser
 
 
 def main(argv: list[str]) -> int:
-    place = Place.location_of_this_program()
+    place = Place.program_location()
     parser(place.engine()).parse_args(argv)
     items = place.settings.get("prefetch")
     if not items:

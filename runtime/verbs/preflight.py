@@ -12,7 +12,7 @@ from ..system.command_line import Parser
 
 
 def main(argv: list[str]) -> int:
-    place = Place.location_of_this_program()
+    place = Place.program_location()
     engine = place.engine()
     options = parser(engine).parse_args(argv)
     result = checking_engine(engine).preflight(place, options)

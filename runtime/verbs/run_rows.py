@@ -48,9 +48,9 @@ class RunRow(NamedTuple):
         """Return the row for programs (docs/reference/ls.md). most_files: limit on the files counted for the size"""
         size = measure_disk_use(self.run.path, most_files) if self.is_read else None
         return {
-            "job": _unicode(self.job),
+            "job": _to_unicode(self.job),
             "run": self.run.id,
-            "path": _unicode(str(self.run.path)),
+            "path": _to_unicode(str(self.run.path)),
             "backend": self.backend,
             "attempt": self.attempt,
             "state": self.state.name,
@@ -64,7 +64,7 @@ class RunRow(NamedTuple):
         }
 
 
-def row_of_run(run: Run, engine_of: Callable[[Run], Engine]) -> RunRow:
+def make_run_row(run: Run, engine_of: Callable[[Run], Engine]) -> RunRow:
     """Return a run's row. For another user's run, it contains only the owner. engine_of: returns a run's engine"""
     if not run.is_mine:
         text = f"belongs to {owner_name(run.path)}: --run {run.id} reads it"
@@ -133,6 +133,6 @@ def format_size(size: DiskUse) -> str:
     return f"{'' if size.is_complete else '>'}{text}{unit}"
 
 
-def _unicode(text: str) -> str:
+def _to_unicode(text: str) -> str:
     """Return the text with bytes that are not UTF-8 replaced, so that every JSON parser accepts it."""
     return os.fsencode(text).decode(errors="replace")

@@ -13,11 +13,11 @@ from ..engines.engine import Engine
 from ..run_folder.run import Run, quote_shell_word
 from ..system.command_line import Parser
 from ..system.text import one_line
-from .run_rows import SCHEMA, row_of_run, rows_as_json
+from .run_rows import SCHEMA, make_run_row, rows_as_json
 
 
 def main(argv: list[str]) -> int:
-    artifact = Place.location_of_this_program()
+    artifact = Place.program_location()
     engine = artifact.watching_engine()
     options = parser(engine).parse_args(argv)
     if options.point is not None:
@@ -27,7 +27,7 @@ def main(argv: list[str]) -> int:
         runs = artifact.list_runs()
         engine.fetch("state", runs)
         engine.prepare(runs)
-        rows = [row_of_run(run, lambda _: engine) for run in runs]
+        rows = [make_run_row(run, lambda _: engine) for run in runs]
         if options.format == "json":
             print_json({"runs": rows_as_json(rows)})
         else:

@@ -21,7 +21,7 @@ HINT = "try again when the engine responds"
 
 
 def main(argv: list[str]) -> int:
-    place = Place.location_of_this_program()
+    place = Place.program_location()
     engine = place.watching_engine()
     options = parser(engine).parse_args(argv)
     if options.point is not None:
@@ -36,9 +36,9 @@ def main(argv: list[str]) -> int:
     elif engine.has_machines:
         _stop_and_release(place, engine, options)
     else:
-        watch = _live_run(place, engine, options.run)
+        watch = _find_live_run(place, engine, options.run)
         if not _end(watch, options.now):
-            raise _no_end(watch)
+            raise _still_running_failure(watch)
     return 0
 
 
@@ -73,7 +73,7 @@ def _signal(engine: Engine, run: Run, name: str, node: int | None) -> None:
 # ---- which run
 
 
-def _live_run(place: Place, engine: Engine, named: str) -> RunWatch:
+def _find_live_run(place: Place, engine: Engine, named: str) -> RunWatch:
     """Watch the named run, or the run that contains this artifact, or this user's only live run.
 
     Raises Failure if no run or more than one is live, or if it belongs to another user.
@@ -131,7 +131,7 @@ def _state(watch: RunWatch) -> str:
     return f"{state.text}: {reason}" if reason else state.text
 
 
-def _no_end(watch: RunWatch) -> Failure:
+def _still_running_failure(watch: RunWatch) -> Failure:
     return Failure(f"run {watch.runs[0].id} is still running", watch.engine.no_end_hint)
 
 
@@ -141,9 +141,9 @@ def _stop_and_release(place: Place, engine: Engine, options: argparse.Namespace)
     is_named = bool(options.run) or place.own_run is not None
     failure = None
     if is_named or not options.down or _watch_own_runs(place, engine).is_live():
-        watch = _live_run(place, engine, options.run)
+        watch = _find_live_run(place, engine, options.run)
         if not _end(watch, options.now):
-            failure = _no_end(watch)
+            failure = _still_running_failure(watch)
     engine.release_machines(options.down)
     print_cost(engine)
     if failure is not None and not options.down:

@@ -21,7 +21,7 @@ from ..system.values import read_keys
 
 def main(argv: list[str]) -> int:
     os.environ.pop("JOBC_INIT_FROM", None)  # only --fork may set it
-    place = Place.location_of_this_program()
+    place = Place.program_location()
     if place.is_sweep:
         from .submit_sweep import submit_sweep  # submit_sweep imports this module
 

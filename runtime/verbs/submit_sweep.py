@@ -10,7 +10,7 @@ import contextlib
 
 from ..engines.artifact_location import Place, add_point_option, require_own_run
 from ..engines.new_run import NewRun, create_run
-from ..engines.new_sweep import NewSweep, artifact_of_point
+from ..engines.new_sweep import NewSweep, point_artifact
 from ..engines.starting_engine import StartingEngine, starting_engine
 from ..engines.sweep_engine import SweepEngine, is_submitting
 from ..run_folder.points_file import SweepPoints, read_points
@@ -33,7 +33,11 @@ def submit_sweep(place: Place, argv: list[str]) -> int:
     of_point = parser(engine).parse_args(words)
     if place.own_run is not None:
         raise Failure("this is a submitted sweep's copy of the artifact", "call the artifact's jobctl submit", 2)
-    with _continued(place, engine, options.resume) if options.resume else create_run(place, SweepEngine(engine)) as new:
+    with (
+        _continue_sweep(place, engine, options.resume)
+        if options.resume
+        else create_run(place, SweepEngine(engine)) as new
+    ):
         if not options.resume:
             new.describe("")
         words += ["--detach"] if hasattr(of_point, "detach") else []
@@ -42,7 +46,7 @@ def submit_sweep(place: Place, argv: list[str]) -> int:
         return start_points(sweep, options.parallel, words) if code is None else code
 
 
-def _continued(place: Place, engine: StartingEngine, named: str) -> NewRun:
+def _continue_sweep(place: Place, engine: StartingEngine, named: str) -> NewRun:
     sweep = require_own_run(place.choose_run(named))
     if is_submitting(sweep):
         raise Failure(f"another jobctl submit is starting the points of sweep {sweep.id}", "jobctl stop ends it")
@@ -66,5 +70,5 @@ def _submit_point(place: Place, engine: StartingEngine, points: SweepPoints, arg
     add_point_option(words, engine, "all points")
     options = words.parse_args(argv)
     require_consistent_options(options)
-    with artifact_of_point(place, points, points.find(options.point)) as own:
+    with point_artifact(place, points, points.find(options.point)) as own:
         return start_attempt(own, starting_engine(own), options, is_temporary=True)

@@ -50,7 +50,7 @@ class PointStarter:
                 self._start(self.waiting.pop(0))
             self.move_started_to_running()
             if time.monotonic() - self._asked_at >= self.sweep.engine.live_every_s:
-                self._take_ended()
+                self._collect_ended()
                 self._asked_at = time.monotonic()
             time.sleep(LOOK_S)
         return self.code
@@ -95,7 +95,7 @@ class PointStarter:
             return f"see {quote_shell_word(self._log(point))}"
         return "; ".join(line.strip() for line in lines[index : index + 2])
 
-    def _take_ended(self) -> None:
+    def _collect_ended(self) -> None:
         if not self.running:
             return
         engine, runs = SweepEngine(self.sweep.engine).query_again([point.run for point in self.running])

@@ -11,7 +11,7 @@ from ..run_folder.run import Run
 from ..system.failure import Failure, print_failure
 from ..system.text import one_line
 from ..system.untrusted_files import Unreadable
-from .run_rows import RunRow, row_of_run, rows_as_json
+from .run_rows import RunRow, make_run_row, rows_as_json
 from .status import print_json
 
 MOST_LABEL_WIDTH = 60  # widest label that is aligned in the table of points
@@ -25,7 +25,7 @@ def print_points(engine: Engine, sweep: Run, shown_as: str) -> int:
     if shown_as == "json":
         rows = rows_as_json(
             [
-                row_of_run(point.run, lambda _: engine) if point.is_started else RunRow(point.run, 0, state)
+                make_run_row(point.run, lambda _: engine) if point.is_started else RunRow(point.run, 0, state)
                 for point, state in points
             ]
         )

@@ -26,7 +26,7 @@ from deepspeed.runtime.config import DEEPSPEED_OPTIMIZERS, DeepSpeedConfig
 
 from jobc.compiler.checks.accelerate import check
 from jobc.compiler.diagnostics.diagnostic import Severity
-from jobc.compiler.launchers.accelerate.engine_tables import keys_of_section, literals_in_rule, load_engine_tables
+from jobc.compiler.launchers.accelerate.engine_tables import load_engine_tables, rule_literals, section_keys
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import CompileRequest
 from jobc.compiler.plan.launch_plan import LaunchPlan
@@ -49,7 +49,7 @@ NEEDED = {
 def paths(section: Mapping[str, Any], at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield every path of a table with its type, including whole sections and one misspelt key per section."""
     yield (*at, "no_such_key"), None
-    for name, rule in keys_of_section(at, section, {}).items():
+    for name, rule in section_keys(at, section, {}).items():
         yield (*at, name), rule
         if isinstance(rule, Mapping):
             yield from paths(rule, (*at, name))
@@ -159,7 +159,7 @@ def main(seed: int, count: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         while sum(counts.values()) < count:
             file, path, rule = draw.choice(known)
-            of_the_key = literals_in_rule(rule) if isinstance(rule, str) else []
+            of_the_key = rule_literals(rule) if isinstance(rule, str) else []
             value = draw.choice([*VALUES, *(change(word) for word in of_the_key for change in (str, str.upper))])
             tree, theirs = question(file, path, value, folder)
             ours = codes(plan, tree, "accelerate" if file == "accelerate" else "deepspeed")

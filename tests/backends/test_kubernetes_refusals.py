@@ -53,7 +53,7 @@ def test_a_type_says_how_many_gpus_a_node_may_have(gpu_type: str | None, usual: 
         topology = Topology((NodeGroup(1, count, count),))
         resources = replace(made.plan.resources, gpu_type=gpu_type)
         plan = replace(made.plan, topology=topology, resources=resources)
-        return [d.severity.value for d in devices.check_more_gpus_than_any_node(plan, made.options)]
+        return [d.severity.value for d in devices.check_gpus_exceed_node(plan, made.options)]
 
     assert said(usual) == [] and said(most + 1) == ["error"]
     assert said(most) == (["warning"] if most > usual else [])

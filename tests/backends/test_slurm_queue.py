@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from jobc.backends.slurm.engine.job_records import record_queued_job
-from jobc.backends.slurm.engine.srun_trial import srun_beside_live_run, srun_in_new_allocation, strip_label_padding
+from jobc.backends.slurm.engine.srun_trial import srun_in_live_run, srun_in_new_allocation, strip_label_padding
 from jobc.backends.slurm.engine.submission import (
     SlurmQueue,
     dependency_from_after_option,
     dependency_option,
     rejection_failure,
-    seconds_of_time_limit,
+    time_limit_seconds,
 )
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import CompileRequest
@@ -155,7 +155,7 @@ def test_what_sbatch_refuses_is_one_line_with_the_key_to_change() -> None:
     ("text", "expected"), [("30", 30), ("1:30", 90), ("01:00:01", 3601), ("2-00:00:00", 172800), ("UNLIMITED", 0)]
 )
 def test_a_time_limit_of_slurm_in_seconds(text: str, expected: int) -> None:
-    assert seconds_of_time_limit(text) == expected
+    assert time_limit_seconds(text) == expected
 
 
 def test_the_job_records_itself_first_or_submit_does(tmp_path: Path) -> None:
@@ -193,9 +193,9 @@ def test_the_padded_label_of_a_task_is_its_number(line: str, expected: str) -> N
 def test_a_shell_is_a_step_beside_the_run_on_the_node_of_that_rank(tmp_path: Path) -> None:
     (tmp_path / "artifact/3").mkdir(parents=True)
     clients = Clients(scontrol="n7\nn9\n")
-    words = srun_beside_live_run(clients, Run(tmp_path), Path("/project"), ("17", "n[7,9]"), 1, ["--pty"])
+    words = srun_in_live_run(clients, Run(tmp_path), Path("/project"), ("17", "n[7,9]"), 1, ["--pty"])
     assert words[:7] == ["srun", "--jobid=17", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist=n9", "--mpi=none"]
     assert words[-4:] == ["bash", f"{tmp_path}/artifact/3/launch.sh", "1", "shell"]
     assert {"JOBC_HEAD_ADDR=n7", "JOBC_ATTEMPT=3", "JOBC_NODE_LIST=n[7,9]", "JOBC_NODE_RANK=1"} < set(words)
     with pytest.raises(Failure, match=r"^node 2 does not exist$"):
-        srun_beside_live_run(clients, Run(tmp_path), Path("/project"), ("17", "n[7,9]"), 2, [])
+        srun_in_live_run(clients, Run(tmp_path), Path("/project"), ("17", "n[7,9]"), 2, [])

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from jobc.backends.slurm.engine.batch import artifact_of_attempt
+from jobc.backends.slurm.engine.batch import attempt_artifact
 from jobc.runtime.engines.artifact_location import Place
 from jobc.runtime.engines.new_run import NewRun
-from jobc.runtime.node.join_attempt import prepare_attempt, replace_copy_of_folder
-from jobc.runtime.node.node import variables_of_node_and_run
+from jobc.runtime.node.join_attempt import prepare_attempt, replace_folder_copy
+from jobc.runtime.node.node import node_and_run_variables
 from jobc.runtime.run_folder import artifact_copies
 from jobc.runtime.run_folder.artifact_copies import (
     artifact_copy_of_attempt,
@@ -39,7 +39,7 @@ def artifact(tmp_path: Path) -> Path:
 def run(tmp_path: Path, artifact: Path) -> Path:
     """A run with attempt 0."""
     folder = tmp_path / "run"
-    replace_copy_of_folder(artifact, folder / "artifact/0")
+    replace_folder_copy(artifact, folder / "artifact/0")
     (folder / "state").mkdir()
     (folder / "state/run").write_text("job=demo\n")
     return folder
@@ -112,7 +112,7 @@ def test_a_file_system_without_links_gets_copies(run: Path, artifact: Path, monk
 
     monkeypatch.setattr(artifact_copies.os, "symlink", refuse)
     prepare_attempt(run, 1, artifact, "", "demo", "")
-    assert artifact_of_attempt(run, 0, 2) == run / "artifact/2"
+    assert attempt_artifact(run, 0, 2) == run / "artifact/2"
     assert copy_number_by_attempt(run) == {0: 0, 1: 1, 2: 2} and files(run / "artifact/2") == files(artifact)
 
 
@@ -163,21 +163,19 @@ def test_pods_that_start_again_have_one_copy(run: Path, artifact: Path) -> None:
 
 def test_a_requeued_job_keeps_the_artifact_of_its_first_attempt(run: Path, artifact: Path) -> None:
     edit(run / "artifact/0")
-    assert artifact_of_attempt(run, 0, 1) == artifact_of_attempt(run, 0, 1) == run / "artifact/0"
-    assert artifact_of_attempt(run, 1, 2) == run / "artifact/0" and copy_number_by_attempt(run) == {0: 0, 1: 0, 2: 0}
+    assert attempt_artifact(run, 0, 1) == attempt_artifact(run, 0, 1) == run / "artifact/0"
+    assert attempt_artifact(run, 1, 2) == run / "artifact/0" and copy_number_by_attempt(run) == {0: 0, 1: 0, 2: 0}
 
 
 def test_by_hand_the_newest_attempt_of_a_copy_starts(run: Path, artifact: Path) -> None:
     link_previous_copy_if_equal(run, 1, artifact)
-    replace_copy_of_folder(artifact, run / "artifact/2")
+    replace_folder_copy(artifact, run / "artifact/2")
     link_previous_copy_if_equal(run, 3, artifact)
     assert newest_attempt_from(run / "artifact/0") == 1 and newest_attempt_from(run / "artifact/2") == 3
-    assert variables_of_node_and_run(run / "artifact/0", ["0"], {})["JOBC_ATTEMPT"] == "1"
+    assert node_and_run_variables(run / "artifact/0", ["0"], {})["JOBC_ATTEMPT"] == "1"
     started = {"JOBC_RUN_DIR": str(run), "JOBC_ATTEMPT": "0"}
-    assert variables_of_node_and_run(run / "artifact/0", ["0"], started)["JOBC_ATTEMPT"] == "0", "not by hand"
-    assert (
-        newest_attempt_from(artifact) is None and variables_of_node_and_run(artifact, ["0"], {})["JOBC_RUN_DIR"] == ""
-    )
+    assert node_and_run_variables(run / "artifact/0", ["0"], started)["JOBC_ATTEMPT"] == "0", "not by hand"
+    assert newest_attempt_from(artifact) is None and node_and_run_variables(artifact, ["0"], {})["JOBC_RUN_DIR"] == ""
 
 
 def test_of_the_attempt_before_exit_codes_of_nodes_and_the_first_failure_stay(run: Path) -> None:

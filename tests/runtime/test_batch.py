@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.backends.slurm.engine.batch import nodes_with_failed_check, task_environment
+from jobc.backends.slurm.engine.batch import failed_check_nodes, task_environment
 from jobc.backends.slurm.engine.link_named_log import expand_log_name, link_log
 from jobc.backends.slurm.engine.requeue import (
     decide_next_start,
@@ -207,7 +207,7 @@ def test_a_node_that_cannot_read_the_run_folder_is_named(bed: Bed) -> None:
     assert bed()[0] == 65
     why = f"n7,n8 cannot read {bed.run}/artifact/0: storage.root must be a folder that all nodes can read"
     assert bed.recorded() == ("65", why) and (bed.run / "exit/0/first").read_text() == f"65\nnode=0\nreason={why}\n"
-    assert nodes_with_failed_check("10 b\n9 a\nx\nsrun: error\n") == {9: "a", 10: "b"}
+    assert failed_check_nodes("10 b\n9 a\nx\nsrun: error\n") == {9: "a", 10: "b"}
 
 
 def test_a_job_queued_by_hand_creates_its_run(bed: Bed) -> None:

@@ -22,8 +22,8 @@ from jobc.runtime.containers.container_runtimes import (
     apptainer_command_start,
     apptainer_variables,
     docker_command_start,
-    hint_for_error,
-    line_with_error,
+    error_hint,
+    first_error_line,
     mount_option_value,
     variables_to_pass,
 )
@@ -128,9 +128,9 @@ def test_apptainer_gets_variables_by_their_prefix_and_its_own_home() -> None:
 
 
 def test_the_reason_is_the_line_with_the_error() -> None:
-    assert line_with_error("a warning\n\nFATAL: no such image\nmore") == "FATAL: no such image"
-    assert line_with_error("\nno word of it\n") == "no word of it" and line_with_error("") == ""
-    assert "bash and Python" in hint_for_error('exec: "bash": executable file not found in $PATH')
+    assert first_error_line("a warning\n\nFATAL: no such image\nmore") == "FATAL: no such image"
+    assert first_error_line("\nno word of it\n") == "no word of it" and first_error_line("") == ""
+    assert "bash and Python" in error_hint('exec: "bash": executable file not found in $PATH')
 
 
 # ---- a start

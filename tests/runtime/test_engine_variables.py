@@ -18,7 +18,7 @@ TASK = {  # of srun, which started one for each node
 
 def seen(local_rank: int, **variables: str) -> dict[str, str]:
     """Variables of a rank on node 1 of 2 with 4 ranks each, without torchrun's."""
-    torchrun = spawn.environments_of_ranks(NODE)[local_rank]
+    torchrun = spawn.rank_environments(NODE)[local_rank]
     environment = {**variables, **torchrun}
     make_engine_variables_consistent(environment)
     return {name: value for name, value in environment.items() if name not in torchrun}

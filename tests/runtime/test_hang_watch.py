@@ -23,7 +23,7 @@ class Ranks:
         for rank in range(2):
             write_small_file(self.run.rank_state(rank), keys={"pid": 100 + rank, "attempt": 0})
         self.watch = HangWatch(self.run, range(2), 0)
-        monkeypatch.setattr(processes, "cpu_time_of_processes", lambda pids: {pid: self.ticks[pid] for pid in pids})
+        monkeypatch.setattr(processes, "process_cpu_times", lambda pids: {pid: self.ticks[pid] for pid in pids})
 
     def look(self, *times: float) -> list[float]:
         """Return those of the times at which the suspicion changed."""
@@ -75,8 +75,8 @@ def test_the_cpu_time_of_a_rank_is_that_of_all_below_it() -> None:
     with subprocess.Popen([sys.executable, "-c", f"{program}; time.sleep(60)"], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        assert processes.cpu_time_of_processes([process.pid, 2**22 + 1])[process.pid] >= 30
-        before = processes.cpu_time_of_processes([process.pid])
+        assert processes.process_cpu_times([process.pid, 2**22 + 1])[process.pid] >= 30
+        before = processes.process_cpu_times([process.pid])
         time.sleep(0.1)
-        assert processes.cpu_time_of_processes([process.pid]) == before
+        assert processes.process_cpu_times([process.pid]) == before
         process.kill()

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jobc.runtime.engines import hosts
-from jobc.runtime.engines.host_copies import checksum_of_run
-from jobc.runtime.engines.host_updates import _unpacked
+from jobc.runtime.engines.host_copies import run_checksum
+from jobc.runtime.engines.host_updates import _unpack_archive
 from jobc.runtime.engines.hosts import (
     ClushClient,
     HostClient,
     HostEntry,
     LocalNodesClient,
     PdshClient,
-    client_of_artifact,
+    artifact_client,
 )
 from jobc.runtime.run_folder.run import Run
 
@@ -65,7 +65,7 @@ def test_no_more_hosts_than_fanout_are_reached_at_once(tmp_path: Path, monkeypat
         return host.node
 
     many = [HostEntry(node, f"n{node}") for node in range(20)]
-    assert client(tmp_path, monkeypatch).call_for_every_host(many, action) == 19 and most == 2
+    assert client(tmp_path, monkeypatch).call_on_all_hosts(many, action) == 19 and most == 2
 
 
 def test_what_start_up_files_print_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +166,7 @@ def test_nodes_of_one_machine_have_gpus_of_their_own(
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if allowed is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", allowed)
-    said, here = list[str](), client_of_artifact({"nodes": nodes, "gpus": gpus})
+    said, here = list[str](), artifact_client({"nodes": nodes, "gpus": gpus})
     assert isinstance(here, LocalNodesClient)
     here.fanout = 1
     here.run(THREE[:nodes], ["sh", "-c", "echo $CUDA_VISIBLE_DEVICES"], said.append)
@@ -186,7 +186,7 @@ def archive(*members: tuple[str, bytes, bytes]) -> io.BytesIO:
 
 def test_a_host_sends_small_files_of_expected_names_or_nothing() -> None:
     good = ("head", tarfile.REGTYPE, b"x")
-    assert _unpacked(archive(good), {"head"}) == {"head": (b"x", 7)}
+    assert _unpack_archive(archive(good), {"head"}) == {"head": (b"x", 7)}
     for bad in (
         ("head", tarfile.SYMTYPE, b""),
         ("head", tarfile.LNKTYPE, b""),
@@ -194,10 +194,10 @@ def test_a_host_sends_small_files_of_expected_names_or_nothing() -> None:
         ("../head", tarfile.REGTYPE, b"x"),
         ("head", tarfile.REGTYPE, b"x" * (2 << 20)),
     ):
-        assert _unpacked(archive(good, bad), {"head"}) == {}, bad[:2]
+        assert _unpack_archive(archive(good, bad), {"head"}) == {}, bad[:2]
     cut = io.BytesIO(archive(("head", tarfile.REGTYPE, b"x" * 5000)).getvalue()[:2000])
-    assert _unpacked(cut, {"head"}) == {} == _unpacked(io.BytesIO(b"Welcome\n" * 100), {"head"})
-    assert _unpacked(io.BytesIO(b""), {"head"}) == {}
+    assert _unpack_archive(cut, {"head"}) == {} == _unpack_archive(io.BytesIO(b"Welcome\n" * 100), {"head"})
+    assert _unpack_archive(io.BytesIO(b""), {"head"}) == {}
 
 
 @pytest.mark.parametrize("content", [b"", b"job=x\ncreated=1\n", bytes(range(256)) * 20])
@@ -205,4 +205,4 @@ def test_the_checksum_is_that_of_cksum(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "state").mkdir()
     (tmp_path / "state/run").write_bytes(content)
     said = subprocess.run(["cksum"], input=content, capture_output=True, check=True)
-    assert checksum_of_run(Run(tmp_path)) == said.stdout.decode().strip()
+    assert run_checksum(Run(tmp_path)) == said.stdout.decode().strip()

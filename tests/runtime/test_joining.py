@@ -17,10 +17,10 @@ from jobc.runtime.node.join_attempt import (
     JoinFailure,
     StartFailure,
     join_run,
-    port_derived_from_text,
+    port_from_text,
     prepare_attempt,
     report_start_failure,
-    wait_for_silence_of_other_nodes,
+    wait_until_others_silent,
 )
 from jobc.runtime.system.failure import NodeMustNotStart
 from jobc.runtime.system.values import read_keys
@@ -181,7 +181,7 @@ def test_a_node_that_ended_or_was_silent_or_is_of_an_older_attempt_holds_nobody(
     tmp_path: Path, words: str, age_s: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state(tmp_path, words, age_s)
-    wait_for_silence_of_other_nodes(tmp_path, 2)
+    wait_until_others_silent(tmp_path, 2)
     assert not capsys.readouterr().out
 
 
@@ -189,14 +189,14 @@ def test_a_node_without_a_last_word_is_waited_for_until_it_has_been_silent(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state(tmp_path, "attempt=2\n", 89.7)
-    wait_for_silence_of_other_nodes(tmp_path, 2)
+    wait_until_others_silent(tmp_path, 2)
     words = "jobc: node 01 of another job has not recorded its end: waiting until it has been inactive for 90 s\n"
     assert capsys.readouterr().out == words
 
 
 def test_a_node_that_beats_ends_the_other_job(tmp_path: Path, threads: ThreadPoolExecutor) -> None:
     file = state(tmp_path, "attempt=2\n", 20)
-    refusal = threads.submit(wait_for_silence_of_other_nodes, tmp_path, 2)
+    refusal = threads.submit(wait_until_others_silent, tmp_path, 2)
     time.sleep(0.2)
     os.utime(file)
     with pytest.raises(
@@ -247,4 +247,4 @@ def test_only_a_failed_attempt_is_recorded(tmp_path: Path, capsys: pytest.Captur
 @pytest.mark.parametrize("text", ["", "6f3b2c1e-77aa-4c02-9c1b-6b1e0a5f9d10", "sky-2026_x_1", "ü" * 300])
 def test_the_derived_port_is_that_of_cksum(text: str) -> None:
     printed = subprocess.run(["cksum"], input=f"{text}\n".encode(), capture_output=True, check=True).stdout
-    assert port_derived_from_text(text) == 20000 + int(printed.split()[0]) % 12000
+    assert port_from_text(text) == 20000 + int(printed.split()[0]) % 12000

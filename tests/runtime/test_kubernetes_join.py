@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from jobc.backends.kubernetes.config_map import start_script
-from jobc.runtime.node.join_attempt import port_derived_from_text
+from jobc.runtime.node.join_attempt import port_from_text
 from jobc.tests.packed import write_program
 
 SETTINGS = {
@@ -225,7 +225,7 @@ def test_pods_with_runs_of_their_own_derive_one_port_and_do_not_wait(tmp_path: P
     pods = Pods(tmp_path, nodes=2, storage="node")
     code, output = pods.call(JOBC_HEAD_ADDR="localhost")  # the names of all nodes resolve
     assert code == 0
-    assert f"JOBC_HEAD_PORT={port_derived_from_text(UID)}\n" in output
+    assert f"JOBC_HEAD_PORT={port_from_text(UID)}\n" in output
     assert not (pods.run / "state/resume").exists()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.runtime.ranks.rank import rank_command_in_arguments
+from jobc.runtime.ranks.rank import parse_rank_command
 from jobc.runtime.run_folder.run_header import describe_gpus, run_header_lines, warn_about_few_cores
 
 from .conftest import Job
@@ -50,8 +50,8 @@ def test_a_torch_without_that_launcher_is_named(job: Callable[..., Job], monkeyp
     ],
 )
 def test_the_argument_stands_where_the_launcher_would_put_it(command: list[str], expected: list[str]) -> None:
-    assert rank_command_in_arguments(["--local_rank=1", "--", *command]) == expected
-    assert rank_command_in_arguments(["--", *command]) == command
+    assert parse_rank_command(["--local_rank=1", "--", *command]) == expected
+    assert parse_rank_command(["--", *command]) == command
 
 
 def test_the_header_says_where_the_run_is() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from jobc.runtime.network.json_connection import JsonConnection, prove_token
 from jobc.runtime.run_folder.run_folder import RunFolder, read_small_file, write_small_file
-from jobc.runtime.supervisor.links import DOUBT_S, HEAD_LOST_S, LinksOfNode0, LinkToNode0, SupervisorLinks
+from jobc.runtime.supervisor.links import DOUBT_S, HEAD_LOST_S, HeadLinks, LinkToHead, SupervisorLinks
 
 
 @pytest.fixture
@@ -24,10 +24,10 @@ def nodes(tmp_path: Path) -> Iterator[list[SupervisorLinks]]:
     folders = [RunFolder(tmp_path / str(node), 0) for node in range(3)]
     for folder in folders:
         (folder.path / "state").mkdir(parents=True)
-    hub = LinksOfNode0(folders[0], 0, 3)
+    hub = HeadLinks(folders[0], 0, 3)
     for folder in folders[1:]:
         folder.supervisor_address_file.write_bytes(folders[0].supervisor_address_file.read_bytes())
-    made = [hub, *(LinkToNode0(folders[node], node, "127.0.0.1") for node in (1, 2))]
+    made = [hub, *(LinkToHead(folders[node], node, "127.0.0.1") for node in (1, 2))]
     for links in made:
         links.start()
     yield made
@@ -106,7 +106,7 @@ def test_who_does_not_know_the_token_is_not_heard(nodes: list[SupervisorLinks], 
 
 def test_a_mark_that_comes_after_the_last_word_of_a_node_keeps_nobody(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
-    hub = LinksOfNode0(RunFolder(tmp_path, 0), 0, 2)
+    hub = HeadLinks(RunFolder(tmp_path, 0), 0, 2)
     near, far = socket.socketpair()
     with near, far, hub._listener:
         link = JsonConnection(near, node=1)

@@ -14,7 +14,7 @@ import pytest
 
 from jobc.backends.kubernetes.engine.kubernetes_engine import KubernetesEngine
 from jobc.backends.kubernetes.engine.storage_reading import _shorter_prefix
-from jobc.backends.skypilot.engine.parse_output import line_without_colors_as_bytes
+from jobc.backends.skypilot.engine.parse_output import strip_colors_from_bytes
 from jobc.backends.skypilot.engine.skypilot_engine import SkypilotEngine
 from jobc.runtime.engines.engine import Engine, Job, State
 from jobc.runtime.engines.log_files import LogRequest, RequestedLogs, offset_of_last_lines, print_first_failure
@@ -371,14 +371,10 @@ def test_the_prefix_of_a_pod_becomes_the_number_of_its_node() -> None:
 
 def test_lines_of_skypilot_are_those_of_the_node() -> None:
     line = b"\x1b[36m(worker1, rank=1, pid=7, ip=10.0.0.2) \x1b[0mup \xff (a, pid=2) \n"
+    assert strip_colors_from_bytes(None, line) == b"1: up \xff (a, pid=2) \n" == strip_colors_from_bytes("1: ", line)
     assert (
-        line_without_colors_as_bytes(None, line)
-        == b"1: up \xff (a, pid=2) \n"
-        == line_without_colors_as_bytes("1: ", line)
-    )
-    assert (
-        line_without_colors_as_bytes("0: ", line) is None
-        and line_without_colors_as_bytes("0: ", b"(task, pid=2) x\n") == b"0: x\n"
+        strip_colors_from_bytes("0: ", line) is None
+        and strip_colors_from_bytes("0: ", b"(task, pid=2) x\n") == b"0: x\n"
     )
 
 

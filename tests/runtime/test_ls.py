@@ -17,7 +17,7 @@ from jobc.runtime.system.failure import Failure
 from jobc.runtime.verbs import run_list
 from jobc.runtime.verbs.ls import list_runs_of_all_jobs
 from jobc.runtime.verbs.run_list import find_runs, format_age, format_run_table
-from jobc.runtime.verbs.run_rows import DiskUse, RunRow, format_size, measure_disk_use, row_of_run
+from jobc.runtime.verbs.run_rows import DiskUse, RunRow, format_size, make_run_row, measure_disk_use
 
 from .test_status import make_run, node
 
@@ -79,7 +79,7 @@ def test_the_state_is_that_of_the_run_folder(
     tmp_path: Path, files: dict[str, str], backend: str, nodes: int, state: str
 ) -> None:
     run = make_run(tmp_path, **files, **job_file(backend, nodes))
-    row = row_of_run(run, recorded_engine)
+    row = make_run_row(run, recorded_engine)
     assert (row.state.name, row.backend) == (state, backend)
     assert row.state.name in run_list.RECORDED_STATES
 
@@ -88,7 +88,7 @@ def test_a_slurm_run_that_waits_for_its_next_attempt_has_not_failed(tmp_path: Pa
     files = {"state__job_0": "exit=75\n", "state__job_1": "job_id=8\n", "state__node_00": node(**ENDED, exit=75)}
     run = make_run(tmp_path, **files)
     (run.path / "artifact/1").mkdir()
-    assert row_of_run(run, recorded_engine).state.name == "submitted"
+    assert make_run_row(run, recorded_engine).state.name == "submitted"
 
 
 def test_the_newest_run_is_first_and_options_select(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from jobc.runtime.engines.check_table import Table, fold_node_names
 from jobc.runtime.preflight import network_test
-from jobc.runtime.preflight.code_digest import digest_of_code
+from jobc.runtime.preflight.code_digest import compute_code_digest
 from jobc.runtime.preflight.gpu_checks import check_gpus
 from jobc.runtime.preflight.node_checks import Check, SameOnAllNodes, result_as_line
 from jobc.runtime.preflight.peer_checks import check_clock, check_head, check_memlock
@@ -226,7 +226,7 @@ def test_a_type_of_gpu_is_found_in_the_name_that_the_driver_gives(
     assert all(is_gpu_of_type(name, wanted) for wanted in types)
     assert not any(is_gpu_of_type(name, wanted) for wanted in others)
     two = [Gpu("0", name, 0), Gpu("1", "Tesla T4", 0)]
-    assert not gpus.compare_with_wanted_type(two, types[0])[0] and not gpus.compare_with_wanted_type(None, types[0])[0]
+    assert not gpus.compare_gpu_types(two, types[0])[0] and not gpus.compare_gpu_types(None, types[0])[0]
 
 
 def test_memory_that_may_be_locked_must_be_enough() -> None:
@@ -236,16 +236,16 @@ def test_memory_that_may_be_locked_must_be_enough() -> None:
 
 def test_the_digest_of_code_knows_contents_names_and_modes_but_no_rubbish(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("1")
-    first = digest_of_code(tmp_path)
+    first = compute_code_digest(tmp_path)
     (tmp_path / "__pycache__").mkdir()
     (tmp_path / "__pycache__" / "a.pyc").write_text("x")
-    assert digest_of_code(tmp_path) == first and first.endswith("(1 files)")
+    assert compute_code_digest(tmp_path) == first and first.endswith("(1 files)")
     digests = {first}
     for change in (lambda f: f.write_text("2"), lambda f: f.chmod(0o755), lambda f: f.rename(tmp_path / "b.py")):
         change(tmp_path / "a.py")
-        digests.add(digest_of_code(tmp_path))
+        digests.add(compute_code_digest(tmp_path))
     os.symlink("/nowhere", tmp_path / "dangling")
-    assert len({*digests, digest_of_code(tmp_path)}) == 5
+    assert len({*digests, compute_code_digest(tmp_path)}) == 5
 
 
 def test_a_node_0_that_refuses_is_there_and_one_without_a_name_is_not() -> None:
@@ -272,7 +272,7 @@ def test_the_gpus_of_this_machine_are_counted_without_torch(
     monkeypatch.setenv("PATH", str(tmp_path))
     for name in files:
         (tmp_path / name).touch()
-    assert gpus.number_of_usable_gpus(environ, tmp_path) == seen
+    assert gpus.usable_gpu_count(environ, tmp_path) == seen
 
 
 def test_the_parts_of_a_gpu_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,13 +281,13 @@ def test_the_parts_of_a_gpu_are_counted(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\n{one}\n")
     (tmp_path / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert gpus.number_of_usable_gpus({}, tmp_path / "dev") == 2
+    assert gpus.usable_gpu_count({}, tmp_path / "dev") == 2
 
 
 def test_too_few_gpus_lead_to_what_this_machine_can_do() -> None:
-    assert gpus.why_gpus_are_too_few(None, 2) == gpus.why_gpus_are_too_few(2, 2) == ""
-    title, hint = gpus.why_gpus_are_too_few(0, 2).split("\n")
+    assert gpus.missing_gpus_reason(None, 2) == gpus.missing_gpus_reason(2, 2) == ""
+    title, hint = gpus.missing_gpus_reason(0, 2).split("\n")
     assert title.endswith(" has no GPU that this shell can use, required: 2")
     assert hint.startswith("gpus=0 procs=2 runs 2 processes on the CPU; ")
-    title, hint = gpus.why_gpus_are_too_few(1, 4).split("\n")
+    title, hint = gpus.missing_gpus_reason(1, 4).split("\n")
     assert " has 1 GPU that " in title and hint.startswith("gpus=1; gpus=0 procs=4 ")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from jobc.backends.skypilot.engine.run_at_attempt import RunPinnedToAttempt
-from jobc.runtime.node.join_attempt import port_derived_from_text
+from jobc.runtime.node.join_attempt import port_from_text
 from jobc.tests.packed import write_program
 
 SETTINGS = {
@@ -151,7 +151,7 @@ def test_nodes_without_shared_storage_take_the_attempt_of_submit_and_derive_a_po
         job.start(rank, JOBC_ATTEMPT="2")
         job.wait_for(f"up_{rank}")  # both are in one folder here
     assert [code for code, _ in job.ends()] == [0, 65]
-    assert {job.seen(rank)["JOBC_HEAD_PORT"] for rank in (0, 1)} == {str(port_derived_from_text(TASK))}
+    assert {job.seen(rank)["JOBC_HEAD_PORT"] for rank in (0, 1)} == {str(port_from_text(TASK))}
     assert job.seen(0)["JOBC_ATTEMPT"] == "2" and (job.run / "artifact/2/launch.sh").is_file()
     assert (job.run / "code/train.py").is_file() and not [*job.run.glob(".code*")]
 
@@ -256,4 +256,4 @@ def test_a_node_lacks_while_it_may_still_record_its_exit_code(tmp_path: Path) ->
         os.utime(state, (time.time() - age_s,) * 2)
     (tmp_path / "exit/0/node_00").write_text("0\n")
     attempt = RunPinnedToAttempt(tmp_path, 0)
-    assert attempt.lacking_nodes(3) == 1, "node 0 has ended, node 1 is silent, node 3 is not of the job"
+    assert attempt.unfinished_node_count(3) == 1, "node 0 has ended, node 1 is silent, node 3 is not of the job"

@@ -23,7 +23,7 @@ from jobc.backends.slurm.engine.slurm_engine import SlurmEngine, why_job_is_pend
 from jobc.compiler.plugins.registry import find_plugins
 from jobc.runtime.engines.artifact_location import Place
 from jobc.runtime.engines.engine import Answer, Engine, Job, State
-from jobc.runtime.engines.run_watch import ids_of_live_runs
+from jobc.runtime.engines.run_watch import live_run_ids
 from jobc.runtime.run_folder.run import Run, last_progress, worst_code
 from jobc.runtime.system.failure import Failure
 from jobc.runtime.system.processes import identify_process, process_start_time
@@ -493,7 +493,7 @@ def test_live_runs_are_found_before_another_one_starts(tmp_path: Path, place: Pl
     for age, (name, state) in enumerate(states.items()):
         run = make_run(tmp_path, name, **({"state__node_00": state} if state else {}))
         os.utime(run.path / "artifact", (1000 - age, 1000 - age))
-    assert ids_of_live_runs(place.engine(), place.list_runs()) == ["new", "older"]
+    assert live_run_ids(place.engine(), place.list_runs()) == ["new", "older"]
 
 
 def subscripted_types(tree: ast.Module) -> Iterator[str]:

@@ -14,7 +14,7 @@ from jobc.runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, INTERRUPTED, PRE
 from jobc.runtime.ranks import steps
 from jobc.runtime.ranks.steps import LauncherMustNotStart, NodeSteps
 from jobc.runtime.run_folder.run_folder import RunFolder, write_small_file
-from jobc.runtime.supervisor.run_after_lines import exit_code_of_job
+from jobc.runtime.supervisor.run_after_lines import job_exit_code
 from jobc.runtime.supervisor.verdict import judge_node
 
 
@@ -161,4 +161,4 @@ def test_after_gets_the_worst_code_of_the_nodes(
         write_small_file(run.first_failure, str(first), {"node": 1})
     for node, other in enumerate(others, 1):
         write_small_file(run.node_exit(node), str(other))
-    assert exit_code_of_job(run, own) == code
+    assert job_exit_code(run, own) == code

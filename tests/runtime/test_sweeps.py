@@ -21,7 +21,7 @@ from jobc.runtime.run_folder.points_file import read_points
 from jobc.runtime.run_folder.run import Run
 from jobc.runtime.system.failure import Failure
 from jobc.runtime.verbs import sweep_loop, sweep_points
-from jobc.runtime.verbs.submit_sweep import _continued, artifact_of_point
+from jobc.runtime.verbs.submit_sweep import _continue_sweep, point_artifact
 
 # Creates the run of its point as an ended one. Point 1 cannot be started, point 2 fails.
 JOBCTL = """#!/usr/bin/env python3
@@ -76,13 +76,13 @@ def test_points_are_started_some_at_a_time(
 
 def test_a_stopped_sweep_starts_no_further_point(sweep: NewSweep, capsys: pytest.CaptureFixture[str]) -> None:
     loop = sweep_loop.PointStarter(sweep, 1, [])
-    take_ended = loop._take_ended
+    take_ended = loop._collect_ended
 
     def stop_after_the_first() -> None:
         take_ended()
         write_stop_mark(sweep.run.path)
 
-    loop._take_ended = stop_after_the_first  # type: ignore[method-assign]
+    loop._collect_ended = stop_after_the_first  # type: ignore[method-assign]
     assert loop.run() == 0 and len(loop.waiting) == 3
     assert SweepEngine(sweep.engine).state(sweep.run).text == "1 done, 3 not started"
 
@@ -94,7 +94,7 @@ def test_a_resumed_sweep_starts_what_was_not_started_and_resumes_what_failed(
     capsys.readouterr()
     waiting = sweep_loop.PointStarter(sweep, 1, []).waiting
     assert [point.point.number for point in waiting] == [1, 2]
-    new = _continued(sweep.place, sweep.engine, "a")
+    new = _continue_sweep(sweep.place, sweep.engine, "a")
     assert sweep_loop.start_points(NewSweep(sweep.place, sweep.engine, new, sweep.points), 1, []) == 1
     said = capsys.readouterr().out
     assert "2 points, 1 at a time" in said and "point 1  seed=1: not started: error: no such host" in said
@@ -138,7 +138,7 @@ def test_a_run_with_a_damaged_points_json_does_not_hide_others(sweep: NewSweep) 
 
 def test_the_artifact_of_a_point_has_its_runs_beside_those_of_the_sweep(sweep: NewSweep) -> None:
     point = sweep.points.find("seed=2")
-    with artifact_of_point(sweep.place, sweep.points, point) as place:
+    with point_artifact(sweep.place, sweep.points, point) as place:
         assert place.job.name == "s+seed=2" and place.job.runs == sweep.run.path.parents[1] / "s+seed=2"
         assert place.project == sweep.place.project and not place.is_sweep and place.own_run is None
         assert "seed: 2" in (place.artifact / "spec.yaml").read_text()

@@ -11,9 +11,9 @@ import pytest
 from jobc.runtime.exit_codes import CRASHED, DONE, PREEMPTED
 from jobc.runtime.ranks import then
 from jobc.runtime.ranks.steps import LauncherMustNotStart, NodeSteps
-from jobc.runtime.ranks.then import run_commands, skip_ended
+from jobc.runtime.ranks.then import run_commands, skip_ended_commands
 from jobc.runtime.run_folder.run_folder import RunFolder, read_small_file, write_small_file
-from jobc.runtime.supervisor.links import names_of_step_files
+from jobc.runtime.supervisor.links import step_file_names
 from jobc.runtime.supervisor.verdict import judge_node
 from jobc.tests.runtime.test_steps import made, recorded
 
@@ -64,7 +64,7 @@ def test_each_entry_runs_once_and_the_last_one_replaces_the_process(
         run_commands(run, steps_of(run, 0, 1), words, ["a", "b"])
     assert ran() == ["command", "a"] and list(end.value.args) == words
     assert recorded(run) == {"ended_1_0", "then_1", "ended_2_0", "then_2"}
-    assert read_small_file(run.ended_commands) == ("", {"count": "2"})
+    assert read_small_file(run.ended_commands_file) == ("", {"count": "2"})
     assert capsys.readouterr().out == "jobc: then 1 of 2: a\njobc: then 2 of 2: b\n"
     assert not run.rank_exit(0).exists() and not run.rank_state(0).exists()  # of a
 
@@ -85,13 +85,13 @@ def test_another_node_waits_for_node_0(run: RunFolder) -> None:
 
     with pytest.raises(Replaced):
         run_commands(run, steps_of(run, 1, 2, go_on), launcher(run, 1), ["a"])
-    assert not run.ended_commands.exists()
+    assert not run.ended_commands_file.exists()
 
 
 @pytest.mark.parametrize(("code", "status", "expected"), [(3, 1, 1), (75, 0, 0), (1, 0, 0)])
 def test_a_command_that_fails_or_is_stopped_ends_all(run: RunFolder, code: int, status: int, expected: int) -> None:
     assert run_commands(run, steps_of(run, 0, 1), launcher(run, 0, code, "", status), ["a"]) == expected
-    assert ran() == ["command"] and run.rank_exit(0).exists() and not run.ended_commands.exists()
+    assert ran() == ["command"] and run.rank_exit(0).exists() and not run.ended_commands_file.exists()
 
 
 def test_a_launcher_that_was_killed_is_a_crash(run: RunFolder) -> None:
@@ -104,7 +104,7 @@ def test_ranks_that_save_and_exit_with_0_when_stopped_have_not_ended_the_command
 ) -> None:
     with pytest.raises(LauncherMustNotStart, match="then was not started, because the ranks were stopped") as end:
         run_commands(run, steps_of(run, 0, 1), launcher(run, 0, 0, "SIGTERM"), ["a"])
-    assert end.value.code == PREEMPTED and not run.ended_commands.exists()
+    assert end.value.code == PREEMPTED and not run.ended_commands_file.exists()
     if stopped_by_user:
         run.stop_mark.parent.mkdir()
         run.stop_mark.touch()
@@ -121,21 +121,21 @@ def test_a_stop_that_the_ranks_did_not_get_ends_it_before_the_next_entry(run: Ru
     run.stop_mark.touch()
     with pytest.raises(LauncherMustNotStart) as end:
         run_commands(run, steps_of(run, 0, 1, lambda: [signal.SIGTERM]), launcher(run, 0), ["a"])
-    assert end.value.code == PREEMPTED and not run.ended_commands.exists()
+    assert end.value.code == PREEMPTED and not run.ended_commands_file.exists()
 
 
 @pytest.mark.parametrize(("count", "entries", "skipped"), [(0, 2, []), (1, 2, ["command"]), (2, 1, ["command"])])
 def test_a_resumed_run_skips_what_has_ended(run: RunFolder, count: int, entries: int, skipped: list[str]) -> None:
-    write_small_file(run.ended_commands, keys={"count": count})
-    skip_ended(run, steps_of(run, 1, 2), entries)
+    write_small_file(run.ended_commands_file, keys={"count": count})
+    skip_ended_commands(run, steps_of(run, 1, 2), entries)
     assert recorded(run) == set()  # node 0 tells the others
     steps = steps_of(run, 0, 1)
-    skip_ended(run, steps, entries)
+    skip_ended_commands(run, steps, entries)
     with pytest.raises(Replaced):
         run_commands(run, steps, launcher(run, 0), ["a", "b"][:entries])
     assert [*skipped, *ran()] == ["command", "a"][:entries]
 
 
 def test_a_resume_tells_the_others_what_to_skip_before_they_begin() -> None:
-    assert names_of_step_files(0, 2) == ("then_1", "then_2", "begun_0", "before", "go")
-    assert names_of_step_files(3, 2) == ("ended_1_3", "ended_2_3", "begun_3", "ready_3")
+    assert step_file_names(0, 2) == ("then_1", "then_2", "begun_0", "before", "go")
+    assert step_file_names(3, 2) == ("ended_1_3", "ended_2_3", "begun_3", "ready_3")

@@ -19,7 +19,7 @@ import pytest
 from jobc.runtime.run_folder.run_folder import RunFolder, read_small_file, write_small_file
 from jobc.runtime.storage import bucket_run
 from jobc.runtime.storage.bucket import Bucket, BucketError, ListedObject
-from jobc.runtime.storage.bucket_mirror import BucketMirror, create_empty_run_folder, read_log_of_all_attempts
+from jobc.runtime.storage.bucket_mirror import BucketMirror, create_empty_run_folder, read_complete_log
 from jobc.runtime.storage.bucket_run import STOP, BucketRun, NodeMustNotStart, SubmittedNode
 from jobc.trainer.checkpoint import store
 from jobc.trainer.lifecycle.errors import BrokenInput
@@ -377,10 +377,10 @@ def test_a_good_end_is_one_in_the_bucket_too(run: BucketRun, folder: RunFolder, 
 
 def test_the_next_attempt_knows_which_commands_have_ended(run: BucketRun, folder: RunFolder) -> None:
     mirror = begin(run, folder, 0, most=2)
-    write_small_file(folder.ended_commands, keys={"count": 1})
+    write_small_file(folder.ended_commands_file, keys={"count": 1})
     mirror.upload_changes(logs=True, last=True)
     begin(run, folder, 1, most=2)
-    assert read_small_file(folder.ended_commands) == ("", {"count": "1"})
+    assert read_small_file(folder.ended_commands_file) == ("", {"count": "1"})
 
 
 def test_logs_go_up_in_parts_that_read_as_one(run: BucketRun, folder: RunFolder) -> None:
@@ -394,7 +394,7 @@ def test_logs_go_up_in_parts_that_read_as_one(run: BucketRun, folder: RunFolder)
     log.write_text("three\n")
     again.upload_changes(logs=True, last=True)
     assert len(names(run, "logs/")) == 3
-    assert read_log_of_all_attempts(run, "logs/rank_00.log") == b"one\ntwo\nthree\n"
+    assert read_complete_log(run, "logs/rank_00.log") == b"one\ntwo\nthree\n"
 
 
 def test_metrics_that_were_put_aside_are_one_log_there(run: BucketRun, folder: RunFolder) -> None:
@@ -405,7 +405,7 @@ def test_metrics_that_were_put_aside_are_one_log_there(run: BucketRun, folder: R
             mirror.upload_changes(logs=True, last=False)
     assert len(rotated_files(metrics.path)) > 11, "by number: .10 is after .9"
     mirror.upload_changes(logs=True, last=True)
-    lines = (read_log_of_all_attempts(run, "metrics/rank_00.jsonl") or b"").decode().splitlines()
+    lines = (read_complete_log(run, "metrics/rank_00.jsonl") or b"").decode().splitlines()
     assert [json.loads(line)["step"] for line in lines] == list(range(30))
     assert {name.rpartition("/")[0] for name in names(run, "metrics/")} == {"metrics/rank_00.jsonl"}
 
@@ -422,5 +422,5 @@ def test_marks_of_others_come_down(run: BucketRun, folder: RunFolder) -> None:
     assert names(run, "control/") == [STOP], "the wish to save is fulfilled once"
     run.put("state/node_02", b"attempt=0\n")
     (folder.path / "exit" / "0" / "node_00").write_text("0\n")
-    assert mirror.number_of_unfinished_nodes(4) == 1, "node 2 lives, node 3 has never come"
+    assert mirror.count_unfinished_nodes(4) == 1, "node 2 lives, node 3 has never come"
     assert (folder.path / "exit" / "0" / "node_01").read_text().startswith("65\n")

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 
 from jobc.trainer.build.build import Training, build
-from jobc.trainer.checkpoint.save_and_resume import files_of_checkpoint
+from jobc.trainer.checkpoint.save_and_resume import checkpoint_files
 from jobc.trainer.checkpoint.snapshot import Snapshot
 from jobc.trainer.config import train_json
 from jobc.trainer.data.source import IGNORE, DataSource, Split
@@ -144,7 +144,7 @@ def saved_beside(training: Training) -> Mapping[str, Content]:
         assert not parallel.gathers
         return memory.take(tree)
 
-    return files_of_checkpoint(STEPS - 1, parallel, training.config, training.group, {}, keep)
+    return checkpoint_files(STEPS - 1, parallel, training.config, training.group, {}, keep)
 
 
 def written(files: Mapping[str, Content]) -> str:

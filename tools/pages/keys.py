@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jobc.compiler.spec.job_spec import JobSpec
-from jobc.compiler.spec.type_hints import accepted_words, spec_keys, type_of_key, types_of_fields, value_type_of_hint
+from jobc.compiler.spec.type_hints import accepted_words, dataclass_field_types, hint_value_type, spec_keys, type_of_key
 from jobc.trainer.config.target import Target
 
 from ._common import CONF, GENERATED, ROOT, first_comment, table
@@ -77,7 +77,7 @@ def types_at(key: str) -> list[Any]:
     section, _, name = key.rpartition(".")
     variants = getattr(type_of_key(JobSpec, section), "__args__", ()) if section else ()
     variant_hints = [
-        types_of_fields(variant)
+        dataclass_field_types(variant)
         for variant in variants
         if isinstance(variant, type) and dataclasses.is_dataclass(variant)
     ]
@@ -144,9 +144,7 @@ def type_name(hint: Any) -> str:
     words = accepted_words(hint)
     if words:
         return " ".join(f"`{word}`" for word in words) + optional
-    scalar_type = value_type_of_hint(hint) or next(
-        filter(None, map(value_type_of_hint, getattr(hint, "__args__", ()))), None
-    )
+    scalar_type = hint_value_type(hint) or next(filter(None, map(hint_value_type, getattr(hint, "__args__", ()))), None)
     if scalar_type is not None and "Mapping" not in str(hint) and "tuple[" not in str(hint).split("Annotated")[0]:
         return scalar_type.name + optional
     return ("a mapping" if hint is Target or "Mapping" in str(hint) else "a list") + optional

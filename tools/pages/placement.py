@@ -8,7 +8,7 @@ from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import CompileRequest
 from jobc.compiler.spec.job_spec import JobSpec, PythonSpec, StorageSpec
-from jobc.compiler.spec.type_hints import accepted_words, type_of_key, types_of_fields
+from jobc.compiler.spec.type_hints import accepted_words, dataclass_field_types, type_of_key
 
 from ._common import CONF, GENERATED, ROOT, first_comment, table
 
@@ -50,7 +50,7 @@ def page() -> str:
     names = sorted(file.parent.name for file in ROOT.glob("backends/*/backend.py"))
     codes = accepted_words(type_of_key(JobSpec, "code.kind"))
     storages = [
-        name for name in accepted_words(types_of_fields(StorageSpec)["run"]) if name != "auto"
+        name for name in accepted_words(dataclass_field_types(StorageSpec)["run"]) if name != "auto"
     ]  # which becomes one of these
     places = []
     for storage, code in itertools.product(storages, codes):
@@ -60,7 +60,7 @@ def page() -> str:
         ]
         places.append((f"`{storage}`", f"`{code}`", *fates, LOWERED[storage, code] if "yes" in fates else ""))
     pythons = []
-    for kind in accepted_words(types_of_fields(PythonSpec)["kind"]):
+    for kind in accepted_words(dataclass_field_types(PythonSpec)["kind"]):
         fates = [
             fate(name, f"python={kind}", "python.path=/env", "python.modules=[torch]", *for_env(name, kind))
             for name in names

@@ -31,14 +31,14 @@ from ..parallel.interface import Parallel
 from ..recipe.recipe import Recipe, cross_entropy
 from ..recipe.recipe import build_recipe as make_recipe
 from ..recipe.user_loss import move_loss_to_device
-from .checks import check_model, check_score, check_source, checked_flops
+from .checks import check_model, check_score, check_source, validated_flops
 from .data_checks import (
     SOURCE,
     check_enough_samples,
     check_same_data,
     check_same_data_as_before,
-    digest_of_samples,
-    identity_of_data,
+    compute_sample_digest,
+    data_identity,
 )
 from .determinism import set_determinism
 from .warm_up import warm_up
@@ -113,9 +113,9 @@ def build(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Traini
         print(line, flush=True)
     phases.enter("exchange")
     parallel = parallelize(model, recipe, config, env, group)
-    flops = checked_flops(recipe, parallel.num_parameters)
+    flops = validated_flops(recipe, parallel.num_parameters)
     num_items = warm_up(parallel, recipe, config, source, group)
-    samples_digest = digest_of_samples(recipe, config, source, group)
+    samples_digest = compute_sample_digest(recipe, config, source, group)
 
     # checkpoint
     phases.begin_part("restore")
@@ -148,7 +148,7 @@ def build(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Traini
         proof=ExactlyOnceCheck(order, group, start.step, start.parts.get("data")),
         flops_per_sample=flops,
         items_per_sample=items_of_first / config.batch.micro if items_of_first > 0 else 1.0,
-        parts={**start.parts, SOURCE: identity_of_data(source, samples_digest)},
+        parts={**start.parts, SOURCE: data_identity(source, samples_digest)},
     )
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
 from ..checkpoint.safe_pickle import require_loadable_state
-from ..config.instantiate import explains_itself, run_user_code, user_error
+from ..config.instantiate import is_self_explanatory, run_user_code, user_error
 from ..config.schema import kind_of
 from ..config.target import Target
 from ..data.source import DataSource
@@ -39,7 +39,7 @@ def call_user_code(function: Callable[[], Any], recipe: Recipe, title: str) -> A
     try:
         return function()
     except Exception as error:
-        if explains_itself(error) or not has_user_code(recipe):
+        if is_self_explanatory(error) or not has_user_code(recipe):
             raise
         raise user_error(title, error) from error
 
@@ -132,7 +132,7 @@ def is_number(value: Any, max_dims: int = 0) -> bool:
     return tensor.numel() == 1 and tensor.ndim <= max_dims
 
 
-def checked_flops(recipe: Recipe, num_parameters: int) -> float | None:
+def validated_flops(recipe: Recipe, num_parameters: int) -> float | None:
     """Return the recipe's FLOPs for training on one sample, or None if unknown."""
     flops = run_user_code(lambda: recipe.flops_per_sample(num_parameters), "recipe: flops_per_sample()")
     if flops is None:

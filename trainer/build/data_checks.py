@@ -64,16 +64,16 @@ def check_same_data_as_before(source: DataSource, start: StartingPoint) -> None:
         )
 
 
-def identity_of_data(source: DataSource, samples_digest: str) -> dict[str, str]:
+def data_identity(source: DataSource, samples_digest: str) -> dict[str, str]:
     """Return the part of a checkpoint that identifies its data."""
     return {"digest": source.digest, "summary": source.summary, "samples": samples_digest}
 
 
-def digest_of_samples(recipe: Recipe, config: TrainConfig, source: DataSource, group: RankGroup) -> str:
+def compute_sample_digest(recipe: Recipe, config: TrainConfig, source: DataSource, group: RankGroup) -> str:
     """Return a digest of a few samples of a user's data set; "" for built-in data, whose own digest covers it all."""
     if not isinstance(source.train, MapStyleSplit):
         return ""
     group.phases.begin_part("data")
     read = partial(read_extra_batches, source.train, config=config.loader, device=group.device)
-    digest = partial(sample_digests.digests_of_few_samples, len(source.train), read)
+    digest = partial(sample_digests.digest_few_samples, len(source.train), read)
     return str(call_user_code(digest, recipe, "data: cannot read the first, middle or last sample"))

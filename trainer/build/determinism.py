@@ -3,7 +3,7 @@
 import torch
 
 from ..config.schema import TrainConfig
-from .garbage_collection import garbage_collection_paused
+from .garbage_collection import pause_garbage_collection
 
 
 def set_determinism(config: TrainConfig, device: torch.device) -> None:
@@ -11,7 +11,7 @@ def set_determinism(config: TrainConfig, device: torch.device) -> None:
     requests them (loop.deterministic)."""
     torch.set_num_threads(config.threads_per_rank)
     if device.type == "cpu" or config.loop.deterministic:
-        with garbage_collection_paused():
+        with pause_garbage_collection():
             torch.use_deterministic_algorithms(True)  # torch 2.13 imports its compiler here, half of its modules
         # a debugging aid that costs time
         torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ COLLECT_EVERY_STEPS, COLLECT_ALL_EVERY_STEPS = 200, 2000
 
 
 @contextmanager
-def garbage_collection_paused() -> Iterator[None]:
+def pause_garbage_collection() -> Iterator[None]:
     """Disable garbage collection during imports, where it would find nothing and take a fifth of the time.
 
     Source: importing torch 2.13 and the modules for its first optimizer takes 2.5 s of CPU time with garbage collection

@@ -14,7 +14,7 @@ from torch.utils.checkpoint import CheckpointError
 
 from ..config.schema import TrainConfig, kind_of
 from ..data.batch_copier import BatchCopier
-from ..data.loader import MicroBatch, read_extra_batches, slots_that_all_count
+from ..data.loader import MicroBatch, fully_counted_slots, read_extra_batches
 from ..data.source import DataSource
 from ..dist.process_group import RankGroup
 from ..lifecycle.errors import BrokenInput
@@ -22,7 +22,7 @@ from ..parallel.interface import Parallel
 from ..recipe.eval_mode import eval_mode_without_gradients
 from ..recipe.recipe import Recipe
 from ..recipe.saved_buffers import SavedBuffers
-from ..recipe.user_loss import buffers_of_loss, require_unchanged_loss_buffers
+from ..recipe.user_loss import copy_loss_buffers, require_unchanged_loss_buffers
 from . import checks
 from .checks import call_user_code, has_user_code
 
@@ -37,7 +37,7 @@ def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: Dat
     first, held_out = first_batches(recipe, config, source, group)
     counted = call_user_code(lambda: recipe.count(first.batch), recipe, "recipe: count() of the first batch failed")
     checks.check_count(counted, "count()", max_dims=1)
-    buffers, loss_buffers = SavedBuffers(parallel.module), buffers_of_loss(recipe)
+    buffers, loss_buffers = SavedBuffers(parallel.module), copy_loss_buffers(recipe)
     phases.enter("forward")
     loss, num_items = first_loss(parallel, recipe, BatchCopier(group.device).finish(first.batch))
     require_unchanged_loss_buffers(recipe, loss_buffers)
@@ -59,13 +59,13 @@ def first_batches(
     read = partial(read_extra_batches, config=config.loader, device=group.device)
     indices_B = torch.arange(config.batch.micro) % len(source.train)
     (first,) = call_user_code(
-        lambda: read(source.train, [slots_that_all_count(indices_B)]), recipe, "data: the loader returned no batch"
+        lambda: read(source.train, [fully_counted_slots(indices_B)]), recipe, "data: the loader returned no batch"
     )
     num_held_out = len(source.validation)
     if not num_held_out:
         return first, None
     number = min(config.batch.micro, num_held_out)
-    slots = slots_that_all_count(torch.arange(number) * num_held_out // number)
+    slots = fully_counted_slots(torch.arange(number) * num_held_out // number)
     title = "data: the loader returned no held-out batch"
     (held_out,) = call_user_code(lambda: read(source.validation, [slots]), recipe, title)
     return first, held_out

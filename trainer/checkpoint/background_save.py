@@ -68,9 +68,9 @@ class BackgroundSaver:
         wait: whether to wait until the checkpoint is written. If so, nothing is copied, and the return value is the
             final result.
         """
-        former, waited_s = self._under_way, self._end_last()
+        former, waited_s = self._under_way, self._finish_last_save()
         if former is not None and waited_s > STALL_S and not wait:
-            self._tell_stall(former[0], step, waited_s)
+            self._warn_of_stall(former[0], step, waited_s)
         in_background = self._config.background and not wait
         files = contents(self._snapshot.take if in_background else copy_to_cpu)
         if self._group.is_first:
@@ -129,24 +129,24 @@ class BackgroundSaver:
 
     def wait(self) -> bool:
         """Wait on all ranks for the current save. Return whether the last save succeeded."""
-        self._end_last()
-        return self._group.number_of_rank_0(self._failures) == 0
+        self._finish_last_save()
+        return self._group.broadcast_rank_0_number(self._failures) == 0
 
-    def _end_last(self) -> float:
+    def _finish_last_save(self) -> float:
         """Wait on all ranks for the current save. Return the seconds that rank 0 waited for its disk; 0.0 on others."""
         self._phases.enter("write" if self._group.is_first else "save")
-        waited_s = self._group.run_on_rank(0, self._until_written, self._phases.go_on)
+        waited_s = self._group.run_on_rank(0, self._wait_until_written, self._phases.go_on)
         self._phases.enter("save")
         self.look()
         return waited_s or 0.0
 
-    def _until_written(self) -> float:
+    def _wait_until_written(self) -> float:
         since = time.perf_counter()
         if self._under_way is not None:
             self._under_way[1].exception()  # look() prints it
         return time.perf_counter() - since
 
-    def _tell_stall(self, former: int, step: int, waited_s: float) -> None:
+    def _warn_of_stall(self, former: int, step: int, waited_s: float) -> None:
         """The first time training has to wait for a disk although saves run in the background, print a warning."""
         if not self._stall_is_told:
             waited = f"all ranks waited {waited_s:.1f} s for the save of step {former} before saving step {step}"

@@ -51,7 +51,7 @@ class RandomState:
     @classmethod
     def now(cls, device: torch.device) -> "RandomState":
         _, words, next_gauss = random.getstate()
-        python = torch.tensor([*words, next_gauss is not None, _bits(next_gauss or 0.0)], dtype=torch.int64)
+        python = torch.tensor([*words, next_gauss is not None, _float_bits(next_gauss or 0.0)], dtype=torch.int64)
         cuda = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.empty(0, dtype=torch.uint8)
         return cls(python, torch.get_rng_state(), cuda, torch.tensor(_numpy_state(), dtype=torch.int64))
 
@@ -87,10 +87,10 @@ def _numpy_state() -> list[int]:
     state: dict[str, Any] = numpy.random.get_state(legacy=False) if numpy else {"bit_generator": None}
     if state["bit_generator"] != MT19937:
         return [0] * NUMPY_WORDS
-    return [1, *state["state"]["key"].tolist(), state["state"]["pos"], state["has_gauss"], _bits(state["gauss"])]
+    return [1, *state["state"]["key"].tolist(), state["state"]["pos"], state["has_gauss"], _float_bits(state["gauss"])]
 
 
-def _bits(number: float) -> int:
+def _float_bits(number: float) -> int:
     return int(struct.unpack("<q", struct.pack("<d", number))[0])
 
 

@@ -26,7 +26,7 @@ from ..recipe.optimizer import NAMES, reorder_state
 from .random_state import RandomState, seed_rank
 from .safe_pickle import require_loadable_state
 from .snapshot import copy_to_cpu
-from .verified_checkpoint import VerifiedCheckpoint, newest_verified, writer_of_torch_file
+from .verified_checkpoint import VerifiedCheckpoint, newest_verified, torch_file_writer
 
 Parts = Mapping[str, Any]  # additional JSON values in state.json, each under its owner's name
 
@@ -45,7 +45,7 @@ class StartingPoint:
     damaged: tuple[str, ...] = ()
 
 
-def files_of_checkpoint(
+def checkpoint_files(
     step: int,
     parallel: Parallel,
     config: TrainConfig,
@@ -74,9 +74,9 @@ def files_of_checkpoint(
         "parts": dict(parts),
     }
     return {
-        "weights.pt": writer_of_torch_file(keep(weights)),
-        "optimizer.pt": writer_of_torch_file(keep(optimizer_state)),
-        "rng.pt": writer_of_torch_file(random_states),
+        "weights.pt": torch_file_writer(keep(weights)),
+        "optimizer.pt": torch_file_writer(keep(optimizer_state)),
+        "rng.pt": torch_file_writer(random_states),
         "state.json": (json.dumps(state, indent=2) + "\n").encode(),
     }
 
@@ -94,7 +94,7 @@ def resume_from_newest(root: Path, parallel: Parallel, config: TrainConfig, grou
     if newest is None:
         return None
     state = _state_of(newest)
-    _refuse_another_run(newest.folder, state["identity"], identity_keys(config))
+    _require_same_run(newest.folder, state["identity"], identity_keys(config))
     name = f"{root.name}/{newest.folder.name}"
     _set(parallel.load_weights, newest.load("weights.pt"), f"{name} was saved from a different model")
     load_optimizer = partial(_load_optimizer, parallel)
@@ -110,7 +110,7 @@ def resume_from_newest(root: Path, parallel: Parallel, config: TrainConfig, grou
         seed_rank(config.seed, group.rank, step)
         words += f", saved by {state['world_size']} ranks"
     words += "".join(f", skipped {line}" for line in newest.damaged)
-    return StartingPoint(step, words, state["parts"], newest.names_of_damaged_checkpoints)
+    return StartingPoint(step, words, state["parts"], newest.damaged_checkpoint_names)
 
 
 def start_from_other_run(root: Path, parallel: Parallel, group: RankGroup) -> StartingPoint:
@@ -140,7 +140,7 @@ def _state_of(checkpoint: VerifiedCheckpoint) -> dict[str, Any]:
     return state
 
 
-def _refuse_another_run(folder: Path, saved: dict[str, object], current: dict[str, object]) -> None:
+def _require_same_run(folder: Path, saved: dict[str, object], current: dict[str, object]) -> None:
     keys = [key for key in sorted(saved.keys() | current.keys()) if saved.get(key) != current.get(key)]
     if keys:
         values = ((key, json.dumps(saved.get(key)), json.dumps(current.get(key))) for key in keys)

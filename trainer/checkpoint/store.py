@@ -37,7 +37,7 @@ REPLACED = ".replaced"  # suffix of an intact checkpoint that is being replaced 
 NAMES = re.compile(rf"{PREFIX}(\d+)|\.{PREFIX}(\d+){re.escape(REPLACED)}")
 
 
-def name_of_step_folder(step: int) -> str:
+def step_folder_name(step: int) -> str:
     """Return the folder name of a step, such as step_00000100; names sort by step."""
     return f"{PREFIX}{step:08d}"
 
@@ -67,7 +67,7 @@ def save_checkpoint(
     Raises OSError if the disk cannot be written or read. In that case, older checkpoints are unchanged, and no new one
     is visible.
     """
-    target = root / name_of_step_folder(step)
+    target = root / step_folder_name(step)
     if not root.is_dir():
         root.mkdir(parents=True, exist_ok=True)
         flush_folder(root.parent)
@@ -92,23 +92,23 @@ def _put(target: Path, step: int, files: Mapping[str, Content], val_loss: float 
         write_durably(temporary / MANIFEST, manifest_bytes(step, written, val_loss))
         flush_folder(temporary)
         if target.exists():  # rename() cannot replace a folder that is not empty
-            target.rename(_aside(target))
+            target.rename(_replaced_path(target))
         temporary.rename(target)
         flush_folder(target.parent)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         with contextlib.suppress(OSError):  # on failure the next save tries again
-            _bring_back(target)
+            _restore_replaced(target)
         raise
 
 
-def _aside(target: Path) -> Path:
+def _replaced_path(target: Path) -> Path:
     return target.with_name(f".{target.name}{REPLACED}")
 
 
-def _bring_back(target: Path) -> None:
+def _restore_replaced(target: Path) -> None:
     if not target.exists():
-        _aside(target).rename(target)
+        _replaced_path(target).rename(target)
 
 
 def manifest_bytes(step: int, written: Mapping[str, WriteResult], val_loss: float | None) -> bytes:
@@ -132,13 +132,13 @@ def _prune(root: Path, keep: int, keep_every_steps: int | None, damaged: Collect
     """Remove checkpoints that are not among the newest, the best or permanent. Unreadable ones are kept."""
     folders = checkpoints_newest_first(root)
     sound = [folder for folder in folders if folder.name not in damaged]
-    losses, unread = _losses(sound)
-    best_one = _lowest(losses)
+    losses, unread = _read_losses(sound)
+    best_one = _lowest_loss_folder(losses)
     if not unread:
-        _point_to(best_one, root / BEST)
+        _update_link(best_one, root / BEST)
     stay = {*sound[:keep], best_one, *unread}
     for folder in folders:
-        is_milestone = keep_every_steps is not None and step_of_folder(folder) % keep_every_steps == 0
+        is_milestone = keep_every_steps is not None and folder_step(folder) % keep_every_steps == 0
         if folder.name in damaged or not (folder in stay or is_milestone):
             _remove(folder)
     remove_leftovers(root)
@@ -150,10 +150,12 @@ def best_checkpoint(root: Path, damaged: Collection[str] = ()) -> Path | None:
     Reads the manifests instead of the symlink, which may be stale after a kill.
     damaged: names of checkpoints to ignore.
     """
-    return _lowest(_losses([folder for folder in checkpoints_newest_first(root) if folder.name not in damaged])[0])
+    return _lowest_loss_folder(
+        _read_losses([folder for folder in checkpoints_newest_first(root) if folder.name not in damaged])[0]
+    )
 
 
-def _losses(folders: Iterable[Path]) -> tuple[dict[Path, float], list[Path]]:
+def _read_losses(folders: Iterable[Path]) -> tuple[dict[Path, float], list[Path]]:
     """Return the loss of each checkpoint whose loss was measured, and the folders that cannot be read."""
     losses: dict[Path, float] = {}
     unread = []
@@ -167,7 +169,7 @@ def _losses(folders: Iterable[Path]) -> tuple[dict[Path, float], list[Path]]:
     return losses, unread
 
 
-def _lowest(losses: Mapping[Path, float]) -> Path | None:
+def _lowest_loss_folder(losses: Mapping[Path, float]) -> Path | None:
     """Return the folder with the lowest loss; the first one in a tie."""
     return min(losses, key=losses.__getitem__, default=None)
 
@@ -181,7 +183,7 @@ def _val_loss(folder: Path) -> float | None:
     return float(loss) if isinstance(loss, (int, float)) and abs(loss) <= sys.float_info.max else None
 
 
-def _point_to(folder: Path | None, link: Path) -> None:
+def _update_link(folder: Path | None, link: Path) -> None:
     """Point `link`, a symlink for users and scripts, to a folder. Does nothing on file systems without symlinks."""
     temporary = link.with_name(f"{TEMPORARY}{link.name}")
     if folder is not None and not (link.is_symlink() and os.readlink(link) == folder.name):
@@ -205,7 +207,7 @@ def remove_leftovers(root: Path) -> None:
     Raises OSError, and deletes nothing, if an intact checkpoint cannot be moved back into place.
     """
     for path in root.glob(f"{TEMPORARY}*{REPLACED}"):
-        _bring_back(root / name_of_step_folder(step_of_folder(path)))
+        _restore_replaced(root / step_folder_name(folder_step(path)))
     for path in root.glob(f"{TEMPORARY}*"):
         if path.is_symlink():
             path.unlink(missing_ok=True)
@@ -226,9 +228,9 @@ def checkpoints_newest_first(root: Path) -> list[Path]:
     folders = [root / name for name in listed if NAMES.fullmatch(name)]
     names = {path.name for path in folders}
     waiting = {
-        path for path in folders if path.name.endswith(REPLACED) and name_of_step_folder(step_of_folder(path)) in names
+        path for path in folders if path.name.endswith(REPLACED) and step_folder_name(folder_step(path)) in names
     }
-    return sorted(set(folders) - waiting, key=step_of_folder, reverse=True)
+    return sorted(set(folders) - waiting, key=folder_step, reverse=True)
 
 
 def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
@@ -258,7 +260,7 @@ def find_problem(folder: Path) -> str | None:
         entries = {str(name): WriteResult(entry["size"], entry["sha256"]) for name, entry in tree["files"].items()}
         if path := next((name for name in entries if not is_file_name(name)), None):
             return f"{MANIFEST} names {path[:100]!r}, which is not a file in that folder"
-        if tree["step"] != step_of_folder(folder):
+        if tree["step"] != folder_step(folder):
             return f"{MANIFEST} belongs to step {tree['step']}"
     except NOT_THERE as error:
         return f"{MANIFEST} cannot be read ({error.strerror})"
@@ -310,5 +312,5 @@ def read_manifest(path: Path) -> bytes:
     return content
 
 
-def step_of_folder(folder: Path) -> int:
+def folder_step(folder: Path) -> int:
     return int(folder.name.removeprefix(TEMPORARY).removeprefix(PREFIX).removesuffix(REPLACED))

@@ -20,7 +20,7 @@ from ...runtime.system.untrusted_files import is_nonnegative_integer, parse_json
 from ..dist.process_group import RankGroup, zero_filled_file
 from ..files.durable_files import Content
 from ..files.retried_reads import NOT_THERE, Unreadable, read_with_retries
-from ..lifecycle.errors import BrokenInput, error_of_unreadable_checkpoint
+from ..lifecycle.errors import BrokenInput, unreadable_checkpoint_error
 from . import store
 from .random_state import RandomState
 from .safe_pickle import load_without_running_code as load_safely
@@ -30,7 +30,7 @@ T = TypeVar("T")
 SOUND, DAMAGED, NEWER_FORMAT = 0, 1, 2
 
 
-def writer_of_torch_file(value: Any) -> Content:
+def torch_file_writer(value: Any) -> Content:
     """Return a writer of `value` in torch's file format. Equal values produce equal bytes."""
     return lambda file: torch.save(value, file)
 
@@ -52,7 +52,7 @@ class VerifiedCheckpoint:
     group: RankGroup
 
     @property
-    def names_of_damaged_checkpoints(self) -> tuple[str, ...]:
+    def damaged_checkpoint_names(self) -> tuple[str, ...]:
         """Return the names of damaged checkpoints, so that BackgroundSaver keeps valid ones instead of them."""
         return tuple(line.split(":")[0] for line in self.damaged)
 
@@ -62,7 +62,7 @@ class VerifiedCheckpoint:
 
     def _open(self, name: str) -> io.BytesIO:
         read = partial(_read, self.folder / name)
-        content = _one_reads(self.rank, read, self.group) or io.BytesIO()
+        content = _read_on_rank(self.rank, read, self.group) or io.BytesIO()
         self.group.phases.enter("exchange")
         content = self.group.broadcast_file(self.rank, content)
         self.group.phases.enter("restore")
@@ -101,16 +101,16 @@ def newest_verified(root: Path, group: RankGroup) -> VerifiedCheckpoint | None:
     Raises BrokenInput if all checkpoints are damaged or if a newer one was written by a later version of the trainer.
     Raises StorageLost, on all ranks, if one rank cannot read an existing file.
     """
-    folders, why = _attempt(partial(store.checkpoints_newest_first, root))
-    _refuse_unread(why, group)
-    mine = {store.step_of_folder(folder): folder for folder in folders or ()}
+    folders, why = _try_read(partial(store.checkpoints_newest_first, root))
+    _require_all_read(why, group)
+    mine = {store.folder_step(folder): folder for folder in folders or ()}
     damaged: list[str] = []
     while (newest := _newest_of_all(max(mine, default=-1), group)) is not None:
         step, rank = newest
-        folder = mine.pop(step, root / store.name_of_step_folder(step))
-        verdict, why = _one_reads(rank, partial(_verify, folder), group) or (SOUND, "")
+        folder = mine.pop(step, root / store.step_folder_name(step))
+        verdict, why = _read_on_rank(rank, partial(_verify, folder), group) or (SOUND, "")
         group.phases.enter("exchange")
-        verdict, why = group.number_of_rank(rank, verdict), group.broadcast_bytes(rank, why.encode()).decode()
+        verdict, why = group.broadcast_number(rank, verdict), group.broadcast_bytes(rank, why.encode()).decode()
         group.phases.enter("restore")
         if verdict == SOUND:
             return VerifiedCheckpoint(folder, rank, damaged, group)
@@ -145,19 +145,19 @@ def _verify(folder: Path) -> tuple[int, str]:
     return (SOUND, "") if problem is None else (DAMAGED, problem)
 
 
-def _one_reads(rank: int, read: Callable[[], T], group: RankGroup) -> T | None:
+def _read_on_rank(rank: int, read: Callable[[], T], group: RankGroup) -> T | None:
     """Return what `rank` reads, or None on the other ranks, which wait for as long as the read takes.
 
     Raises StorageLost, on all ranks, if it cannot be read.
     """
     group.phases.enter("read" if group.rank == rank else "exchange")
-    content, why = group.run_on_rank(rank, partial(_attempt, read), group.phases.go_on) or (None, "")
+    content, why = group.run_on_rank(rank, partial(_try_read, read), group.phases.go_on) or (None, "")
     group.phases.enter("restore")
-    _refuse_unread(why, group)
+    _require_all_read(why, group)
     return content
 
 
-def _attempt(read: Callable[[], T]) -> tuple[T | None, str]:
+def _try_read(read: Callable[[], T]) -> tuple[T | None, str]:
     """Return the result of `read`, or the reason why it failed."""
     try:
         return read(), ""
@@ -165,26 +165,26 @@ def _attempt(read: Callable[[], T]) -> tuple[T | None, str]:
         return None, str(error)
 
 
-def _refuse_unread(why: str, group: RankGroup) -> None:
+def _require_all_read(why: str, group: RankGroup) -> None:
     """Raise StorageLost on all ranks if one could not read, so that all exit with the same code and are retried."""
     group.phases.enter("exchange")
     failed = [rank for rank, has_failed in enumerate(group.gather(torch.tensor([int(bool(why))]))) if has_failed]
     if failed:
         message = group.broadcast_bytes(failed[0], why.encode()).decode()
-        raise error_of_unreadable_checkpoint(message + (f", as rank {failed[0]} sees it" if failed[0] else ""))
+        raise unreadable_checkpoint_error(message + (f", as rank {failed[0]} sees it" if failed[0] else ""))
     group.phases.enter("restore")
 
 
 def _read(path: Path) -> io.BytesIO:
     try:
-        return read_with_retries(_in_memory, path)
+        return read_with_retries(_read_into_memory, path)
     except NOT_THERE as error:  # the checkpoint existed a moment ago; another attempt will verify it again
         raise Unreadable(path, error) from error
     except untrusted_files.Unreadable as error:  # for example a named pipe, on which the ranks would hang
         raise Unreadable(path, OSError(error.reason)) from error
 
 
-def _in_memory(path: Path) -> io.BytesIO:
+def _read_into_memory(path: Path) -> io.BytesIO:
     with store.open_own(path) as file:
         content = zero_filled_file(os.fstat(file.fileno()).st_size)
         if cast(io.BufferedReader, file).readinto(content.getbuffer()) != content.getbuffer().nbytes:

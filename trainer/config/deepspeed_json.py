@@ -76,11 +76,11 @@ def find_contradictions(given: object, train: Tree) -> list[str]:
         for path, value in ours.items()
         if theirs.get(path) != value
     ]
-    extra = [path for path in _left_out(train) if _at(tree, path) is not None]
+    extra = [path for path in _omitted_keys(train) if _at(tree, path) is not None]
     return [*wrong, *(f"{'.'.join(path)}: set, but {_key(path)} omits it" for path in extra)]
 
 
-def _left_out(train: Tree) -> Iterator[tuple[str, ...]]:
+def _omitted_keys(train: Tree) -> Iterator[tuple[str, ...]]:
     """Yield the keys that train.json determines and deepspeed.json must omit."""
     config = deepspeed_config(train)
     yield from ((name,) for name in SAID_BY if name not in config)

@@ -27,22 +27,22 @@ def instantiate_target(tree: Any, where: str, *first: Any) -> Any:
         return _arguments(tree, where)
     function = import_dotted_name(tree[KEY], where)
     arguments = {key: _arguments(value, f"{where}.{key}") for key, value in tree.items() if key != KEY}
-    _refuse_what_cannot_be_called(function, tree, where)
+    _require_callable(function, tree, where)
     return run_user_code(lambda: function(*first, **arguments), f"{where}: {_call(tree)}")
 
 
-def callable_of_target(tree: Mapping[str, Any], where: str) -> Callable[..., Any]:
+def target_callable(tree: Mapping[str, Any], where: str) -> Callable[..., Any]:
     """Return the callable that a target describes: an instance of its class, or its function with bound arguments."""
     function = import_dotted_name(tree[KEY], where)
     if isinstance(function, type):
         instance: Callable[..., Any] = instantiate_target(tree, where)
         return instance
-    _refuse_what_cannot_be_called(function, tree, where)
+    _require_callable(function, tree, where)
     arguments = {key: _arguments(value, f"{where}.{key}") for key, value in tree.items() if key != KEY}
     return functools.partial(function, **arguments) if arguments else function
 
 
-def _refuse_what_cannot_be_called(function: Any, tree: Mapping[str, Any], path: str) -> None:
+def _require_callable(function: Any, tree: Mapping[str, Any], path: str) -> None:
     if not callable(function):
         raise BrokenInput(f"{path}: {tree[KEY]} is neither a class nor a function, but {function!r:.60}")
 
@@ -79,12 +79,12 @@ def run_user_code(work: Callable[[], Any], what: str) -> Any:
     try:
         return work()
     except Exception as error:
-        if explains_itself(error):
+        if is_self_explanatory(error):
             raise
         raise user_error(f"{what} failed", error) from error
 
 
-def explains_itself(error: Exception) -> bool:
+def is_self_explanatory(error: Exception) -> bool:
     """Return whether an error needs no explanation: a TrainerError, a lost peer, or a memory or connection error."""
     is_passing = isinstance(error, MemoryError | ConnectionError | TimeoutError)
     return is_passing or type(error).__name__ == "OutOfMemoryError" or known_cause(error) is not None  # torch's
@@ -93,12 +93,12 @@ def explains_itself(error: Exception) -> bool:
 def user_error(title: str, error: Exception) -> BrokenInput:
     """Return a BrokenInput that shows an error in the user's code on one line, and its file and line number below."""
     message = next(iter(str(error).strip().splitlines()), "")
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_trainer_file(frame.filename)]
     location = [f"{frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}"] if frames else []
     return BrokenInput(f"{title}: {type(error).__name__}{': ' if message else ''}{message[:300]}", location)
 
 
-def _is_ours(filename: str) -> bool:
+def _is_trainer_file(filename: str) -> bool:
     return filename.startswith("<frozen") or os.path.abspath(filename).startswith(_TRAINER + os.sep)
 
 

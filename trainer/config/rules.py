@@ -126,13 +126,13 @@ def find_contradictions(config: TrainConfig) -> list[str]:
             f"checkpoint.keep_every_steps: {saves.keep_every_steps} is not a multiple of"
             f" checkpoint.every_steps {saves.every_steps}"
         )
-    problems += list(_do_not_fit(config)) + list(_of_targets(config))
+    problems += list(_find_mismatches(config)) + list(_check_targets(config))
     if not isinstance(model, Target) and model.kind == "gpt" and model.width % model.heads:
         problems.append(f"model.width: {model.width} is not a multiple of model.heads {model.heads}")
-    return problems + _of_parallel(config) + _of_observing(config)
+    return problems + _check_parallel(config) + _check_observing(config)
 
 
-def _of_observing(config: TrainConfig) -> list[str]:
+def _check_observing(config: TrainConfig) -> list[str]:
     problems = [
         f"metrics.trackers: {name} must be one of {', '.join(TRACKERS)}, or MODULE:CLASS"
         for name in config.metrics.trackers
@@ -146,7 +146,7 @@ def _of_observing(config: TrainConfig) -> list[str]:
     return problems
 
 
-def _of_parallel(config: TrainConfig) -> list[str]:
+def _check_parallel(config: TrainConfig) -> list[str]:
     problems = []
     parallel, loop = config.parallel, config.loop
     if parallel.kind == "hsdp" and config.world_size % parallel.shards:
@@ -162,7 +162,7 @@ def _of_parallel(config: TrainConfig) -> list[str]:
     return problems
 
 
-def _do_not_fit(config: TrainConfig) -> Iterator[str]:
+def _find_mismatches(config: TrainConfig) -> Iterator[str]:
     """Yield mismatches between model and data. Skipped with a recipe, which may combine them differently."""
     model, data = config.model, config.data
     if config.recipe is not None or (isinstance(model, Target) and isinstance(data, Target)):
@@ -181,7 +181,7 @@ def _is_length(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
-def _of_targets(config: TrainConfig) -> Iterator[str]:
+def _check_targets(config: TrainConfig) -> Iterator[str]:
     """Check the trainer's own keys next to a `_target_`."""
     if config.recipe is not None and not target.DOTTED.fullmatch(config.recipe):
         yield f"recipe: expected a dotted name such as my_pkg.MyRecipe, found {config.recipe!r}"

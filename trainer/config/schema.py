@@ -369,7 +369,7 @@ def kind_of(section: Any) -> str:
     return section.name if isinstance(section, Target) else str(section.kind)
 
 
-def schedule_of_optimizer(optim: OptimConfig | Target) -> OptimConfig | ScheduleConfig:
+def optimizer_schedule(optim: OptimConfig | Target) -> OptimConfig | ScheduleConfig:
     """Return the learning rate schedule and clipping for a built-in or custom optimizer."""
     if not isinstance(optim, Target):
         return optim

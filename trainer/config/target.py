@@ -59,12 +59,12 @@ def find_target_errors(tree: object, path: str) -> Iterator[str]:
         yield from find_target_errors(value, f"{path}.{key}")
 
 
-def names_of_targets(tree: object) -> Iterator[str]:
+def target_names(tree: object) -> Iterator[str]:
     if isinstance(tree, Mapping):
         if isinstance(tree.get(KEY), str):
             yield tree[KEY]
         for value in tree.values():
-            yield from names_of_targets(value)
+            yield from target_names(value)
     elif isinstance(tree, list | tuple):
         for item in tree:
-            yield from names_of_targets(item)
+            yield from target_names(item)

@@ -20,7 +20,7 @@ class BatchCopier:
             with torch.cuda.stream(self.stream):
                 self._started = (
                     batch,
-                    map_tensors(batch, lambda tensor: _pinned(tensor).to(self.device, non_blocking=True)),
+                    map_tensors(batch, lambda tensor: _pin_if_possible(tensor).to(self.device, non_blocking=True)),
                 )
 
     def finish(self, batch: Any) -> Any:
@@ -41,7 +41,7 @@ class BatchCopier:
         return map_tensors(copy, use_on_current_stream)
 
 
-def _pinned(tensor: Tensor) -> Tensor:
+def _pin_if_possible(tensor: Tensor) -> Tensor:
     """Return the tensor in pinned memory if it can be pinned. Only dense tensors in host memory can."""
     can_be = tensor.device.type == "cpu" and tensor.layout == torch.strided
     return tensor.pin_memory() if can_be and not tensor.is_pinned() else tensor

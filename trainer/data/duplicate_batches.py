@@ -53,7 +53,7 @@ class DuplicateBatchCheck:
         duplicates = [ranks for ranks, different in self._alike if different >= DIFFERENT]
         if duplicates:
             raise BrokenInput(
-                f"data: {self._named(duplicates)} got the same samples",
+                f"data: {self._format_groups(duplicates)} got the same samples",
                 [
                     f"the same bytes on rank {format_ranks(ranks)} in {self._steps} steps"
                     for ranks in duplicates[:MOST_NAMED]
@@ -66,11 +66,11 @@ class DuplicateBatchCheck:
         doubtful = [(ranks, different) for ranks, different in self._alike if 1 < different < DIFFERENT]
         if not doubtful:
             return ""
-        named, most = self._named([ranks for ranks, _ in doubtful]), max(different for _, different in doubtful)
+        named, most = self._format_groups([ranks for ranks, _ in doubtful]), max(different for _, different in doubtful)
         message = f"warning: data: {named} seem to get the same samples in {most} batches"
         return f"{message}: many samples may be identical, or __getitem__ depends on more than its index"
 
-    def _named(self, groups: list[list[int]]) -> str:
+    def _format_groups(self, groups: list[list[int]]) -> str:
         if len(groups[0]) == self._group.world_size:
             return f"all {self._group.world_size} ranks"
         return " and ".join(f"ranks {format_ranks(ranks)}" for ranks in groups[:2])

@@ -42,16 +42,16 @@ class ExactlyOnceCheck:
         self._content = DuplicateBatchCheck(group)
         if before is not None and first_step % order.steps_per_epoch:
             try:
-                self._go_on(before)
+                self._continue_record(before)
             except (KeyError, TypeError, ValueError, zlib.error) as error:
                 raise BrokenInput("the `data` entry in the checkpoint's state.json is damaged") from error
 
-    def _go_on(self, before: Mapping[str, Any]) -> None:
+    def _continue_record(self, before: Mapping[str, Any]) -> None:
         if self._order.epoch_of(self._first_step) != before["epoch"]:
             return
         self._first_step = int(before["first_step"])
         if self._group.is_first:
-            self._before = _unpacked(base64.b64decode(before["seen"]), self._order.num_samples)
+            self._before = _unpack_bits(base64.b64decode(before["seen"]), self._order.num_samples)
             self._num_fed, self._num_padding = int(before["num_fed"]), int(before["num_padding"])
 
     def note(self, step: list[MicroBatch]) -> None:
@@ -74,7 +74,7 @@ class ExactlyOnceCheck:
     def verify(self, done: int) -> str:
         """Check the current epoch after `done` steps and return one line. All ranks call it. Raises BrokenInput."""
         self._content.judge()
-        seen_N, num_fed, num_padding = self._of_all_ranks()
+        seen_N, num_fed, num_padding = self._sum_over_ranks()
         epoch, steps = self._order.epoch_of(done - 1), range(self._first_step, done)
         expected = self._order.num_samples_without_padding(self._first_step, len(steps))
         distinct = int(seen_N.count_nonzero())
@@ -96,7 +96,7 @@ class ExactlyOnceCheck:
 
     def state(self, done: int) -> dict[str, Any]:
         """On rank 0, return all ranks' counts after `done` steps as JSON, for a checkpoint. All ranks call it."""
-        seen_N, num_fed, num_padding = self._of_all_ranks()
+        seen_N, num_fed, num_padding = self._sum_over_ranks()
         if not self._group.is_first:  # rank 0 writes it
             return {}
         return {
@@ -104,7 +104,7 @@ class ExactlyOnceCheck:
             "first_step": self._first_step,
             "num_fed": num_fed,
             "num_padding": num_padding,
-            "seen": base64.b64encode(zlib.compress(_bytes(_packed(seen_N)), 1)).decode(),
+            "seen": base64.b64encode(zlib.compress(_bytes(_pack_bits(seen_N)), 1)).decode(),
         }
 
     def _count(self) -> None:
@@ -115,7 +115,7 @@ class ExactlyOnceCheck:
         self._num_padding += sum(num_padding for _, num_padding in self._notes)
         self._notes.clear()
 
-    def _of_all_ranks(self) -> tuple[Tensor, int, int]:
+    def _sum_over_ranks(self) -> tuple[Tensor, int, int]:
         """Combine all ranks' records: whether each sample was seen, number of samples, number of padding slots."""
         self._count()
         numbers = self._group.start_sum([self._num_fed, self._num_padding])
@@ -130,7 +130,7 @@ class ExactlyOnceCheck:
 BITS = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8)
 
 
-def _packed(seen_N: Tensor) -> Tensor:
+def _pack_bits(seen_N: Tensor) -> Tensor:
     """Pack the counts into one bit per sample, as uint8."""
     bits = torch.zeros(-(-len(seen_N) // 8) * 8, dtype=torch.uint8)
     bits[: len(seen_N)] = seen_N > 0
@@ -142,7 +142,7 @@ def _bytes(packed: Tensor) -> bytes:
     return ctypes.string_at(packed.data_ptr(), packed.numel())
 
 
-def _unpacked(content: bytes, num_samples: int) -> Tensor:
+def _unpack_bits(content: bytes, num_samples: int) -> Tensor:
     """Unpack one bit per sample. Raises ValueError if the size is wrong."""
     size = -(-num_samples // 8)
     bits = zlib.decompressobj().decompress(content, size + 1)  # limits the size of untrusted data

@@ -20,7 +20,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from ...runtime.system.frozen_dataclass import dataclass
 from ..config.schema import LoaderConfig
-from ..lifecycle.errors import error_of_dead_worker
+from ..lifecycle.errors import dead_worker_error
 from . import order
 from .batch_copier import BatchCopier
 from .map_style import MapStyleSplit
@@ -60,7 +60,7 @@ def fetch_batch(split: Split, slots: Slots) -> tuple[Tensor, int, Any]:
     return real_R, num_padding, (inputs, targets)
 
 
-def slots_that_all_count(indices_B: Tensor) -> Slots:
+def fully_counted_slots(indices_B: Tensor) -> Slots:
     """Return these indices as slots in epoch 0, all of which count."""
     return indices_B, len(indices_B), 0
 
@@ -69,7 +69,7 @@ def training_slots(plan: SampleOrder, rank: int, world_size: int, micro: int, fi
     """Yield the slots of each of a rank's micro-batches, indefinitely, from `first_step` on."""
     step = first_step
     while True:
-        indices_R, num_real = order.shard_of_rank(*plan.global_batch(step), rank, world_size)
+        indices_R, num_real = order.rank_shard(*plan.global_batch(step), rank, world_size)
         epoch = plan.epoch_of(step)
         for indices_B in torch.split(indices_R, micro):
             yield indices_B, min(num_real, len(indices_B)), epoch
@@ -89,8 +89,8 @@ def read_extra_batches(
     try:
         return [MicroBatch(*fields) for fields in batches]
     except Exception as error:
-        if dead := _dead(batches):
-            raise error_of_dead_worker(*dead) from error
+        if dead := _find_dead_worker(batches):
+            raise dead_worker_error(*dead) from error
         for slots in wanted:  # the same error without the worker's wrapping
             fetch_batch(split, slots)
         raise
@@ -150,8 +150,8 @@ class TrainingLoader:
                 self._moves()
             return read
         except (OSError, EOFError, RuntimeError) as error:  # the type depends on what the worker was doing
-            if dead := _dead(self._batches):
-                raise error_of_dead_worker(*dead) from error
+            if dead := _find_dead_worker(self._batches):
+                raise dead_worker_error(*dead) from error
             raise
 
 
@@ -160,7 +160,7 @@ class ValidationBatches:
 
     def __init__(self, split: Split, indices: Sequence[Tensor], config: LoaderConfig, device: torch.device) -> None:
         self._split = split
-        self._slots = [slots_that_all_count(indices_B) for indices_B in indices]
+        self._slots = [fully_counted_slots(indices_B) for indices_B in indices]
         self._workers = _workers(split, self._slots, config, device) if config.workers else None
 
     def __iter__(self) -> Iterator[MicroBatch]:
@@ -171,10 +171,10 @@ class ValidationBatches:
 def _workers(split: Split, slots: Iterable[Slots], config: LoaderConfig, device: torch.device) -> Any:
     """Return a DataLoader that yields the result of fetch_batch() for each slot, in order."""
     return DataLoader(
-        _Fetching(split),
-        sampler=_Plain(slots),
+        _FetchDataset(split),
+        sampler=_PlainSlots(slots),
         batch_size=None,  # a "sample" in this data set is a micro-batch
-        collate_fn=_as_it_is,
+        collate_fn=_return_unchanged,
         num_workers=config.workers,
         prefetch_factor=config.prefetch,
         persistent_workers=True,
@@ -184,7 +184,7 @@ def _workers(split: Split, slots: Iterable[Slots], config: LoaderConfig, device:
     )
 
 
-class _Plain:
+class _PlainSlots:
     """Slots without tensors, as a rank sends them to its workers. A tensor would be sent as a file that a thread
     serves. A process forked while such a thread is running may deadlock on a lock that the thread held.
     """
@@ -196,7 +196,7 @@ class _Plain:
         return ((indices_B.tolist(), num_real, epoch) for indices_B, num_real, epoch in self._slots)
 
 
-class _Fetching(Dataset[Any]):
+class _FetchDataset(Dataset[Any]):
     def __init__(self, split: Split) -> None:
         self._split = split
 
@@ -205,7 +205,7 @@ class _Fetching(Dataset[Any]):
         return fetch_batch(self._split, (torch.tensor(indices, dtype=torch.int64), num_real, epoch))
 
 
-def _dead(batches: Any) -> tuple[int, str] | None:
+def _find_dead_worker(batches: Any) -> tuple[int, str] | None:
     """Return the process ID of a dead worker and how it ended, or None."""
     for worker in getattr(batches, "_workers", ()):
         worker.join(0.5 if worker.sentinel in multiprocessing.connection.wait([worker.sentinel], 0.1) else 0)
@@ -215,7 +215,7 @@ def _dead(batches: Any) -> tuple[int, str] | None:
     return None
 
 
-def _as_it_is(value: Any) -> Any:
+def _return_unchanged(value: Any) -> Any:
     return value
 
 

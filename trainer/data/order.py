@@ -55,7 +55,7 @@ class SampleOrder:
         return indices_G, len(chosen)
 
 
-def shard_of_rank(indices_G: Tensor, num_real: int, rank: int, world_size: int) -> tuple[Tensor, int]:
+def rank_shard(indices_G: Tensor, num_real: int, rank: int, world_size: int) -> tuple[Tensor, int]:
     """Return indices_R, this rank's strided slice of a global batch, and the number n such that the first n count."""
     return indices_G[rank::world_size], len(range(rank, num_real, world_size))
 

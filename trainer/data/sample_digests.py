@@ -13,15 +13,15 @@ import torch
 
 from ..dist.process_group import RankGroup
 from .duplicate_batches import batch_digest, format_ranks
-from .loader import MicroBatch, Slots, slots_that_all_count
+from .loader import MicroBatch, Slots, fully_counted_slots
 
 Read = Callable[[Sequence[Slots]], Sequence[MicroBatch]]
 
 
-def digests_of_few_samples(num_samples: int, read: Read) -> str:
+def digest_few_samples(num_samples: int, read: Read) -> str:
     """Return hex digests of the first, a middle and the last sample; "" if a second read differs."""
     indices = sorted({0, num_samples // 2, num_samples - 1})
-    slots = [slots_that_all_count(torch.tensor([index])) for index in indices]  # not as one batch: shapes may differ
+    slots = [fully_counted_slots(torch.tensor([index])) for index in indices]  # not as one batch: shapes may differ
     digests = [batch_digest(fed.batch).hex() for fed in read([*slots, *slots])]
     once, again = digests[: len(indices)], digests[len(indices) :]
     return "".join(once) if once == again else ""
@@ -30,7 +30,7 @@ def digests_of_few_samples(num_samples: int, read: Read) -> str:
 def mismatch_warning(group: RankGroup, mine: str, before: str | None) -> str:
     """Return a warning if samples differ between ranks or from the previous attempt, or "". All ranks call it.
 
-    mine, before: results of digests_of_few_samples() now and in the previous attempt.
+    mine, before: results of digest_few_samples() now and in the previous attempt.
     """
     number = int.from_bytes(hashlib.blake2b(mine.encode(), digest_size=8).digest(), "big", signed=True)
     digest_row = torch.tensor([number, bool(mine)])

@@ -50,7 +50,7 @@ def open_source(config: StdlibBytesConfig, context: int, root: Path | None = Non
     beginning of the alphabet. Raises BrokenInput if a split has no complete window.
     """
     root = root or Path(sysconfig.get_paths()["stdlib"])
-    hashed = sorted((hashlib.sha256(text).digest(), path, text) for path, text in python_files_of_corpus(root))
+    hashed = sorted((hashlib.sha256(text).digest(), path, text) for path, text in corpus_python_files(root))
     chosen: dict[bool, list[tuple[PurePosixPath, bytes]]] = {False: [], True: []}
     total = 0
     for digest, path, text in hashed:
@@ -86,7 +86,7 @@ def open_source(config: StdlibBytesConfig, context: int, root: Path | None = Non
     )
 
 
-def python_files_of_corpus(root: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
+def corpus_python_files(root: Path) -> Iterator[tuple[PurePosixPath, bytes]]:
     """Yield (relative path, content) of every Python file of the corpus under `root`, in no fixed order."""
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if name not in SKIPPED_FOLDERS]

@@ -87,7 +87,7 @@ class StatusBoard:
                 self._say(store)
                 if self._asked.is_set() or (self._rank == 0 and store.check(["asked"])):
                     self._asked.clear()
-                    self._answer = self._find_out(store)
+                    self._answer = self._determine_verdict(store)
                     self._answered.set()
             self._asked.wait(self.tick_s)
 
@@ -96,7 +96,7 @@ class StatusBoard:
         position = self._where()
         store.set(f"at/{self._rank}", json.dumps([position.place, position.phase, position.seconds]))
 
-    def _find_out(self, store: Store) -> str:
+    def _determine_verdict(self, store: Store) -> str:
         if self._rank == 0:
             store.delete_key("asked")
             verdict = self._compare(store, range(len(self._names)))
@@ -137,23 +137,23 @@ def describe_culprit(statuses: Sequence[RankStatus | None], names: Sequence[str]
     """Describe which rank is holding up the others. statuses: each rank's status; None = not responding"""
     failed = [name for name, status in zip(names, statuses, strict=True) if status and status.phase == "failed"]
     if failed:
-        return f"{_listed(failed)} failed; see logs/rank_NN.log"
+        return f"{_join_names(failed)} failed; see logs/rank_NN.log"
     silent = [name for name, status in zip(names, statuses, strict=True) if status is None]
     if silent:
-        return f"{_listed(silent)} {'is' if len(silent) == 1 else 'are'} {SILENT}"
+        return f"{_join_names(silent)} {'is' if len(silent) == 1 else 'are'} {SILENT}"
     alive = [status for status in statuses if status is not None]
     last = min(alive, key=lambda status: status.place)
     behind = [name for name, status in zip(names, alive, strict=True) if status.place == last.place]
     description = f"in {last.phase} {name_step(last.place[0])} for {last.seconds:.0f} s"
     phases = {status.phase for status in alive}
     if len(behind) == len(names) or phases == {"data"}:
-        return f"all ranks have been {description}: {_why_all(last)}"
+        return f"all ranks have been {description}: {_shared_phase_reason(last)}"
     also = ", or for their held-out data as well" if phases == {"validation"} else ""
     has = "has" if len(behind) == 1 else "have"
-    return f"{_listed(behind)} {has} been {description}; the others are waiting for it{also}"
+    return f"{_join_names(behind)} {has} been {description}; the others are waiting for it{also}"
 
 
-def _why_all(last: RankStatus) -> str:
+def _shared_phase_reason(last: RankStatus) -> str:
     """Explain why all ranks are stuck in the same phase."""
     if last.phase == "validation":
         return "each is waiting for its held-out data or is in measure()"
@@ -167,6 +167,6 @@ def name_step(step: int) -> str:
     return f"of step {step}" if step else "before the first step"
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     suffix = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return ", ".join(names[:MOST_NAMED]) + suffix

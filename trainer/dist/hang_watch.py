@@ -83,7 +83,7 @@ class HangWatchdog:
             for name, target in (
                 ("watch", self._look),
                 ("watch, on_tick", self._do_on_tick),
-                ("watch, end", self._end_when_over),
+                ("watch, end", self._exit_when_hung),
             )
         ]
 
@@ -117,9 +117,9 @@ class HangWatchdog:
             if self._board:
                 self._board.report(True)  # until this process exits, which takes long if it waits for a disk
         if self._board and isinstance(lost, PeerLost) and TIMED_OUT.search(str(error)):
-            raise PeerLost(lost.title, [self._culprit(self._board), "stacks of each rank: logs/rank_NN.log"]) from error
+            raise PeerLost(lost.title, [self._wait_for_verdict(self._board), "stacks of each rank: logs/rank_NN.log"]) from error
 
-    def _culprit(self, board: StatusBoard) -> str:
+    def _wait_for_verdict(self, board: StatusBoard) -> str:
         """Wait for the verdict, which may arrive late on a busy machine, and return it."""
         was_asked = self._alarmed == self.phases.since
         if not was_asked:
@@ -149,7 +149,7 @@ class HangWatchdog:
             self._alarmed, self._again_s = since, 2 * position.seconds if position.phase in AT_DISK else math.inf
             self._alarm(position, since)
 
-    def _end_when_over(self) -> None:
+    def _exit_when_hung(self) -> None:
         """Exit if the rank hangs. Runs in a thread that does not write because a write may hang."""
         self._no_progress.look(time.perf_counter(), self.tick_s)
         # a phase that runs for the first time may compile, as the first step does
@@ -157,17 +157,17 @@ class HangWatchdog:
         timeout_s = max(self.timeout_s, self._first_s) if is_first else self.timeout_s
         if not self._no_progress.is_over(ALONE * timeout_s) or self._ended.is_set():
             return
-        last_words = threading.Thread(target=self._say_last, args=(timeout_s, is_first), daemon=True)
+        last_words = threading.Thread(target=self._print_hang, args=(timeout_s, is_first), daemon=True)
         last_words.start()
         last_words.join(self.timeout_s)  # gives a slow disk another timeout
         os._exit(RankHangs.code)
 
-    def _say_last(self, timeout_s: float, is_first: bool) -> None:
-        print(_stacks(), file=sys.stderr, flush=True)
-        print_error_once(self._hangs(timeout_s, is_first))
+    def _print_hang(self, timeout_s: float, is_first: bool) -> None:
+        print(_thread_stacks(), file=sys.stderr, flush=True)
+        print_error_once(self._hang_error(timeout_s, is_first))
         self.at_end()
 
-    def _hangs(self, timeout_s: float, is_first: bool) -> RankHangs:
+    def _hang_error(self, timeout_s: float, is_first: bool) -> RankHangs:
         phase, step, spent_s = self.phases.phase, self.phases.place[0], self._no_progress.spent_s
         key = "init_timeout_s" if is_first and timeout_s == self._first_s else "step_timeout_s"
         return RankHangs(
@@ -188,11 +188,11 @@ class HangWatchdog:
         message = f"{self.name} has been {doing} {name_step(position.place[0])} for {position.seconds:.0f} s"
         if position.phase in AT_DISK:
             message += ", and continues; check its disk, because the other ranks are waiting for it"
-        print(f"warning: {message}; its stacks:\n{_stacks()}", file=sys.stderr, flush=True)
+        print(f"warning: {message}; its stacks:\n{_thread_stacks()}", file=sys.stderr, flush=True)
         if position.phase in AT_DISK:
             return
         if position.phase in READING:
-            _ask_workers()
+            _dump_worker_stacks()
         if self._board:
             self._board.ask()
             message = self._board.answer(ANSWER_TICKS * self.tick_s) or self._board.verdict_without_answer
@@ -202,7 +202,7 @@ class HangWatchdog:
         self.verdict = message
 
 
-def _stacks() -> str:
+def _thread_stacks() -> str:
     """Return the stacks of all threads. faulthandler holds the GIL while it writes them, so it writes to memory."""
     with os.fdopen(os.memfd_create("stacks"), "r+b") as memory:
         faulthandler.dump_traceback(file=memory, all_threads=True)
@@ -210,7 +210,7 @@ def _stacks() -> str:
         return memory.read().decode(errors="replace").rstrip("\n")
 
 
-def _ask_workers() -> None:
+def _dump_worker_stacks() -> None:
     """Make data workers write their stacks to this rank's log, one at a time. Skip children that SIGQUIT would kill."""
     for child in multiprocessing.active_children():
         with suppress(OSError, ValueError):

@@ -67,7 +67,7 @@ def reconcile_variables(
     is_under_agent: whether this process runs under torchrun.
     """
     if trusted is not None:
-        if silence := _silence(trusted, environment, claims):
+        if silence := _find_unset_counters(trusted, environment, claims):
             return dict(environment), [silence], ", ".join(environment)
         claims = [claim for claim in claims if claim.launcher == trusted]
         environment = {name: value for name, value in environment.items() if name.startswith("MASTER_") or not claims}
@@ -97,7 +97,7 @@ def reconcile_variables(
     return _filled(environment, [inner, *alike]), wrong, ", ".join(inner.names.values())
 
 
-def _silence(trusted: str, environment: Mapping[str, Any], claims: Sequence[LauncherVariables]) -> str:
+def _find_unset_counters(trusted: str, environment: Mapping[str, Any], claims: Sequence[LauncherVariables]) -> str:
     """Return which counters the trusted launcher has not set, or "". Without this check, every rank would train alone.
 
     A shell inside a jobc job has no launcher. It counts as one process unless another launcher counts several.
@@ -154,8 +154,8 @@ def _complete(claim: LauncherVariables) -> LauncherVariables:
     if claim.launcher == "srun":
         step_id = values.pop("SLURM_STEP_ID", 0)  # the same for all tasks of a step: srun(1)
         follows: dict[str, Callable[[Any], Any]] = {
-            "LOCAL_WORLD_SIZE": lambda text: number_of_tasks_on_node(text, values.get("GROUP_RANK", 0)),
-            "MASTER_ADDR": first_host_of_list,
+            "LOCAL_WORLD_SIZE": lambda text: node_task_count(text, values.get("GROUP_RANK", 0)),
+            "MASTER_ADDR": first_listed_host,
             "MASTER_PORT": lambda job_id: PORTS[(job_id + STEP_STRIDE * step_id) % len(PORTS)],
         }
         values |= {name: follows[name](value) for name, value in values.items() if name in follows}
@@ -172,7 +172,7 @@ def _complete(claim: LauncherVariables) -> LauncherVariables:
     return replace(claim, values={name: value for name, value in values.items() if value is not None}, gpus=gpus)
 
 
-def number_of_tasks_on_node(text: str, node: int) -> int:
+def node_task_count(text: str, node: int) -> int:
     """Parse SLURM_STEP_TASKS_PER_NODE: 2(x3),1 -> 2 on nodes 0 to 2, 1 on node 3; 0 if it has no such node."""
     for part in text.split(","):
         number, _, times = part.rstrip(")").partition("(x")
@@ -184,7 +184,7 @@ def number_of_tasks_on_node(text: str, node: int) -> int:
     return 0
 
 
-def first_host_of_list(text: str) -> str:
+def first_listed_host(text: str) -> str:
     """Return the first host of a host list: node[01-04,7],b -> node01. A name may have several brackets."""
     while match := re.match(r"([^],[]*)\[([^],-]+)[^]]*\](.*)$", text):
         text = "".join(match.groups())

@@ -89,11 +89,11 @@ class RankGroup:
             dist.all_reduce(values, op=dist.ReduceOp.MAX)
         return values
 
-    def number_of_rank_0(self, number: int) -> int:
+    def broadcast_rank_0_number(self, number: int) -> int:
         """Return rank 0's `number` on every rank."""
-        return self.number_of_rank(0, number)
+        return self.broadcast_number(0, number)
 
-    def number_of_rank(self, rank: int, number: int) -> int:
+    def broadcast_number(self, rank: int, number: int) -> int:
         """Return the `number` of rank `rank` on every rank."""
         holder = torch.tensor([number], dtype=torch.int64)
         if self.world_size > 1:
@@ -109,13 +109,13 @@ class RankGroup:
         if self.world_size == 1:
             return work()
         if self.rank != rank:
-            while not self.number_of_rank(rank, 0):
+            while not self.broadcast_number(rank, 0):
                 on_heartbeat()
             return None
         thread = ThreadPoolExecutor(1)
         result = thread.submit(work)
         thread.shutdown(wait=False)  # the thread ends after its work; a rank that has lost a peer does not wait for it
-        while not self.number_of_rank(rank, int(bool(wait([result], BEAT_S).done))):
+        while not self.broadcast_number(rank, int(bool(wait([result], BEAT_S).done))):
             pass
         return result.result()
 
@@ -127,7 +127,7 @@ class RankGroup:
         """Broadcast an in-memory file from `rank`; the arguments of other ranks are ignored."""
         if self.world_size == 1:
             return content
-        size = self.number_of_rank(rank, content.getbuffer().nbytes)
+        size = self.broadcast_number(rank, content.getbuffer().nbytes)
         if self.rank != rank:
             content = zero_filled_file(size)
         buffer = content.getbuffer()
@@ -225,7 +225,7 @@ def join_process_group(
             device_id=device if device.type == "cuda" else None,
         )
     except RuntimeError as error:
-        if _becomes_true(stopped, STOP_S):  # if the job is stopped, rank 0, which serves the store, exits
+        if _wait_until_true(stopped, STOP_S):  # if the job is stopped, rank 0, which serves the store, exits
             raise StoppedBeforeTraining("stopped before the rendezvous was complete") from error
         raise RendezvousFailed(
             f"rank {env.rank}: rendezvous timeout: not all {env.world_size} ranks joined within {init_timeout_s} s",
@@ -296,7 +296,7 @@ def _wait_for_all(store: Store, env: RankEnvironment, timeout_s: float, stopped:
         num_here = store.add("num_here", 0)
 
 
-def _becomes_true(condition: Callable[[], bool], within_s: float) -> bool:
+def _wait_until_true(condition: Callable[[], bool], within_s: float) -> bool:
     deadline = time.monotonic() + within_s
     while not condition() and time.monotonic() < deadline:
         time.sleep(FIRST_PAUSE_S)

@@ -67,13 +67,13 @@ class LossDiverged(TrainerError):
     """NaN or Inf in the loss or its gradient."""
 
 
-def error_of_dead_worker(pid: int | str, how: str) -> TrainerError:
+def dead_worker_error(pid: int | str, how: str) -> TrainerError:
     """Return the error for a dead data loader process. The data is rarely the cause, so a retry may succeed."""
     title = f"rank {os.environ.get('RANK', '0')}: data loader process {pid} died: {how}"
     return TrainerError(title, hint="probably out of memory: raise `mem`, or lower loader.workers")
 
 
-def error_of_unreadable_checkpoint(message: str) -> StorageLost:
+def unreadable_checkpoint_error(message: str) -> StorageLost:
     """Return the error for an unreadable checkpoint. message: the file and the I/O error"""
     hint = "the checkpoint may be intact, so it is neither skipped nor removed: check the disk, then --resume;"
     hint += " to continue without that checkpoint, move its folder away"

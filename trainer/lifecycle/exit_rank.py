@@ -17,8 +17,8 @@ from .errors import (
     PeerLost,
     StoppedBeforeTraining,
     TrainerError,
-    error_of_dead_worker,
-    error_of_unreadable_checkpoint,
+    dead_worker_error,
+    unreadable_checkpoint_error,
 )
 
 # Messages of torch 2.13 when a peer is lost. gloo raises plain RuntimeErrors that begin with a position in gloo's
@@ -95,9 +95,9 @@ def known_cause(error: BaseException) -> TrainerError | None:
     if isinstance(error, TrainerError):
         return error
     if isinstance(error, Unreadable):
-        return error_of_unreadable_checkpoint(str(error))
+        return unreadable_checkpoint_error(str(error))
     if isinstance(error, RuntimeError) and (died := LOST_WORKER.search(str(error))):
-        return error_of_dead_worker(died[1], died[2] or "it exited")
+        return dead_worker_error(died[1], died[2] or "it exited")
     if isinstance(error, RuntimeError) and GPU_ASSERTION in str(error) and not os.environ.get("CUDA_LAUNCH_BLOCKING"):
         hint = "usual causes are a target >= the number of classes, or a token outside the vocabulary;"
         hint += " set env.CUDA_LAUNCH_BLOCKING=1 for a traceback with the right line"

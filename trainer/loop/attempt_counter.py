@@ -24,7 +24,7 @@ def record_start(run_dir: Path, limit: int | None) -> None:
         return  # the error is reported after the rendezvous; without the newest step, there is nothing to compare
     recorded = _read(run_dir / REACHED, "step")
     reached = max(
-        store.step_of_folder(newest[0]) if newest else 0,
+        store.folder_step(newest[0]) if newest else 0,
         last_step_in_file(run_dir / "metrics" / "rank_00.jsonl"),
         recorded[0] if recorded else 0,
     )

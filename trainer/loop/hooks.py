@@ -16,14 +16,14 @@ from ...runtime.system.frozen_dataclass import dataclass
 from .. import export
 from ..build.build import Training
 from ..checkpoint.background_save import BackgroundSaver
-from ..checkpoint.save_and_resume import files_of_checkpoint
+from ..checkpoint.save_and_resume import checkpoint_files
 from ..dist.hang_watch import HangWatchdog
 from ..lifecycle.errors import TrainerError
 from ..lifecycle.stop_signals import StopSignals
 from .nonfinite import SkipCounter
 from .profiling import StepProfiler
 from .progress import ProgressReporter
-from .rank_requests import StopAndSaveRequests, requests_of_rank, stop_exit_code
+from .rank_requests import StopAndSaveRequests, read_rank_requests, stop_exit_code
 from .step_result import StepResult
 from .validation import ValidationFailed, ValidationResult, Validator
 
@@ -65,7 +65,7 @@ class Hooks:
         watch.at_end = self.flush_and_finish_save
 
     def requests(self) -> StopAndSaveRequests:
-        return requests_of_rank(self.training, self.signals, self.saver)
+        return read_rank_requests(self.training, self.signals, self.saver)
 
     def before_step(self, step: int) -> StopAndSaveRequests:
         """Start the clock and the profiler for global step `step`, counted from 0. Return this rank's requests."""
@@ -110,7 +110,7 @@ class Hooks:
         """Save at the configured interval, on request, and before exit. requests: made on any rank before the step"""
         is_end = done == self.training.total_steps or requests.stop or validation.ends_run
         if requests.give_up and not is_end:
-            self.fail_unsaved(done)
+            self.raise_save_error(done)
         if is_end or requests.save or done % self.training.save_steps == 0:
             # wait for a requested save because removing control/SAVE tells the user that it is complete
             self.save(done, validation.result.loss if validation.result else None, wait=is_end or requests.save)
@@ -123,7 +123,7 @@ class Hooks:
         if not validation.is_interrupted and (is_last or not requests.stop):
             return None
         if not self.is_saved:
-            self.fail_unsaved(done)
+            self.raise_save_error(done)
         return stop_exit_code(self.training, self.signals, done)
 
     def finish(self) -> int:
@@ -134,9 +134,9 @@ class Hooks:
         weights = training.parallel.weights()
         if training.group.is_first:
             training.phases.enter("write")
-            write_final(training, self.progress, weights, self.is_saved)
+            write_final_weights(training, self.progress, weights, self.is_saved)
         if not self.is_saved:
-            self.fail_unsaved(training.total_steps)
+            self.raise_save_error(training.total_steps)
         self.is_complete = True
         return exit_codes.DONE
 
@@ -167,11 +167,11 @@ class Hooks:
         self.progress.file.flush()  # a run resumed from this checkpoint finds the metrics of all earlier steps
         phases.enter("save")  # after the flush, so that a rank that hangs in the flush is behind the others
         training.parts["data"] = training.proof.state(done)
-        files = partial(files_of_checkpoint, done, training.parallel, training.config, training.group, training.parts)
+        files = partial(checkpoint_files, done, training.parallel, training.config, training.group, training.parts)
         self.is_saved = self.saver.save(done, files, val_loss, wait)
         self.progress.after_save(time.perf_counter() - phases.part_since)
 
-    def fail_unsaved(self, done: int) -> NoReturn:
+    def raise_save_error(self, done: int) -> NoReturn:
         """Raise the last save's error. Other ranks wait for rank 0's exit, so that its error is reported first."""
         if not self.training.group.is_first:
             with suppress(Exception):  # the peer is lost because rank 0 has exited
@@ -203,7 +203,9 @@ def print_exactly_once_result(training: Training, done: int) -> None:
         print_unless_empty(doubt)
 
 
-def write_final(training: Training, progress: ProgressReporter, weights: Mapping[str, Tensor], is_saved: bool) -> None:
+def write_final_weights(
+    training: Training, progress: ProgressReporter, weights: Mapping[str, Tensor], is_saved: bool
+) -> None:
     """Write the whole model's weights, and print their SHA-256. is_saved: whether the last checkpoint was written.
 
     Raises TrainerError if they cannot be written.
@@ -215,7 +217,7 @@ def write_final(training: Training, progress: ProgressReporter, weights: Mapping
         hint = "free disk space; --resume continues from the last checkpoint"
         raise TrainerError(f"cannot write {folder}: {error}", hint=hint) from error
     if training.start.step < training.total_steps:
-        print(progress.step_times(), flush=True)
+        print(progress.format_step_times(), flush=True)
     verb = "done" if is_saved else "trained"
     parts = [f"{verb}  {step:,} steps", progress.last_score, f"final/weights.pt sha256 {digest}"]
     print("  ".join(part for part in parts if part), flush=True)

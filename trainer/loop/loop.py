@@ -14,12 +14,12 @@ import math
 
 from ..build.build import Training
 from ..build.garbage_collection import collect_garbage, stop_automatic_collection
-from ..config.schema import schedule_of_optimizer
+from ..config.schema import optimizer_schedule
 from ..dist.hang_watch import HangWatchdog
 from ..lifecycle.exit_rank import print_error_once
 from ..lifecycle.stop_signals import StopSignals
 from ..recipe.optimizer import learning_rate_at_step
-from ..recipe.saved_buffers import SavedBuffers, buffers_unchanged
+from ..recipe.saved_buffers import SavedBuffers, preserve_buffers
 from .before_first_step import print_banner, watch_ranks
 from .gpu_timer import GpuTimer
 from .hooks import Hooks, print_unless_empty
@@ -78,7 +78,7 @@ def train_step(training: Training, step: int, requests: StopAndSaveRequests) -> 
     weights nor buffers.
     """
     config, group, parallel, loader = training.config, training.group, training.parallel, training.loader
-    phases, timer, optim = training.phases, GpuTimer(group.device), schedule_of_optimizer(config.optim)
+    phases, timer, optim = training.phases, GpuTimer(group.device), optimizer_schedule(config.optim)
     may_skip = config.loop.on_nan == "skip" or config.loop.precision == "fp16"
 
     # data: this rank's micro-batches
@@ -89,7 +89,7 @@ def train_step(training: Training, step: int, requests: StopAndSaveRequests) -> 
     for number, batch in enumerate(loader.on_device(micro_batches)):
         is_last = number == len(micro_batches) - 1
         phases.enter("forward")
-        with buffers_unchanged(parallel.module, sums.is_padding(number)), parallel.passes(is_last):
+        with preserve_buffers(parallel.module, sums.is_padding(number)), parallel.passes(is_last):
             with timer:
                 loss, num_items = parallel.module(batch)
             sums.add(number, loss, num_items)
@@ -104,7 +104,7 @@ def train_step(training: Training, step: int, requests: StopAndSaveRequests) -> 
     sums.wait()
     norm_on_device = parallel.norm()
     norm = None if norm_on_device is None else float(norm_on_device)  # the only device sync in a step
-    totals = sums.totals_of_all_ranks()
+    totals = sums.reduced_totals()
     require_items(training, step, totals)
 
     # schedule, clip, step: update() calls optimizer.step() and zero_grad(), which depend on the kind of parallelism

@@ -66,7 +66,7 @@ class RankMetricsFile:
             if self._descriptor is None:
                 self._descriptor = self._begin()
             elif self._size and self._size + len(text) > self._max_bytes:
-                self._descriptor = self._put_aside(self._descriptor)
+                self._descriptor = self._rotate_file(self._descriptor)
             self._append(self._descriptor, text)
         except OSError as error:
             self._warn("metrics are not written", error)
@@ -88,7 +88,7 @@ class RankMetricsFile:
         self._is_torn = self._size > 0 and os.pread(descriptor, 1, self._size - 1) != b"\n"
         return descriptor
 
-    def _put_aside(self, full: int) -> int:
+    def _rotate_file(self, full: int) -> int:
         """Rotate the file. If that fails, the full file keeps growing, and the next write tries again. The descriptor
         in use is closed only after a successful rotation, because another file could be opened under its number.
         """
@@ -96,7 +96,7 @@ class RankMetricsFile:
         try:
             descriptor = _open(new)
             try:
-                self._take_place(new)
+                self._install_file(new)
             except OSError:
                 os.close(descriptor)
                 new.unlink()
@@ -108,7 +108,7 @@ class RankMetricsFile:
         self._size, self._is_torn = 0, False
         return descriptor
 
-    def _take_place(self, new: Path) -> None:
+    def _install_file(self, new: Path) -> None:
         aside = f"{self.path}.{1 + max(map(_number, rotated_files(self.path)), default=0)}"
         os.rename(self.path, aside)
         try:
@@ -127,10 +127,10 @@ def _json(values: Mapping[str, object]) -> str:
     try:
         return json.dumps(values, allow_nan=False)
     except ValueError:
-        return json.dumps({name: _in_json(value) for name, value in values.items()})
+        return json.dumps({name: _to_json_value(value) for name, value in values.items()})
 
 
-def _in_json(value: object) -> object:
+def _to_json_value(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -170,7 +170,7 @@ def read_metrics(path: Path) -> Iterator[dict[str, object]]:
                     yield values
 
 
-def last_line_of_each_step(path: Path) -> dict[int, dict[str, object]]:
+def last_step_lines(path: Path) -> dict[int, dict[str, object]]:
     """Return the last training line of each step."""
     return {int(str(values["step"])): values for values in read_metrics(path) if "loss" in values}
 

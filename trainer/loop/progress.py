@@ -134,13 +134,13 @@ class ProgressReporter:
             self._trackers.log(done, numbers)
             self._lines += 1
             if self._lines % PERCENTILES_EVERY_LINES == 0:
-                print(self.step_times(), flush=True)
+                print(self.format_step_times(), flush=True)
             if line := self._stragglers.after(self._steps, [WorkTimes(*row[:3]) for row in ranks]):
                 print(line, flush=True)
         self._seconds, self._samples, self._steps = 0.0, 0, 0
         self._data_s, self._forward_s = 0.0, 0.0
 
-    def step_times(self) -> str:
+    def format_step_times(self) -> str:
         """Format percentiles: step times: p50 0.083 s, p95 0.090 s, p99 0.121 s, of 300 steps"""
         values = sorted(self._step_times)
         parts = [f"p{percent} {percentile(values, percent):.3f} s" for percent in (50, 95, 99)]

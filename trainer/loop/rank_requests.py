@@ -22,7 +22,7 @@ class StopAndSaveRequests:
     give_up: bool = False
 
 
-def requests_of_rank(training: Training, signals: StopSignals, saver: BackgroundSaver) -> StopAndSaveRequests:
+def read_rank_requests(training: Training, signals: StopSignals, saver: BackgroundSaver) -> StopAndSaveRequests:
     """Return the requests of this rank. Only rank 0 reads control files, so that each file counts once."""
     if not training.group.is_first:
         return StopAndSaveRequests(stop=signals.received is not None)

@@ -93,7 +93,7 @@ class StepSums:
         """Wait for the exchange. On a GPU, the stream waits, not this process."""
         self._reduced = self._exchange()
 
-    def totals_of_all_ranks(self) -> StepTotals:
+    def reduced_totals(self) -> StepTotals:
         """Return the sums over all ranks. Call wait() first."""
         return StepTotals(*self._reduced.tolist())
 

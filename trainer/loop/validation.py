@@ -50,7 +50,7 @@ class Validator:
     def __init__(self, training: Training) -> None:
         self.num_samples = len(validation_indices(training))
         self._training = training
-        shares = validation_batches_of_rank(training)
+        shares = rank_validation_batches(training)
         self._counts = [counts for _, counts in shares]
         # as many turns on all ranks as the busiest rank has batches, so that the watchdog can compare the ranks
         self._num_turns = -(
@@ -150,7 +150,7 @@ def validation_indices(training: Training) -> Tensor:
     return torch.arange(number) * available // max(number, 1)
 
 
-def validation_batches_of_rank(training: Training) -> Sequence[tuple[Tensor, bool]]:
+def rank_validation_batches(training: Training) -> Sequence[tuple[Tensor, bool]]:
     """Return this rank's batches, and for each of them whether it counts. They have the training batch size, but the
     last one may be smaller. With equal_passes, ranks with fewer batches run extra passes that do not count.
     """

@@ -20,7 +20,7 @@ from ..lifecycle.errors import BrokenInput
 Forward = Callable[..., Any]
 
 
-def blocks_of(model: nn.Module, classes: Sequence[str] = ()) -> list[nn.Module]:
+def find_blocks(model: nn.Module, classes: Sequence[str] = ()) -> list[nn.Module]:
     """Return the modules of these classes, outer before inner. Without classes, return named_blocks().
 
     Raises BrokenInput if the model has no module of one of the classes.
@@ -55,7 +55,7 @@ def named_blocks(model: nn.Module) -> list[nn.Module]:
 
 def apply_checkpointing_and_compile(model: nn.Module, loop: LoopConfig, classes: Sequence[str] = ()) -> None:
     """Apply loop.activation_checkpointing and loop.compile to the blocks. Raises BrokenInput if there are none."""
-    blocks = blocks_of(model, classes)
+    blocks = find_blocks(model, classes)
     if not blocks and (loop.activation_checkpointing or loop.compile == "blocks"):
         key = "activation_checkpointing" if loop.activation_checkpointing else "compile"
         raise BrokenInput(

@@ -33,14 +33,14 @@ from ..lifecycle.exit_rank import known_cause
 from ..recipe.loss import DTYPES, ModelWithLoss
 from ..recipe.optimizer import Stepper
 from ..recipe.recipe import Recipe
-from .blocks import apply_checkpointing_and_compile, blocks_of
+from .blocks import apply_checkpointing_and_compile, find_blocks
 from .interface import (
     build_checked_optimizer,
     copy_from_rank_0,
     is_extra_state,
-    parameter_names_equal_on_ranks,
+    require_equal_parameter_names,
     require_same_shapes,
-    shapes_of_weights,
+    weight_shapes,
 )
 from .stepped import Stepped
 
@@ -72,7 +72,7 @@ class Fsdp(Stepped):
         self.stepper = ShardStepper(
             model, build_checked_optimizer(recipe, model, group), config.loop.precision, unsharded_tensor
         )
-        self.names = parameter_names_equal_on_ranks(self.stepper.optimizer, model, group)
+        self.names = require_equal_parameter_names(self.stepper.optimizer, model, group)
 
     def passes(self, last: bool) -> AbstractContextManager[None]:
         """Exchange gradients only in the last pass of a step. Until then, each rank keeps unsharded gradients."""
@@ -81,40 +81,40 @@ class Fsdp(Stepped):
         return nullcontext()
 
     def weights(self) -> Mapping[str, Any]:
-        return dict(self._on_first(self.model.state_dict()))
+        return dict(self._gather_on_first(self.model.state_dict()))
 
     def optimizer_state(self) -> Mapping[str, Any]:
         saved = self.stepper.optimizer.state_dict()
-        require_sharded_state(saved["state"], self._numbered())
-        state = {number: dict(self._on_first(moments)) for number, moments in saved["state"].items()}
+        require_sharded_state(saved["state"], self._ordered_parameters())
+        state = {number: dict(self._gather_on_first(moments)) for number, moments in saved["state"].items()}
         return {**saved, "state": state, **self.stepper.scale.state()}
 
     def load_weights(self, weights: Mapping[str, Any]) -> None:
         current = self.model.state_dict()
-        require_same_shapes(weights, shapes_of_weights(current))
+        require_same_shapes(weights, weight_shapes(current))
         extra = {name: weights[name] for name, value in current.items() if is_extra_state(name, value)}
         for name, value in current.items():
             if name not in extra:
                 local = value.to_local() if isinstance(value, DTensor) else value
-                local.copy_(_shard_of(weights[name], value))
+                local.copy_(_local_shard(weights[name], value))
         self.model.load_state_dict(extra, strict=False)  # calls each module's set_extra_state()
 
     def load_optimizer(self, state: Mapping[str, Any]) -> None:
-        parameters = self._numbered()
+        parameters = self._ordered_parameters()
         shared = {
             number: {
-                name: _distributed(value, parameters[number]) if _is_like(value, parameters[number]) else value
+                name: _distribute(value, parameters[number]) if _is_like(value, parameters[number]) else value
                 for name, value in moments.items()
             }
             for number, moments in state["state"].items()
         }
         self.stepper.load({**state, "state": shared})
 
-    def _numbered(self) -> Sequence[Tensor]:
+    def _ordered_parameters(self) -> Sequence[Tensor]:
         """Return the parameters in the order in which the optimizer's state_dict numbers them."""
         return [parameter for group in self.stepper.optimizer.param_groups for parameter in group["params"]]
 
-    def _on_first(self, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    def _gather_on_first(self, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         """Yield unsharded copies, on the CPU of rank 0; other ranks only contribute their shards. Values that are not
         tensors, such as the step of some optimizers, are yielded unchanged.
         """
@@ -192,7 +192,7 @@ def modules_to_shard(model: nn.Module, sharding: FsdpConfig | HsdpConfig) -> lis
         return []
     if sharding.auto_wrap_policy == "SIZE_BASED_WRAP":
         return list(_large_enough(model, sharding.min_num_params))
-    return blocks_of(model, sharding.transformer_layer_cls_to_wrap)[::-1]
+    return find_blocks(model, sharding.transformer_layer_cls_to_wrap)[::-1]
 
 
 def unsharded_tensor(value: Any) -> Any:
@@ -235,7 +235,7 @@ def _shard(
     )
 
 
-def _distributed(full: Tensor, like: DTensor) -> DTensor:
+def _distribute(full: Tensor, like: DTensor) -> DTensor:
     """Return this rank's shard of a tensor that every rank has in full. Sends no messages."""
     on_device = full.to(like.to_local().device)
     return distribute_tensor(on_device, like.device_mesh, like.placements, src_data_rank=None)
@@ -245,5 +245,5 @@ def _is_like(value: Any, parameter: Tensor) -> bool:
     return isinstance(value, Tensor) and value.shape == parameter.shape
 
 
-def _shard_of(full: Tensor, like: Tensor) -> Tensor:
-    return _distributed(full, like).to_local() if isinstance(like, DTensor) else full
+def _local_shard(full: Tensor, like: Tensor) -> Tensor:
+    return _distribute(full, like).to_local() if isinstance(like, DTensor) else full

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ..config.instantiate import run_user_code
-from ..config.schema import schedule_of_optimizer
+from ..config.schema import optimizer_schedule
 from ..dist.process_group import RankGroup
 from ..lifecycle.errors import BrokenInput
 from ..recipe.optimizer import StepUpdate, parameter_names_by_index, require_no_scheduler
@@ -132,7 +132,7 @@ def require_configured_rate(optimizer: Optimizer, recipe: Recipe, group: RankGro
     """Raise BrokenInput if a recipe's own optimizer has a learning rate other than optim.lr, which the trainer sets. If
     that rate is only the default of the optimizer's class, rank 0 prints a note instead.
     """
-    lr = schedule_of_optimizer(recipe.config.optim).lr
+    lr = optimizer_schedule(recipe.config.optim).lr
     largest = max(float(param_group["lr"]) for param_group in optimizer.param_groups)
     if type(recipe).build_optimizer is Recipe.build_optimizer or math.isclose(largest, lr, rel_tol=1e-6):
         return
@@ -148,7 +148,7 @@ def require_configured_rate(optimizer: Optimizer, recipe: Recipe, group: RankGro
     )
 
 
-def parameter_names_equal_on_ranks(optimizer: Optimizer, model: nn.Module, group: RankGroup) -> list[str]:
+def require_equal_parameter_names(optimizer: Optimizer, model: nn.Module, group: RankGroup) -> list[str]:
     """Return the names of the optimizer's parameters. Raises BrokenInput if their order differs between ranks."""
     names = parameter_names_by_index(optimizer, model)
     require_same_on_ranks(names, "the order of the optimizer's parameters", group)
@@ -171,12 +171,12 @@ def is_extra_state(name: str, value: Any) -> bool:
     return name.rpartition(".")[2] == "_extra_state" or not isinstance(value, Tensor)
 
 
-def shapes_of_weights(weights: Mapping[str, Any]) -> Mapping[str, object]:
+def weight_shapes(weights: Mapping[str, Any]) -> Mapping[str, object]:
     return {name: "extra" if is_extra_state(name, value) else value.shape for name, value in weights.items()}
 
 
 def require_same_shapes(weights: Mapping[str, Any], shapes: Mapping[str, object]) -> None:
     """Raise RuntimeError if names or shapes differ. The lines of the message after the first contain the names."""
-    saved = shapes_of_weights(weights)
+    saved = weight_shapes(weights)
     if wrong := sorted(name for name in saved.keys() | shapes if saved.get(name) != shapes.get(name)):
         raise RuntimeError("weights of a different model:\n" + "\n".join(wrong))

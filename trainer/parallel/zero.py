@@ -32,9 +32,9 @@ from .interface import (
     build_checked_optimizer,
     copy_from_rank_0,
     is_extra_state,
-    parameter_names_equal_on_ranks,
+    require_equal_parameter_names,
     require_same_shapes,
-    shapes_of_weights,
+    weight_shapes,
 )
 from .stale_build_locks import extension_build_allowed, torch_extensions_folder
 
@@ -99,7 +99,7 @@ class Zero:
                 f"model: {', '.join(extra[:8])}: ZeRO checkpoints do not support get_extra_state()",
                 hint="parallel=fsdp or parallel=ddp",
             )
-        self.shapes = shapes_of_weights(weights)
+        self.shapes = weight_shapes(weights)
         optimizer = build_checked_optimizer(recipe, model, group)
         if self.stage > 0 and type(optimizer) not in (Adam, AdamW):  # a subclass may keep more state
             name = type(optimizer).__name__
@@ -109,7 +109,7 @@ class Zero:
             )
         if self.stage > 0 and any(group.get("amsgrad") for group in optimizer.param_groups):
             raise BrokenInput("recipe: ZeRO checkpoints do not support amsgrad", hint="amsgrad=False, or parallel=fsdp")
-        self.names = parameter_names_equal_on_ranks(optimizer, model, group)
+        self.names = require_equal_parameter_names(optimizer, model, group)
         # keep the original order because ZeRO replaces the parameters with flat tensors
         self.order = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         self.groups, self.rates = optimizer.state_dict()["param_groups"], GroupLearningRates(optimizer)

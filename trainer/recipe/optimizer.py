@@ -89,7 +89,7 @@ class Stepper:
         torch.autograd.backward(loss * self.scale.factor if self.scale.used else loss)
 
     def norm(self) -> Tensor:
-        return self._full_norm(nn.utils.get_total_norm(gradients_of(self._parameters)))
+        return self._full_norm(nn.utils.get_total_norm(collect_gradients(self._parameters)))
 
     def update(self, lr: float, clip_norm: float | None, norm: float, factor: float, loss: float) -> StepUpdate:
         """Run one optimizer step. Clipping works as in torch.nn.utils.clip_grad_norm_.
@@ -108,7 +108,7 @@ class Stepper:
             if clip_norm is not None:
                 factor *= min(1.0, clip_norm / (norm + CLIP_EPS))
             if factor != 1.0:
-                torch._foreach_mul_(gradients_of([*self._parameters, *self._others]), factor)
+                torch._foreach_mul_(collect_gradients([*self._parameters, *self._others]), factor)
             self.rates.set(self.optimizer.param_groups, lr)
             self.step()
         self.optimizer.zero_grad(set_to_none=True)
@@ -124,7 +124,7 @@ class Stepper:
         self.scale.load(state)
 
 
-def gradients_of(parameters: Sequence[Tensor]) -> list[Tensor]:
+def collect_gradients(parameters: Sequence[Tensor]) -> list[Tensor]:
     return [parameter.grad for parameter in parameters if parameter.grad is not None]
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.optim import Optimizer
 
-from ..config.instantiate import callable_of_target, import_dotted_name, run_user_code
+from ..config.instantiate import import_dotted_name, run_user_code, target_callable
 from ..config.schema import TrainConfig
 from ..config.target import Target
 from ..data import map_style
@@ -44,7 +44,7 @@ class Recipe:
         self.config = config
         self.items_of: Callable[..., Any] = cross_entropy
         if isinstance(config.loss, Target):
-            self.items_of = callable_of_target(config.loss, "loss")
+            self.items_of = target_callable(config.loss, "loss")
 
     def build_data(self) -> DataSource:
         """Return the training and validation data, which must be the same on every rank. For your own data sets, use
@@ -179,7 +179,7 @@ def loss_sum_and_count(
                 ["torch broadcasts outputs and targets of different shapes, with only a warning"],
                 hint="return model outputs with the shape of the targets; a custom loss can return (sum, count)",
             )
-        ignored = ignore_index_of_loss(items_of)
+        ignored = loss_ignore_index(items_of)
         counts_all = ignored is None or not isinstance(targets, Tensor) or result.shape != targets.shape
         return result.sum(dtype=torch.float32), result.numel() if counts_all else (targets != ignored).sum()
     got = f"a tensor {list(result.shape)}" if isinstance(result, Tensor) else type(result).__name__
@@ -196,7 +196,7 @@ def loss_sum_and_count(
     )
 
 
-def ignore_index_of_loss(items_of: Callable[..., Any]) -> Any:
+def loss_ignore_index(items_of: Callable[..., Any]) -> Any:
     """Return the ignore_index of a torch loss; None if every target counts. In torch 2.13, it is an attribute of
     CrossEntropyLoss and NLLLoss, and an argument of cross_entropy() and nll_loss().
     """

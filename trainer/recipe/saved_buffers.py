@@ -22,7 +22,7 @@ class SavedBuffers:
 
 
 @contextmanager
-def buffers_unchanged(module: nn.Module, is_active: bool = True) -> Iterator[None]:
+def preserve_buffers(module: nn.Module, is_active: bool = True) -> Iterator[None]:
     """Restore the buffers at the end of the block. If is_active is false, do nothing."""
     buffers = SavedBuffers(module, is_active)
     yield

@@ -24,7 +24,7 @@ def move_loss_to_device(recipe: Recipe, device: torch.device) -> None:
         recipe.items_of.to(device)
 
 
-def buffers_of_loss(recipe: Recipe) -> dict[str, Tensor]:
+def copy_loss_buffers(recipe: Recipe) -> dict[str, Tensor]:
     """Return copies of the loss's buffers; empty if it is not a module."""
     named = recipe.items_of.named_buffers() if isinstance(recipe.items_of, nn.Module) else ()
     return {name: buffer.detach().clone() for name, buffer in named}
@@ -32,7 +32,7 @@ def buffers_of_loss(recipe: Recipe) -> dict[str, Tensor]:
 
 def require_unchanged_loss_buffers(recipe: Recipe, before: Mapping[str, Tensor]) -> None:
     """Raise BrokenInput if a pass changed the loss's buffers: a resume would start with their initial values."""
-    after = buffers_of_loss(recipe)
+    after = copy_loss_buffers(recipe)
     if changed := [name for name, buffer in before.items() if not torch.equal(buffer, after[name])]:
         raise BrokenInput(
             f"loss: {kind_of(recipe.config.loss)} changes buffers, which would not be saved: {', '.join(changed[:8])}",

@@ -27,7 +27,7 @@ def check_fewer_hosts_than_nodes(name: str, plan: LaunchPlan, here: bool) -> Ite
         yield Diagnostic("JC4403", title, because, f"nodes={len(hosts)}, or list more hosts", key="queue.nodelist")
 
 
-def check_head_that_leads_to_itself(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
+def check_loopback_head(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
     """JC4404: the first host is a name such as localhost, which every node resolves to itself."""
     hosts, nodes = hosts_in_rank_order(plan), plan.topology.nodes
     if 1 < nodes <= len(hosts) and re.match(r"localhost\b|127\.", hosts[0].rpartition("@")[2]):
@@ -37,7 +37,7 @@ def check_head_that_leads_to_itself(name: str, plan: LaunchPlan, here: bool) -> 
         yield Diagnostic("JC4404", title, because, hint, key="hosts")
 
 
-def check_copied_code_that_all_see(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
+def check_redundant_code_copy(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
     """JC4415: code=rsync although all hosts share one copy of the code."""
     if plan.code.kind == "rsync" and plan.run.storage == "shared":
         title = "code=rsync has no effect with storage.run=shared"
@@ -45,7 +45,7 @@ def check_copied_code_that_all_see(name: str, plan: LaunchPlan, here: bool) -> I
         yield Diagnostic("JC4415", title, because, "code=snapshot, or storage.run=node", key="code.kind")
 
 
-def check_old_runs_on_the_hosts(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
+def check_keep_runs_on_hosts(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
     """JC4416: keep_runs is set although each host keeps its own runs."""
     if plan.run.keep and plan.run.storage == "node":
         because = "jobctl clean would remove old runs on the submit host, but leave them on all other hosts"
@@ -53,7 +53,7 @@ def check_old_runs_on_the_hosts(name: str, plan: LaunchPlan, here: bool) -> Iter
         yield Diagnostic("JC4416", title, because, "keep_runs=0", key="keep_runs")
 
 
-def check_restart_in_own_run_folders(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
+def check_restart_with_node_storage(name: str, plan: LaunchPlan, here: bool) -> Iterator[Diagnostic]:
     """JC4417: lifecycle.max_restarts is set although each host has its own run folder."""
     if plan.lifecycle.max_restarts and plan.topology.nodes > 1 and plan.run.storage == "node":
         because = "nodes coordinate a restart through a shared run folder"

@@ -134,7 +134,7 @@ class Cluster:
         target, name = self.target, self.target.object + suffix
         answer = self.k("get", target.kind, name, "--ignore-not-found", f"--output=jsonpath={_OBJECT}")
         if answer.code:
-            raise self._no_answer(answer)
+            raise self._kubectl_failure(answer)
         first, _, text = answer.text.partition("\n")
         uid, owner, version, kind, known_name = [*first.split("\t"), "", "", "", ""][:5]
         conditions = _conditions(text)
@@ -149,7 +149,7 @@ class Cluster:
         """Return the object's pods, newest last. Raises Failure."""
         answer = self.k("get", "pods", f"--selector=jobc/job={self.target.object}", "--output=json")
         if answer.code:
-            raise self._no_answer(answer)
+            raise self._kubectl_failure(answer)
         return parse_pods(answer.text)
 
     def delete(self, suffix: str) -> None:
@@ -183,7 +183,7 @@ class Cluster:
         """
         answer = self.k("get", kinds, f"--selector={selector}", f"--output=jsonpath={_IDENTITIES % condition}")
         if answer.code:
-            raise self._no_answer(answer)
+            raise self._kubectl_failure(answer)
         lines = (line.split("\t") for line in answer.text.splitlines())
         return [ObjectIdentity(*words) for words in lines if len(words) == len(ObjectIdentity._fields)]
 
@@ -203,7 +203,7 @@ class Cluster:
         for _ in range(TRIES if runtimes else 0):
             runtimes = [each for each in self.companions() if each.kind == RUNTIME and each.uid in uids]
             if (found := self.look()).uid:
-                raise failure_of_live_object(found, self.target)
+                raise live_object_failure(found, self.target)
             if not runtimes:
                 break
             time.sleep(1)
@@ -213,7 +213,7 @@ class Cluster:
         for each in runtimes:
             self.remove(each, is_unchanged=True)
 
-    def _no_answer(self, answer: Answer) -> Failure:
+    def _kubectl_failure(self, answer: Answer) -> Failure:
         """Return the Failure for a kubectl command that failed."""
         lines = answer.errors.strip().splitlines() or [f"kubectl exited with {answer.code}"]
         if lines[-1].startswith("error: context ") and lines[-1].endswith(" does not exist"):
@@ -243,7 +243,7 @@ class Cluster:
             raise Failure(f"cannot delete {identity.kind} {identity.name} in {self.target}: {answer.errors.strip()}")
 
 
-def failure_of_live_object(found: FoundObject, target: JobObject) -> Failure:
+def live_object_failure(found: FoundObject, target: JobObject) -> Failure:
     """Return the Failure for a submit that finds the job's object still live."""
     owner = f"started by {found.owner or 'someone'}"
     hint = "stop that job with jobctl stop; a job with another name= or spec gets its own object"
@@ -255,13 +255,13 @@ def is_already_deleted(errors: str) -> bool:
     return "(NotFound)" in errors or "(Conflict)" in errors
 
 
-def job_object_of_artifact(settings: Mapping[str, Any], nodes: int, context: str, namespace: str) -> JobObject:
+def artifact_job_object(settings: Mapping[str, Any], nodes: int, context: str, namespace: str) -> JobObject:
     """Return the job object that an artifact creates."""
     created = settings["creates"]
     return JobObject(created["object"], created["kind"], created["companions"], nodes, context, namespace)
 
 
-def chosen_namespace(ask: Ask, settings: Mapping[str, Any]) -> tuple[str, str]:
+def resolve_namespace(ask: Ask, settings: Mapping[str, Any]) -> tuple[str, str]:
     """Return an artifact's context and namespace, which default to kubectl's current ones. Raises Failure."""
     if shutil.which("kubectl") is None:
         raise Failure("kubectl was not found", "put kubectl on PATH; https://kubernetes.io/docs/tasks/tools")
@@ -275,7 +275,7 @@ def chosen_namespace(ask: Ask, settings: Mapping[str, Any]) -> tuple[str, str]:
     return context, namespace
 
 
-def job_object_of_record(keys: Mapping[str, str], settings: Mapping[str, Any]) -> JobObject | None:
+def recorded_job_object(keys: Mapping[str, str], settings: Mapping[str, Any]) -> JobObject | None:
     """Return the job object in a run's record, or None if the record has no valid object, kind and companions."""
     name, kind, companions = (word_or_empty(keys.get(key, "")) for key in ("object", "kind", "companions"))
     if not name or kind not in settings.get("kinds", ()) or companions not in settings.get("companions", ()):

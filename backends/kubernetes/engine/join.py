@@ -32,15 +32,15 @@ from ....runtime.node.job_secrets import read_job_secrets
 from ....runtime.node.join_attempt import (
     JoinFailure,
     StartFailure,
-    begun_attempts,
     call_or_fail_start,
     depot_command,
     join_run,
     join_run_in_bucket,
-    port_derived_from_text,
+    port_from_text,
     prepare_attempt,
     recorded_init_from,
     report_start_failure,
+    started_attempts,
 )
 from ....runtime.node.node_failure import NodeFailure
 from ....runtime.node.node_settings import NodeSettings
@@ -142,8 +142,8 @@ class JoiningPod:
             self._become_shell(words)
         attempt = self._join()
         os.environ["JOBC_ATTEMPT"] = str(attempt)
-        if not self._sees(self.head, HEAD_S):
-            raise JoinFailure(attempt, RENDEZVOUS_FAILED, *_lost(self.head))
+        if not self._wait_until_resolved(self.head, HEAD_S):
+            raise JoinFailure(attempt, RENDEZVOUS_FAILED, *_unresolved_head(self.head))
         if init_from := recorded_init_from(self.run_path):
             os.environ["JOBC_INIT_FROM"] = init_from
         launch = self._launch_words(self.payload)
@@ -177,9 +177,9 @@ class JoiningPod:
             raise NodeMustNotStart(DONE, "the run was stopped")
 
     @property
-    def _node_0_has_ended(self) -> bool:
+    def _has_head_ended(self) -> bool:
         """Return whether node 0 has ended for good in this job's newest attempt, so that its name will not return."""
-        starts = begun_attempts(self.run_path / "starts") if self.storage == "shared" else []
+        starts = started_attempts(self.run_path / "starts") if self.storage == "shared" else []
         if not starts or starts[-1].submission != self.uid:
             return False
         code = number_or_none(read_text(self.run_path / f"exit/{starts[-1].attempt}/node_00").split("\n")[0])
@@ -187,7 +187,7 @@ class JoiningPod:
 
     # ---- node 0's name
 
-    def _sees(self, name: str, timeout_s: float) -> bool:
+    def _wait_until_resolved(self, name: str, timeout_s: float) -> bool:
         """Wait until a node's name resolves, and return whether it does.
 
         The cluster's DNS knows the name a few tenths of a second after the pod starts.
@@ -195,7 +195,7 @@ class JoiningPod:
         began = said = time.monotonic()
         while not _is_known(name):
             self._leave_if_stopped()
-            if self._node_0_has_ended:
+            if self._has_head_ended:
                 return False
             now = time.monotonic()
             if now - began >= timeout_s:
@@ -210,10 +210,10 @@ class JoiningPod:
 
     def _check_start(self) -> None:
         """Check whether this pod can start, without waiting for other pods. Raises StartFailure, NodeMustNotStart."""
-        if not self._sees(self.head, self.start_timeout_s):
-            if self._node_0_has_ended:
+        if not self._wait_until_resolved(self.head, self.start_timeout_s):
+            if self._has_head_ended:
                 return  # joining the attempt reports the reason
-            raise StartFailure(RENDEZVOUS_FAILED, *_lost(self.head))
+            raise StartFailure(RENDEZVOUS_FAILED, *_unresolved_head(self.head))
         environ = {**os.environ, **({"JOBC_DATA_DIR": self.settings.data} if self.settings.data else {})}
         words = [sys.executable, "-B", str(self.artifact / "jobctl"), "node_checks", "--apart"]
         words += [f"--procs={self.settings.procs}", "--gpus=0"]  # jobctl preflight and the ranks check the GPUs
@@ -262,22 +262,22 @@ class JoiningPod:
             self._unpack_code()
             return attempt
         if self.storage == "node":
-            return self._start_alone()
+            return self._start_with_own_folder()
         if self.rank == 0:
             self._unpack_code()  # before the other nodes start
         return join_run(
             self.run_path, self.rank, self.settings.nodes, self.uid, most, self.start_timeout_s, self._prepare
         )
 
-    def _start_alone(self) -> int:
+    def _start_with_own_folder(self) -> int:
         """Prepare this pod's own run folder. There is only one attempt, and the pods share only the rendezvous."""
         if self.settings.nodes > 1:
             for other in range(self.settings.nodes):
-                if not self._sees(self.head.replace("-0.", f"-{other}.", 1), self.start_timeout_s):
+                if not self._wait_until_resolved(self.head.replace("-0.", f"-{other}.", 1), self.start_timeout_s):
                     hint = "check that the node's pod is running: jobctl status prints what the pod is waiting for"
                     raise StartFailure(RENDEZVOUS_FAILED, f"cannot resolve the host name of node {other}", hint)
             if self.settings.rendezvous_port == 0:  # node 0 cannot publish a port, because the nodes share no folder
-                os.environ["JOBC_HEAD_PORT"] = str(port_derived_from_text(self.uid))
+                os.environ["JOBC_HEAD_PORT"] = str(port_from_text(self.uid))
         self._unpack_code()
         self._prepare(0)
         return 0
@@ -318,11 +318,11 @@ class JoiningPod:
         elif self.storage == "shared" and code == DONE:
             call_or_fail_start("write to the run folder", (self.run_path / f"state/.good_{self.rank}").touch)
             if self.rank == 0:
-                self._remove_when_good()
+                self._remove_after_success()
         print(f"jobc: payload exit code: {code}", flush=True)
         return DONE
 
-    def _remove_when_good(self) -> None:
+    def _remove_after_success(self) -> None:
         for _ in range(GOOD_S):
             if len(list((self.run_path / "state").glob(".good_*"))) == self.settings.nodes:
                 with contextlib.suppress(OSError):
@@ -339,7 +339,7 @@ def _is_known(name: str) -> bool:
     return True
 
 
-def _lost(head: str) -> tuple[str, str]:
+def _unresolved_head(head: str) -> tuple[str, str]:
     """Return the title and hint of the message that node 0's name does not resolve."""
     hint = "check that node 0's pod is running, that the Service exists and that the cluster DNS works"
     return f"cannot resolve node 0's host name: {head}", hint

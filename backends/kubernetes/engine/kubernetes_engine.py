@@ -24,8 +24,8 @@ from ....runtime.run_folder.run import Run, jobctl_command
 from ....runtime.system.failure import Failure
 from ....runtime.system.streams import run_attached_to_terminal
 from ....runtime.system.text import one_line
-from .cluster import Cluster, FoundObject, failure_of_live_object
-from .object_creation import ObjectCreator, PodPurpose, last_line_of_error, pack_code, read_packed_code
+from .cluster import Cluster, FoundObject, live_object_failure
+from .object_creation import ObjectCreator, PodPurpose, error_tail, pack_code, read_packed_code
 from .pods import running_pods
 from .run_trial import TrialOutput, run_trial
 from .storage_pod import StoragePods
@@ -178,9 +178,9 @@ class KubernetesEngine(StorageReadingEngine, CheckingEngine):
 
     def preflight(self, place: Place, options: argparse.Namespace) -> int:
         cluster = self._own_cluster()
-        why = ObjectCreator(cluster, self.job.artifact).why_refused(PodPurpose("preflight"))
+        why = ObjectCreator(cluster, self.job.artifact).rejection_reason(PodPurpose("preflight"))
         if why:
-            print(f"FAIL  the cluster rejects the job in {cluster.target}: {one_line(last_line_of_error(why))}")
+            print(f"FAIL  the cluster rejects the job in {cluster.target}: {one_line(error_tail(why))}")
             return 1
         print(f"ok    the cluster accepts the job in {cluster.target}", flush=True)
         if options.queue_only:
@@ -233,7 +233,7 @@ def _ended_object(cluster: Cluster, uid: str, may_replace: bool) -> FoundObject:
     """
     found, target = cluster.look(), cluster.target
     if found.uid and not found.has_ended:
-        raise failure_of_live_object(found, target)
+        raise live_object_failure(found, target)
     if found.uid and not may_replace and found.uid != uid:
         hint = "jobctl submit --replace deletes the object and its pods' logs; logs on storage are kept"
         owner = f"started by {found.owner or 'someone'}"

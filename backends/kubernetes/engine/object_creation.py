@@ -23,7 +23,7 @@ from typing import NamedTuple
 from ....runtime.engines.engine import Answer
 from ....runtime.exit_codes import DATA_BROKEN
 from ....runtime.system.failure import Failure, print_failure
-from .cluster import RUNTIME, TRIES, Cluster, ObjectIdentity, failure_of_live_object, is_already_deleted
+from .cluster import RUNTIME, TRIES, Cluster, ObjectIdentity, is_already_deleted, live_object_failure
 
 MOST_CODE_BYTES = 600 << 10  # after packing; a ConfigMap may contain 1 MiB, including the base64 overhead
 MOST_REASON = 600  # maximum number of characters quoted from the server's reply
@@ -61,11 +61,11 @@ class ObjectCreator:
 
     def require_accepted(self, purpose: PodPurpose) -> None:
         """Raise Failure if the cluster would reject the objects. Called before anything is deleted or created."""
-        if why := self.why_refused(purpose):
-            title = f"the cluster rejects the job in {self.cluster.target}: {last_line_of_error(why)}"
+        if why := self.rejection_reason(purpose):
+            title = f"the cluster rejects the job in {self.cluster.target}: {error_tail(why)}"
             raise Failure(title, "jobctl preflight --queue-only tries again")
 
-    def why_refused(self, purpose: PodPurpose) -> str:
+    def rejection_reason(self, purpose: PodPurpose) -> str:
         """Return why the cluster would reject the objects, or "" if it accepts them.
 
         The dry run uses different names, so that existing objects do not conflict.
@@ -123,12 +123,10 @@ class ObjectCreator:
             for each in runtimes:
                 self._own_runtime(each, owner)
             if why := self.create_manifests(add_owner_reference(companions, owner)):
-                raise Failure(
-                    f"the cluster rejected part of the job in {self.cluster.target}: {last_line_of_error(why)}"
-                )
+                raise Failure(f"the cluster rejected part of the job in {self.cluster.target}: {error_tail(why)}")
         except BaseException:
             if owner is not None or not self.may_be_there:
-                self._take_back([*([owner] if owner else ()), *runtimes])
+                self._delete_created([*([owner] if owner else ()), *runtimes])
             raise
         return owner.uid
 
@@ -150,8 +148,8 @@ class ObjectCreator:
             return found.identity
         self.may_be_there = False
         if found.uid:
-            raise failure_of_live_object(found, target)
-        raise Failure(f"the cluster rejected the job in {target}: {last_line_of_error(_reason(answer))}")
+            raise live_object_failure(found, target)
+        raise Failure(f"the cluster rejected the job in {target}: {error_tail(_reason(answer))}")
 
     def _create_runtime(self, manifest: str, purpose: PodPurpose) -> ObjectIdentity:
         name = self.cluster.target.object + purpose.suffix
@@ -162,9 +160,7 @@ class ObjectCreator:
                 title, "if no other submit is running, delete the runtime: kubectl delete trainingruntime " + name
             )
         if answer.code:
-            raise Failure(
-                f"the cluster rejected the job in {self.cluster.target}: {last_line_of_error(_reason(answer))}"
-            )
+            raise Failure(f"the cluster rejected the job in {self.cluster.target}: {error_tail(_reason(answer))}")
         return ObjectIdentity(TRAINER_API, RUNTIME, name, answer.text.strip())
 
     def _own_runtime(self, runtime: ObjectIdentity, owner: ObjectIdentity) -> None:
@@ -180,12 +176,10 @@ class ObjectCreator:
             title = f"another submit has deleted {RUNTIME} {runtime.name} in {self.cluster.target}"
             raise Failure(title, "submit again, unless jobctl status shows that the other submit has started the job")
         if answer.code:
-            warning = (
-                f"{RUNTIME} {runtime.name} will not be deleted with its TrainJob: {last_line_of_error(_reason(answer))}"
-            )
+            warning = f"{RUNTIME} {runtime.name} will not be deleted with its TrainJob: {error_tail(_reason(answer))}"
             print(f"warning: {warning}", file=sys.stderr)
 
-    def _take_back(self, created: list[ObjectIdentity]) -> None:
+    def _delete_created(self, created: list[ObjectIdentity]) -> None:
         """Delete the objects that were just created."""
         try:
             for each in created:
@@ -240,7 +234,7 @@ def add_owner_reference(manifests: str, owner: ObjectIdentity) -> str:
     return re.sub(r"^metadata:\n", line, manifests, flags=re.MULTILINE)
 
 
-def last_line_of_error(why: str) -> str:
+def error_tail(why: str) -> str:
     """Return the end of the server's reply, which contains the reason."""
     return why[-MOST_REASON:]
 
@@ -284,10 +278,10 @@ def read_packed_code(run: Path) -> bytes:
 
 def _write_archive(folder: Path, file: gzip.GzipFile) -> None:
     with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as archive:
-        archive.add(folder, ".", filter=_without_owner)
+        archive.add(folder, ".", filter=_strip_owner)
 
 
-def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+def _strip_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     entry.mtime = 0

@@ -17,7 +17,7 @@ from ....runtime.engines.record_engine import ENDED, GONE, LIVE, Record, RecordE
 from ....runtime.run_folder.run import Run, last_progress, worst_code
 from ....runtime.system.failure import Failure, print_failure
 from ....runtime.system.values import read_text, word_or_empty
-from .cluster import Cluster, ObjectCondition, UnknownContext, job_object_of_record
+from .cluster import Cluster, ObjectCondition, UnknownContext, recorded_job_object
 from .pods import PodStatus
 
 FIRST_FAILURE = "logs/first_failure.txt"
@@ -39,7 +39,7 @@ class ObservingEngine(RecordEngine):
 
     def cluster(self, record: Record) -> Cluster:
         """Return the Cluster recorded for the run. Raises Failure."""
-        target = job_object_of_record(record.keys, self.job.settings)
+        target = recorded_job_object(record.keys, self.job.settings)
         if target is None:
             raise Failure(f"{record.path} has no valid object, kind and companions", "jobctl submit writes these keys")
         return Cluster(self.ask, target)
@@ -73,15 +73,15 @@ class ObservingEngine(RecordEngine):
         if not found.belongs_to_run(record.run.id, _uid(record)):
             return GONE
         self._conditions[record.path] = found.conditions
-        if found.has_ended and self._lost_its_pods(record):
+        if found.has_ended and self._are_pods_gone(record):
             self._why_gone[record.path] = f"{target.kind} {target.object} has failed, and its pods were deleted"
             return GONE
         return ENDED if found.has_ended else LIVE
 
-    def _lost_its_pods(self, record: Record) -> bool:
+    def _are_pods_gone(self, record: Record) -> bool:
         """Return whether a failed job's exit code is only on the pods' storage."""
         is_shared = self.job.settings.get("storage") == "shared"
-        return is_shared and self._known_code(record) is None and not self.pods(record)
+        return is_shared and self._condition_exit_code(record) is None and not self.pods(record)
 
     def delete_object(self, record: Record) -> None:
         """Start deleting the run's object, but not a newer object with the same name."""
@@ -93,17 +93,17 @@ class ObservingEngine(RecordEngine):
         except Failure as failure:
             print_failure(failure)
 
-    def end_of_job(self, record: Record) -> tuple[int, str]:
+    def job_end(self, record: Record) -> tuple[int, str]:
         return self._code(record), self._reason(record)
 
     def _code(self, record: Record) -> int:
         """Return the job's exit code from the object's conditions or, if it is not there, the pods' worst exit code."""
-        known = self._known_code(record)
+        known = self._condition_exit_code(record)
         if known is not None:
             return known
         return worst_code([pod.exit for pod in self.pods(record) if pod.exit is not None]) or 1
 
-    def _known_code(self, record: Record) -> int | None:
+    def _condition_exit_code(self, record: Record) -> int | None:
         """Return the exit code in the object's conditions, or None if there is none."""
         if any(condition.type in ("Complete", "Completed") for condition in self.conditions(record)):
             return 0
@@ -182,15 +182,15 @@ class ObservingEngine(RecordEngine):
             return State("starting", f"starting, {pending} of {target.nodes} pods are pending, in {target}")
         return State("live", f"live, in {target}")
 
-    def state_of_forgotten_job(self, record: Record) -> State:
+    def forgotten_job_state(self, record: Record) -> State:
         if record.run.is_stopped:
             return State("stopped", "stopped by jobctl stop; its object was deleted")
         if record.path in self._unknown:
-            return State("gone", self.why_job_is_forgotten(record))
-        text = f"{self.why_job_is_forgotten(record)}; its exit code is only in the run's storage: jobctl logs reads it"
+            return State("gone", self.forgotten_job_reason(record))
+        text = f"{self.forgotten_job_reason(record)}; its exit code is only in the run's storage: jobctl logs reads it"
         return State("gone", text)
 
-    def why_job_is_forgotten(self, record: Record) -> str:
+    def forgotten_job_reason(self, record: Record) -> str:
         target = self.cluster(record).target
         if record.path in self._why_gone:
             return self._why_gone[record.path]
@@ -204,7 +204,7 @@ class ObservingEngine(RecordEngine):
             return self._why_gone[record.path]
         return super().why_not_removable(run)
 
-    def why_live_run_stays(self, record: Record) -> str:
+    def live_run_keep_reason(self, record: Record) -> str:
         target = self.cluster(record).target
         return f"{target.kind} {target.object} is live in {target}"
 

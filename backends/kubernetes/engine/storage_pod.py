@@ -89,7 +89,7 @@ class StoragePods:
         config_map = line.sub(rf"\g<1>{name}", config_map)
         if why := sender.create_manifests(add_owner_reference(config_map, pod)):
             raise Failure(f"cannot create a ConfigMap in {target}: {why}")
-        return self._started(cluster, name)
+        return self._wait_until_started(cluster, name)
 
     def _manifest(self, job: str, name: str) -> str:
         pod = json.loads(str(self.job.settings.get("lone_pod")))
@@ -98,7 +98,7 @@ class StoragePods:
         files["configMap"] = {"name": name}
         return json.dumps(pod)
 
-    def _started(self, cluster: Cluster, name: str) -> str:
+    def _wait_until_started(self, cluster: Cluster, name: str) -> str:
         """Wait until the pod is running, print what it is waiting for, and return its name. Raises Failure."""
         hint = f"kubectl --namespace={cluster.target.namespace} describe pod {name}"
         said = ""

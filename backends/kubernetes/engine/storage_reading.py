@@ -16,7 +16,7 @@ from ....runtime.system.failure import Failure, print_failure
 from ....runtime.system.streams import LineMerger, print_client_output
 from ....runtime.system.text import one_line, printable
 from ....runtime.system.values import number_or_none
-from .cluster import DELETE_S, Cluster, chosen_namespace, job_object_of_artifact
+from .cluster import DELETE_S, Cluster, artifact_job_object, resolve_namespace
 from .observing import ObservingEngine
 from .pods import PodStatus
 from .storage_pod import StoragePods
@@ -49,10 +49,10 @@ class StorageReadingEngine(ObservingEngine):
         Raises Failure.
         """
         if record is None:
-            context, namespace = chosen_namespace(self.ask, self.job.settings)
+            context, namespace = resolve_namespace(self.ask, self.job.settings)
         else:
             context, namespace = self.cluster(record).target[-2:]
-        return Cluster(self.ask, job_object_of_artifact(self.job.settings, self.job.nodes, context, namespace))
+        return Cluster(self.ask, artifact_job_object(self.job.settings, self.job.nodes, context, namespace))
 
     # ---- run storage
 
@@ -60,7 +60,7 @@ class StorageReadingEngine(ObservingEngine):
         """Remove the run from the pods' storage, through an extra pod."""
         record = newest_record(run)
         if record is not None and self.job.settings.get("storage") != "node":
-            words = self._bucket_words(run, "remove") or ["rm", "-rf", "--", self.path_on_nodes(run)]
+            words = self._bucket_command(run, "remove") or ["rm", "-rf", "--", self.path_on_nodes(run)]
             try:
                 command = self._storage.command(self._own_cluster(record), *words)
             except Failure as failure:
@@ -95,7 +95,7 @@ class StorageReadingEngine(ObservingEngine):
             if answer.code == 0 and len(codes) == self.cluster(record).target.nodes:
                 self.record_end_from_node_codes(run, codes)
 
-    def _bucket_words(self, run: Run, *words: str) -> list[str]:
+    def _bucket_command(self, run: Run, *words: str) -> list[str]:
         """Return the command that accesses the bucket from a pod, or [] if there is no bucket.
 
         A pod is needed because this machine may have no access to the bucket.
@@ -114,7 +114,7 @@ class StorageReadingEngine(ObservingEngine):
         if request.follow and request.rank is None:
             self._follow_pods(record, request)
             return 0
-        if self.seen(run).state == LIVE and (why := _why_none_has_started(self.pods(record))):
+        if self.seen(run).state == LIVE and (why := _pending_reason(self.pods(record))):
             raise Failure(f"run {run.id} has not started: {why}", "jobctl status prints what each pod is waiting for")
         procs = self.job.settings.get("procs")
         node = request.node or 0 if request.rank is None else request.rank // (procs if isinstance(procs, int) else 1)
@@ -143,7 +143,7 @@ class StorageReadingEngine(ObservingEngine):
             while True:
                 engine = type(self)(self.job)
                 is_live = engine.seen(Run(run.path)).state == LIVE
-                why = _why_none_has_started(engine.pods(record)) if is_live else ""
+                why = _pending_reason(engine.pods(record)) if is_live else ""
                 if why not in ("", said):
                     said = why
                     print(f"waiting: {one_line(why)}", file=sys.stderr, flush=True)
@@ -176,10 +176,10 @@ class StorageReadingEngine(ObservingEngine):
             path = f"{self.path_on_nodes(record.run, node)}/{file}"
             words = cluster.command("exec", pod.name, "--container=node", "--", *command, path)
             return (
-                self._missing_or_refused(cluster, pod.name, path) if print_client_output(words, errors="dropped") else 0
+                self._check_missing_file(cluster, pod.name, path) if print_client_output(words, errors="dropped") else 0
             )
         if storage != "node":
-            words = self._bucket_words(record.run, "cat", file)
+            words = self._bucket_command(record.run, "cat", file)
             errors = "kept" if words else "dropped"
             with StoragePods(self.job, self._start_timeout_s) as made:
                 path, own = f"{self.path_on_nodes(record.run)}/{file}", self._own_cluster(record)
@@ -188,7 +188,7 @@ class StorageReadingEngine(ObservingEngine):
                     == 0
                 ):
                     return 0
-                return NOT_THERE if words else self._missing_or_refused(own, made.pod(own), path)
+                return NOT_THERE if words else self._check_missing_file(own, made.pod(own), path)
         ended = [pod for pod in pods if pod.node == node]
         if not ended or not file.startswith("logs/node_"):
             return NOT_THERE
@@ -196,7 +196,7 @@ class StorageReadingEngine(ObservingEngine):
         words = cluster.command("logs", ended[-1].name, "--container=node", f"--tail={tail}")
         return NOT_THERE if print_client_output(words, errors="dropped") else 0
 
-    def _missing_or_refused(self, cluster: Cluster, pod: str, path: str) -> int:
+    def _check_missing_file(self, cluster: Cluster, pod: str, path: str) -> int:
         """Return NOT_THERE if a pod's storage has no such file. Raises Failure if the server refuses to check."""
         answer = cluster.k("exec", pod, "--container=node", "--", "test", "-f", path)
         if "forbidden" in answer.errors.lower():
@@ -209,7 +209,7 @@ def _shorter_prefix(line: bytes) -> bytes:
     return _PREFIX.sub(rb"\1: ", line, 1)
 
 
-def _why_none_has_started(pods: list[PodStatus]) -> str:
+def _pending_reason(pods: list[PodStatus]) -> str:
     """Return what the first pod is waiting for, or "" if a pod has started, or if the reason is unknown."""
     if any(pod.phase != "Pending" for pod in pods):
         return ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, nearest
 from ....compiler.plan.launch_plan import LaunchPlan
 from ....runtime.system.gpu_names import is_gpu_of_type
-from ..._shared.gpus import MOST_GPUS, USUAL_GPUS, max_gpus_at_site, max_gpus_in_cloud, overrides_to_spread_gpus
+from ..._shared.gpus import MOST_GPUS, USUAL_GPUS, gpu_spread_overrides, max_gpus_at_site, max_gpus_in_cloud
 from .. import tcpx
 from ..devices import EFA, EFA_CARDS, EFA_GPUS, RDMA_PROFILES, is_resource_with_count, network_resource
 from ..gpu_types import DISCOVERED, PRODUCTS, gpu_label_name, gpu_label_values
@@ -35,7 +35,7 @@ def _types(key: str) -> list[str]:
     return sorted(word for word in words if re.fullmatch(r"(?!SXM|NVL|HBM|MI325$|MI355$)[A-Z]+\d+[A-Z]?", word))
 
 
-def check_more_gpus_than_any_node(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def check_gpus_exceed_node(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4505: more GPUs per node than any machine has (error) or than most machines have (warning)."""
     count, kind = plan.topology.gpus, plan.resources.gpu_type
     most = (max_gpus_at_site(kind) if kind else None) or MOST_GPUS
@@ -46,7 +46,7 @@ def check_more_gpus_than_any_node(plan: LaunchPlan, options: KubernetesOptions) 
     rare = count <= most
     some = f"few machines have more than {usual}{of}" if rare else f"no machine has more than {most}{of}"
     because = f"{some}, and pods that do not fit on any node stay Pending; gpus is per node, 1 to {usual}"
-    hint = overrides_to_spread_gpus(count, plan.topology.nodes, usual)
+    hint = gpu_spread_overrides(count, plan.topology.nodes, usual)
     severity = Severity.WARNING if rare else Severity.ERROR
     title = f"gpus={count}{of} is too many for one node"
     yield Diagnostic("JC4505", title, because, hint, key="gpus", severity=severity)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
 from ....compiler.emit.render import WholePlanView
-from ....compiler.pipeline.jobctl_program import pack_program_for_nodes, program_contents_of_job
+from ....compiler.pipeline.jobctl_program import job_program_contents, pack_program_for_nodes
 from ....compiler.plan.launch_plan import LaunchPlan
 from ....compiler.spec.examples import IMAGE
 from ..config_map import compressed_jobctl_lines
-from ..names import LONGEST, digest_of_plan, longest_pod_name, object_name, without_neutral_fields
+from ..names import LONGEST, drop_neutral_fields, longest_pod_name, object_name, plan_digest
 from ..options import KubernetesOptions
 from ._names import is_valid_object_name
 
@@ -64,7 +64,7 @@ def check_deadline_before_time_limit(plan: LaunchPlan, options: KubernetesOption
 
 def check_long_name(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4501: a job name that is too long for the names of its pods."""
-    name = object_name(plan, WholePlanView(digest_of_plan(plan, options)))
+    name = object_name(plan, WholePlanView(plan_digest(plan, options)))
     longest = longest_pod_name(name, options.flavor, plan.topology.nodes)
     if len(longest) > LONGEST:
         most = len(plan.name) - (len(longest) - LONGEST)
@@ -79,9 +79,9 @@ def check_large_job(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Di
     The job's own text appears in launch.sh and several times in job.json.
     """
     program_size = len(
-        compressed_jobctl_lines(pack_program_for_nodes(program_contents_of_job(plan), Path(__file__).parents[1])).text
+        compressed_jobctl_lines(pack_program_for_nodes(job_program_contents(plan), Path(__file__).parents[1])).text
     )
-    own_size = len(json.dumps(without_neutral_fields(plan), ensure_ascii=False).encode())
+    own_size = len(json.dumps(drop_neutral_fields(plan), ensure_ascii=False).encode())
     total = (program_size + 6 * own_size) // KIB
     if total > MOST_CONFIG_KIB:
         because = f"the artifact is sent in a ConfigMap of at most {MOST_CONFIG_KIB} KiB; this one would be {total}"

@@ -15,10 +15,10 @@ from ._names import is_valid_object_name
 def check_unusable_mount(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4503: a mount that a pod does not support."""
     for i, mount in enumerate(plan.mounts):
-        yield from _mounted(i, mount, plan.mounts)
+        yield from _check_mount(i, mount, plan.mounts)
 
 
-def _mounted(i: int, mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[Diagnostic]:
+def _check_mount(i: int, mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[Diagnostic]:
     key = f"mounts.{i}"
 
     def diagnostic(title: str, because: str, hint: str) -> Iterator[Diagnostic]:
@@ -64,7 +64,7 @@ def check_runs_without_shared_volume(plan: LaunchPlan, options: KubernetesOption
         return
     root = plan.run.root
     lasting = [mount for mount in plan.mounts if mount.kind != "empty" and not mount.read_only]
-    is_kept = any(_below(root, mount.target) for mount in lasting)
+    is_kept = any(_is_below(root, mount.target) for mount in lasting)
     if lasting:
         hint = f"storage.root={lasting[0].target.rstrip('/')}/runs"
     else:
@@ -87,11 +87,11 @@ def check_runs_without_shared_volume(plan: LaunchPlan, options: KubernetesOption
         yield Diagnostic("JC4502", "storage.root is not on a volume", because, hint, key="storage.root")
 
 
-def _below(path: str, folder: str) -> bool:
+def _is_below(path: str, folder: str) -> bool:
     return path.startswith("/") and PurePosixPath(path).is_relative_to(PurePosixPath(folder))
 
 
-def check_restart_in_a_bucket(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def check_restart_with_bucket_runs(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4520: restarts in place with runs in a bucket. Such a restart requires a folder that all pods share."""
     if plan.run.storage == "object" and plan.lifecycle.max_restarts and plan.topology.nodes > 1:
         because = "pods coordinate a restart through a shared run folder; with a bucket, they can only be requeued"
@@ -110,7 +110,7 @@ def check_scratch_not_absolute(plan: LaunchPlan, options: KubernetesOptions) -> 
         yield Diagnostic("JC4519", title, because, hint, key="storage.scratch")
 
 
-def check_shm_beyond_memory(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def check_shm_exceeds_memory(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4508: shared memory that is not smaller than the pod's memory."""
     shm, memory = plan.resources.shm_bytes, plan.resources.mem_bytes
     if shm and memory and shm >= memory:

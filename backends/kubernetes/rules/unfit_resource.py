@@ -39,16 +39,16 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
                     "JC4524",
                     f"{at}: {text!r} is not a quantity",
                     because,
-                    _with(key, entries, name, _as_size(text)),
+                    _mapping_override(key, entries, name, _nearest_size(text)),
                     key=at,
                 )
             elif name in taken:
                 because = f"{taken[name]} already sets this resource"
                 yield Diagnostic("JC4524", f"{at} is set twice", because, f"remove {at}", key=at)
-    yield from _above_limits(plan, options)
+    yield from _check_request_limits(plan, options)
 
 
-def _above_limits(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def _check_request_limits(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     memory = {"memory": str(plan.resources.mem_bytes)} if plan.resources.mem_bytes else {}
     limits = {**memory, **options.limits}
     for name, text in options.requests.items():
@@ -58,7 +58,7 @@ def _above_limits(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diag
             continue
         if is_device and asked != most:
             because = "devices cannot be overcommitted, so the request must equal the limit"
-            hint = _with("limits", options.limits, name, text)
+            hint = _mapping_override("limits", options.limits, name, text)
         elif most is not None and asked > most:
             because, hint = "a request must not exceed its limit", f"remove backend.requests.{name}"
         else:
@@ -67,7 +67,7 @@ def _above_limits(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diag
         yield Diagnostic("JC4524", f"{key}={text} does not fit its limit", because, hint, key=key)
 
 
-def _with(key: str, entries: Mapping[str, str], name: str, text: str) -> str:
+def _mapping_override(key: str, entries: Mapping[str, str], name: str, text: str) -> str:
     """Return an override for the whole mapping, because dots in a device name would nest keys on the command line."""
     items = ", ".join(f"{other}: {value}" for other, value in {**entries, name: text}.items())
     return f"'backend.{key}={{{items}}}'"
@@ -79,7 +79,7 @@ def parse_quantity(text: str) -> Decimal | None:
     return Decimal(match[1]) * _UNITS[match[2]] if match and match[2] in _UNITS else None
 
 
-def _as_size(text: str) -> str:
+def _nearest_size(text: str) -> str:
     """Return the size in a valid spelling, such as 64G for 64GB, or an example if the text is not a size."""
     bare = text.strip().removesuffix("B").replace("K", "k") if not text.endswith("iB") else text[:-1]
     return bare if parse_quantity(bare) is not None else "64Gi"

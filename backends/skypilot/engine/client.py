@@ -9,7 +9,7 @@ from typing import Any
 from ....runtime.engines.record_engine import RecordEngine
 from ....runtime.run_folder.run import Run
 from ....runtime.system.failure import Failure
-from .parse_output import last_json, rows_of_table
+from .parse_output import last_json, status_rows
 
 SKY_S = 300  # timeout of a sky command, which may start its API server and query clouds
 
@@ -40,7 +40,7 @@ class SkypilotClient(RecordEngine):
         The status is refreshed first, because a cluster may stop by itself.
         """
         table = self.run_sky_for_json("status", "--refresh", "--output", "json", cluster)
-        return next((str(row.get("status", "")) for row in rows_of_table(table)), "").rpartition(".")[2]
+        return next((str(row.get("status", "")) for row in status_rows(table)), "").rpartition(".")[2]
 
     def run_sky_for_json(self, *words: str) -> Any:
         """Return the JSON that sky prints after its log lines, or None if there is none."""

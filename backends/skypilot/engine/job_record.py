@@ -35,14 +35,14 @@ def describe_job(record: Record) -> str:
     )
 
 
-def file_of_saved_output(record: Record) -> Path:
+def saved_output_file(record: Record) -> Path:
     """Return the file in which an ended job's output is saved."""
     return record.run.path / "logs" / f"sky_{record.attempt}.log"
 
 
-def lines_of_saved_output(record: Record) -> list[str]:
+def saved_output_lines(record: Record) -> list[str]:
     try:
-        with open_regular(file_of_saved_output(record), follow=False) as file:
+        with open_regular(saved_output_file(record), follow=False) as file:
             return file.read(MOST_LOG_BYTES).decode(errors="replace").split("\n")
     except (Unreadable, OSError):
         return []

@@ -77,7 +77,7 @@ def run_node(node: SkypilotNode) -> tuple[int, int]:
         signal.signal(signal.SIGTERM, _raise_terminated)
         attempt = node.join()
         code = run_launch_sh(node, attempt)
-        return agree_on_end(node, attempt, code) if node.payload == "train" else remove_passed_check(node, code)
+        return agree_on_exit_codes(node, attempt, code) if node.payload == "train" else remove_passed_check(node, code)
     except Terminated:
         return PREEMPTED, KILLED
     except (NodeMustNotStart, NodeFailure) as error:
@@ -133,7 +133,7 @@ def run_and_forward_sigterm(words: list[str], node: SkypilotNode) -> int:
 # ---- the end
 
 
-def agree_on_end(node: SkypilotNode, attempt: int, code: int) -> tuple[int, int]:
+def agree_on_exit_codes(node: SkypilotNode, attempt: int, code: int) -> tuple[int, int]:
     """Wait for the other nodes. Return how this node (on node 0: the run) ended, and the exit code of this process.
 
     code: exit code of launch.sh.
@@ -144,7 +144,7 @@ def agree_on_end(node: SkypilotNode, attempt: int, code: int) -> tuple[int, int]
         return code, code
     if node.settings.nodes == 1:
         return code, code
-    code = worst_code_of_all_nodes(node, attempt, code)
+    code = worst_node_code(node, attempt, code)
     if node.rank == 0:
         if code != DONE:
             time.sleep(SETTLE_S)
@@ -152,19 +152,19 @@ def agree_on_end(node: SkypilotNode, attempt: int, code: int) -> tuple[int, int]
     return code, DONE if RunPinnedToAttempt(node.run, attempt).has_ended(0) else code
 
 
-def worst_code_of_all_nodes(node: SkypilotNode, attempt: int, code: int) -> int:
+def worst_node_code(node: SkypilotNode, attempt: int, code: int) -> int:
     """Wait until all nodes have recorded their exit codes. Return the worst one, or PEER_LOST if a node was lost.
 
     After a failure, the wait has a time limit. Nodes other than node 0 do not wait if they have finished.
     """
     nodes, uploads = node.settings.nodes, 2 if node.is_in_bucket else 1
     until = time.monotonic() + uploads * node.settings.grace_s + MARGIN_S
-    while (node.rank == 0 if code == DONE else time.monotonic() < until) and node.lacking_nodes(attempt) > 0:
+    while (node.rank == 0 if code == DONE else time.monotonic() < until) and node.unfinished_node_count(attempt) > 0:
         time.sleep(LOOK_S)
     if code == DONE and node.rank == 0 and node.storage == "shared":  # a node may still be starting its supervisor
         while RunPinnedToAttempt(node.run, attempt).has_unseen_nodes(nodes) and time.monotonic() < until:
             time.sleep(LOOK_S)
-        while node.lacking_nodes(attempt) > 0:
+        while node.unfinished_node_count(attempt) > 0:
             time.sleep(LOOK_S)
     if code == DONE and node.rank > 0:
         return code

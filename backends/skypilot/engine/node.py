@@ -16,7 +16,7 @@ from ....runtime.node.join_attempt import (
     depot_command,
     join_run,
     join_run_in_bucket,
-    port_derived_from_text,
+    port_from_text,
     prepare_attempt,
     recorded_init_from,
 )
@@ -109,7 +109,7 @@ class SkypilotNode:
         """Join without shared storage. jobctl submit sets the attempt, and the checkpoints are on node 0."""
         attempt = number_or_none(self.environ.get("JOBC_ATTEMPT", "")) or 0
         if self.settings.nodes > 1 and not self.settings.rendezvous_port:  # node 0 cannot publish a port
-            self.environ["JOBC_HEAD_PORT"] = str(port_derived_from_text(self.task_id))
+            self.environ["JOBC_HEAD_PORT"] = str(port_from_text(self.task_id))
         self._copy_code()
         if self.rank == 0 or artifact_copy_of_attempt(self.run, attempt) is None:
             self._prepare(attempt)
@@ -152,10 +152,10 @@ class SkypilotNode:
         """Return the command that runs a depot.py verb for the run."""
         return depot_command(self.run, verb)
 
-    def lacking_nodes(self, attempt: int) -> int:
+    def unfinished_node_count(self, attempt: int) -> int:
         """Return how many nodes have not recorded an exit code in the attempt but may still do so."""
         if not self.is_in_bucket:
-            return RunPinnedToAttempt(self.run, attempt).lacking_nodes(self.settings.nodes)
+            return RunPinnedToAttempt(self.run, attempt).unfinished_node_count(self.settings.nodes)
         os.makedirs(self.run / f"exit/{attempt}", exist_ok=True)  # depot.py downloads the exit codes to this folder
         words = self.depot_words("lacking")
         done = subprocess.run(words, env=self.environ, stdout=subprocess.PIPE, check=False)

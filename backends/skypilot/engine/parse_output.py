@@ -29,16 +29,16 @@ def last_json(text: str) -> Any:
     return None
 
 
-def rows_of_table(table: Any) -> Iterator[dict[str, Any]]:
+def status_rows(table: Any) -> Iterator[dict[str, Any]]:
     """Yield the rows (mappings with a status) in sky's output, which is a list or a mapping of lists."""
     if isinstance(table, dict):
         for value in table.values():
-            yield from rows_of_table(value)
+            yield from status_rows(value)
         if "status" in table:
             yield table
     elif isinstance(table, list):
         for value in table:
-            yield from rows_of_table(value)
+            yield from status_rows(value)
 
 
 def parse_job_id(text: str) -> int | None:
@@ -47,40 +47,40 @@ def parse_job_id(text: str) -> int | None:
     return int(found[-1]) if found else None
 
 
-def line_without_colors(line: str) -> str:
+def strip_colors(line: str) -> str:
     """Return a line without colors, with the node rank instead of SkyPilot's prefix."""
     return _TASK.sub("0: ", _NODE.sub(r"\1: ", _COLORS.sub("", line), 1), 1)
 
 
-def line_without_colors_as_bytes(prefix: str | None, line: bytes) -> bytes | None:
-    """Return the result of line_without_colors() if it begins with the prefix, else None."""
-    text = line_without_colors(line.decode(errors="surrogateescape"))
+def strip_colors_from_bytes(prefix: str | None, line: bytes) -> bytes | None:
+    """Return the result of strip_colors() if it begins with the prefix, else None."""
+    text = strip_colors(line.decode(errors="surrogateescape"))
     return text.encode(errors="surrogateescape") if text.startswith(prefix or "") else None
 
 
-def line_of_node_check(line: bytes) -> bytes | None:
-    """Return the result of line_without_colors() if a check printed the line on a node, else None."""
-    text = line_without_colors_as_bytes(None, line) or b""
+def node_check_line(line: bytes) -> bytes | None:
+    """Return the result of strip_colors() if a check printed the line on a node, else None."""
+    text = strip_colors_from_bytes(None, line) or b""
     return text if _OF_NODE.match(text) and not _LAST_WORD.match(text.decode(errors="replace")) else None
 
 
-def last_lines_as_one_line(text: str) -> str:
+def join_last_lines(text: str) -> str:
     """Return the last three lines of sky's output as one line, for an error message."""
     return one_line(_COLORS.sub("", " ".join(text.rstrip("\n").split("\n")[-3:])))
 
 
-def lines_of_cost_estimate(text: str) -> list[str]:
+def cost_estimate_lines(text: str) -> list[str]:
     """Return the lines in which `sky launch --dryrun` describes the machines and their cost."""
     return [printable(line) for line in _COLORS.sub("", text).split("\n") if _ESTIMATE.match(line)]
 
 
-def worst_code_in_output(lines: list[str]) -> int | None:
+def worst_output_code(lines: list[str]) -> int | None:
     """Return the job's exit code, read from its nodes' last lines, or None if no node reports a failure."""
     last = {match.group(1): int(match.group(2)) for match in map(_LAST_WORD.match, lines) if match}
     return worst_code([code for code in last.values() if code in PRIORITY and code])  # without 143: killed by SkyPilot
 
 
-def reason_of_first_failure(lines: list[str], code: int) -> str:
+def first_failure_reason(lines: list[str], code: int) -> str:
     """Return the reason printed by the first node that exited with the job's code in the newest attempt."""
     first = exact = ""
     for line in lines:

@@ -29,7 +29,7 @@ class RunPinnedToAttempt(Run):
         seen = {node.number for node in self.nodes()}
         return any(node not in seen and not self.has_ended(node) for node in range(nodes))
 
-    def lacking_nodes(self, nodes: int) -> int:
+    def unfinished_node_count(self, nodes: int) -> int:
         """Return how many nodes have not recorded an exit code but may still do so."""
         here = identify_machine()
         missing = [node for node in self.nodes() if node.number < nodes and not self.has_ended(node.number)]

@@ -26,18 +26,18 @@ from ....runtime.system.values import number_or_none
 from .job_record import (
     cluster_name_in_record,
     describe_job,
-    file_of_saved_output,
     is_managed_job,
-    lines_of_saved_output,
+    saved_output_file,
+    saved_output_lines,
     sky_logs_arguments,
     ssh_command_for_node,
 )
 from .parse_output import (
-    line_without_colors,
-    line_without_colors_as_bytes,
-    reason_of_first_failure,
-    rows_of_table,
-    worst_code_in_output,
+    first_failure_reason,
+    status_rows,
+    strip_colors,
+    strip_colors_from_bytes,
+    worst_output_code,
 )
 from .run_at_attempt import RunPinnedToAttempt
 from .starting import StartingSkypilot
@@ -59,27 +59,27 @@ class SkypilotEngine(StartingSkypilot):
             raise Failure(f"{record.path} has no valid cluster and job ID", "jobctl submit writes these keys")
         words = ["jobs", "queue", "--output", "json", "--limit", "1000"]
         table = self.run_sky_for_json(*(words if is_managed_job(record) else ["queue", "--output", "json", cluster]))
-        status = next((str(row.get("status", "")) for row in rows_of_table(table) if row.get("job_id") == job_id), "")
+        status = next((str(row.get("status", "")) for row in status_rows(table) if row.get("job_id") == job_id), "")
         self._words[record.path] = status = status.rpartition(".")[2]
         if not status:
             return GONE
         return ENDED if _ENDED.fullmatch(status) else LIVE
 
-    def state_named_by_engine(self, run: Run) -> str:
+    def engine_state_name(self, run: Run) -> str:
         record = self.seen(run).record
         return self._words.get(record.path, "") if record else ""
 
     def save_job_output(self, record: Record) -> None:
         """Save the job's output without colors. With several nodes, each line starts with its node, as in `1: line`."""
         printed = self.sky(*sky_logs_arguments(record, LogRequest()))
-        lines = [line_without_colors(line) for line in printed.split("\n")]
+        lines = [strip_colors(line) for line in printed.split("\n")]
         with contextlib.suppress(OSError):
-            write_saved_output(file_of_saved_output(record), "\n".join(lines).encode())
+            write_saved_output(saved_output_file(record), "\n".join(lines).encode())
 
-    def end_of_job(self, record: Record) -> tuple[int, str]:
-        status, lines = self._words.get(record.path, ""), lines_of_saved_output(record)
-        code = 0 if status == "SUCCEEDED" else worst_code_in_output(lines) or (75 if status == "CANCELLED" else 1)
-        return code, reason_of_first_failure(lines, code) or f"SkyPilot reports {status}"
+    def job_end(self, record: Record) -> tuple[int, str]:
+        status, lines = self._words.get(record.path, ""), saved_output_lines(record)
+        code = 0 if status == "SUCCEEDED" else worst_output_code(lines) or (75 if status == "CANCELLED" else 1)
+        return code, first_failure_reason(lines, code) or f"SkyPilot reports {status}"
 
     def end_on_storage(self, record: Record) -> tuple[int, str] | None:
         """Return the exit code and reason recorded on the storage, or None if the job may still run or be recovered."""
@@ -110,7 +110,7 @@ class SkypilotEngine(StartingSkypilot):
             return State("stopping", f"stopping, {location}")
         return State("live", f"live, {location}")
 
-    def state_of_forgotten_job(self, record: Record) -> State:
+    def forgotten_job_state(self, record: Record) -> State:
         if record.run.is_stopped:
             return State("stopped", "stopped, and its cluster was deleted")
         text = (
@@ -119,7 +119,7 @@ class SkypilotEngine(StartingSkypilot):
         )
         return State("gone", text)
 
-    def why_live_run_stays(self, record: Record) -> str:
+    def live_run_keep_reason(self, record: Record) -> str:
         return "the job is still in SkyPilot"
 
     def remove_outside_run_folder(self, run: Run) -> bool:
@@ -175,12 +175,12 @@ class SkypilotEngine(StartingSkypilot):
         if request.rank is not None:
             return self._print_rank(record, request.rank, request)
         node = None if request.node is None else f"{request.node}: "
-        kept = file_of_saved_output(record)
+        kept = saved_output_file(record)
         if self.seen(run).state == LIVE or (kept.is_file() and not kept.stat().st_size):
             self.require_client()
             words = ["sky", *sky_logs_arguments(record, request)]
             return print_client_output(
-                words, partial(line_without_colors_as_bytes, node), environment=self.sky_environment, errors="merged"
+                words, partial(strip_colors_from_bytes, node), environment=self.sky_environment, errors="merged"
             )
         if not kept.is_file():
             hint = "on a machine that can read the storage, jobctl logs --rank N prints a rank's log"
@@ -229,10 +229,10 @@ class SkypilotEngine(StartingSkypilot):
     def mark_stopped(self, run: Run) -> None:
         record = newest_record(run)
         if record is not None:
-            self._mark_for_nodes(record)
+            self._send_stop_mark(record)
         super().mark_stopped(run)
 
-    def _mark_for_nodes(self, record: Record) -> None:
+    def _send_stop_mark(self, record: Record) -> None:
         """Write the stop mark to the bucket, to storage mounted on this machine, or to the nodes."""
         run, path, settings = record.run, Path(self.path_on_nodes(record.run)), self.job.settings
         if self.is_in_bucket:
@@ -272,20 +272,20 @@ class SkypilotEngine(StartingSkypilot):
             sees_mark = run.path in self._marked
         else:
             words = ["cancel", "--yes", cluster_name_in_record(record), job_id]
-            sees_mark = engine.state_named_by_engine(run) == "RUNNING"
+            sees_mark = engine.engine_state_name(run) == "RUNNING"
         if name != "TERM" or not sees_mark:
-            self._print_sky(*words)
+            self._run_sky(*words)
 
     def release_machines(self, is_asked: bool) -> None:
         """Delete the cluster if the user asked for that, or if it occupies nodes although nothing is running on it."""
         cluster = str(self.job.settings.get("cluster", ""))
         if not is_asked and self.job.settings.get("ends_with_last_job"):
             queue = self.run_sky_for_json("queue", "--skip-finished", "--output", "json", cluster)
-            is_asked = not any("job_id" in row for row in rows_of_table(queue))
-        if is_asked and self.status_of(cluster) and self._print_sky("down", "--yes", cluster):
+            is_asked = not any("job_id" in row for row in status_rows(queue))
+        if is_asked and self.status_of(cluster) and self._run_sky("down", "--yes", cluster):
             raise Failure(f"cluster {cluster} could not be deleted", f"sky down {cluster}")
 
-    def _print_sky(self, *words: str) -> int:
+    def _run_sky(self, *words: str) -> int:
         """Run a sky command, print its output, and return its exit code."""
         return print_client_output(["sky", *words], environment=self.sky_environment)
 

@@ -31,7 +31,7 @@ from .launch import (
     sky_launch_arguments,
     sky_secret_options,
 )
-from .parse_output import last_lines_as_one_line, line_of_node_check, lines_of_cost_estimate, parse_job_id
+from .parse_output import cost_estimate_lines, join_last_lines, node_check_line, parse_job_id
 
 # run by bash on a node; $1: run folder, $2: attempt, $3: secret or node
 _JOIN = 'cd && cd -- "$1" && exec python3 -I -S "artifact/$2/jobctl" join'
@@ -118,7 +118,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
 
     def smoke(self, place: Place) -> int:
         self._require_startable()
-        return self._trial(place, "smoke", line_of_node_check)
+        return self._trial(place, "smoke", node_check_line)
 
     def add_preflight_options(self, parser: argparse.ArgumentParser) -> None:
         text = "only ask SkyPilot whether it would launch the job and what that would cost; start no machines"
@@ -139,16 +139,16 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         ]
         code, text = run_and_capture(["sky", *words], self.sky_environment, self.job.artifact, is_shown=False)
         if code:
-            print(f"FAIL  SkyPilot rejects the job: {last_lines_as_one_line(text)}")
+            print(f"FAIL  SkyPilot rejects the job: {join_last_lines(text)}")
             return CRASHED
         print("ok    SkyPilot would launch the job")
-        for line in lines_of_cost_estimate(text):
+        for line in cost_estimate_lines(text):
             print(f"      {line}")
         if options.queue_only:
             return DONE
         table = Table(map(str, range(self.job.nodes)))
         sys.stdout.flush()
-        code = self._trial(place, "preflight", partial(_add_to, table))
+        code = self._trial(place, "preflight", partial(_add_check_line, table))
         return table if code == DONE else table.print() or code
 
     def _trial(self, place: Place, payload: str, change: Callable[[bytes], bytes | None]) -> int:
@@ -185,27 +185,27 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
             for name in secrets:
                 self._save_secret(record, node, name)
             options = ["-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
-            words = self._on_node(record, node, _SHELL, str(node), *command)
+            words = self._node_command(record, node, _SHELL, str(node), *command)
             return run_attached_to_terminal(ssh_command_for_node(cluster, node, words, options))
         finally:
             if secrets:
-                self.ask(ssh_command_for_node(cluster, node, self._on_node(record, node, _FORGET_SECRETS)))
+                self.ask(ssh_command_for_node(cluster, node, self._node_command(record, node, _FORGET_SECRETS)))
 
     def _save_secret(self, record: Record, node: int, name: str) -> None:
         """Save a secret for launch.sh. The secret is sent on stdin, so that no command line contains it."""
-        words = self._on_node(record, node, _SAVE_SECRET, name)
+        words = self._node_command(record, node, _SAVE_SECRET, name)
         answer = self.ask(ssh_command_for_node(cluster_name_in_record(record), node, words), text=os.environ[name])
         if answer.code:
             print(printable(answer.errors), end="", file=sys.stderr)
             raise Failure(f"cannot save secret {name} on node {node}", "the messages from ssh are above")
 
-    def _on_node(self, record: Record, node: int, script: str, *words: str) -> list[str]:
+    def _node_command(self, record: Record, node: int, script: str, *words: str) -> list[str]:
         """Return the command that runs a bash script with the run folder, the attempt and `words` as arguments."""
         run = record.run
         return ["bash", "-c", script, "-", self.path_on_nodes(run, node), str(run.attempt), *words]
 
 
-def _add_to(table: Table, line: bytes) -> None:
-    kept = line_of_node_check(line)
+def _add_check_line(table: Table, line: bytes) -> None:
+    kept = node_check_line(line)
     if kept is not None:
         table.add(printable(kept.decode(errors="replace")).rstrip("\n"))

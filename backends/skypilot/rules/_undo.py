@@ -3,7 +3,7 @@
 ALTERNATIVES = ("backend.any_of", "backend.ordered")
 
 
-def hint_to_remove_value(key: str, instead: str) -> str:
+def removal_hint(key: str, instead: str) -> str:
     """Return a hint for the key that set a value.
 
     instead: the equivalent job key, or "" if there is none

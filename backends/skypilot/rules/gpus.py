@@ -15,14 +15,14 @@ from ..._shared.gpus import (
     MOST_GPUS,
     USUAL_GPUS,
     clouds_offering,
+    gpu_spread_overrides,
     max_gpus_at_site,
     max_gpus_per_machine,
     offered_gpu_counts,
-    overrides_to_spread_gpus,
 )
 from ..config import SITES, requested_cloud
-from ..options import SkypilotOptions, cloud_of_infra
-from ..task import gpu_types_sold_in_number
+from ..options import SkypilotOptions, infra_cloud
+from ..task import gpu_types_with_count
 
 LATE = "and SkyPilot would find no such machine at launch"
 
@@ -52,7 +52,7 @@ class RequestedGpu(NamedTuple):
 
 def requested_gpus(plan: LaunchPlan, options: SkypilotOptions) -> list[RequestedGpu]:
     """Return each requested type once per cloud, with clouds before on-premises sites."""
-    return sorted(dict.fromkeys(_typed(plan, options)), key=lambda request: request.is_site)
+    return sorted(dict.fromkeys(_typed_requests(plan, options)), key=lambda request: request.is_site)
 
 
 def requested_plain_gpus(plan: LaunchPlan, options: SkypilotOptions) -> list[RequestedGpu]:
@@ -60,14 +60,14 @@ def requested_plain_gpus(plan: LaunchPlan, options: SkypilotOptions) -> list[Req
     return [request for request in requested_gpus(plan, options) if ":" not in request.type]
 
 
-def _typed(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[RequestedGpu]:
+def _typed_requests(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[RequestedGpu]:
     """Yield the requests in any_of and ordered, or else the job's request."""
     gpu_type = plan.resources.gpu_type
     entries = [(f"backend.{n}", alternative) for n in ("any_of", "ordered") for alternative in getattr(options, n)]
     for key, alternative in entries:
         if name := alternative.gpu_type or gpu_type:
             yield RequestedGpu(
-                key if alternative.gpu_type else "gpu_type", cloud_of_infra(alternative.infra or options.infra), name
+                key if alternative.gpu_type else "gpu_type", infra_cloud(alternative.infra or options.infra), name
             )
     if gpu_type and not entries:
         yield RequestedGpu("gpu_type", requested_cloud(plan, options), gpu_type)
@@ -78,7 +78,7 @@ def check_gpus_without_type(plan: LaunchPlan, options: SkypilotOptions) -> Itera
     if not plan.topology.gpus or requested_gpus(plan, options) or options.instance_type is not None:
         return
     because = "SkyPilot requests GPUs by name, such as H100:8"
-    if types := gpu_types_sold_in_number(plan, options):
+    if types := gpu_types_with_count(plan, options):
         title = f"gpu_type is not set: SkyPilot chooses the cheapest of {', '.join(types)} (backend.gpu_types)"
         yield Diagnostic("JC4703", title, because, "gpu_type=H100", key="gpu_type", severity=Severity.WARNING)
     else:
@@ -129,7 +129,7 @@ def check_unusual_gpus(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[D
             because = (
                 f"few machines have more than {USUAL_GPUS} GPUs, and SkyPilot only checks at launch; gpus is per node"
             )
-            fewer = overrides_to_spread_gpus(count, plan.topology.nodes, USUAL_GPUS)
+            fewer = gpu_spread_overrides(count, plan.topology.nodes, USUAL_GPUS)
             hint = f"{fewer}, or site.gpus={count} in the cluster profile if the machines have that many"
             title = f"gpus={count} is too many {request.type} GPUs for one node"
             yield Diagnostic("JC4705", title, because, hint, key="gpus", severity=Severity.WARNING)
@@ -145,10 +145,10 @@ def check_gpus_not_offered(plan: LaunchPlan, options: SkypilotOptions) -> Iterat
         return
     for request in requested_plain_gpus(plan, options):
         if request.cloud and not request.is_site and count <= request.most:
-            yield from _not_sold(request, count)
+            yield from _check_offered_count(request, count)
 
 
-def _not_sold(each: RequestedGpu, count: int) -> Iterator[Diagnostic]:
+def _check_offered_count(each: RequestedGpu, count: int) -> Iterator[Diagnostic]:
     numbers = offered_gpu_counts(each.cloud, each.type)
     if numbers is None or count in numbers:
         return

@@ -8,7 +8,7 @@ from ....compiler.plan.launch_plan import LaunchPlan
 from ....compiler.spec.examples import IMAGE as USUAL
 from ..._shared.kubernetes_formats import IMAGE
 from ..config import SITES, requested_cloud
-from ..options import SkypilotOptions, cloud_of_infra
+from ..options import SkypilotOptions, infra_cloud
 
 
 def check_invalid_image_name(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
@@ -42,7 +42,7 @@ def check_machine_image_beside_container(plan: LaunchPlan, options: SkypilotOpti
     """JC4725: a machine image together with a container image, or on infrastructure that does not boot machines."""
     entries = [(f"backend.{n}", entry) for n in ("any_of", "ordered") for entry in getattr(options, n)]
     images = [("backend.image_id", options.image_id, options.cloud)]
-    images += [(key, entry.image_id, cloud_of_infra(entry.infra or options.infra)) for key, entry in entries]
+    images += [(key, entry.image_id, infra_cloud(entry.infra or options.infra)) for key, entry in entries]
     for key, image_id, machine_cloud in images:
         if image_id is None:
             continue

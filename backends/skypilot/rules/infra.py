@@ -7,7 +7,7 @@ from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, nearest
 from ....compiler.plan.launch_plan import LaunchPlan
 from .. import schema, task
 from ..config import PODS, SITES, requested_cloud
-from ..options import SkypilotOptions, cloud_of_infra
+from ..options import SkypilotOptions, infra_cloud
 
 _NAME = r"[a-zA-Z]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?"
 
@@ -30,14 +30,14 @@ def is_valid_infra(infra: str) -> bool:
 
 
 def is_site(infra: str) -> bool:
-    return _word(infra) in ("k8s", *SITES)
+    return _first_word(infra) in ("k8s", *SITES)
 
 
 def has_pods(infra: str) -> bool:
-    return _word(infra) in ("k8s", *PODS)
+    return _first_word(infra) in ("k8s", *PODS)
 
 
-def _word(infra: str) -> str:
+def _first_word(infra: str) -> str:
     return infra.partition("/")[0].lower()
 
 
@@ -85,7 +85,7 @@ def check_invalid_cluster_name(plan: LaunchPlan, options: SkypilotOptions) -> It
 def check_partition(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4719: a Slurm partition that does not exist, or that differs from queue.name."""
     for key, infra in requested_infras(options):
-        _, _, name = infra.split("/", 2) if cloud_of_infra(infra) == "slurm" and infra.count("/") == 2 else ("", "", "")
+        _, _, name = infra.split("/", 2) if infra_cloud(infra) == "slurm" and infra.count("/") == 2 else ("", "", "")
         if name and options.partitions and name not in options.partitions:
             near = (nearest(name, options.partitions) or sorted(options.partitions))[0]
             because = f"known partitions: {', '.join(sorted(options.partitions))}; SkyPilot would fail at launch"
@@ -120,19 +120,19 @@ def check_ignored_queue_options(plan: LaunchPlan, options: SkypilotOptions) -> I
 
 def check_unlisted_site_resources(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4721: site resources that are not checked, because no profile lists them. This is a note."""
-    if facts := _facts(plan, options):
-        title = f"not checked: {_in_words([*facts.values()])}"
+    if facts := _unset_profile_keys(plan, options):
+        title = f"not checked: {_join_with_and([*facts.values()])}"
         because = "SkyPilot checks these values only at launch"
         if "backend.qos" in facts:
             because += ", and a job with an unknown QOS stays queued forever"
         hint = (
-            f"set {_in_words([*facts])} in the cluster profile (cluster=NAME); ./jobctl preflight --queue-only asks "
-            f"SkyPilot"
+            f"set {_join_with_and([*facts])} in the cluster profile (cluster=NAME); ./jobctl preflight --queue-only"
+            f" asks SkyPilot"
         )
         yield Diagnostic("JC4721", title, because, hint, key="backend.infra", severity=Severity.NOTE)
 
 
-def _facts(plan: LaunchPlan, options: SkypilotOptions) -> dict[str, str]:
+def _unset_profile_keys(plan: LaunchPlan, options: SkypilotOptions) -> dict[str, str]:
     """Map each unset profile key to the requested resource that it would check."""
     sites = [infra.split("/") for _, infra in requested_infras(options) if is_site(infra)]
     names = [parts[1] for parts in sites if len(parts) > 1 and parts[1] != "*"]
@@ -142,7 +142,7 @@ def _facts(plan: LaunchPlan, options: SkypilotOptions) -> dict[str, str]:
     if options.cloud == "slurm" and plan.queue.qos and options.qos is None:
         facts["backend.qos"] = f"QOS {plan.queue.qos}"
     partition = plan.queue.name or next(
-        (parts[2] for parts in sites if cloud_of_infra(parts[0]) == "slurm" and len(parts) > 2), ""
+        (parts[2] for parts in sites if infra_cloud(parts[0]) == "slurm" and len(parts) > 2), ""
     )
     if options.cloud == "slurm" and partition and not options.partitions:
         facts["site.partitions"] = f"partition {partition}"
@@ -155,6 +155,6 @@ def _facts(plan: LaunchPlan, options: SkypilotOptions) -> dict[str, str]:
     return facts
 
 
-def _in_words(items: list[str]) -> str:
+def _join_with_and(items: list[str]) -> str:
     *first, last = items
     return f"{', '.join(first)} and {last}" if first else last

@@ -15,12 +15,12 @@ from .infra import has_pods, requested_infras
 def check_unsupported_mount(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4708: a mount that SkyPilot does not support, or does not support with these settings."""
     for i, mount in enumerate(plan.mounts):
-        if why := _unfit(mount, options):
+        if why := _mount_problem(mount, options):
             title, because, hint = why
             yield Diagnostic("JC4708", f"mounts.{i}: {title}", because, hint, key="mounts")
 
 
-def _unfit(mount: Mount, options: SkypilotOptions) -> tuple[str, str, str] | None:
+def _mount_problem(mount: Mount, options: SkypilotOptions) -> tuple[str, str, str] | None:
     """Return (title, because, hint) for an unsupported mount, else None."""
     if not mount.target.startswith("/"):
         return f"target {mount.target} is invalid", "a mount target must be an absolute path", "target: /shared"

@@ -7,7 +7,7 @@ from ....compiler.plan.launch_plan import LaunchPlan, Mount
 from ..options import SkypilotOptions
 
 
-def must_runs_be_shared(plan: LaunchPlan, options: SkypilotOptions) -> bool:
+def requires_shared_runs(plan: LaunchPlan, options: SkypilotOptions) -> bool:
     """Return whether several nodes, or a managed job's later machines, must be able to access the runs."""
     return plan.run.storage == "shared" and (plan.topology.nodes > 1 or options.managed)
 
@@ -17,16 +17,16 @@ def are_runs_on_site_storage(plan: LaunchPlan, options: SkypilotOptions) -> bool
     return options.cloud == "slurm" and plan.run.root.startswith("/")
 
 
-def persistent_mounts_of_runs(plan: LaunchPlan) -> list[Mount]:
+def persistent_run_mounts(plan: LaunchPlan) -> list[Mount]:
     """Return the persistent mounts that hold the runs."""
     return [
         mount
         for mount in plan.mounts
-        if mount.kind in ("volume", "host") and not mount.read_only and _below(plan.run.root, mount.target)
+        if mount.kind in ("volume", "host") and not mount.read_only and _is_below(plan.run.root, mount.target)
     ]
 
 
-def _below(path: str, folder: str) -> bool:
+def _is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
@@ -34,8 +34,8 @@ def check_unshared_runs(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[
     """JC4706: runs that are not on storage shared by the nodes."""
     root = plan.run.root
     if (
-        not must_runs_be_shared(plan, options)
-        or persistent_mounts_of_runs(plan)
+        not requires_shared_runs(plan, options)
+        or persistent_run_mounts(plan)
         or are_runs_on_site_storage(plan, options)
     ):
         return
@@ -51,8 +51,8 @@ def check_unshared_runs(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[
 
 def check_runs_in_folder_of_nodes(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4706: runs in a host folder. This is a note, because jobc cannot tell whether all nodes share the folder."""
-    lasting = persistent_mounts_of_runs(plan)
-    if not must_runs_be_shared(plan, options) or are_runs_on_site_storage(plan, options):
+    lasting = persistent_run_mounts(plan)
+    if not requires_shared_runs(plan, options) or are_runs_on_site_storage(plan, options):
         return
     if lasting and all(mount.kind == "host" for mount in lasting):
         target, source = lasting[0].target, lasting[0].source
@@ -90,7 +90,7 @@ def check_runs_deleted_with_machines(plan: LaunchPlan, options: SkypilotOptions)
     """JC4724: runs on the disks of machines that are deleted when the cluster is idle. This is a warning."""
     if options.autostop is None or not options.down or options.cloud in ("slurm", "ssh"):
         return
-    if plan.run.storage == "object" or options.managed or persistent_mounts_of_runs(plan):
+    if plan.run.storage == "object" or options.managed or persistent_run_mounts(plan):
         return
     because = (
         f"the runs are on the machines' own disks, and {options.autostop // 60} min after the job ends, the machines"

@@ -67,7 +67,7 @@ def run_batch_job(argv: list[str]) -> int:
     is_here = len(arguments) > 2
     restarts = 0 if is_here else number_or_none(os.environ.get("SLURM_RESTART_COUNT", "")) or 0
     attempt = first_attempt + restarts
-    place = Place(artifact_of_attempt(run, first_attempt, attempt))
+    place = Place(attempt_artifact(run, first_attempt, attempt))
     return BatchAttempt(place, attempt, job_id, restarts, is_here, signals).run_attempt(srun)
 
 
@@ -92,18 +92,18 @@ class BatchAttempt:
 
         srun: the words of the srun command, which end with `bash launch.sh`
         """
-        if why := self._why_not():
-            return self._leave(*why)
+        if why := self._skip_reason():
+            return self._record_and_leave(*why)
         self._record()
         self._name_log()
         try:
             words = self._task_words(srun)
         except Failure as failure:
-            self._leave(failure.code, failure.title)
+            self._record_and_leave(failure.code, failure.title)
             raise
         environ = self._environment()
-        if self.place.job.nodes > 1 and (blind := self._blind_nodes(environ)):
-            return self._leave(DATA_BROKEN, self._record_blind(blind))
+        if self.place.job.nodes > 1 and (blind := self._nodes_without_access(environ)):
+            return self._record_and_leave(DATA_BROKEN, self._record_missing_access(blind))
         self._receive_signals(0)
         code = PREEMPTED if self.asked else worst_exit(self.run, self._run_tasks(words, environ), self.place.job.nodes)
         start = self._next_start(code)
@@ -111,7 +111,7 @@ class BatchAttempt:
             self._record(reason=f"exit {code}: {MEANING[code]}; requeued")
             if start == "queued" or self._requeue(code):
                 return code
-        return self._leave(code, MEANING[code])
+        return self._record_and_leave(code, MEANING[code])
 
     def _name_log(self) -> None:
         """Link the log to the name in backend.output.
@@ -123,7 +123,7 @@ class BatchAttempt:
         if pattern and not self.is_here and (why := link_log(log, pattern, self.place.project, os.environ)):
             print(f"warning: {why}", file=sys.stderr)
 
-    def _why_not(self) -> tuple[int, str] | None:
+    def _skip_reason(self) -> tuple[int, str] | None:
         """Return the exit code and the reason if the job must not run, otherwise None.
 
         The checks are needed because Slurm restarts a job after a preemption or a lost node without making any of them.
@@ -162,7 +162,7 @@ class BatchAttempt:
 
     # ---- the tasks
 
-    def _blind_nodes(self, environ: Mapping[str, str]) -> dict[int, str]:
+    def _nodes_without_access(self, environ: Mapping[str, str]) -> dict[int, str]:
         """Return the nodes that cannot read the run folder, as a mapping from node number to host.
 
         Such a node could not report this in the run folder, and the other nodes would wait for it.
@@ -172,9 +172,9 @@ class BatchAttempt:
         words = ["timeout", str(CHECK_S), "srun", *layout, "bash", "-c", _CANNOT_READ, str(self.artifact / "launch.sh")]
         answer = self.engine.ask(words, CHECK_S + 30, inherited=environ)
         sys.stderr.write(answer.errors)
-        return nodes_with_failed_check(answer.text)
+        return failed_check_nodes(answer.text)
 
-    def _record_blind(self, blind: Mapping[int, str]) -> str:
+    def _record_missing_access(self, blind: Mapping[int, str]) -> str:
         hosts = ",".join(blind.values())
         why = f"{hosts} cannot read {self.artifact}: storage.root must be a folder that all nodes can read"
         first = self.run.path / f"exit/{self.attempt}/first"
@@ -189,7 +189,7 @@ class BatchAttempt:
         counts from the end of any task, even a successful one while rank 0 is still saving.)
         """
         try:
-            srun = start_ignoring_ctrl_c(words, environ)
+            srun = spawn_ignoring_sigint(words, environ)
         except OSError as error:
             print(f"error: cannot run {words[0]}: {error.strerror}", file=sys.stderr)
             return CRASHED
@@ -244,7 +244,7 @@ class BatchAttempt:
     def _record(self, code: int | None = None, reason: str = "") -> None:
         record_running_or_ended_job(self.run.path, self.attempt, self.job_id, code, reason, self.is_here)
 
-    def _leave(self, code: int, reason: str) -> int:
+    def _record_and_leave(self, code: int, reason: str) -> int:
         """Record the run's end, remove its secrets, and return the exit code."""
         with contextlib.suppress(OSError):  # a full disk
             self._record(code, reason)
@@ -261,7 +261,7 @@ def create_or_find_run(job_id: str) -> Path:
     return Path(os.fsdecode(submit.stdout).rstrip("\n"))
 
 
-def artifact_of_attempt(run: Path, first_attempt: int, attempt: int) -> Path:
+def attempt_artifact(run: Path, first_attempt: int, attempt: int) -> Path:
     """Return an attempt's artifact. If the run does not contain it, link or copy that of the job's first attempt."""
     numbers = copy_number_by_attempt(run)
     if attempt not in numbers and not link_attempt_to_copy(run, attempt, numbers[first_attempt]):
@@ -280,7 +280,7 @@ def task_environment(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def nodes_with_failed_check(text: str) -> dict[int, str]:
+def failed_check_nodes(text: str) -> dict[int, str]:
     """Return the nodes in the check's output, as an ordered mapping from node number to host."""
     fields = [line.split() for line in text.splitlines()]
     return dict(
@@ -298,7 +298,7 @@ def worst_exit(run: Run, status: int, nodes: int) -> int:
     return CRASHED if code == DONE and status and run.ended_nodes() < nodes else code
 
 
-def start_ignoring_ctrl_c(words: list[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
+def spawn_ignoring_sigint(words: list[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Start a program that ignores Ctrl-C, as a shell's background jobs do. Raises OSError."""
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

@@ -29,7 +29,7 @@ _OF_A_BATCH_SCRIPT = {"%": "%", "n": "0", "s": "batch", "t": "0"}
 def expand_log_name(pattern: str, environ: Mapping[str, str]) -> str:
     """Return the file name: `logs/%x-%4j.out` becomes logs/train-0012.out for job 12 with the name train."""
 
-    def value_of_placeholder(found: re.Match[str]) -> str:
+    def placeholder_value(found: re.Match[str]) -> str:
         symbol = found["symbol"]
         if symbol not in _VARIABLES:
             return _OF_A_BATCH_SCRIPT.get(symbol, found[0])
@@ -37,7 +37,7 @@ def expand_log_name(pattern: str, environ: Mapping[str, str]) -> str:
         text = next((environ[name] for name in names if environ.get(name)), "")
         return text.zfill(min(int(found["width"] or 0), 10)) if text.isdigit() else text
 
-    return re.sub(r"%(?P<width>[0-9]*)(?P<symbol>[A-Za-z%])", value_of_placeholder, pattern)
+    return re.sub(r"%(?P<width>[0-9]*)(?P<symbol>[A-Za-z%])", placeholder_value, pattern)
 
 
 def link_log(log: Path, pattern: str, project: Path, environ: Mapping[str, str]) -> str:

@@ -31,7 +31,7 @@ def container_options(settings: Mapping[str, Any], artifact: Path, run: Path, pr
     ]
     files = [secret["ref"] for secret in node["secrets"].values() if secret["kind"] == "file"]
     folders = ["/tmp", project, project / node["code"]["root"], run, artifact, secrets_folder_of_run(run), *files]
-    for path in map(_absolute, folders):
+    for path in map(_absolute_path, folders):
         if not os.path.exists(path):
             continue
         if re.search(r"[\s,:\\]", path):
@@ -51,6 +51,6 @@ def secrets_root(environ: Mapping[str, str]) -> str:
     return environ.get("JOBC_SECRETS_ROOT") or f"{environ.get('HOME') or '/nonexistent'}/.jobc/secrets"
 
 
-def _absolute(path: str | Path) -> str:
+def _absolute_path(path: str | Path) -> str:
     home = os.environ.get("HOME", "")
     return os.path.abspath(re.sub("^~/", lambda _: f"{home}/", os.fspath(path)))

@@ -67,11 +67,11 @@ def node_addresses(shown: str) -> dict[str, str]:
 def nodes_without_connection(addresses: Mapping[str, str], port: int) -> list[str]:
     """Return the names of the nodes that accept no connections."""
     with ThreadPoolExecutor(MOST_ASKED) as pool:
-        answers = {name: pool.submit(_answers, address, port) for name, address in addresses.items()}
+        answers = {name: pool.submit(_accepts_connections, address, port) for name, address in addresses.items()}
     return [name for name, answer in answers.items() if not answer.result()]
 
 
-def _answers(address: str, port: int) -> bool:
+def _accepts_connections(address: str, port: int) -> bool:
     try:
         socket.create_connection((address, port), ANSWER_S).close()
     except OSError:

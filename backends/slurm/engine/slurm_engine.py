@@ -29,11 +29,11 @@ from ....runtime.run_folder.run import Run, jobctl_command, quote_shell_word
 from ....runtime.run_folder.run_secrets import delete_run_secrets
 from ....runtime.run_folder.saved_secrets import saved_secrets
 from ....runtime.system.failure import Failure, print_failure
-from ....runtime.system.streams import lines_of_client_output
+from ....runtime.system.streams import client_output_lines
 from ....runtime.system.text import one_line, printable
 from ....runtime.system.values import number_or_none, numbers_of_files, read_keys
 from .job_records import record_queued_job, recorded_step_id
-from .srun_trial import secrets_folder_for_container, srun_beside_live_run, srun_in_new_allocation, strip_label_padding
+from .srun_trial import secrets_folder_for_container, srun_in_live_run, srun_in_new_allocation, strip_label_padding
 from .submission import SlurmQueue, dependency_from_after_option, dependency_option, environment_for_job, require_client
 
 if TYPE_CHECKING:
@@ -90,18 +90,18 @@ class SlurmEngine(CheckingEngine):
         self._queue = SlurmQueue(self, self._environment)
 
     def prepare(self, runs: Sequence[Run]) -> None:
-        ids = {job_id.partition("_")[0] for job_id in (_asked_id(_job_file(run)) for run in runs) if job_id}
+        ids = {job_id.partition("_")[0] for job_id in (_job_id_to_query(_job_file(run)) for run in runs) if job_id}
         self._silent = self._ask(sorted(ids)) if ids else ""
 
     def _ask(self, ids: list[str]) -> str:
         """Query squeue and fill _known. Return why Slurm does not respond, or "" if it does."""
         words = ["squeue", "--noheader", "--states=all", "--array", "--format=%i %T %r"]
         answer = self.ask([*words, f"--jobs={','.join(ids)}"], environment=self._environment)
-        if answer.code and len(ids) > 1 and _is_unknown(answer.errors):
+        if answer.code and len(ids) > 1 and _is_job_unknown(answer.errors):
             # some versions reject the whole list because of one unknown ID
             whys = [self._ask([single_id]) for single_id in ids]
             return next(filter(None, whys), "")
-        if answer.code and not _is_unknown(answer.errors):
+        if answer.code and not _is_job_unknown(answer.errors):
             return answer.errors.strip().split("\n")[-1].rpartition(": ")[2] or "squeue failed"
         for line in answer.text.splitlines():
             job_id, _, state = line.strip().partition(" ")
@@ -113,12 +113,12 @@ class SlurmEngine(CheckingEngine):
         if path is None:
             return State("not started", "not submitted")
         keys = read_keys(path)
-        job_id = _valid_id(keys)
+        job_id = _valid_job_id(keys)
         code = number_or_none(keys.get("exit", ""))
         if self._silent:
             why = f"Slurm does not respond: {self._silent}"
             return State("unknown", f"unknown, because {why}", None, why)
-        state, _, reason = self._known.get(job_id, "").partition(" ") if _asked_id(path) else ("", "", "")
+        state, _, reason = self._known.get(job_id, "").partition(" ") if _job_id_to_query(path) else ("", "", "")
         if state == "PENDING":
             return State("queued", f"queued as job {job_id}: {why_job_is_pending(reason)}")
         if state and not _OVER.match(state):
@@ -161,7 +161,7 @@ class SlurmEngine(CheckingEngine):
             return f"attempt {'' if run.attempt is None else run.attempt} has not been queued yet"
         if self._silent:
             return f"Slurm does not respond: {self._silent}"
-        job_id = _asked_id(path)
+        job_id = _job_id_to_query(path)
         return "" if _OVER.match(self._known.get(job_id, "COMPLETED")) else f"job {job_id} is still in Slurm"
 
     # ---- stopping
@@ -176,7 +176,7 @@ class SlurmEngine(CheckingEngine):
         path = _job_file(run)
         if path is None or self._silent:
             return
-        keys, job_id = read_keys(path), _asked_id(path)
+        keys, job_id = read_keys(path), _job_id_to_query(path)
         if keys.get("here"):
             job_id = recorded_step_id(run.path, int(path.name[4:]))
         is_queued = self._known.get(job_id, "").startswith("PENDING")
@@ -197,9 +197,9 @@ class SlurmEngine(CheckingEngine):
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         for how, text in HOW.items():
             parser.add_argument(f"--{how}", dest="how", action="store_const", const=how, default="", help=text)
-        self._add_after(parser)
+        self._add_after_option(parser)
 
-    def _add_after(self, parser: argparse.ArgumentParser) -> None:
+    def _add_after_option(self, parser: argparse.ArgumentParser) -> None:
         text = (
             "start after job ID has succeeded; also afterany:ID, afternotok:ID and singleton, as in sbatch "
             "--dependency; added to queue.after"
@@ -259,7 +259,7 @@ class SlurmEngine(CheckingEngine):
         parser.add_argument("--parallel", metavar="N", type=parse_positive_number, default=limit, help=text)
         text = "wait until all points have ended; exit with 0 if all succeeded, else with 1"
         parser.add_argument("--wait", action="store_true", help=text)
-        self._add_after(parser)
+        self._add_after_option(parser)
 
     def start_points(self, sweep: NewSweep, options: argparse.Namespace, words: Sequence[str]) -> int | None:
         if options.resume:  # array elements cannot be restarted
@@ -300,7 +300,7 @@ class SlurmEngine(CheckingEngine):
         table = Table(map(str, range(self.job.nodes)))
         with self._trial(place) as new:
             words = srun_in_new_allocation(self, new.run.path, place.project, ["--label"], ["preflight"])
-            for line in lines_of_client_output(words, inherited=self._trial_environment()):
+            for line in client_output_lines(words, inherited=self._trial_environment()):
                 table.add(strip_label_padding(line))
         return table
 
@@ -331,7 +331,7 @@ class SlurmEngine(CheckingEngine):
         pty = ["--pty"] if sys.stdin.isatty() and sys.stdout.isatty() else []
         allocation = None if run is None else self._allocation(run)
         if run is not None and allocation is not None:
-            words = srun_beside_live_run(self, run, place.project, allocation, node, pty)
+            words = srun_in_live_run(self, run, place.project, allocation, node, pty)
             environ = {**os.environ, **self._environment, **secrets_folder_for_container(self, os.environ)}
             exec_program([*words, *command], environ)
         if node:
@@ -348,7 +348,7 @@ class SlurmEngine(CheckingEngine):
         self.prepare([run])
         if self._silent:
             raise Failure(f"Slurm does not respond: {self._silent}", "sinfo shows whether the controller is up")
-        job_id = _asked_id(_job_file(run))
+        job_id = _job_id_to_query(_job_file(run))
         if not job_id or not self._known.get(job_id, "").startswith("RUNNING"):
             return None
         words = ["squeue", "--noheader", f"--jobs={job_id}", "--format=%A %N"]
@@ -365,7 +365,7 @@ class SlurmEngine(CheckingEngine):
 
     def where(self, run: Run) -> str:
         path = _job_file(run)
-        return f"job array {'' if path is None else _valid_id(read_keys(path))}"
+        return f"job array {'' if path is None else _valid_job_id(read_keys(path))}"
 
 
 def why_job_is_pending(reason: str) -> str:
@@ -382,18 +382,18 @@ def _job_file(run: Run) -> Path | None:
     return run.path / "state" / f"job_{attempts[-1]}" if attempts else None
 
 
-def _valid_id(keys: dict[str, str]) -> str:
+def _valid_job_id(keys: dict[str, str]) -> str:
     job_id = keys.get("job_id", "")
     return job_id if _JOB_ID.fullmatch(job_id) else ""
 
 
-def _asked_id(path: Path | None) -> str:
+def _job_id_to_query(path: Path | None) -> str:
     """Return a record's job ID, or "" if the run has ended in the user's allocation, which may still be active."""
     if path is None:
         return ""
     keys = read_keys(path)
-    return "" if keys.get("here") and number_or_none(keys.get("exit", "")) is not None else _valid_id(keys)
+    return "" if keys.get("here") and number_or_none(keys.get("exit", "")) is not None else _valid_job_id(keys)
 
 
-def _is_unknown(errors: str) -> bool:
+def _is_job_unknown(errors: str) -> bool:
     return "nvalid job id" in errors

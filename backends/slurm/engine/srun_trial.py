@@ -37,11 +37,11 @@ def srun_in_new_allocation(
     flags += [f"--cpus-per-task={cores}"] if cores else []
     trial = ["--ntasks-per-node=1", f"--time={MINUTES}", "--mpi=none", "--quiet", *options]
     container = pyxis_options(engine, run, project)
-    environ = _env(JOBC_RUN_DIR=run, JOBC_ATTEMPT=0, JOBC_PROJECT=project)
+    environ = _env_command(JOBC_RUN_DIR=run, JOBC_ATTEMPT=0, JOBC_PROJECT=project)
     return ["srun", *flags, *trial, *container, *environ, "bash", str(artifact / "launch.sh"), "", *payload]
 
 
-def srun_beside_live_run(
+def srun_in_live_run(
     engine: Engine, run: Run, project: Path, allocation: tuple[str, str], node: int, pty: Sequence[str]
 ) -> list[str]:
     """Return an srun command that runs launch.sh with the payload `shell` on one of a live run's nodes.
@@ -55,7 +55,7 @@ def srun_beside_live_run(
     if node >= len(hosts):
         raise Failure(f"node {node} does not exist", f"the run has {len(hosts)} nodes", 2)
     where = [f"--jobid={job_id}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={hosts[node]}", "--mpi=none"]
-    environ = _env(  # variables of the run's step, not of this step
+    environ = _env_command(  # variables of the run's step, not of this step
         JOBC_RUN_DIR=run.path,
         JOBC_ATTEMPT=run.attempt,
         JOBC_PROJECT=project,
@@ -69,7 +69,7 @@ def srun_beside_live_run(
     return ["srun", *where, *pty, *container, *environ, "bash", script, str(node), "shell"]
 
 
-def _env(**variables: object) -> list[str]:
+def _env_command(**variables: object) -> list[str]:
     return ["env", *(f"{name}={value}" for name, value in variables.items())]
 
 

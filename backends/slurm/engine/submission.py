@@ -92,7 +92,7 @@ class SlurmQueue:
         """
         job_id = self._sbatch(words)
         try:
-            if why := self.why_never_starts(job_id):
+            if why := self.permanent_pending_reason(job_id):
                 raise rejection_failure(why)
             yield job_id
         except BaseException:
@@ -119,7 +119,7 @@ class SlurmQueue:
             raise Failure(f"sbatch printed no job ID: {one_line(answer.text)}", hint)
         return str(ids[-1])
 
-    def why_never_starts(self, job_id: str) -> str:
+    def permanent_pending_reason(self, job_id: str) -> str:
         """Return why a job can never start (it requests more than its partition has or allows), or "" if it may start.
 
         Slurm would keep such a job in the queue forever.
@@ -135,7 +135,7 @@ class SlurmQueue:
             if match and (number_or_none(nodes) or 0) > int(match[1]):
                 return f"{nodes} nodes, but partition {partition} has or allows only {match[1]}"
         match = re.search("MaxTime=([0-9:-]+)", shown)
-        if match and seconds_of_time_limit(limit) > seconds_of_time_limit(match[1]):
+        if match and time_limit_seconds(limit) > time_limit_seconds(match[1]):
             return f"a time limit of {limit}, but partition {partition} allows only {match[1]}"
         sizes = self._text("sinfo", "--noheader", f"--partition={partition}", "--format=%c").replace("+", "").split()
         largest = max((size for size in map(number_or_none, sizes) if size is not None), default=None)
@@ -147,7 +147,7 @@ class SlurmQueue:
         return self._engine.ask(words, environment=self._environment).text
 
 
-def seconds_of_time_limit(text: str) -> int:
+def time_limit_seconds(text: str) -> int:
     """Convert a time limit (D-HH:MM:SS or its trailing parts) to seconds. Return 0 for any other text."""
     parts = re.split("[-:]", text)
     if len(parts) > 4 or not all(re.fullmatch("[0-9]{1,9}", part) for part in parts):

@@ -9,7 +9,7 @@ from ....compiler.plan.launch_plan import LaunchPlan
 from ....runtime.system.frozen_dataclass import dataclass
 from ..._shared import sbatch_options
 from .. import srun_options
-from ..option_values import LONG, more_option
+from ..option_values import LONG, format_option
 from ..options import SlurmOptions
 from ..protected_options import OURS, SRUN
 
@@ -27,7 +27,7 @@ def check_short_option(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diag
     """JC4303: an sbatch or srun option that is not given by its long name."""
     for section, extra in (("extra", options.extra), ("srun_extra", options.srun_extra)):
         for name, value in extra.items():
-            text = more_option(name, value)
+            text = format_option(name, value)
             if text and not re.match(rf"--{LONG}(=|$)", text):
                 key = f"backend.{section}.{name}"
                 because = "only long names can be compared with the options that jobc sets itself"
@@ -62,7 +62,7 @@ STEP = Program(
 )  # fmt: skip
 
 
-def check_option_of_another_version(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
+def check_version_specific_option(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     """JC4340: an option that the site's sbatch or srun does not support. With it, sbatch or the job fails."""
     for program, extra in ((SBATCH, options.extra), (STEP, options.srun_extra)):
         yield from _check(program, extra, options.version)
@@ -75,7 +75,7 @@ def _check(program: Program, extra: Mapping[str, Any], site: str) -> Iterator[Di
         if not re.fullmatch(LONG, name):
             continue  # JC4303
         if name not in program.known:
-            yield _unknown(program, name, title)
+            yield _unknown_option(program, name, title)
         elif not since <= site < gone:
             verb = (
                 f"has this option only from Slurm {since} on"
@@ -88,7 +88,7 @@ def _check(program: Program, extra: Mapping[str, Any], site: str) -> Iterator[Di
             yield Diagnostic("JC4340", title, f"{program.name} {verb}", hint, key=key)
 
 
-def _unknown(program: Program, name: str, title: str) -> Diagnostic:
+def _unknown_option(program: Program, name: str, title: str) -> Diagnostic:
     """Report an unknown option: an error if a known one is similar, otherwise a warning, as a plugin may provide it."""
     key, because = f"{program.section}.{name}", f"no {program.name} from 22.05 to 25.11 has this option, nor does Pyxis"
     other = STEP if program is SBATCH else SBATCH

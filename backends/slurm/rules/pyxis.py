@@ -18,7 +18,7 @@ def check_modules_with_pyxis(plan: LaunchPlan, options: SlurmOptions) -> Iterato
         yield Diagnostic("JC4332", "Pyxis cannot load modules", because, hint, key="python.modules")
 
 
-def check_path_that_pyxis_splits(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
+def check_pyxis_split_path(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     """JC4330: a mount path that Pyxis would split when it parses its srun option.
 
     Source: NVIDIA/pyxis 0.24, args.c: mounts are split at commas and colons, and then become words in an fstab line.
@@ -33,7 +33,7 @@ def check_path_that_pyxis_splits(plan: LaunchPlan, options: SlurmOptions) -> Ite
             yield Diagnostic("JC4330", f"Pyxis cannot mount {path!r}", because, hint, key=key)
 
 
-def check_relative_image_of_pyxis(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
+def check_relative_pyxis_image(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     """JC4331: an image file given by a relative path, which Pyxis would look for in a registry."""
     if plan.container.kind != "pyxis":
         return

@@ -15,7 +15,7 @@ def check_mpi_without_srun(plan: LaunchPlan, options: SlurmOptions) -> Iterator[
         yield Diagnostic("JC4307", title, because, "launcher=srun", key="backend.mpi", severity=Severity.NOTE)
 
 
-def check_tasks_elsewhere(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
+def check_task_placement(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     """JC4309: srun options that would give a rank a number or GPU that does not match RANK and LOCAL_RANK."""
     nodes, _, rest = (options.distribution or "").partition(":")
     if plan.launcher == "srun" and plan.topology.nodes > 1 and nodes.lower() not in ("", "*", "block"):

@@ -41,17 +41,17 @@ class InitArguments:
 
 def init_command(arguments: Arguments) -> int:
     """Run jobc init [NAME] [--project] [--yes] [--force] [KEY=VALUE …]."""
-    requested = _wanted(arguments.words)
+    requested = _parse_arguments(arguments.words)
     asking = "--yes" not in requested.options and sys.stdin.isatty()
     facts = detect_facts(requested.given, os.environ)
     for fact in facts:
-        print_lines(f"  {_said(fact):<56} {fact.by}")
+        print_lines(f"  {_fact_text(fact):<56} {fact.by}")
     name = requested.name or next((fact.value for fact in facts if fact.key == "name"), "site")
     facts = [fact for fact in facts if fact.key != "name"]
     if asking:
         name, facts = ask_for_facts(name, facts, _ask)
     target = _target(name, requested.options)
-    text = _that_compiles(name, facts, requested.given, arguments.config_dirs)
+    text = _compilable_profile(name, facts, requested.given, arguments.config_dirs)
     print_text(f"\n{text}\n")
     if asking and _ask(f"write {target}? [Y/n]", "y").lower()[:1] != "y":
         print_lines("nothing was written")
@@ -64,7 +64,7 @@ def init_command(arguments: Arguments) -> int:
 COMMANDS = {"init": init_command}
 
 
-def _wanted(words: Sequence[str]) -> InitArguments:
+def _parse_arguments(words: Sequence[str]) -> InitArguments:
     """Parse the arguments. Raises CompileError JC1110 for an unknown word, and JC1136 for an invalid file name."""
     names = [word for word in words if not word.startswith("-") and "=" not in word]
     for word in words:
@@ -73,11 +73,11 @@ def _wanted(words: Sequence[str]) -> InitArguments:
             hint = f"jobc init {close[0]}" if close else "jobc init lab --yes queue.account=abc"
             because = "jobc init accepts one name, any number of KEY=VALUE words, --yes, --force and --project"
             raise CompileError([Diagnostic("JC1110", f"jobc init does not accept {word}", because, hint)])
-    facts = [_given(word) for word in words if "=" in word and word[0] != "-"]
+    facts = [_parse_fact(word) for word in words if "=" in word and word[0] != "-"]
     return InitArguments(names[0] if names else "", tuple(facts), frozenset(words) & frozenset(OPTIONS))
 
 
-def _given(word: str) -> Fact:
+def _parse_fact(word: str) -> Fact:
     """Parse KEY=VALUE. A host file's path becomes absolute, because the profile is in another folder."""
     key, _, value = word.partition("=")
     if value.startswith("@"):
@@ -133,7 +133,7 @@ def ask_for_facts(name: str, facts: list[Fact], ask: Ask) -> tuple[str, list[Fac
             facts_by_key[key] = Fact(key, answer, "as answered")
         if key == "backend":
             backend = answer
-            remaining += _questions_of(backend)
+            remaining += _backend_questions(backend)
     if backend != "slurm":  # what follows only concerns Slurm
         facts_by_key = {
             key: fact for key, fact in facts_by_key.items() if not key.startswith(("backend.", "site.partition"))
@@ -142,7 +142,7 @@ def ask_for_facts(name: str, facts: list[Fact], ask: Ask) -> tuple[str, list[Fac
     return name, [*(fact for key, fact in facts_by_key.items() if key), *shown]
 
 
-def _questions_of(backend: str) -> list[tuple[str, str]]:
+def _backend_questions(backend: str) -> list[tuple[str, str]]:
     of_backend = {
         "slurm": [
             ("queue.account", "account to charge"),
@@ -168,7 +168,7 @@ def _ask(question: str, default: str) -> str:
         raise KeyboardInterrupt from None
 
 
-def _said(fact: Fact) -> str:
+def _fact_text(fact: Fact) -> str:
     return f"{fact.key} = {fact.value}" if fact.key else fact.value
 
 
@@ -191,7 +191,9 @@ def _target(name: str, options: frozenset[str]) -> Path:
     return target
 
 
-def _that_compiles(name: str, facts: Sequence[Fact], given: Sequence[Fact], folders: Sequence[tuple[str, Path]]) -> str:
+def _compilable_profile(
+    name: str, facts: Sequence[Fact], given: Sequence[Fact], folders: Sequence[tuple[str, Path]]
+) -> str:
     """Return the text of a profile that compiles. Detected facts that do not compile are dropped and reported; facts
     from the command line are errors.
     """
@@ -207,11 +209,11 @@ def _that_compiles(name: str, facts: Sequence[Fact], given: Sequence[Fact], fold
             wrong = {d.key for d in errors} - typed
             bad = [fact for fact in facts if fact.key in wrong]
             if not bad:
-                raise CompileError([_of_init(d, given) for d in errors]) from None
+                raise CompileError([_profile_finding(d, given) for d in errors]) from None
             facts, dropped = [fact for fact in facts if fact not in bad], dropped + bad
 
 
-def _of_init(diagnostic: Diagnostic, given: Sequence[Fact]) -> Diagnostic:
+def _profile_finding(diagnostic: Diagnostic, given: Sequence[Fact]) -> Diagnostic:
     """Return a finding about the profile, which is not yet written. If the user typed the value, point to the typed
     word.
     """

@@ -20,7 +20,7 @@ from ..arguments import Arguments, is_override
 from ..explain_and_backends import pop_option, unknown_option_error, usage_error
 from ..reporting import OK
 from ..terminal import print_lines
-from .job import ExplainedJob, plan_keys_of_line, split_into_lines
+from .job import ExplainedJob, line_plan_keys, split_into_lines
 from .line import artifact_containing, explain_line, explain_spec_key, format_columns, plan_key_lines
 from .load import job_from_artifact, job_from_overrides
 from .variable import explain_variable
@@ -35,12 +35,12 @@ def why_command(arguments: Arguments) -> int:
         arguments = replace(arguments, config_dir=Path(folder))
     places = [word for word in words if re.search(r":\d+(-\d+)?$", word) and not is_override(word)]
     remaining = [word for word in words if word not in places]
-    _refuse_options(words)
+    _reject_options(words)
     if not words or (not places and not any(_is_name(word) for word in remaining)):
         raise usage_error(
             "why",
             WANTED,
-            f"jobc why {_a_line_of(Path(remaining[0]))}" if remaining and _is_path(remaining[0]) else EXAMPLE,
+            f"jobc why {_example_place(Path(remaining[0]))}" if remaining and _is_path(remaining[0]) else EXAMPLE,
         )
     if rank is not None and not any(_is_variable(word) for word in remaining):
         because = (
@@ -49,14 +49,14 @@ def why_command(arguments: Arguments) -> int:
         raise CompileError([Diagnostic("JC1110", "--rank has no effect here", because, "remove --rank")])
     jobs: dict[Path, ExplainedJob] = {}
     for location in places:
-        for line in _each_line(location):
-            print_lines(*_of_line(line, jobs, arguments))
+        for line in _expand_line_range(location):
+            print_lines(*_explain_place(line, jobs, arguments))
     if remaining:
-        _tell(_job(remaining, arguments), list(filter(_is_name, remaining)), rank)
+        _print_explanations(_job(remaining, arguments), list(filter(_is_name, remaining)), rank)
     return OK
 
 
-def _of_line(place: str, jobs: dict[Path, ExplainedJob], arguments: Arguments) -> list[str]:
+def _explain_place(place: str, jobs: dict[Path, ExplainedJob], arguments: Arguments) -> list[str]:
     """Return the output lines for FILE:LINE. jobs: cache of recompiled directories, to which this function adds"""
     name, _, number = place.rpartition(":")
     directory = artifact_containing(Path(name))
@@ -69,7 +69,7 @@ def _of_line(place: str, jobs: dict[Path, ExplainedJob], arguments: Arguments) -
     return list(explain_line(job, path, place, int(number)))
 
 
-def _tell(job: ExplainedJob, names: Sequence[str], rank: int | None) -> None:
+def _print_explanations(job: ExplainedJob, names: Sequence[str], rank: int | None) -> None:
     """Print everything that is known about the names, then raise CompileError for unknown names."""
     refused: list[Diagnostic] = []
     for name in names:
@@ -81,7 +81,7 @@ def _tell(job: ExplainedJob, names: Sequence[str], rank: int | None) -> None:
         raise CompileError(refused)
 
 
-def _each_line(place: str) -> Iterator[str]:
+def _expand_line_range(place: str) -> Iterator[str]:
     """Return FILE:8, FILE:9 and FILE:10 for FILE:8-10."""
     name, _, numbers = place.rpartition(":")
     first, _, last = numbers.partition("-")
@@ -90,7 +90,7 @@ def _each_line(place: str) -> Iterator[str]:
     return (f"{name}:{number}" for number in range(int(first), int(last or first) + 1))
 
 
-def _refuse_options(words: Sequence[str]) -> None:
+def _reject_options(words: Sequence[str]) -> None:
     """Raise CompileError JC1110 for an option other than --rank."""
     option = next((word for word in words if word.startswith("-") and word != "--"), None)
     if option in ("-m", "--multirun"):
@@ -150,7 +150,9 @@ def explain_name(job: ExplainedJob, name: str, rank: int | None) -> Iterator[str
     """Yield the explanation of a key or variable. Raises CompileError JC5030 for an unknown name, and JC5031 for a bad
     rank.
     """
-    plan_keys = [key for key in job.source_map.table if _alike(key, name)] or [key for key in job.plan if key == name]
+    plan_keys = [key for key in job.source_map.table if _is_same_key(key, name)] or [
+        key for key in job.plan if key == name
+    ]
     spec_keys = [key for key in job.source_map.spec if key == name or key.startswith(f"{name}.")]
     if _is_variable(name):
         yield from explain_variable(job, name, rank)
@@ -159,17 +161,17 @@ def explain_name(job: ExplainedJob, name: str, rank: int | None) -> Iterator[str
         for key in spec_keys:
             yield from explain_spec_key(job.source_map, key)
             yield from plan_key_lines(job, [plan for plan, specs in job.source_map.table.items() if key in specs])
-        yield from _dependent(job, spec_keys)
+        yield from _dependent_lines(job, spec_keys)
     elif plan_keys:
         yield name
         yield from plan_key_lines(job, plan_keys)
-        spec_keys = list(job.source_map.spec_keys(plan_keys_of_line(tuple(plan_keys), f"data at {name}")))
+        spec_keys = list(job.source_map.spec_keys(line_plan_keys(tuple(plan_keys), f"data at {name}")))
         for key in spec_keys:
             yield from explain_spec_key(job.source_map, key)
         of_lines = [
             key for key in plan_keys if key in job.source_map.table
         ]  # the other plan keys exist only in the record
-        yield from _dependent(job, spec_keys, of_lines)
+        yield from _dependent_lines(job, spec_keys, of_lines)
     else:
         all_keys = [*job.source_map.spec, *job.source_map.table, *job.plan]
         close = nearest(name, all_keys)
@@ -179,7 +181,7 @@ def explain_name(job: ExplainedJob, name: str, rank: int | None) -> Iterator[str
         )
 
 
-def _alike(key: str, name: str) -> bool:
+def _is_same_key(key: str, name: str) -> bool:
     """Return whether a plan key is the given key or is inside it. Records omit `groups.0` if there is one group."""
     return any(
         candidate == name or candidate.startswith(f"{name}.")
@@ -187,14 +189,14 @@ def _alike(key: str, name: str) -> bool:
     )
 
 
-def _dependent(job: ExplainedJob, spec_keys: Sequence[str], plan_keys: Sequence[str] = ()) -> Iterator[str]:
+def _dependent_lines(job: ExplainedJob, spec_keys: Sequence[str], plan_keys: Sequence[str] = ()) -> Iterator[str]:
     """Yield every line that depends on one of the plan keys if there are any, or else on one of the spec keys."""
     if plan_keys:
         rows = [
             job.format_written_line(path, number)
             for path, all_keys in sorted(job.source_map.files.items())
             for number, (keys, template) in enumerate(all_keys, 1)
-            if set(plan_keys_of_line(keys, template)) & set(plan_keys)
+            if set(line_plan_keys(keys, template)) & set(plan_keys)
         ]
     else:
         rows = [row for key in spec_keys for row in job.lines.get(key, ())]
@@ -212,7 +214,7 @@ def _dependent(job: ExplainedJob, spec_keys: Sequence[str], plan_keys: Sequence[
 # ---- a variable
 
 
-def _a_line_of(path: Path) -> str:
+def _example_place(path: Path) -> str:
     """Return a FILE:LINE in the existing file or artifact directory, else the example from the README."""
     if path.is_file():
         return f"{path}:1"

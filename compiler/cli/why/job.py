@@ -32,7 +32,7 @@ class ExplainedJob:
         behind: dict[tuple[str, ...], tuple[str, ...]] = {}
         for path, rows in sorted(self.source_map.files.items()):
             for number, (keys, template) in enumerate(rows, 1):
-                keys = plan_keys_of_line(keys, template)
+                keys = line_plan_keys(keys, template)
                 if keys not in behind:
                     behind[keys] = self.source_map.sources(self.source_map.spec_keys(keys))
                 for key in behind[keys]:
@@ -78,7 +78,7 @@ def match_lines_to_compiled(written: Sequence[str], now: Sequence[str]) -> list[
     return matches
 
 
-def plan_keys_of_line(keys: tuple[str, ...], template: str) -> tuple[str, ...]:
+def line_plan_keys(keys: tuple[str, ...], template: str) -> tuple[str, ...]:
     """Return a line's plan keys. The backend's name is the selected group, not a spec field."""
     return ("spec.backend",) if template in ("data at backend", "data at backend.name") else keys
 

@@ -42,7 +42,7 @@ def launcher_setting(plan: Mapping[str, Any], name: str) -> LauncherSetting | No
             keys=("network.interface",),
         )
     if launcher in ("spawn", "srun", "mpirun"):
-        return _spawned(launcher, name)
+        return _spawn_setting(launcher, name)
     if launcher == "accelerate":
         return _accelerate(plan, name)
     if launcher not in ("torchrun", "torch_distributed_launch"):
@@ -94,7 +94,7 @@ _READS = {
 }
 
 
-def _spawned(launcher: str, name: str) -> LauncherSetting | None:
+def _spawn_setting(launcher: str, name: str) -> LauncherSetting | None:
     if name not in _READS:
         return None
     if launcher == "mpirun":

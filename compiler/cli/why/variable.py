@@ -42,20 +42,20 @@ def explain_variable(job: ExplainedJob, name: str, rank: int | None) -> Iterator
         and name in LAUNCHER_NAMES
     ):
         settings = []  # those lines apply to a single process
-    yield from _all(job, "set", name, settings, printed, reads := dict[str, None]())
+    yield from _setting_lines(job, "set", name, settings, printed, reads := dict[str, None]())
     for path, pattern in assignment.words if assignment is not None else ():
-        place = _carrier(job, path)
+        place = _embedding_file(job, path)
         lines = job.files.get(place, ())
         passed = [(place, n) for n, line in enumerate(lines, 1) if re.search(pattern, line.strip())]
-        yield from _all(job, "passed", "", passed, printed, reads)
+        yield from _setting_lines(job, "passed", "", passed, printed, reads)
     for variable in assignment.reads if assignment is not None else ():
         reads[variable] = None
-        yield from _all(job, "through", variable, _settings(job, variable), printed, reads)
+        yield from _setting_lines(job, "through", variable, _settings(job, variable), printed, reads)
     library = _library()
-    yield from _through_node(job, [variable for variable in reads if variable != name], library)
+    yield from _node_variable_lines(job, [variable for variable in reads if variable != name], library)
     if name == "JOBC_RUN_DIR":
         yield from _run_root(job)
-    yield from _keys_of(job, [*(assignment.keys if assignment is not None else ()), *_KEYS.get(name, ())])
+    yield from _plan_key_lines(job, [*(assignment.keys if assignment is not None else ()), *_KEYS.get(name, ())])
     yield from _secret(job, name)
     if name == "WORLD_SIZE":
         yield from plan_key_lines(job, ["topology.world_size"])
@@ -70,9 +70,13 @@ def explain_variable(job: ExplainedJob, name: str, rank: int | None) -> Iterator
     copied = [
         f"jobc:runtime/{file}:{n}  {lines[n - 1].strip()}"
         for file, lines in library.items()
-        for n in _naming(lines, name)
+        for n in _assignment_lines(lines, name)
     ]
-    started = [f"jobc:{path}:{n}  {lines[n - 1].strip()}" for path, lines in _engine(job) for n in _naming(lines, name)]
+    started = [
+        f"jobc:{path}:{n}  {lines[n - 1].strip()}"
+        for path, lines in _engine_sources(job)
+        for n in _assignment_lines(lines, name)
+    ]
     yield from format_columns("submit", started)
     yield from format_columns("on node", copied)
     if row is None and not of_gpus and not settings and not copied and key not in job.source_map.spec:
@@ -102,7 +106,7 @@ def _shares_machine(job: ExplainedJob) -> bool:
     return "hosts.txt" in job.files and settings.get("nodes", 1) > 1 and "hosts" not in settings
 
 
-def _engine(job: ExplainedJob) -> Iterator[tuple[str, list[str]]]:
+def _engine_sources(job: ExplainedJob) -> Iterator[tuple[str, list[str]]]:
     """Yield the path and lines of each engine module that starts the job, if its backend is part of jobc."""
     text = "\n".join(job.written.get(JOB, ()))
     settings = json.loads(text) if text else {}
@@ -132,40 +136,42 @@ NODE = "node"  # section of job.json that programs on a node read
 _OF_NODE = ("node/node.py", "supervisor/launch.py", "ranks/launchers.py")  # set the variables that launch.sh reads
 
 
-def _through_node(job: ExplainedJob, variables: Sequence[str], library: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _node_variable_lines(
+    job: ExplainedJob, variables: Sequence[str], library: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
     """Yield where jobctl sets each of these variables on a node, and the keys that they are computed from."""
     for variable in variables:
         rows = [
             f"jobc:runtime/{file}:{n}  {library[file][n - 1].strip()}"
             for file in _OF_NODE
-            for n in _naming(library[file], variable)
+            for n in _assignment_lines(library[file], variable)
         ]
         yield from format_columns("through", rows)
-        yield from _keys_of(job, _KEYS.get(variable, ()))
+        yield from _plan_key_lines(job, _KEYS.get(variable, ()))
 
 
-def _keys_of(job: ExplainedJob, plan_keys: Sequence[str]) -> Iterator[str]:
+def _plan_key_lines(job: ExplainedJob, plan_keys: Sequence[str]) -> Iterator[str]:
     """Yield each plan key, the line of job.json where jobctl reads it, and the spec keys that it is derived from."""
     for key in plan_keys:
         if key == "resources.hosts" and not job.plan.get(key):
             continue  # the engine chooses the hosts
         full = key.replace("topology.", "topology.groups.0.")
         full = full if full in job.source_map.table else key
-        yield from format_columns("through", _read_at(job, full))
+        yield from format_columns("through", _job_json_lines(job, full))
         yield from plan_key_lines(job, [full])
         for spec in job.source_map.spec_keys((full,)):
             yield from explain_spec_key(job.source_map, spec)
 
 
-def _read_at(job: ExplainedJob, key: str) -> list[str]:
+def _job_json_lines(job: ExplainedJob, key: str) -> list[str]:
     """Return the line in section `node` of job.json that depends only on this plan key."""
     rows = enumerate(job.source_map.files.get(JOB, ()), 1)
     numbers = [n for n, (keys, template) in rows if keys == (key,) and template.startswith(f"data at {NODE}.")]
     return [job.format_written_line(JOB, number) for number in numbers[:1]]
 
 
-def _carrier(job: ExplainedJob, path: str) -> str:
-    """Return the path, or the path of the file in which its text is embedded (CarryingBackend)."""
+def _embedding_file(job: ExplainedJob, path: str) -> str:
+    """Return the path, or the path of the file in which its text is embedded (FileEmbeddingBackend)."""
     carriers = (file for file, lines in job.files.items() if f"  {path}: |" in lines)
     return path if path in job.files else next(carriers, path)
 
@@ -190,7 +196,7 @@ def _secret(job: ExplainedJob, name: str) -> Iterator[str]:
     yield f"  how      {_SECRETS[kind].format(ref)}"
     lines = job.files.get(JOB, ())
     numbers = [n for n, line in enumerate(lines, 1) if line == f"      {json.dumps(name)}: {{"]
-    numbers += [*_in_list(lines, "saved_secrets", ref)] if kind == "env" else []
+    numbers += [*_list_value_lines(lines, "saved_secrets", ref)] if kind == "env" else []
     yield from format_columns("through", [job.show(JOB, number) for number in numbers])
 
 
@@ -203,7 +209,7 @@ def _run_root(job: ExplainedJob) -> Iterator[str]:
         yield from format_columns("through", [job.show(JOB, number) for number in numbers])
 
 
-def _in_list(lines: Sequence[str], key: str, value: str) -> Iterator[int]:
+def _list_value_lines(lines: Sequence[str], key: str, value: str) -> Iterator[int]:
     """Yield the line numbers of a value in a list of a JSON file with one value per line."""
     start = next((n for n, line in enumerate(lines) if line.strip() == f'"{key}": ['), len(lines))
     for number in range(start + 1, len(lines)):
@@ -213,7 +219,7 @@ def _in_list(lines: Sequence[str], key: str, value: str) -> Iterator[int]:
             yield number + 1
 
 
-def _all(
+def _setting_lines(
     job: ExplainedJob,
     title: str,
     name: str,
@@ -232,22 +238,27 @@ def _all(
         told.add((path, number))
         lines = job.files[path]
         yield f"  {title:<8} {job.show(path, number)}"
-        yield from _behind(job, path, number)
+        yield from _line_origins(job, path, number)
         if re.search(r"\bname: ", lines[number - 1]):
-            yield from _all(
-                job, "through", "", [(path, line_number) for line_number in _value_below(lines, number)], told, reads
+            yield from _setting_lines(
+                job,
+                "through",
+                "",
+                [(path, line_number) for line_number in _yaml_value_lines(lines, number)],
+                told,
+                reads,
             )
         if title == "passed" and not lines[number - 1].lstrip().startswith("--"):
             continue  # a whole command; the variables that it reads are listed separately
-        for variable in _read_in(lines[number - 1], name):
+        for variable in _variables_in_value(lines[number - 1], name):
             if variable.isupper():
                 reads[variable] = None
             local = [(path, line_number) for line_number in _setting(lines, variable)]
             settings = _settings(job, variable) if variable.isupper() else local
-            yield from _all(job, "through", variable, settings, told, reads)
+            yield from _setting_lines(job, "through", variable, settings, told, reads)
 
 
-def _value_below(lines: Sequence[str], number: int) -> Iterator[int]:
+def _yaml_value_lines(lines: Sequence[str], number: int) -> Iterator[int]:
     """Yield the line numbers of a YAML list entry's value: `value: …`, or the lines below `valueFrom:`."""
     if number >= len(lines) or not re.match(r"\s*value", lines[number]):
         return
@@ -259,7 +270,7 @@ def _value_below(lines: Sequence[str], number: int) -> Iterator[int]:
             yield index + 1
 
 
-def _read_in(line: str, name: str) -> list[str]:
+def _variables_in_value(line: str, name: str) -> list[str]:
     """Return the variables read in the value of `name`, or in the whole line. Includes only jobc's own environment
     variables.
     """
@@ -291,13 +302,13 @@ def _setting(lines: Sequence[str], name: str) -> list[int]:
     ]
 
 
-def _naming(lines: Sequence[str], name: str) -> list[int]:
+def _assignment_lines(lines: Sequence[str], name: str) -> list[int]:
     """Return the numbers of the Python lines that set or build the value, but not of those that only print it."""
     pattern = re.compile(rf"(^\s*|[(,]\s*){name}=|\b{name}={{|[\"']{name}[\"'](\s*:|\]\s*=(?!=))")
     return [n for n, line in enumerate(lines, 1) if pattern.search(line) and line.lstrip()[:1] != "#"]
 
 
-def _behind(job: ExplainedJob, path: str, number: int) -> Iterator[str]:
+def _line_origins(job: ExplainedJob, path: str, number: int) -> Iterator[str]:
     was, is_same = match_lines_to_compiled(job.written.get(path, ()), job.files[path])[number - 1]
     if not is_same:
         yield "           edited: this line was changed after the compile"

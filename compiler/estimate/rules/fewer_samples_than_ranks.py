@@ -21,7 +21,7 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFin
     if samples < ranks:
         because = "a rank without samples would stall every step, so the trainer exits with an error at startup"
         key = "nodes" if plan.topology.nodes > 1 else "procs" if spec.procs else "gpus"
-        hint = _fewer_ranks(samples, spec, plan)
+        hint = _fewer_ranks_hint(samples, spec, plan)
         yield make_warning("JC2128", f"{samples:,} samples for {ranks:,} ranks", because, hint, key, ranks / samples)
     elif spec.loop.drop_last and samples < batch:
         title = f"{samples:,} samples do not fill one batch of {batch:,}"
@@ -29,7 +29,7 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFin
         yield make_warning("JC2128", title, because, "loop.drop_last=false", "loop.drop_last", batch / samples)
 
 
-def _fewer_ranks(samples: int, spec: JobSpec, plan: LaunchPlan) -> str:
+def _fewer_ranks_hint(samples: int, spec: JobSpec, plan: LaunchPlan) -> str:
     """Return a hint to use only as many nodes or processes as there are samples, if the batch size depends on the
     ranks.
     """

@@ -8,7 +8,7 @@ from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
 from ...spec.value_types import format_bytes
 from ..disk import fewer_checkpoints_hint
-from ..figures import Figures, bytes_of_checkpoints, size_text
+from ..figures import Figures, size_text, total_checkpoint_bytes
 from ..limits import SizeFinding, make_warning
 from ..memory_hint import hint_to_fit_on_gpu
 
@@ -16,7 +16,7 @@ _GIB = 1 << 30
 _MIB = 1024**2
 
 
-def check_more_memory_than_gpu(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
+def check_memory_exceeds_gpu(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
     """JC2120: a rank needs more memory than its GPU has."""
     needs, has = figures.memory, spec.estimate.gpu_mem
     if needs and has and figures.gpus and needs.least > has:
@@ -29,7 +29,7 @@ def check_more_memory_than_gpu(figures: Figures, spec: JobSpec, plan: LaunchPlan
         )
 
 
-def check_resume_larger_than_node(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
+def check_resume_exceeds_node_memory(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
     """JC2133: resuming a sharded model needs more CPU memory than the job requests."""
     needs, has = figures.resuming, figures.mem
     if needs and has and needs > has:
@@ -41,7 +41,7 @@ def check_resume_larger_than_node(figures: Figures, spec: JobSpec, plan: LaunchP
         )
 
 
-def check_batches_larger_than_shared_memory(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
+def check_batches_exceed_shared_memory(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
     """JC2131: the loader workers' prefetched batches need more space than /dev/shm has."""
     needed, has = figures.batches, figures.shm
     if not needed or not has or needed <= has:
@@ -54,10 +54,10 @@ def check_batches_larger_than_shared_memory(figures: Figures, spec: JobSpec, pla
     yield make_warning("JC2131", title, because, hint, "shm", needed / has)
 
 
-def check_more_disk_than_free(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
+def check_disk_exceeds_free_space(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
     """JC2126: a run's checkpoints need more disk space than is free."""
     needed, has, size = (
-        bytes_of_checkpoints(figures),
+        total_checkpoint_bytes(figures),
         spec.estimate.disk,
         figures.memory.checkpoint if figures.memory else None,
     )
@@ -69,7 +69,7 @@ def check_more_disk_than_free(figures: Figures, spec: JobSpec, plan: LaunchPlan)
         yield make_warning("JC2126", title, because, hint, "estimate.disk", needed / has)
 
 
-def check_unit_larger_than_model(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
+def check_unit_exceeds_model(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
     """JC2129: the largest unit has more parameters than the model."""
     unit, parameters = spec.estimate.largest_unit, spec.estimate.parameters
     if unit is None or parameters is None or unit <= (n := round(parameters)):

@@ -15,7 +15,7 @@ _AROUND_S = 120  # more than engines add to the grace period: 10 s to exit, and 
 _FAR = 3  # saves are reported if they are more frequent or rarer than the best interval by this factor
 
 
-def check_time_shorter_than_training(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
+def check_training_exceeds_time(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
     """JC2123: training does not finish within its time limit."""
     limit, takes_s, attempts = spec.time, figures.wall_s or figures.total_s, figures.attempts
     if not limit or not takes_s:
@@ -35,7 +35,7 @@ def check_time_shorter_than_training(figures: Figures, spec: JobSpec, plan: Laun
         yield make_warning("JC2123", title, because, hint, "time", takes_s / limit)
 
 
-def check_grace_shorter_than_save(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
+def check_save_exceeds_grace(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
     """JC2121: a step and a checkpoint take longer than the grace period."""
     grace, step_s = spec.lifecycle.grace, figures.step_s or 0
     size = figures.memory.checkpoint if figures.memory else None
@@ -50,7 +50,7 @@ def check_grace_shorter_than_save(figures: Figures, spec: JobSpec, plan: LaunchP
         yield make_warning("JC2121", title, because, hint, "lifecycle.grace", needed_s)
 
 
-def check_far_from_best_interval(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
+def check_suboptimal_interval(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
     """JC2122: checkpoints are saved far too often or too rarely.
 
     Source: Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, 2006.
@@ -79,7 +79,7 @@ def _best_interval_hint(spec: JobSpec, best: int, of_epoch: int | None) -> str:
     return f"checkpoint.every_epochs={max(round(best / of_epoch), 1)}"
 
 
-def check_run_beside_step(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
+def check_ignored_estimate_run(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
     """JC2132: estimate.step_s overrides estimate.run."""
     run, step_s = spec.estimate.run, spec.estimate.step_s
     if run is not None and step_s is not None:
@@ -91,7 +91,7 @@ def check_run_beside_step(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> 
         yield SizeFinding(Diagnostic("JC2132", title, because, hint, key="estimate.run", severity=Severity.NOTE), 1)
 
 
-def check_unsaid_of_own_program(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
+def check_missing_estimates(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
     """JC2130: a user's own program, without the keys that estimates of its time or steps need."""
     steps, lacking = figures.schedule, dict[str, str]()
     if figures.step_s and steps.steps is steps.epochs is None:
@@ -105,7 +105,7 @@ def check_unsaid_of_own_program(figures: Figures, spec: JobSpec, plan: LaunchPla
         yield SizeFinding(Diagnostic("JC2130", title, because, hint, key="command", severity=Severity.NOTE), 1)
 
 
-def check_price_of_another_gpu(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
+def check_missing_gpu_price(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
     """JC2127: prices are set, but none for the job's GPUs, so the cost cannot be estimated."""
     prices, kind = spec.estimate.prices, spec.gpu_type
     if not prices or figures.gpu_hours is None or figures.cost is not None:

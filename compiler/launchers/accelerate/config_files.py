@@ -32,7 +32,7 @@ SHARDED = ("fsdp", "hsdp")
 READ = ("parallel", "batch", "optim.clip_norm", "loop.precision", "loop.activation_checkpointing")
 
 
-def keys_read_by_launcher(plan: LaunchPlan) -> tuple[str, ...]:
+def launcher_keys(plan: LaunchPlan) -> tuple[str, ...]:
     """Return the sections and keys of the spec that reach the program through these files, even without the bundled
     trainer.
     """
@@ -61,7 +61,7 @@ def accelerate_yaml(plan: LaunchPlan, render: Render, extra: Mapping[str, Any] |
 
 def deepspeed_json(plan: LaunchPlan, render: Render, extra: Mapping[str, Any] | None = None) -> Artifact:
     """Return deepspeed.json. extra: `options.deepspeed_extra`, which is merged last, after the entries from the plan"""
-    document = {key: _of_train(leaf) for key, leaf in DOCUMENT.items()}
+    document = {key: _train_leaf(leaf) for key, leaf in DOCUMENT.items()}
     if not plan.uses_trainer:  # bf16 weights with fp32 master copies, as programs that use DeepSpeed expect
         del document["torch_autocast"]
         for name in ("bf16", "fp16"):
@@ -74,10 +74,10 @@ def _enabled_if_precision(name: str) -> Any:
     return lambda v: {"enabled": True} if v.plan.train["loop"]["precision"] == name else Omit
 
 
-def _of_train(leaf: Any) -> Any:
+def _train_leaf(leaf: Any) -> Any:
     """Convert a leaf of DOCUMENT, or a mapping of leaves, to leaves for Render."""
     if isinstance(leaf, Mapping):
-        return {key: _of_train(inner) for key, inner in leaf.items()}
+        return {key: _train_leaf(inner) for key, inner in leaf.items()}
 
     def read_leaf(views: Any) -> Any:
         value = leaf(views.plan.train)
@@ -105,7 +105,7 @@ def _yaml_document(plan: LaunchPlan) -> dict[str, Any]:
         document["fsdp_config"] = _fsdp_config(plan)
         if plan.parallel == "hsdp":
             document["parallelism_config"] = {
-                "parallelism_config_dp_replicate_size": _replicas,
+                "parallelism_config_dp_replicate_size": _replica_count,
                 "parallelism_config_dp_shard_size": lambda v: v.plan.train["parallel"]["shards"],
             }
     return document
@@ -116,7 +116,7 @@ def _mixed_precision(views: Any) -> str:
     return "no" if precision == "fp32" else precision
 
 
-def _replicas(views: Any) -> int:
+def _replica_count(views: Any) -> int:
     return int(views.plan.topology.world_size // views.plan.train["parallel"]["shards"])
 
 

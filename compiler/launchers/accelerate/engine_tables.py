@@ -42,7 +42,7 @@ def engine_name_and_version(file: str) -> str:
     return f"{name} {load_engine_tables()['versions'][file].rpartition('.')[0]}"
 
 
-def keys_of_section(path: KeyPath, section: Section, tree: Mapping[str, Any]) -> Section:
+def section_keys(path: KeyPath, section: Section, tree: Mapping[str, Any]) -> Section:
     """Return the keys of a section. The keys in the `params` of an optimizer or scheduler depend on the `type` next to
     them.
 
@@ -72,13 +72,13 @@ def example_value(rule: str) -> str:
     first = rule.partition(" or ")[0]
     match = _TYPE.fullmatch(first)
     if match is None:
-        return literals_in_rule(first)[-1]
+        return rule_literals(first)[-1]
     if match[1] not in ("int", "number"):
         return _EXAMPLES.get(match[1], "auto")
     return next((text for text in ("1", "0.5", "0", "-1") if _accepts(first, float(text))), "auto")
 
 
-def literals_in_rule(rule: str) -> list[str]:
+def rule_literals(rule: str) -> list[str]:
     """Return every literal in a rule. The list is empty if the rule only contains types."""
     parts = [part for part in rule.split(" or ") if not _TYPE.fullmatch(part)]
     return [word for part in parts for word in part.lstrip("~").split("|")]
@@ -87,7 +87,7 @@ def literals_in_rule(rule: str) -> list[str]:
 def _accepts(rule: str, value: Any) -> bool:
     match = _TYPE.fullmatch(rule)
     if match is None:
-        allowed = literals_in_rule(rule)
+        allowed = rule_literals(rule)
         if rule.startswith("~") and isinstance(value, str):
             return value.lower() in (word.lower() for word in allowed)
         return isinstance(value, str) and value in allowed
@@ -96,7 +96,7 @@ def _accepts(rule: str, value: Any) -> bool:
         number = _number(value)
         if number is None or (kind == "int" and not (math.isfinite(number) and number == int(number))):
             return False
-        return all(_within(number, sign, float(bound)) for sign, bound in _BOUND.findall(bounds))
+        return all(_is_within_bound(number, sign, float(bound)) for sign, bound in _BOUND.findall(bounds))
     accepted: Mapping[str, bool] = {
         "any": True,
         "bool": isinstance(value, bool) or (isinstance(value, (int, float, str)) and _is_boolean(value)),
@@ -122,13 +122,13 @@ def _number(value: Any) -> float | int | None:
         return None
 
 
-def _within(number: float, sign: str, bound: float) -> bool:
+def _is_within_bound(number: float, sign: str, bound: float) -> bool:
     return {">": number > bound, ">=": number >= bound, "<": number < bound, "<=": number <= bound}[sign]
 
 
 def _description(rule: str) -> str:
     match = _TYPE.fullmatch(rule)
     if match is None:
-        return f"one of {', '.join(literals_in_rule(rule))}"
+        return f"one of {', '.join(rule_literals(rule))}"
     bounds = " and ".join(f"{sign} {bound}" for sign, bound in _BOUND.findall(match[2]))
     return f"{_NAMES.get(match[1], match[1])} {bounds}".strip()

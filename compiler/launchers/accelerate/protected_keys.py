@@ -86,7 +86,7 @@ OF_HSDP: Protected = {
 FSDP_1 = ("sharding_strategy", "backward_prefetch", "forward_prefetch", "sync_module_states", "use_orig_params")
 
 
-def protected_keys_of_accelerate(plan: LaunchPlan) -> Protected:
+def accelerate_protected_keys(plan: LaunchPlan) -> Protected:
     return {
         **OF_THE_PLAN,
         **(OF_THE_TRAINER if plan.uses_trainer else {}),
@@ -94,5 +94,5 @@ def protected_keys_of_accelerate(plan: LaunchPlan) -> Protected:
     }
 
 
-def protected_keys_of_deepspeed(plan: LaunchPlan) -> Protected:
+def deepspeed_protected_keys(plan: LaunchPlan) -> Protected:
     return {**OF_DEEPSPEED, **(OF_ITS_DEEPSPEED if plan.uses_trainer else {})}

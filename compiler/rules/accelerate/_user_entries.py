@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ...emit.extra_entries import Path
-from ...launchers.accelerate.engine_tables import Section, keys_of_section, load_engine_tables
+from ...launchers.accelerate.engine_tables import Section, load_engine_tables, section_keys
 from ...launchers.accelerate.protected_keys import (
     FSDP_1,
     Protected,
-    protected_keys_of_accelerate,
-    protected_keys_of_deepspeed,
+    accelerate_protected_keys,
+    deepspeed_protected_keys,
 )
 from ...plan.launch_plan import LaunchPlan
 
@@ -44,15 +44,15 @@ class UserEntry(NamedTuple):
 def user_entries(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[UserEntry]:
     """Yield the entries of both trees. Omit those that the plan sets (JC4600), and sections whose keys are known."""
     yield from _entries_of_section(
-        extra, "accelerate", load_engine_tables()["accelerate"], protected_keys_of_accelerate(plan), (section, "extra")
+        extra, "accelerate", load_engine_tables()["accelerate"], accelerate_protected_keys(plan), (section, "extra")
     )
     path = (section, "deepspeed_extra")
     yield from _entries_of_section(
-        deepspeed_extra, "deepspeed", load_engine_tables()["deepspeed"], protected_keys_of_deepspeed(plan), path
+        deepspeed_extra, "deepspeed", load_engine_tables()["deepspeed"], deepspeed_protected_keys(plan), path
     )
 
 
-def is_only_for_fsdp_1(name: str) -> bool:
+def is_fsdp_1_only(name: str) -> bool:
     return name.removeprefix("fsdp_") in FSDP_1
 
 
@@ -63,6 +63,6 @@ def _entries_of_section(tree: Tree, file: str, known: Section, ours: Protected, 
         if any(inside == protected for protected in ours):
             continue
         if isinstance(rule, Mapping) and isinstance(value, Mapping):
-            yield from _entries_of_section(value, file, keys_of_section(inside, rule, value), ours, path)
+            yield from _entries_of_section(value, file, section_keys(inside, rule, value), ours, path)
         else:
             yield UserEntry(path, file, value, rule, known)

@@ -11,11 +11,11 @@ from ...launchers.accelerate.engine_tables import (
     engine_name_and_version,
     example_value,
     is_accepted_value,
-    keys_of_section,
-    literals_in_rule,
     load_engine_tables,
+    rule_literals,
+    section_keys,
 )
-from ...launchers.accelerate.protected_keys import protected_keys_of_accelerate, protected_keys_of_deepspeed
+from ...launchers.accelerate.protected_keys import accelerate_protected_keys, deepspeed_protected_keys
 from ...plan.launch_plan import LaunchPlan
 from ._user_entries import Tree, UserEntry, user_entries
 
@@ -24,10 +24,10 @@ def check_unknown_key(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, sect
     """JC4602: a key that accelerate or DeepSpeed does not support, or no longer supports."""
     for entry in user_entries(plan, extra, deepspeed_extra, section):
         if entry.rule is None:
-            yield _unknown(entry)
+            yield _unknown_key(entry)
 
 
-def _unknown(entry: UserEntry) -> Diagnostic:
+def _unknown_key(entry: UserEntry) -> Diagnostic:
     key, engine_name = entry.key, engine_name_and_version(entry.file)
     removed = (
         load_engine_tables()["deepspeed_removed"].get(".".join(entry.path_in_file))
@@ -47,8 +47,8 @@ def _unknown(entry: UserEntry) -> Diagnostic:
 def check_deprecated_key(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
     """JC4606: the old name of a key, which accelerate or DeepSpeed still reads."""
     for file, tree, name, protected in (
-        ("accelerate", extra, "extra", protected_keys_of_accelerate(plan)),
-        ("deepspeed", deepspeed_extra, "deepspeed_extra", protected_keys_of_deepspeed(plan)),
+        ("accelerate", extra, "extra", accelerate_protected_keys(plan)),
+        ("deepspeed", deepspeed_extra, "deepspeed_extra", deepspeed_protected_keys(plan)),
     ):
         for old, new in load_engine_tables()[f"{file}_deprecated"].items():
             path = tuple(old.split("."))
@@ -75,31 +75,31 @@ def _deprecated(file: str, path: Path, new: str, value: Any) -> Diagnostic:
     return Diagnostic("JC4606", f"{key} is deprecated", because, hint, key=key, severity=Severity.WARNING)
 
 
-def check_wrong_value(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
+def check_invalid_value(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
     """JC4603: a value that accelerate or DeepSpeed rejects, or that has the wrong type for the key."""
     for entry in user_entries(plan, extra, deepspeed_extra, section):
         rule, value = entry.rule, entry.value
-        if rule is None or value is None or _is_dropped(entry):  # null removes the entry
+        if rule is None or value is None or _is_auto_value(entry):  # null removes the entry
             continue
         if isinstance(rule, Mapping):
-            first = next(iter(keys_of_section(entry.path_in_file, rule, {})), "NAME")
-            yield _wrong(entry, "a mapping", f"remove {entry.key}, or {entry.key}.{first}=…")
+            first = next(iter(section_keys(entry.path_in_file, rule, {})), "NAME")
+            yield _invalid_value(entry, "a mapping", f"remove {entry.key}, or {entry.key}.{first}=…")
         elif entry.path_in_file == ("gpu_ids",):
             if not gpu_ids.is_valid_gpu_ids(value):
-                yield _wrong(entry, gpu_ids.DESCRIPTION, f"{entry.key}={gpu_ids.EXAMPLE}")
+                yield _invalid_value(entry, gpu_ids.DESCRIPTION, f"{entry.key}={gpu_ids.EXAMPLE}")
         elif not is_accepted_value(rule, value):
-            close = nearest(str(value), literals_in_rule(rule), 1)
-            yield _wrong(
+            close = nearest(str(value), rule_literals(rule), 1)
+            yield _invalid_value(
                 entry, describe_valid_values(rule), f"{entry.key}={close[0] if close else example_value(rule)}"
             )
 
 
-def _is_dropped(entry: UserEntry) -> bool:
+def _is_auto_value(entry: UserEntry) -> bool:
     """Return whether the value is "auto", which DeepSpeed, accelerate or transformers replaces."""
     return bool(entry.value == "auto") and entry.file == "deepspeed"
 
 
-def _wrong(entry: UserEntry, must_be: str, hint: str) -> Diagnostic:
+def _invalid_value(entry: UserEntry, must_be: str, hint: str) -> Diagnostic:
     because = f"{engine_name_and_version(entry.file)} rejects this value on every rank, or misreads it"
     return Diagnostic(
         "JC4603", f"{entry.key}: {_shown(entry.value)} is invalid: must be {must_be}", because, hint, key=entry.key

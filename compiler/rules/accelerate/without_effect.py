@@ -8,25 +8,25 @@ from math import prod
 from typing import Any
 
 from ...diagnostics.diagnostic import Diagnostic, join_with_or
-from ...emit.extra_entries import Path, paths_of_values
+from ...emit.extra_entries import Path, value_paths
 from ...launchers.accelerate.config_files import SHARDED
 from ...launchers.accelerate.gpu_ids import is_valid_gpu_ids
 from ...plan.launch_plan import LaunchPlan
-from ._user_entries import Tree, is_only_for_fsdp_1
+from ._user_entries import Tree, is_fsdp_1_only
 
 
 def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
     parent = (section, "extra")
     if extra and plan.launcher != "accelerate":
         because = f"launcher={plan.launcher} does not read accelerate.yaml, which this key is merged into"
-        yield _without_effect((*parent, *next(paths_of_values(extra))), because, "launcher=accelerate")
+        yield _no_effect_diagnostic((*parent, *next(value_paths(extra))), because, "launcher=accelerate")
     yield from _misplaced(plan, extra, parent)
-    yield from _mesh(plan, extra.get("parallelism_config"), parent)
+    yield from _check_mesh(plan, extra.get("parallelism_config"), parent)
     yield from _gpus(plan, extra.get("gpu_ids"), parent)
     if deepspeed_extra and plan.parallel != "deepspeed":
         because = f"parallel={plan.parallel} does not use deepspeed.json, which this key is merged into"
-        path = (section, "deepspeed_extra", *next(paths_of_values(deepspeed_extra)))
-        yield _without_effect(path, because, "parallel=deepspeed")
+        path = (section, "deepspeed_extra", *next(value_paths(deepspeed_extra)))
+        yield _no_effect_diagnostic(path, because, "parallel=deepspeed")
 
 
 def _misplaced(plan: LaunchPlan, extra: Tree, at: Path) -> Iterator[Diagnostic]:
@@ -37,18 +37,20 @@ def _misplaced(plan: LaunchPlan, extra: Tree, at: Path) -> Iterator[Diagnostic]:
             continue
         if plan.parallel not in parallel:
             because = f"parallel={plan.parallel}, but accelerate reads that section only with {' or '.join(parallel)}"
-            yield _without_effect((*at, section), because, f"parallel={parallel[0]}")
+            yield _no_effect_diagnostic((*at, section), because, f"parallel={parallel[0]}")
         elif plan.uses_trainer and parallel == SHARDED:
             because = "jobc's own trainer shards its model itself"
-            yield _without_effect((*at, section), because, f"remove {'.'.join((*at, section))}")
+            yield _no_effect_diagnostic((*at, section), because, f"remove {'.'.join((*at, section))}")
     if "megatron_lm_config" in extra:
         because = (
             "accelerate reads this section only with distributed_type MEGATRON_LM, which no `parallel` option selects"
         )
-        yield _without_effect((*at, "megatron_lm_config"), because, f"remove {'.'.join((*at, 'megatron_lm_config'))}")
+        yield _no_effect_diagnostic(
+            (*at, "megatron_lm_config"), because, f"remove {'.'.join((*at, 'megatron_lm_config'))}"
+        )
     fsdp = extra.get("fsdp_config")
     for name in fsdp if isinstance(fsdp, Mapping) else ():
-        if is_only_for_fsdp_1(name):
+        if is_fsdp_1_only(name):
             key = ".".join((*at, "fsdp_config", name))
             because = "parallel=fsdp is FSDP version 2, which ignores or rejects this key (accelerate#3394)"
             hint = f"remove {key}; parallel.reshard_after_forward replaces sharding_strategy"
@@ -69,14 +71,14 @@ def _gpus(plan: LaunchPlan, ids: Any, at: Path) -> Iterator[Diagnostic]:
         return
     named = str(ids).split(",")
     if not gpus:
-        yield _without_effect((*at, "gpu_ids"), "gpus=0, so the processes run on CPUs", f"remove {key}")
+        yield _no_effect_diagnostic((*at, "gpu_ids"), "gpus=0, so the processes run on CPUs", f"remove {key}")
     elif len(named) != procs:
         title = f"{key} names {len(named)} {'GPU' if len(named) == 1 else 'GPUs'} for {procs} processes on each node"
         because = "each process uses the GPU with its local rank, and the file is the same on every node"
         yield Diagnostic("JC4604", title, because, f"{key}=all, or gpus={len(named)}", key=key)
 
 
-def _mesh(plan: LaunchPlan, sizes: Any, at: Path) -> Iterator[Diagnostic]:
+def _check_mesh(plan: LaunchPlan, sizes: Any, at: Path) -> Iterator[Diagnostic]:
     if plan.parallel != "fsdp" or not isinstance(sizes, Mapping):
         return
     mesh_sizes = {
@@ -92,6 +94,6 @@ def _mesh(plan: LaunchPlan, sizes: Any, at: Path) -> Iterator[Diagnostic]:
         yield Diagnostic("JC4604", title, because, join_with_or(fitting), key=key)
 
 
-def _without_effect(path: Path, because: str, hint: str) -> Diagnostic:
+def _no_effect_diagnostic(path: Path, because: str, hint: str) -> Diagnostic:
     key = ".".join(path)
     return Diagnostic("JC4604", f"{key} has no effect", because, hint, key=key)

@@ -103,18 +103,18 @@ def program_name(command: Sequence[str]) -> str:
     return (match[2] if match else first).rpartition("/")[2]
 
 
-def words_from_program_on(words: Sequence[str]) -> Sequence[str]:
+def strip_command_prefix(words: Sequence[str]) -> Sequence[str]:
     """Return the program and its arguments, without prefixes such as `then`, `X=1`, `timeout -k 9 1h` or `uv run`."""
     words, tail = words[:SEARCHED], words[SEARCHED:]
     while words:
         if words[0] in _KEYWORDS or _GIVEN.fullmatch(words[0]):
             words = words[1:]
         elif starter := _STARTERS.get(program_name(words)):
-            remaining = _behind_options(words[1:], starter)
+            remaining = _skip_options(words[1:], starter)
             if starter.sub:
                 if list(remaining[:1]) != [starter.sub]:
                     break
-                remaining = _behind_options(remaining[1:], starter)
+                remaining = _skip_options(remaining[1:], starter)
             words = remaining[starter.others :]
         else:
             break
@@ -124,10 +124,10 @@ def words_from_program_on(words: Sequence[str]) -> Sequence[str]:
 def leading_assignments(words: Sequence[str]) -> Sequence[str]:
     """Return assignments such as `X=1` before the program, with or without `env`."""
     front = split_env_string(words)
-    return [word for word in front[: len(front) - len(words_from_program_on(front))] if _GIVEN.fullmatch(word)]
+    return [word for word in front[: len(front) - len(strip_command_prefix(front))] if _GIVEN.fullmatch(word)]
 
 
-def _behind_options(words: Sequence[str], starter: _Starter) -> Sequence[str]:
+def _skip_options(words: Sequence[str], starter: _Starter) -> Sequence[str]:
     while words and (words[0].startswith("-") or _GIVEN.fullmatch(words[0])):
         if starter is _STARTERS["uv"] and words[0] in ("-m", "--module"):
             return ("python", "-m", *words[1:])
@@ -160,9 +160,9 @@ def _split(option: re.Match[str], rest: Sequence[str]) -> Sequence[str]:
         return ()
 
 
-def launcher_that_starts_ranks(words: Sequence[str]) -> str:
+def rank_launcher_name(words: Sequence[str]) -> str:
     """Return the name of a launcher in these words that itself starts ranks, "" if there is none."""
-    name, arguments = _of_python(words) if _is_python(words) else (program_name(words), words[1:])
+    name, arguments = _python_program(words) if _is_python(words) else (program_name(words), words[1:])
     name = program_name((name,))  # for `python $(which torchrun)`
     pattern = _LAUNCHERS.get(name)
     return name if pattern == "" or (pattern and re.match(rf"({pattern})( |$)", " ".join(arguments[:SEARCHED]))) else ""
@@ -178,10 +178,10 @@ def starts_training(words: Sequence[str]) -> bool:
 def _trains_itself(words: Sequence[str]) -> bool:
     """Return whether the program itself trains, not a command passed to `ssh` or `docker run`."""
     name = program_name(words)
-    if launcher_that_starts_ranks(words):
+    if rank_launcher_name(words):
         return name not in _OF_ANYTHING or not any(program_name((word,)) in TOOLS for word in words[1:])
     if _is_python(words):
-        return program_name((_of_python(words)[0],)) not in _NOT_THE_JOB
+        return program_name((_python_program(words)[0],)) not in _NOT_THE_JOB
     by_variable = bool(words) and words[0].startswith("$")
     return name.endswith(".py") or (by_variable and any(word.endswith(".py") for word in words))
 
@@ -191,7 +191,7 @@ def _is_python(words: Sequence[str]) -> bool:
     return bool(words) and bool(re.fullmatch(r"python[\d.]*", program_name(words)) or words[0].startswith("-m"))
 
 
-def _of_python(words: Sequence[str]) -> tuple[str, Sequence[str]]:
+def _python_program(words: Sequence[str]) -> tuple[str, Sequence[str]]:
     """Return the file or module that Python runs, and its arguments. The file is "" if there is none, as with `-c`."""
     index = 0 if words[0].startswith("-m") else 1
     while index < len(words) and words[index].startswith("-"):

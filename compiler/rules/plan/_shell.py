@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 
 from ....runtime.system.frozen_dataclass import dataclass
-from ._programs import program_name, split_env_string, words_from_program_on
+from ._programs import program_name, split_env_string, strip_command_prefix
 
 SHELLS = ("sh", "bash", "dash", "ksh", "zsh")
 _HIDDEN = re.compile(r"""(?sx)
@@ -39,16 +39,16 @@ class ShellCommand:
 
     @property
     def words(self) -> Sequence[str]:
-        words = words_from_program_on(self.typed)
+        words = strip_command_prefix(self.typed)
         closed = next((index for index, word in enumerate(words) if index and word == ")"), None)
         return words[:closed]
 
 
 def split_into_commands(text: str) -> list[ShellCommand]:
-    plain, result, start = blank_out_quoted_text(text), list[ShellCommand](), 0
+    plain, result, start = blank_quoted_text(text), list[ShellCommand](), 0
     for join in (*_JOIN.finditer(plain), None):
         end = join.start() if join else len(plain)
-        typed = tuple(_unquoted_word(text[slice(*word.span())]) for word in _WORD.finditer(plain, start, end))
+        typed = tuple(_unquote_word(text[slice(*word.span())]) for word in _WORD.finditer(plain, start, end))
         result.append(ShellCommand(typed, join[0] if join else "", start, end))
         start = join.end() if join else end
     return result
@@ -60,34 +60,34 @@ def program_words_of_commands(command: Sequence[str]) -> Iterator[Sequence[str]]
         for inner_command in split_into_commands(text):
             yield from program_words_of_commands(inner_command.words)
     else:
-        yield words_from_program_on(command)
+        yield strip_command_prefix(command)
 
 
 def shell_text(command: Sequence[str] | None) -> str:
     """Return the text after `bash -c`, preceded by a line `set …` with the shell's options. Return "" for other
     commands.
     """
-    words = words_from_program_on(command or ())
-    text = _place_of_text(words)
+    words = strip_command_prefix(command or ())
+    text = _shell_text_index(words)
     return f"set {' '.join(words[1:text])}\n{words[text]}" if text else ""
 
 
-def text_after_bash_c(command: Sequence[str] | None) -> str:
+def bash_c_text(command: Sequence[str] | None) -> str:
     """Return the text after the `-c` of bash, sh or dash, without the shell's options. Return "" for other commands."""
-    words = words_from_program_on(command or ())
-    text = _place_of_text(words)
+    words = strip_command_prefix(command or ())
+    text = _shell_text_index(words)
     return words[text] if text and program_name(words) in ("bash", "sh", "dash") else ""
 
 
 def nested_bash_texts(command: Sequence[str] | None) -> Iterator[str]:
     """Yield a shell text and the texts of all nested `bash -c`."""
-    if text := text_after_bash_c(command):
+    if text := bash_c_text(command):
         yield text
         for inner_command in split_into_commands(text):
             yield from nested_bash_texts(inner_command.words)
 
 
-def _place_of_text(words: Sequence[str]) -> int:
+def _shell_text_index(words: Sequence[str]) -> int:
     """Return the index of the text that a shell runs, 0 if there is none. In `bash run.sh -c x`, -c belongs to the
     script.
     """
@@ -110,7 +110,7 @@ def position_of_unclosed_quote(text: str) -> int | None:
         return None
     if any(kind == "body" and start == end for start, end, kind in _parts(text)):
         return None
-    return next((position for position, sign in enumerate(_quotes_blanked(text)) if sign in "'\""), None)
+    return next((position for position, sign in enumerate(_blank_quotes(text)) if sign in "'\""), None)
 
 
 def find_broken_continuations(text: str) -> list[tuple[int, int]]:
@@ -121,15 +121,15 @@ def find_broken_continuations(text: str) -> list[tuple[int, int]]:
     return [broken.span() for broken in matches if broken]
 
 
-def is_quoted_into_one_word(command: Sequence[str] | None) -> bool:
+def is_command_in_one_word(command: Sequence[str] | None) -> bool:
     """Return whether the first word contains both a program and its arguments, because they were quoted together."""
     program_and_words = r"\S+\s+-|(python[\d.]*|bash|sh|torchrun|accelerate)\s|\S+\.(py|sh)\s"
     return any(re.match(program_and_words, word) for word in (command or ())[:1])
 
 
-def with_shell_option(command: Sequence[str], *option: str) -> str:
+def add_shell_option(command: Sequence[str], *option: str) -> str:
     """Return the command with an additional option for its shell, as text for the command line."""
-    words = words_from_program_on(command)
+    words = strip_command_prefix(command)
     if tuple(command[-len(words) :]) != tuple(words):
         command = split_env_string(command)
     index = len(command) - len(words)
@@ -160,15 +160,15 @@ def is_shell_option_set(option: str, words: Sequence[str], before: bool, letter:
     return before
 
 
-def blank_out_quoted_text(text: str) -> str:
+def blank_quoted_text(text: str) -> str:
     """Blank out everything in the text that the shell does not interpret, without changing positions."""
-    plain = _quotes_blanked(text)
+    plain = _blank_quotes(text)
     while plain != (blanked := _OF_ANOTHER.sub(lambda match: match[0][0] + "_" * (len(match[0]) - 1), plain)):
         plain = blanked
     return _PATTERN.sub(lambda match: "\n" + " " * (len(match[0]) - 1), plain)
 
 
-def _quotes_blanked(text: str) -> str:
+def _blank_quotes(text: str) -> str:
     plain = ""
     for start, end, kind in _parts(text):
         blank = " " if kind in ("comment", "body") or text[start:end] == "\\\n" else "_"
@@ -208,7 +208,7 @@ def _end_of(bodies: Sequence[re.Match[str]], text: str, at: int) -> int:
     return at
 
 
-def _unquoted_word(word: str) -> str:
+def _unquote_word(word: str) -> str:
     try:
         parts = shlex.split(word)
     except ValueError:

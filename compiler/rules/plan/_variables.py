@@ -54,13 +54,13 @@ def user_variables(spec: JobSpec) -> Iterator[UserVariable]:
 
 
 def variables_set_by_command(command: Sequence[str]) -> dict[str, str]:
-    assignments = _pairs(leading_assignments(command))
+    assignments = _parse_assignments(leading_assignments(command))
     if text := shell_text(command):
-        assignments |= _of_text(split_into_commands(text))
+        assignments |= _text_assignments(split_into_commands(text))
     return {name: value for name, value in assignments.items() if not re.search(rf"\$\{{?{name}\b", value)}
 
 
-def _of_text(found: Sequence[ShellCommand]) -> dict[str, str]:
+def _text_assignments(found: Sequence[ShellCommand]) -> dict[str, str]:
     last = max(
         (index for index, command in enumerate(found) if command.words and _may_train(command.words)), default=-1
     )
@@ -71,9 +71,9 @@ def _of_text(found: Sequence[ShellCommand]) -> dict[str, str]:
         is_sure = depth == 0 and not (before and (before.join == "||" or _tests(before)))
         words = command.words
         if is_sure and program_name(words) in _EXPORTS and (words[0] == "export" or "-x" in words):
-            result |= _pairs(words[1:])
+            result |= _parse_assignments(words[1:])
         elif index == last and is_sure:
-            result |= _pairs(leading_assignments(command.typed)) | variables_set_by_command(words)
+            result |= _parse_assignments(leading_assignments(command.typed)) | variables_set_by_command(words)
         depth -= sum(word == ")" for word in command.typed) + sum(word in _CLOSE for word in command.typed[:1])
         depth = max(depth, 0)
     return result
@@ -91,5 +91,5 @@ def _tests(command: ShellCommand) -> bool:
     return command.join == "&&" and (program_name(command.words) in _TESTS or command.typed[:1] == ("!",))
 
 
-def _pairs(words: Sequence[str]) -> dict[str, str]:
+def _parse_assignments(words: Sequence[str]) -> dict[str, str]:
     return {match[1]: match[2] for word in words if (match := _ASSIGNED.fullmatch(word))}

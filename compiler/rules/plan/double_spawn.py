@@ -15,7 +15,7 @@ from itertools import pairwise, takewhile
 from ...diagnostics.diagnostic import Diagnostic
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
-from ._programs import launcher_that_starts_ranks
+from ._programs import rank_launcher_name
 from ._shell import program_words_of_commands
 
 _OF_TORCHRUN = (r"--nnodes", r"--master[-_]addr|--rdzv[-_]endpoint")
@@ -41,11 +41,11 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
         (
             (name, candidate)
             for candidate in program_words_of_commands(command)
-            if (name := launcher_that_starts_ranks(candidate))
+            if (name := rank_launcher_name(candidate))
         ),
         ("", ()),
     )
-    if not name or (procs < 2 and (nodes < 2 or _may_know_others(spec, name, words))):
+    if not name or (procs < 2 and (nodes < 2 or _may_know_other_nodes(spec, name, words))):
         return
     title = f"{name} would run in each of the {procs} ranks of a node"
     because = (
@@ -56,14 +56,14 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
         because = (
             f"the launcher's options do not specify other nodes, so {nodes} independent single-node trainings would run"
         )
-    hint = _without(name, command, procs, plan.topology.gpus)
+    hint = _launcher_hint(name, command, procs, plan.topology.gpus)
     if nodes < 2:
         alone = f"procs=1, so that {name} starts the ranks of the node"
-        hint = f"{hint}; or {alone}" if _from_the_script(command) else alone
+        hint = f"{hint}; or {alone}" if _script_and_arguments(command) else alone
     yield Diagnostic("JC3001", title, because, hint, key="command", judgment=True)
 
 
-def _may_know_others(spec: JobSpec, name: str, words: Sequence[str]) -> bool:
+def _may_know_other_nodes(spec: JobSpec, name: str, words: Sequence[str]) -> bool:
     """Return whether the launcher is configured for other nodes, in its options or perhaps in a file or variable."""
     if name not in _OTHER_NODES or any(variable.startswith("PET_") for variable in spec.env):
         return True
@@ -78,15 +78,15 @@ def _may_know_others(spec: JobSpec, name: str, words: Sequence[str]) -> bool:
     )
 
 
-def _without(name: str, command: Sequence[str], procs: int, gpus: int) -> str:
+def _launcher_hint(name: str, command: Sequence[str], procs: int, gpus: int) -> str:
     """Return a hint to run the program without the launcher, because jobc itself starts it on all nodes."""
     first = f"procs={gpus} " if procs < 2 <= gpus else ""
-    if script := _from_the_script(command):
+    if script := _script_and_arguments(command):
         return f"{first}-- {script}, because jobc starts the ranks"
     return f"{first and first + 'and '}the command without {name} and its options, because jobc starts the ranks"
 
 
-def _from_the_script(command: Sequence[str]) -> str:
+def _script_and_arguments(command: Sequence[str]) -> str:
     """Return the words from the script on, such as `train.py --lr 0.1`; "" without a Python script."""
     first = next((i for i, word in enumerate(command) if re.fullmatch(r"\S+\.py", word)), None)
     return shlex.join(command[first:]) if first is not None else ""

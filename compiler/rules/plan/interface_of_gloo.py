@@ -28,18 +28,18 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
             because = f"only NCCL interprets {variable.value[0]}; Gloo looks for an interface with this exact name"
             yield _error(f"{variable.name}={variable.value} is not an interface name", because, variable)
         elif nodes > 1 and (
-            _names_lo(variable.value)
+            _lists_loopback(variable.value)
             if variable.name in (*_GLOO, _OWN)
-            else variable.name == _NCCL and _nccl_takes_lo(variable.value)
+            else variable.name == _NCCL and _nccl_uses_loopback(variable.value)
         ):
-            yield _lonely(variable, nodes)
+            yield _loopback_diagnostic(variable, nodes)
 
 
-def _names_lo(value: str) -> bool:
+def _lists_loopback(value: str) -> bool:
     return "lo" in value.split(",")
 
 
-def _nccl_takes_lo(value: str) -> bool:
+def _nccl_uses_loopback(value: str) -> bool:
     """Return whether NCCL uses lo. An exclusion such as `^docker0` selects lo; NCCL ignores one-character values."""
     names = [name for name in value.removeprefix("^").removeprefix("=").split(",") if name]
     is_exact = value.removeprefix("^").startswith("=")
@@ -47,7 +47,7 @@ def _nccl_takes_lo(value: str) -> bool:
     return len(value) > 1 and matches is not value.startswith("^")
 
 
-def _lonely(variable: UserVariable, nodes: int) -> Diagnostic:
+def _loopback_diagnostic(variable: UserVariable, nodes: int) -> Diagnostic:
     because = "lo is the loopback interface, so ranks on other nodes cannot connect"
     if variable.value.startswith("^"):
         because = f"the value selects all interfaces except these, including lo, and {because}"

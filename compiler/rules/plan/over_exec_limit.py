@@ -37,10 +37,10 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
         because = f"Linux limits the total to 2 MiB, which leaves {MOST_OF_ALL:,} bytes for the job"
         yield _diagnostic(f"command and env are {total:,} bytes long in total", because, _spec_key(largest))
     elif not too_long and plan.launcher == "mpirun":
-        yield from _of_mpirun(plan, command)
+        yield from _check_mpirun_limits(plan, command)
 
 
-def _of_mpirun(plan: LaunchPlan, command: list[str]) -> Iterator[Diagnostic]:
+def _check_mpirun_limits(plan: LaunchPlan, command: list[str]) -> Iterator[Diagnostic]:
     """Yield JC2019 for the command, which jobctl quotes in one variable, and for the list of nodes, which is one
     argument.
     """

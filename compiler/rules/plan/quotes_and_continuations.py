@@ -9,9 +9,9 @@ from ...plan import derive
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
 from ._shell import (
-    blank_out_quoted_text,
+    blank_quoted_text,
     find_broken_continuations,
-    is_quoted_into_one_word,
+    is_command_in_one_word,
     nested_bash_texts,
     position_of_unclosed_quote,
     quote_for_bash,
@@ -20,7 +20,7 @@ from ._shell import (
 
 def check_command_in_one_word(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     """JC3010: quotes around the whole command, which make it one word that would be taken for a file name."""
-    if spec.command and is_quoted_into_one_word(spec.command):
+    if spec.command and is_command_in_one_word(spec.command):
         because = "no shell splits this argument, so the whole text would be taken as the program's name"
         text = " ".join(spec.command)
         in_shell = " ".join(derive.command(replace(spec, command=tuple(text.split(" ")))))
@@ -28,7 +28,7 @@ def check_command_in_one_word(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagn
         if position_of_unclosed_quote(text) is not None:  # no shell can read it
             hint = f"-- {quote_for_bash(text.split())}"
         elif (
-            not re.search(r"[^\w ./:=,@%+'\"-]", blank_out_quoted_text(text)) and "\\" not in text
+            not re.search(r"[^\w ./:=,@%+'\"-]", blank_quoted_text(text)) and "\\" not in text
         ):  # otherwise only a shell can parse it
             hint = f"-- {text}; or, for a shell, {hint}"
         title = f"the command is one argument with spaces: {spec.command[0]!r}"

@@ -22,17 +22,17 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
         hint = f"{quote_for_bash(variables)} -- {quote_for_bash(words[rest:])}"
         yield _error(f"the command begins with an assignment: {assignment[0]!r}", because, hint)
     elif words[:1] and words[0] in _BUILTINS:
-        yield _error(f"{words[0]} is not a program but a command of the shell", because, _in_shell(words))
+        yield _error(f"{words[0]} is not a program but a command of the shell", because, _wrap_in_shell(words))
     elif operator := next((word for word in words if word in _OPERATORS), ""):
         because = "the command runs without a shell, so this word would be an argument of the program"
         title = f"the command contains the word {operator!r}"
-        yield Diagnostic("JC3015", title, because, _in_shell(words), key="command", severity=Severity.WARNING)
+        yield Diagnostic("JC3015", title, because, _wrap_in_shell(words), key="command", severity=Severity.WARNING)
 
 
 def _error(title: str, because: str, hint: str) -> Diagnostic:
     return Diagnostic("JC3015", title, because, hint, key="command", judgment=True)
 
 
-def _in_shell(words: Sequence[str]) -> str:
+def _wrap_in_shell(words: Sequence[str]) -> str:
     text = " ".join(word if word in _OPERATORS else quote_for_bash([word]) for word in words)
     return f"-- {quote_for_bash(['bash', '-c', text])}"

@@ -7,16 +7,16 @@ from ....runtime.system.frozen_dataclass import dataclass
 from ...diagnostics.diagnostic import Diagnostic, Severity
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
-from ._programs import TOOLS, program_name, starts_training, words_from_program_on
+from ._programs import TOOLS, program_name, starts_training, strip_command_prefix
 from ._shell import (
     SHELLS,
     ShellCommand,
-    blank_out_quoted_text,
+    add_shell_option,
+    blank_quoted_text,
     find_broken_continuations,
     is_shell_option_set,
     shell_text,
     split_into_commands,
-    with_shell_option,
 )
 
 _FILTERS = ("awk", "egrep", "exit", "grep", "head", "logger", "sed", "set", "sort", "tail", "tee", "tr", "ts", "wc")
@@ -37,22 +37,24 @@ def check_status_lost_in_pipe(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagn
     print.
     """
     text = shell_text(spec.command)
-    if not _is_hidden(split_into_commands(text)) or re.search(r"\$\{?pipestatus", text, re.I):
+    if not _is_status_hidden(split_into_commands(text)) or re.search(r"\$\{?pipestatus", text, re.I):
         return
     because = "a pipe returns the exit code of its last command, so a crash would count as success"
-    mended = with_shell_option(spec.command or (), "-o", "pipefail")
+    mended = add_shell_option(spec.command or (), "-o", "pipefail")
     hint = f"-- {mended}; or remove the pipe: jobctl writes a log for each rank"
     title = "the program is in a pipe, which hides its exit code"
     yield Diagnostic("JC3008", title, because, hint, key="command", severity=Severity.WARNING)
 
 
-def _is_hidden(found: Sequence[ShellCommand]) -> bool:
+def _is_status_hidden(found: Sequence[ShellCommand]) -> bool:
     last = next((command for command in reversed(found) if starts_training(command.words)), None)
     if not last:
         last = next(
             (command for command in reversed(found) if program_name(command.words) not in ("", *_FILTERS, *TOOLS)), None
         )
-    return bool(last and (starts_training(last.words) or _is_script(last.words)) and last in _hidden_by_pipe(found))
+    return bool(
+        last and (starts_training(last.words) or _is_script(last.words)) and last in _commands_hidden_by_pipe(found)
+    )
 
 
 def _is_script(words: Sequence[str]) -> bool:
@@ -64,7 +66,7 @@ def _is_script(words: Sequence[str]) -> bool:
     return first.startswith("./") or first.endswith(".sh")
 
 
-def _hidden_by_pipe(found: Sequence[ShellCommand]) -> Iterator[ShellCommand]:
+def _commands_hidden_by_pipe(found: Sequence[ShellCommand]) -> Iterator[ShellCommand]:
     """Yield the commands whose exit code a pipe hides. These are all commands in a pipe except the last, even inside a
     group.
     """
@@ -77,16 +79,16 @@ def _hidden_by_pipe(found: Sequence[ShellCommand]) -> Iterator[ShellCommand]:
         in_pipe = groups[-1] or command.join in ("|", "|&")
         if in_pipe and not is_kept:
             yield command
-        groups += [in_pipe] * _closed(command)
-        groups = groups[: max(1, len(groups) - _opened(command))]
+        groups += [in_pipe] * _count_closed(command)
+        groups = groups[: max(1, len(groups) - _count_opened(command))]
 
 
-def _closed(command: ShellCommand) -> int:
+def _count_closed(command: ShellCommand) -> int:
     return command.typed.count(")") + (command.typed[:1] != () and command.typed[0] in _CLOSE)
 
 
-def _opened(command: ShellCommand) -> int:
-    in_front = command.typed[: len(command.typed) - len(words_from_program_on(command.typed)) + 1]
+def _count_opened(command: ShellCommand) -> int:
+    in_front = command.typed[: len(command.typed) - len(strip_command_prefix(command.typed)) + 1]
     return "".join(word for word in command.typed if word in ("(", "((")).count("(") + sum(w in _OPEN for w in in_front)
 
 
@@ -122,15 +124,15 @@ def check_status_lost_at_end(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagno
         if parts[-2].end == "&" and not parts[-1].typed:
             break
         parts.pop()
-    if len(parts) < 2 or _decides(parts[-1], blank_out_quoted_text(text)) or not (lost := _lost(parts)):
+    if len(parts) < 2 or _sets_exit_code(parts[-1], blank_quoted_text(text)) or not (lost := _undetected_parts(parts)):
         return
     last = text[parts[-1].commands[0].start : parts[-1].commands[-1].end].strip() or "&"
     because = f"the exit code of `{last}` becomes the exit code of the job, even if the program failed"
     title = "the last command in the shell script hides the program's exit code"
-    hint = f"-- {with_shell_option(spec.command or (), '-e')}, which stops at the first failure"
+    hint = f"-- {add_shell_option(spec.command or (), '-e')}, which stops at the first failure"
     if any(part.end == "&" for part in lost):
         hint = "put the program last; wait for each background process by its PID: wait $first; wait $second"
-    elif not all(_is_seen(part) for part in lost) or re.search(r"\bset \+\w*[eo]", text):
+    elif not all(_is_failure_detected(part) for part in lost) or re.search(r"\bset \+\w*[eo]", text):
         hint = "put the program last; or save status=$? right after it, and exit $status at the end"
     yield Diagnostic("JC3009", title, because, hint, key="command", severity=Severity.WARNING)
 
@@ -144,7 +146,7 @@ def _parts(found: Sequence[ShellCommand]) -> list[_Part]:
     return [part for part in parts if part.typed or part is parts[-1]]
 
 
-def _lost(parts: Sequence[_Part]) -> list[_Part]:
+def _undetected_parts(parts: Sequence[_Part]) -> list[_Part]:
     """Return the programs before the last command, if the text does not detect that they failed."""
     stops, lost, behind = False, list[_Part](), list[_Part]()
     for part in parts[:-1]:
@@ -155,14 +157,14 @@ def _lost(parts: Sequence[_Part]) -> list[_Part]:
         elif part.runs and part.typed[0] != "until" and part.typed[:2] != ("while", "!"):
             if part.end == "&":
                 behind.append(part)
-            elif not (stops and _is_seen(part)):
+            elif not (stops and _is_failure_detected(part)):
                 lost.append(part)
     waits = parts[-1].typed == ("wait",)
     in_front = any(part.runs and part.end != "&" for part in parts)
     return lost + (behind if waits or not in_front else [])
 
 
-def _is_seen(part: _Part) -> bool:
+def _is_failure_detected(part: _Part) -> bool:
     """Return whether `set -e` detects a failure of the part's program."""
     guarded = part.end in ("||", "&") or part.typed[0] in ("if", "elif", "while", "!")
     before = max((index for index, command in enumerate(part.commands, start=1) if command.join == "&&"), default=0)
@@ -178,7 +180,7 @@ def _exits(part: _Part) -> bool:
     )
 
 
-def _decides(last: _Part, text: str) -> bool:
+def _sets_exit_code(last: _Part, text: str) -> bool:
     """Return whether the last command sets the exit code itself or may be the program."""
     words = last.commands[-1].words
     name, first = program_name(words), words[0] if words else ""

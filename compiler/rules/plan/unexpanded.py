@@ -10,10 +10,10 @@ from ...diagnostics.diagnostic import Diagnostic, Severity
 from ...plan import derive
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
-from ...spec.type_hints import types_of_fields
+from ...spec.type_hints import dataclass_field_types
 from ...spec.value_types import MountTarget, Path
 from ._programs import SEARCHED
-from ._shell import is_quoted_into_one_word, quote_for_bash, shell_text
+from ._shell import is_command_in_one_word, quote_for_bash, shell_text
 
 _SECTIONS = ("code", "python", "container", "mounts", "storage", "caches")  # estimate.run is read here, not on a node
 _FOUND_IN_PATH = re.compile(r"(?<!\\)(\$\{\w+\}|\$[A-Za-z_]\w*|\$\([a-z][^()]*\))|(`[a-z][^`]*`)|^(~[\w.-]*)(?:/|$)")
@@ -35,7 +35,7 @@ def check_unexpanded_path(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnosti
     SkyPilot's node disks are below `~/` (storage.root with storage.run=node, storage.scratch).
     """
     for key, path in [entry for name in _SECTIONS for entry in _paths(getattr(spec, name), name)]:
-        match = _FOUND_IN_PATH.search(_left_to_nodes(spec, key, path))
+        match = _FOUND_IN_PATH.search(_strip_node_expansions(spec, key, path))
         if text := next(filter(None, match.groups()), "") if match else "":
             text += "/" * text.startswith("~")
             title = f"{key} contains {text}, which is not expanded"
@@ -53,7 +53,7 @@ def _paths(value: Any, key: str) -> Iterator[tuple[str, str]]:
             yield from _paths(item, f"{key}.{i}")
     elif is_dataclass(value):
         cls: type = type(value)
-        types = types_of_fields(cls)
+        types = dataclass_field_types(cls)
         for field in fields(value):
             hint = types[field.name.rstrip("_")]
             text, options = getattr(value, field.name), (hint, *get_args(hint))
@@ -62,7 +62,7 @@ def _paths(value: Any, key: str) -> Iterator[tuple[str, str]]:
                 yield f"{key}.{field.name}", text
 
 
-def _left_to_nodes(spec: JobSpec, key: str, path: str) -> str:
+def _strip_node_expansions(spec: JobSpec, key: str, path: str) -> str:
     """Return the path without those parts that a script expands on purpose."""
     if key.startswith("caches."):
         path = path.replace("$UID", "")
@@ -75,40 +75,40 @@ def check_unexpanded_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagn
     literally.
     """
     for name, value in spec.env.items():
-        if (expression := _found(value)) and not _EXPANDED.fullmatch(name):
+        if (expression := _find_unexpanded(value)) and not _EXPANDED.fullmatch(name):
             because = f"the scripts quote env, so the ranks get {expression} literally"
             hint = f"set env.{name} to the expanded value"
             if not plan.uses_trainer:
-                in_shell = _in_shell(f"export {name}={_for_shell(value)}; ", derive.command(spec))
+                in_shell = _wrap_in_shell(f"export {name}={_quote_for_expansion(value)}; ", derive.command(spec))
                 hint += f"; or expand it on the node: ~env.{name} {in_shell}"
             yield _warning(f"env.{name} contains {expression}, which is not expanded", because, hint, f"env.{name}")
     command = spec.command or ()
-    if is_quoted_into_one_word(command) or any(
+    if is_command_in_one_word(command) or any(
         shell_text(command[start:SEARCHED]) for start in range(min(SEARCHED, len(command)))
     ):
         return  # JC3010 then suggests a shell
     for word in command:
-        if expression := _found(word):
+        if expression := _find_unexpanded(word):
             because = "the arguments after -- reach the program unchanged; no shell on the node expands them"
-            hint = _in_shell("", derive.command(spec))
+            hint = _wrap_in_shell("", derive.command(spec))
             yield _warning(f"the command contains {expression}, which is not expanded", because, hint, "command")
             return
 
 
-def _found(text: str) -> str:
+def _find_unexpanded(text: str) -> str:
     """Return the first unexpanded text as typed; "" if there is none."""
     match = next(filter(None, (pattern.search(text) for pattern in (_FOUND_IN_TEXT, _HOME, _OLD_WORD))), None)
     return next(filter(None, match.groups()), "") if match else ""
 
 
-def _in_shell(first: str, command: Sequence[str]) -> str:
+def _wrap_in_shell(first: str, command: Sequence[str]) -> str:
     """Return command-line words that run the command in a shell, which expands the text. first: shell text before it"""
-    return f"-- {quote_for_bash(['bash', '-c', f'{first}exec ' + ' '.join(map(_for_shell, command))])}"
+    return f"-- {quote_for_bash(['bash', '-c', f'{first}exec ' + ' '.join(map(_quote_for_expansion, command))])}"
 
 
-def _for_shell(word: str) -> str:
+def _quote_for_expansion(word: str) -> str:
     """Return a word quoted so that a shell expands only the intended parts and does not split the word."""
-    if not _found(word):
+    if not _find_unexpanded(word):
         return shlex.quote(word)
     expanded = _HOME.sub("$HOME/", _OLD_COMMAND.sub(r"$(\1)", word) if _OLD_WORD.search(word) else word)
     return '"' + re.sub(r'(["\\`])', r"\\\1", expanded) + '"'

@@ -29,7 +29,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
         because = "each variable filters the GPUs that the other leaves visible, so ranks may find no GPU"
         yield _error(title, because, others[0].without(), others[0].key)
         return
-    visible, hidden = _left(first.value)
+    visible, hidden = _count_visible(first.value)
     if visible < procs and first.is_known:
         title = f"{first.title} leaves {visible} GPU{'s' * (visible != 1)} to {procs} rank{'s' * (procs != 1)}"
         because = "the other ranks fail immediately with `invalid device ordinal`" if visible else "no rank finds a GPU"
@@ -38,7 +38,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
         yield _error(title, "; ".join(filter(None, (hidden, because))), hint, first.key)
 
 
-def _left(mask: str) -> tuple[int, str]:
+def _count_visible(mask: str) -> tuple[int, str]:
     """Return how many GPUs a mask leaves visible, and why the rest is hidden."""
     names = mask.split(",")
     kind = next((pattern for pattern in _DEVICES if re.match(pattern, mask)), _DEVICES[0])

@@ -44,7 +44,7 @@ def is_bash_variable(name: str) -> bool:
 @cache
 def node_script_variables() -> frozenset[str]:
     """Return the variables of launch.sh, without those that are local to functions."""
-    return frozenset(_outer((PACKAGE / "compiler/templates/launch.sh.j2").read_text(encoding="utf-8")))
+    return frozenset(_global_variables((PACKAGE / "compiler/templates/launch.sh.j2").read_text(encoding="utf-8")))
 
 
 @cache
@@ -55,7 +55,7 @@ def script_variables() -> frozenset[str]:
     return frozenset(name for text in templates for name in _names(text))
 
 
-def _outer(text: str) -> Iterator[str]:
+def _global_variables(text: str) -> Iterator[str]:
     """Return the variables that are set outside functions, and those that functions set without declaring them."""
     for function in _FUNCTION.finditer(text):
         local_names = {name for line in _LOCAL.findall(function[0]) for name in re.findall(r"(?:^|\s)(\w+)", line)}

@@ -15,7 +15,7 @@ def check_accumulation_contradicts_batch(spec: JobSpec) -> Iterator[Diagnostic]:
         yield Diagnostic(
             "JC2002",
             f"batch.global={total} contradicts batch.accumulation={accumulation}",
-            f"micro {micro} x accumulation {accumulation} x {_data_ranks_in_words(spec)} = {product}",
+            f"micro {micro} x accumulation {accumulation} x {_describe_data_ranks(spec)} = {product}",
             "batch.accumulation=null, to have it computed",
             key="batch.global",
         )
@@ -30,8 +30,8 @@ def check_batch_not_divisible(spec: JobSpec) -> Iterator[Diagnostic]:
         nearest = f"batch.global={below} or {above}" if below else f"batch.global={above}"
         yield Diagnostic(
             "JC2003",
-            f"batch.global={total} cannot be split over {_data_ranks_in_words(spec)}",
-            f"batch.global must be a multiple of micro {micro} x {_data_ranks_in_words(spec)} = {unit}",
+            f"batch.global={total} cannot be split over {_describe_data_ranks(spec)}",
+            f"batch.global must be a multiple of micro {micro} x {_describe_data_ranks(spec)} = {unit}",
             nearest,
             key="batch.global",
         )
@@ -54,7 +54,7 @@ def check_samples_shared_by_ranks(spec: JobSpec) -> Iterator[Diagnostic]:
         yield Diagnostic("JC2026", f"{title} does not divide the ranks", because, "batch.shared_by=1", key=key)
 
 
-def _data_ranks_in_words(spec: JobSpec) -> str:
+def _describe_data_ranks(spec: JobSpec) -> str:
     """Return `1 rank` or `8 ranks`, or `4 groups of 2 ranks` with batch.shared_by=2."""
     count, shared_by = data_ranks(spec), spec.batch.shared_by
     if shared_by > 1:

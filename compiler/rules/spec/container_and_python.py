@@ -24,7 +24,7 @@ def check_container_without_image(spec: JobSpec) -> Iterator[Diagnostic]:
         yield Diagnostic("JC2009", f"container={spec.container.kind} needs an image", because, hint, key="image")
 
 
-def check_python_of_no_image(spec: JobSpec) -> Iterator[Diagnostic]:
+def check_python_without_image(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2030: python=image without an image."""
     if spec.python.kind == "image" and spec.container.kind == "none":
         because = "container=none starts processes on the node itself"

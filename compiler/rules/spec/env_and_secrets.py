@@ -7,8 +7,8 @@ from ...diagnostics.diagnostic import Diagnostic
 from ...plan.launch_plan import PATH_VARIABLES
 from ...spec.derived_variables import is_derived
 from ...spec.job_spec import JobSpec
-from ...spec.secret_scan import is_assignment_of_secret, looks_like_token
-from ..plan._programs import launcher_that_starts_ranks
+from ...spec.secret_scan import is_secret_assignment, looks_like_token
+from ..plan._programs import rank_launcher_name
 from ..plan._shell import program_words_of_commands
 from ..plan._variables import user_variables
 from . import _script_names as shell_names
@@ -34,7 +34,7 @@ def check_nul_character(spec: JobSpec) -> Iterator[Diagnostic]:
             yield Diagnostic("JC2013", f"{key} contains a NUL character", because, "remove it", key=key)
 
 
-def check_variable_of_scripts(spec: JobSpec) -> Iterator[Diagnostic]:
+def check_reserved_variable(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2018: a rank variable whose name is used by the artifact's scripts or by bash itself."""
     entries = [("env", name, name, shell_names.node_script_variables) for name in spec.env]
     for name, ref in spec.secrets.items():
@@ -57,7 +57,7 @@ def check_variable_of_scripts(spec: JobSpec) -> Iterator[Diagnostic]:
 def check_secret_in_env(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC4515: a password or token in a value of `env`."""
     for name, value in spec.env.items():
-        if name not in spec.secrets and (is_assignment_of_secret(name, value) or looks_like_token(value)):
+        if name not in spec.secrets and (is_secret_assignment(name, value) or looks_like_token(value)):
             because = "launch.sh and spec.yaml would show the value in plain text to everyone who can read the run"
             hint = f"secrets.{name}=env:{name}, and export {name} where you submit; or file:PATH, or k8s:SECRET/KEY"
             title = f"env.{name} looks like a secret"
@@ -67,7 +67,7 @@ def check_secret_in_env(spec: JobSpec) -> Iterator[Diagnostic]:
 def check_derived_variable(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2006: a variable that the launcher sets, but that `env` or the command's own shell also sets."""
     has_launcher = any(
-        map(launcher_that_starts_ranks, program_words_of_commands(spec.command or ()))
+        map(rank_launcher_name, program_words_of_commands(spec.command or ()))
     )  # that launcher sets them for its own ranks
     for variable in user_variables(spec):
         if (
@@ -79,11 +79,13 @@ def check_derived_variable(spec: JobSpec) -> Iterator[Diagnostic]:
                 f"{variable.title} is derived and cannot be set",
                 "a value that you set would contradict the launcher's value",
             )
-            hint = variable.without() if variable.is_set_by_command else _instead(variable.name, variable.value)
+            hint = (
+                variable.without() if variable.is_set_by_command else _replacement_hint(variable.name, variable.value)
+            )
             yield Diagnostic("JC2006", title, because, hint, key=variable.key, judgment=variable.is_set_by_command)
 
 
-def _instead(name: str, value: str) -> str:
+def _replacement_hint(name: str, value: str) -> str:
     key, least, most = _KEYS.get(name, ("", 0, 0))
     if key and re.fullmatch(r"[0-9]{1,5}", value) and least <= int(value) <= most:
         return f"{key}={int(value)}; remove env.{name}"

@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator
 
 from ...diagnostics.diagnostic import Diagnostic
-from ...plan.derive import brings_code
+from ...plan.derive import runs_user_code
 from ...spec.job_spec import JobSpec
 
 
-def check_code_of_no_commit(spec: JobSpec) -> Iterator[Diagnostic]:
+def check_code_without_commit(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC4514: code=git without a repository or a commit, or with a folder outside the repository."""
-    if spec.code.kind != "git" or not brings_code(spec):
+    if spec.code.kind != "git" or not runs_user_code(spec):
         return
     for key, value, form, example in (
         ("repository", spec.code.repository, r"(?!\w+::)[^\s-]\S*", "https://github.com/ORG/NAME"),

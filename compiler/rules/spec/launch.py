@@ -8,7 +8,7 @@ from ...plan.derive import procs
 from ...spec.job_spec import JobSpec
 
 
-def check_more_processes_than_gpus(spec: JobSpec) -> Iterator[Diagnostic]:
+def check_processes_exceed_gpus(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2001: more than one rank per GPU.
 
     Source: NCCL 2.28, src/init.cc: `Duplicate GPU detected`, and then the ranks wait for one another.

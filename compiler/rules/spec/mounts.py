@@ -25,11 +25,11 @@ def check_mount_not_absolute(spec: JobSpec) -> Iterator[Diagnostic]:
         for name, path in (("source", mount.source), ("target", mount.target)):
             if not path.startswith("/") and (mount.kind == "host" or name == "target"):
                 because = "a relative path would mean different directories on the node and in the container"
-                title, hint = f"mounts: {path} is not an absolute path", f"{name}: {_absolute(path)}"
+                title, hint = f"mounts: {path} is not an absolute path", f"{name}: {_absolute_path(path)}"
                 yield Diagnostic("JC2032", title, because, hint, key=f"mounts.{i}.{name}")
 
 
-def _absolute(path: str) -> str:
+def _absolute_path(path: str) -> str:
     """Return an absolute path for a hint. No shell expands the path, so the home folder replaces `~`."""
     if home := re.match(r"~([^/]*)", path):
         return f"/home/{home[1] or 'NAME'}{path[home.end() :]}"

@@ -7,7 +7,7 @@ from ...spec.derived_variables import is_derived
 from ...spec.job_spec import JobSpec
 
 
-def check_unfit_network_setting(spec: JobSpec) -> Iterator[Diagnostic]:
+def check_invalid_network_setting(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2050: a network setting whose value is empty or whose variable jobc derives."""
     for i, setting in enumerate(spec.network.settings):
         key = f"network.settings.{i}.name"

@@ -8,7 +8,7 @@ from ...plan.derive import divisors, procs, shards, world_size
 from ...spec.job_spec import HsdpSpec, JobSpec
 
 
-def check_shards_unlike_nodes(spec: JobSpec) -> Iterator[Diagnostic]:
+def check_uneven_shards(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2074: a number of shards that does not fit the nodes: a copy of the model must fill whole nodes, or several
     copies must exactly fill a node.
     """
@@ -44,7 +44,7 @@ def check_compile_of_sharded_model(spec: JobSpec) -> Iterator[Diagnostic]:
         yield Diagnostic("JC2076", title, because, hint, key="loop.compile")
 
 
-def check_some_blocks_with_accelerate(spec: JobSpec) -> Iterator[Diagnostic]:
+def check_partial_checkpointing(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2078: activation checkpointing of every k-th block through accelerate, which only supports all blocks or none.
 
     Source: accelerate 1.14, utils/dataclasses.py: `activation_checkpointing` is yes or no.

@@ -14,7 +14,7 @@ from ...spec.value_types import format_bytes, format_duration
 _OLDEST = (2, 4)  # oldest version that the trainer supports; pyproject.toml, extra `trainer`
 
 
-def exceeds_site(code: str, spec: JobSpec, key: str, show: Any = str) -> Iterator[Diagnostic]:
+def report_site_excess(code: str, spec: JobSpec, key: str, show: Any = str) -> Iterator[Diagnostic]:
     """Yield a diagnostic if the job requests more than the site has.
 
     key: the name of the key in both the job and the site.
@@ -30,28 +30,28 @@ def exceeds_site(code: str, spec: JobSpec, key: str, show: Any = str) -> Iterato
     yield Diagnostic(code, f"{key}={show(requested)} exceeds the site's limit", because, hint, key=key)
 
 
-def check_more_nodes_than_site(spec: JobSpec) -> Iterator[Diagnostic]:
+def check_nodes_exceed_site(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2065: more nodes than the site has."""
-    yield from exceeds_site("JC2065", spec, "nodes")
+    yield from report_site_excess("JC2065", spec, "nodes")
 
 
-def check_more_gpus_than_site(spec: JobSpec) -> Iterator[Diagnostic]:
+def check_gpus_exceed_site(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2060: more GPUs than a node at the site has. checks/accelerate.py checks the numbers in gpu_ids."""
-    yield from exceeds_site("JC2060", spec, "gpus")
+    yield from report_site_excess("JC2060", spec, "gpus")
 
 
-def check_more_cores_or_memory_than_site(spec: JobSpec) -> Iterator[Diagnostic]:
+def check_cores_or_memory_exceed_site(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2062: more cores or memory than a node at the site has."""
-    yield from exceeds_site("JC2062", spec, "cpus")
-    yield from exceeds_site("JC2062", spec, "mem", format_bytes)
+    yield from report_site_excess("JC2062", spec, "cpus")
+    yield from report_site_excess("JC2062", spec, "mem", format_bytes)
 
 
-def check_longer_than_site(spec: JobSpec) -> Iterator[Diagnostic]:
+def check_time_exceeds_site(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2063: a time limit that exceeds the partition's."""
-    yield from exceeds_site("JC2063", spec, "time", format_duration)
+    yield from report_site_excess("JC2063", spec, "time", format_duration)
 
 
-def check_gpu_type_not_at_site(spec: JobSpec) -> Iterator[Diagnostic]:
+def check_unavailable_gpu_type(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2061: a GPU type that the site does not have."""
     gpu_types = [site_fact(spec, "gpu_types", partition) for partition in possible_partitions(spec) or (None,)]
     if spec.gpu_type is None or None in gpu_types or any(spec.gpu_type in types for types in gpu_types):
@@ -73,7 +73,7 @@ def check_unknown_partition(spec: JobSpec) -> Iterator[Diagnostic]:
             yield Diagnostic("JC2064", f"partition {name} does not exist at this site", because, hint, key=key)
 
 
-def check_missing_for_site(spec: JobSpec) -> Iterator[Diagnostic]:
+def check_missing_site_requirement(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2067: a missing value that the site requires."""
     known_keys = spec_keys(JobSpec) if spec.site.requires else ()
     missing = [key for key in spec.site.requires if key in known_keys and _value_of_key(spec, key) in (None, (), {})]

@@ -8,7 +8,7 @@ from ...diagnostics.diagnostic import Diagnostic
 from ...spec.job_spec import JobSpec
 
 
-def check_unfit_storage_root(spec: JobSpec) -> Iterator[Diagnostic]:
+def check_invalid_storage_root(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2080: storage.root is not a bucket URL with storage.run=object, or is a bucket URL without it."""
     root, is_object = spec.storage.root, spec.storage.run == "object"
     if is_object and not re.fullmatch(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^\s?#]*)?", root):
@@ -21,7 +21,7 @@ def check_unfit_storage_root(spec: JobSpec) -> Iterator[Diagnostic]:
         yield Diagnostic("JC2080", f"storage.root={root} is not a folder", because, hint, key="storage.root")
 
 
-def check_unfit_storage_endpoint(spec: JobSpec) -> Iterator[Diagnostic]:
+def check_invalid_storage_endpoint(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2081: storage.endpoint is invalid, or is set although the job uses no object store."""
     endpoint, is_object = spec.storage.endpoint, spec.storage.run == "object"
     if endpoint is not None and not is_object:

@@ -122,7 +122,7 @@ def test_a_full_disk_behind_the_output_is_one_diagnostic(project: Path) -> None:
 
 def test_the_lock_of_an_editor_is_a_file_like_others(tmp_path: Path) -> None:
     (tmp_path / ".#main.py").symlink_to("someone@somewhere.1:2")
-    ((path, *_),) = file_states.states_of(tmp_path)
+    ((path, *_),) = file_states.list_file_states(tmp_path)
     assert path == str(tmp_path / ".#main.py")
 
 

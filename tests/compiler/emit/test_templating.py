@@ -29,7 +29,7 @@ def test_a_template_is_compiled_once_until_it_changes(tmp_path: Path, monkeypatc
         assert render(tmp_path) == "one"
     (tmp_path / "a.j2").write_text("two")
     assert render(tmp_path) == "two"
-    monkeypatch.setattr(templating, "_modules_here", lambda: ("changed",))
+    monkeypatch.setattr(templating, "_module_states", lambda: ("changed",))
     monkeypatch.setattr(templating.TracedEnvironment, "_generate", None)
     with pytest.raises(TypeError):
         render(tmp_path)

@@ -13,9 +13,9 @@ import pytest
 
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.diagnostics.origin import TextWithOrigin
-from jobc.compiler.frontend.compose import ComposedConfig, _read, compose_hydra_config, compose_job, hydra_started
+from jobc.compiler.frontend.compose import ComposedConfig, _read, compose_hydra_config, compose_job, hydra_session
 from jobc.compiler.frontend.overrides import Override, read_overrides
-from jobc.compiler.frontend.plain_values import split_off_plain_values
+from jobc.compiler.frontend.plain_values import split_plain_values
 from jobc.compiler.pipeline.compile import all_config_keys, config_search_path
 from jobc.compiler.pipeline.types import CompileRequest
 from jobc.compiler.spec.job_spec import open_keys
@@ -32,7 +32,7 @@ WORDS = [  # of random points
 def test_random_points_are_what_hydra_composes() -> None:
     draw = random.Random(0)
     points = [("backend=skypilot", *draw.sample(WORDS, draw.randrange(1, 5))) for _ in range(50)]
-    with hydra_started(config_search_path(CompileRequest(points[0])), has_points=True) as loader:
+    with hydra_session(config_search_path(CompileRequest(points[0])), has_points=True) as loader:
         for words in points:
             overrides = read_overrides(words, open_keys(words))
             got = answer(partial(compose_job, loader, "config", overrides, all_config_keys))
@@ -51,13 +51,13 @@ def test_random_points_are_what_hydra_composes() -> None:
 )
 def test_hydra_applies_whatever_is_not_plain_text_at_a_key(words: Sequence[str], by_hydra: list[str]) -> None:
     folders = tuple(folder.path for folder in config_search_path(CompileRequest(tuple(words))))
-    others, plain = split_off_plain_values(folders, read_overrides(words, open_keys(words)))
+    others, plain = split_plain_values(folders, read_overrides(words, open_keys(words)))
     assert [o.typed for o in others] == by_hydra
     assert {o.typed for o in plain} == {*words} - {*by_hydra}
 
 
 def test_points_share_the_sections_that_do_not_differ() -> None:
-    with hydra_started(config_search_path(CompileRequest(("backend=local",))), has_points=True) as loader:
+    with hydra_session(config_search_path(CompileRequest(("backend=local",))), has_points=True) as loader:
         one, two = (
             compose_job(loader, "config", read_overrides(("backend=local", f"env.A={n}"), ("env",)), all_config_keys)
             for n in (1, 2)

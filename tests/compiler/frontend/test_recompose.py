@@ -13,7 +13,7 @@ from hydra import compose as hydra_compose
 from omegaconf import DictConfig, OmegaConf
 
 from jobc.compiler.diagnostics.diagnostic import CompileError, Diagnostic
-from jobc.compiler.frontend.compose import compose_hydra_config, hydra_started
+from jobc.compiler.frontend.compose import compose_hydra_config, hydra_session
 from jobc.compiler.frontend.compose_cache import COMPOSE_ERRORS, compose_from_cache
 from jobc.compiler.frontend.overrides import read_overrides
 from jobc.compiler.pipeline.compile import all_config_keys, compile_job, config_search_path
@@ -36,7 +36,7 @@ REJECTED = [  # no such option, with no such key; no such keys; a null group; va
 def test_it_is_what_hydra_composes_kept_and_again(words: tuple[str, ...]) -> None:
     folders = config_search_path(CompileRequest(words))
     overrides = read_overrides(words, open_keys(words))
-    with hydra_started(folders) as loader:
+    with hydra_session(folders) as loader:
         wanted = plain(compose_hydra_config(loader, "config", overrides, all_config_keys)[0])
         compose_from_cache(tuple(folder.path for folder in folders), "config", overrides)
         for _ in range(2):
@@ -55,7 +55,7 @@ def test_it_raises_what_hydra_raises(words: tuple[str, ...]) -> None:
         except COMPOSE_ERRORS as error:
             return type(error), str(error), str(error.__cause__)
 
-    with hydra_started(folders):
+    with hydra_session(folders):
         wanted = answer(lambda: hydra_compose("config", canonical, return_hydra_config=True))
         for _ in range(2):
             got = answer(lambda: compose_from_cache(tuple(f.path for f in folders), "config", read_overrides(words)))
@@ -67,7 +67,7 @@ def test_the_diagnostics_are_the_same_when_composed_again(words: tuple[str, ...]
     folders, overrides = config_search_path(CompileRequest(words)), read_overrides(words)
 
     def diagnostics(again: bool) -> list[Diagnostic]:
-        with hydra_started(folders) as loader, pytest.raises(CompileError) as raised:
+        with hydra_session(folders) as loader, pytest.raises(CompileError) as raised:
             compose_hydra_config(loader, "config", overrides, all_config_keys, again)
         return list(raised.value.diagnostics)
 

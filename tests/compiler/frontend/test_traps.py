@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from jobc.compiler.diagnostics.diagnostic import CompileError, Diagnostic
-from jobc.compiler.frontend.compose import compose_job, hydra_started
+from jobc.compiler.frontend.compose import compose_job, hydra_session
 from jobc.compiler.frontend.overrides import read_overrides, read_sweep
 from jobc.compiler.pipeline.compile import all_config_keys, config_search_path
 from jobc.compiler.pipeline.types import CompileRequest
@@ -91,7 +91,7 @@ def convert_job(words: tuple[str, ...], folder: Path | None = None) -> tuple[Job
     """The typed job, or why there is none."""
     request = CompileRequest(words, None, (("user", folder),) if folder else ())
     try:
-        with hydra_started(config_search_path(request)) as loader:
+        with hydra_session(config_search_path(request)) as loader:
             composed = compose_job(loader, "config", read_overrides(words, OPEN_KEYS), all_config_keys)
     except CompileError as error:
         return None, error.diagnostics

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from jobc.trainer.build import garbage_collection
-from jobc.trainer.build.garbage_collection import garbage_collection_paused
+from jobc.trainer.build.garbage_collection import pause_garbage_collection
 
 from ..in_process import train
 
@@ -52,7 +52,7 @@ def test_what_refers_to_itself_does_not_pile_up(digits: Tree, tmp_path: Path, mo
 
 def test_nothing_is_collected_during_imports_and_what_they_made_is_not_looked_at_again() -> None:
     before = gc.get_freeze_count()
-    with pytest.raises(ImportError), garbage_collection_paused():
+    with pytest.raises(ImportError), pause_garbage_collection():
         assert not gc.isenabled()
         raise ImportError
     assert gc.isenabled() and gc.get_freeze_count() > before

@@ -27,7 +27,7 @@ def saved(root: Path, *steps: int, keep: int = 2) -> Path:
 
 
 def steps(root: Path) -> list[int]:
-    return [store.step_of_folder(folder) for folder in store.checkpoints_newest_first(root)]
+    return [store.folder_step(folder) for folder in store.checkpoints_newest_first(root)]
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def test_the_newest_are_kept_by_step(tmp_path: Path) -> None:
 
 def test_the_time_of_a_folder_says_nothing(tmp_path: Path) -> None:
     for step, hours in ((1, 1), (2, 0), (3, -1)):  # written by nodes whose clocks differ
-        folder = saved(tmp_path, step, keep=9) / store.name_of_step_folder(step)
+        folder = saved(tmp_path, step, keep=9) / store.step_folder_name(step)
         for path in (*folder.iterdir(), folder):
             os.utime(path, (1.7e9 + 3600 * hours,) * 2)
     assert store.newest_verified(tmp_path)[0] == tmp_path / "step_00000003"
@@ -312,9 +312,7 @@ def test_the_best_checkpoint_is_never_removed(
     tmp_path: Path, val_losses: tuple[float | None, ...], best: int, kept: list[int]
 ) -> None:
     losses(tmp_path, *val_losses)
-    assert (
-        store.best_checkpoint(tmp_path) == (tmp_path / "best").resolve() == tmp_path / store.name_of_step_folder(best)
-    )
+    assert store.best_checkpoint(tmp_path) == (tmp_path / "best").resolve() == tmp_path / store.step_folder_name(best)
     assert steps(tmp_path) == kept
     assert all(store.find_problem(folder) is None for folder in store.checkpoints_newest_first(tmp_path))
 

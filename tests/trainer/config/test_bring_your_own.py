@@ -27,7 +27,7 @@ from jobc.trainer.data import order
 from jobc.trainer.dist.process_group import RankGroup
 from jobc.trainer.lifecycle.errors import BrokenInput, TrainerError
 from jobc.trainer.lifecycle.exit_rank import known_cause
-from jobc.trainer.loop.metrics import last_line_of_each_step, read_metrics
+from jobc.trainer.loop.metrics import last_step_lines, read_metrics
 
 from ..conftest import Run
 from ..in_process import built, train
@@ -305,7 +305,7 @@ def start(run: Run, tree: dict[str, Any], lib: Path, program: tuple[str, ...] = 
 
 
 def losses(folder: Path) -> list[float]:
-    lines = last_line_of_each_step(folder / "metrics" / "rank_00.jsonl")
+    lines = last_step_lines(folder / "metrics" / "rank_00.jsonl")
     return [float.fromhex(str(line["loss_hex"])) for _, line in sorted(lines.items())]
 
 
@@ -375,8 +375,8 @@ def test_a_sampler_that_knows_of_no_ranks_ends_the_run(digits: Tree, new_run: Ca
     code = (
         "import sys\n"
         "from jobc_trainer.data import order\n"
-        "shard = order.shard_of_rank\n"
-        "order.shard_of_rank = lambda indices_G, real, rank, world_size: shard(indices_G, real, 0, world_size)\n"
+        "shard = order.rank_shard\n"
+        "order.rank_shard = lambda indices_G, real, rank, world_size: shard(indices_G, real, 0, world_size)\n"
         "from jobc_trainer.__main__ import main\n"
         "sys.exit(main())\n"
     )
@@ -415,7 +415,7 @@ def test_a_share_that_loses_samples_is_found(digits: Tree, tmp_path: Path, monke
         """The first sample of each batch never, the one behind it twice."""
         return torch.cat([indices_G[1:2], indices_G[1:]]), num_real
 
-    monkeypatch.setattr(order, "shard_of_rank", broken)
+    monkeypatch.setattr(order, "rank_shard", broken)
     with pytest.raises(BrokenInput, match="not trained on exactly once") as caught:
         train(tmp_path, digits(OWN))
     assert "overlap 11, missing 11, padded 28" in caught.value.details[0]

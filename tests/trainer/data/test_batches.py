@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch import nn
 
-from jobc.trainer.data.batch_copier import _pinned
+from jobc.trainer.data.batch_copier import _pin_if_possible
 from jobc.trainer.data.exactly_once import ExactlyOnceCheck
 from jobc.trainer.data.loader import MicroBatch
 from jobc.trainer.data.order import SampleOrder
 from jobc.trainer.dist.process_group import RankGroup
-from jobc.trainer.parallel.blocks import blocks_of
+from jobc.trainer.parallel.blocks import find_blocks
 
 
 class Batch:
@@ -33,17 +33,17 @@ def test_the_proof_keeps_no_batch_and_no_memory_of_a_worker() -> None:
 
 @pytest.mark.parametrize("tensor", [torch.empty(2, device="meta"), torch.eye(3).to_sparse()], ids=["device", "sparse"])
 def test_what_cannot_be_pinned_is_copied_as_it_is(tensor: torch.Tensor) -> None:
-    assert _pinned(tensor) is tensor
+    assert _pin_if_possible(tensor) is tensor
 
 
 @pytest.mark.parametrize("blocks", [12, {"a": 1}, nn.Linear(1, 1), lambda: 3], ids=["int", "dict", "module", "method"])
 def test_an_attribute_blocks_that_is_no_list_names_none(blocks: object) -> None:
     model = nn.Module()
     object.__setattr__(model, "blocks", blocks)
-    assert blocks_of(model) == []
+    assert find_blocks(model) == []
 
 
 def test_the_blocks_of_a_list_are_its_modules() -> None:
     model = nn.Module()
     model.blocks = nn.ModuleList([nn.Linear(1, 1), nn.Linear(1, 1)])
-    assert blocks_of(model) == [*model.blocks]
+    assert find_blocks(model) == [*model.blocks]

@@ -39,7 +39,7 @@ def test_only_readable_library_sources_count(tmp_path: Path) -> None:
     (root / "site-packages").mkdir()
     (root / "site-packages" / "six.py").write_bytes(b"no")
     (root / "notes.txt").write_bytes(b"no")
-    found = dict(stdlib_bytes.python_files_of_corpus(root))
+    found = dict(stdlib_bytes.corpus_python_files(root))
     assert {str(path) for path in found} - {"_/pycache/x.py"} == {"ast.py", "json/decoder.py"}
 
 

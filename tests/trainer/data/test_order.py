@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from jobc.trainer.data.order import SampleOrder, derive_seed, shard_of_rank, shuffled_indices
+from jobc.trainer.data.order import SampleOrder, derive_seed, rank_shard, shuffled_indices
 
 
 def consumed(order: SampleOrder, step: int, rank: int, world_size: int) -> list[int]:
     """Indices that count, of one rank's share of one step."""
-    indices_R, num_real = shard_of_rank(*order.global_batch(step), rank, world_size)
+    indices_R, num_real = rank_shard(*order.global_batch(step), rank, world_size)
     return indices_R[:num_real].tolist()
 
 

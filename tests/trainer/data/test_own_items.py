@@ -13,7 +13,7 @@ import torch
 from jobc.runtime.exit_codes import CRASHED, DATA_BROKEN, PEER_LOST
 from jobc.trainer.checkpoint.store import checkpoints_newest_first
 from jobc.trainer.lifecycle.errors import BrokenInput
-from jobc.trainer.loop.metrics import last_line_of_each_step, read_metrics
+from jobc.trainer.loop.metrics import last_step_lines, read_metrics
 
 from .. import in_process
 from ..conftest import Run
@@ -77,7 +77,7 @@ def train(folder: Path, tree: dict[str, Any]) -> list[tuple[float, float]]:
     """Return the loss and gradient norm of each step, and then the validation's loss."""
     assert in_process.train(folder, tree) == 0
     file = folder / "metrics" / "rank_00.jsonl"
-    steps = [(line["loss"], line["grad_norm"]) for _, line in sorted(last_line_of_each_step(file).items())]
+    steps = [(line["loss"], line["grad_norm"]) for _, line in sorted(last_step_lines(file).items())]
     return [*steps, *((line["val_loss"], 0.0) for line in read_metrics(file) if "val_loss" in line)]  # type: ignore[list-item]
 
 
@@ -106,7 +106,7 @@ def test_a_count_that_one_rank_alone_knows_before_the_forward_pass(
         PYTHONPATH=f"{tmp_path}:{':'.join(sys.path)}",
     )
     assert two.wait() == [0, 0], two.output(0)
-    steps = last_line_of_each_step(two.folder / "metrics" / "rank_00.jsonl")
+    steps = last_step_lines(two.folder / "metrics" / "rank_00.jsonl")
     found = [(line["loss"], line["grad_norm"]) for _, line in sorted(steps.items())]
     for one, other in zip(alone, found, strict=True):
         assert other == pytest.approx(one, rel=1e-5)

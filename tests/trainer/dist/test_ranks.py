@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 import torch
 
-from jobc.trainer.checkpoint.verified_checkpoint import writer_of_torch_file
+from jobc.trainer.checkpoint.verified_checkpoint import torch_file_writer
 from jobc.trainer.checkpoint import store
-from jobc.trainer.loop.metrics import last_line_of_each_step
+from jobc.trainer.loop.metrics import last_step_lines
 from jobc.runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, PEER_LOST, PREEMPTED, RENDEZVOUS_FAILED
 
 from ..conftest import Run, changed, clean_environment
@@ -35,7 +35,7 @@ THREE = {"world_size": 3, "batch.micro": 4, "batch.accumulation": 2, "loop.steps
 
 
 def loss_hex(folder: Path, rank: int = 0) -> dict[int, object]:
-    lines = last_line_of_each_step(folder / "metrics" / f"rank_{rank:02d}.jsonl")
+    lines = last_step_lines(folder / "metrics" / f"rank_{rank:02d}.jsonl")
     return {step: line["loss_hex"] for step, line in sorted(lines.items())}
 
 
@@ -70,7 +70,7 @@ def test_stopped_then_killed_then_resumed_is_bit_identical(whole: Run, gpt: Tree
     first, damaged = store.newest_verified(run.folder / "checkpoints")
     assert first is not None
     assert damaged == []
-    assert store.step_of_folder(first) == max(loss_hex(run.folder))  # not a single step is lost
+    assert store.folder_step(first) == max(loss_hex(run.folder))  # not a single step is lost
     assert "stopped by a signal sent to another rank after step" in run.output(0)
 
     run.start(tree)
@@ -122,7 +122,7 @@ def test_another_number_of_ranks_continues_with_the_same_samples(two: Run, digit
 
 
 def test_every_rank_writes_the_same_global_loss_and_its_own_times(two: Run) -> None:
-    zero, one = (last_line_of_each_step(two.folder / "metrics" / f"rank_0{rank}.jsonl") for rank in range(2))
+    zero, one = (last_step_lines(two.folder / "metrics" / f"rank_0{rank}.jsonl") for rank in range(2))
     assert [line["loss_hex"] for line in zero.values()] == [line["loss_hex"] for line in one.values()]
     assert all(line["world_size"] == 2 and line["attempt"] == 0 for line in zero.values())
     assert [line["step_s"] for line in zero.values()] != [line["step_s"] for line in one.values()]
@@ -374,7 +374,7 @@ def test_a_stop_breaks_a_validation_off_and_saves(digits: Tree, new_run: NewRun)
     assert run.wait() == [PREEMPTED] * 2, run.output(0)
     assert time.monotonic() - told_at < 25
     assert "validation after step 10 was interrupted by the stop" in run.output(0)
-    assert [store.step_of_folder(folder) for folder in store.checkpoints_newest_first(run.folder / "checkpoints")] == [10]
+    assert [store.folder_step(folder) for folder in store.checkpoints_newest_first(run.folder / "checkpoints")] == [10]
     assert "val loss" not in run.output(0)
 
     assert run.run(tree) == [DONE] * 2
@@ -618,7 +618,7 @@ with join_process_group(env.parse_environment(os.environ), 60) as group:
 def test_a_resume_holds_the_bytes_of_a_file_once_beside_its_tensors(digits: Tree, new_run: NewRun) -> None:
     run = new_run()
     large = torch.ones(40_000_000)  # 160 MB, more than two messages
-    store.save_checkpoint(run.folder / "checkpoints", 1, {"weights.pt": writer_of_torch_file(large)}, keep=2)
+    store.save_checkpoint(run.folder / "checkpoints", 1, {"weights.pt": torch_file_writer(large)}, keep=2)
     run.start(digits({"world_size": 2}), program=["-c", LARGE])
     assert run.wait(60) == [DONE] * 2, run.output(0)
     assert [int(run.output(rank)) < 2.5 * 160 for rank in range(2)] == [True, True], run.output(0)

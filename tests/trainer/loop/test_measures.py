@@ -20,7 +20,7 @@ import pytest
 import torch
 
 from jobc.runtime.exit_codes import DATA_BROKEN
-from jobc.trainer.build.checks import checked_flops
+from jobc.trainer.build.checks import validated_flops
 from jobc.trainer.config.schema import GptConfig, ProfileConfig
 from jobc.trainer.config.target import Target
 from jobc.trainer.config.train_json import parse_train_config
@@ -32,8 +32,8 @@ from jobc.trainer.lifecycle.errors import BrokenInput, LossDiverged, TrainerErro
 from jobc.trainer.loop import attempt_counter
 from jobc.trainer.loop.metrics import (
     RankMetricsFile,
-    last_line_of_each_step,
     last_step_in_file,
+    last_step_lines,
     read_metrics,
     rotated_files,
     seconds_between_writes,
@@ -100,7 +100,7 @@ def test_a_training_with_everything_on(gpt: Tree, tmp_path: Path, capsys: pytest
     train(tmp_path, gpt({"loop.steps": 20, "batch.micro": 4, **EVERYTHING}), JOBC_RUN_ID="20260131-120000-1f2e")
     told = capsys.readouterr()
 
-    lines = last_line_of_each_step(tmp_path / "metrics" / "rank_00.jsonl")
+    lines = last_step_lines(tmp_path / "metrics" / "rank_00.jsonl")
     assert list(lines) == list(range(1, 21))  # though they were written in few pieces
     for line in lines.values():
         parts = sum(float(str(line[f"{phase}_s"])) for phase in ("data", "forward", "backward"))
@@ -299,12 +299,12 @@ def test_lines_are_written_together_rotated_and_read_back_complete(tmp_path: Pat
     assert len(rotated_files(path)) > 1
     assert all(part.stat().st_size <= 2000 for part in (*rotated_files(path), path))
     assert path.stat().st_size > 0  # so that jobctl status, which looks there, always finds the last step
-    assert list(last_line_of_each_step(path)) == list(range(1, 201))
+    assert list(last_step_lines(path)) == list(range(1, 201))
     assert last_step_in_file(path) == 200
     again = RankMetricsFile(tmp_path, 0, flush_s=0, max_bytes=10)
     again.write({"step": 201, "loss": 0.5})
     assert last_step_in_file(path) == 201
-    assert len(last_line_of_each_step(path)) == 201
+    assert len(last_step_lines(path)) == 201
 
 
 def test_a_disk_that_is_full_when_a_run_goes_on_costs_lines_alone(
@@ -341,7 +341,7 @@ def test_steps_without_a_finite_gradient_are_skipped_but_not_for_ever(
     told = capsys.readouterr().out
     words = "the loss of rank 0 is nan; 1 in a row, limit 3"
     assert f"warning: step 2 skipped without updating the weights: {words}" in told
-    lines = last_line_of_each_step(tmp_path / "metrics" / "rank_00.jsonl")
+    lines = last_step_lines(tmp_path / "metrics" / "rank_00.jsonl")
     assert [bool(line.get("skipped")) for line in lines.values()] == [False, True, True, True, True]
     assert lines[2]["loss"] is None
     if precision == "fp16":  # whose factor is not to blame for a loss that is no number
@@ -442,9 +442,9 @@ class BuildsItsOwn(Recipe):
 def test_a_recipe_says_what_its_model_takes(digits: Tree) -> None:
     of_the_trainer = parse_train_config(digits())
     own = dataclasses.replace(of_the_trainer, model=Target({"_target_": "torch.nn.Linear"}))
-    assert [checked_flops(Recipe(config), 7) for config in (of_the_trainer, own)] == [42.0, None]
-    assert checked_flops(Counted(own), 7) == 14.0
-    assert checked_flops(BuildsItsOwn(of_the_trainer), 7) is None
+    assert [validated_flops(Recipe(config), 7) for config in (of_the_trainer, own)] == [42.0, None]
+    assert validated_flops(Counted(own), 7) == 14.0
+    assert validated_flops(BuildsItsOwn(of_the_trainer), 7) is None
 
 
 def test_mfu_of_known_gpus() -> None:

@@ -22,7 +22,7 @@ from jobc.trainer.dist.process_group import choose_device
 from jobc.trainer.export import load
 from jobc.trainer.lifecycle.errors import BrokenInput, LossDiverged, TrainerError
 from jobc.trainer.loop.loop import run_training
-from jobc.trainer.loop.metrics import RankMetricsFile, last_line_of_each_step, read_metrics
+from jobc.trainer.loop.metrics import RankMetricsFile, last_step_lines, read_metrics
 from jobc.trainer.recipe.loss_scale import LossScale
 from jobc.trainer.recipe.optimizer import learning_rate_at_step
 
@@ -34,7 +34,7 @@ Tree = Callable[..., dict[str, Any]]
 
 
 def losses(folder: Path) -> list[str]:
-    return [str(line["loss_hex"]) for line in last_line_of_each_step(folder / "metrics" / "rank_00.jsonl").values()]
+    return [str(line["loss_hex"]) for line in last_step_lines(folder / "metrics" / "rank_00.jsonl").values()]
 
 
 def validations(folder: Path) -> list[dict[str, Any]]:
@@ -176,7 +176,7 @@ def test_a_checkpoint_of_a_later_format_is_refused_and_stays(
     with pytest.raises(BrokenInput, match="was saved by a newer version of the trainer") as refused:
         train(tmp_path, digits())
     assert refused.value.details == ("step_00000002 has format 2, but this trainer reads format 1",)
-    assert [store.step_of_folder(path) for path in store.checkpoints_newest_first(tmp_path / "checkpoints")] == [2, 1]
+    assert [store.folder_step(path) for path in store.checkpoints_newest_first(tmp_path / "checkpoints")] == [2, 1]
 
 
 def test_a_fork_takes_the_weights_and_starts_at_step_0(whole: Path, digits: Tree, tmp_path: Path) -> None:
@@ -338,9 +338,7 @@ def test_checkpoints_lie_at_the_ends_of_epochs_after_a_resume_too(digits: Tree, 
     tree = digits({**epochs, "checkpoint.keep": 9})
     assert train(tmp_path, tree, received="SIGTERM") == exit_codes.PREEMPTED
     assert train(tmp_path, tree) == exit_codes.DONE
-    saved = [
-        store.step_of_folder(folder) for folder in reversed(store.checkpoints_newest_first(tmp_path / "checkpoints"))
-    ]
+    saved = [store.folder_step(folder) for folder in reversed(store.checkpoints_newest_first(tmp_path / "checkpoints"))]
     assert saved == [1, 2 * 15, 4 * 15, 5 * 15], "the stop, every second epoch, the end"
 
 
@@ -368,7 +366,7 @@ def test_a_torn_line_of_metrics_is_ended_and_skipped(tmp_path: Path) -> None:
 def test_metrics_of_a_repeated_step_are_those_of_the_last_attempt(tmp_path: Path) -> None:
     for attempt in (0, 1):
         RankMetricsFile(tmp_path, 0, 0, 10**6).write({"step": 1, "loss": attempt})
-    assert last_line_of_each_step(tmp_path / "metrics" / "rank_00.jsonl")[1]["loss"] == 1
+    assert last_step_lines(tmp_path / "metrics" / "rank_00.jsonl")[1]["loss"] == 1
 
 
 def test_the_learning_rate_rises_and_falls(digits: Tree) -> None:
@@ -394,8 +392,8 @@ def test_the_checkpoint_of_the_lowest_validation_loss_stays(digits: Tree, tmp_pa
     measured = {int(str(line["step"])): line["val_loss"] for line in validations(tmp_path)}
     assert measured.keys() == {3, 6}
     best = (tmp_path / "checkpoints" / "best").resolve()
-    assert store.step_of_folder(best) == min(measured, key=lambda step: measured[step])
-    assert json.loads((best / "MANIFEST.json").read_text())["val_loss"] == measured[store.step_of_folder(best)]
+    assert store.folder_step(best) == min(measured, key=lambda step: measured[step])
+    assert json.loads((best / "MANIFEST.json").read_text())["val_loss"] == measured[store.folder_step(best)]
 
 
 def test_a_step_that_fp16_overflows_is_left_out_and_told(
@@ -403,7 +401,7 @@ def test_a_step_that_fp16_overflows_is_left_out_and_told(
 ) -> None:
     monkeypatch.setattr("jobc.trainer.recipe.loss_scale.FIRST", 2.0**24)
     train(tmp_path, digits({"loop.precision": "fp16", "loop.steps": 12}))
-    lines = list(last_line_of_each_step(tmp_path / "metrics" / "rank_00.jsonl").values())
+    lines = list(last_step_lines(tmp_path / "metrics" / "rank_00.jsonl").values())
     skipped = [bool(line["skipped"]) for line in lines]
     assert skipped[0] and not skipped[-1]
     assert float(str(lines[-1]["loss_scale"])) == 2.0 ** (24 - sum(skipped))

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from jobc.trainer.config import train_json
-from jobc.trainer.data.order import SampleOrder, shard_of_rank
+from jobc.trainer.data.order import SampleOrder, rank_shard
 from jobc.trainer.lifecycle.errors import BrokenInput
-from jobc.trainer.loop.metrics import last_line_of_each_step
-from jobc.trainer.parallel.blocks import apply_checkpointing_and_compile, blocks_of, with_torch_compile
+from jobc.trainer.loop.metrics import last_step_lines
+from jobc.trainer.parallel.blocks import apply_checkpointing_and_compile, find_blocks, with_torch_compile
 from jobc.trainer.recipe import recipe
 from jobc.trainer.recipe.loss import ModelWithLoss
 
@@ -151,8 +151,8 @@ class Pretrained(Layered):
 
 
 def test_a_model_of_transformers_names_its_blocks_by_class() -> None:
-    assert [type(block) for block in blocks_of(Pretrained())] == [Layer, Layer]
-    assert [type(block) for block in blocks_of(nn.Sequential(Pretrained()))] == [Layer, Layer]
+    assert [type(block) for block in find_blocks(Pretrained())] == [Layer, Layer]
+    assert [type(block) for block in find_blocks(nn.Sequential(Pretrained()))] == [Layer, Layer]
 
 
 def test_twelve_lengths_are_compiled_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +217,7 @@ def test_a_run_goes_on_with_other_ranks_and_another_way(gpt: Tree, new_run: NewR
     assert "resumed from checkpoints/step_00000004, saved by 2 ranks" in run.output(0)
     assert run.run(gpt({**tree, "batch.accumulation": 2})) == [0], run.output(0)
     assert "resumed from checkpoints/step_00000008, saved by 4 ranks" in run.output(0)
-    mine, whole = (last_line_of_each_step(one.folder / "metrics" / "rank_00.jsonl") for one in (run, alone))
+    mine, whole = (last_step_lines(one.folder / "metrics" / "rank_00.jsonl") for one in (run, alone))
     assert mine.keys() == whole.keys() == set(range(1, 13))
     assert [line["world_size"] for line in mine.values()] == [2] * 4 + [4] * 4 + [1] * 4
     for step, line in mine.items():
@@ -258,7 +258,7 @@ def test_the_samples_of_a_run_are_the_same_whoever_reads_them() -> None:
         samples: Counter[int] = Counter()
         for step in range(12):
             for rank in range(world := world_size_of_step(step)):
-                indices_R, num_real = shard_of_rank(*order.global_batch(step), rank, world)
+                indices_R, num_real = rank_shard(*order.global_batch(step), rank, world)
                 samples.update(indices_R[:num_real].tolist())
         return samples
 

@@ -15,7 +15,7 @@ import torch
 
 from jobc.tests.trainer.conftest import Run
 from jobc.trainer.config.deepspeed_json import deepspeed_config, find_contradictions
-from jobc.trainer.loop.metrics import last_line_of_each_step
+from jobc.trainer.loop.metrics import last_step_lines
 
 from ..ways import ZERO
 
@@ -30,8 +30,7 @@ TWO = {"world_size": 2, "batch.micro": 24, "batch.accumulation": 2, "optim.lr": 
 
 def losses(folder: Path) -> list[float]:
     return [
-        float(str(line["loss"]))
-        for _, line in sorted(last_line_of_each_step(folder / "metrics" / "rank_00.jsonl").items())
+        float(str(line["loss"])) for _, line in sorted(last_step_lines(folder / "metrics" / "rank_00.jsonl").items())
     ]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 from .....compiler.diagnostics.diagnostic import Diagnostic, nearest
 from .....compiler.plan.launch_plan import LaunchPlan
 from .....compiler.spec.derived_variables import is_derived
-from .....compiler.spec.secret_scan import is_name_of_secret
+from .....compiler.spec.secret_scan import is_secret_name
 from ...._shared import kubernetes_fields as fields
 from ...._shared import kubernetes_formats as forms
 from ... import tcpx
@@ -17,14 +17,14 @@ EXAMPLE = "nameservers=[10.96.0.10] and dnsConfig.searches=[NAMESPACE.svc.cluste
 _SPEC = f"{KEY}.{POD}.spec"
 
 
-def extra_with_known_fields(options: KubernetesOptions) -> Mapping[str, Any]:
+def validated_extra(options: KubernetesOptions) -> Mapping[str, Any]:
     """Return everything that `backend.extra` adds, or {} if Kubernetes does not know one of the fields (JC4540)."""
     return {} if [*fields.check(options.extra)] else options.extra
 
 
 def extra_pod_spec(options: KubernetesOptions) -> Mapping[str, Any]:
     """Return the additions to the pod spec, with named items as lists, or {} if there are none."""
-    pod = extra_with_known_fields(options).get(POD)
+    pod = validated_extra(options).get(POD)
     spec = fields.to_api_form(POD, pod).get("spec") if isinstance(pod, Mapping) else None
     return spec if isinstance(spec, Mapping) else {}
 
@@ -66,14 +66,14 @@ def check_derived_variable(plan: LaunchPlan, options: KubernetesOptions) -> Iter
             yield Diagnostic("JC2006", f"{key} is derived and cannot be set", because, f"remove {key}", key=key)
 
 
-def check_secret_in_a_variable(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def check_secret_in_variable(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4515: a plain-text secret, found by its variable's name. secret_scan.py finds tokens in any text."""
     spec = extra_pod_spec(options)
     for kind in ("containers", "initContainers"):
         for container in spec.get(kind) or ():
             for entry in container.get("env") or ():
                 name, value = entry.get("name", ""), entry.get("value")
-                if isinstance(value, str) and value and is_name_of_secret(name):
+                if isinstance(value, str) and value and is_secret_name(name):
                     title = f"{KEY} has a variable {name} that looks like a secret"
                     because = (
                         "job.yaml and spec.yaml would show the secret in plain text to everyone who can read the run"
@@ -82,7 +82,7 @@ def check_secret_in_a_variable(plan: LaunchPlan, options: KubernetesOptions) -> 
                     yield Diagnostic("JC4515", title, because, hint, key=f"{KEY}.{POD}", private=True)
 
 
-def check_unresolvable_node_0(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def check_unresolvable_head(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4522: DNS settings that prevent pods from resolving node 0, whose name is relative to a search domain.
 
     Source: Kubernetes 1.37, "DNS for Services and Pods".

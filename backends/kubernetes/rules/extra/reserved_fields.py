@@ -16,7 +16,7 @@ from .....compiler.emit.extra_entries import Path
 from .....compiler.plan.launch_plan import LaunchPlan
 from ...extra_fields import KEY
 from ...options import KubernetesOptions
-from .fields import extra_with_known_fields
+from .fields import validated_extra
 
 
 class ReservedField(NamedTuple):
@@ -48,11 +48,11 @@ OWN_CONTROLLERS = (
 OPENS = "breaks the isolation between pod and node"
 
 
-def paths_of_children(paths: Iterable[Path], *names: str) -> tuple[Path, ...]:
+def child_paths(paths: Iterable[Path], *names: str) -> tuple[Path, ...]:
     return tuple((*path, name) for path in paths for name in names)
 
 
-def _is_given(value: Any) -> bool:
+def _has_value(value: Any) -> bool:
     return value not in (None, (), {})
 
 
@@ -79,7 +79,7 @@ PROMISES = (
         "time=2h for each attempt; backend.deadline=1d for the whole job",
     ),
     ReservedField(
-        paths_of_children(_STARTED, "suspend"),
+        child_paths(_STARTED, "suspend"),
         "jobctl submit would wait for pods that never start; Kueue suspends and resumes jobs itself",
         "queue.name=team, a Kueue LocalQueue",
     ),
@@ -87,28 +87,28 @@ PROMISES = (
         (("Pod", "spec", "schedulingGates"),),
         "no pod would start until the gate is removed; Kueue gates pods itself",
         "queue.name=team, a Kueue LocalQueue",
-        _is_given,
+        _has_value,
     ),
     ReservedField(
-        paths_of_children(_STARTED, "managedBy"),
+        child_paths(_STARTED, "managedBy"),
         "another controller would start the pods, and the scripts would not find them",
         f"remove the field, or {OWN_CONTROLLERS[0]}",
         lambda value: value not in OWN_CONTROLLERS,
     ),
     ReservedField(
-        paths_of_children(JOBS, "manualSelector"),
+        child_paths(JOBS, "manualSelector"),
         "manualSelector requires your own selector, but this Job uses the generated one",
         "remove manualSelector: the generated selector is unique to this Job",
     ),
     ReservedField(
-        paths_of_children((_NODE,), "livenessProbe", "startupProbe"),
+        child_paths((_NODE,), "livenessProbe", "startupProbe"),
         "the kubelet kills the container when the probe fails, and ranks may respond slowly while they save; hung "
         "ranks exit by themselves",
         "process_group.step_timeout_s=100, to detect hung ranks; or a readinessProbe, which does not kill",
-        _is_given,
+        _has_value,
     ),
     ReservedField(
-        (*paths_of_children((_NODE,), "lifecycle"),),
+        (*child_paths((_NODE,), "lifecycle"),),
         "preStop uses up the grace period in which the ranks save, because SIGTERM is only sent "
         "after preStop has ended",
         "lifecycle.grace=2m, if the ranks need longer; lifecycle: {postStart: …} is supported",
@@ -124,7 +124,7 @@ PROMISES = (
         (("Pod", "spec", "ephemeralContainers"),),
         "Kubernetes allows ephemeral containers only in running pods, not in a template",
         "`kubectl debug POD -it --target=node --image=IMAGE`",
-        _is_given,
+        _has_value,
     ),
     ReservedField(
         (("Pod", "spec", "priority"),),
@@ -133,13 +133,13 @@ PROMISES = (
         lambda value: value is not None,
     ),
     ReservedField(
-        paths_of_children(((kind, "metadata") for kind in _KINDS), "finalizers"),
+        child_paths(((kind, "metadata") for kind in _KINDS), "finalizers"),
         "a controller would have to remove the finalizer, and jobctl stop and jobctl clean would wait until then",
         "remove it",
-        _is_given,
+        _has_value,
     ),
     ReservedField(
-        paths_of_children(
+        child_paths(
             ((kind, "metadata") for kind in _KINDS),
             *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "managedFields"),
             *("resourceVersion", "selfLink", "uid"),
@@ -191,21 +191,21 @@ PROMISES = (
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    extra = extra_with_known_fields(options)
+    extra = validated_extra(options)
     for promise in PROMISES:
         for path in promise.paths:
-            for value_path, value in values_at(extra, path):
+            for value_path, value in matching_values(extra, path):
                 if value is not None and promise.breaks(value):
                     key = ".".join((KEY, *value_path))
                     title = f"{key} {promise.verb}"
                     yield Diagnostic("JC4522", title, promise.because, promise.hint, key=key, severity=promise.severity)
 
 
-def values_at(tree: Any, path: Path, at: Path = ()) -> Iterator[tuple[Path, Any]]:
+def matching_values(tree: Any, path: Path, at: Path = ()) -> Iterator[tuple[Path, Any]]:
     """Yield each matching path with its value; `*` matches any name except `node`, the ranks' container."""
     if not path:
         yield at, tree
     elif isinstance(tree, Mapping):
         names = [name for name in tree if name != "node"] if path[0] == "*" else [path[0]]
         for name in names:
-            yield from values_at(tree.get(name), path[1:], (*at, name))
+            yield from matching_values(tree.get(name), path[1:], (*at, name))

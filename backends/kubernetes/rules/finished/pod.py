@@ -31,7 +31,7 @@ SHARED = r"cpu|memory|ephemeral-storage"  # resources whose limit may exceed the
 POWERS = {"n": -3, "u": -2, "m": -1, "k": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
 
-def containers_with_path(pod: Tree) -> Iterator[tuple[Tree, str]]:
+def containers_and_keys(pod: Tree) -> Iterator[tuple[Tree, str]]:
     for kind in ("initContainers", "containers"):
         for container in pod.get(kind) or ():
             yield container, f"{SPEC}.{kind}.{container['name']}"
@@ -48,12 +48,12 @@ def check_pod_security_violations(pod: Mapping[str, Any], options: KubernetesOpt
         yield Diagnostic("JC4525", title, because, f"{hint}; or {KEY}=null", key=KEY)
 
 
-def check_root_with_run_as_non_root(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def check_forbidden_root_user(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4550: runAsUser=0 in a pod with runAsNonRoot, which would stay in CreateContainerConfigError.
 
     Source: Kubernetes 1.37, verifyRunAsNonRoot in pkg/kubelet/kuberuntime/security_context_others.go.
     """
-    for container, key in containers_with_path(pod):
+    for container, key in containers_and_keys(pod):
         of_pod, of_container = (tree.get("securityContext") or {} for tree in (pod, container))
         context = {**of_pod, **{name: value for name, value in of_container.items() if value is not None}}
         if context.get("runAsNonRoot") and context.get("runAsUser") == 0 and not is_restricted(options):  # JC4525
@@ -65,12 +65,12 @@ def check_root_with_run_as_non_root(pod: Tree, options: KubernetesOptions) -> It
             yield Diagnostic("JC4550", f"{field}=0 together with runAsNonRoot", because, f"{field}=1000", key=field)
 
 
-def check_two_mounts_at_a_path(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def check_duplicate_mount_path(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4550: two mounts at the same path in a container.
 
     Source: Kubernetes 1.37, ValidateVolumeMounts ("must be unique") in pkg/apis/core/validation/validation.go.
     """
-    for container, key in containers_with_path(pod):
+    for container, key in containers_and_keys(pod):
         owners: dict[str, str] = {}
         for mount in container.get("volumeMounts") or ():
             path, name = normalize_path(str(mount.get("mountPath", ""))), mount["name"]
@@ -85,12 +85,12 @@ def check_two_mounts_at_a_path(pod: Tree, options: KubernetesOptions) -> Iterato
             owners.setdefault(path, name)
 
 
-def check_request_beyond_limit(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
+def check_request_exceeds_limit(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4550: a request that exceeds its limit or, for a device, differs from it.
 
     Source: Kubernetes 1.37, validateContainerResourceRequirements in pkg/apis/core/validation/validation.go.
     """
-    for container, key in containers_with_path(pod):
+    for container, key in containers_and_keys(pod):
         yield from _resources(container, key)
 
 

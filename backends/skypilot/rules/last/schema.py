@@ -6,10 +6,10 @@ from .....compiler.diagnostics.diagnostic import Diagnostic
 from ... import schema
 from ...finished_task import FinishedTask
 from ...sky_names import TIERS
-from .._undo import hint_to_remove_value
+from .._undo import removal_hint
 
 
-def check_refused_by_schema(task: FinishedTask) -> Iterator[Diagnostic]:
+def check_schema_violations(task: FinishedTask) -> Iterator[Diagnostic]:
     """JC4718: values in the finished task that SkyPilot's own schema rejects."""
     for path, why in schema.find_schema_errors(task.tree):
         key = task.key(path)
@@ -23,5 +23,5 @@ def check_unknown_tier(task: FinishedTask) -> Iterator[Diagnostic]:
         tier = task.section("resources").get(name)
         if tier not in (None, *words):
             title, key = f"SkyPilot would reject resources.{name}", task.key(("resources", name))
-            hint = hint_to_remove_value(key, f"backend.{name}={words[0]}")
+            hint = removal_hint(key, f"backend.{name}={words[0]}")
             yield Diagnostic("JC4718", title, f"the value must be one of {', '.join(words)}", hint, key=key)

@@ -10,7 +10,7 @@ from ...._shared.kubernetes_formats import DNS_NAME, LABEL_KEY, LABEL_VALUE
 from ...config import PODS
 from ...finished_task import AcceptableMachine, FinishedTask
 from ...sky_names import LEAST_DISK_GB
-from .._undo import hint_to_remove_value
+from .._undo import removal_hint
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def check_missing_feature(task: FinishedTask) -> Iterator[Diagnostic]:
             is_pyxis = lack.field == "autostop" and machine.cloud == "slurm" and settings.get("image_id")
             if machine.cloud in lack.clouds and lack.asks(settings.get(lack.field)) and not is_pyxis:
                 key = task.key(machine.place(lack.field))
-                title, hint = f"{machine.cloud} {lack.what}", hint_to_remove_value(key, lack.undo)
+                title, hint = f"{machine.cloud} {lack.what}", removal_hint(key, lack.undo)
                 yield Diagnostic("JC4711", title, lack.because, hint, key=key)
 
 
@@ -78,7 +78,7 @@ def check_untracked_memory(task: FinishedTask) -> Iterator[Diagnostic]:
             key = task.key(machine.place("memory"))
             because = "this Slurm does not track memory, and rejects jobs that request it"
             yield Diagnostic(
-                "JC4711", "mem is not supported on this slurm", because, hint_to_remove_value(key, "mem=null"), key=key
+                "JC4711", "mem is not supported on this slurm", because, removal_hint(key, "mem=null"), key=key
             )
 
 
@@ -91,7 +91,7 @@ def check_small_disk(task: FinishedTask) -> Iterator[Diagnostic]:
 def _disk(task: FinishedTask, machine: AcceptableMachine) -> Iterator[Diagnostic]:
     path, disk_size = machine.place("disk_size"), machine.asked.get("disk_size")
     least = 1 if machine.cloud in ("slurm", *PODS) else LEAST_DISK_GB.get(machine.cloud, min(LEAST_DISK_GB.values()))
-    size, typed, key = _gigabytes(disk_size), task.options.disk_size, task.key(path)
+    size, typed, key = _parse_gigabytes(disk_size), task.options.disk_size, task.key(path)
     if key == "backend.disk_size" and typed is not None:
         size = typed / 1024**3
     if size is not None and size < least:
@@ -101,7 +101,7 @@ def _disk(task: FinishedTask, machine: AcceptableMachine) -> Iterator[Diagnostic
         yield Diagnostic("JC4720", title, because, f"{key}={value} or more", key=key)
 
 
-def _gigabytes(said: Any) -> float | None:
+def _parse_gigabytes(said: Any) -> float | None:
     """Parse a size as SkyPilot does: in GB, or with a unit.
 
     Return None for an invalid size, which SkyPilot's schema reports.

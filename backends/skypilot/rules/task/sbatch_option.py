@@ -40,7 +40,7 @@ def _option(task: FinishedTask, key: str, option: str, value: Any) -> Iterator[D
     elif not sbatch_options.is_known_option(option):
         because = f"SkyPilot passes on --{option}, and sbatch fails on unknown options"
         yield from refuse(
-            f"sbatch has no option --{option}", because, _instead(key, sbatch_options.similar_options(option))
+            f"sbatch has no option --{option}", because, _option_hint(key, sbatch_options.similar_options(option))
         )
     elif option == "time" and not re.fullmatch(SBATCH_TIME, str(value), re.IGNORECASE):
         because = "sbatch expects minutes, HH:MM:SS or D-HH:MM:SS, and SkyPilot passes the value on unchanged"
@@ -50,7 +50,7 @@ def _option(task: FinishedTask, key: str, option: str, value: Any) -> Iterator[D
         yield from refuse(f"{key}: {value!r} is not valid", because, f"{key}=true")
 
 
-def _instead(key: str, meant: list[str]) -> str:
+def _option_hint(key: str, meant: list[str]) -> str:
     """Return the hint for an unknown option.
 
     meant: known options with similar names

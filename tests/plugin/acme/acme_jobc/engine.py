@@ -16,7 +16,7 @@ from jobc.runtime.engines.api import (
     Run,
     State,
     Table,
-    lines_of_client_output,
+    client_output_lines,
     number_or_none,
     print_client_output,
     read_text,
@@ -47,7 +47,7 @@ class AcmeEngine(CheckingEngine):
         table = Table([str(node) for node in range(self.job.nodes)])
         with temporary_run(place, self, place.runs()) as new:
             words = ["acme", "submit", "--wait", job_file(new)]
-            for line in lines_of_client_output(words, self._check_environ(new, "preflight")):
+            for line in client_output_lines(words, self._check_environ(new, "preflight")):
                 table.add(line)
         return table
 
