@@ -60,6 +60,6 @@ def other_gres(options: SlurmOptions) -> str:
 
 
 def step_tasks_per_node(plan: LaunchPlan) -> str:
-    """Return the tasks per node in the form of SLURM_STEP_TASKS_PER_NODE (srun manual): `4(x2)`, or `4` on one node."""
+    """Return the tasks per node in the format of SLURM_STEP_TASKS_PER_NODE (srun(1)): `4(x2)`, or `4` on one node."""
     nodes, tasks = plan.topology.nodes, tasks_per_node(plan)
     return str(tasks) if nodes == 1 else f"{tasks}(x{nodes})"

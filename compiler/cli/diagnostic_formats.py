@@ -112,7 +112,7 @@ def _location(d: Diagnostic, folders: Folders) -> dict[str, Any]:
 
 
 def diagnostics_as_github(found: Sequence[Diagnostic], folders: Folders) -> str:
-    """Return one workflow command per diagnostic; GitHub displays it at the file's line."""
+    """Return one workflow command per diagnostic; GitHub shows it inline, on that line of the file."""
     return "".join(f"{_annotation(d, folders)}\n" for d in merge_equal_diagnostics(found) if not d.allowed)
 
 

@@ -28,7 +28,7 @@ from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest
 from ..diagnostics.origin import Origin, TextWithOrigin
 from ..spec.type_hints import join_key
 from .compose_cache import COMPOSE_ERRORS, compose_from_cache, was_file_choice_seen
-from .interpolation import ReadsMachineError, reset_budget, restrict_interpolation
+from .interpolation import MachineDependentError, reset_budget, restrict_interpolation
 from .overrides import Override
 from .plain_values import ConfigTrees, ConfigWithoutPlainValues, NeedsHydra, split_plain_values
 from .yaml_positions import enclosing_key_position
@@ -335,7 +335,7 @@ def _find_unresolved(config: DictConfig, composed: ComposedConfig) -> list[Diagn
         origin = composed.origin_of(key)
         try:
             OmegaConf.select(config, key, throw_on_missing=True)
-        except ReadsMachineError as error:
+        except MachineDependentError as error:
             title, reader, *_ = str(error).split("\n")
             diagnostics = direct if re.sub(r"\[(\d+)\]", r".\1", reader) == key else indirect
             diagnostics.append(_machine_read_diagnostic(title, origin, key))

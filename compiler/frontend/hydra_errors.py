@@ -16,7 +16,7 @@ from ..spec.examples import example_value, override_for_shell
 from ..spec.job_spec import OPEN_KEYS, JobSpec
 from ..spec.type_hints import accepted_words, hint_value_type, is_list, is_mapping, type_of_key, union_members
 from ..spec.value_types import InvalidValue
-from .interpolation import ReadsMachineError
+from .interpolation import MachineDependentError
 from .overrides import Override
 from .yaml_source import USER_ROOTS, read_files
 
@@ -129,7 +129,7 @@ def _diagnose_machine_read(
 ) -> tuple[Diagnostic, Override | None] | None:
     """Return JC1107 for a defaults list or group choice whose interpolation would read the compiling machine."""
     cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, ReadsMachineError):
+    while cause is not None and not isinstance(cause, MachineDependentError):
         cause = cause.__cause__ or cause.__context__
     if cause is None:
         return None

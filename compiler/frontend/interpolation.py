@@ -1,8 +1,8 @@
 """Keep composition and interpolation from reading anything but the config, and limit the time that they take.
 
 In:  the config that Hydra composes inside restrict_interpolation().
-Out: resolved values, or ReadsMachineError for a resolver that would read this machine, or ExpansionLimitExceeded for a
-     config that expands too far.
+Out: resolved values; MachineDependentError for a resolver that would read this machine; or ExpansionLimitExceeded for
+     a config that expands too far.
 
 OmegaConf resolves the same reference again and again, so thirty keys of `${a}${a}` take a billion steps. A budget
 therefore limits the number of interpolations that are resolved, and the characters and nodes that they yield. Defaults
@@ -34,7 +34,7 @@ _PURE = ("oc.deprecated", "oc.dict.keys", "oc.dict.values", "oc.select")
 _READING = ("oc.env", "now", "hydra", "python_version")
 
 
-class ReadsMachineError(InterpolationResolutionError):
+class MachineDependentError(InterpolationResolutionError):
     """Raised for an interpolation that would read this machine. The message has two lines: what would be read, and the
     key.
     """
@@ -76,7 +76,7 @@ class _Budget:
                 f"the config's files contain more than {MOST_VALUES:,} values, counting repeated ones", origin
             )
 
-    def spend_text(self, count: int, origin: Origin | None) -> None:
+    def consume_text(self, count: int, origin: Origin | None) -> None:
         self.text -= count
         if self.text < 0:
             raise ExpansionLimitExceeded(f"the config's files have more than {MOST_TEXT // MIB} MiB of text", origin)
@@ -97,7 +97,7 @@ class _Budget:
 
 
 _budget = _Budget()  # budget for the current config; global, because OmegaConf's containers cannot pass it on
-reset_budget, spend_text = _budget.reset, _budget.spend_text
+reset_budget, consume_text = _budget.reset, _budget.consume_text
 
 
 @contextmanager
@@ -172,7 +172,7 @@ def _reference(_root: Any, _parent: Any, _node: Any, args: tuple[Any, ...], _tex
 
 def _refusal(name: str) -> Any:
     def raise_reads_machine(_root: Any, _parent: Any, node: Any, *_: Any) -> NoReturn:
-        raise ReadsMachineError(f"${{{name}…}} reads the machine that compiles\n{node._get_full_key(None)}")
+        raise MachineDependentError(f"${{{name}…}} reads the machine that compiles\n{node._get_full_key(None)}")
 
     return raise_reads_machine
 

@@ -58,7 +58,7 @@ def compile_job(request: CompileRequest) -> CompiledJob:
 
 
 def add_notes_on_unused_suppressions(made: list[CompiledJob]) -> list[CompiledJob]:
-    """Add a note to the first job for every `# jobc: allow` comment that no point needed."""
+    """Add a note to the first job for every unused `# jobc: allow` comment."""
     found = [diagnostic for compiled in made for diagnostic in compiled.diagnostics]
     idle = SeverityFilter(read_allow_comments(used_config_files(of_all=True))).unused(found)
     return [replace(made[0], diagnostics=(*made[0].diagnostics, *idle)), *made[1:]]

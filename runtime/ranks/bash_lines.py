@@ -39,7 +39,7 @@ class BashLines:
 
     def terminate(self) -> None:
         """Send SIGTERM to bash and to the programs that it runs."""
-        os.killpg(self.pid, signal.SIGTERM)  # bash has its own session, and is not reaped yet
+        os.killpg(self.pid, signal.SIGTERM)  # bash has its own session and has not been reaped yet
 
     def failure(self, status: int) -> str:
         """Return why the lines failed, or "". Called once, after bash has ended.

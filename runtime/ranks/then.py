@@ -73,7 +73,7 @@ def _all_done(run: RunFolder, ranks: range) -> bool:
 
 
 def _wait_for_nodes(run: RunFolder, steps: NodeSteps, number: int) -> None:
-    """Wait until the command with this number has ended on all nodes, and on node 0 record that."""
+    """Wait until the command with this number has ended on all nodes. Node 0 also records that it has."""
     name = "the command" if number == 1 else f"then {number - 1}"
     steps.wait(lambda: [steps.node] if run.stop_mark.exists() else [], name)  # until the supervisor sends a signal
     steps.write(f"ended_{number}_{steps.node}")

@@ -35,7 +35,7 @@ def read_keys(path: Path) -> dict[str, str]:
 
 
 def number_or_none(text: str) -> int | None:
-    """Return 1 to 18 ASCII digits as an integer, or None for any other text."""
+    """Parse the text as an integer if it is 1 to 18 ASCII digits. Return None for any other text."""
     return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
 
 
@@ -54,7 +54,7 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 
 def numbers_of_files(folder: str | os.PathLike[str], prefix: str) -> list[int]:
-    """Return, in ascending order, the numbers N of the files named PREFIX + N without leading zeros."""
+    """Return, in ascending order, each N for which there is a file PREFIX + N; N has no leading zeros."""
     pattern = re.compile(re.escape(prefix) + "(0|[1-9][0-9]{0,17})")
     numbers = []
     try:

@@ -38,7 +38,10 @@ OPTIONS = {
 
 
 def list_runs_of_all_jobs(argv: Sequence[str], default_folders: Sequence[Path]) -> int:
-    """Print the runs and return the exit code. default_folders: listed without FOLDER, if they exist"""
+    """Print the runs and return the exit code.
+
+    default_folders: folders to list if FOLDER is not given; missing ones are skipped.
+    """
     options = _parse(argv)
     folders = [_runs_of(Path(name)) for name in options.folders]
     folders = folders or [folder for folder in default_folders if folder.is_dir()]

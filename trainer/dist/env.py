@@ -62,7 +62,7 @@ TABLE: tuple[ContractVariable, ...] = (
     ContractVariable("JOBC_HEAD_PORT", "backend", "port", "rendezvous port on node 0; 0 = node 0 chooses a port and shares it"),
     ContractVariable("JOBC_ATTEMPT", "backend", "index", "0 for the first start of the run, +1 for each requeue or resume"),
     ContractVariable("JOBC_TIME_LIMIT_S", "backend", "index", "seconds until the supervisor asks the ranks to save; 0 = none"),
-    ContractVariable("JOBC_LAUNCHER", "jobctl", "launcher", "launcher whose variables are used; jobc means torchrun"),
+    ContractVariable("JOBC_LAUNCHER", "jobctl", "launcher", "launcher whose variables are used; the value jobc selects torchrun's"),
     ContractVariable("JOBC_JOB_NAME", "jobctl", "text", "name of the job"),
     ContractVariable("JOBC_NODES", "jobctl", "count", "number of nodes in the job"),
     ContractVariable("JOBC_PROCS", "jobctl", "count", "number of ranks per node"),

@@ -82,7 +82,7 @@ class KubernetesEngine(StorageReadingEngine, CheckingEngine):
     def signal(self, run: Run, name: str) -> None:
         """Send the signal to PID 1 in each pod.
 
-        The object is deleted instead for KILL, if no pod has started, or if the pods have no stop mark.
+        Instead, the object is deleted if the signal is KILL, no pod has started, or the pods have no stop mark.
         """
         record = newest_record(run)
         if record is None:

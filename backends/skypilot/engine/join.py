@@ -175,7 +175,7 @@ def worst_node_code(node: SkypilotNode, attempt: int, code: int) -> int:
 
 
 def remove_passed_check(node: SkypilotNode, code: int) -> tuple[int, int]:
-    """Remove the run folder of a check that passed. Return the exit code for the node and for this process."""
+    """Remove the run folder of a check that passed. Return two exit codes, the node's and this process's."""
     if code == DONE and node.rank == 0:
         if node.is_in_bucket:
             time.sleep(LAST_FILES_S)

@@ -31,8 +31,8 @@ class LauncherSetting:
 
 
 def launcher_setting(plan: Mapping[str, Any], name: str) -> LauncherSetting | None:
-    """Return how the launcher sets the variable. Return None if it does not set it, or if jobc does not know the
-    launcher.
+    """Return how the launcher sets the variable. Return None if the launcher does not set the
+    variable, or if jobc does not know the launcher.
     """
     launcher = plan.get("launcher", "")
     if name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME") and plan.get("topology.nodes", 1) > 1:

@@ -181,7 +181,7 @@ def _exits(part: _Part) -> bool:
 
 
 def _sets_exit_code(last: _Part, text: str) -> bool:
-    """Return whether the last command sets the exit code itself or may be the program."""
+    """Return whether the last command sets the exit code on purpose, or may be the training program."""
     words = last.commands[-1].words
     name, first = program_name(words), words[0] if words else ""
     if last.runs or _exits(last) or name in _JUDGES or first.startswith(("$", "((", "./", "[[")):

@@ -30,7 +30,7 @@ def check_mount_not_absolute(spec: JobSpec) -> Iterator[Diagnostic]:
 
 
 def _absolute_path(path: str) -> str:
-    """Return an absolute path for a hint. No shell expands the path, so the home folder replaces `~`."""
+    """Return an absolute path for a hint. No shell expands the path, so `~` is expanded here."""
     if home := re.match(r"~([^/]*)", path):
         return f"/home/{home[1] or 'NAME'}{path[home.end() :]}"
     return f"/{path.lstrip('./')}"
