@@ -33,11 +33,8 @@ def submit_sweep(place: Place, argv: list[str]) -> int:
     of_point = parser(engine).parse_args(words)
     if place.own_run is not None:
         raise Failure("this is a submitted sweep's copy of the artifact", "call the artifact's jobctl submit", 2)
-    with (
-        _continue_sweep(place, engine, options.resume)
-        if options.resume
-        else create_run(place, SweepEngine(engine)) as new
-    ):
+    resume = options.resume
+    with _continue_sweep(place, engine, resume) if resume else create_run(place, SweepEngine(engine)) as new:
         if not options.resume:
             new.describe("")
         words += ["--detach"] if hasattr(of_point, "detach") else []
