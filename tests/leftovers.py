@@ -13,6 +13,7 @@ from pathlib import Path
 MARK = "PYTEST_SESSION_OF"  # process ID of the session that started a process
 OF_PYTHON = "multiprocessing.resource_tracker"  # ends together with the session
 WAIT_S = 10.0
+EXEC_S = 0.5  # until a process that is in exec has a command line again; the kernel shows none in between
 
 
 def mark_session() -> None:
@@ -25,6 +26,7 @@ def leftovers(folder: Path) -> dict[int, str]:
 
     folder: the session's temporary folder
     """
+    time.sleep(EXEC_S)
     deadline = time.monotonic() + WAIT_S
     while (found := _find(folder)) and time.monotonic() < deadline:
         time.sleep(0.2)
