@@ -1,6 +1,6 @@
 """Create an artifact's objects in a cluster, or ask the cluster whether it accepts them. Packed into jobctl.
 
-In:  a Cluster; the artifact, with job.yaml; a PodPurpose, which says what the pods will do.
+In:  a Cluster; the artifact, with job.yaml; a PodPurpose, which describes what the pods will do.
 Out: the uid of the created object, which owns its companions. Raises Failure. Existing objects are never deleted.
 """
 
