@@ -123,7 +123,8 @@ class Setup:
     lines:      bash lines that activate the environment where the ranks start, which is in the container if there is
                 one.
     user_lines: the user's own lines, which run after `lines`.
-    before, per_node, after: the user's own lines that jobctl runs once per attempt, on every node, and at the end.
+    before, per_node, after: the user's own lines that jobctl runs once per attempt, on every node and at the end,
+                respectively.
     then:       the user's own lines that every rank runs after the command. The ranks start again for each entry.
     python:     the interpreter.
     """
