@@ -93,6 +93,7 @@ class SlurmBackend:
             "output": of.options.output,
             "array_limit": of.options.array_limit,
             "cpus": of.plan.resources.cpus,
+            "has_groups": lambda v: bool(v.options.groups),
             "pyxis": lambda v: v.plan.container.kind == "pyxis",
             "step_tasks": lambda v: step_tasks_per_node(v.plan),
             "max_requeues": of.plan.lifecycle.max_requeues,
@@ -102,16 +103,18 @@ class SlurmBackend:
     def notice_s(self, plan: LaunchPlan) -> int:
         return seconds_before_limit(plan)
 
-    def sweep_shape(self, point: Point) -> tuple[str, ...]:
-        """Return the options in a point's #SBATCH lines, which all elements of a job array share."""
-        rows = point.files["job.sbatch"].split("\n")
-        return tuple(row.removeprefix("#SBATCH ") for row in rows if row.startswith("#SBATCH "))
+    def sweep_shape(self, point: Point) -> object:
+        """Return what all elements of a job array share: the options in the #SBATCH lines.
+
+        Slurm has no job arrays of heterogeneous jobs, so a point with groups shares its job with no other point.
+        """
+        return object() if point.options.groups else sbatch_options_of(point)
 
     def check_sweep(self, groups: Sequence[Sequence[Point]]) -> Iterator[Diagnostic]:
         """Yield JC4308 if backend.array_limit is set for several job arrays, each of which it limits separately."""
         if not any(point.options.array_limit for points in groups for point in points):
             return
-        shapes = [set(self.sweep_shape(points[0])) for points in groups]
+        shapes = [set(sbatch_options_of(points[0])) for points in groups]
         differing = set.union(*shapes) - set.intersection(*shapes)
         options = ", ".join(sorted({line.partition("=")[0] for line in differing}))
         title = f"backend.array_limit limits each of {len(groups)} jobs, not all points of the sweep together"
@@ -121,8 +124,13 @@ class SlurmBackend:
 
     def emit_sweep(self, points: Sequence[Point], render: Render) -> Iterator[Artifact]:
         """Yield the job array's job.sbatch, in which element N runs point N's job.sbatch."""
-        lines, last = self.sweep_shape(points[0]), len(points) - 1
+        lines, last = sbatch_options_of(points[0]), len(points) - 1
         yield render.template("array.sbatch.j2", "job.sbatch", executable=True, directives=lines, last=last)
+
+
+def sbatch_options_of(point: Point) -> tuple[str, ...]:
+    rows = point.files["job.sbatch"].split("\n")
+    return tuple(row.removeprefix("#SBATCH ") for row in rows if row.startswith("#SBATCH "))
 
 
 BACKEND = SlurmBackend()

@@ -178,7 +178,7 @@ class Engine:
         first = run.first_failure()
         if first:
             return f"node {first['node']}: {first['reason']}"
-        if state.is_live or not run.nodes() or state.exit_code is None:
+        if state.is_live or state.exit_code is None:
             return ""
         # after a stop, report only a kill, because work since the last checkpoint is lost
         if state.exit_code not in (DONE, INTERRUPTED) or ": killed, " in state.reason:

@@ -1,6 +1,6 @@
 """Run a batch job's tasks and then decide whether Slurm should restart the job. Called by job.sbatch; Python 3.8.
 
-Usage: jobctl batch [RUN_DIR [ATTEMPT [here]]] -- srun OPTION… bash launch.sh
+Usage: jobctl batch [RUN_DIR [ATTEMPT [here]]] -- srun OPTION… bash launch.sh [: srun …]…
        Without RUN_DIR (`sbatch` by hand), it creates the run. With `here`, it runs in the user's allocation, and is
        never requeued.
 Out:   RUN/artifact/ATTEMPT (a link if Slurm has restarted the job), RUN/state/job_ATTEMPT, and the nodes' worst exit
@@ -31,7 +31,9 @@ from ....runtime.system.command_line import run_verb
 from ....runtime.system.failure import Failure
 from ....runtime.system.signal_queue import SignalQueue
 from ....runtime.system.values import number_or_none, read_keys
+from .group_steps import GroupSteps, split_steps
 from .job_records import full_job_id, record_running_or_ended_job, recorded_step_id
+from .job_variables import first_host
 from .link_named_log import link_log
 from .pyxis import container_options, secrets_root
 from .requeue import decide_next_start, lost_nodes, requeue_without_lost_nodes
@@ -85,15 +87,16 @@ class BatchAttempt:
         self.most_restarts = int(place.settings["max_requeues"])
         self.asked = ""  # "time": the time limit is near; "term": scancel or a preemption
         self._signals = signals
+        self._groups = GroupSteps()
 
-    def run_attempt(self, srun: Sequence[str]) -> int:
-        """Run the tasks and return the job's exit code. srun: the srun command, which ends with `bash launch.sh`"""
+    def run_attempt(self, srun: list[str]) -> int:
+        """Run the tasks and return the job's exit code. srun: the srun command, and those of other groups"""
         if why := self._skip_reason():
             return self._record_and_leave(*why)
         self._record()
         self._name_log()
         try:
-            words = self._task_words(srun)
+            words, *group_words = map(self._task_words, split_steps(srun))
         except Failure as failure:
             self._record_and_leave(failure.code, failure.title)
             raise
@@ -101,7 +104,9 @@ class BatchAttempt:
         if self.place.job.nodes > 1 and (blind := self._nodes_without_access(environ)):
             return self._record_and_leave(DATA_BROKEN, self._record_missing_access(blind))
         self._receive_signals(0)
-        code = PREEMPTED if self.asked else self.run.worst_exit(self._run_tasks(words, environ), self.place.job.nodes)
+        code = PREEMPTED if self.asked else self._run_groups_and_tasks(words, group_words, environ)
+        if self._groups.failure:
+            return self._record_and_leave(CRASHED, self._groups.failure)
         start = self._next_start(code)
         if start:
             self._record(reason=f"exit {code}: {MEANING[code]}; requeued")
@@ -128,13 +133,13 @@ class BatchAttempt:
             return CRASHED, f"already restarted {self.restarts} times: lifecycle.max_requeues is {self.most_restarts}"
         return None
 
-    def _task_words(self, srun: Sequence[str]) -> list[str]:
-        *options, bash, script = srun
+    def _task_words(self, srun: list[str]) -> list[str]:
+        bash = srun.index("launch.sh") - 1
         container: list[str] = []
         if self.place.settings.get("pyxis"):
             os.environ["JOBC_SECRETS_ROOT"] = secrets_root(os.environ)
             container = container_options(self.place.settings, self.artifact, self.run.path, self.place.project)
-        return [*options, *container, bash, str(self.artifact / script)]
+        return [*srun[:bash], *container, "bash", str(self.artifact / "launch.sh"), *srun[bash + 2 :]]
 
     def _environment(self) -> dict[str, str]:
         environ = task_environment(os.environ)
@@ -162,6 +167,19 @@ class BatchAttempt:
         write_small_file(first, str(DATA_BROKEN), {"node": next(iter(blind)), "reason": why})
         return why
 
+    def _run_groups_and_tasks(
+        self, words: list[str], group_words: Sequence[list[str]], environ: Mapping[str, str]
+    ) -> int:
+        """Run the groups' commands for as long as the tasks, and return the worst exit code of the nodes."""
+        head = first_host(os.environ.get("SLURM_JOB_NODELIST", ""))
+        group_environ = {**environ, "JOBC_HEAD_ADDR": head}
+        del group_environ["JOBC_STEP_TASKS"]  # describes the ranks' step
+        try:
+            self._groups.start(group_words, group_environ, self.run.path)
+            return self.run.worst_exit(self._run_tasks(words, environ), self.place.job.nodes)
+        finally:
+            self._groups.end()
+
     def _run_tasks(self, words: list[str], environ: Mapping[str, str]) -> int:
         """Run srun, forward signals to its tasks, and return its exit status.
 
@@ -178,6 +196,9 @@ class BatchAttempt:
         failed_at: float | None = None
         while srun.poll() is None:
             self._receive_signals(LOOK_S)
+            if not self._groups.failure and self._groups.have_failed():
+                print(f"error: {self._groups.failure}; stopping the ranks", file=sys.stderr, flush=True)
+                self._signal_steps()
             if not first.exists():  # no failure, or it was removed because the ranks restart in place
                 failed_at = None
                 continue
@@ -198,8 +219,9 @@ class BatchAttempt:
                 self._signal_steps()
 
     def _signal_steps(self) -> None:
-        """Send SIGTERM to this job's steps (with --here, only to the run's) with scancel: srun would kill the tasks."""
-        target = recorded_step_id(self.run.path, self.attempt) if self.is_here else self.job_id
+        """Send SIGTERM to the ranks' step with scancel: srun would kill the tasks."""
+        is_shared = self.is_here or self.place.settings["has_groups"]
+        target = recorded_step_id(self.run.path, self.attempt) if is_shared else self.job_id
         if target:
             self.engine.ask(["scancel", "--signal=TERM", target])
 

@@ -98,7 +98,7 @@ class SlurmEngine(CheckingEngine):
             return answer.errors.strip().split("\n")[-1].rpartition(": ")[2] or "squeue failed"
         for line in answer.text.splitlines():
             job_id, _, state = line.strip().partition(" ")
-            self._known[job_id] = state
+            self._known[re.sub(r"\+0$", "", job_id)] = state  # JOB+0 is the ranks' part of a heterogeneous job
         return ""
 
     def state(self, run: Run) -> State:
@@ -161,18 +161,19 @@ class SlurmEngine(CheckingEngine):
     def signal(self, run: Run, name: str) -> None:
         """Signal the ranks' supervisors. KILL cancels the job, as does any signal while the job is pending.
 
-        With --here, only the run's step is signalled, so the allocation is kept.
+        With --here, only the run's step is signalled, so the allocation is kept. Other groups' steps are not signalled.
         """
         path = _job_file(run)
         if path is None or self._silent:
             return
-        keys, job_id = read_keys(path), _job_id_to_query(path)
-        if keys.get("here"):
-            job_id = recorded_step_id(run.path, int(path.name[4:]))
+        is_here, job_id = bool(read_keys(path).get("here")), _job_id_to_query(path)
         is_queued = self._known.get(job_id, "").startswith("PENDING")
+        is_cancelled = not is_here and (name == "KILL" or is_queued)
+        if is_here or (self.job.settings.get("has_groups") and not is_cancelled):
+            job_id = recorded_step_id(run.path, int(path.name[4:]))
         if not job_id:
             return
-        if not keys.get("here") and (name == "KILL" or is_queued):
+        if is_cancelled:
             answer = self.ask(["scancel", job_id], environment=self._environment)
             if answer.code:
                 print(printable(answer.errors.strip()), file=sys.stderr)
@@ -334,7 +335,8 @@ class SlurmEngine(CheckingEngine):
         if not job_id or not self._known.get(job_id, "").startswith("RUNNING"):
             return None
         words = ["squeue", "--noheader", f"--jobs={job_id}", "--format=%A %N"]
-        own_id, _, nodes = self.ask(words, environment=self._environment).text.strip().partition(" ")
+        first_line = self.ask(words, environment=self._environment).text.strip().partition("\n")[0]
+        own_id, _, nodes = first_line.partition(" ")
         return (own_id, nodes.strip()) if number_or_none(own_id) is not None and nodes.strip() else None
 
     # ---- sweeps
