@@ -17,7 +17,7 @@ from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
 from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS
 from ...compiler.rules import findings, run_all
 from ...compiler.spec.job_spec import JobSpec
-from . import pod_config, protected_fields, task
+from . import task
 from .config import requested_cloud
 from .finished_task import FinishedTask
 from .options import SkypilotOptions
@@ -64,8 +64,6 @@ class SkypilotBackend:
         checks = run_all(
             lambda: findings(rules, plan, options),
             lambda: findings(f"{rules}.task", FinishedTask.of(plan, options)),
-            lambda: protected_fields.check(plan, options),
-            lambda: pod_config.check(options),
         )
         diagnostics = []
         for diagnostic in checks:

@@ -129,6 +129,13 @@ class FinishedTask:
         return ".".join((SAID_BY[path], *map(str, below)))
 
 
+def removal_hint(key: str, instead: str) -> str:
+    """Return the hint to remove a value that a key has set. instead: the equivalent job key, or "" if there is none"""
+    if key in ("backend.any_of", "backend.ordered"):
+        return f"remove that entry of {key}"
+    return f"remove {key}" if key.startswith("backend.extra.") or not instead else instead
+
+
 def as_mapping(value: Any) -> Tree:
     return value if isinstance(value, Mapping) else {}
 

@@ -65,11 +65,16 @@ class SkypilotOptions:
     extra: Mapping[str, Any]
 
     @property
+    def alternatives(self) -> list[tuple[str, AlternativeMachine]]:
+        """Return the entries of any_of and ordered, each with its key."""
+        entries = [("backend.any_of", entry) for entry in self.any_of]
+        return entries + [("backend.ordered", entry) for entry in self.ordered]
+
+    @property
     def cloud(self) -> str:
         """Return the cloud that all alternatives share, as SkyPilot spells it, or "" if they differ or none is set."""
-        clouds = {infra_cloud(alternative.infra or self.infra) for alternative in (*self.any_of, *self.ordered)} or {
-            infra_cloud(self.infra)
-        }
+        clouds = {infra_cloud(entry.infra or self.infra) for _, entry in self.alternatives}
+        clouds = clouds or {infra_cloud(self.infra)}
         return clouds.pop() if len(clouds) == 1 else ""
 
 

@@ -2,7 +2,6 @@
 
 Only those parts of JSON Schema are supported that this schema uses.
 
-
 schema.json is the output of `sky.utils.schemas.get_task_schema()`, `get_resources_schema()` and `get_storage_schema()`
 in SkyPilot 0.14.1 (Apache License 2.0, github.com/skypilot-org/skypilot). SkyPilot checks a task with the same schemas,
 including its own keyword `case_insensitive_enum`. tests/skypilot/ compares the schemas, and
@@ -28,6 +27,23 @@ TYPES: Mapping[str, Callable[[Any], bool]] = {
     "number": lambda v: isinstance(v, (int, float)) and not isinstance(v, bool),
     "object": lambda v: isinstance(v, Mapping),
     "array": lambda v: isinstance(v, Sequence) and not isinstance(v, str),
+    "any": lambda v: True,
+}
+# keyword -> the type of the values that it restricts, whether a value is valid, and what "the value must"
+LIMITS: Mapping[str, tuple[str, Callable[[Any, Any], bool], str]] = {
+    "enum": ("any", lambda v, words: v in words, "be one of {}"),
+    "case_insensitive_enum": ("string", lambda v, words: v.lower() in map(str.lower, words), "be one of {}"),
+    "pattern": ("string", lambda v, form: bool(re.search(form, v)), "have the form that SkyPilot expects"),
+    "minLength": ("string", lambda v, least: len(v) >= least, "have at least {} characters"),
+    "maxLength": ("string", lambda v, most: len(v) <= most, "have at most {} characters"),
+    "minItems": ("array", lambda v, least: len(v) >= least, "have at least {} items"),
+    "maxItems": ("array", lambda v, most: len(v) <= most, "have at most {} items"),
+    "uniqueItems": ("array", lambda v, is_set: not is_set or not _has_duplicates(v), "list each item once"),
+    "minProperties": ("object", lambda v, least: len(v) >= least, "have at least {} keys"),
+    "maxProperties": ("object", lambda v, most: len(v) <= most, "have at most {} keys"),
+    "minimum": ("number", lambda v, least: v >= least, "be at least {}"),
+    "exclusiveMinimum": ("number", lambda v, least: v > least, "be more than {}"),
+    "maximum": ("number", lambda v, most: v <= most, "be at most {}"),
 }
 
 
@@ -49,86 +65,51 @@ def load_schemas() -> Mapping[str, Any]:
     return read
 
 
+def _has_duplicates(items: Sequence[Any]) -> bool:
+    return len({json.dumps(item, sort_keys=True) for item in items}) < len(items)
+
+
 def _check(value: Any, schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
-    kinds = schema.get("type")
-    if kinds is not None:
-        names = [kinds] if isinstance(kinds, str) else kinds
-        if not any(TYPES[name](value) for name in names):
-            yield at, f"the value must be of type {' or '.join(names)}"
-            return
-    if "enum" in schema and value not in schema["enum"]:
-        yield at, f"the value must be one of {', '.join(map(str, schema['enum']))}"
+    kinds = schema.get("type", "any")
+    names = [kinds] if isinstance(kinds, str) else kinds
+    if not any(TYPES[name](value) for name in names):
+        yield at, f"the value must be of type {' or '.join(names)}"
+        return
+    for keyword, (kind, is_valid, reason) in LIMITS.items():
+        if keyword in schema and TYPES[kind](value) and not is_valid(value, schema[keyword]):
+            limits = schema[keyword] if isinstance(schema[keyword], list) else [schema[keyword]]
+            yield at, f"the value must {reason.format(', '.join(map(str, limits)))}"
     if isinstance(value, Mapping):
-        yield from _object(value, schema, at)
-    elif isinstance(value, str):
-        yield from _text(value, schema, at)
-    elif isinstance(value, Sequence):
-        yield from _items(value, schema, at)
-    elif not isinstance(value, bool) and value is not None:
-        yield from _number(value, schema, at)
+        yield from _check_keys(value, schema, at)
+    elif TYPES["array"](value):
+        for i, item in enumerate(value):
+            yield from _check(item, schema.get("items", {}), (*at, i))
     yield from _check_branches(value, schema, at)
 
 
 def _check_branches(value: Any, schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
     for keyword in ("anyOf", "oneOf"):
-        branches = schema.get(keyword)
-        if branches is not None:
-            tried = [list(_check(value, branch, at)) for branch in branches]
-            fitting = sum(not branch_problems for branch_problems in tried)
-            if fitting == 0 or (keyword == "oneOf" and fitting > 1):
-                yield max(
-                    (branch_problems[0] for branch_problems in tried if branch_problems),
-                    key=lambda p: len(p[0]),
-                    default=(at, "none fits"),
-                )
+        tried = [list(_check(value, branch, at)) for branch in schema.get(keyword, ())]
+        fitting = tried.count([])
+        if tried and (fitting == 0 or (keyword == "oneOf" and fitting > 1)):
+            problems = [branch[0] for branch in tried if branch]
+            yield max(problems, key=lambda problem: len(problem[0]), default=(at, "the value fits several forms"))
     if "not" in schema and not list(_check(value, schema["not"], at)):
         yield at, "the value has a key that is not allowed here"
 
 
-def _object(value: Mapping[str, Any], schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
+def _check_keys(value: Mapping[str, Any], schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
     properties, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
     additional = schema.get("additionalProperties", True)
     for name in schema.get("required", ()):
         if name not in value:
             yield at, f"the value needs a key {name}"
-    if not schema.get("minProperties", 0) <= len(value) <= schema.get("maxProperties", len(value)):
-        yield at, f"the value has {len(value)} keys"
     for name, inner in value.items():
-        matching = [sub for pattern, sub in patterns.items() if re.search(pattern, name)]
-        if name in properties:
-            matching.append(properties[name])
+        matching = [properties[name]] if name in properties else []
+        matching += [sub for pattern, sub in patterns.items() if re.search(pattern, name)]
+        if not matching and additional is False:
+            yield (*at, name), "SkyPilot has no such key"
+        elif not matching and isinstance(additional, Mapping):
+            matching = [additional]
         for sub in matching:
             yield from _check(inner, sub, (*at, name))
-        if not matching and isinstance(additional, Mapping):
-            yield from _check(inner, additional, (*at, name))
-        elif not matching and additional is False:
-            yield (*at, name), "SkyPilot has no such key"
-
-
-def _text(value: str, schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
-    words = schema.get("case_insensitive_enum")
-    if words is not None and value.lower() not in (word.lower() for word in words):
-        yield at, f"the value must be one of {', '.join(words)}"
-    if "pattern" in schema and not re.search(schema["pattern"], value):
-        yield at, f"{value!r} does not have the form that SkyPilot expects"
-    if not schema.get("minLength", 0) <= len(value) <= schema.get("maxLength", len(value)):
-        yield at, f"the value has {len(value)} characters"
-
-
-def _items(value: Sequence[Any], schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
-    for i, item in enumerate(value):
-        yield from _check(item, schema.get("items", {}), (*at, i))
-    if not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
-        yield at, f"the value has {len(value)} items"
-    if schema.get("uniqueItems") and len({json.dumps(item, sort_keys=True) for item in value}) < len(value):
-        yield at, "an item is listed twice"
-
-
-def _number(value: float, schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
-    least, above, most = (schema.get(name) for name in ("minimum", "exclusiveMinimum", "maximum"))
-    if least is not None and value < least:
-        yield at, f"the value must be at least {least}"
-    if above is not None and value <= above:
-        yield at, f"the value must be more than {above}"
-    if most is not None and value > most:
-        yield at, f"the value must be at most {most}"

@@ -11,13 +11,13 @@ from .._shared.sbatch_options import CONTAINER
 
 # A task's `config:`: section -> its keys. SkyPilot accepts other keys but drops them.
 CONFIG_KEYS: Mapping[str, tuple[str, ...]] = {
-    "docker": ("run_options",),
-    "nvidia_gpus": ("disable_ecc",),
-    "ssh": ("custom_metadata", "pod_config", "provision_timeout"),
     "kubernetes": (
         "custom_metadata", "pod_config", "provision_timeout", "dws", "kueue", "quota", "remote_identity",
         "enable_docker", "set_pod_resource_limits",
     ),
+    "docker": ("run_options",),
+    "nvidia_gpus": ("disable_ecc",),
+    "ssh": ("custom_metadata", "pod_config", "provision_timeout"),
     "azure": ("remote_identity", "vpc_name"),
     "gcp": (
         "vpc_name", "subnet_names", "managed_instance_group", "enable_gvnic", "enable_gpu_direct", "placement_policy",

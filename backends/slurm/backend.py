@@ -8,7 +8,7 @@ Source: Slurm manual pages sbatch, srun, scancel, squeue, scontrol; 22.05 to 25.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from ...compiler.diagnostics.diagnostic import Diagnostic
+from ...compiler.diagnostics.diagnostic import Diagnostic, Severity
 from ...compiler.emit.artifact import Artifact
 from ...compiler.emit.render import Render, of
 from ...compiler.emit.source_map import SpecValue
@@ -21,15 +21,14 @@ from ...compiler.spec.job_spec import JobSpec
 from ...compiler.spec.site_facts import proportional_cores
 from .._shared import containers
 from .._shared.hosts import variables_to_save
-from . import protected_options, signal_before_limit, sweep_job_array
+from .._shared.sbatch_options import dependency_value
 from .option_values import (
     cpus_per_task,
-    dependency,
     duration,
     format_option,
     memory,
     mpi,
-    other_gres,
+    seconds_before_limit,
     step_tasks_per_node,
     tasks_per_node,
 )
@@ -71,25 +70,13 @@ class SlurmBackend:
     def check(self, plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
         return run_all(
             lambda: findings(f"{__package__}.rules", plan, options),
-            lambda: protected_options.check(plan, options),
             lambda: containers.check(self.name, plan),
         )
 
     def emit(self, plan: LaunchPlan, options: SlurmOptions, render: Render) -> Iterator[Artifact]:
-        spelt = {
-            f.__name__: f
-            for f in (
-                memory,
-                duration,
-                tasks_per_node,
-                cpus_per_task,
-                mpi,
-                format_option,
-                dependency,
-                other_gres,
-            )
-        }
-        yield render.template("job.sbatch.j2", "job.sbatch", executable=True, **spelt)
+        functions = (memory, duration, tasks_per_node, cpus_per_task, mpi, format_option, dependency_value)
+        names = {function.__name__: function for function in functions}
+        yield render.template("job.sbatch.j2", "job.sbatch", executable=True, **names)
 
     def filled(self, spec: JobSpec, options: SlurmOptions, values: Mapping[str, SpecValue]) -> Iterator[Filled]:
         """Yield `cpus`: a share of the site's cores in proportion to the GPUs. Slurm's default is 1 core per task."""
@@ -102,10 +89,11 @@ class SlurmBackend:
         return {
             "cluster": of.options.cluster,
             "saved_secrets": variables_to_save,
-            "after": lambda v: dependency(v.plan),
+            "after": lambda v: dependency_value(v.plan.queue.after),
             "output": of.options.output,
             "array_limit": of.options.array_limit,
             "cpus": of.plan.resources.cpus,
+            "has_groups": lambda v: bool(v.options.groups),
             "pyxis": lambda v: v.plan.container.kind == "pyxis",
             "step_tasks": lambda v: step_tasks_per_node(v.plan),
             "max_requeues": of.plan.lifecycle.max_requeues,
@@ -113,16 +101,36 @@ class SlurmBackend:
         }
 
     def notice_s(self, plan: LaunchPlan) -> int:
-        return signal_before_limit.seconds_before_limit(plan)
+        return seconds_before_limit(plan)
 
     def sweep_shape(self, point: Point) -> object:
-        return sweep_job_array.point_sbatch_options(point)
+        """Return what all elements of a job array share: the options in the #SBATCH lines.
+
+        Slurm has no job arrays of heterogeneous jobs, so a point with groups shares its job with no other point.
+        """
+        return object() if point.options.groups else sbatch_options_of(point)
 
     def check_sweep(self, groups: Sequence[Sequence[Point]]) -> Iterator[Diagnostic]:
-        yield from sweep_job_array.check(groups)
+        """Yield JC4308 if backend.array_limit is set for several job arrays, each of which it limits separately."""
+        if not any(point.options.array_limit for points in groups for point in points):
+            return
+        shapes = [set(sbatch_options_of(points[0])) for points in groups]
+        differing = set.union(*shapes) - set.intersection(*shapes)
+        options = ", ".join(sorted({line.partition("=")[0] for line in differing}))
+        title = f"backend.array_limit limits each of {len(groups)} jobs, not all points of the sweep together"
+        because = f"all elements of a job array have the same #SBATCH lines, and these points differ in {options}"
+        hint = "submit the directories one after another: jobctl submit --after afterany:ID"
+        yield Diagnostic("JC4308", title, because, hint, key="backend.array_limit", severity=Severity.WARNING)
 
     def emit_sweep(self, points: Sequence[Point], render: Render) -> Iterator[Artifact]:
-        yield from sweep_job_array.emit_job_array(points, render)
+        """Yield the job array's job.sbatch, in which element N runs point N's job.sbatch."""
+        lines, last = sbatch_options_of(points[0]), len(points) - 1
+        yield render.template("array.sbatch.j2", "job.sbatch", executable=True, directives=lines, last=last)
+
+
+def sbatch_options_of(point: Point) -> tuple[str, ...]:
+    rows = point.files["job.sbatch"].split("\n")
+    return tuple(row.removeprefix("#SBATCH ") for row in rows if row.startswith("#SBATCH "))
 
 
 BACKEND = SlurmBackend()

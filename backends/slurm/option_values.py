@@ -3,11 +3,10 @@
 from typing import Any
 
 from ...compiler.plan.launch_plan import LaunchPlan
-from .._shared import sbatch_options
 from .options import SlurmOptions
 
 MIB = 1024**2
-LONG = "[a-z][a-z-]+"  # name of a long option
+EARLY_S = 60  # --signal: "may be sent up to 60 seconds earlier than specified" (sbatch manual, 22.05 to 25.11)
 
 
 def tasks_per_node(plan: LaunchPlan) -> int:
@@ -49,14 +48,9 @@ def duration(seconds: int) -> str:
     return f"{days}-{hours:02}:{minutes:02}:{seconds:02}"
 
 
-def dependency(plan: LaunchPlan) -> str:
-    """Return the value of --dependency for queue.after."""
-    return sbatch_options.dependency_value(plan.queue.after)
-
-
-def other_gres(options: SlurmOptions) -> str:
-    """Return the devices other than GPUs, for --gres."""
-    return ",".join(options.gres)
+def seconds_before_limit(plan: LaunchPlan) -> int:
+    """Return the earliest time at which the signal of --signal may arrive, in seconds before the time limit."""
+    return plan.lifecycle.kill_after_s + EARLY_S
 
 
 def step_tasks_per_node(plan: LaunchPlan) -> str:

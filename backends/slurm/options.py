@@ -3,8 +3,28 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from ...compiler.spec.value_types import Count
+from ...compiler.spec.value_types import Bytes, Count, CountOrZero
 from ...runtime.system.frozen_dataclass import dataclass
+
+
+@dataclass(frozen=True)
+class Group:
+    """Further nodes of the same job, with a command of their own: a component of a heterogeneous job.
+
+    nodes: number of nodes; null = 1
+    gpus, cpus: per node; null = none, and Slurm's default
+    mem: memory per node; null = Slurm's default
+    partition, constraint: null = no request
+    command: bash line that runs once on each node of the group, next to the ranks
+    """
+
+    nodes: Count | None
+    gpus: CountOrZero | None
+    cpus: Count | None
+    mem: Bytes | None
+    partition: str | None
+    constraint: str | None
+    command: str
 
 
 @dataclass(frozen=True)
@@ -16,6 +36,7 @@ class SlurmOptions:
     cluster: the cluster that queues the job
     gres: devices other than GPUs
     constraint: node features
+    groups: other groups of nodes in the same job
     output: file name pattern of the log
     array_limit: maximum number of sweep points that run at the same time
     mpi, cpu_bind, gpu_bind, distribution, label: srun options
@@ -29,6 +50,7 @@ class SlurmOptions:
     gres: tuple[str, ...]
     mem_policy: Literal["given", "all", "none"]
     constraint: str | None
+    groups: tuple[Group, ...]
     output: str | None
     array_limit: Count | None
     mpi: str

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..exit_codes import CRASHED, DONE, INTERRUPTED, MEANING, PEER_LOST, PREEMPTED, PRIORITY
+from ..exit_codes import CRASHED, DONE, INTERRUPTED, MEANING, PEER_LOST, PREEMPTED
 from ..run_folder.artifact_copies import JOB_FILE
 from ..run_folder.run import (
     QUIET_S,
@@ -25,7 +25,6 @@ from ..run_folder.run import (
     identify_machine,
     jobctl_command,
     quote_shell_word,
-    worst_code,
 )
 from ..run_folder.run_secrets import delete_run_secrets, secrets_folder_of_run
 from ..system.failure import Failure
@@ -139,8 +138,7 @@ class Engine:
         """Return the exit code of a run that has ended, or None if it is unknown."""
         if self.is_here:
             return next((node.exit for node in run.nodes() if node.number == 0), None)
-        code = worst_code([code for code in run.exit_codes().values() if code in PRIORITY]) or DONE
-        return CRASHED if code == DONE and run.ended_nodes() < self.job.nodes else code
+        return run.worst_exit(CRASHED, self.job.nodes)
 
     def reason(self, run: Run) -> str:
         """Return why a run ended the way it did."""
@@ -180,7 +178,7 @@ class Engine:
         first = run.first_failure()
         if first:
             return f"node {first['node']}: {first['reason']}"
-        if state.is_live or not run.nodes() or state.exit_code is None:
+        if state.is_live or state.exit_code is None:
             return ""
         # after a stop, report only a kill, because work since the last checkpoint is lost
         if state.exit_code not in (DONE, INTERRUPTED) or ": killed, " in state.reason:

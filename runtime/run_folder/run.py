@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from ..exit_codes import PRIORITY
+from ..exit_codes import CRASHED, DONE, PRIORITY
 from ..system.processes import identify_process, is_running
 from ..system.text import one_line
 from ..system.untrusted_files import Unreadable, open_regular
@@ -125,16 +125,16 @@ class NodeState(RecordedProcess):
 
 
 class Run:
-    """One run: RUN_ROOT/JOB/ID."""
+    """One run: RUN_ROOT/JOB/ID. attempt: the attempt to read, by default the newest"""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.id = path, path.name
+    def __init__(self, path: Path, attempt: int | None = None) -> None:
+        self.path, self.id, self._attempt = path, path.name, attempt
         self._now: float | None = None
         self._nodes: list[NodeState] | None = None
 
     @property
     def attempt(self) -> int | None:
-        return max(copy_number_by_attempt(self.path), default=None)
+        return max(copy_number_by_attempt(self.path), default=None) if self._attempt is None else self._attempt
 
     @property
     def is_stopped(self) -> bool:
@@ -203,6 +203,15 @@ class Run:
             return sum(name.startswith("node_") for name in os.listdir(self.path / "exit" / str(self.attempt)))
         except OSError:
             return 0
+
+    def worst_exit(self, status: int, nodes: int) -> int:
+        """Return the worst exit code that the nodes have recorded.
+
+        status: exit code of the program that ran the nodes. Unless all nodes have recorded a code, it makes the run a
+        crash; otherwise, it is ignored, because a signal may have hit the program as the nodes exited.
+        """
+        code = worst_code([code for code in self.exit_codes().values() if code in PRIORITY]) or DONE
+        return CRASHED if code == DONE and status != DONE and self.ended_nodes() < nodes else code
 
     def first_failure(self) -> dict[str, str]:
         """Return `node`, `reason` and `log` (a file name) of the newest attempt's first failure, or {} if none."""

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from jobc.backends.skypilot.engine.run_at_attempt import RunPinnedToAttempt
+from jobc.backends.skypilot.engine.node import unfinished_node_count
 from jobc.runtime.node.join_attempt import port_from_text
+from jobc.runtime.run_folder.run import Run
 from jobc.tests.packed import write_program
 
 SETTINGS = {
@@ -244,7 +245,7 @@ def test_worst_exit_of_an_attempt(tmp_path: Path, recorded: dict[str, str], code
     folder.mkdir(parents=True)
     for name, text in recorded.items():
         (folder / name).write_text(f"{text}\nreason=why\n")
-    assert RunPinnedToAttempt(tmp_path, 3).worst_exit(code, 2) == worst
+    assert Run(tmp_path, 3).worst_exit(code, 2) == worst
 
 
 def test_a_node_lacks_while_it_may_still_record_its_exit_code(tmp_path: Path) -> None:
@@ -255,5 +256,5 @@ def test_a_node_lacks_while_it_may_still_record_its_exit_code(tmp_path: Path) ->
         state.write_text("host=elsewhere\nboot=x\npid_namespace=1\npid=1\nstart_ticks=1\n")
         os.utime(state, (time.time() - age_s,) * 2)
     (tmp_path / "exit/0/node_00").write_text("0\n")
-    attempt = RunPinnedToAttempt(tmp_path, 0)
-    assert attempt.unfinished_node_count(3) == 1, "node 0 has ended, node 1 is silent, node 3 is not of the job"
+    count = unfinished_node_count(Run(tmp_path, 0), 3)
+    assert count == 1, "node 0 has ended, node 1 is silent, node 3 is not of the job"

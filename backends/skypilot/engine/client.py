@@ -1,16 +1,27 @@
-"""Query sky and the bucket that holds the runs. Packed into jobctl."""
+"""Query sky and the bucket that holds the runs, and read the job in a run's record. Packed into jobctl.
+
+In:  RUN/state/job_ATTEMPT, with the keys kind (managed or empty), cluster and id. They are untrusted, so a cluster must
+     be a plain word, and an ID must be a number.
+"""
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from ....runtime.engines.record_engine import RecordEngine
-from ....runtime.run_folder.run import Run
+from ....runtime.engines.log_files import LogRequest
+from ....runtime.engines.record_engine import Record, RecordEngine
+from ....runtime.run_folder.run import Run, quote_shell_word
 from ....runtime.system.failure import Failure
+from ....runtime.system.untrusted_files import Unreadable, open_regular
+from ....runtime.system.values import number_or_none, word_or_empty
 from .parse_output import last_json, status_rows
 
+MOST_LOG_BYTES = 1 << 26
 SKY_S = 300  # timeout of a sky command, which may start its API server and query clouds
 
 
@@ -46,23 +57,62 @@ class SkypilotClient(RecordEngine):
         """Return the JSON that sky prints after its log lines, or None if there is none."""
         return last_json(self.sky(*words))
 
-    def depot(self, run: Run, *words: str) -> str:
-        """Run a depot.py verb on the runs' bucket. Return its output, or "" if it fails.
-
-        It fails without credentials, for example.
-        """
-        command, environment = self.depot_words(run, *words)
-        answer = self.ask(command, environment=environment)
-        return "" if answer.code else answer.text
-
     def depot_words(self, run: Run, verb: str, *words: str) -> tuple[list[str], dict[str, str]]:
         """Return the depot.py command for a run, and the environment variables that the command needs."""
         store = self.job.settings.get("store")
         environment = {key: str(value) for key, value in store.items()} if isinstance(store, dict) else {}
-        program = [sys.executable, "-I", "-S", str(self.job.artifact / "jobctl"), "depot", verb]
-        return [*program, f"{self.job.name}/{run.id}", *words], environment
+        program = [sys.executable, "-I", "-S", str(self.job.artifact / "jobctl")]
+        return [*program, "depot", verb, f"{self.job.name}/{run.id}", *words], environment
 
     def path_on_nodes(self, run: Run, node: int = 0) -> str:
         """Return the run's path on the nodes. A relative path starts at the home folder."""
         path = super().path_on_nodes(run, node)
         return path[2:] if path.startswith("~/") else path
+
+
+def is_managed_job(record: Record) -> bool:
+    return record.keys.get("kind") == "managed"
+
+
+def cluster_in_record(record: Record) -> str:
+    return word_or_empty(record.keys.get("cluster", ""))
+
+
+def job_id_in_record(record: Record) -> str:
+    """Return the job ID, or "" if it is not a number."""
+    return str(number_or_none(record.keys.get("id", "")) or "")
+
+
+def describe_job(record: Record) -> str:
+    """Return the name of the recorded job, as printed in messages."""
+    job_id = job_id_in_record(record)
+    return f"managed job {job_id}" if is_managed_job(record) else f"job {job_id} of cluster {cluster_in_record(record)}"
+
+
+def saved_output_file(record: Record) -> Path:
+    """Return the file in which an ended job's output is saved."""
+    return record.run.path / "logs" / f"sky_{record.attempt}.log"
+
+
+def saved_output_lines(record: Record) -> list[str]:
+    try:
+        with open_regular(saved_output_file(record), follow=False) as file:
+            return file.read(MOST_LOG_BYTES).decode(errors="replace").split("\n")
+    except (Unreadable, OSError):
+        return []
+
+
+def sky_logs_arguments(record: Record, request: LogRequest) -> list[str]:
+    """Return the sky arguments that print a job's output."""
+    how = ["--tail", str(request.tail or 0), "--follow" if request.follow else "--no-follow"]
+    verb = ["jobs", "logs", *how] if is_managed_job(record) else ["logs", *how, cluster_in_record(record)]
+    return [*verb, job_id_in_record(record)]
+
+
+def ssh_command_for_node(cluster: str, node: int, remote: Sequence[str], options: Sequence[str] = ()) -> list[str]:
+    """Return the ssh command that runs `remote` on a node, with SkyPilot's ssh configuration."""
+    config = Path(os.path.expanduser("~")) / ".sky/generated/ssh" / cluster
+    file = ["-F", str(config)] if config.is_file() else []
+    host = f"{cluster}-worker{node}" if node else cluster
+    command = " ".join(map(quote_shell_word, remote))
+    return ["ssh", *options, *file, "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", "--", host, command]

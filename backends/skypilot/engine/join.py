@@ -24,13 +24,13 @@ from pathlib import Path
 from typing import NoReturn
 
 from ....runtime.exit_codes import DONE, MEANING, PEER_LOST, PREEMPTED
-from ....runtime.node.join_attempt import report_start_failure
+from ....runtime.node.join_attempt import depot_command, report_start_failure
 from ....runtime.node.node_failure import NodeFailure
+from ....runtime.run_folder.run import Run
 from ....runtime.run_folder.run_secrets import delete_run_secrets
 from ....runtime.run_folder.saved_secrets import save_secret
 from ....runtime.system.failure import Failure, NodeMustNotStart, print_failure
-from .node import SkypilotNode
-from .run_at_attempt import RunPinnedToAttempt
+from .node import SkypilotNode, has_ended
 
 KILLED = 143  # exit code if SIGTERM arrives before the ranks are running. Not 75, which would recover a managed job
 LOOK_S = 0.5  # interval at which to check whether the other nodes have ended
@@ -95,13 +95,13 @@ def _raise_terminated(*_: object) -> NoReturn:
 def run_launch_sh(node: SkypilotNode, attempt: int) -> int:
     """Run the attempt's launch.sh until it ends. With a bucket, `jobctl depot run` runs it. Return its exit code."""
     words = ["bash", str(node.run / f"artifact/{attempt}/launch.sh"), str(node.rank), node.payload]
-    code = run_and_forward_sigterm([*node.depot_words("run"), "--", *words] if node.is_in_bucket else words, node)
+    if node.is_in_bucket:
+        words = [*depot_command(node.run, "run"), "--", *words]
+    code = run_and_forward_sigterm(words, node)
     is_lost = node.is_in_bucket and node.payload == "train" and code > 128
-    if is_lost and not RunPinnedToAttempt(node.run, attempt).has_ended(node.rank):
-        lost = "work since the last checkpoint in the bucket is lost"
-        raise NodeMustNotStart(
-            PEER_LOST, f"node {node.rank}'s depot.py was killed: {lost}"
-        )  # its children were killed too
+    if is_lost and not has_ended(Run(node.run, attempt), node.rank):
+        lost = "work since the last checkpoint in the bucket is lost"  # its children were killed too
+        raise NodeMustNotStart(PEER_LOST, f"node {node.rank}'s depot.py was killed: {lost}")
     return code
 
 
@@ -149,7 +149,7 @@ def agree_on_exit_codes(node: SkypilotNode, attempt: int, code: int) -> tuple[in
         if code != DONE:
             time.sleep(SETTLE_S)
         return code, code
-    return code, DONE if RunPinnedToAttempt(node.run, attempt).has_ended(0) else code
+    return code, DONE if has_ended(Run(node.run, attempt), 0) else code
 
 
 def worst_node_code(node: SkypilotNode, attempt: int, code: int) -> int:
@@ -162,16 +162,22 @@ def worst_node_code(node: SkypilotNode, attempt: int, code: int) -> int:
     while (node.rank == 0 if code == DONE else time.monotonic() < until) and node.unfinished_node_count(attempt) > 0:
         time.sleep(LOOK_S)
     if code == DONE and node.rank == 0 and node.storage == "shared":  # a node may still be starting its supervisor
-        while RunPinnedToAttempt(node.run, attempt).has_unseen_nodes(nodes) and time.monotonic() < until:
+        while _has_unseen_nodes(Run(node.run, attempt), nodes) and time.monotonic() < until:
             time.sleep(LOOK_S)
         while node.unfinished_node_count(attempt) > 0:
             time.sleep(LOOK_S)
     if code == DONE and node.rank > 0:
         return code
-    ends = RunPinnedToAttempt(node.run, attempt)
-    if code == DONE and ends.ended_nodes() < nodes:
+    run = Run(node.run, attempt)
+    if code == DONE and run.ended_nodes() < nodes:
         code = PEER_LOST
-    return ends.worst_exit(code, nodes)
+    return run.worst_exit(code, nodes)
+
+
+def _has_unseen_nodes(run: Run, nodes: int) -> bool:
+    """Return whether a node has recorded neither a state nor an exit code."""
+    seen = {node.number for node in run.nodes()}
+    return any(node not in seen and not has_ended(run, node) for node in range(nodes))
 
 
 def remove_passed_check(node: SkypilotNode, code: int) -> tuple[int, int]:
@@ -179,6 +185,6 @@ def remove_passed_check(node: SkypilotNode, code: int) -> tuple[int, int]:
     if code == DONE and node.rank == 0:
         if node.is_in_bucket:
             time.sleep(LAST_FILES_S)
-            code = subprocess.run(node.depot_words("remove"), env=node.environ, check=False).returncode
+            code = subprocess.run(depot_command(node.run, "remove"), env=node.environ, check=False).returncode
         shutil.rmtree(node.run, ignore_errors=True)
     return code, code

@@ -69,7 +69,8 @@ def sky_launch_arguments(settings: Mapping[str, Any], launch: LaunchedPayload) -
     cluster, is_training = str(settings.get("cluster", "")), launch.payload == "train"
     words = ["launch", "--cluster", cluster]
     if settings.get("managed") and is_training:
-        words = ["jobs", "launch", "--name", _job_name(cluster, launch)]
+        name = re.sub("[^A-Za-z0-9-]", "-", f"{cluster}-{launch.run_id}-{launch.attempt}")
+        words = ["jobs", "launch", "--name", name]
     variables = {
         "JOBC_ARTIFACT": launch.artifact,
         "JOBC_PAYLOAD": launch.payload,
@@ -88,11 +89,6 @@ def sky_launch_arguments(settings: Mapping[str, Any], launch: LaunchedPayload) -
 def sky_secret_options(settings: Mapping[str, Any]) -> list[str]:
     """Return the options that pass this shell's secrets. SkyPilot does not print their values."""
     return [word for name in settings.get("secrets", ()) for word in ("--secret", name)]
-
-
-def _job_name(cluster: str, launch: LaunchedPayload) -> str:
-    """Return a managed job's name."""
-    return re.sub("[^A-Za-z0-9-]", "-", f"{cluster}-{launch.run_id}-{launch.attempt}")
 
 
 def _link(what: str, source: Path, copy: Path) -> None:

@@ -23,10 +23,8 @@ from ....runtime.node.join_attempt import (
 from ....runtime.node.node_settings import NodeSettings
 from ....runtime.run_folder.artifact_copies import artifact_copy_of_attempt
 from ....runtime.run_folder.removal import remove_folder
+from ....runtime.run_folder.run import Run
 from ....runtime.system.values import number_or_none
-from .run_at_attempt import RunPinnedToAttempt
-
-ANOTHER_JOB = "changing the number of {0} changes the job: compile it again for that number"
 
 
 class SkypilotNode:
@@ -42,12 +40,19 @@ class SkypilotNode:
         self.artifact, self.payload, self.environ = artifact, payload, environ
         self.settings = NodeSettings.read(artifact)
         self.storage = self.settings.storage
+        self.timeout_s = float(self.settings.tree.get("start_timeout_s", 0))
         self.is_in_bucket = self.storage == "object"
         addresses = environ.get("SKYPILOT_NODE_IPS", "").split("\n")
         if addresses == [""]:
             hint = "SkyPilot sets this variable in `run`: call sky launch task.sky.yaml"
             raise StartFailure(CRASHED, "SKYPILOT_NODE_IPS is not set", hint)
-        _require_compiled_size(self.settings, len(addresses), environ.get("SKYPILOT_NUM_GPUS_PER_NODE") or "0")
+        gpus = environ.get("SKYPILOT_NUM_GPUS_PER_NODE") or "0"
+        sizes = (("nodes", str(len(addresses)), self.settings.nodes), ("GPUs per node", gpus, self.settings.gpus))
+        for what, count, compiled in sizes:
+            if count != str(compiled):
+                title = f"SkyPilot provides {count} {what}, but the job was compiled for {compiled}"
+                hint = f"changing the number of {what} changes the job: compile it again for that number"
+                raise StartFailure(DATA_BROKEN, title, hint)
         self.rank, self.task_id = int(environ["SKYPILOT_NODE_RANK"]), environ["SKYPILOT_TASK_ID"]
         self.home = environ.get("HOME") or str(Path.home())
         self.project = f"{self.home}/sky_workdir"
@@ -90,8 +95,8 @@ class SkypilotNode:
     def _join_shared(self) -> int:
         if self.rank == 0:  # before the other nodes start; the next launch on this cluster would replace the code
             self._copy_code()
-        most, timeout_s = self.settings.max_requeues, self._timeout_s()
-        return join_run(self.run, self.rank, self.settings.nodes, self.task_id, most, timeout_s, self._prepare)
+        nodes, most = self.settings.nodes, self.settings.max_requeues
+        return join_run(self.run, self.rank, nodes, self.task_id, most, self.timeout_s, self._prepare)
 
     def _join_bucket(self) -> int:
         """Join a run that has a folder on this node's disk and another one in the bucket."""
@@ -101,7 +106,7 @@ class SkypilotNode:
         keys = {name: reference for name, reference in settings.secrets.items() if name.startswith("AWS_")}
         environ.update(read_job_secrets(keys, environ, self.payload))
         fork_of, most = environ.get("JOBC_FORK_OF", ""), settings.max_requeues
-        attempt = join_run_in_bucket(self.run, self.task_id, most, self._timeout_s(), fork_of, self._prepare)
+        attempt = join_run_in_bucket(self.run, self.task_id, most, self.timeout_s, fork_of, self._prepare)
         self._copy_code()
         return attempt
 
@@ -114,9 +119,6 @@ class SkypilotNode:
         if self.rank == 0 or artifact_copy_of_attempt(self.run, attempt) is None:
             self._prepare(attempt)
         return attempt
-
-    def _timeout_s(self) -> float:
-        return float(self.settings.tree.get("start_timeout_s", 0))
 
     def _prepare(self, attempt: int) -> None:
         fork_of, folder = self.environ.get("JOBC_FORK_OF", ""), self.settings.run_folder
@@ -148,25 +150,22 @@ class SkypilotNode:
 
     # ---- the other nodes
 
-    def depot_words(self, verb: str) -> list[str]:
-        """Return the command that runs a depot.py verb for the run."""
-        return depot_command(self.run, verb)
-
     def unfinished_node_count(self, attempt: int) -> int:
         """Return how many nodes have not recorded an exit code in the attempt but may still do so."""
         if not self.is_in_bucket:
-            return RunPinnedToAttempt(self.run, attempt).unfinished_node_count(self.settings.nodes)
+            return unfinished_node_count(Run(self.run, attempt), self.settings.nodes)
         os.makedirs(self.run / f"exit/{attempt}", exist_ok=True)  # depot.py downloads the exit codes to this folder
-        words = self.depot_words("lacking")
+        words = depot_command(self.run, "lacking")
         done = subprocess.run(words, env=self.environ, stdout=subprocess.PIPE, check=False)
         return 0 if done.returncode else number_or_none(done.stdout.decode().strip()) or 0
 
 
-def _require_compiled_size(settings: NodeSettings, nodes: int, gpus: str) -> None:
-    """Raise StartFailure if the job was compiled for a different number of nodes, or of GPUs per node."""
-    if nodes != settings.nodes:
-        title = f"SkyPilot provides {nodes} nodes, but the job was compiled for {settings.nodes}"
-        raise StartFailure(DATA_BROKEN, title, ANOTHER_JOB.format("nodes"))
-    if gpus != str(settings.gpus):
-        title = f"SkyPilot provides {gpus} GPUs per node, but the job was compiled for {settings.gpus}"
-        raise StartFailure(DATA_BROKEN, title, ANOTHER_JOB.format("GPUs"))
+def has_ended(run: Run, node: int) -> bool:
+    """Return whether the node has recorded its exit code."""
+    return (run.path / f"exit/{run.attempt}/node_{node:02}").is_file()
+
+
+def unfinished_node_count(run: Run, nodes: int) -> int:
+    """Return how many nodes have not recorded an exit code but may still do so."""
+    statuses = [status for node, status in run.statuses().items() if node < nodes and not has_ended(run, node)]
+    return sum(status not in ("dead", "silent") for status in statuses)

@@ -16,30 +16,24 @@ from pathlib import Path
 from ....runtime.engines.engine import Job, NodeLine, State
 from ....runtime.engines.log_files import LogRequest
 from ....runtime.engines.record_engine import ENDED, GONE, LIVE, MARK_ON_NODE, Record, newest_record, write_saved_output
-from ....runtime.exit_codes import PRIORITY
-from ....runtime.run_folder.run import Run, jobctl_command, last_progress, worst_code
+from ....runtime.exit_codes import CRASHED, DONE, PEER_LOST, PREEMPTED
+from ....runtime.run_folder.run import Run, jobctl_command, last_progress
 from ....runtime.system.failure import Failure
 from ....runtime.system.streams import print_client_output, print_lines
 from ....runtime.system.text import one_line, printable
 from ....runtime.system.untrusted_files import open_regular
 from ....runtime.system.values import number_or_none
-from .job_record import (
-    cluster_name_in_record,
+from .client import (
+    cluster_in_record,
     describe_job,
     is_managed_job,
+    job_id_in_record,
     saved_output_file,
     saved_output_lines,
     sky_logs_arguments,
     ssh_command_for_node,
 )
-from .parse_output import (
-    first_failure_reason,
-    status_rows,
-    strip_colors,
-    strip_colors_from_bytes,
-    worst_output_code,
-)
-from .run_at_attempt import RunPinnedToAttempt
+from .parse_output import first_failure_reason, status_rows, strip_colors, strip_colors_from_bytes, worst_output_code
 from .starting import StartingSkypilot
 
 _ENDED = re.compile("SUCCEEDED|FAILED.*|CANCELLED")
@@ -54,13 +48,13 @@ class SkypilotEngine(StartingSkypilot):
         self._marked: set[Path] = set()  # runs whose stop mark a managed job's nodes can see
 
     def ask_engine(self, record: Record) -> str:
-        cluster, job_id = cluster_name_in_record(record), number_or_none(record.keys.get("id", ""))
-        if not cluster or job_id is None:
+        cluster, job_id = cluster_in_record(record), job_id_in_record(record)
+        if not cluster or not job_id:
             raise Failure(f"{record.path} has no valid cluster and job ID", "jobctl submit writes these keys")
         words = ["jobs", "queue", "--output", "json", "--limit", "1000"]
         table = self.run_sky_for_json(*(words if is_managed_job(record) else ["queue", "--output", "json", cluster]))
-        status = next((str(row.get("status", "")) for row in status_rows(table) if row.get("job_id") == job_id), "")
-        self._words[record.path] = status = status.rpartition(".")[2]
+        statuses = [str(row.get("status", "")) for row in status_rows(table) if str(row.get("job_id")) == job_id]
+        self._words[record.path] = status = "".join(statuses[:1]).rpartition(".")[2]
         if not status:
             return GONE
         return ENDED if _ENDED.fullmatch(status) else LIVE
@@ -78,23 +72,26 @@ class SkypilotEngine(StartingSkypilot):
 
     def job_end(self, record: Record) -> tuple[int, str]:
         status, lines = self._words.get(record.path, ""), saved_output_lines(record)
-        code = 0 if status == "SUCCEEDED" else worst_output_code(lines) or (75 if status == "CANCELLED" else 1)
+        otherwise = PREEMPTED if status == "CANCELLED" else CRASHED
+        code = DONE if status == "SUCCEEDED" else worst_output_code(lines) or otherwise
         return code, first_failure_reason(lines, code) or f"SkyPilot reports {status}"
 
     def end_on_storage(self, record: Record) -> tuple[int, str] | None:
         """Return the exit code and reason recorded on the storage, or None if the job may still run or be recovered."""
         path = record.run.path / "ends" if self.is_in_bucket else Path(self.path_on_nodes(record.run))
         if self.is_in_bucket:
-            attempt = number_or_none(self.depot(record.run, "ends", str(path)).strip())
+            command, environment = self.depot_words(record.run, "ends", str(path))
+            answer = self.ask(command, environment=environment)
+            attempt = None if answer.code else number_or_none(answer.text.strip())
         else:
             attempt = Run(path).attempt if path.is_absolute() else None
         if attempt is None or attempt < record.attempt:
             return None
-        stored_run = RunPinnedToAttempt(path, attempt)
-        code = worst_code([code for code in stored_run.exit_codes().values() if code in PRIORITY]) or 0
-        if code == 0 and stored_run.ended_nodes() < self.job.nodes:
+        stored_run = Run(path, attempt)
+        code = stored_run.worst_exit(DONE, self.job.nodes)
+        if code == DONE and stored_run.ended_nodes() < self.job.nodes:
             return None
-        if code in (69, 75) and is_managed_job(record):
+        if code in (PEER_LOST, PREEMPTED) and is_managed_job(record):
             return None
         first = stored_run.first_failure()
         unknown = f"{describe_job(record)} failed, and none of its nodes recorded a reason"
@@ -102,22 +99,17 @@ class SkypilotEngine(StartingSkypilot):
 
     def live_state(self, record: Record) -> State:
         status, location = self._words.get(record.path, ""), describe_job(record)
-        if not record.run.is_mine:
-            return State("live", f"live, {location}")
-        if status != "RUNNING":
+        if record.run.is_mine and status != "RUNNING":
             return State("queued" if status == "PENDING" else "starting", f"{status.lower()}, {location}")
-        if record.run.is_stopped:
-            return State("stopping", f"stopping, {location}")
-        return State("live", f"live, {location}")
+        name = "stopping" if record.run.is_mine and record.run.is_stopped else "live"
+        return State(name, f"{name}, {location}")
 
     def forgotten_job_state(self, record: Record) -> State:
         if record.run.is_stopped:
             return State("stopped", "stopped, and its cluster was deleted")
-        text = (
-            f"ended, or its cluster was deleted: SkyPilot no longer lists {describe_job(record)}, and its result"
-            f" is unknown here; {self.job.settings.get('end_is', '')}"
-        )
-        return State("gone", text)
+        why = f"SkyPilot no longer lists {describe_job(record)}, and its result is unknown here"
+        hint = self.job.settings.get("end_is", "")
+        return State("gone", f"ended, or its cluster was deleted: {why}; {hint}")
 
     def live_run_keep_reason(self, record: Record) -> str:
         return "the job is still in SkyPilot"
@@ -126,7 +118,7 @@ class SkypilotEngine(StartingSkypilot):
         """Remove the run from the bucket. A run on a node's disk is deleted with the node; a run on storage is kept."""
         path = self.path_on_nodes(run)
         if not self.is_in_bucket:
-            if path.startswith("/") and not _is_same(path, run.path):
+            if path.startswith("/") and not (os.path.exists(path) and os.path.samefile(path, run.path)):
                 print(f"  {one_line(path)} on the nodes' storage is kept", flush=True)
         elif newest_record(run) is not None:
             command, environment = self.depot_words(run, "remove")
@@ -139,10 +131,10 @@ class SkypilotEngine(StartingSkypilot):
         record = self.seen(run).record
         if record is not None and self._words.get(record.path) == "RUNNING" and not self.job.settings.get("managed"):
             words = ["tail", "-c", "4096", f"{self.path_on_nodes(run)}/metrics/rank_00.jsonl"]
-            metrics = self.ask(ssh_command_for_node(cluster_name_in_record(record), 0, words)).text
+            metrics = self.ask(ssh_command_for_node(cluster_in_record(record), 0, words)).text
             progress = last_progress(metrics.split("\n"))
             if progress:
-                yield NodeLine(0, f"of cluster {cluster_name_in_record(record)}", "running", "", progress)
+                yield NodeLine(0, f"of cluster {cluster_in_record(record)}", "running", "", progress)
 
     def notes(self, run: Run, state: State) -> Iterator[str]:
         return self.cost()
@@ -178,10 +170,8 @@ class SkypilotEngine(StartingSkypilot):
         kept = saved_output_file(record)
         if self.seen(run).state == LIVE or (kept.is_file() and not kept.stat().st_size):
             self.require_client()
-            words = ["sky", *sky_logs_arguments(record, request)]
-            return print_client_output(
-                words, partial(strip_colors_from_bytes, node), environment=self.sky_environment, errors="merged"
-            )
+            words, change = ["sky", *sky_logs_arguments(record, request)], partial(strip_colors_from_bytes, node)
+            return print_client_output(words, change, environment=self.sky_environment, errors="merged")
         if not kept.is_file():
             hint = "on a machine that can read the storage, jobctl logs --rank N prints a rank's log"
             if self.job.settings.get("storage") == "node":
@@ -209,13 +199,12 @@ class SkypilotEngine(StartingSkypilot):
         if settings.get("managed"):
             title = "the machines of a managed job cannot be reached from here"
             raise Failure(title, "jobctl logs without --rank prints the output of the job's nodes")
-        if not self.status_of(cluster_name_in_record(record)):
-            raise Failure(
-                f"no log for rank {rank}: {describe_job(record)} no longer exists", str(settings.get("end_is", ""))
-            )
+        if not self.status_of(cluster_in_record(record)):
+            title = f"no log for rank {rank}: {describe_job(record)} no longer exists"
+            raise Failure(title, str(settings.get("end_is", "")))
         lines = "+1" if request.tail is None else str(request.tail)
         remote = ["tail", "-n", lines, *(["-f"] if request.follow else []), "--", str(path)]
-        return print_client_output(ssh_command_for_node(cluster_name_in_record(record), node, remote))
+        return print_client_output(ssh_command_for_node(cluster_in_record(record), node, remote))
 
     # ---- stopping
 
@@ -247,34 +236,27 @@ class SkypilotEngine(StartingSkypilot):
             self._marked.add(run.path)
             return
         if is_managed_job(record):
-            print(
-                "the machines of a managed job cannot be reached from here: the job is cancelled, "
-                "and work since its last"
-                " checkpoint is lost"
-            )
+            lost = "the job is cancelled, and work since its last checkpoint is lost"
+            print(f"the machines of a managed job cannot be reached from here: {lost}")
             return
         for node in range(1 if settings.get("storage") == "shared" else self.job.nodes):
             words = ["bash", "-c", MARK_ON_NODE, "-", self.path_on_nodes(run, node)]
-            if self.ask(ssh_command_for_node(cluster_name_in_record(record), node, words)).code:
-                print(
-                    f"node {node} cannot be reached: SkyPilot cancels the job, and work since its last checkpoint"
-                    " may be lost"
-                )
+            if self.ask(ssh_command_for_node(cluster_in_record(record), node, words)).code:
+                lost = "SkyPilot cancels the job, and work since its last checkpoint may be lost"
+                print(f"node {node} cannot be reached: {lost}")
 
     def signal(self, run: Run, name: str) -> None:
         """Cancel a job that cannot see the stop mark, is not running yet, or has not ended in time."""
         record, engine = newest_record(run), SkypilotEngine(self.job)
         if record is None or engine.seen(run).state != LIVE:
             return
-        job_id = str(number_or_none(record.keys.get("id", "")))
         if is_managed_job(record):
-            words = ["jobs", "cancel", "--yes", job_id]
-            sees_mark = run.path in self._marked
+            words, sees_mark = ["jobs", "cancel", "--yes"], run.path in self._marked
         else:
-            words = ["cancel", "--yes", cluster_name_in_record(record), job_id]
+            words = ["cancel", "--yes", cluster_in_record(record)]
             sees_mark = engine.engine_state_name(run) == "RUNNING"
         if name != "TERM" or not sees_mark:
-            self._run_sky(*words)
+            self._run_sky(*words, job_id_in_record(record))
 
     def release_machines(self, is_asked: bool) -> None:
         """Delete the cluster if the user asked for that, or if it occupies nodes although nothing is running on it."""
@@ -288,10 +270,3 @@ class SkypilotEngine(StartingSkypilot):
     def _run_sky(self, *words: str) -> int:
         """Run a sky command, print its output, and return its exit code."""
         return print_client_output(["sky", *words], environment=self.sky_environment)
-
-
-def _is_same(path: str, folder: Path) -> bool:
-    try:
-        return os.path.samefile(path, folder)
-    except OSError:
-        return False

@@ -22,8 +22,7 @@ from ....runtime.run_folder.run import Run, jobctl_command
 from ....runtime.system.failure import Failure, print_failure
 from ....runtime.system.streams import print_client_output, run_and_capture, run_attached_to_terminal
 from ....runtime.system.text import printable
-from .client import SkypilotClient
-from .job_record import cluster_name_in_record, describe_job, sky_logs_arguments, ssh_command_for_node
+from .client import SkypilotClient, cluster_in_record, describe_job, sky_logs_arguments, ssh_command_for_node
 from .launch import (
     LaunchedPayload,
     prepare_folder_to_send,
@@ -61,9 +60,6 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
     def _require_startable(self) -> None:
         self.require_client()
         require_files_to_send(self.job.settings)
-
-    def require_startable(self, run: Run | None) -> None:
-        """Do nothing, because begin() has checked this machine, and SkyPilot checks the rest."""
 
     def can_nodes_read_folder(self, folder: Path, new: NewRun) -> bool:
         return False  # the nodes have only files sent from this machine
@@ -128,16 +124,8 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         """Ask SkyPilot whether it would launch the job, then check the cluster's nodes."""
         self._require_startable()
         cluster = str(self.job.settings.get("cluster", ""))
-        words = [
-            "launch",
-            "--dryrun",
-            "--yes",
-            "--cluster",
-            cluster,
-            *sky_secret_options(self.job.settings),
-            "task.sky.yaml",
-        ]
-        code, text = run_and_capture(["sky", *words], self.sky_environment, self.job.artifact, is_shown=False)
+        words = ["sky", "launch", "--dryrun", "--yes", "--cluster", cluster, *sky_secret_options(self.job.settings)]
+        code, text = run_and_capture([*words, "task.sky.yaml"], self.sky_environment, self.job.artifact, is_shown=False)
         if code:
             print(f"FAIL  SkyPilot rejects the job: {join_last_lines(text)}")
             return CRASHED
@@ -175,7 +163,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
             raise Failure(title, "set backend.managed=false to run on a cluster that you can reach from here")
         run = place.choose_run(named)
         record = newest_record(run)
-        cluster = "" if record is None else cluster_name_in_record(record)
+        cluster = "" if record is None else cluster_in_record(record)
         if record is None or not cluster or self.status_of(cluster) != "UP":
             title = f"cluster {cluster or self.job.settings.get('cluster', '')} is not up"
             raise Failure(title, "start the cluster with jobctl submit, jobctl smoke or jobctl preflight")
@@ -194,7 +182,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
     def _save_secret(self, record: Record, node: int, name: str) -> None:
         """Save a secret for launch.sh. The secret is sent on stdin, so that no command line contains it."""
         words = self._node_command(record, node, _SAVE_SECRET, name)
-        answer = self.ask(ssh_command_for_node(cluster_name_in_record(record), node, words), text=os.environ[name])
+        answer = self.ask(ssh_command_for_node(cluster_in_record(record), node, words), text=os.environ[name])
         if answer.code:
             print(printable(answer.errors), end="", file=sys.stderr)
             raise Failure(f"cannot save secret {name} on node {node}", "the messages from ssh are above")

@@ -24,15 +24,9 @@ from ..config import SITES, requested_cloud
 from ..options import SkypilotOptions, infra_cloud
 from ..task import gpu_types_with_count
 
-LATE = "and SkyPilot would find no such machine at launch"
-
 
 class RequestedGpu(NamedTuple):
-    """A requested GPU type.
-
-    key: the job key that sets the type
-    cloud: the machine's cloud, or "" for any
-    """
+    """A requested GPU type, the job key that sets it, and the machine's cloud, or "" for any."""
 
     key: str
     cloud: str
@@ -42,35 +36,17 @@ class RequestedGpu(NamedTuple):
     def is_site(self) -> bool:
         return self.cloud in SITES
 
-    @property
-    def most(self) -> int:
-        """Return the maximum number of these GPUs in one machine in that cloud or at that site."""
-        return (
-            max_gpus_at_site(self.type) if self.is_site else max_gpus_per_machine(self.cloud, self.type)
-        ) or MOST_GPUS
-
 
 def requested_gpus(plan: LaunchPlan, options: SkypilotOptions) -> list[RequestedGpu]:
-    """Return each requested type once per cloud, with clouds before on-premises sites."""
-    return sorted(dict.fromkeys(_typed_requests(plan, options)), key=lambda request: request.is_site)
-
-
-def requested_plain_gpus(plan: LaunchPlan, options: SkypilotOptions) -> list[RequestedGpu]:
-    """Return the requests with a plain type, such as `H100`; `H100:8` is rejected by JC4704."""
-    return [request for request in requested_gpus(plan, options) if ":" not in request.type]
-
-
-def _typed_requests(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[RequestedGpu]:
-    """Yield the requests in any_of and ordered, or else the job's request."""
-    gpu_type = plan.resources.gpu_type
-    entries = [(f"backend.{n}", alternative) for n in ("any_of", "ordered") for alternative in getattr(options, n)]
-    for key, alternative in entries:
-        if name := alternative.gpu_type or gpu_type:
-            yield RequestedGpu(
-                key if alternative.gpu_type else "gpu_type", infra_cloud(alternative.infra or options.infra), name
-            )
-    if gpu_type and not entries:
-        yield RequestedGpu("gpu_type", requested_cloud(plan, options), gpu_type)
+    """Return each type in any_of and ordered, or else the job's, once per cloud, with clouds before sites."""
+    job_type = plan.resources.gpu_type or ""
+    requests = [
+        RequestedGpu(
+            key if entry.gpu_type else "gpu_type", infra_cloud(entry.infra or options.infra), entry.gpu_type or job_type
+        )
+        for key, entry in options.alternatives
+    ] or [RequestedGpu("gpu_type", requested_cloud(plan, options), job_type)]
+    return sorted(dict.fromkeys(request for request in requests if request.type), key=lambda request: request.is_site)
 
 
 def check_gpus_without_type(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
@@ -85,79 +61,62 @@ def check_gpus_without_type(plan: LaunchPlan, options: SkypilotOptions) -> Itera
         yield Diagnostic("JC4703", "gpus needs gpu_type", because, "gpu_type=H100", key="gpu_type")
 
 
-def check_number_in_gpu_type(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4704: a number of GPUs in gpu_type, as in SkyPilot's own `H100:8`."""
+def check_gpu_type(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    """JC4704: SkyPilot's own form `H100:8`, or an unknown GPU type. A site may use its own names, so gets a warning."""
+    reported = set()
+    for request in requested_gpus(plan, options):
+        key, name = request.key, request.type
+        if name in GPUS or (key, name) in reported:
+            continue
+        reported.add((key, name))
+        if ":" in name:
+            because = "gpus sets the number, in whole GPUs: the trainer uses one per rank"
+            hint = f"gpu_type={name.partition(':')[0]} gpus={max(plan.topology.gpus, 1)}"
+            yield Diagnostic("JC4704", f"{name} is not a GPU type", because, hint, key=key)
+        else:
+            near = nearest(name.upper(), GPUS)
+            because = "SkyPilot accepts any name, but would not find this GPU at launch"
+            hint = f"gpu_type={near[0]}" if near else "gpu_type=H100; see `sky gpus list` for all types"
+            severity = Severity.WARNING if request.is_site else Severity.ERROR
+            yield Diagnostic("JC4704", f"GPU type {name} is unknown", because, hint, key=key, severity=severity)
+
+
+def check_gpu_count(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    """JC4705: more GPUs per node than any machine has; as a warning, a count that no or few machines have."""
+    count, nodes = plan.topology.gpus, plan.topology.nodes
     for request in requested_gpus(plan, options):
         if ":" in request.type:
-            because = "gpus sets the number, in whole GPUs: the trainer uses one per rank"
-            hint = f"gpu_type={request.type.partition(':')[0]} gpus={max(plan.topology.gpus, 1)}"
-            yield Diagnostic("JC4704", f"{request.type} is not a GPU type", because, hint, key=request.key)
-
-
-def check_unknown_gpu(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4704: an unknown GPU type. This is only a warning at a site, which may use its own names."""
-    reported = set()
-    for request in requested_plain_gpus(plan, options):
-        if request.type in GPUS or (request.key, request.type) in reported:
-            continue
-        reported.add((request.key, request.type))
-        near = nearest(request.type.upper(), GPUS)
-        because = "SkyPilot accepts any name, but would not find this GPU at launch"
-        hint = f"gpu_type={near[0]}" if near else "gpu_type=H100; see `sky gpus list` for all types"
-        severity = Severity.WARNING if request.is_site else Severity.ERROR
-        title = f"GPU type {request.type} is unknown"
-        yield Diagnostic("JC4704", title, because, hint, key=request.key, severity=severity)
-
-
-def check_too_many_gpus(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4705: more GPUs per node than any machine has."""
-    count = plan.topology.gpus
-    for request in requested_plain_gpus(plan, options):
-        if count > request.most:
-            usual = min(request.most, GPUS.get(request.type, 8))
-            because = f"a machine has at most {request.most} of these GPUs, and gpus is per node"
-            hint = f"nodes={-(-count * plan.topology.nodes // usual)} gpus={usual}"
-            title = f"gpus={count} is too many {request.type} GPUs for one node"
+            continue  # JC4704
+        at_site, in_cloud = max_gpus_at_site(request.type), max_gpus_per_machine(request.cloud, request.type)
+        most = (at_site if request.is_site else in_cloud) or MOST_GPUS
+        title = f"gpus={count} is too many {request.type} GPUs for one node"
+        if count > most:
+            because = f"a machine has at most {most} of these GPUs, and gpus is per node"
+            hint = gpu_spread_overrides(count, nodes, min(most, GPUS.get(request.type, USUAL_GPUS)))
             yield Diagnostic("JC4705", title, because, hint, key="gpus")
-
-
-def check_unusual_gpus(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4705: more GPUs per node than most machines have, at a site whose profile sets no number. This is a warning."""
-    count = plan.topology.gpus
-    for request in requested_plain_gpus(plan, options):
-        if request.is_site and options.most_gpus is None and USUAL_GPUS < count <= request.most:
+        elif request.is_site and options.most_gpus is None and count > USUAL_GPUS:
             because = (
                 f"few machines have more than {USUAL_GPUS} GPUs, and SkyPilot only checks at launch; gpus is per node"
             )
-            fewer = gpu_spread_overrides(count, plan.topology.nodes, USUAL_GPUS)
+            fewer = gpu_spread_overrides(count, nodes, USUAL_GPUS)
             hint = f"{fewer}, or site.gpus={count} in the cluster profile if the machines have that many"
-            title = f"gpus={count} is too many {request.type} GPUs for one node"
             yield Diagnostic("JC4705", title, because, hint, key="gpus", severity=Severity.WARNING)
-
-
-def check_gpus_not_offered(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4705: a GPU count or type that none of the cloud's machines have.
-
-    This is a warning, because clouds change their offers.
-    """
-    count = plan.topology.gpus
-    if not count or options.instance_type is not None:
-        return
-    for request in requested_plain_gpus(plan, options):
-        if request.cloud and not request.is_site and count <= request.most:
+        elif request.cloud and not request.is_site and count and options.instance_type is None:
             yield from _check_offered_count(request, count)
 
 
-def _check_offered_count(each: RequestedGpu, count: int) -> Iterator[Diagnostic]:
-    numbers = offered_gpu_counts(each.cloud, each.type)
-    if numbers is None or count in numbers:
+def _check_offered_count(request: RequestedGpu, count: int) -> Iterator[Diagnostic]:
+    """Warn of a count or type that none of the cloud's machines have. No error, because clouds change their offers."""
+    counts = offered_gpu_counts(request.cloud, request.type)
+    if counts is None or count in counts:
         return
-    if numbers:
-        because = f"machines are offered with {join_with_or(map(str, numbers))} of these GPUs, {LATE}"
-        near = [*[n for n in numbers if n < count][-1:], *[n for n in numbers if n > count][:1]]
+    late = "and SkyPilot would find no such machine at launch"
+    if counts:
+        because = f"machines are offered with {join_with_or(map(str, counts))} of these GPUs, {late}"
+        near = [*[n for n in counts if n < count][-1:], *[n for n in counts if n > count][:1]]
         hints = [f"gpus={number}" for number in near]
     else:
-        because = f"{each.cloud} offers other GPU types, {LATE}"
-        hints = [f"backend.infra={name}" for name in clouds_offering(each.type)] or ["gpu_type=H100"]
-    title = f"no known {each.cloud} machine has {count} {each.type}"
+        because = f"{request.cloud} offers other GPU types, {late}"
+        hints = [f"backend.infra={name}" for name in clouds_offering(request.type)] or ["gpu_type=H100"]
+    title = f"no known {request.cloud} machine has {count} {request.type}"
     yield Diagnostic("JC4705", title, because, join_with_or(hints), key="gpus", severity=Severity.WARNING)

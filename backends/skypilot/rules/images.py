@@ -40,9 +40,8 @@ def check_image_without_pyxis(plan: LaunchPlan, options: SkypilotOptions) -> Ite
 
 def check_machine_image_beside_container(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4725: a machine image together with a container image, or on infrastructure that does not boot machines."""
-    entries = [(f"backend.{n}", entry) for n in ("any_of", "ordered") for entry in getattr(options, n)]
     images = [("backend.image_id", options.image_id, options.cloud)]
-    images += [(key, entry.image_id, infra_cloud(entry.infra or options.infra)) for key, entry in entries]
+    images += [(key, entry.image_id, infra_cloud(entry.infra or options.infra)) for key, entry in options.alternatives]
     for key, image_id, machine_cloud in images:
         if image_id is None:
             continue

@@ -6,22 +6,16 @@ from collections.abc import Iterator
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, nearest
 from ....compiler.plan.launch_plan import LaunchPlan
 from .. import schema, task
-from ..config import PODS, SITES, requested_cloud
+from ..config import SITES, requested_cloud
 from ..options import SkypilotOptions, infra_cloud
 
 _NAME = r"[a-zA-Z]([-_.a-zA-Z0-9]*[a-zA-Z0-9])?"
 
 
-def requested_infras(options: SkypilotOptions) -> Iterator[tuple[str, str]]:
-    """Yield (key, infra) for each infra that is set."""
-    if options.infra is not None:
-        yield "backend.infra", options.infra
-    for name in ("any_of", "ordered"):
-        yield from (
-            (f"backend.{name}", alternative.infra)
-            for alternative in getattr(options, name)
-            if alternative.infra is not None
-        )
+def requested_infras(options: SkypilotOptions) -> list[tuple[str, str]]:
+    """Return (key, infra) for each infra that is set."""
+    infras = [("backend.infra", options.infra), *((key, entry.infra) for key, entry in options.alternatives)]
+    return [(key, infra) for key, infra in infras if infra is not None]
 
 
 def is_valid_infra(infra: str) -> bool:
@@ -29,55 +23,37 @@ def is_valid_infra(infra: str) -> bool:
     return not schema.find_schema_errors({"resources": {"infra": infra}})
 
 
-def is_site(infra: str) -> bool:
-    return _first_word(infra) in ("k8s", *SITES)
-
-
-def has_pods(infra: str) -> bool:
-    return _first_word(infra) in ("k8s", *PODS)
-
-
-def _first_word(infra: str) -> str:
-    return infra.partition("/")[0].lower()
-
-
 def check_invalid_infra(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4701: an infra that SkyPilot cannot parse."""
     for key, text in requested_infras(options):
         if not is_valid_infra(text):
-            because = (
-                "the value must be cloud[/region[/zone]], k8s[/context], slurm[/cluster[/partition]] or ssh[/pool]"
-            )
+            forms = "cloud[/region[/zone]], k8s[/context], slurm[/cluster[/partition]] or ssh[/pool]"
             clouds = schema.load_schemas()["resources"]["properties"]["cloud"]["case_insensitive_enum"]
             near = nearest(text.partition("/")[0].lower(), ["k8s", *clouds])
-            title = f"{text!r} is not a valid infra"
-            yield Diagnostic("JC4701", title, because, f"{key}={near[0] if near else 'aws'}", key=key)
+            because, hint = f"the value must be {forms}", f"{key}={near[0] if near else 'aws'}"
+            yield Diagnostic("JC4701", f"{text!r} is not a valid infra", because, hint, key=key)
 
 
 def check_unknown_cluster(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4702: a context, cluster or pool that the site does not have."""
+    if options.clusters is None:
+        return
     for key, text in requested_infras(options):
-        cloud, _, cluster_path = text.partition("/")
-        name = cluster_path if cloud.lower() in ("k8s", "kubernetes") else cluster_path.partition("/")[0]
-        if not name or options.clusters is None or not is_site(cloud) or name in (*options.clusters, "*"):
-            continue
-        if is_valid_infra(text):
-            near = nearest(name, options.clusters) or [*options.clusters]
+        cloud, _, name = text.partition("/")
+        if infra_cloud(text) != "kubernetes":  # whose contexts may contain a slash
+            name = name.partition("/")[0]
+        if name and infra_cloud(text) in SITES and name not in (*options.clusters, "*") and is_valid_infra(text):
+            near = nearest(name, options.clusters) or options.clusters
             hint = f"{key}={cloud}/{near[0]}" if near else f"{key}={cloud}"
-            because = (
-                f"backend.clusters lists {', '.join(options.clusters) or 'none'}; SkyPilot checks these "
-                "values only at launch"
-            )
+            names = ", ".join(options.clusters) or "none"
+            because = f"backend.clusters lists {names}; SkyPilot checks these values only at launch"
             yield Diagnostic("JC4702", f"cluster {name} does not exist at this site", because, hint, key=key)
 
 
 def check_invalid_cluster_name(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4717: an invalid cluster name for `sky launch`."""
     if options.cluster is not None and not re.fullmatch(_NAME, options.cluster):
-        because = (
-            "a cluster name must start with a letter, contain only letters, digits and -_. and end with "
-            "a letter or digit"
-        )
+        because = "a name must start with a letter, contain only letters, digits and -_. and end with a letter or digit"
         hint = f"backend.cluster={task.to_cluster_name(options.cluster)}"
         yield Diagnostic("JC4717", f"{options.cluster!r} is not a cluster name", because, hint, key="backend.cluster")
 
@@ -85,7 +61,7 @@ def check_invalid_cluster_name(plan: LaunchPlan, options: SkypilotOptions) -> It
 def check_partition(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4719: a Slurm partition that does not exist, or that differs from queue.name."""
     for key, infra in requested_infras(options):
-        _, _, name = infra.split("/", 2) if infra_cloud(infra) == "slurm" and infra.count("/") == 2 else ("", "", "")
+        name = infra.split("/")[2] if infra_cloud(infra) == "slurm" and infra.count("/") == 2 else ""
         if name and options.partitions and name not in options.partitions:
             near = (nearest(name, options.partitions) or sorted(options.partitions))[0]
             because = f"known partitions: {', '.join(sorted(options.partitions))}; SkyPilot would fail at launch"
@@ -99,23 +75,20 @@ def check_partition(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diag
 
 def check_ignored_queue_options(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
     """JC4712: queue options that are ignored, because the infrastructure has no scheduler that supports them."""
-    wishes = {
-        f"queue.{n}": getattr(plan.queue, n)
-        for n in ("account", "qos", "reservation", "nodelist", "exclude", "exclusive", "after")
-    }
-    wishes["hosts"] = plan.resources.hosts
-    is_slurm = options.cloud == "slurm"
-    if requested_cloud(plan, options) not in ("slurm", "kubernetes") or (
-        is_slurm and any("/" not in i for _, i in requested_infras(options))
-    ):
-        wishes["queue.name"] = plan.queue.name
-    for key, value in wishes.items():
-        if value and (not is_slurm or key == "queue.name"):
-            infra = options.infra or requested_cloud(plan, options) or "any"
-            because = f"infra {infra} does not support this key; the job computes the same results without it"
-            undo = f"nodes={plan.topology.nodes} instead of hosts" if key == "hosts" else f"remove {key}"
-            hint = f"{undo}, or backend.infra=slurm/CLUSTER"
-            yield Diagnostic("JC4712", f"{key} is ignored", because, hint, key=key, severity=Severity.NOTE)
+    queue, cloud = plan.queue, requested_cloud(plan, options)
+    ignored: dict[str, object] = {}
+    if cloud != "slurm":
+        names = ("account", "qos", "reservation", "nodelist", "exclude", "exclusive", "after")
+        ignored = {**{f"queue.{name}": getattr(queue, name) for name in names}, "hosts": plan.resources.hosts}
+    has_no_cluster = any("/" not in infra for _, infra in requested_infras(options))
+    if cloud not in ("slurm", "kubernetes") or (cloud == "slurm" and has_no_cluster):
+        ignored["queue.name"] = queue.name
+    for key in filter(ignored.get, ignored):
+        infra = options.infra or cloud or "any"
+        because = f"infra {infra} does not support this key; the job computes the same results without it"
+        undo = f"nodes={plan.topology.nodes} instead of hosts" if key == "hosts" else f"remove {key}"
+        hint = f"{undo}, or backend.infra=slurm/CLUSTER"
+        yield Diagnostic("JC4712", f"{key} is ignored", because, hint, key=key, severity=Severity.NOTE)
 
 
 def check_unlisted_site_resources(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
@@ -125,25 +98,21 @@ def check_unlisted_site_resources(plan: LaunchPlan, options: SkypilotOptions) ->
         because = "SkyPilot checks these values only at launch"
         if "backend.qos" in facts:
             because += ", and a job with an unknown QOS stays queued forever"
-        hint = (
-            f"set {_join_with_and([*facts])} in the cluster profile (cluster=NAME); ./jobctl preflight --queue-only"
-            f" asks SkyPilot"
-        )
+        profile = f"set {_join_with_and([*facts])} in the cluster profile (cluster=NAME)"
+        hint = f"{profile}; ./jobctl preflight --queue-only asks SkyPilot"
         yield Diagnostic("JC4721", title, because, hint, key="backend.infra", severity=Severity.NOTE)
 
 
 def _unset_profile_keys(plan: LaunchPlan, options: SkypilotOptions) -> dict[str, str]:
     """Map each unset profile key to the requested resource that it would check."""
-    sites = [infra.split("/") for _, infra in requested_infras(options) if is_site(infra)]
+    sites = [infra.split("/") for _, infra in requested_infras(options) if infra_cloud(infra) in SITES]
     names = [parts[1] for parts in sites if len(parts) > 1 and parts[1] != "*"]
     facts = {}
     if names and options.clusters is None:
         facts["backend.clusters"] = names[0]
     if options.cloud == "slurm" and plan.queue.qos and options.qos is None:
         facts["backend.qos"] = f"QOS {plan.queue.qos}"
-    partition = plan.queue.name or next(
-        (parts[2] for parts in sites if infra_cloud(parts[0]) == "slurm" and len(parts) > 2), ""
-    )
+    partition = plan.queue.name or next((parts[2] for parts in sites if len(parts) > 2), "")
     if options.cloud == "slurm" and partition and not options.partitions:
         facts["site.partitions"] = f"partition {partition}"
     if sites and not options.partitions:  # partitions may have their own limits

@@ -7,9 +7,10 @@ from posixpath import normpath
 from ....compiler.diagnostics.diagnostic import Diagnostic
 from ....compiler.plan.launch_plan import LaunchPlan, Mount
 from .. import task
+from ..config import PODS
 from ..finished_task import as_mapping
-from ..options import SkypilotOptions
-from .infra import has_pods, requested_infras
+from ..options import SkypilotOptions, infra_cloud
+from .infra import requested_infras
 
 
 def check_unsupported_mount(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
@@ -27,7 +28,7 @@ def _mount_problem(mount: Mount, options: SkypilotOptions) -> tuple[str, str, st
     if mount.kind == "bucket" and not re.fullmatch(r"[a-z0-9]+://\S+", mount.source):
         return f"{mount.source!r} is not a bucket URL", "a bucket source must be a URL", "source: s3://my-bucket"
     if mount.kind == "host":
-        elsewhere = [text for _, text in requested_infras(options) if not has_pods(text)]
+        elsewhere = [text for _, text in requested_infras(options) if infra_cloud(text) not in PODS]
         if not elsewhere:
             return None
         because = f"only pods on k8s and ssh can mount their nodes' folders, not machines on {elsewhere[0]}"

@@ -1,68 +1,47 @@
 """Where the runs are stored: JC4706, JC4707, JC4724."""
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
 from ....compiler.plan.launch_plan import LaunchPlan, Mount
 from ..options import SkypilotOptions
 
 
-def requires_shared_runs(plan: LaunchPlan, options: SkypilotOptions) -> bool:
-    """Return whether several nodes, or a managed job's later machines, must be able to access the runs."""
-    return plan.run.storage == "shared" and (plan.topology.nodes > 1 or options.managed)
-
-
-def are_runs_on_site_storage(plan: LaunchPlan, options: SkypilotOptions) -> bool:
-    """Return whether the runs are on a Slurm site's file system."""
-    return options.cloud == "slurm" and plan.run.root.startswith("/")
-
-
 def persistent_run_mounts(plan: LaunchPlan) -> list[Mount]:
     """Return the persistent mounts that hold the runs."""
-    return [
-        mount
-        for mount in plan.mounts
-        if mount.kind in ("volume", "host") and not mount.read_only and _is_below(plan.run.root, mount.target)
-    ]
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+    root = PurePosixPath(plan.run.root)
+    mounts = [mount for mount in plan.mounts if mount.kind in ("volume", "host") and not mount.read_only]
+    return [mount for mount in mounts if root.is_relative_to(mount.target)]
 
 
 def check_unshared_runs(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4706: runs that are not on storage shared by the nodes."""
-    root = plan.run.root
-    if (
-        not requires_shared_runs(plan, options)
-        or persistent_run_mounts(plan)
-        or are_runs_on_site_storage(plan, options)
-    ):
+    """JC4706: runs on storage that several nodes, or a managed job's later machines, do not share.
+
+    This is a note if they are in a host folder, because jobc cannot tell whether all nodes share it.
+    """
+    root, is_slurm = plan.run.root, options.cloud == "slurm"
+    is_one_machine = plan.topology.nodes == 1 and not options.managed
+    if plan.run.storage != "shared" or is_one_machine or (is_slurm and root.startswith("/")):
         return
-    if options.cloud == "slurm":
+    title, severity = "storage.root is not on shared storage", Severity.ERROR
+    mounts = persistent_run_mounts(plan)
+    if mounts and all(mount.kind == "host" for mount in mounts):
+        title, severity = f"storage.root={root} is on each node's own disk", Severity.NOTE
+        target, source = mounts[0].target, mounts[0].source
+        folder = f"storage.root is under {target}, which is {source} on each pod's node"
+        because = f"{folder}, but all nodes must share one file system"
+        hint = f"mount a shared file system at {source} on every node, or use kind: volume, made by `sky volumes apply`"
+    elif mounts:
+        return
+    elif is_slurm:
         because = f"storage.root={root} is relative to the home folder, which is deleted with the cluster"
         hint = "storage.root=/shared/runs, on storage that all nodes share"
     else:
         because = f"storage.root={root} is not on a volume, so each machine would have its own run folder"
         hint = "'mounts=[{kind: volume, source: NAME, target: /shared, read_only: false}]' storage.root=/shared/runs"
         hint += "" if options.managed else ", or storage.run=node"
-    yield Diagnostic("JC4706", "storage.root is not on shared storage", because, hint, key="storage.root")
-
-
-def check_runs_in_folder_of_nodes(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4706: runs in a host folder. This is a note, because jobc cannot tell whether all nodes share the folder."""
-    lasting = persistent_run_mounts(plan)
-    if not requires_shared_runs(plan, options) or are_runs_on_site_storage(plan, options):
-        return
-    if lasting and all(mount.kind == "host" for mount in lasting):
-        target, source = lasting[0].target, lasting[0].source
-        because = (
-            f"storage.root is under {target}, which is {source} on each pod's node, but all nodes must "
-            "share one file system"
-        )
-        hint = f"mount a shared file system at {source} on every node, or use kind: volume, made by `sky volumes apply`"
-        title = f"storage.root={plan.run.root} is on each node's own disk"
-        yield Diagnostic("JC4706", title, because, hint, key="storage.root", severity=Severity.NOTE)
+    yield Diagnostic("JC4706", title, because, hint, key="storage.root", severity=severity)
 
 
 def check_managed_run_on_own_disks(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
@@ -70,13 +49,8 @@ def check_managed_run_on_own_disks(plan: LaunchPlan, options: SkypilotOptions) -
     if plan.run.storage == "node" and options.managed:
         because = "a managed job resumes on new machines, which must be able to read its checkpoints"
         hint = "storage.run=object storage.root=s3://my-bucket/runs, or backend.managed=false"
-        yield Diagnostic(
-            "JC4707",
-            "backend.managed=true does not work with runs on the nodes' own disks",
-            because,
-            hint,
-            key="storage.run",
-        )
+        title = "backend.managed=true does not work with runs on the nodes' own disks"
+        yield Diagnostic("JC4707", title, because, hint, key="storage.run")
 
 
 def check_restart_without_shared_run(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:

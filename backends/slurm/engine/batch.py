@@ -1,6 +1,6 @@
 """Run a batch job's tasks and then decide whether Slurm should restart the job. Called by job.sbatch; Python 3.8.
 
-Usage: jobctl batch [RUN_DIR [ATTEMPT [here]]] -- srun OPTION… bash launch.sh
+Usage: jobctl batch [RUN_DIR [ATTEMPT [here]]] -- srun OPTION… bash launch.sh [: srun …]…
        Without RUN_DIR (`sbatch` by hand), it creates the run. With `here`, it runs in the user's allocation, and is
        never requeued.
 Out:   RUN/artifact/ATTEMPT (a link if Slurm has restarted the job), RUN/state/job_ATTEMPT, and the nodes' worst exit
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -22,16 +23,17 @@ from pathlib import Path
 
 from ....runtime.engines.artifact_location import Place
 from ....runtime.engines.engine import Engine
-from ....runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, MEANING, PEER_LOST, PREEMPTED, PRIORITY
+from ....runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, MEANING, PEER_LOST, PREEMPTED
 from ....runtime.run_folder.artifact_copies import copy_number_by_attempt, link_attempt_to_copy
-from ....runtime.run_folder.run import Run, worst_code
 from ....runtime.run_folder.run_folder import write_small_file
 from ....runtime.run_folder.run_secrets import delete_run_secrets
 from ....runtime.system.command_line import run_verb
 from ....runtime.system.failure import Failure
 from ....runtime.system.signal_queue import SignalQueue
 from ....runtime.system.values import number_or_none, read_keys
+from .group_steps import GroupSteps, split_steps
 from .job_records import full_job_id, record_running_or_ended_job, recorded_step_id
+from .job_variables import first_host
 from .link_named_log import link_log
 from .pyxis import container_options, secrets_root
 from .requeue import decide_next_start, lost_nodes, requeue_without_lost_nodes
@@ -52,7 +54,6 @@ _CANNOT_READ = '[[ -r $0 ]] || echo "$SLURM_NODEID $(uname -n)"'
 
 
 def main(argv: list[str]) -> int:
-    """Return the job's exit code."""
     return run_verb(run_batch_job, argv)
 
 
@@ -86,18 +87,16 @@ class BatchAttempt:
         self.most_restarts = int(place.settings["max_requeues"])
         self.asked = ""  # "time": the time limit is near; "term": scancel or a preemption
         self._signals = signals
+        self._groups = GroupSteps()
 
-    def run_attempt(self, srun: Sequence[str]) -> int:
-        """Run the tasks and return the job's exit code.
-
-        srun: the words of the srun command, which end with `bash launch.sh`
-        """
+    def run_attempt(self, srun: list[str]) -> int:
+        """Run the tasks and return the job's exit code. srun: the srun command, and those of other groups"""
         if why := self._skip_reason():
             return self._record_and_leave(*why)
         self._record()
         self._name_log()
         try:
-            words = self._task_words(srun)
+            words, *group_words = map(self._task_words, split_steps(srun))
         except Failure as failure:
             self._record_and_leave(failure.code, failure.title)
             raise
@@ -105,7 +104,9 @@ class BatchAttempt:
         if self.place.job.nodes > 1 and (blind := self._nodes_without_access(environ)):
             return self._record_and_leave(DATA_BROKEN, self._record_missing_access(blind))
         self._receive_signals(0)
-        code = PREEMPTED if self.asked else worst_exit(self.run, self._run_tasks(words, environ), self.place.job.nodes)
+        code = PREEMPTED if self.asked else self._run_groups_and_tasks(words, group_words, environ)
+        if self._groups.failure:
+            return self._record_and_leave(CRASHED, self._groups.failure)
         start = self._next_start(code)
         if start:
             self._record(reason=f"exit {code}: {MEANING[code]}; requeued")
@@ -114,20 +115,14 @@ class BatchAttempt:
         return self._record_and_leave(code, MEANING[code])
 
     def _name_log(self) -> None:
-        """Link the log to the name in backend.output.
-
-        With --here, there is no log, because the output goes to the terminal.
-        """
+        """Link the log to the name in backend.output. With --here, there is no log: the output goes to the terminal."""
         pattern = self.place.settings.get("output")
         log = self.run.path / f"logs/slurm-{self.job_id}.log"
         if pattern and not self.is_here and (why := link_log(log, pattern, self.place.project, os.environ)):
             print(f"warning: {why}", file=sys.stderr)
 
     def _skip_reason(self) -> tuple[int, str] | None:
-        """Return the exit code and the reason if the job must not run, otherwise None.
-
-        The checks are needed because Slurm restarts a job after a preemption or a lost node without making any of them.
-        """
+        """Return the exit code and the reason if the job must not run, although Slurm has restarted it, else None."""
         if self.run.is_stopped:
             return DONE, "stopped by jobctl stop before it started"
         # since 24.05, Slurm also requeues a job that exits with 0 during a preemption's GraceTime
@@ -135,38 +130,29 @@ class BatchAttempt:
         if self.restarts > 0 and number_or_none(last.get("exit", "")) == DONE:
             return DONE, "finished before Slurm started it again"
         if self.restarts > self.most_restarts:
-            limit = f"lifecycle.max_requeues is {self.most_restarts}"
-            return CRASHED, f"already restarted {self.restarts} times: {limit}"
+            return CRASHED, f"already restarted {self.restarts} times: lifecycle.max_requeues is {self.most_restarts}"
         return None
 
-    def _task_words(self, srun: Sequence[str]) -> list[str]:
-        """Return the srun command with the Pyxis options, if Pyxis is used, and the path of launch.sh in the run."""
-        *options, bash, script = srun
+    def _task_words(self, srun: list[str]) -> list[str]:
+        bash = srun.index("launch.sh") - 1
         container: list[str] = []
         if self.place.settings.get("pyxis"):
             os.environ["JOBC_SECRETS_ROOT"] = secrets_root(os.environ)
             container = container_options(self.place.settings, self.artifact, self.run.path, self.place.project)
-        return [*options, *container, bash, str(self.artifact / script)]
+        return [*srun[:bash], *container, "bash", str(self.artifact / "launch.sh"), *srun[bash + 2 :]]
 
     def _environment(self) -> dict[str, str]:
         environ = task_environment(os.environ)
         if self.place.settings.get("cluster"):
             environ.pop("SLURM_CLUSTERS", None)  # the job already runs on that cluster
-        return {
-            **environ,
-            "JOBC_RUN_DIR": str(self.run.path),
-            "JOBC_ATTEMPT": str(self.attempt),
-            "JOBC_PROJECT": str(self.place.project),
-            "JOBC_STEP_TASKS": str(self.place.settings["step_tasks"]),
-        }
+        environ.update(JOBC_RUN_DIR=str(self.run.path), JOBC_ATTEMPT=str(self.attempt))
+        environ.update(JOBC_PROJECT=str(self.place.project), JOBC_STEP_TASKS=str(self.place.settings["step_tasks"]))
+        return environ
 
     # ---- the tasks
 
     def _nodes_without_access(self, environ: Mapping[str, str]) -> dict[int, str]:
-        """Return the nodes that cannot read the run folder, as a mapping from node number to host.
-
-        Such a node could not report this in the run folder, and the other nodes would wait for it.
-        """
+        """Return the nodes that cannot read the run folder, and so could not report this there: node number -> host."""
         nodes = self.place.job.nodes
         layout = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1", "--mpi=none"]
         words = ["timeout", str(CHECK_S), "srun", *layout, "bash", "-c", _CANNOT_READ, str(self.artifact / "launch.sh")]
@@ -180,6 +166,19 @@ class BatchAttempt:
         first = self.run.path / f"exit/{self.attempt}/first"
         write_small_file(first, str(DATA_BROKEN), {"node": next(iter(blind)), "reason": why})
         return why
+
+    def _run_groups_and_tasks(
+        self, words: list[str], group_words: Sequence[list[str]], environ: Mapping[str, str]
+    ) -> int:
+        """Run the groups' commands for as long as the tasks, and return the worst exit code of the nodes."""
+        head = first_host(os.environ.get("SLURM_JOB_NODELIST", ""))
+        group_environ = {**environ, "JOBC_HEAD_ADDR": head}
+        del group_environ["JOBC_STEP_TASKS"]  # describes the ranks' step
+        try:
+            self._groups.start(group_words, group_environ, self.run.path)
+            return self.run.worst_exit(self._run_tasks(words, environ), self.place.job.nodes)
+        finally:
+            self._groups.end()
 
     def _run_tasks(self, words: list[str], environ: Mapping[str, str]) -> int:
         """Run srun, forward signals to its tasks, and return its exit status.
@@ -197,6 +196,9 @@ class BatchAttempt:
         failed_at: float | None = None
         while srun.poll() is None:
             self._receive_signals(LOOK_S)
+            if not self._groups.failure and self._groups.have_failed():
+                print(f"error: {self._groups.failure}; stopping the ranks", file=sys.stderr, flush=True)
+                self._signal_steps()
             if not first.exists():  # no failure, or it was removed because the ranks restart in place
                 failed_at = None
                 continue
@@ -207,10 +209,7 @@ class BatchAttempt:
         return srun.returncode
 
     def _receive_signals(self, timeout_s: float) -> None:
-        """Wait for signals, and handle those that have arrived.
-
-        On SIGTERM, srun would kill the tasks; `scancel --signal` signals only the tasks, not this program.
-        """
+        """Wait for signals, and handle those that have arrived."""
         for arrived in self._signals.wait(timeout_s)[0]:
             if arrived == signal.SIGUSR2:
                 self.asked = "time"
@@ -220,8 +219,9 @@ class BatchAttempt:
                 self._signal_steps()
 
     def _signal_steps(self) -> None:
-        """Send SIGTERM to this job's steps; with --here, only to the run's step, once it exists."""
-        target = recorded_step_id(self.run.path, self.attempt) if self.is_here else self.job_id
+        """Send SIGTERM to the ranks' step with scancel: srun would kill the tasks."""
+        is_shared = self.is_here or self.place.settings["has_groups"]
+        target = recorded_step_id(self.run.path, self.attempt) if is_shared else self.job_id
         if target:
             self.engine.ask(["scancel", "--signal=TERM", target])
 
@@ -273,29 +273,14 @@ def attempt_artifact(run: Path, first_attempt: int, attempt: int) -> Path:
 
 def task_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return srun's environment, without variables left over from an allocation or another job."""
-    return {
-        name: value
-        for name, value in environ.items()
-        if name not in _FOREIGN and not name.startswith(_FOREIGN_PREFIXES)
-    }
+    names = [name for name in environ if name not in _FOREIGN and not name.startswith(_FOREIGN_PREFIXES)]
+    return {name: environ[name] for name in names}
 
 
 def failed_check_nodes(text: str) -> dict[int, str]:
     """Return the nodes in the check's output, as an ordered mapping from node number to host."""
-    fields = [line.split() for line in text.splitlines()]
-    return dict(
-        sorted((int(pair[0]), pair[1]) for pair in fields if len(pair) == 2 and number_or_none(pair[0]) is not None)
-    )
-
-
-def worst_exit(run: Run, status: int, nodes: int) -> int:
-    """Return the worst exit code that the nodes have recorded.
-
-    status: srun's exit status. This status counts only if a node has recorded nothing, because a signal may have hit
-    srun as a node exited.
-    """
-    code = worst_code([code for code in run.exit_codes().values() if code in PRIORITY]) or DONE
-    return CRASHED if code == DONE and status and run.ended_nodes() < nodes else code
+    nodes = re.findall(r"^([0-9]{1,9}) (\S+)$", text, re.MULTILINE)
+    return dict(sorted((int(number), host) for number, host in nodes))
 
 
 def spawn_ignoring_sigint(words: list[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, nearest
 from ....compiler.plan.launch_plan import LaunchPlan
 from ..._shared.sbatch_options import AFTER
-from ..option_values import tasks_per_node
+from ..option_values import EARLY_S, seconds_before_limit, tasks_per_node
 from ..options import SlurmOptions
-from ..signal_before_limit import EARLY_S, seconds_before_limit
 
 USUAL = 8  # cores per GPU, for the hint
 
@@ -44,10 +43,8 @@ def check_no_time_to_save(plan: LaunchPlan, options: SlurmOptions) -> Iterator[D
     limit, notice = plan.lifecycle.time_limit_s, seconds_before_limit(plan)
     if 0 < limit <= notice:
         title = f"time={limit}s leaves no time to save"
-        because = (
-            f"Slurm can send its signal up to {notice} s before the limit: the grace period, 10 s to exit,"
-            f" and {EARLY_S} s by which Slurm may signal early"
-        )
+        parts = f"the grace period, 10 s to exit, and {EARLY_S} s by which Slurm may signal early"
+        because = f"Slurm can send its signal up to {notice} s before the limit: {parts}"
         hint = f"time={notice // 60 + 1}m" + (", or a shorter lifecycle.grace" if plan.lifecycle.grace_s > 5 else "")
         yield Diagnostic("JC4305", title, because, hint, key="time")
 

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from .....compiler.diagnostics.diagnostic import Diagnostic
 from ... import schema
-from ...finished_task import FinishedTask
+from ...finished_task import FinishedTask, removal_hint
 from ...sky_names import TIERS
-from .._undo import removal_hint
 
 
 def check_schema_violations(task: FinishedTask) -> Iterator[Diagnostic]:

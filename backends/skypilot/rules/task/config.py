@@ -1,7 +1,6 @@
 """`config` and `file_mounts` of the finished task: JC4709, JC4713, JC4715."""
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from posixpath import normpath
 
 from .....compiler.diagnostics.diagnostic import Diagnostic, nearest
@@ -16,21 +15,18 @@ def check_config_not_overridable(task: FinishedTask) -> Iterator[Diagnostic]:
         valid_names = CONFIG_KEYS.get(section)
         if valid_names is None:
             because = f"a task can only override {', '.join(sorted(CONFIG_KEYS))} of ~/.sky/config.yaml"
-            yield _ignored_key_diagnostic(
-                task, ("config", section), because, nearest(section, CONFIG_KEYS) or ["kubernetes"]
-            )
+            yield _ignored_key_diagnostic(task, ("config", section), because, CONFIG_KEYS)
             continue
         for name in as_mapping(inner):
             if name not in valid_names:
                 because = f"a task can only set {', '.join(valid_names)} there; other keys are accepted but ignored"
-                yield _ignored_key_diagnostic(
-                    task, ("config", section, name), because, nearest(name, valid_names) or [*valid_names]
-                )
+                yield _ignored_key_diagnostic(task, ("config", section, name), because, valid_names)
 
 
-def _ignored_key_diagnostic(task: FinishedTask, at: At, because: str, instead: list[str]) -> Diagnostic:
+def _ignored_key_diagnostic(task: FinishedTask, at: At, because: str, names: Collection[str]) -> Diagnostic:
     key = task.key(at)
-    hint = f"{key.rpartition('.')[0]}.{instead[0]}" if instead else f"remove {key}"
+    similar = [*nearest(str(at[-1]), names), *names]
+    hint = f"{key.rpartition('.')[0]}.{similar[0]}" if similar else f"remove {key}"
     return Diagnostic("JC4715", f"SkyPilot would ignore {key}", because, hint, key=key)
 
 
@@ -52,17 +48,14 @@ def check_relative_source(task: FinishedTask) -> Iterator[Diagnostic]:
             key = task.key(("file_mounts", target))
             yield Diagnostic("JC4709", f"{mount!r} is not an absolute path", because, f"remove {key}", key=key)
     for key, source in task.local_files().items():
-        if not re.match(r"/|~/", source):
-            title = f"{source!r} is not an absolute path"
-            yield Diagnostic("JC4709", title, *_reason_and_hint(source), key=key)
-
-
-def _reason_and_hint(source: str) -> tuple[str, str]:
-    if "://" in source:
-        return "SkyPilot reads each item of a list as a local path", "a list without URLs, or one URL without a list"
-    path = normpath(source)
-    below = "a path that begins with / or ~/" if path == "." or path.startswith("..") else f"~/{path}"
-    return (
-        "SkyPilot resolves a relative path against its working directory, which is the run folder",
-        f"{below}, or a bucket URL",
-    )
+        if source.startswith(("/", "~/")):
+            continue
+        if "://" in source:
+            because = "SkyPilot reads each item of a list as a local path"
+            hint = "a list without URLs, or one URL without a list"
+        else:
+            path = normpath(source)
+            because = "SkyPilot resolves a relative path against its working directory, which is the run folder"
+            below = "a path that begins with / or ~/" if path == "." or path.startswith("..") else f"~/{path}"
+            hint = f"{below}, or a bucket URL"
+        yield Diagnostic("JC4709", f"{source!r} is not an absolute path", because, hint, key=key)

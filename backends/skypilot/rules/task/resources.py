@@ -5,70 +5,37 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .....compiler.diagnostics.diagnostic import Diagnostic
-from .....runtime.system.frozen_dataclass import dataclass
 from ...._shared.kubernetes_formats import DNS_NAME, LABEL_KEY, LABEL_VALUE
-from ...config import PODS
-from ...finished_task import AcceptableMachine, FinishedTask
+from ...config import PODS, SITES
+from ...finished_task import FinishedTask, removal_hint
 from ...sky_names import LEAST_DISK_GB
-from .._undo import removal_hint
-
-
-@dataclass(frozen=True)
-class MissingFeature:
-    """A feature that some clouds lack.
-
-    field: the feature's field in `resources`
-    asks: function that returns whether a value of the field needs the feature
-    undo: override that removes the setting, for the hint
-    """
-
-    clouds: tuple[str, ...]
-    field: str
-    asks: Callable[[Any], bool]
-    what: str
-    because: str
-    undo: str
-
 
 LATE = "SkyPilot rejects this setting at launch"
-LACKS = (
-    MissingFeature(("slurm", "ssh"), "use_spot", bool, "has no spot machines", LATE, "backend.use_spot=false"),
-    MissingFeature(
-        ("slurm",),
-        "ports",
-        bool,
-        "cannot open ports",
-        "SkyPilot cannot open ports on Slurm nodes",
-        "backend.ports=[]",
-    ),
-    MissingFeature(
-        ("slurm", *PODS), "local_disk", bool, "has no local_disk", "only cloud machines have a local disk", ""
-    ),
-    MissingFeature(
-        PODS, "disk_tier", lambda tier: tier not in (None, "best"), "has no disk_tier", LATE, "backend.disk_tier=null"
-    ),
-    MissingFeature(
-        ("slurm", *PODS),
-        "autostop",
-        lambda said: isinstance(said, Mapping) and not said.get("down"),
+# field in `resources` -> clouds that lack the feature, whether a value needs it, title, because, override without it
+MISSING: Mapping[str, tuple[tuple[str, ...], Callable[[Any], bool], str, str, str]] = {
+    "use_spot": (("slurm", "ssh"), bool, "has no spot machines", LATE, "backend.use_spot=false"),
+    "ports": (("slurm",), bool, "cannot open ports", LATE, "backend.ports=[]"),
+    "local_disk": (SITES, bool, "has no local_disk", "only cloud machines have a local disk", ""),
+    "disk_tier": (PODS, lambda tier: tier not in (None, "best"), "has no disk_tier", LATE, "backend.disk_tier=null"),
+    "autostop": (
+        SITES,
+        lambda autostop: isinstance(autostop, Mapping) and not autostop.get("down"),
         "cannot stop machines",
         "SkyPilot can delete idle machines there, but not stop them",
         "backend.down=true, or backend.autostop=null",
     ),
-)
+}
 
 
 def check_missing_feature(task: FinishedTask) -> Iterator[Diagnostic]:
     """JC4711: a setting that SkyPilot's schema accepts but the infrastructure lacks."""
     for machine in task.machines():
-        settings = machine.asked
-        for lack in LACKS:
+        for field, (clouds, is_needed, title, because, undo) in MISSING.items():
             # with Pyxis, SkyPilot can stop the containers
-            is_pyxis = lack.field == "autostop" and machine.cloud == "slurm" and settings.get("image_id")
-            if machine.cloud in lack.clouds and lack.asks(settings.get(lack.field)) and not is_pyxis:
-                key = task.key(machine.place(lack.field))
-                title, hint = f"{machine.cloud} {lack.what}", removal_hint(key, lack.undo)
-                yield Diagnostic("JC4711", title, lack.because, hint, key=key)
+            is_pyxis = field == "autostop" and machine.cloud == "slurm" and machine.asked.get("image_id")
+            if machine.cloud in clouds and is_needed(machine.asked.get(field)) and not is_pyxis:
+                key = task.key(machine.place(field))
+                yield Diagnostic("JC4711", f"{machine.cloud} {title}", because, removal_hint(key, undo), key=key)
 
 
 def check_untracked_memory(task: FinishedTask) -> Iterator[Diagnostic]:
@@ -76,53 +43,39 @@ def check_untracked_memory(task: FinishedTask) -> Iterator[Diagnostic]:
     for machine in task.machines():
         if machine.cloud == "slurm" and machine.asked.get("memory") and not task.options.tracks_memory:
             key = task.key(machine.place("memory"))
+            title = "mem is not supported on this slurm"
             because = "this Slurm does not track memory, and rejects jobs that request it"
-            yield Diagnostic(
-                "JC4711", "mem is not supported on this slurm", because, removal_hint(key, "mem=null"), key=key
-            )
+            yield Diagnostic("JC4711", title, because, removal_hint(key, "mem=null"), key=key)
 
 
 def check_small_disk(task: FinishedTask) -> Iterator[Diagnostic]:
     """JC4720: a disk that is smaller than 1 GB (SkyPilot's unit) or too small for the cloud's machine image."""
     for machine in task.machines():
-        yield from _disk(task, machine)
+        least = 1 if machine.cloud in SITES else LEAST_DISK_GB.get(machine.cloud, min(LEAST_DISK_GB.values()))
+        size, typed = _parse_gigabytes(machine.asked.get("disk_size")), task.options.disk_size
+        key = task.key(machine.place("disk_size"))
+        if key == "backend.disk_size" and typed is not None:
+            size = typed / 1024**3  # before it was rounded up
+        if size is not None and size < least:
+            because = "SkyPilot counts whole GB" if least == 1 else "the machine image would not fit on the disk"
+            title = f"disk too small: {f'{size:.0f} GB' if size >= 1 else 'less than 1 GB'}"
+            value = f"{least}GiB" if key == "backend.disk_size" else least
+            yield Diagnostic("JC4720", title, because, f"{key}={value} or more", key=key)
 
 
-def _disk(task: FinishedTask, machine: AcceptableMachine) -> Iterator[Diagnostic]:
-    path, disk_size = machine.place("disk_size"), machine.asked.get("disk_size")
-    least = 1 if machine.cloud in ("slurm", *PODS) else LEAST_DISK_GB.get(machine.cloud, min(LEAST_DISK_GB.values()))
-    size, typed, key = _parse_gigabytes(disk_size), task.options.disk_size, task.key(path)
-    if key == "backend.disk_size" and typed is not None:
-        size = typed / 1024**3
-    if size is not None and size < least:
-        because = "SkyPilot counts whole GB" if least == 1 else "the machine image would not fit on the disk"
-        title = f"disk too small: {f'{size:.0f} GB' if size >= 1 else 'less than 1 GB'}"
-        value = f"{least}GiB" if key == "backend.disk_size" else least
-        yield Diagnostic("JC4720", title, because, f"{key}={value} or more", key=key)
-
-
-def _parse_gigabytes(said: Any) -> float | None:
-    """Parse a size as SkyPilot does: in GB, or with a unit.
-
-    Return None for an invalid size, which SkyPilot's schema reports.
-    """
-    match = re.fullmatch(r"(\d+)(?:([kmgtp])[bi])?", str(said).lower())
+def _parse_gigabytes(size: Any) -> float | None:
+    """Return a size in GB, from a number of GB or text with a unit, or None if it is invalid, as the schema reports."""
+    match = re.fullmatch(r"(\d+)(?:([kmgtp])[bi])?", str(size).lower())
     return int(match[1]) * 1024.0 ** ("kmgtp".index(match[2] or "g") - 2) if match else None
 
 
 def check_priority_out_of_range(task: FinishedTask) -> Iterator[Diagnostic]:
     """JC4714: a priority out of range."""
-    priority = task.section("resources").get("priority")
+    priority, key = task.section("resources").get("priority"), task.key(("resources", "priority"))
     if type(priority) is int and not -1000 <= priority <= 1000:
-        key = task.key(("resources", "priority"))
         because = "a number must be from -1000 to 1000; other text names a priority class"
-        yield Diagnostic(
-            "JC4714",
-            f"priority {priority} is out of range",
-            because,
-            f"{key}={1000 if priority > 0 else -1000}",
-            key=key,
-        )
+        hint = f"{key}={1000 if priority > 0 else -1000}"
+        yield Diagnostic("JC4714", f"priority {priority} is out of range", because, hint, key=key)
 
 
 def check_priority_class(task: FinishedTask) -> Iterator[Diagnostic]:
@@ -135,9 +88,7 @@ def check_priority_class(task: FinishedTask) -> Iterator[Diagnostic]:
         hint = f"{key}={max(-1000, min(1000, round(float(name))))}"
         yield Diagnostic("JC4714", f"priority {name} is not valid", because, hint, key=key)
     elif not re.fullmatch(DNS_NAME, name):
-        because = (
-            "a priority must be a number from -1000 to 1000, or a class name that contains only a-z, 0-9, dash and dot"
-        )
+        because = "a priority must be a number from -1000 to 1000, or a class name of a-z, 0-9, dash and dot"
         yield Diagnostic("JC4714", f"{name!r} is not a priority class", because, f"{key}=high", key=key)
 
 
@@ -149,12 +100,10 @@ def check_invalid_pod_label(task: FinishedTask) -> Iterator[Diagnostic]:
         value = str(label)
         if not re.fullmatch(LABEL_KEY, name) or not re.fullmatch(LABEL_VALUE, value):
             key = task.key(("resources", "labels", name))
-            because = (
-                "a label value must have at most 63 of the characters A-Za-z0-9-_. and start and end "
-                "with a letter or digit"
-            )
+            title = f"{key}={value!r} is not a valid label"
+            form = "at most 63 of the characters A-Za-z0-9-_. and start and end with a letter or digit"
             hint = f"{key}={re.sub(r'[^A-Za-z0-9]+', '-', value)[:63].strip('-')}"
-            yield Diagnostic("JC4717", f"{key}={value!r} is not a valid label", because, hint, key=key)
+            yield Diagnostic("JC4717", title, f"a label value must have {form}", hint, key=key)
 
 
 def check_invalid_port(task: FinishedTask) -> Iterator[Diagnostic]:

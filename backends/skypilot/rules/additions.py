@@ -1,20 +1,18 @@
-"""Fields that `backend.extra` and `backend.config` may not change: JC4600. Other additions are allowed.
-
-In:  plan, options.
-Out: place in the task -> the job keys that set it.
-"""
+"""What the user adds to the task with `backend.extra` and `backend.config`: JC4540, JC4550, JC4600."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...compiler.diagnostics.diagnostic import Diagnostic
-from ...compiler.emit.extra_entries import Path, check_extra_entries, value_paths
-from ...compiler.emit.render import evaluate_document
-from ...compiler.plan.launch_plan import LaunchPlan
-from . import task
-from .finished_task import as_mapping, as_text
-from .options import SkypilotOptions
+from ....compiler.diagnostics.diagnostic import Diagnostic
+from ....compiler.emit.extra_entries import Path, check_extra_entries, value_paths
+from ....compiler.emit.render import evaluate_document
+from ....compiler.plan.launch_plan import LaunchPlan
+from ..._shared import kubernetes_fields
+from .. import task
+from ..config import PODS
+from ..finished_task import as_mapping, as_text
+from ..options import SkypilotOptions
 
 # Fields with a job key of their own, whether or not that key is set.
 ALWAYS: Mapping[Path, str] = {
@@ -51,27 +49,33 @@ OF_CONFIG: Mapping[str, str] = {  # section -> the keys that set jobc's part of 
     "ssh": "mounts and shm, or add to this section with backend.config",
     "docker": "shm, or add to this section with backend.config",
 }
-
-
-BOTH = (list, tuple)
 ABSENT = object()
 
 
-def check(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+def check_pod_config(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    """JC4540, JC4550: a `pod_config` with fields or values unknown to Kubernetes. jobc's own part is valid."""
+    typed = {("backend", "config"): options.config, ("backend", "extra", "config"): options.extra.get("config")}
+    for path, config in typed.items():
+        for section in PODS:
+            tree = as_mapping(as_mapping(config).get(section)).get("pod_config")
+            for diagnostic in kubernetes_fields.check_pod(tree, (*path, section, "pod_config")):
+                because = "SkyPilot passes the value on unchecked, and Kubernetes ignores it or rejects the pods"
+                yield replace(diagnostic, because=because)
+
+
+def check_protected_fields(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    """JC4600: fields that job keys set. Other additions are allowed."""
     bare = replace(options, extra={}, config={})
     bare_task = evaluate_document(task.task_document(plan, bare), plan, bare, task.artifact_digest(plan))
-    derived_config = as_mapping(bare_task.get("config"))
-    places = {("config", *path): OF_CONFIG[path[0]] for path in value_paths(derived_config) if path}
+    config = as_mapping(bare_task.get("config"))
+    config_paths = [path for path in value_paths(config) if path]
+    places = {("config", *path): OF_CONFIG[path[0]] for path in config_paths}
     sent = as_mapping(bare_task.get("file_mounts"))
-    files: dict[Path, str] = {("file_mounts", target): _sending_key(target, plan, options) for target in sent}
-    added: dict[Path, str] = {("file_mounts", target): "mounts" for target in _bucket_targets(options)}
+    files = {("file_mounts", target): _sending_key(target, plan, options) for target in sent}
+    added = {("file_mounts", target): "mounts" for target in _bucket_targets(options)}
     yield from check_extra_entries(options.extra, {**ALWAYS, **added, **files, **places})
-    protected_paths = {
-        path: OF_CONFIG[path[0]]
-        for path in value_paths(derived_config)
-        if path and not _is_merged(path, derived_config, options.config)
-    }
-    yield from check_extra_entries(options.config, protected_paths, ("backend", "config"))
+    protected = {path: OF_CONFIG[path[0]] for path in config_paths if not _is_merged(path, config, options)}
+    yield from check_extra_entries(options.config, protected, ("backend", "config"))
 
 
 def _sending_key(target: str, plan: LaunchPlan, options: SkypilotOptions) -> str:
@@ -87,15 +91,14 @@ def _bucket_targets(options: SkypilotOptions) -> Iterator[str]:
             yield target
 
 
-def _is_merged(at: Path, made: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
-    """Return whether no diagnostic is needed, because both values are merged or because JC4716 checks the option."""
-    derived_value, typed_value = _value(made, at), _value(given, at)
-    return typed_value is not ABSENT and (
-        at[0] == "slurm" or (isinstance(derived_value, BOTH) and isinstance(typed_value, BOTH))
-    )
+def _is_merged(path: Path, config: Mapping[str, Any], options: SkypilotOptions) -> bool:
+    """Return whether the user's value is merged with jobc's list, or is an sbatch option, which JC4716 checks."""
+    ours, typed = _value(config, path), _value(options.config, path)
+    are_lists = isinstance(ours, (list, tuple)) and isinstance(typed, (list, tuple))
+    return are_lists or (path[0] == "slurm" and typed is not ABSENT)
 
 
-def _value(tree: Any, at: Path) -> Any:
-    for part in at:
-        tree = tree.get(part, ABSENT) if isinstance(tree, Mapping) else ABSENT
+def _value(tree: Any, path: Path) -> Any:
+    for part in path:
+        tree = as_mapping(tree).get(part, ABSENT)
     return tree

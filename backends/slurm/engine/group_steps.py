@@ -1,0 +1,65 @@
+"""Run the commands of a heterogeneous job's other groups (backend.groups) next to the ranks. Python 3.8.
+
+In:  an srun command for each group.
+Out: RUN/logs/group_N.log, where N is the group's number, from 1.
+Source: slurm.schedmd.com/heterogeneous_jobs.html; 22.05 to 25.11.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+END_S = 30  # time for a command to exit after SIGTERM
+
+
+class GroupSteps:
+    def __init__(self) -> None:
+        self._steps: list[subprocess.Popen[bytes]] = []
+        self.failure = ""  # which command has failed
+
+    def start(self, commands: Sequence[Sequence[str]], environ: Mapping[str, str], run: Path) -> None:
+        """Start the groups' commands. Raises OSError."""
+        for number, words in enumerate(commands, 1):
+            with open(run / f"logs/group_{number}.log", "ab") as log:
+                step = subprocess.Popen(
+                    words,
+                    env=dict(environ),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,  # not interrupted by Ctrl-C
+                )
+            self._steps.append(step)
+
+    def have_failed(self) -> bool:
+        """Return whether a command has failed, and set `failure`."""
+        for number, step in enumerate(self._steps, 1):
+            if step.poll() and not self.failure:
+                log = f"logs/group_{number}.log"
+                self.failure = f"the command of group {number} exited with {step.returncode}: see {log}"
+        return bool(self.failure)
+
+    def end(self) -> None:
+        """End the commands that are still running. On SIGTERM, srun ends its tasks."""
+        self.have_failed()
+        for step in self._steps:
+            step.terminate()
+        for step in self._steps:
+            try:
+                step.wait(END_S)
+            except subprocess.TimeoutExpired:
+                step.kill()
+                step.wait()
+
+
+def split_steps(words: list[str]) -> list[list[str]]:
+    """Return the srun commands, which ` : srun` separates: that of the ranks, then one for each group."""
+    steps: list[list[str]] = [[]]
+    for position, word in enumerate(words):
+        if word == ":" and words[position + 1 : position + 2] == ["srun"]:
+            steps.append([])
+        else:
+            steps[-1].append(word)
+    return steps
