@@ -24,6 +24,9 @@ JOB_LABEL = "jobc/job"
 
 INDEX = "$JOB_COMPLETION_INDEX"  # set in each container of an Indexed Job
 
+# With the code from jobctl submit. It is optional, so that a pod can report missing code.
+CODE_CONFIG_MAP = {"name": lambda v: f"{object_name_leaf(v)}-code", "optional": True}
+
 UID_VARIABLE = "JOBC_JOB_UID"
 # Field from which a pod reads an ID that stays the same when the engine restarts the pods.
 UID_FIELD = {
@@ -90,8 +93,8 @@ def ranks_container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, A
         "volumeMounts": [
             {"name": "files", "mountPath": FILES},
             {"name": "artifact", "mountPath": ARTIFACT},
-            *([_only_with_sent_code({"name": "code", "mountPath": CODE})] if _sends_code(plan) else ()),
-            *([_only_with_node_storage({"name": "runs", "mountPath": RUNS})] if has_own_volume(plan) else ()),
+            *([{"name": "code", "mountPath": _only_if(_sends_code, CODE)}] if _sends_code(plan) else ()),
+            *([{"name": "runs", "mountPath": _only_if(has_own_volume, RUNS)}] if has_own_volume(plan) else ()),
             {"name": "shm", "mountPath": "/dev/shm"},
             *(tcpx.tcpx_volume_mounts() if plan.network.profile == "tcpx" else ()),
             *(_volume_mount(plan, i) for i in range(len(plan.mounts))),
@@ -129,11 +132,6 @@ def run_root(plan: Any) -> str:
 def has_own_volume(plan: Any) -> bool:
     """Return whether each pod has its own volume for the runs, which is deleted with the pod."""
     return bool(plan.run.storage == "node")
-
-
-def _only_with_node_storage(value: Any) -> Leaf:
-    """Return a leaf that emits `value` only with storage.run=node."""
-    return lambda v: value if has_own_volume(v.plan) else Omit
 
 
 def grace_period(v: Any) -> int:
@@ -258,8 +256,8 @@ def security_context(v: Any) -> dict[str, Any] | None:
 def pod_volumes(plan: LaunchPlan) -> list[dict[str, Any]]:
     return [
         {"name": "files", "configMap": {"name": object_name_leaf}},
-        *([_only_with_sent_code(_code_volume())] if _sends_code(plan) else ()),
-        *([_only_with_node_storage({"name": "runs", "emptyDir": {}})] if has_own_volume(plan) else ()),
+        *([{"name": "code", "configMap": _only_if(_sends_code, CODE_CONFIG_MAP)}] if _sends_code(plan) else ()),
+        *([{"name": "runs", "emptyDir": _only_if(has_own_volume, {})}] if has_own_volume(plan) else ()),
         {"name": "artifact", "emptyDir": {}},
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shm_limit}},
         *(tcpx.tcpx_volumes() if plan.network.profile == "tcpx" else ()),
@@ -271,14 +269,9 @@ def _sends_code(plan: Any) -> bool:
     return bool(plan.code.kind == "snapshot")
 
 
-def _only_with_sent_code(entry: dict[str, Any]) -> Leaf:
-    """Return a leaf that emits `entry` only if code is sent, so that the origin of its lines is `code`."""
-    return lambda v: entry if _sends_code(v.plan) else Omit
-
-
-def _code_volume() -> dict[str, Any]:
-    """Return the volume with the code from jobctl submit. It is optional, so that a pod can report missing code."""
-    return {"name": "code", "configMap": {"name": lambda v: f"{object_name_leaf(v)}-code", "optional": True}}
+def _only_if(condition: Callable[[Any], bool], value: Any) -> Leaf:
+    """Return a leaf with this value, so that `jobc why` finds the keys that the condition reads from the plan."""
+    return lambda v: value if condition(v.plan) else Omit
 
 
 def shm_limit(v: Any) -> str:
