@@ -23,7 +23,7 @@ from .._shared import kubernetes_fields as fields
 from . import extra_fields, objects, pod
 from .config_map import with_config_map
 from .devices import RDMA_PROFILES
-from .names import object_name_leaf, plan_digest, pod_host
+from .names import object_name, plan_digest, pod_host
 from .options import KubernetesOptions
 from .pod_beside_job import LONE_POD, pod_beside_job
 from .yaml_comments import comments_for_job_yaml
@@ -110,15 +110,13 @@ class KubernetesBackend:
             "context": of.options.context,
             "namespace": of.options.namespace,
             "creates": {
-                "object": DigestLeaf(name, object_name_leaf),
+                "object": DigestLeaf(name, object_name),
                 "kind": lambda v: objects.KIND[v.options.flavor],
                 "companions": lambda v: objects.COMPANIONS[v.options.flavor],
             },
             "head": DigestLeaf(name, pod.head_dns_name),
             "start_timeout_s": of.options.start_timeout,
-            "node_list": DigestLeaf(
-                name, lambda v: host_list(object_name_leaf(v), v.options.flavor, v.plan.topology.nodes)
-            ),
+            "node_list": DigestLeaf(name, lambda v: host_list(object_name(v), v.options.flavor, v.plan.topology.nodes)),
             "has_user_id": lambda v: v.options.run_as_user is not None,
             "storage_root": lambda v: pod.run_root(v.plan),
             "kinds": list(objects.KIND.values()),
@@ -133,8 +131,6 @@ class KubernetesBackend:
 
 
 def _check_extra(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    if not extra_fields.KINDS[options.flavor]:  # JC4509 has rejected the flavor: no documents to merge into
-        return
     diagnostics = [*extra_fields.check(plan, options)]
     yield from diagnostics
     is_checked = extra_fields.POD in options.extra or options.pod_security is not None

@@ -22,7 +22,6 @@ KINDS = {
     "job": ("Service", "Job"),
     "jobset": ("JobSet",),
     "trainjob": ("TrainingRuntime", "TrainJob"),
-    "pytorchjob": (),
 }
 
 _JOB = {
@@ -58,23 +57,22 @@ _CONTAINER = {
     "restartPolicy": "lifecycle.max_requeues",
     "restartPolicyRules": "lifecycle.max_requeues",
 }
-_INDEX = "batch.kubernetes.io/job-completion-index"  # the pod's node rank
 _OF_THE_CONTROLLER = (
-    "job-name",
-    "controller-uid",
-    *(f"batch.kubernetes.io/{n}" for n in ("job-name", "controller-uid")),
-    _INDEX,
-)
+    "job-name", "controller-uid", "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid",
+    "batch.kubernetes.io/job-completion-index",  # the pod's node rank
+)  # fmt: skip
 _NAMES = "PAYLOAD RUN_ID FORK_OF JOB_ID JOB_UID NODE_RANK HEAD_ADDR HEAD_PORT TIME_LIMIT_S RUN_ROOT"
 VARIABLES = tuple(f"JOBC_{name}" for name in _NAMES.split())  # set in pod.environment
 
 
-def merge_extra_into_documents(documents: dict[str, Any], options: KubernetesOptions) -> dict[str, Any]:
-    """Return the documents, keyed by kind (or `Pod`), each merged with its part of `backend.extra`."""
-    extras = {kind: tree for kind, tree in options.extra.items() if kind in documents and tree}
-    if not extras:
-        return documents
-    return {kind: fields.to_api_form(kind, tree) for kind, tree in merge_extra_entries(documents, extras).items()}
+def merge_extra(kind: str, document: dict[str, Any], options: KubernetesOptions) -> Any:
+    """Return a document of this kind (or `Pod`), merged with its part of `backend.extra`."""
+    extra = options.extra.get(kind)
+    return (
+        fields.to_api_form(kind, merge_extra_entries(document, extra, ("options", "extra", kind)))
+        if extra
+        else document
+    )
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:

@@ -25,24 +25,12 @@ SYSCTLS = (
 HANDLERS = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
-def is_restricted(options: KubernetesOptions) -> bool:
-    return options.pod_security == "restricted"
-
-
 def add_security_contexts(spec: dict[str, Any], options: KubernetesOptions) -> dict[str, Any]:
     """Return the pod with a security context in each container that `backend.extra` added."""
-    if not is_restricted(options):
+    if options.pod_security is None:
         return spec
-    lists = {
-        kind: [_add_container_context(each) for each in spec[kind]]
-        for kind in CONTAINER_KINDS
-        if _is_list(spec.get(kind))
-    }
-    return {**spec, **lists}
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, (list, tuple))
+    lists = {kind: spec[kind] for kind in CONTAINER_KINDS if isinstance(spec.get(kind), (list, tuple))}
+    return {**spec, **{kind: [_add_container_context(each) for each in items] for kind, items in lists.items()}}
 
 
 def _add_container_context(container: Any) -> Any:

@@ -13,9 +13,9 @@ from ....compiler.plan.launch_plan import LaunchPlan
 from ....compiler.spec.examples import IMAGE as USUAL
 from ..._shared.kubernetes_formats import DNS_LABEL, IMAGE, LABEL_KEY, LABEL_VALUE
 from .. import gpu_types
+from ..names import LONGEST_OBJECT, is_valid_object_name
 from ..options import KubernetesOptions
 from ..pod import JOB_LABEL
-from ._names import LONGEST_NAME, is_valid_object_name
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -152,7 +152,7 @@ def _is_value(text: str) -> bool:
 
 def _nearest_name(text: str) -> str:
     """Return the nearest valid object name. The other _nearest_ functions do the same for other kinds of text."""
-    parts = (re.sub(r"[^a-z0-9]+", "-", part).strip("-") for part in text.lower()[:LONGEST_NAME].split("."))
+    parts = (re.sub(r"[^a-z0-9]+", "-", part).strip("-") for part in text.lower()[:LONGEST_OBJECT].split("."))
     return ".".join(part for part in parts if part) or "team"
 
 

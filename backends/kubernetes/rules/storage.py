@@ -7,9 +7,9 @@ from pathlib import PurePosixPath
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
 from ....compiler.plan.launch_plan import LaunchPlan, Mount
 from ....compiler.spec.value_types import format_bytes
+from ..names import is_valid_object_name
 from ..options import KubernetesOptions
 from ..reserved_paths import is_reserved, normalize_path
-from ._names import is_valid_object_name
 
 
 def check_unusable_mount(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:

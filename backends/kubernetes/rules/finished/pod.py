@@ -10,7 +10,7 @@ from ...._shared.kubernetes_formats import QUANTITY
 from ...extra_fields import KEY, POD
 from ...options import KubernetesOptions
 from ...pod import ARTIFACT, CODE, CONTAINER, FILES, RUNS
-from ...pod_security import find_pod_security_violations, is_restricted
+from ...pod_security import find_pod_security_violations
 from ...reserved_paths import OWN, is_jobc_path, normalize_path
 
 Tree = Mapping[str, Any]
@@ -39,7 +39,7 @@ def containers_and_keys(pod: Tree) -> Iterator[tuple[Tree, str]]:
 
 def check_pod_security_violations(pod: Mapping[str, Any], options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4525: a pod that `backend.pod_security=restricted` forbids, because of a job key or of `backend.extra`."""
-    found = list(dict.fromkeys(find_pod_security_violations(pod))) if is_restricted(options) else []
+    found = list(dict.fromkeys(find_pod_security_violations(pod))) if options.pod_security else []
     if found:
         changes = dict.fromkeys(change for word, change in CAUSES.items() if any(word in text for text in found))
         because = "a namespace with that Pod Security level rejects the pods, so the job would never start"
@@ -56,7 +56,7 @@ def check_forbidden_root_user(pod: Tree, options: KubernetesOptions) -> Iterator
     for container, key in containers_and_keys(pod):
         of_pod, of_container = (tree.get("securityContext") or {} for tree in (pod, container))
         context = {**of_pod, **{name: value for name, value in of_container.items() if value is not None}}
-        if context.get("runAsNonRoot") and context.get("runAsUser") == 0 and not is_restricted(options):  # JC4525
+        if context.get("runAsNonRoot") and context.get("runAsUser") == 0 and not options.pod_security:  # JC4525
             because = "the kubelet would not start the container, and the pod would stay in CreateContainerConfigError"
             if "runAsUser" in of_container:
                 field = f"{key}.securityContext.runAsUser"
