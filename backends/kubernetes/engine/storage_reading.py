@@ -16,7 +16,7 @@ from ....runtime.system.failure import Failure, print_failure
 from ....runtime.system.streams import LineMerger, print_client_output
 from ....runtime.system.text import one_line, printable
 from ....runtime.system.values import number_or_none
-from .cluster import DELETE_S, Cluster, artifact_job_object, resolve_namespace
+from .cluster import DELETE_S, Cluster, JobObject, resolve_namespace
 from .observing import ObservingEngine
 from .pods import PodStatus
 from .storage_pod import StoragePods
@@ -52,7 +52,8 @@ class StorageReadingEngine(ObservingEngine):
             context, namespace = resolve_namespace(self.ask, self.job.settings)
         else:
             context, namespace = self.cluster(record).target[-2:]
-        return Cluster(self.ask, artifact_job_object(self.job.settings, self.job.nodes, context, namespace))
+        keys = {key: self.job.settings["creates"][key] for key in ("object", "kind", "companions")}
+        return Cluster(self.ask, JobObject(**keys, nodes=self.job.nodes, context=context, namespace=namespace))
 
     # ---- run storage
 
@@ -128,9 +129,8 @@ class StorageReadingEngine(ObservingEngine):
             if self.job.settings.get("storage") == "node":
                 hint = "jobctl logs --node N reads what an ended pod printed, as long as Kubernetes keeps the pod"
                 raise Failure(f"no {file} of run {run.id}: its pod no longer exists", hint)
-            raise Failure(
-                f"run {run.id} has no {file} on the storage", "jobctl status reports whether the run has started"
-            )
+            hint = "jobctl status reports whether the run has started"
+            raise Failure(f"run {run.id} has no {file} on the storage", hint)
         return code
 
     def _follow_pods(self, record: Record, request: LogRequest) -> None:
@@ -151,10 +151,8 @@ class StorageReadingEngine(ObservingEngine):
                     is_wanted = request.node in (None, pod.node)
                     if is_wanted and pod.phase != "Pending" and pod.name not in names:
                         names.add(pod.name)
-                        words = cluster.command(
-                            "logs", "--follow", "--prefix", f"--tail={tail}", "--container=node", pod.name
-                        )
-                        followed.start(words, _shorter_prefix)
+                        words = ("logs", "--follow", "--prefix", f"--tail={tail}", "--container=node", pod.name)
+                        followed.start(cluster.command(*words), _shorter_prefix)
                 if not is_live:
                     break
                 time.sleep(LOOK_S)
@@ -174,19 +172,15 @@ class StorageReadingEngine(ObservingEngine):
             pod = running[0 if storage == "shared" else -1]
             command = ["tail", "-n", lines, *(["-F", "--pid=1"] if request.follow else [])]
             path = f"{self.path_on_nodes(record.run, node)}/{file}"
-            words = cluster.command("exec", pod.name, "--container=node", "--", *command, path)
-            return (
-                self._check_missing_file(cluster, pod.name, path) if print_client_output(words, errors="dropped") else 0
-            )
+            code = print_client_output(cluster.exec_command(pod.name, *command, path), errors="dropped")
+            return self._check_missing_file(cluster, pod.name, path) if code else 0
         if storage != "node":
             words = self._bucket_command(record.run, "cat", file)
             errors = "kept" if words else "dropped"
             with StoragePods(self.job, self._start_timeout_s) as made:
                 path, own = f"{self.path_on_nodes(record.run)}/{file}", self._own_cluster(record)
-                if (
-                    print_client_output(made.command(own, *(words or ["cat", path])), tail=request.tail, errors=errors)
-                    == 0
-                ):
+                command = made.command(own, *(words or ["cat", path]))
+                if print_client_output(command, tail=request.tail, errors=errors) == 0:
                     return 0
                 return NOT_THERE if words else self._check_missing_file(own, made.pod(own), path)
         ended = [pod for pod in pods if pod.node == node]
@@ -198,7 +192,7 @@ class StorageReadingEngine(ObservingEngine):
 
     def _check_missing_file(self, cluster: Cluster, pod: str, path: str) -> int:
         """Return NOT_THERE if a pod's storage has no such file. Raises Failure if the server refuses to check."""
-        answer = cluster.k("exec", pod, "--container=node", "--", "test", "-f", path)
+        answer = cluster.exec(pod, "test", "-f", path)
         if "forbidden" in answer.errors.lower():
             raise Failure(f"cannot read the storage through pod {pod}: {one_line(answer.errors.strip())}")
         return NOT_THERE
