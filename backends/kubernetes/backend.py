@@ -40,7 +40,7 @@ class KubernetesBackend:
         RuntimeVar.RUN_ID: Spelling(Scope.NODE, "$JOBC_RUN_ID, or from the object's uid"),
         RuntimeVar.RUN_DIR: Spelling(Scope.NODE, "$JOBC_RUN_ROOT/plan.run.folder/$JOBC_RUN_ID"),
         RuntimeVar.ATTEMPT: Spelling(Scope.NODE, "the pods agree on the attempt in the run folder (join_attempt.py)"),
-        RuntimeVar.NODE_RANK: Spelling(Scope.NODE, pod.INDEX),
+        RuntimeVar.NODE_RANK: Spelling(Scope.NODE, "$JOB_COMPLETION_INDEX"),
         RuntimeVar.HEAD_ADDR: Spelling(Scope.NODE, "pod 0's own name below the Service"),
         RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses a port and shares it"),
     }
@@ -116,7 +116,7 @@ class KubernetesBackend:
             },
             "head": DigestLeaf(name, pod.head_dns_name),
             "start_timeout_s": of.options.start_timeout,
-            "node_list": DigestLeaf(name, lambda v: host_list(object_name(v), v.options.flavor, v.plan.topology.nodes)),
+            "node_list": DigestLeaf(name, host_list),
             "has_user_id": lambda v: v.options.run_as_user is not None,
             "storage_root": lambda v: pod.run_root(v.plan),
             "kinds": list(objects.KIND.values()),
@@ -139,9 +139,9 @@ def _check_extra(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagn
         yield from findings(f"{__package__}.rules.finished", template["spec"], options)
 
 
-def host_list(name: str, flavor: str, nodes: int) -> str:
+def host_list(v: Any) -> str:
     """Return the pods' host names in compact form: hello-1a2b3c4d-[0-3]."""
-    first = pod_host(name, flavor, 0)
+    first, nodes = pod_host(object_name(v), v.options.flavor, 0), v.plan.topology.nodes
     return first if nodes == 1 else f"{first[:-1]}[0-{nodes - 1}]"
 
 

@@ -24,45 +24,35 @@ KINDS = {
     "trainjob": ("TrainingRuntime", "TrainJob"),
 }
 
+_RESTARTS = ("backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes", "podReplacementPolicy", "podFailurePolicy")
 _JOB = {
-    "completionMode": "nodes",
-    "completions": "nodes",
-    "parallelism": "nodes",
+    **dict.fromkeys(("completionMode", "completions", "parallelism", "successPolicy"), "nodes"),
+    **dict.fromkeys(_RESTARTS, "lifecycle.max_requeues"),
     "activeDeadlineSeconds": "backend.deadline",
-    "backoffLimit": "lifecycle.max_requeues",
-    "backoffLimitPerIndex": "lifecycle.max_requeues",
-    "maxFailedIndexes": "lifecycle.max_requeues",
-    "podReplacementPolicy": "lifecycle.max_requeues",
-    "podFailurePolicy": "lifecycle.max_requeues",
-    "successPolicy": "nodes",
     "ttlSecondsAfterFinished": "lifecycle.keep",
     "selector": "name",
     "template": f"{KEY}.{POD}",
 }
 _POD = {
-    "subdomain": "name",
-    "hostname": "name",
-    "setHostnameAsFQDN": "name",
-    "hostnameOverride": "name",
+    **dict.fromkeys(("subdomain", "hostname", "setHostnameAsFQDN", "hostnameOverride", "enableServiceLinks"), "name"),
     "restartPolicy": "lifecycle.max_requeues",
     "terminationGracePeriodSeconds": "lifecycle.grace",
     "hostNetwork": "backend.host_network",
-    "enableServiceLinks": "name",
 }
 _CONTAINER = {
+    **dict.fromkeys(("restartPolicy", "restartPolicyRules"), "lifecycle.max_requeues"),
+    **dict.fromkeys(("command", "args"), "-- COMMAND"),
     "image": "image",
-    "command": "-- COMMAND",
-    "args": "-- COMMAND",
     "workingDir": "container.workdir",
-    "restartPolicy": "lifecycle.max_requeues",
-    "restartPolicyRules": "lifecycle.max_requeues",
 }
 _OF_THE_CONTROLLER = (
     "job-name", "controller-uid", "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid",
     "batch.kubernetes.io/job-completion-index",  # the pod's node rank
 )  # fmt: skip
-_NAMES = "PAYLOAD RUN_ID FORK_OF JOB_ID JOB_UID NODE_RANK HEAD_ADDR HEAD_PORT TIME_LIMIT_S RUN_ROOT"
-VARIABLES = tuple(f"JOBC_{name}" for name in _NAMES.split())  # set in pod.environment
+VARIABLES = (  # set by `jobctl join` or in pod.container_environment
+    "JOBC_PAYLOAD", "JOBC_RUN_ID", "JOBC_FORK_OF", "JOBC_JOB_ID", "JOBC_JOB_UID", "JOBC_NODE_RANK", "JOBC_HEAD_ADDR",
+    "JOBC_HEAD_PORT", "JOBC_TIME_LIMIT_S", "JOBC_RUN_ROOT",
+)  # fmt: skip
 
 
 def merge_extra(kind: str, document: dict[str, Any], options: KubernetesOptions) -> Any:
@@ -92,20 +82,20 @@ def protected_fields(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path,
     def protect(owners: Mapping[str, str], *prefix: str) -> None:
         paths.update({(*prefix, name): owner for name, owner in owners.items()})
 
+    labels = {**dict.fromkeys(plan.labels, "labels"), **({KUEUE: "queue.name"} if plan.queue.name else {})}
     for kind in (POD, *KINDS[options.flavor]):
         protect({"apiVersion": "backend.flavor", "kind": "backend.flavor"}, kind)
         protect({"name": "name", "namespace": "backend.namespace", "generateName": "name"}, kind, "metadata")
-        protect({"jobc/job": "name"}, kind, "metadata", "labels")
+        protect({"jobc/job": "name", **labels}, kind, "metadata", "labels")
         protect({"jobc/owner": "name"}, kind, "metadata", "annotations")
     service = ("clusterIP", "clusterIPs", "publishNotReadyAddresses", "selector")
     protect(dict.fromkeys(service, "name"), "Service", "spec")
-    protect(dict.fromkeys(_OF_THE_CONTROLLER, "name"), POD, "metadata", "labels")
-    protect(dict.fromkeys(_OF_THE_CONTROLLER, "name"), POD, "metadata", "annotations")
+    for section in ("labels", "annotations"):
+        protect(dict.fromkeys(_OF_THE_CONTROLLER, "name"), POD, "metadata", section)
     protect(_JOB, "Job", "spec")
-    job_set = {"network": "name", "successPolicy": "nodes", "failurePolicy": "lifecycle.max_requeues"}
-    job_set["ttlSecondsAfterFinished"] = "lifecycle.keep"
     for prefix in (("JobSet", "spec"), ("TrainingRuntime", "spec", "template", "spec")):
-        protect(job_set, *prefix)
+        protect({"network": "name", "successPolicy": "nodes", "failurePolicy": "lifecycle.max_requeues"}, *prefix)
+        protect({"ttlSecondsAfterFinished": "lifecycle.keep"}, *prefix)
         protect({"name": "name", "replicas": "nodes"}, *prefix, "replicatedJobs", "node")
         protect(_JOB, *prefix, "replicatedJobs", "node", "template", "spec")
     protect({"mlPolicy": "nodes"}, "TrainingRuntime", "spec")
@@ -122,9 +112,6 @@ def protected_fields(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path,
         protect({"cpu": "cpus"}, *container, "resources", "requests")
     if plan.queue.priority is not None:
         protect({"priorityClassName": "queue.priority"}, POD, "spec")
-    labels = {**dict.fromkeys(plan.labels, "labels"), **({KUEUE: "queue.name"} if plan.queue.name else {})}
-    for kind in (POD, *KINDS[options.flavor]):
-        protect(labels, kind, "metadata", "labels")
     if plan.resources.gpu_type is not None:
         protect({gpu_types.gpu_label_name(options): "gpu_type"}, POD, "spec", "nodeSelector")
     chosen = {

@@ -23,22 +23,13 @@ RUNS = f"{OWN}/runs"  # the runs, if storage.run=node and they are not on a moun
 JOB_LABEL = "jobc/job"
 HOSTNAME = "kubernetes.io/hostname"  # node label
 
-INDEX = "$JOB_COMPLETION_INDEX"  # set in each container of an Indexed Job
-
 # With the code from jobctl submit. It is optional, so that a pod can report missing code.
 CODE_CONFIG_MAP = {"name": lambda v: f"{object_name(v)}-code", "optional": True}
 
-UID_VARIABLE = "JOBC_JOB_UID"
-# Field from which a pod reads an ID that stays the same when the engine restarts the pods.
-UID_FIELD = {
-    "job": "metadata.labels['batch.kubernetes.io/controller-uid']",
-    "jobset": "metadata.labels['jobset.sigs.k8s.io/jobset-uid']",
-    "trainjob": "metadata.labels['jobset.sigs.k8s.io/jobset-uid']",
-}
+UID_VARIABLE = "JOBC_JOB_UID"  # an ID that stays the same when the engine restarts the pods
 
 
 def pod_template(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
-    """Return the pod template, with metadata and spec."""
     tcpx_metadata = {"annotations": tcpx.tcpx_annotations()} if plan.network.profile == "tcpx" else {}
     bare_template = {"metadata": {"labels": pod_labels(plan), **tcpx_metadata}, "spec": pod_spec(plan, options)}
     template = extra_fields.merge_extra(extra_fields.POD, bare_template, options)
@@ -108,8 +99,9 @@ def container_environment(plan: LaunchPlan, options: KubernetesOptions) -> list[
     jobctl submit inserts JOBC_PAYLOAD, JOBC_RUN_ID and JOBC_FORK_OF before these entries. The variables in the key
     `env` are set by launch.sh.
     """
+    uid_label = "batch.kubernetes.io/controller-uid" if options.flavor == "job" else "jobset.sigs.k8s.io/jobset-uid"
     return [
-        {"name": UID_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": UID_FIELD[options.flavor]}}},
+        {"name": UID_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{uid_label}']"}}},
         *([{"name": "LD_LIBRARY_PATH", "value": tcpx.LIBRARIES}] if plan.network.profile == "tcpx" else ()),
         *(_secret(name) for name in plan.secrets if plan.secrets[name].kind == "k8s"),
     ]

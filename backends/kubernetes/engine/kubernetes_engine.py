@@ -37,21 +37,19 @@ MARK = 'mkdir -p -- "$1/control" && echo "$JOBC_JOB_UID" >"$1/control/STOP"'
 
 
 class KubernetesEngine(StorageReadingEngine, CheckingEngine):
-    """Starts, stops and removes runs."""
+    """Starts and stops runs, and checks the nodes."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         self._unmarked: set[Path] = set()  # runs whose pods have no stop mark
 
     def resume_command(self, run: Run, state: State) -> str:
-        """Return the resume command, or "" if runs are deleted with their pods."""
         return "" if self.job.settings.get("storage") == "node" else super().resume_command(run, state)
 
     # ---- stopping
 
     def mark_stopped(self, run: Run) -> None:
-        record = newest_record(run)
-        if record is not None:
+        if record := newest_record(run):
             self._mark_in_pods(record)
         super().mark_stopped(run)
 
@@ -63,13 +61,11 @@ class KubernetesEngine(StorageReadingEngine, CheckingEngine):
         """
         cluster, why = self.cluster(record), ""
         for pod in running_pods(self.pods(record)):
-            folder = self.path_on_nodes(record.run, pod.node)
-            answer = cluster.exec(pod.name, "bash", "-c", MARK, "-", folder)
-            refusal = answer.errors.strip() if answer.code else ""
-            if not refusal and self.job.settings.get("storage") != "node":
+            answer = cluster.exec(pod.name, "bash", "-c", MARK, "-", self.path_on_nodes(record.run, pod.node))
+            if answer.code == 0 and self.job.settings.get("storage") != "node":
                 why = ""
                 break
-            why = why or refusal
+            why = why or (answer.errors.strip() if answer.code else "")
         if why and running_pods(KubernetesEngine(self.job).pods(record)):
             self._unmarked.add(record.run.path)
             what = f"{cluster.target.kind} {cluster.target.object} is deleted instead"
@@ -109,7 +105,6 @@ class KubernetesEngine(StorageReadingEngine, CheckingEngine):
         parser.add_argument("--replace", action="store_true", help=text)
 
     def begin(self, options: argparse.Namespace) -> int | None:
-        """Raise Failure if the run to be resumed was deleted with its pods."""
         if self.job.settings.get("storage") == "node" and (options.resume or options.fork):
             title = "this job's runs are deleted with their pods, so there is nothing to resume"
             hint = "to keep runs, put storage.root on a mounted claim, or set storage.run=object"

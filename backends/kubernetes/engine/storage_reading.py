@@ -135,11 +135,10 @@ class StorageReadingEngine(ObservingEngine):
 
     def _follow_pods(self, record: Record, request: LogRequest) -> None:
         """Print the pods' output until the run has ended, including new pods after a restart."""
-        cluster, run, followed = self.cluster(record), record.run, LineMerger()
-        tail = -1 if request.tail is None else request.tail
+        cluster, run, tail = self.cluster(record), record.run, -1 if request.tail is None else request.tail
         names: set[str] = set()
         said = ""
-        with followed:
+        with LineMerger() as followed:
             while True:
                 engine = type(self)(self.job)
                 is_live = engine.seen(Run(run.path)).state == LIVE
