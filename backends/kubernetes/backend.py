@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from ...compiler.diagnostics.diagnostic import Diagnostic, Severity, has_errors
 from ...compiler.emit.artifact import Artifact
+from ...compiler.emit.extra_entries import check_extra_entries
 from ...compiler.emit.render import DigestLeaf, JsonTextLeaf, Render, evaluate_document, of
 from ...compiler.emit.source_map import SpecValue
 from ...compiler.plan.launch_plan import LaunchPlan
@@ -131,7 +132,13 @@ class KubernetesBackend:
 
 
 def _check_extra(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    diagnostics = [*extra_fields.check(plan, options)]
+    trees = {kind: tree for kind, tree in options.extra.items() if isinstance(tree, Mapping)}
+    checks = (
+        lambda: findings(f"{__package__}.rules.extra", plan, options),
+        lambda: fields.check(options.extra),
+        lambda: check_extra_entries(trees, extra_fields.protected_fields(plan, options)),
+    )
+    diagnostics = [*run_all(*checks)]
     yield from diagnostics
     is_checked = extra_fields.POD in options.extra or options.pod_security is not None
     if is_checked and not has_errors(diagnostics):  # otherwise, its fields cannot be read

@@ -4,13 +4,11 @@ The keys of `backend.extra` are the kinds in job.yaml, and `Pod`, which stands f
 puts it) and for the pod that `jobctl shell` creates.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from ...compiler.diagnostics.diagnostic import Diagnostic
-from ...compiler.emit.extra_entries import Path, check_extra_entries, merge_extra_entries
+from ...compiler.emit.extra_entries import Path, merge_extra_entries
 from ...compiler.plan.launch_plan import LaunchPlan
-from ...compiler.rules import findings, run_all
 from .._shared import kubernetes_fields as fields
 from . import gpu_types, tcpx
 from .options import KubernetesOptions
@@ -65,16 +63,6 @@ def merge_extra(kind: str, document: dict[str, Any], options: KubernetesOptions)
     )
 
 
-def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """Yield the diagnostics of rules/extra, JC4540 (unknown field) and JC4600 (field set by the plan)."""
-    trees = {kind: tree for kind, tree in options.extra.items() if isinstance(tree, Mapping)}
-    return run_all(
-        lambda: findings(f"{__package__}.rules.extra", plan, options),
-        lambda: fields.check(options.extra),
-        lambda: check_extra_entries(trees, protected_fields(plan, options)),
-    )
-
-
 def protected_fields(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
     """Return the fields that the scripts rely on: path in a document -> the job key that sets it."""
     paths: dict[Path, str] = {}
@@ -125,6 +113,8 @@ def protected_fields(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path,
     if plan.network.profile == "tcpx":
         protect({tcpx.DAEMON: "network"}, POD, "spec", "initContainers")
     volumes = {"files": "name", "artifact": "name", "shm": "shm"}
+    volumes |= {"code": "code"} if plan.code.kind == "snapshot" else {}
+    volumes |= {"runs": "storage.root"} if plan.run.storage == "node" else {}
     volumes |= {f"mount-{i}": "mounts" for i in range(len(plan.mounts))}
     protect(volumes, POD, "spec", "volumes")
     protect(volumes, *container, "volumeMounts")

@@ -19,6 +19,7 @@ from .pod import CONTAINER, JOB_LABEL, pod_labels, pod_template
 AGAIN = sorted((exit_codes.PEER_LOST, exit_codes.PREEMPTED))
 OWNER = "jobc/owner"
 VOLCANO_GANG = "scheduling.volcano.sh/group-min-member"
+TRAINER_API = "trainer.kubeflow.org/v1alpha1"
 KIND = {"job": "job.batch", "jobset": "jobset.jobset.x-k8s.io", "trainjob": "trainjob.trainer.kubeflow.org"}
 COMPANIONS = {
     "job": "configmap,service",
@@ -39,12 +40,12 @@ POD_FAILURE_RULES = [
 def job_yaml_documents(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
     """Return the documents of job.yaml, in the order in which kubectl creates them."""
     if options.flavor == "jobset":
-        manifests = [job_set(plan, options)]
+        documents = [job_set(plan, options)]
     elif options.flavor == "trainjob":
-        manifests = [training_runtime(plan, options), train_job(plan)]
+        documents = [training_runtime(plan, options), train_job(plan)]
     else:
-        manifests = [headless_service(plan), indexed_job(plan, options)]
-    return [extra_fields.merge_extra(manifest["kind"], manifest, options) for manifest in manifests]
+        documents = [headless_service(plan), indexed_job(plan, options)]
+    return [extra_fields.merge_extra(document["kind"], document, options) for document in documents]
 
 
 def object_metadata(plan: LaunchPlan) -> dict[str, Any]:
@@ -53,25 +54,21 @@ def object_metadata(plan: LaunchPlan) -> dict[str, Any]:
     return {"name": object_name, "labels": {**pod_labels(plan), **queue}, "annotations": {OWNER: ""}}
 
 
+def manifest(api_version: str, kind: str, metadata: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
+
+
 def headless_service(plan: LaunchPlan) -> dict[str, Any]:
     """Return the Service that gives each pod a DNS name as soon as it starts, even before it is ready."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": object_name, "labels": pod_labels(plan)},
-        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {JOB_LABEL: object_name}},
-    }
+    spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {JOB_LABEL: object_name}}
+    return manifest("v1", "Service", {"name": object_name, "labels": pod_labels(plan)}, spec)
 
 
 def indexed_job(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
-    spec = {
-        **job_spec(plan, options),
-        "activeDeadlineSeconds": deadline,
-        "ttlSecondsAfterFinished": Given(of.plan.lifecycle.keep_s),
-    }
     metadata = object_metadata(plan)
     metadata["annotations"] |= volcano_gang_annotation(options)
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+    spec = {"activeDeadlineSeconds": deadline, "ttlSecondsAfterFinished": Given(of.plan.lifecycle.keep_s)}
+    return manifest("batch/v1", "Job", metadata, {**job_spec(plan, options), **spec})
 
 
 def volcano_gang_annotation(options: KubernetesOptions) -> dict[str, Any]:
@@ -111,12 +108,8 @@ def max_job_restarts(v: Any) -> int:
 
 
 def job_set(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
-    return {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
-        "kind": "JobSet",
-        "metadata": object_metadata(plan),
-        "spec": {**job_set_spec(plan, options), "ttlSecondsAfterFinished": Given(of.plan.lifecycle.keep_s)},
-    }
+    spec = {**job_set_spec(plan, options), "ttlSecondsAfterFinished": Given(of.plan.lifecycle.keep_s)}
+    return manifest("jobset.x-k8s.io/v1alpha2", "JobSet", object_metadata(plan), spec)
 
 
 def job_set_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
@@ -146,22 +139,15 @@ def job_set_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]
 
 def training_runtime(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     """Return this job's own runtime, because the cluster's torch runtime has no /dev/shm and starts torchrun itself."""
-    return {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainingRuntime",
-        "metadata": {"name": object_name, "labels": pod_labels(plan)},
-        "spec": {"mlPolicy": {"numNodes": of.plan.topology.nodes}, "template": {"spec": job_set_spec(plan, options)}},
-    }
+    metadata = {"name": object_name, "labels": pod_labels(plan)}
+    spec = {"mlPolicy": {"numNodes": of.plan.topology.nodes}, "template": {"spec": job_set_spec(plan, options)}}
+    return manifest(TRAINER_API, "TrainingRuntime", metadata, spec)
 
 
 def train_job(plan: LaunchPlan) -> dict[str, Any]:
-    return {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": object_metadata(plan),
-        "spec": {
-            "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": "TrainingRuntime", "name": object_name},
-            "trainer": {"numNodes": of.plan.topology.nodes},
-            "activeDeadlineSeconds": deadline,
-        },
+    spec = {
+        "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": "TrainingRuntime", "name": object_name},
+        "trainer": {"numNodes": of.plan.topology.nodes},
+        "activeDeadlineSeconds": deadline,
     }
+    return manifest(TRAINER_API, "TrainJob", object_metadata(plan), spec)

@@ -19,7 +19,7 @@ AGAIN = {
     "jobset": "never restart a single pod: the JobSet's failurePolicy restarts all, lifecycle.max_requeues times",
 }
 NODES = "number of nodes, also used by launch.sh and the ranks; to change it, compile again with `jobc nodes=N`"
-NOTES = {
+NOTES: dict[str | int, str | Leaf] = {
     "completions": NODES,
     "podFailurePolicy": "69: lost a peer, 75: saved and stopped early; these restart the pods. Other codes end the job",
     "terminationGracePeriodSeconds": "time for the ranks to save (lifecycle.grace) plus some seconds to exit",

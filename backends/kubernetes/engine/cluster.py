@@ -100,13 +100,10 @@ class FoundObject(NamedTuple):
 
     @property
     def has_ended(self) -> bool:
-        return has_ended_condition(self.conditions)
+        return any(condition.type in ("Complete", "Completed", "Failed") for condition in self.conditions)
 
     def belongs_to_run(self, run_id: str, uid: str) -> bool:
-        """Return whether this object belongs to the run.
-
-        uid: the uid that the run recorded, or "" if it recorded none
-        """
+        """uid: the uid that the run recorded, or "" if it recorded none"""
         return bool(self.uid) and (self.uid == uid if uid else self.owner.endswith(f", run {run_id}"))
 
 
@@ -119,9 +116,9 @@ class Cluster:
     def __init__(self, ask: Ask, target: JobObject) -> None:
         self.ask, self.target = ask, target
 
-    def k(self, *words: str, text: str = "", timeout_s: float = ASK_S) -> Answer:
+    def k(self, *words: str, text: str = "") -> Answer:
         """Run kubectl, with `text` as stdin."""
-        return self.ask(self.command(*words), timeout_s=timeout_s, text=text)
+        return self.ask(self.command(*words), timeout_s=ASK_S, text=text)
 
     def command(self, *words: str) -> list[str]:
         context = [f"--context={self.target.context}"] if self.target.context else []
@@ -132,7 +129,7 @@ class Cluster:
         return self.command("exec", *options, pod, "--container=node", "--", *words)
 
     def exec(self, pod: str, *words: str) -> Answer:
-        return self.ask(self.exec_command(pod, *words), timeout_s=ASK_S, text="")
+        return self.ask(self.exec_command(pod, *words), timeout_s=ASK_S)
 
     def _get(self, *words: str) -> str:
         """Return what `kubectl get` prints. Raises Failure."""
@@ -151,13 +148,13 @@ class Cluster:
         output = self._get(target.kind, name, "--ignore-not-found", f"--output=jsonpath={_OBJECT}")
         first, _, text = output.partition("\n")
         uid, owner, version, kind, known_name = [*first.split("\t"), "", "", "", ""][:5]
-        conditions = _conditions(text)
-        if target.kind.startswith("jobset.") and has_ended_condition(conditions):
+        found = FoundObject(ObjectIdentity(version, kind, known_name, uid), owner, _conditions(text))
+        if target.kind.startswith("jobset.") and found.has_ended:
             # the JobSet's own conditions do not mention the deadline
             selector = f"--selector=jobset.sigs.k8s.io/jobset-name={name}"
             deadline = self.k("get", "jobs", selector, f"--output=jsonpath={_DEADLINE}").text
-            conditions = (*_conditions(deadline), *conditions)
-        return FoundObject(ObjectIdentity(version, kind, known_name, uid), owner, conditions)
+            found = found._replace(conditions=(*_conditions(deadline), *found.conditions))
+        return found
 
     def pods(self) -> list[PodStatus]:
         """Return the object's pods, newest last. Raises Failure."""
@@ -264,10 +261,6 @@ def recorded_job_object(keys: Mapping[str, str], settings: Mapping[str, Any]) ->
         return None
     nodes = number_or_none(keys.get("nodes", "")) or 1
     return JobObject(name, kind, companions, nodes, keys.get("context", ""), keys.get("namespace", ""))
-
-
-def has_ended_condition(conditions: tuple[ObjectCondition, ...]) -> bool:
-    return any(condition.type in ("Complete", "Completed", "Failed") for condition in conditions)
 
 
 def _conditions(text: str) -> tuple[ObjectCondition, ...]:

@@ -25,7 +25,7 @@ from ....runtime.system.failure import Failure
 from ....runtime.system.streams import run_attached_to_terminal
 from ....runtime.system.text import one_line
 from .cluster import Cluster, FoundObject, live_object_failure
-from .object_creation import ObjectCreator, PodPurpose, error_tail, pack_code, read_packed_code
+from .object_creation import ObjectCreator, PodPurpose, pack_code, read_packed_code
 from .pods import running_pods
 from .run_trial import run_trial
 from .storage_pod import StoragePods
@@ -171,7 +171,7 @@ class KubernetesEngine(StorageReadingEngine, CheckingEngine):
         cluster = self._own_cluster()
         why = ObjectCreator(cluster, self.job.artifact).rejection_reason(PodPurpose("preflight"))
         if why:
-            print(f"FAIL  the cluster rejects the job in {cluster.target}: {one_line(error_tail(why))}")
+            print(f"FAIL  the cluster rejects the job in {cluster.target}: {one_line(why)}")
             return 1
         print(f"ok    the cluster accepts the job in {cluster.target}", flush=True)
         if options.queue_only:

@@ -52,7 +52,6 @@ class ObjectCreator:
 
     def __init__(self, cluster: Cluster, artifact: Path) -> None:
         self.cluster, self.artifact = cluster, artifact
-        self._has_train_job = cluster.target.kind.startswith("trainjob.")
         self._kind = KINDS[cluster.target.kind.partition(".")[0]]
         self.may_be_there = False  # whether the job may exist in the cluster after a failure
 
@@ -62,7 +61,7 @@ class ObjectCreator:
             raise self._rejection("rejects the job", why, "jobctl preflight --queue-only tries again")
 
     def _rejection(self, what: str, why: str, hint: str = "") -> Failure:
-        return Failure(f"the cluster {what} in {self.cluster.target}: {error_tail(why)}", hint)
+        return Failure(f"the cluster {what} in {self.cluster.target}: {why}", hint)
 
     def rejection_reason(self, purpose: PodPurpose) -> str:
         """Return why the cluster would reject the objects, or "" if it accepts them.
@@ -74,7 +73,7 @@ class ObjectCreator:
             manifests = self.manifests(purpose._replace(suffix=suffix))
         except Failure as failure:
             return failure.title
-        if not self._has_train_job:
+        if self._kind != "TrainJob":
             return self.create_manifests(manifests, "--dry-run=server")
         train_job, others = split_by_kind(manifests, self._kind)
         runtime, _ = split_by_kind(manifests, RUNTIME)
@@ -98,7 +97,7 @@ class ObjectCreator:
         """
         main, companions = split_by_kind(self.manifests(purpose), self._kind)
         runtimes: list[ObjectIdentity] = []
-        if self._has_train_job:  # its webhook requires the runtime to exist
+        if self._kind == "TrainJob":  # its webhook requires the runtime to exist
             runtime, companions = split_by_kind(companions, RUNTIME)
             runtimes = [self._create_runtime(runtime, purpose)]
         owner = None
@@ -154,7 +153,7 @@ class ObjectCreator:
             title = f"another submit has deleted {RUNTIME} {runtime.name} in {self.cluster.target}"
             raise Failure(title, "submit again, unless jobctl status shows that the other submit has started the job")
         if answer.code:
-            warning = f"{RUNTIME} {runtime.name} will not be deleted with its TrainJob: {error_tail(_reason(answer))}"
+            warning = f"{RUNTIME} {runtime.name} will not be deleted with its TrainJob: {_reason(answer)}"
             print(f"warning: {warning}", file=sys.stderr)
 
     def _delete_created(self, created: list[ObjectIdentity]) -> None:
@@ -206,11 +205,6 @@ def add_owner_reference(manifests: str, owner: ObjectIdentity) -> str:
     """Return the manifests with an owner reference, so that the objects are deleted with their owner."""
     line = f"metadata:\n  ownerReferences: [{json.dumps(_reference(owner))}]\n"
     return re.sub(r"^metadata:\n", line, manifests, flags=re.MULTILINE)
-
-
-def error_tail(why: str) -> str:
-    """Return the end of the server's reply, which contains the reason."""
-    return why[-MOST_REASON:]
 
 
 def split_by_kind(manifests: str, kind: str) -> tuple[str, str]:
@@ -277,5 +271,5 @@ def _owner() -> str:
 
 
 def _reason(answer: Answer) -> str:
-    """Return why kubectl failed, or "" if it did not."""
-    return (answer.errors.strip() or f"kubectl exited with {answer.code}") if answer.code else ""
+    """Return why kubectl failed, which is at the end of the server's reply, or "" if it did not fail."""
+    return (answer.errors.strip()[-MOST_REASON:] or f"kubectl exited with {answer.code}") if answer.code else ""

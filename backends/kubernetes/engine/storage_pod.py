@@ -13,7 +13,6 @@ import re
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from ....runtime.engines.engine import Job
 from ....runtime.system.failure import Failure
@@ -102,8 +101,8 @@ class StoragePods:
         said = ""
         for tick in range(self.start_timeout_s + 1):
             answer = cluster.k("get", "pod", name, "--output=json")
-            item = _object(answer.text)
-            if answer.code == 0 and item.get("status", {}).get("phase", "Pending") != "Pending":
+            item = json.loads(answer.text) if answer.code == 0 else {}
+            if item.get("status", {}).get("phase", "Pending") != "Pending":
                 return name
             why, is_stuck = why_pod_is_waiting(item)
             if is_stuck:
@@ -113,10 +112,3 @@ class StoragePods:
                 print(f"waiting for pod {name}: {one_line(said)}", file=sys.stderr, flush=True)
             time.sleep(1)
         raise Failure(f"pod {name} has not started{said and f': {one_line(said)}'}", hint)
-
-
-def _object(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return {}

@@ -1,5 +1,6 @@
 """GPUs and network devices: JC4505, JC4510, JC4518, JC4521."""
 
+import re
 from collections.abc import Iterator
 
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, nearest
@@ -7,9 +8,10 @@ from ....compiler.plan.launch_plan import LaunchPlan
 from ....runtime.system.gpu_names import is_gpu_of_type
 from ..._shared.gpus import GPUS, MOST_GPUS, USUAL_GPUS, gpu_spread_overrides, max_gpus_at_site, max_gpus_in_cloud
 from .. import tcpx
-from ..devices import EFA, EFA_CARDS, EFA_GPUS, RDMA_PROFILES, is_resource_with_count, network_resource
+from ..devices import EFA, EFA_CARDS, EFA_GPUS, RDMA_PROFILES, network_resource
 from ..gpu_types import DISCOVERED, PRODUCTS, gpu_label_name, gpu_label_values
 from ..options import KubernetesOptions
+from .unfit_resource import DEVICE
 
 
 def check_gpu_type_without_label(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -33,25 +35,25 @@ def check_gpu_type_without_label(plan: LaunchPlan, options: KubernetesOptions) -
 
 def check_gpus_exceed_node(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4505: more GPUs per node than any machine has (error) or than most machines have (warning)."""
-    count, kind = plan.topology.gpus, plan.resources.gpu_type
-    most = (max_gpus_at_site(kind) if kind else None) or MOST_GPUS
-    usual = min(USUAL_GPUS, (max_gpus_in_cloud(kind) if kind else None) or USUAL_GPUS)
+    count, kind = plan.topology.gpus, plan.resources.gpu_type or ""
+    most = max_gpus_at_site(kind) or MOST_GPUS
+    usual = min(USUAL_GPUS, max_gpus_in_cloud(kind) or USUAL_GPUS)
     if count <= usual:
         return
     of = f" of type {kind}" if kind else ""
-    rare = count <= most
-    some = f"few machines have more than {usual}{of}" if rare else f"no machine has more than {most}{of}"
+    some, severity = f"no machine has more than {most}{of}", Severity.ERROR
+    if count <= most:
+        some, severity = f"few machines have more than {usual}{of}", Severity.WARNING
+    title = f"gpus={count}{of} is too many for one node"
     because = f"{some}, and pods that do not fit on any node stay Pending; gpus is per node, 1 to {usual}"
     hint = gpu_spread_overrides(count, plan.topology.nodes, usual)
-    severity = Severity.WARNING if rare else Severity.ERROR
-    title = f"gpus={count}{of} is too many for one node"
     yield Diagnostic("JC4505", title, because, hint, key="gpus", severity=severity)
 
 
 def check_network_devices_not_requested(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4510: network devices that the pods do not receive, because no resource requests them."""
     resource, key = options.network_resource, "backend.network_resource"
-    if resource is not None and not is_resource_with_count(resource):
+    if resource is not None and not re.fullmatch(rf"{DEVICE}:[1-9][0-9]*", resource):
         because = "the value must be the name of a device plugin's resource and a count per pod"
         yield Diagnostic("JC4510", f"{key}: {resource!r} is not NAME:COUNT", because, f"{key}=rdma/hca:1", key=key)
     fabric = plan.network.profile

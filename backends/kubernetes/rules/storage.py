@@ -11,25 +11,11 @@ from ..names import is_valid_object_name
 from ..options import KubernetesOptions
 from ..reserved_paths import is_reserved, normalize_path
 
-SOURCES: Mapping[str, tuple[Callable[[str], object], str, str, str]] = {  # kind -> valid?, what, because, hint
-    "claim": (
-        is_valid_object_name,
-        "a claim name",
-        "a claim name must have at most 253 characters from a-z, 0-9, dash and dot",
-        "kubectl get persistentvolumeclaims lists the claims",
-    ),
-    "nfs": (
-        re.compile(r"[^/:\s]+:/.*").fullmatch,
-        "an NFS export",
-        "an NFS source must be a server and a path",
-        "source: SERVER:/PATH",
-    ),
-    "empty": (
-        re.compile(r"([1-9][0-9]*([KMGT]i)?)?").fullmatch,
-        "a size",
-        "an empty folder's source is its size limit, in Kubernetes syntax",
-        "source: 10Gi, or an empty string for no limit",
-    ),
+# kind of mount -> whether a source is valid, what it must be, and a hint
+SOURCES: Mapping[str, tuple[Callable[[str], object], str, str]] = {
+    "claim": (is_valid_object_name, "at most 253 characters from a-z, 0-9, dash and dot", "source: CLAIM"),
+    "nfs": (re.compile(r"[^/:\s]+:/.*").fullmatch, "a server and a path", "source: SERVER:/PATH"),
+    "empty": (re.compile(r"([1-9][0-9]*([KMGT]i)?)?").fullmatch, "a size limit, or empty", "source: 10Gi"),
 }
 
 
@@ -48,9 +34,9 @@ def _mount_problems(mount: Mount, targets: Sequence[str]) -> Iterator[tuple[str,
         because = "a pod can mount a claim, a host folder, an NFS export or an empty folder"
         yield f"a pod cannot mount kind {mount.kind}", because, "kind: claim"
     elif mount.kind in SOURCES:
-        is_valid, what, because, hint = SOURCES[mount.kind]
+        is_valid, form, hint = SOURCES[mount.kind]
         if not is_valid(mount.source):
-            yield f"{mount.source!r} is not {what}", because, hint
+            yield f"{mount.source!r} is not a source of kind {mount.kind}", f"the source must be {form}", hint
     target = normalize_path(mount.target)
     if ":" in target or is_reserved(target):
         because = "a target must be an absolute path without a colon, and must not hide the image's or jobc's files"

@@ -14,7 +14,8 @@ from ..._shared.kubernetes_formats import QUANTITY
 from ..devices import network_resource
 from ..options import KubernetesOptions
 
-NAME = r"cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i|[a-z0-9.-]+/[A-Za-z0-9]([-\w.]*[A-Za-z0-9])?"
+DEVICE = r"[a-z0-9.-]+/[A-Za-z0-9]([-\w.]*[A-Za-z0-9])?"
+NAME = rf"cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i|{DEVICE}"
 SHARED = ("cpu", "memory", "ephemeral-storage")  # resources whose limit may exceed the request
 UNITS: Mapping[str, Fraction] = {
     **{unit: Fraction(1000) ** power for power, unit in enumerate(("n", "u", "m", "", "k", *"MGTPE"), -3)},

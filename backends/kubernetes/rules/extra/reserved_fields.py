@@ -50,13 +50,8 @@ OPENS = "breaks the isolation between pod and node"
 
 RESERVED = (
     ReservedField(
-        _POD, "hostPID",
-        "jobctl stop and the kubelet signal PID 1 of the pod, which would be PID 1 of the machine",
-        "`kubectl debug node/NODE -it --image=IMAGE` shows a node's processes",
-    ),
-    ReservedField(
-        _POD, "shareProcessNamespace",
-        "jobctl stop signals PID 1 of the pod, which would be the pause container, so the ranks would not save",
+        _POD, "hostPID shareProcessNamespace",
+        "jobctl stop and the kubelet signal PID 1 of the pod, which would not be the ranks' supervisor",
         "`kubectl debug POD -it --target=node --image=IMAGE` shows the job's processes",
     ),
     ReservedField(
@@ -70,13 +65,8 @@ RESERVED = (
         "time=2h for each attempt; backend.deadline=1d for the whole job",
     ),
     ReservedField(
-        _STARTED, "suspend",
-        "jobctl submit would wait for pods that never start; Kueue suspends and resumes jobs itself",
-        "queue.name=team, a Kueue LocalQueue",
-    ),
-    ReservedField(
-        _POD, "schedulingGates",
-        "no pod would start until the gate is removed; Kueue gates pods itself",
+        (*_STARTED, *_POD), "suspend schedulingGates",
+        "no pod would start until the field is removed; Kueue suspends jobs and gates pods itself",
         "queue.name=team, a Kueue LocalQueue",
     ),
     ReservedField(
