@@ -81,12 +81,10 @@ def _entry(file: Artifact) -> Artifact:
 
 
 def _whole_file_origin(file: Artifact) -> LineRange:
-    """Return the origin of the single line that contains a whole file."""
     return LineRange(1, 1, tuple(dict.fromkeys(key for r in file.lines for key in r.keys)), file.path)
 
 
 def _text(path: str, text: str, template: str, keys: tuple[str, ...] = ()) -> Artifact:
-    """Return a text whose lines all have the same origin."""
     return Artifact(path, text, lines=(LineRange(1, text.count("\n"), keys, template),))
 
 

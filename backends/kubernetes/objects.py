@@ -38,7 +38,6 @@ POD_FAILURE_RULES = [
 
 
 def job_yaml_documents(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
-    """Return the documents of job.yaml, in the order in which kubectl creates them."""
     if options.flavor == "jobset":
         documents = [job_set(plan, options)]
     elif options.flavor == "trainjob":

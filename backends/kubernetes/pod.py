@@ -206,7 +206,6 @@ def _node_affinity(v: Any) -> dict[str, Any]:
 
 
 def label_expressions(label: str, operator: str, values: Sequence[str]) -> list[dict[str, Any]]:
-    """Return a list with one expression on a node label, or [] without values."""
     return [{"key": label, "operator": operator, "values": list(values)}] if values else []
 
 

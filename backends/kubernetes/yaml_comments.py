@@ -33,7 +33,6 @@ ON_NODES = "the run folders: all nodes must share this file system, or they cann
 
 
 def comments_for_job_yaml(documents: list[Any], plan: LaunchPlan, options: KubernetesOptions) -> dict[At, str | Leaf]:
-    """Return a mapping from places in job.yaml to the comments above them."""
     again = AGAIN["job" if options.flavor == "job" else "jobset"]
     texts: dict[str | int, str | Leaf] = {
         **NOTES,
@@ -66,7 +65,6 @@ def _run_host_volumes(plan: LaunchPlan) -> set[str]:
 
 
 def _keys(tree: Any, at: At) -> Iterator[tuple[At, Mapping[str, Any]]]:
-    """Yield each key of each mapping, together with the mapping."""
     if isinstance(tree, Mapping):
         for key, inner in tree.items():
             yield (*at, key), tree

@@ -127,7 +127,6 @@ class JoiningPod:
         )
 
     def run(self, words: list[str]) -> int:
-        """Return the payload's exit code."""
         if self.payload == "train":
             self._leave_if_stopped()
             if self.settings.tree.get("preflight"):
@@ -321,7 +320,6 @@ def _is_known(name: str) -> bool:
 
 
 def _unresolved_head(head: str) -> tuple[str, str]:
-    """Return title and hint."""
     hint = "check that node 0's pod is running, that the Service exists and that the cluster DNS works"
     return f"cannot resolve node 0's host name: {head}", hint
 

@@ -115,7 +115,6 @@ class KubernetesEngine(StorageReadingEngine, CheckingEngine):
         return False  # a pod cannot access this machine's folders
 
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
-        """Create the job's objects, and record them."""
         run, before, code = new.run, newest_record(new.run), None
         if self._sends_code:
             code = pack_code(run.path) if new.attempt == 0 else read_packed_code(run.path)

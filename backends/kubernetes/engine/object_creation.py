@@ -114,7 +114,6 @@ class ObjectCreator:
             raise
 
     def _create_object(self, manifest: str, purpose: PodPurpose) -> ObjectIdentity:
-        """Create the job's own object. Raises Failure."""
         self.may_be_there = True
         answer = self._create(manifest, UID)
         if answer.code == 0:

@@ -79,7 +79,8 @@ def _node_labels(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagn
         hint = f"backend.gpu_labels.{name}=[{','.join(map(_nearest_value, values))}]"
         yield from (_rejection(f"backend.gpu_labels.{name}", v, of_label, hint) for v in values if not _is_value(v))
     gpu_type = plan.resources.gpu_type
-    if gpu_type is not None and gpu_type not in options.gpu_labels and not _is_value(gpu_type):
+    is_label_value = gpu_type in gpu_types.gpu_label_values(plan, options) and gpu_type not in options.gpu_labels
+    if gpu_type is not None and is_label_value and not _is_value(gpu_type):
         yield _rejection("gpu_type", gpu_type, of_label, f"gpu_type={_nearest_value(gpu_type)}")
 
     pairs = [text.partition("=") for text in options.node_selector]

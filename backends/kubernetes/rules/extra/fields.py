@@ -74,7 +74,6 @@ def check_secret_in_variable(plan: LaunchPlan, options: KubernetesOptions) -> It
 
 
 def _variables(options: KubernetesOptions) -> Iterator[tuple[str, str, Any]]:
-    """Yield container, name and value of each environment variable."""
     spec = extra_pod_spec(options)
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         for entry in container.get("env") or ():

@@ -171,7 +171,6 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
 
 
 def matching_values(tree: Any, path: Sequence[str], at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield each matching path with its value."""
     if not path:
         yield at, tree
     elif isinstance(tree, Mapping):
