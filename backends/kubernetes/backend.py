@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from ...compiler.diagnostics.diagnostic import Diagnostic, Severity, has_errors
 from ...compiler.emit.artifact import Artifact
+from ...compiler.emit.extra_entries import check_extra_entries
 from ...compiler.emit.render import DigestLeaf, JsonTextLeaf, Render, evaluate_document, of
 from ...compiler.emit.source_map import SpecValue
 from ...compiler.plan.launch_plan import LaunchPlan
@@ -23,7 +24,7 @@ from .._shared import kubernetes_fields as fields
 from . import extra_fields, objects, pod
 from .config_map import with_config_map
 from .devices import RDMA_PROFILES
-from .names import object_name_leaf, plan_digest, pod_host
+from .names import object_name, plan_digest, pod_host
 from .options import KubernetesOptions
 from .pod_beside_job import LONE_POD, pod_beside_job
 from .yaml_comments import comments_for_job_yaml
@@ -40,7 +41,7 @@ class KubernetesBackend:
         RuntimeVar.RUN_ID: Spelling(Scope.NODE, "$JOBC_RUN_ID, or from the object's uid"),
         RuntimeVar.RUN_DIR: Spelling(Scope.NODE, "$JOBC_RUN_ROOT/plan.run.folder/$JOBC_RUN_ID"),
         RuntimeVar.ATTEMPT: Spelling(Scope.NODE, "the pods agree on the attempt in the run folder (join_attempt.py)"),
-        RuntimeVar.NODE_RANK: Spelling(Scope.NODE, pod.INDEX),
+        RuntimeVar.NODE_RANK: Spelling(Scope.NODE, "$JOB_COMPLETION_INDEX"),
         RuntimeVar.HEAD_ADDR: Spelling(Scope.NODE, "pod 0's own name below the Service"),
         RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses a port and shares it"),
     }
@@ -110,15 +111,13 @@ class KubernetesBackend:
             "context": of.options.context,
             "namespace": of.options.namespace,
             "creates": {
-                "object": DigestLeaf(name, object_name_leaf),
+                "object": DigestLeaf(name, object_name),
                 "kind": lambda v: objects.KIND[v.options.flavor],
                 "companions": lambda v: objects.COMPANIONS[v.options.flavor],
             },
             "head": DigestLeaf(name, pod.head_dns_name),
             "start_timeout_s": of.options.start_timeout,
-            "node_list": DigestLeaf(
-                name, lambda v: host_list(object_name_leaf(v), v.options.flavor, v.plan.topology.nodes)
-            ),
+            "node_list": DigestLeaf(name, host_list),
             "has_user_id": lambda v: v.options.run_as_user is not None,
             "storage_root": lambda v: pod.run_root(v.plan),
             "kinds": list(objects.KIND.values()),
@@ -133,9 +132,13 @@ class KubernetesBackend:
 
 
 def _check_extra(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    if not extra_fields.KINDS[options.flavor]:  # JC4509 has rejected the flavor: no documents to merge into
-        return
-    diagnostics = [*extra_fields.check(plan, options)]
+    trees = {kind: tree for kind, tree in options.extra.items() if isinstance(tree, Mapping)}
+    checks = (
+        lambda: findings(f"{__package__}.rules.extra", plan, options),
+        lambda: fields.check(options.extra),
+        lambda: check_extra_entries(trees, extra_fields.protected_fields(plan, options)),
+    )
+    diagnostics = [*run_all(*checks)]
     yield from diagnostics
     is_checked = extra_fields.POD in options.extra or options.pod_security is not None
     if is_checked and not has_errors(diagnostics):  # otherwise, its fields cannot be read
@@ -143,9 +146,9 @@ def _check_extra(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagn
         yield from findings(f"{__package__}.rules.finished", template["spec"], options)
 
 
-def host_list(name: str, flavor: str, nodes: int) -> str:
+def host_list(v: Any) -> str:
     """Return the pods' host names in compact form: hello-1a2b3c4d-[0-3]."""
-    first = pod_host(name, flavor, 0)
+    first, nodes = pod_host(object_name(v), v.options.flavor, 0), v.plan.topology.nodes
     return first if nodes == 1 else f"{first[:-1]}[0-{nodes - 1}]"
 
 

@@ -51,11 +51,10 @@ def with_config_map(
     """
     of_nodes = {key: value for key, value in json.loads(settings.text).items() if key not in NOT_FOR_NODES}
     ranges = tuple(r for r in settings.lines if not r.template.startswith(tuple(f"data at {k}" for k in NOT_FOR_NODES)))
-    one_line = Artifact(JOB, json.dumps(of_nodes, ensure_ascii=False))
-    one_line = replace(one_line, lines=(_whole_file_origin(replace(settings, lines=ranges), 1),))
-    head = HEAD.format(name=name, label=JOB_LABEL)
+    origin = _whole_file_origin(replace(settings, lines=ranges))
+    one_line = Artifact(JOB, json.dumps(of_nodes, ensure_ascii=False), lines=(origin,))
     pieces = [
-        Artifact("", head, lines=(_text_origin(head, SOURCE, ("name", DIGEST)),)),
+        _text("", HEAD.format(name=name, label=JOB_LABEL), SOURCE, ("name", DIGEST)),
         *(_entry(file) for file in (*files, start_script(), one_line)),
         compressed_jobctl_lines(program),
     ]
@@ -69,37 +68,30 @@ def with_config_map(
 
 def _entry(file: Artifact) -> Artifact:
     """Return a file's entry: its text as a block, or as one quoted line if YAML cannot write it as a block."""
-    key, text = config_map_key(file.path), file.text
+    assert "--" not in file.path
+    key, text = file.path.replace("/", "--"), file.text  # keys contain no slash
     is_shown = text[:1].strip() and not text.endswith("\n\n") and all(c.isprintable() or c in "\n\t" for c in text)
     if not is_shown:
         quoted = str(yaml.safe_dump(text, default_style='"', width=10**9)).rstrip("\n")
-        return replace(file, text=f"  {key}: {quoted}\n", lines=(_whole_file_origin(file, 1),))
+        return replace(file, text=f"  {key}: {quoted}\n", lines=(_whole_file_origin(file),))
     head = f"  {key}: |\n" if text.endswith("\n") else f"  {key}: |-\n"
     rows = (f"    {row}\n" if row else "\n" for row in text.removesuffix("\n").split("\n"))
     lines = [LineRange(r.first + 1, r.last + 1, r.keys, r.template) for r in file.lines]
     return replace(file, text=head + "".join(rows), lines=(LineRange(1, 1, (), SOURCE), *lines))
 
 
-def _whole_file_origin(file: Artifact, line: int) -> LineRange:
-    """Return the origin of the single line that contains a whole file."""
-    return LineRange(line, line, tuple(dict.fromkeys(key for r in file.lines for key in r.keys)), file.path)
+def _whole_file_origin(file: Artifact) -> LineRange:
+    return LineRange(1, 1, tuple(dict.fromkeys(key for r in file.lines for key in r.keys)), file.path)
 
 
-def _text_origin(text: str, template: str, keys: tuple[str, ...] = ()) -> LineRange:
-    """Return a LineRange that gives all lines of a text the same origin."""
-    return LineRange(1, text.count("\n"), keys, template)
-
-
-def config_map_key(path: str) -> str:
-    """Return a file's key in the ConfigMap, with two dashes for each slash."""
-    assert "--" not in path
-    return path.replace("/", "--")
+def _text(path: str, text: str, template: str, keys: tuple[str, ...] = ()) -> Artifact:
+    return Artifact(path, text, lines=(LineRange(1, text.count("\n"), keys, template),))
 
 
 @cache
 def start_script() -> Artifact:
     text = (Path(__file__).parent / "templates" / START).read_text(encoding="utf-8")
-    return Artifact(START, text, lines=(_text_origin(text, f"{SOURCE}/templates/{START}"),))
+    return _text(START, text, f"{SOURCE}/templates/{START}")
 
 
 @cache
@@ -108,4 +100,4 @@ def compressed_jobctl_lines(program: bytes) -> Artifact:
     encoded = base64.b64encode(lzma.compress(program, preset=2)).decode("ascii")
     pieces = [encoded[start : start + WIDTH] for start in range(0, len(encoded), WIDTH)]
     text = f'binaryData:\n  {PROGRAM}.xz: "' + "\\\n    ".join(pieces) + '"\n'
-    return Artifact(PROGRAM, text, lines=(_text_origin(text, PACKED),))
+    return _text(PROGRAM, text, PACKED)

@@ -8,8 +8,6 @@ p6-b200.48xlarge 8. There are two kinds of H200 machines: p5e with 32 and p5en w
 aws-efa-k8s-device-plugin.
 """
 
-import re
-
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...runtime.system.gpu_names import is_gpu_of_type
 from .options import KubernetesOptions
@@ -27,8 +25,3 @@ def network_resource(plan: LaunchPlan, options: KubernetesOptions) -> str | None
     cards = [count for kind, count in EFA_CARDS.items() if is_gpu_of_type(gpu_type, kind)]
     is_whole_node = plan.topology.gpus == EFA_GPUS and not options.host_network
     return f"{EFA}:{cards[0]}" if cards and is_whole_node else None
-
-
-def is_resource_with_count(text: str) -> bool:
-    """Return whether the text is `vendor.example/name:COUNT`."""
-    return bool(re.fullmatch(r"[a-z0-9.-]+/[A-Za-z0-9]([-\w.]*[A-Za-z0-9])?:[1-9][0-9]*", text))

@@ -4,13 +4,11 @@ The keys of `backend.extra` are the kinds in job.yaml, and `Pod`, which stands f
 puts it) and for the pod that `jobctl shell` creates.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from ...compiler.diagnostics.diagnostic import Diagnostic
-from ...compiler.emit.extra_entries import Path, check_extra_entries, merge_extra_entries
+from ...compiler.emit.extra_entries import Path, merge_extra_entries
 from ...compiler.plan.launch_plan import LaunchPlan
-from ...compiler.rules import findings, run_all
 from .._shared import kubernetes_fields as fields
 from . import gpu_types, tcpx
 from .options import KubernetesOptions
@@ -22,68 +20,46 @@ KINDS = {
     "job": ("Service", "Job"),
     "jobset": ("JobSet",),
     "trainjob": ("TrainingRuntime", "TrainJob"),
-    "pytorchjob": (),
 }
 
+_RESTARTS = ("backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes", "podReplacementPolicy", "podFailurePolicy")
 _JOB = {
-    "completionMode": "nodes",
-    "completions": "nodes",
-    "parallelism": "nodes",
+    **dict.fromkeys(("completionMode", "completions", "parallelism", "successPolicy"), "nodes"),
+    **dict.fromkeys(_RESTARTS, "lifecycle.max_requeues"),
     "activeDeadlineSeconds": "backend.deadline",
-    "backoffLimit": "lifecycle.max_requeues",
-    "backoffLimitPerIndex": "lifecycle.max_requeues",
-    "maxFailedIndexes": "lifecycle.max_requeues",
-    "podReplacementPolicy": "lifecycle.max_requeues",
-    "podFailurePolicy": "lifecycle.max_requeues",
-    "successPolicy": "nodes",
     "ttlSecondsAfterFinished": "lifecycle.keep",
     "selector": "name",
     "template": f"{KEY}.{POD}",
 }
 _POD = {
-    "subdomain": "name",
-    "hostname": "name",
-    "setHostnameAsFQDN": "name",
-    "hostnameOverride": "name",
+    **dict.fromkeys(("subdomain", "hostname", "setHostnameAsFQDN", "hostnameOverride", "enableServiceLinks"), "name"),
     "restartPolicy": "lifecycle.max_requeues",
     "terminationGracePeriodSeconds": "lifecycle.grace",
     "hostNetwork": "backend.host_network",
-    "enableServiceLinks": "name",
 }
 _CONTAINER = {
+    **dict.fromkeys(("restartPolicy", "restartPolicyRules"), "lifecycle.max_requeues"),
+    **dict.fromkeys(("command", "args"), "-- COMMAND"),
     "image": "image",
-    "command": "-- COMMAND",
-    "args": "-- COMMAND",
     "workingDir": "container.workdir",
-    "restartPolicy": "lifecycle.max_requeues",
-    "restartPolicyRules": "lifecycle.max_requeues",
 }
-_INDEX = "batch.kubernetes.io/job-completion-index"  # the pod's node rank
 _OF_THE_CONTROLLER = (
-    "job-name",
-    "controller-uid",
-    *(f"batch.kubernetes.io/{n}" for n in ("job-name", "controller-uid")),
-    _INDEX,
-)
-_NAMES = "PAYLOAD RUN_ID FORK_OF JOB_ID JOB_UID NODE_RANK HEAD_ADDR HEAD_PORT TIME_LIMIT_S RUN_ROOT"
-VARIABLES = tuple(f"JOBC_{name}" for name in _NAMES.split())  # set in pod.environment
+    "job-name", "controller-uid", "batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid",
+    "batch.kubernetes.io/job-completion-index",  # the pod's node rank
+)  # fmt: skip
+VARIABLES = (  # set by `jobctl join` or in pod.container_environment
+    "JOBC_PAYLOAD", "JOBC_RUN_ID", "JOBC_FORK_OF", "JOBC_JOB_ID", "JOBC_JOB_UID", "JOBC_NODE_RANK", "JOBC_HEAD_ADDR",
+    "JOBC_HEAD_PORT", "JOBC_TIME_LIMIT_S", "JOBC_RUN_ROOT",
+)  # fmt: skip
 
 
-def merge_extra_into_documents(documents: dict[str, Any], options: KubernetesOptions) -> dict[str, Any]:
-    """Return the documents, keyed by kind (or `Pod`), each merged with its part of `backend.extra`."""
-    extras = {kind: tree for kind, tree in options.extra.items() if kind in documents and tree}
-    if not extras:
-        return documents
-    return {kind: fields.to_api_form(kind, tree) for kind, tree in merge_extra_entries(documents, extras).items()}
-
-
-def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """Yield the diagnostics of rules/extra, JC4540 (unknown field) and JC4600 (field set by the plan)."""
-    trees = {kind: tree for kind, tree in options.extra.items() if isinstance(tree, Mapping)}
-    return run_all(
-        lambda: findings(f"{__package__}.rules.extra", plan, options),
-        lambda: fields.check(options.extra),
-        lambda: check_extra_entries(trees, protected_fields(plan, options)),
+def merge_extra(kind: str, document: dict[str, Any], options: KubernetesOptions) -> Any:
+    """Return a document of this kind (or `Pod`), merged with its part of `backend.extra`."""
+    extra = options.extra.get(kind)
+    return (
+        fields.to_api_form(kind, merge_extra_entries(document, extra, ("options", "extra", kind)))
+        if extra
+        else document
     )
 
 
@@ -94,20 +70,20 @@ def protected_fields(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path,
     def protect(owners: Mapping[str, str], *prefix: str) -> None:
         paths.update({(*prefix, name): owner for name, owner in owners.items()})
 
+    labels = {**dict.fromkeys(plan.labels, "labels"), **({KUEUE: "queue.name"} if plan.queue.name else {})}
     for kind in (POD, *KINDS[options.flavor]):
         protect({"apiVersion": "backend.flavor", "kind": "backend.flavor"}, kind)
         protect({"name": "name", "namespace": "backend.namespace", "generateName": "name"}, kind, "metadata")
-        protect({"jobc/job": "name"}, kind, "metadata", "labels")
+        protect({"jobc/job": "name", **labels}, kind, "metadata", "labels")
         protect({"jobc/owner": "name"}, kind, "metadata", "annotations")
     service = ("clusterIP", "clusterIPs", "publishNotReadyAddresses", "selector")
     protect(dict.fromkeys(service, "name"), "Service", "spec")
-    protect(dict.fromkeys(_OF_THE_CONTROLLER, "name"), POD, "metadata", "labels")
-    protect(dict.fromkeys(_OF_THE_CONTROLLER, "name"), POD, "metadata", "annotations")
+    for section in ("labels", "annotations"):
+        protect(dict.fromkeys(_OF_THE_CONTROLLER, "name"), POD, "metadata", section)
     protect(_JOB, "Job", "spec")
-    job_set = {"network": "name", "successPolicy": "nodes", "failurePolicy": "lifecycle.max_requeues"}
-    job_set["ttlSecondsAfterFinished"] = "lifecycle.keep"
     for prefix in (("JobSet", "spec"), ("TrainingRuntime", "spec", "template", "spec")):
-        protect(job_set, *prefix)
+        protect({"network": "name", "successPolicy": "nodes", "failurePolicy": "lifecycle.max_requeues"}, *prefix)
+        protect({"ttlSecondsAfterFinished": "lifecycle.keep"}, *prefix)
         protect({"name": "name", "replicas": "nodes"}, *prefix, "replicatedJobs", "node")
         protect(_JOB, *prefix, "replicatedJobs", "node", "template", "spec")
     protect({"mlPolicy": "nodes"}, "TrainingRuntime", "spec")
@@ -124,9 +100,6 @@ def protected_fields(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path,
         protect({"cpu": "cpus"}, *container, "resources", "requests")
     if plan.queue.priority is not None:
         protect({"priorityClassName": "queue.priority"}, POD, "spec")
-    labels = {**dict.fromkeys(plan.labels, "labels"), **({KUEUE: "queue.name"} if plan.queue.name else {})}
-    for kind in (POD, *KINDS[options.flavor]):
-        protect(labels, kind, "metadata", "labels")
     if plan.resources.gpu_type is not None:
         protect({gpu_types.gpu_label_name(options): "gpu_type"}, POD, "spec", "nodeSelector")
     chosen = {
@@ -140,6 +113,8 @@ def protected_fields(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path,
     if plan.network.profile == "tcpx":
         protect({tcpx.DAEMON: "network"}, POD, "spec", "initContainers")
     volumes = {"files": "name", "artifact": "name", "shm": "shm"}
+    volumes |= {"code": "code"} if plan.code.kind == "snapshot" else {}
+    volumes |= {"runs": "storage.root"} if plan.run.storage == "node" else {}
     volumes |= {f"mount-{i}": "mounts" for i in range(len(plan.mounts))}
     protect(volumes, POD, "spec", "volumes")
     protect(volumes, *container, "volumeMounts")

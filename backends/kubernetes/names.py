@@ -11,23 +11,24 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ...compiler.emit.render import WholePlanView
 from ...compiler.plan.launch_plan import LaunchPlan
+from .._shared.kubernetes_formats import DNS_NAME
 
 LONGEST = 63
+LONGEST_OBJECT = 253  # of an object whose name is no label
 PAYLOAD_SUFFIX = "-preflight"  # the longest suffix that jobctl preflight, jobctl smoke and jobctl shell append
 
 
-def object_name(plan: LaunchPlan, whole: WholePlanView) -> str:
-    """Return NAME-DIGEST. The digest changes whenever the plan or the options change."""
-    slug = re.sub(r"[^a-z0-9]+", "-", plan.name.lower()).strip("-")
+def object_name(v: Any) -> str:
+    """Return NAME-DIGEST, as a leaf of a document. The digest changes whenever the plan or the options change."""
+    slug = re.sub(r"[^a-z0-9]+", "-", v.plan.name.lower()).strip("-")
     slug = slug if slug[:1].isalpha() else f"j-{slug}".rstrip("-")
-    return f"{slug}-{whole.digest}"
+    return f"{slug}-{v.whole.digest}"
 
 
-def object_name_leaf(v: Any) -> str:
-    """Return the object name; used as a leaf of a document."""
-    return object_name(v.plan, v.whole)
+def is_valid_object_name(text: str) -> bool:
+    """Source: Kubernetes "Object names and IDs"."""
+    return bool(re.fullmatch(DNS_NAME, text)) and len(text) <= LONGEST_OBJECT
 
 
 def pod_host(name: str, flavor: str, index: int) -> str:
@@ -41,22 +42,17 @@ def longest_pod_name(name: str, flavor: str, nodes: int) -> str:
 
 
 def plan_digest(plan: LaunchPlan, options: Any) -> str:
-    """Return eight hex digits for plan and options. Neutral fields are left out, so a new field changes no name."""
-    settings = [drop_neutral_fields(plan), drop_neutral_fields(options)]
-    return hashlib.sha256(json.dumps(settings, sort_keys=True, ensure_ascii=False).encode()).hexdigest()[:8]
+    """Return eight hex digits for plan and options."""
+    return hashlib.sha256(to_json([plan, options]).encode()).hexdigest()[:8]
 
 
-def drop_neutral_fields(value: Any) -> Any:
-    """Return a plan as plain data, without the fields that have their neutral value."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+def to_json(value: Any) -> str:
+    """Return a plan as text, without fields that have their neutral value, so that a new field changes no digest."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, default=_to_plain_data)
+
+
+def _to_plain_data(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
         fields = [(field, getattr(value, field.name)) for field in dataclasses.fields(value)]
-        return {
-            f.name: drop_neutral_fields(v)
-            for f, v in fields
-            if "neutral" not in f.metadata or v != f.metadata["neutral"]
-        }
-    if isinstance(value, Mapping):
-        return {key: drop_neutral_fields(inner) for key, inner in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [drop_neutral_fields(item) for item in value]
-    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
+        return {f.name: v for f, v in fields if "neutral" not in f.metadata or v != f.metadata["neutral"]}
+    return dict(value) if isinstance(value, Mapping) else str(value)

@@ -12,14 +12,14 @@ from ...compiler.emit.render import Given, Omit, of
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...runtime import exit_codes
 from . import extra_fields
-from .names import object_name_leaf
+from .names import object_name
 from .options import KubernetesOptions
 from .pod import CONTAINER, JOB_LABEL, pod_labels, pod_template
 
 AGAIN = sorted((exit_codes.PEER_LOST, exit_codes.PREEMPTED))
-KUEUE = extra_fields.KUEUE
 OWNER = "jobc/owner"
 VOLCANO_GANG = "scheduling.volcano.sh/group-min-member"
+TRAINER_API = "trainer.kubeflow.org/v1alpha1"
 KIND = {"job": "job.batch", "jobset": "jobset.jobset.x-k8s.io", "trainjob": "trainjob.trainer.kubeflow.org"}
 COMPANIONS = {
     "job": "configmap,service",
@@ -29,48 +29,45 @@ COMPANIONS = {
 
 
 deadline = Given(of.options.deadline)
+# The first match wins: evictions do not count, and a permanent error ends the job. Not used with storage.run=node,
+# where a new pod would not have the run folder: backoffLimit is 0, and any failure or eviction already ends the job.
+POD_FAILURE_RULES = [
+    {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+    {"action": "FailJob", "onExitCodes": {"containerName": CONTAINER, "operator": "NotIn", "values": AGAIN}},
+]
 
 
 def job_yaml_documents(plan: LaunchPlan, options: KubernetesOptions) -> list[dict[str, Any]]:
-    """Return the documents of job.yaml, in the order in which kubectl creates them."""
     if options.flavor == "jobset":
-        manifests = [job_set(plan, options)]
+        documents = [job_set(plan, options)]
     elif options.flavor == "trainjob":
-        manifests = [training_runtime(plan, options), train_job(plan)]
+        documents = [training_runtime(plan, options), train_job(plan)]
     else:
-        manifests = [headless_service(plan), indexed_job(plan, options)]
-    return list(
-        extra_fields.merge_extra_into_documents(
-            {document["kind"]: document for document in manifests}, options
-        ).values()
-    )
+        documents = [headless_service(plan), indexed_job(plan, options)]
+    return [extra_fields.merge_extra(document["kind"], document, options) for document in documents]
 
 
 def object_metadata(plan: LaunchPlan) -> dict[str, Any]:
     """Return the metadata of the object that Kueue queues."""
-    queue = {KUEUE: of.plan.queue.name} if plan.queue.name else {}
-    return {"name": object_name_leaf, "labels": {**pod_labels(plan), **queue}, "annotations": {OWNER: ""}}
+    queue = {extra_fields.KUEUE: of.plan.queue.name} if plan.queue.name else {}
+    return {"name": object_name, "labels": {**pod_labels(plan), **queue}, "annotations": {OWNER: ""}}
+
+
+def manifest(api_version: str, kind: str, metadata: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
 
 
 def headless_service(plan: LaunchPlan) -> dict[str, Any]:
     """Return the Service that gives each pod a DNS name as soon as it starts, even before it is ready."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": {"name": object_name_leaf, "labels": pod_labels(plan)},
-        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {JOB_LABEL: object_name_leaf}},
-    }
+    spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {JOB_LABEL: object_name}}
+    return manifest("v1", "Service", {"name": object_name, "labels": pod_labels(plan)}, spec)
 
 
 def indexed_job(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
-    spec = {
-        **job_spec(plan, options),
-        "activeDeadlineSeconds": deadline,
-        "ttlSecondsAfterFinished": Given(of.plan.lifecycle.keep_s),
-    }
-    about = object_metadata(plan)
-    about["annotations"] = {**about["annotations"], **volcano_gang_annotation(options)}
-    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": about, "spec": spec}
+    metadata = object_metadata(plan)
+    metadata["annotations"] |= volcano_gang_annotation(options)
+    spec = {"activeDeadlineSeconds": deadline, "ttlSecondsAfterFinished": Given(of.plan.lifecycle.keep_s)}
+    return manifest("batch/v1", "Job", metadata, {**job_spec(plan, options), **spec})
 
 
 def volcano_gang_annotation(options: KubernetesOptions) -> dict[str, Any]:
@@ -98,7 +95,7 @@ def job_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "completions": of.plan.topology.nodes,
         "parallelism": of.plan.topology.nodes,
         "backoffLimit": (lambda v: max_job_restarts(v) * v.plan.topology.nodes) if alone else 0,
-        "podFailurePolicy": lambda v: Omit if v.plan.run.storage == "node" else {"rules": pod_failure_rules()},
+        "podFailurePolicy": lambda v: Omit if v.plan.run.storage == "node" else {"rules": POD_FAILURE_RULES},
         "template": pod_template(plan, options),
     }
 
@@ -109,30 +106,9 @@ def max_job_restarts(v: Any) -> int:
     return 0 if v.plan.run.storage == "node" else most
 
 
-def pod_failure_rules() -> list[Any]:
-    """Return the pod failure rules (the first match wins): evictions do not count, and a permanent error ends the job.
-
-    With storage.run=node, there are no rules. A new pod would not have the run folder, so backoffLimit is 0, and any
-    failure or eviction already ends the job.
-    """
-    disrupted = {"type": "DisruptionTarget", "status": "True"}
-    codes = {"containerName": CONTAINER, "operator": "NotIn", "values": AGAIN}
-    return [
-        {"action": "Ignore", "onPodConditions": [disrupted]},
-        {"action": "FailJob", "onExitCodes": codes},
-    ]
-
-
 def job_set(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
-    return {
-        "apiVersion": "jobset.x-k8s.io/v1alpha2",
-        "kind": "JobSet",
-        "metadata": object_metadata(plan),
-        "spec": {
-            **job_set_spec(plan, options),
-            "ttlSecondsAfterFinished": Given(of.plan.lifecycle.keep_s),
-        },
-    }
+    spec = {**job_set_spec(plan, options), "ttlSecondsAfterFinished": Given(of.plan.lifecycle.keep_s)}
+    return manifest("jobset.x-k8s.io/v1alpha2", "JobSet", object_metadata(plan), spec)
 
 
 def job_set_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
@@ -142,25 +118,12 @@ def job_set_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]
     deadline is not followed by another one.
     """
     timed = options.flavor == "jobset" and options.deadline is not None
-    replicated = {
-        "name": "node",
-        "replicas": 1,
-        "template": {
-            "metadata": {
-                **(
-                    {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
-                    if options.flavor == "trainjob"
-                    else {}
-                ),
-                **({"annotations": volcano_gang_annotation(options)} if volcano_gang_annotation(options) else {}),
-            }
-            or Omit,
-            "spec": {
-                **job_spec(plan, options),
-                **({"activeDeadlineSeconds": deadline} if timed else {}),
-            },
-        },
-    }
+    metadata: dict[str, Any] = {}
+    if options.flavor == "trainjob":
+        metadata["labels"] = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
+    if annotation := volcano_gang_annotation(options):
+        metadata["annotations"] = annotation
+    spec = {**job_spec(plan, options), **({"activeDeadlineSeconds": deadline} if timed else {})}
     final = ["PodFailurePolicy", *(["DeadlineExceeded"] if timed else [])]
     return {
         "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
@@ -169,31 +132,21 @@ def job_set_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]
             "maxRestarts": max_job_restarts,
             "rules": [{"name": "final", "action": "FailJobSet", "onJobFailureReasons": final}],
         },
-        "replicatedJobs": [replicated],
+        "replicatedJobs": [{"name": "node", "replicas": 1, "template": {"metadata": metadata or Omit, "spec": spec}}],
     }
 
 
 def training_runtime(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     """Return this job's own runtime, because the cluster's torch runtime has no /dev/shm and starts torchrun itself."""
-    return {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainingRuntime",
-        "metadata": {"name": object_name_leaf, "labels": pod_labels(plan)},
-        "spec": {
-            "mlPolicy": {"numNodes": of.plan.topology.nodes},
-            "template": {"spec": job_set_spec(plan, options)},
-        },
-    }
+    metadata = {"name": object_name, "labels": pod_labels(plan)}
+    spec = {"mlPolicy": {"numNodes": of.plan.topology.nodes}, "template": {"spec": job_set_spec(plan, options)}}
+    return manifest(TRAINER_API, "TrainingRuntime", metadata, spec)
 
 
 def train_job(plan: LaunchPlan) -> dict[str, Any]:
-    return {
-        "apiVersion": "trainer.kubeflow.org/v1alpha1",
-        "kind": "TrainJob",
-        "metadata": object_metadata(plan),
-        "spec": {
-            "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": "TrainingRuntime", "name": object_name_leaf},
-            "trainer": {"numNodes": of.plan.topology.nodes},
-            "activeDeadlineSeconds": deadline,
-        },
+    spec = {
+        "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": "TrainingRuntime", "name": object_name},
+        "trainer": {"numNodes": of.plan.topology.nodes},
+        "activeDeadlineSeconds": deadline,
     }
+    return manifest(TRAINER_API, "TrainJob", object_metadata(plan), spec)

@@ -4,14 +4,14 @@ Each leaf is a function of the views `plan` and `options`, so that the origin of
 Source: Kubernetes API reference, Pod v1 core, 1.32 to 1.37; observed behaviour on v1.36.2.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...compiler.emit.render import Given, Leaf, Omit, of
 from ...compiler.plan.launch_plan import LaunchPlan, Mount
 from . import extra_fields, gpu_types, pod_security, tcpx
 from .devices import RDMA_PROFILES, network_resource
-from .names import object_name_leaf, pod_host
+from .names import object_name, pod_host
 from .options import KubernetesOptions
 from .reserved_paths import OWN
 
@@ -21,38 +21,32 @@ START = ["python3", "-I", "-S", f"{FILES}/start.py"]  # start.py, which execs `j
 CODE = f"{OWN}/code"  # the ConfigMap with the packed code, if code=snapshot
 RUNS = f"{OWN}/runs"  # the runs, if storage.run=node and they are not on a mounted volume
 JOB_LABEL = "jobc/job"
+HOSTNAME = "kubernetes.io/hostname"  # node label
 
-INDEX = "$JOB_COMPLETION_INDEX"  # set in each container of an Indexed Job
+# With the code from jobctl submit. It is optional, so that a pod can report missing code.
+CODE_CONFIG_MAP = {"name": lambda v: f"{object_name(v)}-code", "optional": True}
 
-UID_VARIABLE = "JOBC_JOB_UID"
-# Field from which a pod reads an ID that stays the same when the engine restarts the pods.
-UID_FIELD = {
-    "job": "metadata.labels['batch.kubernetes.io/controller-uid']",
-    "jobset": "metadata.labels['jobset.sigs.k8s.io/jobset-uid']",
-    "trainjob": "metadata.labels['jobset.sigs.k8s.io/jobset-uid']",
-}
+UID_VARIABLE = "JOBC_JOB_UID"  # an ID that stays the same when the engine restarts the pods
 
 
 def pod_template(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
-    """Return the pod template, with metadata and spec."""
     tcpx_metadata = {"annotations": tcpx.tcpx_annotations()} if plan.network.profile == "tcpx" else {}
     bare_template = {"metadata": {"labels": pod_labels(plan), **tcpx_metadata}, "spec": pod_spec(plan, options)}
-    template: dict[str, Any] = extra_fields.merge_extra_into_documents({extra_fields.POD: bare_template}, options)[
-        extra_fields.POD
-    ]
+    template = extra_fields.merge_extra(extra_fields.POD, bare_template, options)
     return {**template, "spec": pod_security.add_security_contexts(template["spec"], options)}
 
 
 def pod_labels(plan: LaunchPlan) -> dict[str, Any]:
-    return {
-        JOB_LABEL: object_name_leaf,
-        **{key: _bind_key(lambda v, key: v.plan.labels[key], key) for key in plan.labels},
-    }
+    return {JOB_LABEL: object_name, **{key: _label(key) for key in plan.labels}}
+
+
+def _label(key: str) -> Leaf:
+    return lambda v: v.plan.labels[key]
 
 
 def pod_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     return {
-        "subdomain": object_name_leaf if options.flavor == "job" else Omit,
+        "subdomain": object_name if options.flavor == "job" else Omit,
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": grace_period,
         "enableServiceLinks": False,
@@ -90,11 +84,11 @@ def ranks_container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, A
         "volumeMounts": [
             {"name": "files", "mountPath": FILES},
             {"name": "artifact", "mountPath": ARTIFACT},
-            *([_only_with_sent_code({"name": "code", "mountPath": CODE})] if _sends_code(plan) else ()),
-            *([_only_with_node_storage({"name": "runs", "mountPath": RUNS})] if has_own_volume(plan) else ()),
+            *([{"name": "code", "mountPath": _only_if(_sends_code, CODE)}] if _sends_code(plan) else ()),
+            *([{"name": "runs", "mountPath": _only_if(has_own_volume, RUNS)}] if has_own_volume(plan) else ()),
             {"name": "shm", "mountPath": "/dev/shm"},
             *(tcpx.tcpx_volume_mounts() if plan.network.profile == "tcpx" else ()),
-            *(_volume_mount(plan, i) for i in range(len(plan.mounts))),
+            *(_volume_mount(i) for i in range(len(plan.mounts))),
         ],
     }
 
@@ -105,8 +99,9 @@ def container_environment(plan: LaunchPlan, options: KubernetesOptions) -> list[
     jobctl submit inserts JOBC_PAYLOAD, JOBC_RUN_ID and JOBC_FORK_OF before these entries. The variables in the key
     `env` are set by launch.sh.
     """
+    uid_label = "batch.kubernetes.io/controller-uid" if options.flavor == "job" else "jobset.sigs.k8s.io/jobset-uid"
     return [
-        {"name": UID_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": UID_FIELD[options.flavor]}}},
+        {"name": UID_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{uid_label}']"}}},
         *([{"name": "LD_LIBRARY_PATH", "value": tcpx.LIBRARIES}] if plan.network.profile == "tcpx" else ()),
         *(_secret(name) for name in plan.secrets if plan.secrets[name].kind == "k8s"),
     ]
@@ -114,7 +109,7 @@ def container_environment(plan: LaunchPlan, options: KubernetesOptions) -> list[
 
 def head_dns_name(v: Any) -> str:
     """Return the DNS name of pod 0 in the Service or JobSet."""
-    name = object_name_leaf(v)
+    name = object_name(v)
     return f"{pod_host(name, v.options.flavor, 0)}.{name}"
 
 
@@ -122,18 +117,12 @@ def run_root(plan: Any) -> str:
     """Return the folder that holds all runs, as a path in the pod."""
     if has_own_volume(plan):
         return RUNS
-    root: str = plan.run.scratch if plan.run.storage == "object" else plan.run.root
-    return root
+    return str(plan.run.scratch if plan.run.storage == "object" else plan.run.root)
 
 
 def has_own_volume(plan: Any) -> bool:
     """Return whether each pod has its own volume for the runs, which is deleted with the pod."""
     return bool(plan.run.storage == "node")
-
-
-def _only_with_node_storage(value: Any) -> Leaf:
-    """Return a leaf that emits `value` only with storage.run=node."""
-    return lambda v: value if has_own_volume(v.plan) else Omit
 
 
 def grace_period(v: Any) -> int:
@@ -161,11 +150,11 @@ def resource_requests(v: Any) -> dict[str, Any] | None:
 
 
 def resource_limits(v: Any) -> dict[str, Any] | None:
-    memory, gpus, network = v.plan.resources.mem_bytes, v.plan.topology.gpus, network_resource(v.plan, v.options)
+    memory, gpus = v.plan.resources.mem_bytes, v.plan.topology.gpus
     quantities = {"memory": to_kubernetes_quantity(memory)} if memory else {}
     if gpus:
         quantities[v.options.gpu_resource] = str(gpus)
-    if network:
+    if network := network_resource(v.plan, v.options):
         resource, _, count = network.rpartition(":")
         quantities[resource] = count
     return {**quantities, **v.options.limits} or None
@@ -190,59 +179,56 @@ def toleration(text: str) -> dict[str, str]:
 def affinity(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     """Return the affinity. It selects hosts and GPUs by node label, and places this job's pods together or apart."""
     rules: dict[str, Any] = {}
-    if (
-        plan.resources.hosts
-        or plan.queue.exclude
-        or plan.queue.nodelist
-        or len(gpu_types.gpu_label_values(plan, options)) > 1
-    ):
+    are_hosts_named = plan.resources.hosts or plan.queue.exclude or plan.queue.nodelist
+    if are_hosts_named or len(gpu_types.gpu_label_values(plan, options)) > 1:
         rules["nodeAffinity"] = Given(_node_affinity)
     if options.affinity:
         rules["podAffinity"] = _all_pods(of.options.affinity)
     if options.anti_affinity or plan.resources.hosts or options.host_network:  # otherwise, pods would share a port
-        rules["podAntiAffinity"] = _all_pods(lambda v: v.options.anti_affinity or "kubernetes.io/hostname")
+        rules["podAntiAffinity"] = _all_pods(lambda v: v.options.anti_affinity or HOSTNAME)
     return rules
 
 
 def _node_affinity(v: Any) -> dict[str, Any]:
     gpus = gpu_types.gpu_label_values(v.plan, v.options)
-    must = [hostname_expression("In", v.plan.resources.hosts)] if v.plan.resources.hosts else []
-    must += [hostname_expression("NotIn", v.plan.queue.exclude)] if v.plan.queue.exclude else []
-    must += (
-        [{"key": gpu_types.gpu_label_name(v.options), "operator": "In", "values": list(gpus)}] if len(gpus) > 1 else []
+    rules = required_node_affinity(
+        label_expressions(HOSTNAME, "In", v.plan.resources.hosts)
+        + label_expressions(HOSTNAME, "NotIn", v.plan.queue.exclude)
+        + label_expressions(gpu_types.gpu_label_name(v.options), "In", gpus if len(gpus) > 1 else ())
     )
-    rules = required_node_affinity(must) if must else {}
     if v.plan.queue.nodelist:
-        wish = {"weight": 100, "preference": {"matchExpressions": [hostname_expression("In", v.plan.queue.nodelist)]}}
+        wish = {
+            "weight": 100,
+            "preference": {"matchExpressions": label_expressions(HOSTNAME, "In", v.plan.queue.nodelist)},
+        }
         rules["preferredDuringSchedulingIgnoredDuringExecution"] = [wish]
     return rules
 
 
-def hostname_expression(operator: str, hosts: Any) -> dict[str, Any]:
-    return {"key": "kubernetes.io/hostname", "operator": operator, "values": list(hosts)}
+def label_expressions(label: str, operator: str, values: Sequence[str]) -> list[dict[str, Any]]:
+    return [{"key": label, "operator": operator, "values": list(values)}] if values else []
 
 
 def required_node_affinity(must: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return a node affinity that requires a node to match all expressions."""
-    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": must}]}}
+    """Return a node affinity that requires a node to match all expressions, or {} if there are none."""
+    terms = {"nodeSelectorTerms": [{"matchExpressions": must}]}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": terms} if must else {}
 
 
 def _all_pods(topology_key: Leaf) -> dict[str, Any]:
-    term = {"labelSelector": {"matchLabels": {JOB_LABEL: object_name_leaf}}, "topologyKey": topology_key}
+    term = {"labelSelector": {"matchLabels": {JOB_LABEL: object_name}}, "topologyKey": topology_key}
     return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
 
 
 def topology_spread_constraints(topology_key: str | None) -> list[dict[str, Any]] | None:
-    if topology_key is None:
-        return None
-    selector = {"matchLabels": {JOB_LABEL: object_name_leaf}}
-    rule = {"maxSkew": 1, "topologyKey": topology_key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
-    return [rule]
+    pods = {"labelSelector": {"matchLabels": {JOB_LABEL: object_name}}}
+    rule = {"maxSkew": 1, "topologyKey": topology_key, "whenUnsatisfiable": "DoNotSchedule", **pods}
+    return None if topology_key is None else [rule]
 
 
 def container_security(v: Any) -> dict[str, Any] | None:
     """Return the security context of the ranks' container. RDMA locks memory, which the restricted level forbids."""
-    context: dict[str, Any] = pod_security.CONTAINER if pod_security.is_restricted(v.options) else {}
+    context: dict[str, Any] = pod_security.CONTAINER if v.options.pod_security else {}
     if v.plan.network.profile in RDMA_PROFILES:
         return {**context, "capabilities": {**context.get("capabilities", {}), "add": ["IPC_LOCK"]}}
     return context or None
@@ -250,16 +236,16 @@ def container_security(v: Any) -> dict[str, Any] | None:
 
 def security_context(v: Any) -> dict[str, Any] | None:
     user, group = v.options.run_as_user, v.options.run_as_group
-    context: dict[str, Any] = dict(pod_security.POD) if pod_security.is_restricted(v.options) else {}
+    context: dict[str, Any] = dict(pod_security.POD) if v.options.pod_security else {}
     context |= {} if user is None else {"runAsUser": user}
     return {**context, **({} if group is None else {"runAsGroup": group, "fsGroup": group})} or None
 
 
 def pod_volumes(plan: LaunchPlan) -> list[dict[str, Any]]:
     return [
-        {"name": "files", "configMap": {"name": object_name_leaf}},
-        *([_only_with_sent_code(_code_volume())] if _sends_code(plan) else ()),
-        *([_only_with_node_storage({"name": "runs", "emptyDir": {}})] if has_own_volume(plan) else ()),
+        {"name": "files", "configMap": {"name": object_name}},
+        *([{"name": "code", "configMap": _only_if(_sends_code, CODE_CONFIG_MAP)}] if _sends_code(plan) else ()),
+        *([{"name": "runs", "emptyDir": _only_if(has_own_volume, {})}] if has_own_volume(plan) else ()),
         {"name": "artifact", "emptyDir": {}},
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shm_limit}},
         *(tcpx.tcpx_volumes() if plan.network.profile == "tcpx" else ()),
@@ -271,14 +257,9 @@ def _sends_code(plan: Any) -> bool:
     return bool(plan.code.kind == "snapshot")
 
 
-def _only_with_sent_code(entry: dict[str, Any]) -> Leaf:
-    """Return a leaf that emits `entry` only if code is sent, so that the origin of its lines is `code`."""
-    return lambda v: entry if _sends_code(v.plan) else Omit
-
-
-def _code_volume() -> dict[str, Any]:
-    """Return the volume with the code from jobctl submit. It is optional, so that a pod can report missing code."""
-    return {"name": "code", "configMap": {"name": lambda v: f"{object_name_leaf(v)}-code", "optional": True}}
+def _only_if(condition: Callable[[Any], bool], value: Any) -> Leaf:
+    """Return a leaf with this value, so that `jobc why` finds the keys that the condition reads from the plan."""
+    return lambda v: value if condition(v.plan) else Omit
 
 
 def shm_limit(v: Any) -> str:
@@ -292,35 +273,25 @@ def shm_limit(v: Any) -> str:
 
 
 def _volume(mount: Mount, i: int) -> dict[str, Any]:
-    def volume_source(v: Any) -> str:
-        mount_source: str = v.plan.mounts[i].source
-        return mount_source
+    def source(v: Any) -> str:
+        return str(v.plan.mounts[i].source)
 
     if mount.kind == "claim":
-        return {"persistentVolumeClaim": {"claimName": volume_source, "readOnly": Given(_read_only(i))}}
+        return {"persistentVolumeClaim": {"claimName": source, "readOnly": _read_only(i)}}
     if mount.kind == "nfs":
-        return {
-            "nfs": {
-                "server": lambda v: volume_source(v).partition(":")[0],
-                "path": lambda v: volume_source(v).partition(":")[2],
-                "readOnly": Given(_read_only(i)),
-            }
-        }
+        server, path = (lambda v: source(v).partition(":")[0]), (lambda v: source(v).partition(":")[2])
+        return {"nfs": {"server": server, "path": path, "readOnly": _read_only(i)}}
     if mount.kind == "empty":
-        return {"emptyDir": {"sizeLimit": Given(lambda v: volume_source(v) or None)}}
-    return {"hostPath": {"path": volume_source, "type": "Directory"}}
+        return {"emptyDir": {"sizeLimit": Given(lambda v: source(v) or None)}}
+    return {"hostPath": {"path": source, "type": "Directory"}}
 
 
-def _volume_mount(plan: LaunchPlan, i: int) -> dict[str, Any]:
-    return {
-        "name": f"mount-{i}",
-        "mountPath": lambda v: v.plan.mounts[i].target,
-        "readOnly": Given(_read_only(i)),
-    }
+def _volume_mount(i: int) -> dict[str, Any]:
+    return {"name": f"mount-{i}", "mountPath": lambda v: v.plan.mounts[i].target, "readOnly": _read_only(i)}
 
 
 def _read_only(i: int) -> Leaf:
-    return lambda v: v.plan.mounts[i].read_only or None
+    return Given(lambda v: v.plan.mounts[i].read_only or None)
 
 
 def _secret(name: str) -> dict[str, Any]:
@@ -329,7 +300,3 @@ def _secret(name: str) -> dict[str, Any]:
         return {"name": secret, "key": key}
 
     return {"name": name, "valueFrom": {"secretKeyRef": secret_reference}}
-
-
-def _bind_key(leaf: Callable[[Any, str], Any], key: str) -> Leaf:
-    return lambda v: leaf(v, key)

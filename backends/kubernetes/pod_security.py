@@ -3,7 +3,7 @@
 Source: Kubernetes 1.37, "Pod Security Standards", profiles Baseline and Restricted.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from .options import KubernetesOptions
@@ -25,24 +25,12 @@ SYSCTLS = (
 HANDLERS = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
-def is_restricted(options: KubernetesOptions) -> bool:
-    return options.pod_security == "restricted"
-
-
 def add_security_contexts(spec: dict[str, Any], options: KubernetesOptions) -> dict[str, Any]:
     """Return the pod with a security context in each container that `backend.extra` added."""
-    if not is_restricted(options):
+    if options.pod_security is None:
         return spec
-    lists = {
-        kind: [_add_container_context(each) for each in spec[kind]]
-        for kind in CONTAINER_KINDS
-        if _is_list(spec.get(kind))
-    }
-    return {**spec, **lists}
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, (list, tuple))
+    lists = {kind: spec[kind] for kind in CONTAINER_KINDS if isinstance(spec.get(kind), (list, tuple))}
+    return {**spec, **{kind: [_add_container_context(each) for each in items] for kind, items in lists.items()}}
 
 
 def _add_container_context(container: Any) -> Any:
@@ -52,54 +40,47 @@ def _add_container_context(container: Any) -> Any:
 
 def find_pod_security_violations(spec: Mapping[str, Any]) -> Iterator[str]:
     """Yield the field name of each setting in the finished pod that the profile forbids."""
-    for field in ("hostNetwork", "hostPID", "hostIPC"):
-        if spec.get(field):
-            yield field
+    yield from (field for field in ("hostNetwork", "hostPID", "hostIPC") if spec.get(field))
     for volume in spec.get("volumes") or ():
         yield from (f"a volume of type {kind}" for kind in volume if kind != "name" and kind not in VOLUMES)
     of_pod = spec.get("securityContext") or {}
-    yield from _context(of_pod, "the pod")
-    for sysctl in of_pod.get("sysctls") or ():
-        if sysctl.get("name") not in SYSCTLS:
-            yield f"sysctl {sysctl.get('name')}"
+    yield from (f"{name} of the pod" for name, is_forbidden in IN_CONTEXT.items() if is_forbidden(of_pod))
+    names = (sysctl.get("name") for sysctl in of_pod.get("sysctls") or ())
+    yield from (f"sysctl {name}" for name in names if name not in SYSCTLS)
+    inherited = {name: of_pod[name] for name in ("runAsNonRoot", "seccompProfile") if name in of_pod}
     for kind in CONTAINER_KINDS:
         for container in spec.get(kind) or ():
-            yield from _container(container, of_pod)
+            where, own = f"container {container.get('name')}", container.get("securityContext") or {}
+            yield from (f"{name} of {where}" for name, is_forbidden in IN_CONTEXT.items() if is_forbidden(own))
+            effective = {**inherited, **{name: value for name, value in own.items() if value is not None}}
+            checks = IN_CONTAINER.items()
+            yield from (f"{name} of {where}" for name, is_forbidden in checks if is_forbidden(effective))
+            added = {*((own.get("capabilities") or {}).get("add") or ())} - {"NET_BIND_SERVICE"}
+            yield from (f"capability {name} of {where}" for name in sorted(added))
+            if any(port.get("hostPort") for port in container.get("ports") or ()):
+                yield f"hostPort of {where}"
+            hooks = [*(container.get("lifecycle") or {}).values(), *(container.get(name) or {} for name in HANDLERS)]
+            if any((hook.get(action) or {}).get("host") for hook in hooks for action in ("httpGet", "tcpSocket")):
+                yield f"host in a probe or hook of {where}"
 
 
-def _container(container: Mapping[str, Any], of_pod: Mapping[str, Any]) -> Iterator[str]:
-    own, where = container.get("securityContext") or {}, f"container {container.get('name')}"
-    yield from _context(own, where)
-    if own.get("privileged"):
-        yield f"privileged of {where}"
-    if own.get("allowPrivilegeEscalation") is not False:
-        yield f"allowPrivilegeEscalation of {where}"
-    capabilities = own.get("capabilities") or {}
-    added = {*(capabilities.get("add") or ())} - {"NET_BIND_SERVICE"}
-    yield from (f"capability {name} of {where}" for name in sorted(added))
-    if "ALL" not in (capabilities.get("drop") or ()):
-        yield f"capabilities of {where}, which does not drop ALL"
-    if own.get("procMount", "Default") != "Default":
-        yield f"procMount of {where}"
-    if not own.get("runAsNonRoot", of_pod.get("runAsNonRoot")):
-        yield f"runAsNonRoot of {where}"
-    if (own.get("seccompProfile") or of_pod.get("seccompProfile") or {}).get("type") not in PROFILES:
-        yield f"seccompProfile of {where}"
-    if any(port.get("hostPort") for port in container.get("ports") or ()):
-        yield f"hostPort of {where}"
-    hooks = [*(container.get("lifecycle") or {}).values(), *(container.get(name) or {} for name in HANDLERS)]
-    if any((hook.get(action) or {}).get("host") for hook in hooks for action in ("httpGet", "tcpSocket")):
-        yield f"host in a probe or hook of {where}"
-
-
-def _context(context: Mapping[str, Any], where: str) -> Iterator[str]:
-    """Yield the settings that are forbidden in both a pod's and a container's security context."""
-    if context.get("runAsUser") == 0:
-        yield f"runAsUser=0 of {where}"
+def _has_other_selinux_options(context: Mapping[str, Any]) -> bool:
     selinux = context.get("seLinuxOptions") or {}
-    if selinux.get("type") not in SELINUX or selinux.get("user") or selinux.get("role"):
-        yield f"seLinuxOptions of {where}"
-    if (context.get("appArmorProfile") or {}).get("type", "RuntimeDefault") not in PROFILES:
-        yield f"appArmorProfile of {where}"
-    if (context.get("windowsOptions") or {}).get("hostProcess"):
-        yield f"hostProcess of {where}"
+    return selinux.get("type") not in SELINUX or bool(selinux.get("user") or selinux.get("role"))
+
+
+Check = Callable[[Mapping[str, Any]], Any]  # whether the security context violates the profile
+IN_CONTEXT: Mapping[str, Check] = {  # of a pod or a container
+    "runAsUser=0": lambda c: c.get("runAsUser") == 0,
+    "seLinuxOptions": _has_other_selinux_options,
+    "appArmorProfile": lambda c: (c.get("appArmorProfile") or {}).get("type", "RuntimeDefault") not in PROFILES,
+    "hostProcess": lambda c: (c.get("windowsOptions") or {}).get("hostProcess"),
+}
+IN_CONTAINER: Mapping[str, Check] = {  # of a container, with what it inherits from its pod
+    "privileged": lambda c: c.get("privileged"),
+    "allowPrivilegeEscalation": lambda c: c.get("allowPrivilegeEscalation") is not False,
+    "capabilities without drop: [ALL]": lambda c: "ALL" not in ((c.get("capabilities") or {}).get("drop") or ()),
+    "procMount": lambda c: c.get("procMount", "Default") != "Default",
+    "runAsNonRoot": lambda c: not c.get("runAsNonRoot"),
+    "seccompProfile": lambda c: (c.get("seccompProfile") or {}).get("type") not in PROFILES,
+}

@@ -1,7 +1,7 @@
 """Paths in a pod where nothing may be mounted, because the image, the kernel or jobc uses them.
 
 In:  a mount's path, as the user typed it.
-Out: place: the path as the kernel resolves it; is_reserved: whether a mount there would hide one of these paths
+Out: the path as the kernel resolves it, and whether a mount there would hide one of these paths
 Mounts below /usr/local, /usr/share and /usr/src are allowed: clusters put drivers and models there.
 """
 

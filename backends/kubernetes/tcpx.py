@@ -8,7 +8,6 @@ the DaemonSets nccl-tcpx-installer and nri-device-injector from GoogleCloudPlatf
 """
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from ...compiler.emit.render import of
@@ -19,8 +18,6 @@ NETWORKS = 4
 DEVICES = (*(f"nvidia{i}" for i in range(GPUS)), "nvidiactl", "nvidia-uvm")
 LIBRARIES = "/usr/local/nvidia/lib64"
 _FOLDERS = {"libraries": "/home/kubernetes/bin/nvidia/lib64", "sys": "/sys", "proc-sys": "/proc/sys"}
-
-Leaf = Callable[[Any], Any]
 
 
 def tcpx_annotations() -> dict[str, Any]:
@@ -62,7 +59,4 @@ def tcpx_volumes() -> list[dict[str, Any]]:
 
 def tcpx_volume_mounts() -> list[dict[str, Any]]:
     """Return the volume mounts that the daemon and the ranks share."""
-    return [
-        {"name": "libraries", "mountPath": LIBRARIES},
-        {"name": "tcpx-socket", "mountPath": "/run/tcpx"},
-    ]
+    return [{"name": "libraries", "mountPath": LIBRARIES}, {"name": "tcpx-socket", "mountPath": "/run/tcpx"}]

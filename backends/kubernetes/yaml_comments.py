@@ -19,51 +19,41 @@ AGAIN = {
     "jobset": "never restart a single pod: the JobSet's failurePolicy restarts all, lifecycle.max_requeues times",
 }
 NODES = "number of nodes, also used by launch.sh and the ranks; to change it, compile again with `jobc nodes=N`"
-NOTES = {
+NOTES: dict[str | int, str | Leaf] = {
     "completions": NODES,
     "podFailurePolicy": "69: lost a peer, 75: saved and stopped early; these restart the pods. Other codes end the job",
     "terminationGracePeriodSeconds": "time for the ranks to save (lifecycle.grace) plus some seconds to exit",
     "env": "jobctl submit adds the run; the variables of key `env` are in launch.sh",
 }
 
-WITHOUT_VOLUME = {
-    "backoffLimit": "any failure ends the job, because a new pod would not have the run folder (storage.run=node)",
-}
-BY_STORAGE = ("backoffLimit", "podFailurePolicy")
+WITHOUT_VOLUME = "any failure ends the job, because a new pod would not have the run folder (storage.run=node)"
 DEADLINE = "limit of each attempt, because a JobSet has none; the job ends when an attempt reaches it (failurePolicy)"
 
 ON_NODES = "the run folders: all nodes must share this file system, or they cannot find each other"
 
 
 def comments_for_job_yaml(documents: list[Any], plan: LaunchPlan, options: KubernetesOptions) -> dict[At, str | Leaf]:
-    """Return a mapping from places in job.yaml to the comments above them."""
     again = AGAIN["job" if options.flavor == "job" else "jobset"]
-    texts = {**NOTES, "backoffLimit": again}
-    if options.flavor == "trainjob":
-        texts["numNodes"] = NODES
-    if options.flavor == "jobset":
-        texts["activeDeadlineSeconds"] = DEADLINE
+    texts: dict[str | int, str | Leaf] = {
+        **NOTES,
+        "backoffLimit": lambda v: WITHOUT_VOLUME if v.plan.run.storage == "node" else again,
+        **({"numNodes": NODES} if options.flavor == "trainjob" else {}),
+        **({"activeDeadlineSeconds": DEADLINE} if options.flavor == "jobset" else {}),
+    }
     on_nodes = _run_host_volumes(plan)
-    comments: dict[At, str | Leaf] = {}
+    comments: dict[At, str | Leaf] = {(0, next(iter(documents[0]))): _usage_comment}
     for i, document in enumerate(documents):
         for path, holder in _keys(document, (i,)):
             if path[-1] in texts and (path[-1] != "env" or holder.get("name") == CONTAINER):
-                comments[path] = _storage_comment(str(path[-1]), texts[str(path[-1])])
+                comments[path] = texts[path[-1]]
             if path[-1] == "hostPath" and str(holder.get("name")) in on_nodes:
                 comments[path] = ON_NODES
-    return {(0, next(iter(documents[0]))): _usage_comment, **comments}
+    return comments
 
 
 def _usage_comment(v: Any) -> str:
     """Return the comment at the top. With the bundled trainer, job.yaml is too large for a plain `kubectl apply`."""
     return USAGE.format(name=v.plan.name, apply=f"kubectl apply{' --server-side' if v.plan.uses_trainer else ''}")
-
-
-def _storage_comment(key: str, text: str) -> str | Leaf:
-    """Return a key's comment. Some keys have a different one if runs are deleted with their pods (storage.run=node)."""
-    if key not in BY_STORAGE:
-        return text
-    return lambda v: WITHOUT_VOLUME.get(key, text) if v.plan.run.storage == "node" else text
 
 
 def _run_host_volumes(plan: LaunchPlan) -> set[str]:
@@ -75,7 +65,6 @@ def _run_host_volumes(plan: LaunchPlan) -> set[str]:
 
 
 def _keys(tree: Any, at: At) -> Iterator[tuple[At, Mapping[str, Any]]]:
-    """Yield each key of each mapping, together with the mapping."""
     if isinstance(tree, Mapping):
         for key, inner in tree.items():
             yield (*at, key), tree

@@ -410,3 +410,17 @@ def test_the_number_of_nodes_says_that_an_edit_of_it_is_not_enough(flavor: str, 
     lines = compile_files("nodes=4", f"backend.flavor={flavor}")["job.yaml"].splitlines()
     below = [lines[i + 1].split(":")[0].strip() for i, line in enumerate(lines) if "`jobc nodes=N`" in line]
     assert below == places
+
+
+@pytest.mark.parametrize("words", [("code=snapshot",), ("mounts=[]", "storage.run=node", "storage.root=runs")])
+def test_a_volume_of_the_user_is_added_to_those_of_the_job(words: tuple[str, ...]) -> None:
+    extra = (
+        "backend.extra.Pod.spec.volumes.own.emptyDir={}",
+        "backend.extra.Pod.spec.containers.node.volumeMounts.own.mountPath=/own",
+    )
+    request = CompileRequest((*PLAIN, *words, *extra), ("train.py",))
+    files = {file.path: file.text for file in compile_job(request).artifacts}
+    (pod,) = (pod for item in yaml.safe_load_all(files["job.yaml"]) for pod in pod_specs(item))
+    names = [volume["name"] for volume in pod["volumes"]]
+    assert {"files", "artifact", "shm", "own"} <= {*names}
+    assert {mount["name"] for mount in pod["containers"][0]["volumeMounts"]} == {*names}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ....runtime.engines.engine import ASK_S, Answer
@@ -78,7 +78,6 @@ class ObjectIdentity(NamedTuple):
     resource_version: str = ""
 
     def path(self, namespace: str) -> str:
-        """Return the object's path in the API."""
         group = "api" if "/" not in self.version else "apis"
         return f"/{group}/{self.version}/namespaces/{namespace}/{self.kind.lower()}s/{self.name}"
 
@@ -101,13 +100,10 @@ class FoundObject(NamedTuple):
 
     @property
     def has_ended(self) -> bool:
-        return has_ended_condition(self.conditions)
+        return any(condition.type in ("Complete", "Completed", "Failed") for condition in self.conditions)
 
     def belongs_to_run(self, run_id: str, uid: str) -> bool:
-        """Return whether this object belongs to the run.
-
-        uid: the uid that the run recorded, or "" if it recorded none
-        """
+        """uid: the uid that the run recorded, or "" if it recorded none"""
         return bool(self.uid) and (self.uid == uid if uid else self.owner.endswith(f", run {run_id}"))
 
 
@@ -120,37 +116,49 @@ class Cluster:
     def __init__(self, ask: Ask, target: JobObject) -> None:
         self.ask, self.target = ask, target
 
-    def k(self, *words: str, text: str = "", timeout_s: float = ASK_S) -> Answer:
+    def k(self, *words: str, text: str = "") -> Answer:
         """Run kubectl, with `text` as stdin."""
-        return self.ask(self.command(*words), timeout_s=timeout_s, text=text)
+        return self.ask(self.command(*words), timeout_s=ASK_S, text=text)
 
     def command(self, *words: str) -> list[str]:
-        """Return a kubectl command as words."""
         context = [f"--context={self.target.context}"] if self.target.context else []
         return ["kubectl", *context, f"--namespace={self.target.namespace}", *words]
+
+    def exec_command(self, pod: str, *words: str, options: Sequence[str] = ()) -> list[str]:
+        """Return the command that runs `words` in the ranks' container of a pod."""
+        return self.command("exec", *options, pod, "--container=node", "--", *words)
+
+    def exec(self, pod: str, *words: str) -> Answer:
+        return self.ask(self.exec_command(pod, *words), timeout_s=ASK_S)
+
+    def _get(self, *words: str) -> str:
+        """Return what `kubectl get` prints. Raises Failure."""
+        answer = self.k("get", *words)
+        if answer.code == 0:
+            return answer.text
+        why = (answer.errors.strip().splitlines() or [f"kubectl exited with {answer.code}"])[-1]
+        if why.startswith("error: context ") and why.endswith(" does not exist"):
+            raise UnknownContext(f"cannot query {self.target}: the kubeconfig has no such context")
+        hint = "check the connection with kubectl cluster-info"
+        raise Failure(f"cannot query {self.target}: {why.rpartition('): ')[2]}", hint)
 
     def look(self, suffix: str = "") -> FoundObject:
         """Return the job's object whose name ends with the suffix. Raises Failure."""
         target, name = self.target, self.target.object + suffix
-        answer = self.k("get", target.kind, name, "--ignore-not-found", f"--output=jsonpath={_OBJECT}")
-        if answer.code:
-            raise self._kubectl_failure(answer)
-        first, _, text = answer.text.partition("\n")
+        output = self._get(target.kind, name, "--ignore-not-found", f"--output=jsonpath={_OBJECT}")
+        first, _, text = output.partition("\n")
         uid, owner, version, kind, known_name = [*first.split("\t"), "", "", "", ""][:5]
-        conditions = _conditions(text)
-        if target.kind.startswith("jobset.") and has_ended_condition(conditions):
+        found = FoundObject(ObjectIdentity(version, kind, known_name, uid), owner, _conditions(text))
+        if target.kind.startswith("jobset.") and found.has_ended:
             # the JobSet's own conditions do not mention the deadline
             selector = f"--selector=jobset.sigs.k8s.io/jobset-name={name}"
-            deadline = self.k("get", "jobs", selector, f"--output=jsonpath={_DEADLINE}")
-            conditions = (*_conditions(deadline.text), *conditions)
-        return FoundObject(ObjectIdentity(version, kind, known_name, uid), owner, conditions)
+            deadline = self.k("get", "jobs", selector, f"--output=jsonpath={_DEADLINE}").text
+            found = found._replace(conditions=(*_conditions(deadline), *found.conditions))
+        return found
 
     def pods(self) -> list[PodStatus]:
         """Return the object's pods, newest last. Raises Failure."""
-        answer = self.k("get", "pods", f"--selector=jobc/job={self.target.object}", "--output=json")
-        if answer.code:
-            raise self._kubectl_failure(answer)
-        return parse_pods(answer.text)
+        return parse_pods(self._get("pods", f"--selector=jobc/job={self.target.object}", "--output=json"))
 
     def delete(self, suffix: str) -> None:
         """Delete the object, wait until it and its pods are gone, and then delete its companions. Raises Failure."""
@@ -167,9 +175,8 @@ class Cluster:
         suffix, until = found.identity.name[len(self.target.object) :], time.monotonic() + DELETE_S
         while self.look(suffix).uid == found.uid:
             if time.monotonic() >= until:
-                raise Failure(
-                    f"{self.target.kind} {found.identity.name} in {self.target} was not deleted within {DELETE_S} s"
-                )
+                what = f"{self.target.kind} {found.identity.name} in {self.target}"
+                raise Failure(f"{what} was not deleted within {DELETE_S} s")
             time.sleep(DELETE_LOOK_S)
 
     def companions(self, suffix: str = "") -> list[ObjectIdentity]:
@@ -181,17 +188,12 @@ class Cluster:
 
         condition: JSONPath filter for the items
         """
-        answer = self.k("get", kinds, f"--selector={selector}", f"--output=jsonpath={_IDENTITIES % condition}")
-        if answer.code:
-            raise self._kubectl_failure(answer)
-        lines = (line.split("\t") for line in answer.text.splitlines())
+        output = self._get(kinds, f"--selector={selector}", f"--output=jsonpath={_IDENTITIES % condition}")
+        lines = (line.split("\t") for line in output.splitlines())
         return [ObjectIdentity(*words) for words in lines if len(words) == len(ObjectIdentity._fields)]
 
     def remove_leftovers(self, leftovers: list[ObjectIdentity]) -> None:
-        """Delete the objects that an ended or interrupted job left behind.
-
-        Raises Failure if another submit has started the job.
-
+        """Delete what an ended or interrupted job left behind. Raises Failure if another submit has started the job.
 
         A TrainingRuntime is created before its TrainJob, so it may belong to a job that another submit is just
         starting. After creating the TrainJob, that submit patches the runtime (ObjectCreator._own_runtime). This method
@@ -207,19 +209,8 @@ class Cluster:
             if not runtimes:
                 break
             time.sleep(1)
-        for each in leftovers:
-            if each.kind != RUNTIME:
-                self.remove(each)
-        for each in runtimes:
-            self.remove(each, is_unchanged=True)
-
-    def _kubectl_failure(self, answer: Answer) -> Failure:
-        """Return the Failure for a kubectl command that failed."""
-        lines = answer.errors.strip().splitlines() or [f"kubectl exited with {answer.code}"]
-        if lines[-1].startswith("error: context ") and lines[-1].endswith(" does not exist"):
-            return UnknownContext(f"cannot query {self.target}: the kubeconfig has no such context")
-        hint = "check the connection with kubectl cluster-info"
-        return Failure(f"cannot query {self.target}: {lines[-1].rpartition('): ')[2]}", hint)
+        for each in [*(each for each in leftovers if each.kind != RUNTIME), *runtimes]:
+            self.remove(each, is_unchanged=each.kind == RUNTIME)
 
     def remove(self, identity: ObjectIdentity, policy: str = "Background", is_unchanged: bool = False) -> None:
         """Start deleting this object if it still exists. Raises Failure.
@@ -230,15 +221,9 @@ class Cluster:
         This does not use `kubectl delete`, which cannot match a uid, and which waits with a watch that RBAC may forbid.
         """
         version = {"resourceVersion": identity.resource_version} if is_unchanged else {}
-        options = {
-            "kind": "DeleteOptions",
-            "apiVersion": "v1",
-            "preconditions": {"uid": identity.uid, **version},
-            "propagationPolicy": policy,
-        }
-        answer = self.k(
-            "delete", "--raw", identity.path(self.target.namespace), "--filename=-", text=json.dumps(options)
-        )
+        options = {"preconditions": {"uid": identity.uid, **version}, "propagationPolicy": policy}
+        text = json.dumps({"kind": "DeleteOptions", "apiVersion": "v1", **options})
+        answer = self.k("delete", "--raw", identity.path(self.target.namespace), "--filename=-", text=text)
         if answer.code and not is_already_deleted(answer.errors):
             raise Failure(f"cannot delete {identity.kind} {identity.name} in {self.target}: {answer.errors.strip()}")
 
@@ -253,12 +238,6 @@ def live_object_failure(found: FoundObject, target: JobObject) -> Failure:
 def is_already_deleted(errors: str) -> bool:
     """Return whether the server rejected a change because the object is gone or a newer object has its name."""
     return "(NotFound)" in errors or "(Conflict)" in errors
-
-
-def artifact_job_object(settings: Mapping[str, Any], nodes: int, context: str, namespace: str) -> JobObject:
-    """Return the job object that an artifact creates."""
-    created = settings["creates"]
-    return JobObject(created["object"], created["kind"], created["companions"], nodes, context, namespace)
 
 
 def resolve_namespace(ask: Ask, settings: Mapping[str, Any]) -> tuple[str, str]:
@@ -282,10 +261,6 @@ def recorded_job_object(keys: Mapping[str, str], settings: Mapping[str, Any]) ->
         return None
     nodes = number_or_none(keys.get("nodes", "")) or 1
     return JobObject(name, kind, companions, nodes, keys.get("context", ""), keys.get("namespace", ""))
-
-
-def has_ended_condition(conditions: tuple[ObjectCondition, ...]) -> bool:
-    return any(condition.type in ("Complete", "Completed", "Failed") for condition in conditions)
 
 
 def _conditions(text: str) -> tuple[ObjectCondition, ...]:

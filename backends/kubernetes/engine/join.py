@@ -127,7 +127,6 @@ class JoiningPod:
         )
 
     def run(self, words: list[str]) -> int:
-        """Run the payload. Return its exit code."""
         if self.payload == "train":
             self._leave_if_stopped()
             if self.settings.tree.get("preflight"):
@@ -151,28 +150,19 @@ class JoiningPod:
             launch = [*depot_command(self.run_path, "run"), "--", *launch]
         if self.payload not in CHECKS:
             if self.storage != "node" and self.rank == 0:
-                self._record_resume_command()
+                keys = {"command": f"jobctl submit --resume {self.run_path.name}"}
+                call_or_fail_start("write state/resume", write_small_file, self.run_path / "state/resume", keys=keys)
             exec_program(launch, os.environ)
         return self._check(launch)
 
-    def _record_resume_command(self) -> None:
-        keys = {"command": f"jobctl submit --resume {self.run_path.name}"}
-        call_or_fail_start("write state/resume", write_small_file, self.run_path / "state/resume", keys=keys)
-
     def _launch_words(self, payload: str, *words: str) -> list[str]:
-        """Return the command that runs launch.sh in this pod.
-
-        It uses the pod's own artifact, because the run folder may not contain a copy.
-        """
+        # from the pod's own artifact, because the run folder may not contain a copy
         return ["bash", str(self.artifact / "launch.sh"), str(self.rank), payload, *words]
 
     # ---- pods that start too late
 
     def _leave_if_stopped(self) -> None:
-        """Raise NodeMustNotStart if jobctl stop ended this job before this pod started.
-
-        The stop mark then contains the job's uid.
-        """
+        """Raise NodeMustNotStart if jobctl stop ended this job earlier: the stop mark contains the job's uid."""
         if self.storage == "shared" and read_text(self.run_path / "control/STOP").strip() == self.uid:
             raise NodeMustNotStart(DONE, "the run was stopped")
 
@@ -188,20 +178,15 @@ class JoiningPod:
     # ---- node 0's name
 
     def _wait_until_resolved(self, name: str, timeout_s: float) -> bool:
-        """Wait until a node's name resolves, and return whether it does.
-
-        The cluster's DNS knows the name a few tenths of a second after the pod starts.
-        """
-        began = said = time.monotonic()
+        """Return whether a node's name resolves in time. It takes a few tenths of a second after the pod's start."""
+        until, say_at = time.monotonic() + timeout_s, time.monotonic() + SAID_S
         while not _is_known(name):
             self._leave_if_stopped()
-            if self._has_head_ended:
-                return False
             now = time.monotonic()
-            if now - began >= timeout_s:
+            if self._has_head_ended or now >= until:
                 return False
-            if now - said >= SAID_S:
-                said = now
+            if now >= say_at:
+                say_at = now + SAID_S
                 print(f"jobc: waiting until node 0's name resolves: {name}", flush=True)
             time.sleep(1)
         return True
@@ -216,9 +201,9 @@ class JoiningPod:
             raise StartFailure(RENDEZVOUS_FAILED, *_unresolved_head(self.head))
         environ = {**os.environ, **({"JOBC_DATA_DIR": self.settings.data} if self.settings.data else {})}
         words = [sys.executable, "-B", str(self.artifact / "jobctl"), "node_checks", "--apart"]
-        words += [f"--procs={self.settings.procs}", "--gpus=0"]  # jobctl preflight and the ranks check the GPUs
-        words += [f"--port={os.environ['JOBC_HEAD_PORT']}", f"--run-root={self.root}"]
-        words.append(f"--interface={self.settings.interface}")
+        words += ["--gpus=0", f"--procs={self.settings.procs}"]  # jobctl preflight and the ranks check the GPUs
+        words += [f"--port={os.environ['JOBC_HEAD_PORT']}", f"--interface={self.settings.interface}"]
+        words.append(f"--run-root={self.root}")
         done = subprocess.run(words, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         host = os.uname().nodename
         table = Table([host])
@@ -233,9 +218,8 @@ class JoiningPod:
 
     def _use_bucket(self) -> None:
         """Set the environment variables for the bucket and for its credentials (AWS_…)."""
-        node = self.settings.tree["node"]
         os.environ.update(self.settings.store or {})
-        os.environ.update(node.get("env_aws") or {})
+        os.environ.update(self.settings.tree["node"].get("env_aws") or {})
         aws = {name: secret for name, secret in self.settings.secrets.items() if name.startswith("AWS_")}
         os.environ.update(read_job_secrets(aws, os.environ, self.payload))
 
@@ -254,20 +238,16 @@ class JoiningPod:
 
     def _join(self) -> int:
         """Wait until all nodes have joined the attempt and its files are in the run folder. Return the attempt."""
-        most = self.settings.max_requeues
+        most, timeout_s = self.settings.max_requeues, self.start_timeout_s
         if self.storage == "object":
-            attempt = join_run_in_bucket(
-                self.run_path, self.uid, most, self.start_timeout_s, self.fork_of, self._prepare
-            )
+            attempt = join_run_in_bucket(self.run_path, self.uid, most, timeout_s, self.fork_of, self._prepare)
             self._unpack_code()
             return attempt
         if self.storage == "node":
             return self._start_with_own_folder()
         if self.rank == 0:
             self._unpack_code()  # before the other nodes start
-        return join_run(
-            self.run_path, self.rank, self.settings.nodes, self.uid, most, self.start_timeout_s, self._prepare
-        )
+        return join_run(self.run_path, self.rank, self.settings.nodes, self.uid, most, timeout_s, self._prepare)
 
     def _start_with_own_folder(self) -> int:
         """Prepare this pod's own run folder. There is only one attempt, and the pods share only the rendezvous."""
@@ -340,7 +320,6 @@ def _is_known(name: str) -> bool:
 
 
 def _unresolved_head(head: str) -> tuple[str, str]:
-    """Return the title and hint of the message that node 0's name does not resolve."""
     hint = "check that node 0's pod is running, that the Service exists and that the cluster DNS works"
     return f"cannot resolve node 0's host name: {head}", hint
 

@@ -25,37 +25,31 @@ from ....runtime.system.failure import Failure
 from ....runtime.system.streams import run_attached_to_terminal
 from ....runtime.system.text import one_line
 from .cluster import Cluster, FoundObject, live_object_failure
-from .object_creation import ObjectCreator, PodPurpose, error_tail, pack_code, read_packed_code
+from .object_creation import ObjectCreator, PodPurpose, pack_code, read_packed_code
 from .pods import running_pods
-from .run_trial import TrialOutput, run_trial
+from .run_trial import run_trial
 from .storage_pod import StoragePods
 from .storage_reading import JOIN, StorageReadingEngine
 
 # Run by bash in a pod, with the run folder as argument. Pods of this job that start later see the uid and exit
 # (join.py).
 MARK = 'mkdir -p -- "$1/control" && echo "$JOBC_JOB_UID" >"$1/control/STOP"'
-HOW = {
-    "wait": "wait until the job ends, and exit with its exit code",
-    "only-prepare": "record the run and print its path, but submit nothing",
-}
 
 
 class KubernetesEngine(StorageReadingEngine, CheckingEngine):
-    """Starts, stops and removes runs."""
+    """Starts and stops runs, and checks the nodes."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)
         self._unmarked: set[Path] = set()  # runs whose pods have no stop mark
 
     def resume_command(self, run: Run, state: State) -> str:
-        """Return the resume command, or "" if runs are deleted with their pods."""
         return "" if self.job.settings.get("storage") == "node" else super().resume_command(run, state)
 
     # ---- stopping
 
     def mark_stopped(self, run: Run) -> None:
-        record = newest_record(run)
-        if record is not None:
+        if record := newest_record(run):
             self._mark_in_pods(record)
         super().mark_stopped(run)
 
@@ -67,13 +61,11 @@ class KubernetesEngine(StorageReadingEngine, CheckingEngine):
         """
         cluster, why = self.cluster(record), ""
         for pod in running_pods(self.pods(record)):
-            folder = self.path_on_nodes(record.run, pod.node)
-            answer = cluster.k("exec", pod.name, "--container=node", "--", "bash", "-c", MARK, "-", folder)
-            refusal = answer.errors.strip() if answer.code else ""
-            if not refusal and self.job.settings.get("storage") != "node":
+            answer = cluster.exec(pod.name, "bash", "-c", MARK, "-", self.path_on_nodes(record.run, pod.node))
+            if answer.code == 0 and self.job.settings.get("storage") != "node":
                 why = ""
                 break
-            why = why or refusal
+            why = why or (answer.errors.strip() if answer.code else "")
         if why and running_pods(KubernetesEngine(self.job).pods(record)):
             self._unmarked.add(record.run.path)
             what = f"{cluster.target.kind} {cluster.target.object} is deleted instead"
@@ -91,7 +83,7 @@ class KubernetesEngine(StorageReadingEngine, CheckingEngine):
         pods = engine.pods(record)
         is_deleted = name == "KILL" or run.path in self._unmarked
         for pod in running_pods(pods) if not is_deleted else ():
-            cluster.k("exec", pod.name, "--container=node", "--", "bash", "-c", f"kill -{name} 1")
+            cluster.exec(pod.name, "bash", "-c", f"kill -{name} 1")
         if is_deleted or not any(pod.phase in ("Running", "Succeeded") for pod in pods):
             if engine.seen(run).state != LIVE:
                 return  # by now, another object may have the same name
@@ -105,13 +97,14 @@ class KubernetesEngine(StorageReadingEngine, CheckingEngine):
     default_shell = "the live run; if no run is live, a pod without GPUs is created"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        for name, text in HOW.items():
-            parser.add_argument(f"--{name}", dest="how", action="store_const", const=name, default="", help=text)
+        text = "wait until the job ends, and exit with its exit code"
+        parser.add_argument("--wait", dest="how", action="store_const", const="wait", default="", help=text)
+        text = "record the run and print its path, but submit nothing"
+        parser.add_argument("--only-prepare", dest="how", action="store_const", const="only-prepare", help=text)
         text = "first delete the pods and logs that an ended run of this job left in the cluster"
         parser.add_argument("--replace", action="store_true", help=text)
 
     def begin(self, options: argparse.Namespace) -> int | None:
-        """Raise Failure if the run to be resumed was deleted with its pods."""
         if self.job.settings.get("storage") == "node" and (options.resume or options.fork):
             title = "this job's runs are deleted with their pods, so there is nothing to resume"
             hint = "to keep runs, put storage.root on a mounted claim, or set storage.run=object"
@@ -122,12 +115,9 @@ class KubernetesEngine(StorageReadingEngine, CheckingEngine):
         return False  # a pod cannot access this machine's folders
 
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
-        """Create the job's objects, and record them."""
         run, before, code = new.run, newest_record(new.run), None
         if self._sends_code:
-            if new.attempt == 0:
-                pack_code(run.path)
-            code = read_packed_code(run.path)
+            code = pack_code(run.path) if new.attempt == 0 else read_packed_code(run.path)
         if options.how == "only-prepare":
             new.keep()
             print(run.path)
@@ -136,27 +126,27 @@ class KubernetesEngine(StorageReadingEngine, CheckingEngine):
         leftovers = cluster.companions()  # before look(), so that a job that starts later is not included
         found = _ended_object(cluster, before.keys.get("uid", "") if before is not None else "", options.replace)
         fork_of = Path(init_from).name if new.attempt == 0 else ""
-        sender, purpose = ObjectCreator(cluster, self.job.artifact), PodPurpose("train", run.id, fork_of, code=code)
-        sender.require_accepted(purpose)
+        creator, purpose = ObjectCreator(cluster, self.job.artifact), PodPurpose("train", run.id, fork_of, code=code)
+        creator.require_accepted(purpose)
         cluster.delete_found_object(found)
         cluster.remove_leftovers(leftovers)
-        self._create(new, sender, purpose)
+        self._create(new, creator, purpose)
         print(f"run {run.id}: {cluster.target.kind} {cluster.target.object} in {cluster.target}")
         print(f"  follow: {jobctl_command(new.artifact, 'logs')} --follow")
         print(f"  stop:   {jobctl_command(new.artifact, 'stop')}", flush=True)
         return self.wait(run) if options.how == "wait" else 0
 
-    def _create(self, new: NewRun, sender: ObjectCreator, purpose: PodPurpose) -> None:
+    def _create(self, new: NewRun, creator: ObjectCreator, purpose: PodPurpose) -> None:
         """Create the objects. The record is written first, so that no job runs without one."""
 
         def record(uid: str) -> None:
-            write_record(new.run, new.attempt, {"uid": uid, **sender.cluster.target._asdict()})
+            write_record(new.run, new.attempt, {"uid": uid, **creator.cluster.target._asdict()})
 
         record("")
         try:
-            sender.create(purpose, record)
+            creator.create(purpose, record)
         except BaseException:
-            if sender.may_be_there:
+            if creator.may_be_there:
                 new.keep()
                 print(f"run {new.run.id} may be live: see jobctl status; jobctl stop ends that run", file=sys.stderr)
             else:
@@ -167,10 +157,10 @@ class KubernetesEngine(StorageReadingEngine, CheckingEngine):
     # ---- checking
 
     def smoke(self, place: Place) -> int:
-        trial = self._run_trial(place, self._own_cluster(), "smoke")
-        for node, line in trial.lines:
+        lines, is_good = self._run_trial(place, self._own_cluster(), "smoke")
+        for node, line in lines:
             print(f"{node}: {line}")
-        return 0 if trial.is_good else 1
+        return 0 if is_good else 1
 
     def add_preflight_options(self, parser: argparse.ArgumentParser) -> None:
         text = "only ask the cluster whether it would accept the job; start no pods"
@@ -180,26 +170,24 @@ class KubernetesEngine(StorageReadingEngine, CheckingEngine):
         cluster = self._own_cluster()
         why = ObjectCreator(cluster, self.job.artifact).rejection_reason(PodPurpose("preflight"))
         if why:
-            print(f"FAIL  the cluster rejects the job in {cluster.target}: {one_line(error_tail(why))}")
+            print(f"FAIL  the cluster rejects the job in {cluster.target}: {one_line(why)}")
             return 1
         print(f"ok    the cluster accepts the job in {cluster.target}", flush=True)
         if options.queue_only:
             return 0
-        trial, table = self._run_trial(place, cluster, "preflight"), Table(map(str, range(self.job.nodes)))
-        for node, line in trial.lines:
+        (lines, is_good), table = self._run_trial(place, cluster, "preflight"), Table(map(str, range(self.job.nodes)))
+        for node, line in lines:
             if not line.startswith("jobc: "):
                 table.add(f"{node}: {line}")
-        return max(table.print(), 0 if trial.is_good else 1)
+        return max(table.print(), 0 if is_good else 1)
 
-    def _run_trial(self, place: Place, cluster: Cluster, payload: str) -> TrialOutput:
+    def _run_trial(self, place: Place, cluster: Cluster, payload: str) -> tuple[list[tuple[int, str]], bool]:
         purpose = PodPurpose(payload, f"{payload}-{os.urandom(4).hex()}", suffix=f"-{payload}")
-        sender = ObjectCreator(cluster, self.job.artifact)
-        if not self._sends_code:
-            return run_trial(sender, purpose, self._start_timeout_s)
-        with temporary_run(place, self) as new:
-            copy_user_code(place, self, new)
-            pack_code(new.run.path)
-            return run_trial(sender, purpose._replace(code=read_packed_code(new.run.path)), self._start_timeout_s)
+        if self._sends_code:
+            with temporary_run(place, self) as new:
+                copy_user_code(place, self, new)
+                purpose = purpose._replace(code=pack_code(new.run.path))
+        return run_trial(ObjectCreator(cluster, self.job.artifact), purpose, self._start_timeout_s)
 
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
         """Open a shell in one of the run's pods if the run is live, else in a separate pod without GPUs."""
@@ -209,16 +197,11 @@ class KubernetesEngine(StorageReadingEngine, CheckingEngine):
         record = newest_record(run) if run is not None else None
         if run is None or record is None or self.seen(run).state != LIVE:
             with StoragePods(self.job, self._start_timeout_s) as pods:
-                cluster = self._own_cluster()
-                return run_attached_to_terminal(
-                    cluster.command("exec", *terminal, pods.pod(cluster), "--container=node", "--", *words)
-                )
+                return run_attached_to_terminal(pods.command(self._own_cluster(), *words, options=terminal))
         pod = next((pod for pod in reversed(running_pods(self.pods(record))) if pod.node == node), None)
         if pod is None:
             raise Failure(f"node {node} of run {run.id} has no running pod", "jobctl status prints the reason")
-        return run_attached_to_terminal(
-            self.cluster(record).command("exec", *terminal, pod.name, "--container=node", "--", *words)
-        )
+        return run_attached_to_terminal(self.cluster(record).exec_command(pod.name, *words, options=terminal))
 
     @property
     def _sends_code(self) -> bool:

@@ -7,7 +7,6 @@ Out: the uid of the created object, which owns its companions. Raises Failure. E
 from __future__ import annotations
 
 import base64
-import contextlib
 import gzip
 import io
 import json
@@ -16,7 +15,7 @@ import re
 import sys
 import tarfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,9 +26,7 @@ from .cluster import RUNTIME, TRIES, Cluster, ObjectIdentity, is_already_deleted
 
 MOST_CODE_BYTES = 600 << 10  # after packing; a ConfigMap may contain 1 MiB, including the base64 overhead
 MOST_REASON = 600  # maximum number of characters quoted from the server's reply
-TRAIN_JOB = "TrainJob"
-KINDS = {"job": "Job", "jobset": "JobSet", "trainjob": TRAIN_JOB}
-TRAINER_API = "trainer.kubeflow.org/v1alpha1"
+KINDS = {"job": "Job", "jobset": "JobSet", "trainjob": "TrainJob"}
 _NO_RUNTIME = "must be created before"
 UID = "--output=jsonpath={.metadata.uid}"
 
@@ -55,15 +52,16 @@ class ObjectCreator:
 
     def __init__(self, cluster: Cluster, artifact: Path) -> None:
         self.cluster, self.artifact = cluster, artifact
-        self._has_train_job = cluster.target.kind.startswith("trainjob.")
         self._kind = KINDS[cluster.target.kind.partition(".")[0]]
         self.may_be_there = False  # whether the job may exist in the cluster after a failure
 
     def require_accepted(self, purpose: PodPurpose) -> None:
         """Raise Failure if the cluster would reject the objects. Called before anything is deleted or created."""
         if why := self.rejection_reason(purpose):
-            title = f"the cluster rejects the job in {self.cluster.target}: {error_tail(why)}"
-            raise Failure(title, "jobctl preflight --queue-only tries again")
+            raise self._rejection("rejects the job", why, "jobctl preflight --queue-only tries again")
+
+    def _rejection(self, what: str, why: str, hint: str = "") -> Failure:
+        return Failure(f"the cluster {what} in {self.cluster.target}: {why}", hint)
 
     def rejection_reason(self, purpose: PodPurpose) -> str:
         """Return why the cluster would reject the objects, or "" if it accepts them.
@@ -75,37 +73,23 @@ class ObjectCreator:
             manifests = self.manifests(purpose._replace(suffix=suffix))
         except Failure as failure:
             return failure.title
-        if not self._has_train_job:
+        if self._kind != "TrainJob":
             return self.create_manifests(manifests, "--dry-run=server")
-        train_job, others = split_by_kind(manifests, TRAIN_JOB)
+        train_job, others = split_by_kind(manifests, self._kind)
         runtime, _ = split_by_kind(manifests, RUNTIME)
         try:
             # the runtime is created for real, because the TrainJob would be rejected without it
             return (
                 self.create_manifests(others, "--dry-run=server")
                 or self.create_manifests(runtime)
-                or self._create_train_job(train_job, "--dry-run=server")
+                or self.create_manifests(train_job, "--dry-run=server")
             )
         finally:
             for companion in self.cluster.companions(suffix):
                 self.cluster.remove(companion)
 
-    @contextlib.contextmanager
-    def created(self, purpose: PodPurpose) -> Iterator[str]:
-        """Create the objects for a trial, and yield the uid. Raises Failure.
-
-        If the block raises an exception, the objects are deleted.
-        """
-        uid = self.create(purpose)
-        try:
-            yield uid
-        except BaseException:  # such as Ctrl-C
-            with contextlib.suppress(Failure):
-                self.cluster.delete(purpose.suffix)
-            raise
-
-    def create(self, purpose: PodPurpose, remember: Callable[[str], None] = lambda uid: None) -> str:
-        """Create the job's object and then its companions, and return the uid.
+    def create(self, purpose: PodPurpose, remember: Callable[[str], None] = lambda uid: None) -> None:
+        """Create the job's object and then its companions.
 
         remember: called with the uid as soon as it is known
         Raises Failure, for example if the object's name is taken, after removing what this call created. If the job may
@@ -113,7 +97,7 @@ class ObjectCreator:
         """
         main, companions = split_by_kind(self.manifests(purpose), self._kind)
         runtimes: list[ObjectIdentity] = []
-        if self._has_train_job:  # its webhook requires the runtime to exist
+        if self._kind == "TrainJob":  # its webhook requires the runtime to exist
             runtime, companions = split_by_kind(companions, RUNTIME)
             runtimes = [self._create_runtime(runtime, purpose)]
         owner = None
@@ -123,45 +107,37 @@ class ObjectCreator:
             for each in runtimes:
                 self._own_runtime(each, owner)
             if why := self.create_manifests(add_owner_reference(companions, owner)):
-                raise Failure(f"the cluster rejected part of the job in {self.cluster.target}: {error_tail(why)}")
+                raise self._rejection("rejected part of the job", why)
         except BaseException:
             if owner is not None or not self.may_be_there:
                 self._delete_created([*([owner] if owner else ()), *runtimes])
             raise
-        return owner.uid
 
     def _create_object(self, manifest: str, purpose: PodPurpose) -> ObjectIdentity:
-        """Create the job's own object. Raises Failure."""
-        cluster, target = self.cluster, self.cluster.target
         self.may_be_there = True
-        for _ in range(TRIES if self._has_train_job else 1):
-            answer = cluster.k("create", "--filename=-", UID, text=manifest)
-            if _NO_RUNTIME not in answer.errors:
-                break
-            time.sleep(1)
+        answer = self._create(manifest, UID)
         if answer.code == 0:
             version = re.search("^apiVersion: (.*)", manifest, re.MULTILINE)
-            name = target.object + purpose.suffix
+            name = self.cluster.target.object + purpose.suffix
             return ObjectIdentity(version.group(1) if version else "", self._kind, name, answer.text.strip())
-        found = cluster.look(purpose.suffix)  # the connection may have been lost after the object was created
+        found = self.cluster.look(purpose.suffix)  # the connection may have been lost after the object was created
         if found.belongs_to_run(purpose.run_id, ""):
             return found.identity
         self.may_be_there = False
         if found.uid:
-            raise live_object_failure(found, target)
-        raise Failure(f"the cluster rejected the job in {target}: {error_tail(_reason(answer))}")
+            raise live_object_failure(found, self.cluster.target)
+        raise self._rejection("rejected the job", _reason(answer))
 
     def _create_runtime(self, manifest: str, purpose: PodPurpose) -> ObjectIdentity:
         name = self.cluster.target.object + purpose.suffix
-        answer = self.cluster.k("create", "--filename=-", UID, text=manifest)
+        answer = self._create(manifest, UID)
         if "(AlreadyExists)" in answer.errors:
             title = f"TrainingRuntime {name} exists in {self.cluster.target}: another submit is starting this job"
-            raise Failure(
-                title, "if no other submit is running, delete the runtime: kubectl delete trainingruntime " + name
-            )
+            hint = f"if no other submit is running, delete the runtime: kubectl delete trainingruntime {name}"
+            raise Failure(title, hint)
         if answer.code:
-            raise Failure(f"the cluster rejected the job in {self.cluster.target}: {error_tail(_reason(answer))}")
-        return ObjectIdentity(TRAINER_API, RUNTIME, name, answer.text.strip())
+            raise self._rejection("rejected the job", _reason(answer))
+        return ObjectIdentity("trainer.kubeflow.org/v1alpha1", RUNTIME, name, answer.text.strip())
 
     def _own_runtime(self, runtime: ObjectIdentity, owner: ObjectIdentity) -> None:
         """Make the TrainJob own its runtime, so that both are deleted together.
@@ -176,11 +152,10 @@ class ObjectCreator:
             title = f"another submit has deleted {RUNTIME} {runtime.name} in {self.cluster.target}"
             raise Failure(title, "submit again, unless jobctl status shows that the other submit has started the job")
         if answer.code:
-            warning = f"{RUNTIME} {runtime.name} will not be deleted with its TrainJob: {error_tail(_reason(answer))}"
+            warning = f"{RUNTIME} {runtime.name} will not be deleted with its TrainJob: {_reason(answer)}"
             print(f"warning: {warning}", file=sys.stderr)
 
     def _delete_created(self, created: list[ObjectIdentity]) -> None:
-        """Delete the objects that were just created."""
         try:
             for each in created:
                 self.cluster.remove(each)
@@ -190,14 +165,13 @@ class ObjectCreator:
 
     def manifests(self, purpose: PodPurpose) -> str:
         """Return this artifact's manifests for a purpose. Raises Failure."""
-        file = self.artifact / "job.yaml"
+        file, job_object = self.artifact / "job.yaml", self.cluster.target.object
         try:
             text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeError) as error:
             raise Failure(f"cannot read {file}: {error}", "compile the job again", DATA_BROKEN) from error
-        own_object = self.cluster.target.object
-        name = own_object + purpose.suffix
-        text = re.sub(rf"\b{re.escape(own_object)}\b", name, text)
+        name = job_object + purpose.suffix
+        text = re.sub(rf"\b{re.escape(job_object)}\b", name, text)
         text = re.sub(r"(\n *- )name: JOBC_JOB_UID\n", rf"{_variables(purpose)}\g<0>", text)
         text = re.sub(r"jobc/owner: .*", f"jobc/owner: {_owner()}, run {purpose.run_id}", text)
         if purpose.code is None:
@@ -205,23 +179,21 @@ class ObjectCreator:
         text = re.sub(rf"(name: {re.escape(name)}-code\n) *optional: true\n", r"\1", text)  # the pods wait for it
         return _code_map(name, purpose.code) + text
 
-    def _create_train_job(self, manifest: str, *words: str) -> str:
-        """Create the TrainJob. Return why it was rejected, or "".
+    def create_manifests(self, manifests: str, *words: str) -> str:
+        """Create the objects. Return kubectl's error, or ""."""
+        return _reason(self._create(manifests, *words))
 
-        A webhook rejects a TrainJob, even in a dry run, until it has seen the new runtime, which takes a moment.
+    def _create(self, manifests: str, *words: str) -> Answer:
+        """Run `kubectl create`, for a TrainJob until its webhook has seen the new runtime, which takes a moment.
+
         Source: Kubeflow Trainer 2, pkg/runtime/core/trainingruntime.go: ValidateObjects.
         """
         for _ in range(TRIES):
-            why = self.create_manifests(manifest, *words)
-            if _NO_RUNTIME not in why:
+            answer = self.cluster.k("create", "--filename=-", *words, text=manifests)
+            if _NO_RUNTIME not in answer.errors:
                 break
             time.sleep(1)
-        return why
-
-    def create_manifests(self, manifests: str, *words: str) -> str:
-        """Create the objects. Return kubectl's error, or ""."""
-        answer = self.cluster.k("create", *words, "--filename=-", text=manifests)
-        return (_reason(answer) or f"kubectl exited with {answer.code}") if answer.code else ""
+        return answer
 
 
 def _reference(owner: ObjectIdentity) -> dict[str, str]:
@@ -234,11 +206,6 @@ def add_owner_reference(manifests: str, owner: ObjectIdentity) -> str:
     return re.sub(r"^metadata:\n", line, manifests, flags=re.MULTILINE)
 
 
-def error_tail(why: str) -> str:
-    """Return the end of the server's reply, which contains the reason."""
-    return why[-MOST_REASON:]
-
-
 def split_by_kind(manifests: str, kind: str) -> tuple[str, str]:
     """Return the manifests of that kind, and all others. A ConfigMap's text is indented, so no line in it is `---`."""
     chosen: list[str] = []
@@ -249,23 +216,25 @@ def split_by_kind(manifests: str, kind: str) -> tuple[str, str]:
     return "---\n".join(chosen), "---\n".join(others)
 
 
-def pack_code(run: Path) -> None:
-    """Pack RUN/code into RUN/code.tar.gz deterministically. Raises Failure."""
-    packed = io.BytesIO()
+def pack_code(run: Path) -> bytes:
+    """Pack RUN/code into RUN/code.tar.gz deterministically, and return the archive. Raises Failure."""
+    archive = io.BytesIO()
     try:
-        with gzip.GzipFile("", "wb", 9, packed, 0) as file:
-            _write_archive(run / "code", file)
+        with tarfile.open(fileobj=archive, mode="w", format=tarfile.GNU_FORMAT) as tar:
+            tar.add(run / "code", ".", filter=_strip_owner)
     except OSError as error:
         hint = "check permissions and free space, or set JOBC_RUN_ROOT to another folder"
         raise Failure(f"cannot pack the code in {run / 'code'}: {error.strerror or error}", hint) from error
-    size = len(packed.getvalue())
-    if size > MOST_CODE_BYTES:
+    packed = gzip.compress(archive.getvalue(), mtime=0)
+    if len(packed) > MOST_CODE_BYTES:
         raise Failure(
-            f"the code is {size >> 10} KiB packed, more than the {MOST_CODE_BYTES >> 10} KiB that fit in a ConfigMap",
+            f"the code is {len(packed) >> 10} KiB packed, more than the {MOST_CODE_BYTES >> 10} KiB that fit in a "
+            "ConfigMap",
             "list files that the job does not need in .jobcignore; or use code=git, code=image or code=volume",
             DATA_BROKEN,
         )
-    (run / "code.tar.gz").write_bytes(packed.getvalue())
+    (run / "code.tar.gz").write_bytes(packed)
+    return packed
 
 
 def read_packed_code(run: Path) -> bytes:
@@ -276,15 +245,9 @@ def read_packed_code(run: Path) -> bytes:
         raise Failure(f"cannot read {run / 'code.tar.gz'}: {error.strerror}") from error
 
 
-def _write_archive(folder: Path, file: gzip.GzipFile) -> None:
-    with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as archive:
-        archive.add(folder, ".", filter=_strip_owner)
-
-
 def _strip_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    entry.uid = entry.gid = 0
+    entry.uid = entry.gid = entry.mtime = 0
     entry.uname = entry.gname = ""
-    entry.mtime = 0
     return entry
 
 
@@ -307,4 +270,5 @@ def _owner() -> str:
 
 
 def _reason(answer: Answer) -> str:
-    return answer.errors.strip()
+    """Return why kubectl failed, which is at the end of the server's reply, or "" if it did not fail."""
+    return (answer.errors.strip()[-MOST_REASON:] or f"kubectl exited with {answer.code}") if answer.code else ""

@@ -14,11 +14,12 @@ from pathlib import Path
 
 from ....runtime.engines.engine import Job, NodeLine, State
 from ....runtime.engines.record_engine import ENDED, GONE, LIVE, Record, RecordEngine, write_saved_output
+from ....runtime.exit_codes import PEER_LOST, PREEMPTED
 from ....runtime.run_folder.run import Run, last_progress, worst_code
 from ....runtime.system.failure import Failure, print_failure
 from ....runtime.system.values import read_text, word_or_empty
-from .cluster import Cluster, ObjectCondition, UnknownContext, recorded_job_object
-from .pods import PodStatus
+from .cluster import Cluster, FoundObject, ObjectCondition, UnknownContext, recorded_job_object
+from .pods import PodStatus, running_pods
 
 FIRST_FAILURE = "logs/first_failure.txt"
 MOST_LINES = 20  # lines shown of a rank's output that has no traceback
@@ -48,69 +49,55 @@ class ObservingEngine(RecordEngine):
         """Return the run's pods, newest last, or [] if its object is gone, even if a newer object has the same name."""
         if record.path not in self._pods:
             cluster = self.cluster(record)
-            is_there = record.path in self._conditions or self._is_there(record)
+            is_there = record.path in self._conditions or self._find(record) is not None
             self._pods[record.path] = cluster.pods() if is_there else []
         return self._pods[record.path]
 
-    def _is_there(self, record: Record) -> bool:
+    def _find(self, record: Record) -> FoundObject | None:
+        """Return the run's object, or None if it is gone. Raises Failure."""
+        cluster = self.cluster(record)
         try:
-            return self.cluster(record).look().belongs_to_run(record.run.id, _uid(record))
-        except UnknownContext:
-            return False
-
-    def conditions(self, record: Record) -> tuple[ObjectCondition, ...]:
-        """Return those conditions of the run's object whose status is True."""
-        return self._conditions.get(record.path, ())
-
-    def ask_engine(self, record: Record) -> str:
-        target = self.cluster(record).target
-        try:
-            found = self.cluster(record).look()
+            found = cluster.look()
         except UnknownContext:
             self._unknown.add(record.path)
-            self._why_gone[record.path] = f"the kubeconfig no longer has a context {target.context}"
-            return GONE
-        if not found.belongs_to_run(record.run.id, _uid(record)):
+            self._why_gone[record.path] = f"the kubeconfig no longer has a context {cluster.target.context}"
+            return None
+        return found if found.belongs_to_run(record.run.id, _uid(record)) else None
+
+    def ask_engine(self, record: Record) -> str:
+        found = self._find(record)
+        if found is None:
             return GONE
         self._conditions[record.path] = found.conditions
-        if found.has_ended and self._are_pods_gone(record):
+        is_code_on_storage = self.job.settings.get("storage") == "shared" and self._condition_exit_code(record) is None
+        if found.has_ended and is_code_on_storage and not self.pods(record):
+            target = self.cluster(record).target
             self._why_gone[record.path] = f"{target.kind} {target.object} has failed, and its pods were deleted"
             return GONE
         return ENDED if found.has_ended else LIVE
 
-    def _are_pods_gone(self, record: Record) -> bool:
-        """Return whether a failed job's exit code is only on the pods' storage."""
-        is_shared = self.job.settings.get("storage") == "shared"
-        return is_shared and self._condition_exit_code(record) is None and not self.pods(record)
-
     def delete_object(self, record: Record) -> None:
         """Start deleting the run's object, but not a newer object with the same name."""
-        cluster = self.cluster(record)
         try:
-            found = cluster.look()
-            if found.belongs_to_run(record.run.id, _uid(record)):
-                cluster.remove(found.identity)
+            if found := self._find(record):
+                self.cluster(record).remove(found.identity)
         except Failure as failure:
             print_failure(failure)
 
     def job_end(self, record: Record) -> tuple[int, str]:
-        return self._code(record), self._reason(record)
-
-    def _code(self, record: Record) -> int:
-        """Return the job's exit code from the object's conditions or, if it is not there, the pods' worst exit code."""
-        known = self._condition_exit_code(record)
-        if known is not None:
-            return known
-        return worst_code([pod.exit for pod in self.pods(record) if pod.exit is not None]) or 1
+        """Return the exit code from the object's conditions or, if it is not there, the pods' worst one; the reason."""
+        code = self._condition_exit_code(record)
+        if code is None:
+            code = worst_code([pod.exit for pod in self.pods(record) if pod.exit is not None]) or 1
+        return code, self._reason(record)
 
     def _condition_exit_code(self, record: Record) -> int | None:
-        """Return the exit code in the object's conditions, or None if there is none."""
-        if any(condition.type in ("Complete", "Completed") for condition in self.conditions(record)):
+        conditions = self._conditions.get(record.path, ())
+        if any(condition.type in ("Complete", "Completed") for condition in conditions):
             return 0
-        if any("DeadlineExceeded" in condition for condition in self.conditions(record)):
-            return 75
-        text = "\n".join(map("\t".join, self.conditions(record)))
-        match = re.search("exit code ([0-9]{1,18}) matching", text)
+        if any("DeadlineExceeded" in condition for condition in conditions):
+            return PREEMPTED
+        match = re.search("exit code ([0-9]{1,18}) matching", "\n".join(map("\t".join, conditions)))
         return int(match.group(1)) if match else None
 
     def _reason(self, record: Record) -> str:
@@ -122,11 +109,11 @@ class ObservingEngine(RecordEngine):
         named = (re.match(r"(?:\[pod[^]]*\] )?(FAIL +.*|error: .*)", line) for line in lines)
         why = next((match.group(1) for match in named if match), "")
         for pod in self.pods(record):
-            if pod.phase == "Failed" and pod.exit is None and pod.init:
+            if pod.init:
                 return f"node {pod.node}: {pod.init}{why and f': {why}'}"
         if why or ours:
             return f"{node}: {why}" if why else ""
-        final = (c for c in self.conditions(record) if c.type in ("Failed", "Complete", "Completed"))
+        final = (c for c in self._conditions.get(record.path, ()) if c.type in ("Failed", "Complete", "Completed"))
         return " ".join(next(final, ()))
 
     def failure_lines(self, run: Run) -> list[str]:
@@ -151,44 +138,38 @@ class ObservingEngine(RecordEngine):
         path, cluster = record.run.path / FIRST_FAILURE, self.cluster(record)
         if read_text(path):
             return
-        failed = sorted(
-            (pod for pod in self.pods(record) if pod.phase == "Failed"), key=lambda pod: pod.exit in (69, 75)
-        )
+        failed = [pod for pod in self.pods(record) if pod.phase == "Failed"]
         if not failed:
             return
-        name = failed[0].name
-        log = cluster.k("logs", name, "--container=node", "--tail=200")
+        pod = min(failed, key=lambda pod: pod.exit in (PEER_LOST, PREEMPTED))
+        log = cluster.k("logs", pod.name, "--container=node", "--tail=200")
         text = log.text
         if log.code:
-            text += cluster.k("logs", name, "--tail=200", "--all-containers", "--prefix", "--ignore-errors").text
-            text += cluster.k("get", "pod", name, "--output=jsonpath={.status}").text
+            text += cluster.k("logs", pod.name, "--tail=200", "--all-containers", "--prefix", "--ignore-errors").text
+            text += cluster.k("get", "pod", pod.name, "--output=jsonpath={.status}").text
         with contextlib.suppress(OSError):
-            write_saved_output(path, f"node {failed[0].node}, pod {name}:\n{text}".encode())
+            write_saved_output(path, f"node {pod.node}, pod {pod.name}:\n{text}".encode())
 
     def live_state(self, record: Record) -> State:
         target, run = self.cluster(record).target, record.run
         if run.is_stopped:
             return State("stopping", f"stopping, {target.kind} {target.object} in {target}")
-        if any(condition.type == "Suspended" for condition in self.conditions(record)):
+        if any(condition.type == "Suspended" for condition in self._conditions.get(record.path, ())):
             text = f"queued: {target.kind} {target.object} in {target} is suspended, by Kueue or by hand"
             return State("queued", text)
-        if not run.is_mine:
-            return State("live", f"live, in {target}")
-        live_pods = [pod for pod in self.pods(record) if pod.phase != "Failed"]
-        pending = sum(pod.phase not in ("Running", "Succeeded") for pod in live_pods)
-        if len(live_pods) < target.nodes:
-            return State("live", f"live, {len(live_pods)} of {target.nodes} pods exist, in {target}")
-        if pending:
-            return State("starting", f"starting, {pending} of {target.nodes} pods are pending, in {target}")
+        if run.is_mine:
+            live_pods = [pod for pod in self.pods(record) if pod.phase != "Failed"]
+            if len(live_pods) < target.nodes:
+                return State("live", f"live, {len(live_pods)} of {target.nodes} pods exist, in {target}")
+            if pending := sum(pod.phase not in ("Running", "Succeeded") for pod in live_pods):
+                return State("starting", f"starting, {pending} of {target.nodes} pods are pending, in {target}")
         return State("live", f"live, in {target}")
 
     def forgotten_job_state(self, record: Record) -> State:
         if record.run.is_stopped:
             return State("stopped", "stopped by jobctl stop; its object was deleted")
-        if record.path in self._unknown:
-            return State("gone", self.forgotten_job_reason(record))
-        text = f"{self.forgotten_job_reason(record)}; its exit code is only in the run's storage: jobctl logs reads it"
-        return State("gone", text)
+        hint = "; its exit code is only in the run's storage: jobctl logs reads it"
+        return State("gone", self.forgotten_job_reason(record) + ("" if record.path in self._unknown else hint))
 
     def forgotten_job_reason(self, record: Record) -> str:
         target = self.cluster(record).target
@@ -214,20 +195,17 @@ class ObservingEngine(RecordEngine):
         if reading.record is None:
             return
         cluster, pods = self.cluster(reading.record), self.pods(reading.record)
-        first = [pod for pod in pods if pod.node == 0 and pod.phase == "Running"]
-        progress = None
-        if first:
+        head, progress = next((pod for pod in reversed(running_pods(pods)) if pod.node == 0), None), None
+        if head is not None:
             file = f"{self.path_on_nodes(run)}/metrics/rank_00.jsonl"
-            metrics = cluster.k("exec", first[-1].name, "--container=node", "--", "tail", "-c", "4096", file)
-            progress = last_progress(metrics.text.split("\n"))
+            progress = last_progress(cluster.exec(head.name, "tail", "-c", "4096", file).text.split("\n"))
         for pod in pods:
-            waits = pod.init if pod.phase == "Failed" and pod.exit is None and pod.init else pod.waits
-            text = f"pod {pod.name} {pod.phase.lower()}"
+            waits, status = pod.init or pod.waits, pod.phase.lower()
+            text = f"pod {pod.name} {status}"
             text += f" on {pod.host}" if pod.host else ""
             text += "" if pod.exit is None else f", exit {pod.exit}"
             text += f": {waits.strip()}" if waits else ""
-            status = pod.phase.lower()
-            yield NodeLine(pod.node, text, status, pod.host, progress if first and pod is first[-1] else None)
+            yield NodeLine(pod.node, text, status, pod.host, progress if pod is head else None)
 
     def notes(self, run: Run, state: State) -> Iterator[str]:
         reading = self.seen(run)
@@ -243,14 +221,10 @@ class ObservingEngine(RecordEngine):
                     f"pod {pod.name} should have ended by {pod.gone_at}, but node {pod.host} has not confirmed this, "
                     f"so the pod cannot be replaced. If that node is powered off:"
                 )
-                yield (
-                    f"kubectl delete node {pod.host}, or kubectl taint node {pod.host}"
-                    " node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
-                )
+                taint = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+                yield f"kubectl delete node {pod.host}, or kubectl taint node {pod.host} {taint}"
         if reading.state == LIVE and " pods exist, in " in state.text:
-            warning = _warning(self.cluster(reading.record))
-            if warning:
-                yield warning
+            yield from _last_warning(self.cluster(reading.record))
 
 
 def _last_traceback(lines: list[str]) -> list[str]:
@@ -264,16 +238,9 @@ def _uid(record: Record) -> str:
     return word_or_empty(record.keys.get("uid", ""))
 
 
-def _warning(cluster: Cluster) -> str:
+def _last_warning(cluster: Cluster) -> list[str]:
     """Return the newest warning about the object or its Job, such as why it has no pods. Events last one hour."""
-    answer = cluster.k(
-        "get", "events", "--field-selector=type=Warning", "--sort-by=.metadata.creationTimestamp",
-        f"--output=jsonpath={_EVENTS}",
-    )  # fmt: skip
-    warning = ""
-    for line in answer.text.split("\n"):
-        kind, _, name_and_text = line.partition("|")
-        name, _, text = name_and_text.partition("|")
-        if kind != "Pod" and name in (cluster.target.object, f"{cluster.target.object}-node-0"):
-            warning = text
-    return warning
+    words = ("--field-selector=type=Warning", "--sort-by=.metadata.creationTimestamp", f"--output=jsonpath={_EVENTS}")
+    rows = (line.split("|", 2) for line in cluster.k("get", "events", *words).text.split("\n"))
+    names = (cluster.target.object, f"{cluster.target.object}-node-0")
+    return [row[2] for row in rows if len(row) == 3 and row[0] != "Pod" and row[1] in names][-1:]

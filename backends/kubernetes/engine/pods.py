@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ....runtime.system.values import number_or_none
@@ -17,7 +16,7 @@ class PodStatus(NamedTuple):
 
     exit: exit code of the ranks' container
     waits: why the pod is not starting
-    init: the init containers that failed
+    init: the init containers that failed, if the ranks have not started
     gone_at: time by which a deleted pod must have ended
     """
 
@@ -31,16 +30,6 @@ class PodStatus(NamedTuple):
     gone_at: str
 
 
-class WaitingReason(NamedTuple):
-    """Why a pod is not starting.
-
-    is_stuck: whether the pod cannot start until someone changes something
-    """
-
-    text: str = ""
-    is_stuck: bool = False
-
-
 def parse_pods(text: str) -> list[PodStatus]:
     """Return the pods in kubectl's output, newest last."""
     try:
@@ -48,51 +37,53 @@ def parse_pods(text: str) -> list[PodStatus]:
     except (ValueError, KeyError):
         return []
     items.sort(key=lambda item: item["metadata"].get("creationTimestamp", ""))
-    return [pod for item in items for pod in _pod(item)]
+    return [pod for item in items if (pod := _parse_pod(item)) is not None]
 
 
 def running_pods(pods: list[PodStatus]) -> list[PodStatus]:
     return [pod for pod in pods if pod.phase == "Running"]
 
 
-def why_pod_is_waiting(item: Any) -> WaitingReason:
-    """Return why a pod in kubectl's JSON is not starting: it has no node, or one of its containers cannot start."""
+def why_pod_is_waiting(item: Any) -> tuple[str, bool]:
+    """Return why a pod in kubectl's JSON is not starting: it has no node, or one of its containers cannot start.
+
+    The second value is whether the pod cannot start until someone changes something.
+    """
     status = item.get("status", {})
     for condition in status.get("conditions", ()):
         if condition.get("reason") == "Unschedulable":
-            return WaitingReason(condition.get("message", ""))
-    found = [WaitingReason()]
+            return condition.get("message", ""), False
+    found = [("", False)]
     for kind, prefix in (("initContainerStatuses", "init container "), ("containerStatuses", "container ")):
         for container in status.get(kind, ()):
             waiting = container.get("state", {}).get("waiting")
             if waiting:
                 name = "" if container.get("name") == "node" else f"{prefix}{container.get('name')}: "
                 reason, message = waiting.get("reason", ""), waiting.get("message", "")
-                found.append(WaitingReason(f"{name}{reason}{message and f': {message}'}", reason in STUCK))
-    return max(found, key=lambda waiting: (waiting.is_stuck, ": " in waiting.text, bool(waiting.text)))
+                found.append((f"{name}{reason}{message and f': {message}'}", reason in STUCK))
+    return max(found, key=lambda waiting: (waiting[1], ": " in waiting[0], bool(waiting[0])))
 
 
-def _pod(item: Any) -> Iterator[PodStatus]:
+def _parse_pod(item: Any) -> PodStatus | None:
     metadata, status = item["metadata"], item.get("status", {})
     node = number_or_none(str(metadata.get("labels", {}).get(INDEX, "")))
     if node is None:
-        return
-    codes = {kind: list(_exit_codes(status.get(kind, ()))) for kind in ("containerStatuses", "initContainerStatuses")}
-    failed = [f"init container {name} exited with {code}" for name, code in codes["initContainerStatuses"] if code]
-    yield PodStatus(
+        return None
+    phase, exits = str(status.get("phase", "")), _exit_codes(status.get("containerStatuses", ()))
+    init_exits = _exit_codes(status.get("initContainerStatuses", ()))
+    init = " ".join(f"init container {name} exited with {code}" for name, code in init_exits.items() if code)
+    return PodStatus(
         node,
         str(metadata["name"]),
-        str(status.get("phase", "")),
+        phase,
         str(item.get("spec", {}).get("nodeName", "")),
-        next((code for name, code in codes["containerStatuses"] if name == "node"), None),
-        why_pod_is_waiting(item).text,
-        " ".join(failed),
+        exits.get("node"),
+        why_pod_is_waiting(item)[0],
+        init if phase == "Failed" and "node" not in exits else "",
         str(metadata.get("deletionTimestamp", "")),
     )
 
 
-def _exit_codes(statuses: Any) -> Iterator[tuple[str, int]]:
-    for container in statuses:
-        ended = container.get("state", {}).get("terminated")
-        if ended:
-            yield str(container.get("name")), int(ended.get("exitCode", 0))
+def _exit_codes(statuses: Any) -> dict[str, int]:
+    ended = {str(container.get("name")): container.get("state", {}).get("terminated") for container in statuses}
+    return {name: int(state.get("exitCode", 0)) for name, state in ended.items() if state}

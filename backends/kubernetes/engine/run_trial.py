@@ -6,14 +6,13 @@ Their names differ from those of the job's own pods. These pods print the exit c
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from ....runtime.system.failure import Failure
 from ....runtime.system.text import printable
-from .cluster import Cluster
 from .object_creation import ObjectCreator, PodPurpose
 
 LONGER_S = 300  # time after backend.start_timeout by which all pods must have ended
@@ -21,45 +20,36 @@ _PREFIX = re.compile(r"\[pod/\S*-([0-9]+)-[^-\s]*/node\] (.*)")
 _EXIT = "jobc: payload exit code: "
 
 
-class TrialOutput(NamedTuple):
-    """Output of the pods.
+def run_trial(creator: ObjectCreator, purpose: PodPurpose, start_timeout_s: int) -> tuple[list[tuple[int, str]], bool]:
+    """Create the pods, wait until they have ended, and delete them. Raises Failure.
 
-    lines: (node, line) pairs, sorted by node
-    is_good: whether all pods passed
+    Returns (node, line) pairs of the pods' output, sorted by node, and whether all pods passed.
     """
-
-    lines: list[tuple[int, str]]
-    is_good: bool
-
-
-def run_trial(sender: ObjectCreator, purpose: PodPurpose, start_timeout_s: int) -> TrialOutput:
-    """Create the pods, wait until they have ended, and delete them. Raises Failure."""
-    cluster = sender.cluster
-    sender.require_accepted(purpose)
-    cluster.delete(purpose.suffix)
-    with sender.created(purpose):
-        _wait(cluster, purpose.suffix, start_timeout_s + LONGER_S)
-        log = cluster.k("logs", f"--selector=jobc/job={cluster.target.object}{purpose.suffix}", "--tail=-1", "--prefix")
-    cluster.delete(purpose.suffix)
-    lines = sorted(_lines(log.text), key=lambda line: line[0])
+    cluster, suffix = creator.cluster, purpose.suffix
+    selector = f"--selector=jobc/job={cluster.target.object}{suffix}"
+    creator.require_accepted(purpose)
+    cluster.delete(suffix)
+    creator.create(purpose)
+    try:
+        until = time.monotonic() + start_timeout_s + LONGER_S
+        while not cluster.look(suffix).has_ended:
+            if time.monotonic() >= until:
+                print(printable(cluster.k("get", "pods", selector, "--output=wide").text))
+                raise Failure(f"the pods have not ended after {start_timeout_s + LONGER_S} s")
+            time.sleep(1)
+        log = cluster.k("logs", selector, "--tail=-1", "--prefix").text
+    except BaseException:  # such as Ctrl-C
+        with contextlib.suppress(Failure):
+            cluster.delete(suffix)
+        raise
+    cluster.delete(suffix)
+    lines = sorted(_lines(log), key=lambda line: line[0])
     codes = [line[len(_EXIT) :] for _, line in lines if line.startswith(_EXIT)]
-    return TrialOutput([line for line in lines if not line[1].startswith(_EXIT)], codes == ["0"] * cluster.target.nodes)
-
-
-def _wait(cluster: Cluster, suffix: str, most_s: int) -> None:
-    until, selector = time.monotonic() + most_s, f"--selector=jobc/job={cluster.target.object}{suffix}"
-    while not cluster.look(suffix).has_ended:
-        if time.monotonic() >= until:
-            print(printable(cluster.k("get", "pods", selector, "--output=wide").text))
-            raise Failure(f"the pods have not ended after {most_s} s")
-        time.sleep(1)
+    return [line for line in lines if not line[1].startswith(_EXIT)], codes == ["0"] * cluster.target.nodes
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield (node, line) for each line of `kubectl logs --prefix`.
-
-    Lines without a prefix are skipped, because kubectl itself printed them.
-    """
+    """Yield (node, line) for each line of `kubectl logs --prefix`. Lines without a prefix are kubectl's own."""
     for line in text.split("\n"):
         match = _PREFIX.fullmatch(printable(line))
         if match and len(match.group(1)) < 10:

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import time
-from typing import Any
+from collections.abc import Sequence
 
 from ....runtime.engines.engine import Job
 from ....runtime.system.failure import Failure
@@ -50,9 +50,9 @@ class StoragePods:
             with contextlib.suppress(Failure):
                 cluster.remove(pod)
 
-    def command(self, cluster: Cluster, *words: str) -> list[str]:
+    def command(self, cluster: Cluster, *words: str, options: Sequence[str] = ()) -> list[str]:
         """Return the kubectl command that runs `words` in the pod. Raises Failure if the pod does not start."""
-        return cluster.command("exec", self.pod(cluster), "--container=node", "--", *words)
+        return cluster.exec_command(self.pod(cluster), *words, options=options)
 
     def pod(self, cluster: Cluster) -> str:
         """Return the name of the running pod. Raises Failure.
@@ -78,25 +78,22 @@ class StoragePods:
                 cluster.remove(ended)
         end = f"-shell-{os.urandom(3).hex()}"
         name = f"{target.object[: MOST_NAME - len(end)].rstrip('-.')}{end}"
-        answer = cluster.k("create", "--filename=-", UID, text=self._manifest(target.object, name))
+        manifest = json.loads(str(self.job.settings.get("lone_pod")))
+        manifest["metadata"] = {"name": name, "labels": {LABEL: target.object}}
+        files = next(volume for volume in manifest["spec"]["volumes"] if volume["name"] == "files")
+        files["configMap"] = {"name": name}
+        answer = cluster.k("create", "--filename=-", UID, text=json.dumps(manifest))
         if answer.code:
             raise Failure(f"cannot create a pod in {target}: {answer.errors.strip()}")
         pod = ObjectIdentity("v1", "Pod", name, answer.text.strip())
         self._created.append((cluster, pod))
-        sender = ObjectCreator(cluster, self.job.artifact)
-        config_map, _ = split_by_kind(sender.manifests(PodPurpose("shell")), "ConfigMap")
+        creator = ObjectCreator(cluster, self.job.artifact)
+        config_map, _ = split_by_kind(creator.manifests(PodPurpose("shell")), "ConfigMap")
         line = re.compile(rf"^( +(?:name|jobc/job): ){target.object}$", re.MULTILINE)
         config_map = line.sub(rf"\g<1>{name}", config_map)
-        if why := sender.create_manifests(add_owner_reference(config_map, pod)):
+        if why := creator.create_manifests(add_owner_reference(config_map, pod)):
             raise Failure(f"cannot create a ConfigMap in {target}: {why}")
         return self._wait_until_started(cluster, name)
-
-    def _manifest(self, job: str, name: str) -> str:
-        pod = json.loads(str(self.job.settings.get("lone_pod")))
-        pod["metadata"] = {"name": name, "labels": {LABEL: job}}
-        files = next(volume for volume in pod["spec"]["volumes"] if volume["name"] == "files")
-        files["configMap"] = {"name": name}
-        return json.dumps(pod)
 
     def _wait_until_started(self, cluster: Cluster, name: str) -> str:
         """Wait until the pod is running, print what it is waiting for, and return its name. Raises Failure."""
@@ -104,21 +101,14 @@ class StoragePods:
         said = ""
         for tick in range(self.start_timeout_s + 1):
             answer = cluster.k("get", "pod", name, "--output=json")
-            item = _object(answer.text)
-            if answer.code == 0 and item.get("status", {}).get("phase", "Pending") != "Pending":
+            item = json.loads(answer.text) if answer.code == 0 else {}
+            if item.get("status", {}).get("phase", "Pending") != "Pending":
                 return name
-            waiting = why_pod_is_waiting(item)
-            if waiting.is_stuck:
-                raise Failure(f"pod {name} cannot start: {one_line(waiting.text)}", hint)
-            if tick >= QUIET_S and waiting.text not in ("", said):
-                said = waiting.text
+            why, is_stuck = why_pod_is_waiting(item)
+            if is_stuck:
+                raise Failure(f"pod {name} cannot start: {one_line(why)}", hint)
+            if tick >= QUIET_S and why not in ("", said):
+                said = why
                 print(f"waiting for pod {name}: {one_line(said)}", file=sys.stderr, flush=True)
             time.sleep(1)
         raise Failure(f"pod {name} has not started{said and f': {one_line(said)}'}", hint)
-
-
-def _object(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return {}

@@ -16,13 +16,12 @@ from ....runtime.system.failure import Failure, print_failure
 from ....runtime.system.streams import LineMerger, print_client_output
 from ....runtime.system.text import one_line, printable
 from ....runtime.system.values import number_or_none
-from .cluster import DELETE_S, Cluster, artifact_job_object, resolve_namespace
+from .cluster import DELETE_S, Cluster, JobObject, resolve_namespace
 from .observing import ObservingEngine
 from .pods import PodStatus
 from .storage_pod import StoragePods
 
 JOIN = ("python3", "-I", "-S", "/jobc/files/start.py")  # runs in a pod and execs `jobctl join`
-NOT_THERE = 3  # exit code if the file is not on the storage
 NEWS_S = 60  # time limit for starting the pod through which `jobctl status` reads how a run ended
 LOOK_S = 2  # interval between checks for new pods while following logs
 _CODES = (  # run by bash in a pod; $1: run folder
@@ -52,12 +51,12 @@ class StorageReadingEngine(ObservingEngine):
             context, namespace = resolve_namespace(self.ask, self.job.settings)
         else:
             context, namespace = self.cluster(record).target[-2:]
-        return Cluster(self.ask, artifact_job_object(self.job.settings, self.job.nodes, context, namespace))
+        keys = {key: self.job.settings["creates"][key] for key in ("object", "kind", "companions")}
+        return Cluster(self.ask, JobObject(**keys, nodes=self.job.nodes, context=context, namespace=namespace))
 
     # ---- run storage
 
     def remove_outside_run_folder(self, run: Run) -> bool:
-        """Remove the run from the pods' storage, through an extra pod."""
         record = newest_record(run)
         if record is not None and self.job.settings.get("storage") != "node":
             words = self._bucket_command(run, "remove") or ["rm", "-rf", "--", self.path_on_nodes(run)]
@@ -123,23 +122,20 @@ class StorageReadingEngine(ObservingEngine):
             self._print_file(record, file, node, request)  # fails when the pod through which it reads ends
             print(self.state_now(run).text)
             return 0
-        code = self._print_file(record, file, node, request._replace(follow=False))
-        if code == NOT_THERE:
-            if self.job.settings.get("storage") == "node":
-                hint = "jobctl logs --node N reads what an ended pod printed, as long as Kubernetes keeps the pod"
-                raise Failure(f"no {file} of run {run.id}: its pod no longer exists", hint)
-            raise Failure(
-                f"run {run.id} has no {file} on the storage", "jobctl status reports whether the run has started"
-            )
-        return code
+        if self._print_file(record, file, node, request._replace(follow=False)):
+            return 0
+        if self.job.settings.get("storage") == "node":
+            hint = "jobctl logs --node N reads what an ended pod printed, as long as Kubernetes keeps the pod"
+            raise Failure(f"no {file} of run {run.id}: its pod no longer exists", hint)
+        hint = "jobctl status reports whether the run has started"
+        raise Failure(f"run {run.id} has no {file} on the storage", hint)
 
     def _follow_pods(self, record: Record, request: LogRequest) -> None:
         """Print the pods' output until the run has ended, including new pods after a restart."""
-        cluster, run, followed = self.cluster(record), record.run, LineMerger()
-        tail = -1 if request.tail is None else request.tail
+        cluster, run, tail = self.cluster(record), record.run, -1 if request.tail is None else request.tail
         names: set[str] = set()
         said = ""
-        with followed:
+        with LineMerger() as followed:
             while True:
                 engine = type(self)(self.job)
                 is_live = engine.seen(Run(run.path)).state == LIVE
@@ -151,18 +147,16 @@ class StorageReadingEngine(ObservingEngine):
                     is_wanted = request.node in (None, pod.node)
                     if is_wanted and pod.phase != "Pending" and pod.name not in names:
                         names.add(pod.name)
-                        words = cluster.command(
-                            "logs", "--follow", "--prefix", f"--tail={tail}", "--container=node", pod.name
-                        )
-                        followed.start(words, _shorter_prefix)
+                        words = ("logs", "--follow", "--prefix", f"--tail={tail}", "--container=node", pod.name)
+                        followed.start(cluster.command(*words), _shorter_prefix)
                 if not is_live:
                     break
                 time.sleep(LOOK_S)
             followed.wait()
         print(self.state_now(run).text)
 
-    def _print_file(self, record: Record, file: str, node: int, request: LogRequest) -> int:
-        """Print a file of the run and return an exit code, NOT_THERE if the file does not exist.
+    def _print_file(self, record: Record, file: str, node: int, request: LogRequest) -> bool:
+        """Print a file of the run, and return whether it exists.
 
         The file is read from a running pod (with `follow`, until the run ends) or, if there is none, from the storage
         through a new pod. If runs are deleted with their pods, print the pod's log instead.
@@ -174,34 +168,33 @@ class StorageReadingEngine(ObservingEngine):
             pod = running[0 if storage == "shared" else -1]
             command = ["tail", "-n", lines, *(["-F", "--pid=1"] if request.follow else [])]
             path = f"{self.path_on_nodes(record.run, node)}/{file}"
-            words = cluster.command("exec", pod.name, "--container=node", "--", *command, path)
-            return (
-                self._check_missing_file(cluster, pod.name, path) if print_client_output(words, errors="dropped") else 0
-            )
+            is_printed = print_client_output(cluster.exec_command(pod.name, *command, path), errors="dropped") == 0
+            if not is_printed:
+                _require_access(cluster, pod.name, path)
+            return is_printed
         if storage != "node":
             words = self._bucket_command(record.run, "cat", file)
             errors = "kept" if words else "dropped"
             with StoragePods(self.job, self._start_timeout_s) as made:
                 path, own = f"{self.path_on_nodes(record.run)}/{file}", self._own_cluster(record)
-                if (
-                    print_client_output(made.command(own, *(words or ["cat", path])), tail=request.tail, errors=errors)
-                    == 0
-                ):
-                    return 0
-                return NOT_THERE if words else self._check_missing_file(own, made.pod(own), path)
+                command = made.command(own, *(words or ["cat", path]))
+                is_printed = print_client_output(command, tail=request.tail, errors=errors) == 0
+                if not is_printed and not words:
+                    _require_access(own, made.pod(own), path)
+                return is_printed
         ended = [pod for pod in pods if pod.node == node]
         if not ended or not file.startswith("logs/node_"):
-            return NOT_THERE
+            return False
         tail = -1 if request.tail is None else request.tail
         words = cluster.command("logs", ended[-1].name, "--container=node", f"--tail={tail}")
-        return NOT_THERE if print_client_output(words, errors="dropped") else 0
+        return print_client_output(words, errors="dropped") == 0
 
-    def _check_missing_file(self, cluster: Cluster, pod: str, path: str) -> int:
-        """Return NOT_THERE if a pod's storage has no such file. Raises Failure if the server refuses to check."""
-        answer = cluster.k("exec", pod, "--container=node", "--", "test", "-f", path)
-        if "forbidden" in answer.errors.lower():
-            raise Failure(f"cannot read the storage through pod {pod}: {one_line(answer.errors.strip())}")
-        return NOT_THERE
+
+def _require_access(cluster: Cluster, pod: str, path: str) -> None:
+    """Raise Failure if a file could not be printed because the server refuses access to the pod."""
+    answer = cluster.exec(pod, "test", "-f", path)
+    if "forbidden" in answer.errors.lower():
+        raise Failure(f"cannot read the storage through pod {pod}: {one_line(answer.errors.strip())}")
 
 
 def _shorter_prefix(line: bytes) -> bytes:

@@ -6,56 +6,54 @@ from collections.abc import Iterator
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, nearest
 from ....compiler.plan.launch_plan import LaunchPlan
 from ....runtime.system.gpu_names import is_gpu_of_type
-from ..._shared.gpus import MOST_GPUS, USUAL_GPUS, gpu_spread_overrides, max_gpus_at_site, max_gpus_in_cloud
+from ..._shared.gpus import GPUS, MOST_GPUS, USUAL_GPUS, gpu_spread_overrides, max_gpus_at_site, max_gpus_in_cloud
 from .. import tcpx
-from ..devices import EFA, EFA_CARDS, EFA_GPUS, RDMA_PROFILES, is_resource_with_count, network_resource
+from ..devices import EFA, EFA_CARDS, EFA_GPUS, RDMA_PROFILES, network_resource
 from ..gpu_types import DISCOVERED, PRODUCTS, gpu_label_name, gpu_label_values
 from ..options import KubernetesOptions
+from .unfit_resource import DEVICE
 
 
 def check_gpu_type_without_label(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4521: a GPU type that matches none of the node label's known values (gpu_types.py)."""
-    requested, key = plan.resources.gpu_type, gpu_label_name(options)
-    if requested is not None and not gpu_label_values(plan, options):
-        mapped = f"backend.gpu_labels.{requested}=[VALUE] with a value that `kubectl get nodes -L {key}` shows"
-        near = nearest(requested.upper(), _types(key))
-        others = ((resource, PRODUCTS[label_key].split()) for resource, label_key in DISCOVERED.items())
-        vendors = [resource for resource, products in others if any(is_gpu_of_type(p, requested) for p in products)]
-        similar = [product for product in PRODUCTS[key].split() if near and is_gpu_of_type(product, near[0])]
-        example = f", such as {similar[-1]}" if similar else ""
-        because = f"the label {key} uses product names{example}, so the pods would stay Pending"
-        hint = f"gpu_type={near[0]}, or {mapped}" if near else mapped
-        hint = f"backend.gpu_resource={vendors[0]}" if vendors and options.gpu_label is None else hint
-        yield Diagnostic("JC4521", f"gpu_type={requested} matches no known node label", because, hint, key="gpu_type")
+    requested, label = plan.resources.gpu_type, gpu_label_name(options)
+    if requested is None or gpu_label_values(plan, options):
+        return
 
+    def has_product(label: str, gpu_type: str) -> bool:
+        return any(is_gpu_of_type(product, gpu_type) for product in PRODUCTS.get(label, "").split())
 
-def _types(key: str) -> list[str]:
-    """Return GPU types such as H100: those words in product names that are letters followed by digits."""
-    words = {part.upper() for product in PRODUCTS[key].split() for part in re.split(r"[-_]", product)}
-    return sorted(word for word in words if re.fullmatch(r"(?!SXM|NVL|HBM|MI325$|MI355$)[A-Z]+\d+[A-Z]?", word))
+    hint = f"backend.gpu_labels.{requested}=[VALUE] with a value that `kubectl get nodes -L {label}` shows"
+    if near := nearest(requested.upper(), [gpu_type for gpu_type in GPUS if has_product(label, gpu_type)]):
+        hint = f"gpu_type={near[0]}, or {hint}"
+    for resource, its_label in DISCOVERED.items():
+        if options.gpu_label is None and has_product(its_label, requested):
+            hint = f"backend.gpu_resource={resource}"
+    because = f"the label {label} uses product names, so the pods would stay Pending"
+    yield Diagnostic("JC4521", f"gpu_type={requested} matches no known node label", because, hint, key="gpu_type")
 
 
 def check_gpus_exceed_node(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4505: more GPUs per node than any machine has (error) or than most machines have (warning)."""
-    count, kind = plan.topology.gpus, plan.resources.gpu_type
-    most = (max_gpus_at_site(kind) if kind else None) or MOST_GPUS
-    usual = min(USUAL_GPUS, (max_gpus_in_cloud(kind) if kind else None) or USUAL_GPUS)
+    count, kind = plan.topology.gpus, plan.resources.gpu_type or ""
+    most = max_gpus_at_site(kind) or MOST_GPUS
+    usual = min(USUAL_GPUS, max_gpus_in_cloud(kind) or USUAL_GPUS)
     if count <= usual:
         return
     of = f" of type {kind}" if kind else ""
-    rare = count <= most
-    some = f"few machines have more than {usual}{of}" if rare else f"no machine has more than {most}{of}"
+    some, severity = f"no machine has more than {most}{of}", Severity.ERROR
+    if count <= most:
+        some, severity = f"few machines have more than {usual}{of}", Severity.WARNING
+    title = f"gpus={count}{of} is too many for one node"
     because = f"{some}, and pods that do not fit on any node stay Pending; gpus is per node, 1 to {usual}"
     hint = gpu_spread_overrides(count, plan.topology.nodes, usual)
-    severity = Severity.WARNING if rare else Severity.ERROR
-    title = f"gpus={count}{of} is too many for one node"
     yield Diagnostic("JC4505", title, because, hint, key="gpus", severity=severity)
 
 
 def check_network_devices_not_requested(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4510: network devices that the pods do not receive, because no resource requests them."""
     resource, key = options.network_resource, "backend.network_resource"
-    if resource is not None and not is_resource_with_count(resource):
+    if resource is not None and not re.fullmatch(rf"{DEVICE}:[1-9][0-9]*", resource):
         because = "the value must be the name of a device plugin's resource and a count per pod"
         yield Diagnostic("JC4510", f"{key}: {resource!r} is not NAME:COUNT", because, f"{key}=rdma/hca:1", key=key)
     fabric = plan.network.profile
@@ -74,18 +72,15 @@ def check_tcpx_requirements(plan: LaunchPlan, options: KubernetesOptions) -> Ite
     if plan.network.profile != "tcpx":
         return
     if len(options.gke_networks) != tcpx.NETWORKS:
+        key = "backend.gke_networks"
         title = f"network=tcpx needs {tcpx.NETWORKS} cluster networks, not {len(options.gke_networks)}"
-        because = (
-            "each GPU network card has its own network; `kubectl get networks.networking.gke.io` lists the networks"
-        )
-        hint = "backend.gke_networks=[vpc1,vpc2,vpc3,vpc4]"
-        yield Diagnostic("JC4518", title, because, hint, key="backend.gke_networks")
+        because = "each GPU network card has its own network; `kubectl get networks.networking.gke.io` lists them"
+        yield Diagnostic("JC4518", title, because, f"{key}=[vpc1,vpc2,vpc3,vpc4]", key=key)
     if plan.topology.gpus != tcpx.GPUS:
         because = "TCPX needs a3-highgpu-8g machines, with all their GPUs in one pod"
         hint = f"gpus={tcpx.GPUS}, or network=auto"
         yield Diagnostic("JC4518", f"network=tcpx with {plan.topology.gpus} GPUs on a node", because, hint, key="gpus")
     if options.host_network:
+        title, key = "network=tcpx does not work on the host network", "backend.host_network"
         because = "GKE attaches the card networks to the pod, which does not work on the host network"
-        hint = "backend.host_network=false"
-        title = "network=tcpx does not work on the host network"
-        yield Diagnostic("JC4518", title, because, hint, key="backend.host_network")
+        yield Diagnostic("JC4518", title, because, f"{key}=false", key=key)

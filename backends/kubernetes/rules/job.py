@@ -1,21 +1,18 @@
 """The job's object and its pods: JC4102, JC4501, JC4506, JC4507, JC4509, JC4511, JC4512."""
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
-from ....compiler.emit.render import WholePlanView
+from ....compiler.emit.render import evaluate_document
 from ....compiler.pipeline.jobctl_program import job_program_contents, pack_program_for_nodes
 from ....compiler.plan.launch_plan import LaunchPlan
 from ....compiler.spec.examples import IMAGE
 from ..config_map import compressed_jobctl_lines
-from ..names import LONGEST, drop_neutral_fields, longest_pod_name, object_name, plan_digest
+from ..names import LONGEST, is_valid_object_name, longest_pod_name, object_name, plan_digest, to_json
 from ..options import KubernetesOptions
-from ._names import is_valid_object_name
 
-KIB = 1024
 MOST_CONFIG_KIB = 900  # etcd accepts at most 1024; the rest is for the object itself
 
 
@@ -49,22 +46,19 @@ def check_keep_with_trainjob(plan: LaunchPlan, options: KubernetesOptions) -> It
 
 def check_deadline_before_time_limit(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4511: backend.deadline is 0 or shorter than the time limit."""
-    limit = plan.lifecycle.time_limit_s + plan.lifecycle.kill_after_s
+    key, limit = "backend.deadline", plan.lifecycle.time_limit_s + plan.lifecycle.kill_after_s
     if options.deadline == 0:
-        title, because = "backend.deadline is 0", "Kubernetes would end the pods immediately; the minimum is 1s"
-        hint = "backend.deadline=null, for no deadline"
-        yield Diagnostic("JC4511", title, because, hint, key="backend.deadline")
-        return
-    if options.deadline is not None and plan.lifecycle.time_limit_s and options.deadline < limit:
+        because = "Kubernetes would end the pods immediately; the minimum is 1s"
+        yield Diagnostic("JC4511", f"{key} is 0", because, f"{key}=null, for no deadline", key=key)
+    elif options.deadline is not None and plan.lifecycle.time_limit_s and options.deadline < limit:
         because = "the deadline would end the pods while an attempt is still within its time limit"
-        hint = f"backend.deadline=null, or at least backend.deadline={limit}s"
-        title = "backend.deadline is shorter than the time limit"
-        yield Diagnostic("JC4511", title, because, hint, key="backend.deadline")
+        hint = f"{key}=null, or at least {key}={limit}s"
+        yield Diagnostic("JC4511", f"{key} is shorter than the time limit", because, hint, key=key)
 
 
 def check_long_name(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4501: a job name that is too long for the names of its pods."""
-    name = object_name(plan, WholePlanView(plan_digest(plan, options)))
+    name = evaluate_document(object_name, plan, options, plan_digest(plan, options))
     longest = longest_pod_name(name, options.flavor, plan.topology.nodes)
     if len(longest) > LONGEST:
         most = len(plan.name) - (len(longest) - LONGEST)
@@ -78,13 +72,10 @@ def check_large_job(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Di
 
     The job's own text appears in launch.sh and several times in job.json.
     """
-    program_size = len(
-        compressed_jobctl_lines(pack_program_for_nodes(job_program_contents(plan), Path(__file__).parents[1])).text
-    )
-    own_size = len(json.dumps(drop_neutral_fields(plan), ensure_ascii=False).encode())
-    total = (program_size + 6 * own_size) // KIB
-    if total > MOST_CONFIG_KIB:
-        because = f"the artifact is sent in a ConfigMap of at most {MOST_CONFIG_KIB} KiB; this one would be {total}"
+    program = compressed_jobctl_lines(pack_program_for_nodes(job_program_contents(plan), Path(__file__).parents[1]))
+    total_kib = (len(program.text) + 6 * len(to_json(plan).encode())) >> 10
+    if total_kib > MOST_CONFIG_KIB:
+        because = f"the artifact is sent in a ConfigMap of at most {MOST_CONFIG_KIB} KiB; this one would be {total_kib}"
         hint = "move long text to a file in the image (code=image) or on a mounted volume (code=shared)"
         yield Diagnostic("JC4507", "the job is too large for a ConfigMap", because, hint)
 

@@ -6,77 +6,56 @@ of github.com/distribution/reference.
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ....compiler.diagnostics.diagnostic import Diagnostic, nearest
 from ....compiler.plan.launch_plan import LaunchPlan
 from ....compiler.spec.examples import IMAGE as USUAL
 from ..._shared.kubernetes_formats import DNS_LABEL, IMAGE, LABEL_KEY, LABEL_VALUE
 from .. import gpu_types
+from ..names import LONGEST_OBJECT, is_valid_object_name
 from ..options import KubernetesOptions
 from ..pod import JOB_LABEL
-from ._names import LONGEST_NAME, is_valid_object_name
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    yield from _names(plan, options)
-    for name in ("affinity", "anti_affinity", "topology_spread", "gpu_label"):
-        key = getattr(options, name)
-        if key is not None and not re.fullmatch(LABEL_KEY, key):
-            because = "the value must be a node label, such as topology.kubernetes.io/zone"
-            yield _rejection(f"backend.{name}", key, because, f"backend.{name}={_nearest_key(key)}")
-    yield from _labels(plan)
-    yield from _check_selectors(plan, options)
-    yield from _taints(options)
-    if options.namespace is not None and not re.fullmatch(DNS_LABEL, options.namespace):
-        instead = _nearest_name(options.namespace).replace(".", "-")
-        yield _rejection(
-            "backend.namespace",
-            options.namespace,
-            "the name may contain only a-z, 0-9 and dash",
-            f"backend.namespace={instead}",
-        )
-    workdir = plan.container.workdir
-    if workdir is not None and not workdir.startswith("/"):
-        yield _rejection(
-            "container.workdir", workdir, "in a pod, the path must be absolute", f"container.workdir=/{workdir}"
-        )
-    image = plan.container.image
-    if image is not None and not re.fullmatch(IMAGE, image):
-        because = "an image must be [REGISTRY/]NAME[:TAG][@DIGEST], with a lower-case name"
-        yield _rejection("image", image, because, f"image={_nearest_image(image)}")
-
-
-def _names(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """Check every text that must be a valid name of an object or a node."""
-    single: Mapping[str, str | None] = {
-        "queue.name": plan.queue.name,
-        "queue.priority": plan.queue.priority,
-        "backend.service_account": options.service_account,
-        "backend.runtime_class": options.runtime_class,
-    }
-    several: Mapping[str, Sequence[str]] = {
+    object_name = (is_valid_object_name, "a name may contain only a-z, 0-9, dash and dot", _nearest_name)
+    node_label = (_is_key, "the value must be a node label, such as topology.kubernetes.io/zone", _nearest_key)
+    namespace, absolute = "the name may contain only a-z, 0-9 and dash", "in a pod, the path must be absolute"
+    image = "an image must be [REGISTRY/]NAME[:TAG][@DIGEST], with a lower-case name"
+    label_value = "the name is also a label value: at most 63 of the characters a-z, 0-9, dash and dot"
+    texts: list[tuple[str, str | None, Callable[[str], object], str, Callable[[str], str]]] = [
+        ("queue.name", plan.queue.name, _is_queue_name, label_value, lambda text: _nearest_value(_nearest_name(text))),
+        ("queue.priority", plan.queue.priority, *object_name),
+        ("backend.service_account", options.service_account, *object_name),
+        ("backend.runtime_class", options.runtime_class, *object_name),
+        ("backend.affinity", options.affinity, *node_label),
+        ("backend.anti_affinity", options.anti_affinity, *node_label),
+        ("backend.topology_spread", options.topology_spread, *node_label),
+        ("backend.gpu_label", options.gpu_label, *node_label),
+        ("backend.namespace", options.namespace, re.compile(DNS_LABEL).fullmatch, namespace, _nearest_namespace),
+        ("container.workdir", plan.container.workdir, re.compile("/.*").match, absolute, "/{}".format),
+        ("image", plan.container.image, re.compile(IMAGE).fullmatch, image, _nearest_image),
+    ]
+    for key, text, is_valid, because, nearest_valid in texts:
+        if text is not None and not is_valid(text):
+            yield _rejection(key, text, because, f"{key}={nearest_valid(text)}")
+    names_by_key: Mapping[str, Sequence[str]] = {
         "hosts": plan.resources.hosts,
         "queue.nodelist": plan.queue.nodelist,
         "queue.exclude": plan.queue.exclude,
         "backend.image_pull_secrets": options.image_pull_secrets,
     }
-    entries = [(key, text, f"{key}={_nearest_name(text)}") for key, text in single.items() if text is not None]
-    for key, names in several.items():
+    for key, names in names_by_key.items():
         hint = f"{key}=[{','.join(map(_nearest_name, names))}]"
-        entries += [(f"{key}.{i}", text, hint) for i, text in enumerate(names)]
-    for key, text, hint in entries:
-        if not is_valid_object_name(text):
-            yield _rejection(key, text, "a name may contain only a-z, 0-9, dash and dot", hint)
-        elif key == "queue.name" and not _is_value(text):
-            yield _rejection(
-                key,
-                text,
-                "the text becomes a label value, which can have at most 63 characters",
-                f"{key}={_nearest_value(text)}",
-            )
+        for i, text in enumerate(names):
+            if not is_valid_object_name(text):
+                yield _rejection(f"{key}.{i}", text, object_name[1], hint)
+    yield from _labels(plan)
+    yield from _node_labels(plan, options)
+    yield from _taints(options)
 
 
 def _labels(plan: LaunchPlan) -> Iterator[Diagnostic]:
@@ -84,51 +63,42 @@ def _labels(plan: LaunchPlan) -> Iterator[Diagnostic]:
         key = f"labels.{name}"
         if name == JOB_LABEL:
             yield _rejection(key, name, "jobc uses this label to find its own objects", f"remove {key}")
-        elif not re.fullmatch(LABEL_KEY, name):
+        elif not _is_key(name):
             because = "a key must be [PREFIX/]NAME, where NAME has at most 63 of the characters A-Za-z0-9-_."
             yield _rejection(key, name, because, f"'labels={{{_nearest_key(name)}: {_nearest_value(text)}}}', instead")
-        elif not re.fullmatch(LABEL_VALUE, text):
+        elif not _is_value(text):
             because = "a label value must have at most 63 of the characters A-Za-z0-9-_."
             yield _rejection(key, text, because, f"{key}={_nearest_value(text)}")
 
 
-def _check_selectors(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """Check node label values and selectors."""
-    of_label = f"the type must be a value of the node label {gpu_types.gpu_label_name(options)}"
+def _node_labels(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
+    """Check the values of node labels, and that no label is required to have two values."""
+    gpu_label = gpu_types.gpu_label_name(options)
+    of_label = f"the type must be a value of the node label {gpu_label}"
     for name, values in options.gpu_labels.items():
         hint = f"backend.gpu_labels.{name}=[{','.join(map(_nearest_value, values))}]"
         yield from (_rejection(f"backend.gpu_labels.{name}", v, of_label, hint) for v in values if not _is_value(v))
-    if plan.resources.gpu_type not in options.gpu_labels:
-        values = gpu_types.gpu_label_values(plan, options)
-        yield from (
-            _rejection("gpu_type", v, of_label, f"gpu_type={_nearest_value(v)}") for v in values if not _is_value(v)
-        )
+    gpu_type = plan.resources.gpu_type
+    is_label_value = gpu_type in gpu_types.gpu_label_values(plan, options) and gpu_type not in options.gpu_labels
+    if gpu_type is not None and is_label_value and not _is_value(gpu_type):
+        yield _rejection("gpu_type", gpu_type, of_label, f"gpu_type={_nearest_value(gpu_type)}")
+
     pairs = [text.partition("=") for text in options.node_selector]
-    hint = _list_override(
-        "backend.node_selector", [f"{_nearest_key(key)}={_nearest_value(value)}" for key, _, value in pairs]
-    )
+    hint = _list_override("backend.node_selector", [f"{_nearest_key(key)}={_nearest_value(v)}" for key, _, v in pairs])
+    owners = {} if gpu_type is None else {gpu_label: "gpu_type"}  # label -> the key that sets it first
+    once = []
     for i, (key, equals, value) in enumerate(pairs):
-        if not (equals and re.fullmatch(LABEL_KEY, key) and _is_value(value)):
+        if not (equals and _is_key(key) and _is_value(value)):
             because = "an entry must be a node label as KEY=VALUE"
             yield _rejection(f"backend.node_selector.{i}", options.node_selector[i], because, hint)
-    yield from _check_conflicting_labels(plan, options)
-
-
-def _check_conflicting_labels(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """Check that no node label is required to have two values. A selector would keep only the last one."""
-    owners = {gpu_types.gpu_label_name(options): "gpu_type"} if plan.resources.gpu_type is not None else {}
-    once = []
-    for i, text in enumerate(options.node_selector):
-        key, option = text.partition("=")[0], f"backend.node_selector.{i}"
         if key not in owners:
-            once.append(text)
-        owners.setdefault(key, option)
-    hint = _list_override("backend.node_selector", once)
-    for i, text in enumerate(options.node_selector):
-        key, option = text.partition("=")[0], f"backend.node_selector.{i}"
+            once.append(options.node_selector[i])
+        owners.setdefault(key, f"backend.node_selector.{i}")
+    for i, (key, _, _) in enumerate(pairs):
+        option = f"backend.node_selector.{i}"
         if owners[key] != option:
-            because = "a node label can only have one value"
-            yield Diagnostic("JC4504", f"{option}: {key} is already set by {owners[key]}", because, hint, key=option)
+            title, because = f"{option}: {key} is already set by {owners[key]}", "a node label can only have one value"
+            yield Diagnostic("JC4504", title, because, _list_override("backend.node_selector", once), key=option)
 
 
 def _taints(options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -136,24 +106,32 @@ def _taints(options: KubernetesOptions) -> Iterator[Diagnostic]:
     for i, text in enumerate(options.tolerations):
         taint, colon, effect = text.partition(":")
         key, _, value = taint.partition("=")
-        is_valid = re.fullmatch(LABEL_KEY, key) and _is_value(value)
+        is_valid = _is_key(key) and _is_value(value)
         if not is_valid or (colon and effect not in EFFECTS):
-            yield _rejection(
-                f"backend.tolerations.{i}",
-                text,
-                f"a toleration must be KEY[=VALUE][:EFFECT], where EFFECT is one of {', '.join(EFFECTS)}",
-                hint,
-            )
+            because = f"a toleration must be KEY[=VALUE][:EFFECT], where EFFECT is one of {', '.join(EFFECTS)}"
+            yield _rejection(f"backend.tolerations.{i}", text, because, hint)
+
+
+def _is_key(text: str) -> bool:
+    return bool(re.fullmatch(LABEL_KEY, text))
 
 
 def _is_value(text: str) -> bool:
     return bool(re.fullmatch(LABEL_VALUE, text))
 
 
+def _is_queue_name(text: str) -> bool:
+    return is_valid_object_name(text) and _is_value(text)
+
+
 def _nearest_name(text: str) -> str:
     """Return the nearest valid object name. The other _nearest_ functions do the same for other kinds of text."""
-    parts = (re.sub(r"[^a-z0-9]+", "-", part).strip("-") for part in text.lower()[:LONGEST_NAME].split("."))
+    parts = (re.sub(r"[^a-z0-9]+", "-", part).strip("-") for part in text.lower()[:LONGEST_OBJECT].split("."))
     return ".".join(part for part in parts if part) or "team"
+
+
+def _nearest_namespace(text: str) -> str:
+    return _nearest_name(text).replace(".", "-")
 
 
 def _nearest_value(text: str) -> str:

@@ -1,58 +1,49 @@
 """Mounts, shared memory and the run root: JC4502, JC4503, JC4508, JC4519, JC4520."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity
 from ....compiler.plan.launch_plan import LaunchPlan, Mount
 from ....compiler.spec.value_types import format_bytes
+from ..names import is_valid_object_name
 from ..options import KubernetesOptions
 from ..reserved_paths import is_reserved, normalize_path
-from ._names import is_valid_object_name
+
+# kind of mount -> whether a source is valid, what it must be, and a hint
+SOURCES: Mapping[str, tuple[Callable[[str], object], str, str]] = {
+    "claim": (is_valid_object_name, "at most 253 characters from a-z, 0-9, dash and dot", "source: CLAIM"),
+    "nfs": (re.compile(r"[^/:\s]+:/.*").fullmatch, "a server and a path", "source: SERVER:/PATH"),
+    "empty": (re.compile(r"([1-9][0-9]*([KMGT]i)?)?").fullmatch, "a size limit, or empty", "source: 10Gi"),
+}
 
 
 def check_unusable_mount(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4503: a mount that a pod does not support."""
+    targets: list[str] = []
     for i, mount in enumerate(plan.mounts):
-        yield from _check_mount(i, mount, plan.mounts)
+        for title, because, hint in _mount_problems(mount, targets):
+            yield Diagnostic("JC4503", f"mounts.{i}: {title}", because, hint, key="mounts")
+        targets.append(normalize_path(mount.target))
 
 
-def _check_mount(i: int, mount: Mount, mounts: tuple[Mount, ...]) -> Iterator[Diagnostic]:
-    key = f"mounts.{i}"
-
-    def diagnostic(title: str, because: str, hint: str) -> Iterator[Diagnostic]:
-        yield Diagnostic("JC4503", f"{key}: {title}", because, hint, key="mounts")
-
+def _mount_problems(mount: Mount, targets: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Yield title, because and hint of each problem. targets: those of earlier mounts"""
     if mount.kind in ("volume", "bucket"):
         because = "a pod can mount a claim, a host folder, an NFS export or an empty folder"
-        yield from diagnostic(f"a pod cannot mount kind {mount.kind}", because, "kind: claim")
-    elif mount.kind == "claim" and not is_valid_object_name(mount.source):
-        because = "a claim name must have at most 253 characters from a-z, 0-9, dash and dot"
-        yield from diagnostic(
-            f"{mount.source!r} is not a claim name", because, "kubectl get persistentvolumeclaims lists the claims"
-        )
-    elif mount.kind == "nfs" and not re.fullmatch(r"[^/:\s]+:/.*", mount.source):
-        yield from diagnostic(
-            f"{mount.source!r} is not an NFS export",
-            "an NFS source must be a server and a path",
-            "source: SERVER:/PATH",
-        )
-    elif mount.kind == "host" and not mount.source.startswith("/"):
-        yield from diagnostic(
-            f"{mount.source!r} is not an absolute path", "a host folder must be an absolute path", "source: /PATH"
-        )
-    elif mount.kind == "empty" and mount.source and not re.fullmatch(r"[1-9][0-9]*([KMGT]i)?", mount.source):
-        because = "an empty folder's source is its size limit, in Kubernetes syntax"
-        yield from diagnostic(
-            f"{mount.source!r} is not a size", because, "source: 10Gi, or an empty string for no limit"
-        )
-    if not mount.target.startswith("/") or ":" in mount.target or is_reserved(mount.target):
+        yield f"a pod cannot mount kind {mount.kind}", because, "kind: claim"
+    elif mount.kind in SOURCES:
+        is_valid, form, hint = SOURCES[mount.kind]
+        if not is_valid(mount.source):
+            yield f"{mount.source!r} is not a source of kind {mount.kind}", f"the source must be {form}", hint
+    target = normalize_path(mount.target)
+    if ":" in target or is_reserved(target):
         because = "a target must be an absolute path without a colon, and must not hide the image's or jobc's files"
-        yield from diagnostic(f"target {mount.target} is invalid", because, "target: /shared")
-    elif normalize_path(mount.target) in [normalize_path(earlier.target) for earlier in mounts[:i]]:
-        instead = f"target: {normalize_path(mount.target)}-{i}"
-        yield from diagnostic(f"target {mount.target} is taken", "a pod can have only one volume at a path", instead)
+        yield f"target {mount.target} is invalid", because, "target: /shared"
+    elif target in targets:
+        because = "a pod can have only one volume at a path"
+        yield f"target {mount.target} is taken", because, f"target: {target}-{len(targets)}"
 
 
 def check_runs_without_shared_volume(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -64,31 +55,21 @@ def check_runs_without_shared_volume(plan: LaunchPlan, options: KubernetesOption
         return
     root = plan.run.root
     lasting = [mount for mount in plan.mounts if mount.kind != "empty" and not mount.read_only]
-    is_kept = any(_is_below(root, mount.target) for mount in lasting)
+    is_kept = root.startswith("/") and any(PurePosixPath(root).is_relative_to(mount.target) for mount in lasting)
     if lasting:
         hint = f"storage.root={lasting[0].target.rstrip('/')}/runs"
     else:
         mount = "'mounts=[{kind: claim, source: CLAIM, target: /shared, read_only: false}]'"
         hint = f"{mount} storage.root=/shared/runs"
     if plan.run.storage == "node":
-        because = (
-            "each pod has its own run folder: a run cannot be resumed, a failed job is not"
-            " restarted, and only kubectl logs shows its output"
-        )
-        if is_kept:
-            hint = "storage.run=shared"
-        title = "the runs are deleted with their pods"
+        title, hint = "the runs are deleted with their pods", "storage.run=shared" if is_kept else hint
+        because = "each pod has its own run folder: a run cannot be resumed, a failed job is not restarted"
+        because += ", and only kubectl logs shows its output"
         yield Diagnostic("JC4502", title, because, hint, key="storage.root", severity=Severity.WARNING)
     elif not is_kept:
-        because = (
-            f"storage.root={root} is in the pod's own file system and is deleted with the pod: no "
-            "persistent mount covers it"
-        )
+        because = f"storage.root={root} is in the pod's own file system and is deleted with the pod"
+        because += ": no persistent mount covers it"
         yield Diagnostic("JC4502", "storage.root is not on a volume", because, hint, key="storage.root")
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path.startswith("/") and PurePosixPath(path).is_relative_to(PurePosixPath(folder))
 
 
 def check_restart_with_bucket_runs(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -114,7 +95,5 @@ def check_shm_exceeds_memory(plan: LaunchPlan, options: KubernetesOptions) -> It
     """JC4508: shared memory that is not smaller than the pod's memory."""
     shm, memory = plan.resources.shm_bytes, plan.resources.mem_bytes
     if shm and memory and shm >= memory:
-        because = (
-            "/dev/shm counts toward the pod's memory, and the pod is killed when that memory is full (exit code 137)"
-        )
+        because = "/dev/shm counts toward the pod's memory, and a pod whose memory is full is killed (exit code 137)"
         yield Diagnostic("JC4508", "shm is not smaller than mem", because, f"mem={format_bytes(2 * shm)}", key="shm")

@@ -9,9 +9,9 @@ from .....compiler.spec.derived_variables import is_derived
 from .....compiler.spec.secret_scan import is_secret_name
 from ...._shared import kubernetes_fields as fields
 from ...._shared import kubernetes_formats as forms
-from ... import tcpx
 from ...extra_fields import KEY, KINDS, POD, VARIABLES
 from ...options import KubernetesOptions
+from ...pod import pod_volumes
 
 EXAMPLE = "nameservers=[10.96.0.10] and dnsConfig.searches=[NAMESPACE.svc.cluster.local]"
 _SPEC = f"{KEY}.{POD}.spec"
@@ -34,21 +34,20 @@ def check_unknown_document(plan: LaunchPlan, options: KubernetesOptions) -> Iter
     kinds = (POD, *KINDS[options.flavor])
     for kind, tree in options.extra.items():
         if kind not in kinds:
-            close = nearest(kind, kinds) or kinds
+            title, close = f"{KEY}.{kind} is not an emitted document", (nearest(kind, kinds) or kinds)[0]
             because = f"flavor {options.flavor} emits {', '.join(kinds)}"
-            hint = f"{KEY}.{close[0]}.metadata.annotations.NAME=VALUE"
-            yield Diagnostic("JC4513", f"{KEY}.{kind} is not an emitted document", because, hint, key=f"{KEY}.{kind}")
         elif not isinstance(tree, Mapping):
-            title, because = f"{KEY}.{kind} is a document", "a document must be a mapping, not a single value"
-            hint = f"{KEY}.{kind}.metadata.annotations.NAME=VALUE"
-            yield Diagnostic("JC4513", title, because, hint, key=f"{KEY}.{kind}")
+            title, close = f"{KEY}.{kind} is a document", kind
+            because = "a document must be a mapping, not a single value"
+        else:
+            continue
+        hint = f"{KEY}.{close}.metadata.annotations.NAME=VALUE"
+        yield Diagnostic("JC4513", title, because, hint, key=f"{KEY}.{kind}")
 
 
 def check_inconsistent_pod(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4550: a container without an image, a volume without a source, or a mount of a volume that does not exist."""
-    volumes = ["files", "artifact", "shm", *(f"mount-{i}" for i in range(len(plan.mounts)))]
-    if plan.network.profile == "tcpx":
-        volumes += [volume["name"] for volume in tcpx.tcpx_volumes()]
+    volumes = [volume["name"] for volume in pod_volumes(plan)]
     for path, why in forms.find_pod_inconsistencies(extra_pod_spec(options), ("node",), volumes):
         key = ".".join((KEY, POD, "spec", *path))
         because = "the API server would reject the job"
@@ -57,10 +56,8 @@ def check_inconsistent_pod(plan: LaunchPlan, options: KubernetesOptions) -> Iter
 
 def check_derived_variable(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC2006: a rank variable that jobc derives. JC4600 covers the variables that the plan sets."""
-    node_containers = (c for c in extra_pod_spec(options).get("containers") or () if c.get("name") == "node")
-    names = (entry.get("name", "") for container in node_containers for entry in container.get("env") or ())
-    for name in names:
-        if name not in VARIABLES and is_derived(name):
+    for container, name, _ in _variables(options):
+        if container == "node" and name not in VARIABLES and is_derived(name):
             key = f"{KEY}.{POD}.spec.containers.node.env.{name}"
             because = "a value that you set would contradict the launcher's value"
             yield Diagnostic("JC2006", f"{key} is derived and cannot be set", because, f"remove {key}", key=key)
@@ -68,18 +65,19 @@ def check_derived_variable(plan: LaunchPlan, options: KubernetesOptions) -> Iter
 
 def check_secret_in_variable(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4515: a plain-text secret, found by its variable's name. secret_scan.py finds tokens in any text."""
+    for _, name, value in _variables(options):
+        if isinstance(value, str) and value and is_secret_name(name):
+            title = f"{KEY} has a variable {name} that looks like a secret"
+            because = "job.yaml and spec.yaml would show the secret in plain text to everyone who can read the run"
+            hint = f"secrets.{name}=k8s:SECRET/KEY, or valueFrom: {{secretKeyRef: …}} in place of value"
+            yield Diagnostic("JC4515", title, because, hint, key=f"{KEY}.{POD}", private=True)
+
+
+def _variables(options: KubernetesOptions) -> Iterator[tuple[str, str, Any]]:
     spec = extra_pod_spec(options)
-    for kind in ("containers", "initContainers"):
-        for container in spec.get(kind) or ():
-            for entry in container.get("env") or ():
-                name, value = entry.get("name", ""), entry.get("value")
-                if isinstance(value, str) and value and is_secret_name(name):
-                    title = f"{KEY} has a variable {name} that looks like a secret"
-                    because = (
-                        "job.yaml and spec.yaml would show the secret in plain text to everyone who can read the run"
-                    )
-                    hint = f"secrets.{name}=k8s:SECRET/KEY, or valueFrom: {{secretKeyRef: …}} in place of value"
-                    yield Diagnostic("JC4515", title, because, hint, key=f"{KEY}.{POD}", private=True)
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        for entry in container.get("env") or ():
+            yield container.get("name", ""), entry.get("name", ""), entry.get("value")
 
 
 def check_unresolvable_head(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -90,8 +88,7 @@ def check_unresolvable_head(plan: LaunchPlan, options: KubernetesOptions) -> Ite
     spec = extra_pod_spec(options)
     if "dnsPolicy" not in spec:
         return
-    policy, config = spec["dnsPolicy"] or "ClusterFirst", spec.get("dnsConfig")
-    dns_config = config if isinstance(config, Mapping) else {}
+    policy, dns_config = spec["dnsPolicy"] or "ClusterFirst", spec.get("dnsConfig") or {}
     key = f"{_SPEC}.dnsPolicy"
     hint = f"{_SPEC}.dnsConfig.searches=[example.org], in addition to the cluster's names"
     if policy == "Default":

@@ -8,11 +8,10 @@ Source: Kubernetes 1.37 API reference, PodSpec, Container, JobSpec; "Share proce
 Pod"; "Container Lifecycle Hooks"; "Sidecar Containers"; KEP-3521 (schedulingGates), KEP-4368 (managedBy).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from .....compiler.diagnostics.diagnostic import Diagnostic, Severity
-from .....compiler.emit.extra_entries import Path
 from .....compiler.plan.launch_plan import LaunchPlan
 from ...extra_fields import KEY
 from ...options import KubernetesOptions
@@ -20,189 +19,158 @@ from .fields import validated_extra
 
 
 class ReservedField(NamedTuple):
-    """A field that users must not set.
+    """Fields that users must not set.
 
-    paths: where it occurs in the documents, with `*` for any name
-    breaks: whether a value breaks the job
+    parents, names: where the fields are in `backend.extra`, with `*` for any name except `node`, the ranks' container
     hint: what to write instead
+    breaks: whether a value breaks the job
+    warning: what the field does to a job that still works, or "" if it breaks the job
     """
 
-    paths: tuple[Path, ...]
+    parents: tuple[str, ...]
+    names: str
     because: str
     hint: str
-    breaks: Callable[[Any], bool] = bool
-    severity: Severity = Severity.ERROR
-    verb: str = "would break the job"
+    breaks: Callable[[Any], bool] = lambda value: value not in (False, "", (), {})
+    warning: str = ""
 
 
-_POD = ("Pod", "spec")
-_NODE = (*_POD, "containers", "node")
-RUNTIME = ("TrainingRuntime", "spec", "template", "spec")
-_REPLICATED = ("replicatedJobs", "node", "template", "spec")
-JOBS = (("Job", "spec"), ("JobSet", "spec", *_REPLICATED), (*RUNTIME, *_REPLICATED))
-_STARTED = (*JOBS, ("JobSet", "spec"), RUNTIME, ("TrainJob", "spec"))  # can be suspended or managed elsewhere
+_POD = ("Pod.spec",)
+_NODE = ("Pod.spec.containers.node",)
+_RUNTIME = "TrainingRuntime.spec.template.spec"
+_REPLICATED = "replicatedJobs.node.template.spec"
+_JOBS = ("Job.spec", f"JobSet.spec.{_REPLICATED}", f"{_RUNTIME}.{_REPLICATED}")
+_STARTED = (*_JOBS, "JobSet.spec", _RUNTIME, "TrainJob.spec")  # can be suspended or managed elsewhere
 _KINDS = ("Pod", "Service", "Job", "JobSet", "TrainingRuntime", "TrainJob")
+_METADATA = tuple(f"{kind}.metadata" for kind in _KINDS)
 OWN_CONTROLLERS = (
     "kubernetes.io/job-controller", "jobset.sigs.k8s.io/jobset-controller", "trainer.kubeflow.org/trainjob-controller",
 )  # fmt: skip
 OPENS = "breaks the isolation between pod and node"
 
-
-def child_paths(paths: Iterable[Path], *names: str) -> tuple[Path, ...]:
-    return tuple((*path, name) for path in paths for name in names)
-
-
-def _has_value(value: Any) -> bool:
-    return value not in (None, (), {})
-
-
-PROMISES = (
+RESERVED = (
     ReservedField(
-        (("Pod", "spec", "hostPID"),),
-        "jobctl stop and the kubelet signal PID 1 of the pod, which would be PID 1 of the machine",
-        "`kubectl debug node/NODE -it --image=IMAGE` shows a node's processes",
-    ),
-    ReservedField(
-        (("Pod", "spec", "shareProcessNamespace"),),
-        "jobctl stop signals PID 1 of the pod, which would be the pause container, so the ranks would not save",
+        _POD, "hostPID shareProcessNamespace",
+        "jobctl stop and the kubelet signal PID 1 of the pod, which would not be the ranks' supervisor",
         "`kubectl debug POD -it --target=node --image=IMAGE` shows the job's processes",
     ),
     ReservedField(
-        (("Pod", "spec", "nodeName"),),
+        _POD, "nodeName",
         "every pod would go to that node, bypassing the scheduler, which knows whether the node's GPUs are free",
         "hosts=node1, with one host per node",
     ),
     ReservedField(
-        (("Pod", "spec", "activeDeadlineSeconds"),),
-        "the deadline kills a pod without letting the ranks save, and counts from the start of the "
-        "pod, not of the ranks",
+        _POD, "activeDeadlineSeconds",
+        "it kills a pod without letting the ranks save, and counts from the start of the pod, not of the ranks",
         "time=2h for each attempt; backend.deadline=1d for the whole job",
     ),
     ReservedField(
-        child_paths(_STARTED, "suspend"),
-        "jobctl submit would wait for pods that never start; Kueue suspends and resumes jobs itself",
+        (*_STARTED, *_POD), "suspend schedulingGates",
+        "no pod would start until the field is removed; Kueue suspends jobs and gates pods itself",
         "queue.name=team, a Kueue LocalQueue",
     ),
     ReservedField(
-        (("Pod", "spec", "schedulingGates"),),
-        "no pod would start until the gate is removed; Kueue gates pods itself",
-        "queue.name=team, a Kueue LocalQueue",
-        _has_value,
-    ),
-    ReservedField(
-        child_paths(_STARTED, "managedBy"),
+        _STARTED, "managedBy",
         "another controller would start the pods, and the scripts would not find them",
         f"remove the field, or {OWN_CONTROLLERS[0]}",
         lambda value: value not in OWN_CONTROLLERS,
     ),
     ReservedField(
-        child_paths(JOBS, "manualSelector"),
+        _JOBS, "manualSelector",
         "manualSelector requires your own selector, but this Job uses the generated one",
         "remove manualSelector: the generated selector is unique to this Job",
     ),
     ReservedField(
-        child_paths((_NODE,), "livenessProbe", "startupProbe"),
+        _NODE, "livenessProbe startupProbe",
         "the kubelet kills the container when the probe fails, and ranks may respond slowly while they save; hung "
         "ranks exit by themselves",
         "process_group.step_timeout_s=100, to detect hung ranks; or a readinessProbe, which does not kill",
-        _has_value,
     ),
     ReservedField(
-        (*child_paths((_NODE,), "lifecycle"),),
-        "preStop uses up the grace period in which the ranks save, because SIGTERM is only sent "
-        "after preStop has ended",
+        _NODE, "lifecycle",
+        "preStop uses up the grace period in which the ranks save, because SIGTERM is only sent after it",
         "lifecycle.grace=2m, if the ranks need longer; lifecycle: {postStart: …} is supported",
         lambda value: isinstance(value, Mapping) and bool({"preStop", "stopSignal"} & {*value}),
     ),
     ReservedField(
-        (("Pod", "spec", "os"),),
+        _POD, "os",
         "the scripts need bash",
         "remove the field, or backend.extra.Pod.spec.os.name=linux",
         lambda value: isinstance(value, Mapping) and value.get("name") not in (None, "linux"),
     ),
     ReservedField(
-        (("Pod", "spec", "ephemeralContainers"),),
+        _POD, "ephemeralContainers",
         "Kubernetes allows ephemeral containers only in running pods, not in a template",
         "`kubectl debug POD -it --target=node --image=IMAGE`",
-        _has_value,
     ),
     ReservedField(
-        (("Pod", "spec", "priority"),),
+        _POD, "priority",
         "Kubernetes derives the priority from the priority class, and rejects pods with a different number",
         "queue.priority=high, a PriorityClass",
-        lambda value: value is not None,
+        lambda value: True,
     ),
     ReservedField(
-        child_paths(((kind, "metadata") for kind in _KINDS), "finalizers"),
+        _METADATA, "finalizers",
         "a controller would have to remove the finalizer, and jobctl stop and jobctl clean would wait until then",
         "remove it",
-        _has_value,
     ),
     ReservedField(
-        child_paths(
-            ((kind, "metadata") for kind in _KINDS),
-            *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "managedFields"),
-            *("resourceVersion", "selfLink", "uid"),
-        ),
+        _METADATA,
+        "creationTimestamp deletionTimestamp deletionGracePeriodSeconds generation managedFields resourceVersion "
+        "selfLink uid",
         "the API server sets this field, and rejects or ignores it in a new object",
         "remove it",
-        lambda value: value is not None,
     ),
     ReservedField(
-        (("Service", "spec", "type"), ("Service", "spec", "externalName")),
+        ("Service.spec",), "type externalName",
         "pod names resolve only through a headless Service",
         "add a second Service",
-        lambda value: value not in (None, "ClusterIP"),
+        lambda value: value != "ClusterIP",
     ),
     ReservedField(
-        (("Pod", "spec", "hostIPC"),),
+        _POD, "hostIPC",
         "the ranks would share System V memory, semaphores and queues with all processes on the node",
         "shm=16GiB, which is the pod's own /dev/shm",
-        severity=Severity.WARNING,
-        verb=OPENS,
+        warning=OPENS,
     ),
     ReservedField(
-        ((*_NODE, "securityContext", "privileged"), (*_POD, "initContainers", "*", "securityContext", "privileged")),
-        "the container would see every device on its node, including other pods' GPUs; and a "
-        "namespace with a Pod Security"
-        " Standard rejects such pods",
+        ("Pod.spec.containers.node.securityContext", "Pod.spec.initContainers.*.securityContext"), "privileged",
+        "the container would see every device on its node, including other pods' GPUs; and a namespace with a Pod "
+        "Security Standard rejects such pods",
         "network=infiniband, which adds IPC_LOCK; backend.network_resource=NAME:COUNT for its devices",
-        severity=Severity.WARNING,
-        verb=OPENS,
+        warning=OPENS,
     ),
     ReservedField(
-        ((*_NODE, "terminationMessagePolicy"),),
+        _NODE, "terminationMessagePolicy",
         "if a pod's log is gone, jobctl status prints its last lines, which this setting would discard",
         "remove it: FallbackToLogsOnError",
         lambda value: value == "File",
-        Severity.WARNING,
         "hides how a pod ended",
     ),
     ReservedField(
-        ((*_POD, "containers", "*"),),
+        ("Pod.spec.containers",), "*",
         "a pod ends when its last container ends: a container that keeps running blocks the GPUs after the ranks have "
         "exited, and a container that fails counts as a failed node",
         "backend.extra.Pod.spec.initContainers.NAME.restartPolicy=Always: a sidecar, which ends when the ranks end",
         lambda value: isinstance(value, Mapping),
-        Severity.WARNING,
         "may outlive the ranks",
     ),
-)
+)  # fmt: skip
 
 
 def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     extra = validated_extra(options)
-    for promise in PROMISES:
-        for path in promise.paths:
-            for value_path, value in matching_values(extra, path):
-                if value is not None and promise.breaks(value):
+    for field in RESERVED:
+        for path in (f"{parent}.{name}" for parent in field.parents for name in field.names.split()):
+            for value_path, value in matching_values(extra, path.split(".")):
+                if value is not None and field.breaks(value):
                     key = ".".join((KEY, *value_path))
-                    title = f"{key} {promise.verb}"
-                    yield Diagnostic("JC4522", title, promise.because, promise.hint, key=key, severity=promise.severity)
+                    title = f"{key} {field.warning or 'would break the job'}"
+                    severity = Severity.WARNING if field.warning else Severity.ERROR
+                    yield Diagnostic("JC4522", title, field.because, field.hint, key=key, severity=severity)
 
 
-def matching_values(tree: Any, path: Path, at: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Yield each matching path with its value; `*` matches any name except `node`, the ranks' container."""
+def matching_values(tree: Any, path: Sequence[str], at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     if not path:
         yield at, tree
     elif isinstance(tree, Mapping):

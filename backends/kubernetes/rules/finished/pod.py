@@ -1,22 +1,18 @@
 """Conflicts between job keys and `backend.extra` in the finished pod: JC4525, JC4550."""
 
-import re
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from typing import Any
 
 from .....compiler.diagnostics.diagnostic import Diagnostic
-from ...._shared.kubernetes_formats import QUANTITY
-from ...extra_fields import KEY, POD
+from ... import extra_fields
 from ...options import KubernetesOptions
 from ...pod import ARTIFACT, CODE, CONTAINER, FILES, RUNS
-from ...pod_security import find_pod_security_violations, is_restricted
+from ...pod_security import find_pod_security_violations
 from ...reserved_paths import OWN, is_jobc_path, normalize_path
+from ..unfit_resource import SHARED, conflicting_requests
 
 Tree = Mapping[str, Any]
-SPEC = f"{KEY}.{POD}.spec"
-
-
+SPEC = f"{extra_fields.KEY}.{extra_fields.POD}.spec"
 KEY = "backend.pod_security"
 CAUSES = {  # word in a violation -> the key to change
     "hostNetwork": "backend.host_network=false",
@@ -27,8 +23,6 @@ CAUSES = {  # word in a violation -> the key to change
     "runAsUser=0": "backend.run_as_user=1000",
 }
 OURS = (("files", FILES), ("artifact", ARTIFACT), ("code", CODE), ("runs", RUNS))
-SHARED = r"cpu|memory|ephemeral-storage"  # resources whose limit may exceed the request
-POWERS = {"n": -3, "u": -2, "m": -1, "k": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
 
 def containers_and_keys(pod: Tree) -> Iterator[tuple[Tree, str]]:
@@ -39,7 +33,7 @@ def containers_and_keys(pod: Tree) -> Iterator[tuple[Tree, str]]:
 
 def check_pod_security_violations(pod: Mapping[str, Any], options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4525: a pod that `backend.pod_security=restricted` forbids, because of a job key or of `backend.extra`."""
-    found = list(dict.fromkeys(find_pod_security_violations(pod))) if is_restricted(options) else []
+    found = list(dict.fromkeys(find_pod_security_violations(pod))) if options.pod_security else []
     if found:
         changes = dict.fromkeys(change for word, change in CAUSES.items() if any(word in text for text in found))
         because = "a namespace with that Pod Security level rejects the pods, so the job would never start"
@@ -56,7 +50,7 @@ def check_forbidden_root_user(pod: Tree, options: KubernetesOptions) -> Iterator
     for container, key in containers_and_keys(pod):
         of_pod, of_container = (tree.get("securityContext") or {} for tree in (pod, container))
         context = {**of_pod, **{name: value for name, value in of_container.items() if value is not None}}
-        if context.get("runAsNonRoot") and context.get("runAsUser") == 0 and not is_restricted(options):  # JC4525
+        if context.get("runAsNonRoot") and context.get("runAsUser") == 0 and not options.pod_security:  # JC4525
             because = "the kubelet would not start the container, and the pod would stay in CreateContainerConfigError"
             if "runAsUser" in of_container:
                 field = f"{key}.securityContext.runAsUser"
@@ -86,41 +80,16 @@ def check_duplicate_mount_path(pod: Tree, options: KubernetesOptions) -> Iterato
 
 
 def check_request_exceeds_limit(pod: Tree, options: KubernetesOptions) -> Iterator[Diagnostic]:
-    """JC4550: a request that exceeds its limit or, for a device, differs from it.
-
-    Source: Kubernetes 1.37, validateContainerResourceRequirements in pkg/apis/core/validation/validation.go.
-    """
+    """JC4550: a request that exceeds its limit or, for a device, differs from it."""
     for container, key in containers_and_keys(pod):
-        yield from _resources(container, key)
-
-
-def _resources(container: Tree, key: str) -> Iterator[Diagnostic]:
-    resources = container.get("resources") or {}
-    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-    for name, request in ((name, request) for name, request in requests.items() if request is not None):
-        field, limit = f"{key}.resources.limits", limits.get(name)
-        is_shared = re.fullmatch(SHARED, name) is not None
-        if limit is None and not is_shared:
-            title = f"{field} has no {name}"
-            because = f"the request is {request}, and the limit of a device must equal its request"
-        elif limit is None or _amount(request) == _amount(limit) or (is_shared and _amount(request) < _amount(limit)):
-            continue
-        else:
-            title = f"{field}: {name} {limit} is {'less than' if is_shared else 'not'} the request of {request}"
-            because = "the API server would reject the job"
-        yield Diagnostic("JC4550", title, because, f"{field}={{{name}: {request}}}", key=field)
-
-
-def _amount(quantity: Any) -> Fraction:
-    """Return a quantity as an exact number. Source: Kubernetes API reference, Quantity."""
-    match = re.fullmatch(QUANTITY, str(quantity))
-    assert match is not None, "its form was checked"
-    unit = match[3] or ""
-    number = Fraction(str(quantity).removesuffix(unit))
-    scale: Fraction
-    if unit.endswith("i"):
-        scale = Fraction(1024) ** ("KMGTPE".index(unit[0]) + 1)
-    else:
-        exponent = int(unit[1:]) if len(unit) > 1 else 3 * POWERS.get(unit, 0)
-        scale = Fraction(10) ** max(-99, min(99, exponent))
-    return number * scale
+        resources, field = container.get("resources") or {}, f"{key}.resources.limits"
+        limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+        for name, request in conflicting_requests(requests, limits):
+            if name in limits:
+                relation = "less than" if name in SHARED else "not"
+                title = f"{field}: {name} {limits[name]} is {relation} the request of {request}"
+                because = "the API server would reject the job"
+            else:
+                title = f"{field} has no {name}"
+                because = f"the request is {request}, and the limit of a device must equal its request"
+            yield Diagnostic("JC4550", title, because, f"{field}={{{name}: {request}}}", key=field)
