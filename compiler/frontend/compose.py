@@ -10,7 +10,7 @@ This file has a global variable, because Hydra keeps its state in process-wide s
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -27,10 +27,9 @@ from omegaconf.errors import OmegaConfBaseException
 from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest
 from ..diagnostics.origin import Origin, TextWithOrigin
 from ..spec.type_hints import join_key
-from .compose_cache import COMPOSE_ERRORS, compose_from_cache, was_file_choice_seen
+from .compose_cache import COMPOSE_ERRORS, compose_from_cache
 from .interpolation import MachineDependentError, reset_budget, restrict_interpolation
 from .overrides import Override
-from .plain_values import ConfigTrees, ConfigWithoutPlainValues, NeedsHydra, split_plain_values
 from .yaml_positions import enclosing_key_position
 from .yaml_source import EmptyHydraJobSource, JobcSource, config_folders, read_files, used_files
 
@@ -109,23 +108,7 @@ class ComposedConfig:
         return str(node) if isinstance(node, str) and "${" in node else ""
 
 
-@dataclass
-class _Session:
-    """State while hydra_session() is active.
-
-    folders: the search path.
-    has_points: whether many configs will be composed.
-    bases: overrides other than plain values -> the config without its plain values, its choices and its files.
-    """
-
-    folders: tuple[ConfigFolder, ...] = ()
-    has_points: bool = False
-    bases: dict[tuple[str, ...], tuple[ConfigWithoutPlainValues, dict[str, str], frozenset[str]]] = field(
-        default_factory=dict
-    )
-
-
-_sessions: list[_Session] = []  # the last one is current; global, because Hydra instantiates _SearchPath
+_sessions: list[tuple[ConfigFolder, ...]] = []  # search paths; the last one is current, because sessions may be nested
 
 
 class _SearchPath(SearchPathPlugin):
@@ -133,7 +116,7 @@ class _SearchPath(SearchPathPlugin):
         path = search_path.get_path()
         path[:] = [element for element in path if element.provider != "main"]  # the folder that Hydra requires
         search_path.prepend("no-hydra-job", "no-hydra-job://")
-        for folder in _sessions[-1].folders:
+        for folder in _sessions[-1]:
             search_path.append(folder.provider, f"jobc://{folder.path}")
 
 
@@ -155,14 +138,10 @@ def _the_config_store(memo: object) -> ConfigStore:
 
 
 @contextmanager
-def hydra_session(folders: Sequence[ConfigFolder], has_points: bool = False) -> Iterator[Any]:
-    """Initialize Hydra with our folders (earlier ones win) and yield its config loader. Restores the earlier state on
-    exit.
-
-    has_points: whether several configs will be composed that differ in only a few overrides.
-    """
+def hydra_session(folders: Sequence[ConfigFolder]) -> Iterator[Any]:
+    """Run a block with Hydra initialized with our folders (earlier ones win), and yield its config loader."""
     _register_plugins()
-    _sessions.append(_Session(tuple(folders), has_points))
+    _sessions.append(tuple(folders))
     config_folders[:] = [folder.path for folder in folders]
     read_files.clear()
     before = GlobalHydra.instance().hydra
@@ -208,43 +187,17 @@ def compose_job(loader: Any, config_name: str, overrides: Sequence[Override], kn
     known: returns the spec's dotted keys, for did-you-mean hints.
     """
     used_files.clear()
-    again = was_file_choice_seen(_folders(), config_name, overrides) or _sessions[-1].has_points
-    if again and (composed := _derive_from_base(loader, config_name, overrides, known)):
-        return composed
-    config, _ = compose_hydra_config(loader, config_name, overrides, known, again)
+    config, _ = compose_hydra_config(loader, config_name, overrides, known, cached=True)
     return _read(config, tuple(overrides))
 
 
-def _derive_from_base(
-    loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys
-) -> ComposedConfig | None:
-    """Derive the config from one that differs only in plain values. Return None if Hydra must compose or reject it."""
-    bases, (others, plain) = _sessions[-1].bases, split_plain_values(_folders(), overrides)
-    key = (config_name, *(o.canonical for o in others))
-    try:
-        if key not in bases:
-            config, accepted = compose_hydra_config(loader, config_name, others, known, again=True)
-            if accepted != others:
-                return None
-            composed = _read(config, tuple(others))
-            base = ConfigWithoutPlainValues(config, ConfigTrees(composed.written, composed.tree))
-            bases[key] = base, composed.choices, frozenset(used_files)
-        base, choices, files = bases[key]
-        used_files.update(files)
-        reset_budget()
-        written, tree = base.with_values(plain)
-    except (CompileError, NeedsHydra):
-        return None
-    return ComposedConfig(tree, written, choices, tuple(overrides))
-
-
 def compose_hydra_config(
-    loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys, again: bool = False
+    loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys, cached: bool = False
 ) -> tuple[DictConfig, list[Override]]:
     """Return Hydra's composed config, with unresolved interpolations and its section `hydra`, and the overrides as
     Hydra accepted them (see respell_group_prefix). Raises the same errors as compose_job().
 
-    again: whether to use the cached merge of the files, whose section `hydra` does not list the other overrides.
+    cached: whether to use the cached merge of the files, whose section `hydra` does not list the other overrides.
     """
     config, refused = None, []
     accepted = [o for o in overrides if not o.is_hydra_override]
@@ -256,7 +209,7 @@ def compose_hydra_config(
     while config is None:
         reset_budget()
         try:
-            if again or refused:
+            if cached or refused:
                 config = compose_from_cache(_folders(), config_name, accepted)
             else:
                 config = hydra_compose(config_name, [o.canonical for o in accepted], return_hydra_config=True)
@@ -304,7 +257,7 @@ def _keys(spec_keys: KnownKeys, config_name: str, overrides: Sequence[Override],
 
 
 def _folders() -> tuple[str, ...]:
-    return tuple(folder.path for folder in _sessions[-1].folders)
+    return tuple(folder.path for folder in _sessions[-1])
 
 
 def _read(config: DictConfig, overrides: tuple[Override, ...]) -> ComposedConfig:

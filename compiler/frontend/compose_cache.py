@@ -5,8 +5,8 @@ Out: the config that Hydra would compose, or the error that it would raise.
 
 Hydra 1.3 merges the files that overrides choose (80% of a compile) and then applies the other overrides one by one.
 Most points of a sweep choose the same files, and so does a command line from which a rejected override was removed.
-From the second compose on, the merged tree is cached together with the file system lookups that it depends on, and is
-reused until the result of a lookup changes.
+The merged tree is cached together with the file system lookups that it depends on, and is reused until the result of a
+lookup changes.
 """
 
 import os
@@ -43,15 +43,6 @@ class _Merged:
 
 
 _kept: dict[tuple[object, ...], _Merged] = {}
-_once: set[tuple[object, ...]] = set()  # composed once and not cached, because most commands compile only once
-
-
-def was_file_choice_seen(folders: tuple[str, ...], config_name: str, overrides: Sequence[Override]) -> bool:
-    """Return whether earlier overrides chose the same files, and remember this choice for the next call."""
-    choice = _choice(folders, config_name, file_choosing_overrides(folders, overrides))
-    is_known = choice in _once
-    _once.add(choice)
-    return is_known
 
 
 def compose_from_cache(folders: tuple[str, ...], config_name: str, overrides: Sequence[Override]) -> DictConfig:
@@ -60,13 +51,11 @@ def compose_from_cache(folders: tuple[str, ...], config_name: str, overrides: Se
     Raises the same errors as Hydra for these overrides, and CompileError for unreadable files.
     folders: the search path that Hydra was initialized with, as absolute paths.
     """
-    chosen = file_choosing_overrides(folders, overrides)
-    if any(
-        o.canonical.partition("=")[2].startswith("{") for o in chosen
-    ):  # the override replaces a whole group with a mapping
+    chosen = [o for o in overrides if o.package or any(os.path.isdir(f"{folder}/{o.key}") for folder in folders)]
+    if any(o.canonical.partition("=")[2].startswith("{") for o in chosen):  # a mapping replaces a whole group
         return compose(config_name, [o.canonical for o in overrides], return_hydra_config=True)
     values = OverridesParser.create().parse_overrides([o.canonical for o in overrides if o not in chosen])
-    choice = _choice(folders, config_name, chosen)
+    choice = (folders, config_name, *(o.canonical for o in chosen))
     merged = _kept.pop(choice, None)
     if merged is None or not are_answers_unchanged(merged.answers):
         used_files.clear()
@@ -83,11 +72,3 @@ def compose_from_cache(folders: tuple[str, ...], config_name: str, overrides: Se
     config: DictConfig = pickle.loads(merged.config)
     ConfigLoaderImpl._apply_overrides_to_config(values, config)
     return config
-
-
-def file_choosing_overrides(folders: tuple[str, ...], overrides: Sequence[Override]) -> list[Override]:
-    return [o for o in overrides if o.package or any(os.path.isdir(f"{folder}/{o.key}") for folder in folders)]
-
-
-def _choice(folders: tuple[str, ...], config_name: str, chosen: Sequence[Override]) -> tuple[object, ...]:
-    return (folders, config_name, *(o.canonical for o in chosen))

@@ -5,12 +5,10 @@ Out: the same tree with all other mappings sorted by key; the words in sorted or
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from ...trainer.config import target
 from ..frontend.overrides import Override
-from ..memo import MemoByIdentity
 from ..plugins.backend import Backend, OrderedBackend
 from ..spec.job_spec import TARGETS
 
@@ -26,22 +24,6 @@ def sort_mappings(tree: Any, keeps: KeepsOrder, at: At = ()) -> Any:
     if isinstance(tree, list):
         return [sort_mappings(item, keeps, (*at, str(i))) for i, item in enumerate(tree)]
     return tree
-
-
-_sorted_sections: MemoByIdentity[Any] = MemoByIdentity(2_000)
-
-
-def sort_sections(tree: Mapping[str, Any], keeps: KeepsOrder, backend: Backend) -> dict[str, Any]:
-    """Return the composed tree with its mappings sorted. The points of a sweep share equal sections.
-
-    keeps: the result of make_order_predicate() for the tree and the backend.
-    """
-    return {
-        name: _sorted_sections.get(
-            tree[name], (name, type(backend)), partial(sort_mappings, tree[name], keeps, (name,))
-        )
-        for name in sorted(tree, key=str)
-    }
 
 
 def make_order_predicate(tree: Mapping[str, Any], backend: Backend) -> KeepsOrder:

@@ -6,16 +6,15 @@ backends.
 import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 from ...trainer.config import train_json
 from ...trainer.config.identity import identity_keys as identity_of
 from ..emit import job_json
-from ..emit.artifact import Artifact, LineRange
+from ..emit.artifact import Artifact
 from ..emit.render import Omit, Render, of
 from ..launchers.accelerate.config_files import config_files
-from ..memo import MemoByIdentity
 from ..plan import flat_lines
 from ..plan.launch_plan import PATH_VARIABLES, LaunchPlan, to_mutable_tree
 from ..plan.read_tracking import TrackedFields
@@ -60,37 +59,15 @@ def _leaves_of(path: str, tree: Mapping[str, Any]) -> dict[str, Any]:
 # ---- spec.yaml ------------------------------------------------------------------------------------------------------
 
 _SPEC_HEADER = (
-    "# The job as compiled. Secrets are references; null is derived or the site's default. No program reads it.\n"
+    "The job as compiled. Secrets are references; null is derived or the site's default. No program reads it."
 )
 
 
 def _spec_yaml(render: Render) -> Artifact:
     spec, options = render.views["spec"], render.views["options"]
-    backend = {"backend": {"name": render.views["backend_name"], **_spec_section(options, "options", ())}}
-    entries = [render.yaml([backend], "spec.yaml"), *_spec_entries(render, spec)]
-    if any(
-        entry.text.endswith("\n...\n") for entry in entries
-    ):  # libyaml's end marker, after text with trailing empty lines
-        entries = [render.yaml([{**backend, **_spec_section(spec, "spec", ())}], "spec.yaml")]
-    lines = [LineRange(1, 1, (), "header")]
-    for entry in entries:
-        above = len(lines)
-        lines += [LineRange(r.first + above, r.last + above, r.keys, r.template) for r in entry.lines]
-    return Artifact("spec.yaml", "".join([_SPEC_HEADER, *(e.text for e in entries)]), False, tuple(lines))
-
-
-_rendered_fields: MemoByIdentity[Artifact] = MemoByIdentity(2_000)  # lines of spec.yaml, by field
-
-
-def _spec_entries(render: Render, spec: JobSpec) -> Iterator[Artifact]:
-    """Yield the lines of each field of the spec, rendered once for all points of a sweep that share it."""
-
-    def render_lines(name: str, value: Any) -> Artifact:
-        return render.yaml([{name.rstrip("_"): _spec_part(value, "spec", (name,))}], "spec.yaml")
-
-    for field in dataclasses.fields(spec):
-        value = getattr(spec, field.name)
-        yield _rendered_fields.get(value, field.name, partial(render_lines, field.name, value))
+    backend = {"name": render.views["backend_name"], **_spec_section(options, "options", ())}
+    document = {"backend": backend, **_spec_section(spec, "spec", ())}
+    return render.yaml([document], "spec.yaml", {(0, "backend"): _SPEC_HEADER})
 
 
 def _spec_section(section: Any, view: str, keys: tuple[str | int, ...]) -> dict[str, Any]:
@@ -254,26 +231,9 @@ def comparable_records(spec: JobSpec, plan: LaunchPlan, backend: str, options: A
     identity = identity_of(train_json.parse_train_config(to_mutable_tree(plan.train))) if plan.uses_trainer else {}
     return {
         "identity": flat_lines.to_flat_lines(identity),
-        "spec": _spec_lines(spec),
+        "spec": flat_lines.to_flat_lines(dict(flat_lines.flatten_to_leaves(spec, "", _format_with_unit))),
         "plan": flat_lines.plan_lines(plan, backend, options),
     }
-
-
-_line_of_key: MemoByIdentity[list[tuple[str, str]]] = MemoByIdentity(2_000)
-
-
-def _spec_lines(spec: JobSpec) -> list[str]:
-    """Return the spec as flat_lines.to_flat_lines() would. The points of a sweep share the lines of most fields."""
-
-    def value_lines(value: Any, key: str) -> list[tuple[str, str]]:
-        leaves = dict(flat_lines.flatten_to_leaves(value, key, _format_with_unit))
-        return list(zip(sorted(leaves), flat_lines.to_flat_lines(leaves), strict=True))
-
-    pairs: list[tuple[str, str]] = []
-    for field in dataclasses.fields(spec):
-        value, key = getattr(spec, field.name), field.name.rstrip("_")
-        pairs += _line_of_key.get(value, key, partial(value_lines, value, key))
-    return [line for _, line in sorted(pairs)]
 
 
 def _format_with_unit(key: str, value: Any) -> Any:

@@ -18,7 +18,7 @@ from ..plugins.backend import Backend
 from ..plugins.registry import Plugin, plugin
 from ..spec.convert import ConversionResult, convert
 from ..spec.job_spec import JobSpec
-from .canonical_order import KeepsOrder, make_order_predicate, sort_sections
+from .canonical_order import KeepsOrder, make_order_predicate, sort_mappings
 
 Command = tuple[str, ...] | None
 
@@ -52,7 +52,7 @@ def to_typed_config(
     chosen = plugin(composed.choices.get("backend", ""))
     backend = chosen.load()
     keeps = make_order_predicate(composed.tree, backend)
-    tree = sort_sections(with_quoted_text(composed.tree, composed.overrides), keeps, backend)
+    tree = sort_mappings(with_quoted_text(composed.tree, composed.overrides), keeps)
     options_tree = tree.pop("backend", None) or {}
     if command is not None:
         tree["command"] = list(command)

@@ -62,7 +62,7 @@ def _map_points(
     """
     results: list[T] = []
     diagnosed: list[tuple[SweepPoint, Sequence[Diagnostic]]] = []
-    with hydra_session(config_search_path(request), has_points=True) as loader:
+    with hydra_session(config_search_path(request)) as loader:
         points = list(sweep_points(request.words, open_keys(request.words), loader, aside))
         for done, point in enumerate(points):
             tell(done, len(points))

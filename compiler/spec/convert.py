@@ -17,7 +17,6 @@ from ...trainer.config import target
 from ...trainer.config.target import Target
 from ..diagnostics.diagnostic import Diagnostic, join_with_or, nearest
 from ..diagnostics.origin import Origin, TextWithOrigin, is_null
-from ..memo import MemoByIdentity
 from . import aliases
 from .examples import accepted_examples, example_value, is_valid_as, override_for_shell, sweep_hint
 from .runtime_references import NAMES, REFERENCE, first_unknown_reference, may_contain_references
@@ -79,9 +78,6 @@ _OPTION_OF_KIND = {"gpt": "gpt_tiny"}  # kind -> option of its group, where thei
 MOST_DIAGNOSTICS = 100  # maximum per tree, because finding similar keys takes 5 ms for each diagnostic
 
 
-_sections: MemoByIdentity[tuple[Any, dict[str, tuple[Any, Shown]]] | None] = MemoByIdentity(2_000)
-
-
 class _TooManyErrors(Exception): ...
 
 
@@ -114,8 +110,7 @@ class _Conversion:
         for name, hint in field_types.items():
             if name in tree:
                 nested = join_key(key, name)
-                value = self.value(tree[name], hint, nested) if key else self.shared(tree[name], into, name)
-                values[field_names_by_key(into)[name]] = value
+                values[field_names_by_key(into)[name]] = self.value(tree[name], hint, nested)
             else:
                 field_key = join_key(key, name)
                 because = f"{key or 'a job'} requires this key, and nothing sets it"
@@ -126,24 +121,6 @@ class _Conversion:
                 hint = f"add {name}: VALUE to item {key}" if is_item else f"{removal}give {field_key} a value"
                 self.report(Diagnostic("JC1203", f"missing key {field_key}", because, hint, origin, field_key))
         return into(**values) if len(values) == len(field_types) else None
-
-    def shared(self, raw: Any, into: type, key: str) -> Any:
-        """Return value() for a top-level field. The points of a sweep that share the field convert it only once."""
-        hint = dataclass_field_types(into)[key]
-        found = _sections.get(raw, (into, key), lambda: self._section(raw, hint, key))
-        if found is None:  # diagnostics need the positions from this point
-            return self.value(raw, hint, key)
-        value, leaves = found
-        self.leaves.update(leaves)
-        return value
-
-    def _section(self, raw: Any, hint: Any, key: str) -> tuple[Any, dict[str, tuple[Any, Shown]]] | None:
-        inner = _Conversion(self.origin_of)
-        try:
-            value = inner.value(raw, hint, key)
-        except _TooManyErrors:
-            return None
-        return None if inner.diagnostics else (value, inner.leaves)
 
     def unknown(self, key: str, known: Mapping[str, Any], parent: str) -> None:
         name = key.rsplit(".", 1)[-1]

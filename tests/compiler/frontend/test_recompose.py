@@ -66,12 +66,12 @@ def test_it_raises_what_hydra_raises(words: tuple[str, ...]) -> None:
 def test_the_diagnostics_are_the_same_when_composed_again(words: tuple[str, ...]) -> None:
     folders, overrides = config_search_path(CompileRequest(words)), read_overrides(words)
 
-    def diagnostics(again: bool) -> list[Diagnostic]:
+    def diagnostics(cached: bool) -> list[Diagnostic]:
         with hydra_session(folders) as loader, pytest.raises(CompileError) as raised:
-            compose_hydra_config(loader, "config", overrides, all_config_keys, again)
+            compose_hydra_config(loader, "config", overrides, all_config_keys, cached)
         return list(raised.value.diagnostics)
 
-    assert diagnostics(again=False) == diagnostics(again=True)
+    assert diagnostics(cached=False) == diagnostics(cached=True)
 
 
 def plain(config: DictConfig) -> dict[str, Any]:
