@@ -32,42 +32,16 @@ def _given(*neutral: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class NodeGroup:
-    """A group of identical nodes. nodes: number of nodes; gpus, procs: GPUs and processes per node"""
-
-    nodes: int
-    gpus: int
-    procs: int
-
-
-@dataclass(frozen=True)
 class Topology:
-    """The nodes, in node rank order. Every backend supports this section.
+    """The nodes, which are identical. Every backend supports this section. gpus, procs: GPUs and processes per node"""
 
-    There is only one group, because all nodes are identical for now.
-    """
-
-    groups: tuple[NodeGroup, ...] = _given()
-
-    @property
-    def nodes(self) -> int:
-        return sum(group.nodes for group in self.groups)
+    nodes: int = _given()
+    gpus: int = _given()
+    procs: int = _given()
 
     @property
     def world_size(self) -> int:
-        return sum(group.nodes * group.procs for group in self.groups)
-
-    @property
-    def procs(self) -> int:
-        """Return the number of processes per node. There must be exactly one group."""
-        (group,) = self.groups
-        return group.procs
-
-    @property
-    def gpus(self) -> int:
-        """Return the number of GPUs per node. There must be exactly one group."""
-        (group,) = self.groups
-        return group.gpus
+        return self.nodes * self.procs
 
 
 @dataclass(frozen=True)
