@@ -220,7 +220,7 @@ def _fits(key: str, typed: str, value: str, loader: Any) -> bool:
     if not value or value[:1] in ("{", "@", "$", "'", '"') or "," in value:
         return True
     if options := loader.get_group_options(key):
-        return bool(value in options or aliases.option_from_alias(key, value) or nearest(value, options))
+        return bool(value in options or aliases.value_from_alias(key, value) or nearest(value, options))
     if value == "null" or key_type is None or is_list(key_type) or is_mapping(key_type):
         return key_type is not None
     if words := accepted_words(key_type):
@@ -259,7 +259,7 @@ def _corrected_override(key: str, named: Sequence[str], value: str, loader: Any)
     if is_mapping(key_type):
         name = value.partition(":")[2] if key == "secrets" and value.startswith("env:") else "NAME"
         key, key_type = f"{key}.{name}", get_args(key_type)[1]
-    if meant := aliases.option_from_alias(key, value) or aliases.value_from_alias(key, value):
+    if meant := aliases.value_from_alias(key, value):
         return f"{key}={meant}"
     is_judged = (hint_value_type(key_type) or accepted_words(key_type)) and re.fullmatch(
         r"[\w.:/%+…-]+", value
@@ -399,7 +399,7 @@ def _missing_config(
     if not options and parent and (fault := _misplaced_group(parent[1], f"{group}/{option}", loader)):
         return fault, None
     culprit = next((o for o in overrides if o.key == group and option in o.canonical), None)
-    meant = aliases.option_from_alias(group, option)
+    meant = aliases.value_from_alias(group, option)
     close = [meant] if meant.partition(" ")[0] in options else _similar_to(options, option)
     close = close or (options if len(options) == 1 else [])
     plus = "+" if culprit and culprit.shown.startswith("+") else ""
