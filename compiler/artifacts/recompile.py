@@ -68,13 +68,13 @@ class Drift:
 
 
 class InputsMissing(Exception):
-    """Raised if input files are not on this machine, or job.json has no compile request. The message is the reason."""
+    """Raised if an artifact cannot be compiled again on this machine. The message is the reason."""
 
 
 def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recompiled:
     """Compile a directory again. Raises InputsMissing, and CompileError as in read_job() or if the compile fails."""
     written = read_job(folder)
-    request = read_recorded_request(folder, config_dirs)
+    request = read_recorded_request(written, config_dirs)
     if elsewhere := _uncopied_inputs(written, folder, config_dirs):
         raise InputsMissing(f"not on this machine: {', '.join(elsewhere)}")
     if not is_sweep(written):
@@ -118,13 +118,8 @@ def is_sweep(job: Mapping[str, Any]) -> bool:
     return bool(job["sweep"])
 
 
-def read_recorded_request(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> CompileRequest:
-    """Return the compile request recorded in job.json. Raises InputsMissing, and CompileError as in read_job()."""
-    written = read_job(folder)
-    if "request" not in written:
-        raise InputsMissing(
-            "an earlier version of jobc wrote the directory and did not record the sweep's command line"
-        )
+def read_recorded_request(written: Mapping[str, Any], config_dirs: tuple[tuple[str, Path], ...]) -> CompileRequest:
+    """Return the compile request recorded in a job.json."""
     asked = written["request"]
     command = None if asked["command"] is None else tuple(asked["command"])
     return CompileRequest(tuple(asked["words"]), command, config_dirs, asked["config_name"], asked["strict"], True)

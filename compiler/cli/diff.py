@@ -125,7 +125,7 @@ def _compile_side(arguments: Arguments, words: tuple[str, ...]) -> ComparedArtif
 
 def _recompiled_side(arguments: Arguments, word: str) -> ComparedArtifact:
     with _open_directory(word) as folder:
-        recorded = read_recorded_request(folder, arguments.config_dirs)
+        recorded = read_recorded_request(read_job(folder), arguments.config_dirs)
     return _compiled_side("the same overrides, compiled now", compile_job(recorded))
 
 

@@ -20,7 +20,7 @@ from ..untrusted_files import MIB, Unreadable, parse_json, read_bytes
 from . import job_json
 from .artifact import Artifact
 from .folder_lock import lock_folder
-from .job_json import EARLIER, JOB
+from .job_json import JOB
 
 MOST_LINES = 100_000  # maximum number of lines in a file that is printed or compared line by line
 UNSUMMED = "the digest does not match the checksums"
@@ -65,8 +65,7 @@ def write_artifact_dir(target: Path, artifacts: Iterable[Artifact], force: bool 
 
     If this fails, raises CompileError and leaves `target` unchanged. The codes are JC5001 if jobc cannot replace the
     directory or something in it, JC5002 for files edited by hand (unless force), JC5003 for file system errors (full,
-    read-only, no permission), JC5004 for an artifact written by an earlier jobc, and JC5011 for a damaged job.json
-    (unless force).
+    read-only, no permission), JC5004 for an unreadable job.json, and JC5011 for a damaged one (unless force).
     Concurrent compiles wait for each other.
     """
     artifacts = list(artifacts)
@@ -114,9 +113,7 @@ def _write_exclusively(target: Path, artifacts: Sequence[Artifact], force: bool)
 
 
 def read_job(directory: Path) -> dict[str, Any]:
-    """Return job.json with its seal. Raises CompileError JC5004 if job.json is missing, unreadable or from an earlier
-    jobc, and JC5011 if it is damaged.
-    """
+    """Return job.json with its seal. Raises CompileError JC5004 if it is missing or unreadable, JC5011 if damaged."""
     try:
         content = read_bytes(directory / JOB, LARGEST)
     except Unreadable as error:
@@ -128,11 +125,6 @@ def read_job(directory: Path) -> dict[str, Any]:
         tree = parse_json(directory / JOB, content)
     except Unreadable as error:
         tree, because = None, f"it {error.reason}"
-    if isinstance(tree, dict) and "checksums" not in tree and (directory / EARLIER).is_file():
-        title, because = f"{directory} was compiled by an earlier jobc", f"the folder's {JOB} has no checksums"
-        raise CompileError(
-            [Diagnostic("JC5004", title, because, ("move the folder elsewhere and compile the job again"))]
-        )
     if not job_json.is_valid_job_json(tree):
         title = f"{directory / JOB} is damaged"
         hint = "compile the job again with --force, which rewrites jobc's own files and keeps all others"

@@ -372,9 +372,6 @@ def _unmatched_override(file: str, group: str, loader: Any) -> Diagnostic:
     items = [c for c in _in_defaults(beside) if c.overrides and f"/{c.origin.path}".endswith(f"/{file}.yaml")]
     close = [name for name in nearest(beside, loader.list_groups("")) if name != beside]
     because = "no earlier file chooses that group"
-    if beside in aliases.RENAMED_GROUPS:
-        close = [aliases.RENAMED_GROUPS[beside]]
-        because = f"the config group {beside} is now called {close[0]}"
     if beside != group and (item := _item(beside, items[0].option if items else "", loader)):
         because, hint = "a group without a leading / is relative to the file", item
     else:

@@ -164,6 +164,7 @@ def _seal_sweep_files(
     name: name of the sweep's own runs.
     """
     job, request = files[JOB], compiled[0].sweep
+    assert request is not None, "the artifact was compiled as a point of a sweep"
     tree = json.loads(job.text)
     settings = dict(itertools.takewhile(lambda item: item[0] != "place", tree.items()))
     job = replace(job, text=to_canonical_text({**settings, "job": name, "sweep": True}))
@@ -178,6 +179,6 @@ def _seal_sweep_files(
         place,
         {record: tree[record] for record in ("identity", "spec", "plan")},
         inputs,
-        request_to_record(request, list(request.words)) if request else None,
+        request_to_record(request, list(request.words)),
         tree["versions"].get("plugin"),
     )

@@ -140,7 +140,6 @@ VALUES: Mapping[str, tuple[str, ...]] = {  # the option of a group, or the value
     "loop.compile=model": ("true",),
     "loop.compile=none": ("false",),
 }
-RENAMED_GROUPS: Mapping[str, str] = {"env": "python"}  # config groups in earlier versions of jobc
 
 
 def key_from_alias(typed: str) -> str:

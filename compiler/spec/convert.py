@@ -233,13 +233,9 @@ class _Conversion:
     def mapping(self, raw: Any, hint: Any, key: str) -> Any:
         key_type, value_type = get_args(hint)
         if not isinstance(raw, Mapping):
-            because, shown = f"{'a list' if isinstance(raw, list) else 'a single value'} was given", f"{key}.NAME=VALUE"
-            if isinstance(raw, str) and "=" in raw:
-                shown = f"{key}.{raw}"
-            elif isinstance(raw, str) and key in aliases.RENAMED_GROUPS:
-                group = aliases.RENAMED_GROUPS[key]
-                because, shown = f"the config group {key} is now called {group}", f"{group}={raw}"
-            self.refuse("JC1202", key, f"{key} is a mapping", because, shown)
+            because = f"{'a list' if isinstance(raw, list) else 'a single value'} was given"
+            hint = f"{key}.{raw}" if isinstance(raw, str) and "=" in raw else f"{key}.NAME=VALUE"
+            self.refuse("JC1202", key, f"{key} is a mapping", because, hint)
             return None
         out = {}
         for name, inner in raw.items():
