@@ -55,9 +55,7 @@ def _limit_lines(lines: Iterator[str]) -> list[str]:
 
 
 def _directives(script: str) -> list[str]:
-    """Return the comments at the top of a script that other programs read: `#!` in line 1, and directives such as
-    #SBATCH.
-    """
+    """Return a script's comments that programs read: `#!` in line 1, and directives such as #SBATCH at the top."""
     head = _HEAD.match(script)
     lines = head[0].split("\n") if head else []
     return [_directive(s) for index, s in enumerate(lines) if re.match(r"#!" if index == 0 else r"#[^\s#!]", s)]

@@ -189,9 +189,7 @@ def _was_not_copied(source: str, artifact: Path, folders: Mapping[str, Path]) ->
 
 
 def _text(source: str, folders: Mapping[str, Path]) -> str | None:
-    """Return the current text of the input `ROOT:PATH`, None if it is missing. With root `file`, PATH is the path as
-    typed.
-    """
+    """Return the text of the input `ROOT:PATH`, None if missing. With root `file`, PATH is the path as typed."""
     root, _, path = source.partition(":")
     if root != "file" and root not in folders:
         return None

@@ -67,17 +67,13 @@ class PlanKeyTrace:
         return ""
 
     def record_test(self, test: Any) -> Any:
-        """Record the keys that an `if` condition read, because the whole block depends on them. Returns the condition's
-        truth value.
-        """
+        """Return the condition's truth value. The whole `if` block depends on the keys that it read."""
         truth = bool(test)
         self.guards[-1] += self.take()
         return truth
 
     def record_loop(self, iterable: Any) -> Any:
-        """Record the keys read to get the iterable of a `for`, because every iteration depends on them. Returns the
-        iterable.
-        """
+        """Return the iterable of a `for`. Every iteration depends on the keys that were read to get it."""
         self.guards[-1] += self.take()
         self.guards.append([])
         return iterable

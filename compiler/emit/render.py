@@ -53,9 +53,7 @@ of = PlanPathLeaf()
 
 @dataclass(frozen=True)
 class Given:
-    """Leaf that is omitted if its value is None. A mapping that contains only such leaves can end up as `{}`; that line
-    then depends on the keys of all of them.
-    """
+    """Leaf that is omitted if its value is None. A mapping with only such leaves depends on the keys of all of them."""
 
     leaf: Leaf
 
@@ -192,9 +190,7 @@ class Render:
         return Artifact(path, "".join(lines.text), False, lines.line_ranges())
 
     def table(self, path: str, rows: Sequence[str], key: str) -> Artifact:
-        """Render a file with one line per row, such as a host table. All rows depend on one plan key. Raises
-        TextRefusedError.
-        """
+        """Render a file with one line per row. All rows depend on one plan key. Raises TextRefusedError."""
         refused = []
         for row in rows:
             try:

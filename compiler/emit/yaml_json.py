@@ -11,9 +11,7 @@ DataPath = tuple[str | int, ...]  # keys and indices
 
 
 def to_block_yaml(document: Any) -> str:
-    """Return block-style YAML in the given order. Readers of YAML 1.1 and of YAML 1.2 parse every string to the same
-    value.
-    """
+    """Return block-style YAML in the given order. YAML 1.1 and YAML 1.2 parse every string to the same value."""
     return str(yaml.dump(document, Dumper=_dumper(), sort_keys=False, width=10**9, allow_unicode=True))
 
 

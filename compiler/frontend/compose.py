@@ -64,9 +64,7 @@ class ComposedConfig:
     overrides: tuple[Override, ...]
 
     def origin_of(self, key: str) -> Origin | None:
-        """Return the position of the value at a dotted key, or of the key itself if its value is a mapping; None if
-        unknown.
-        """
+        """Return the position of the value at a dotted key, or of the key of a mapping; None if unknown."""
         node = _at(self.written, key)
         if isinstance(node, TextWithOrigin):
             return node.origin
@@ -323,9 +321,7 @@ def _why_unresolved(error: Exception, keys: Iterable[str], key: str) -> tuple[st
 
 
 def _at(tree: Any, key: str) -> Any:
-    """Return the node at a dotted key, None if it is missing. Names may contain dots, so the longest name is tried
-    first.
-    """
+    """Return the node at a dotted key, None if it is missing. Names may contain dots: the longest is tried first."""
     if not key:
         return tree
     if isinstance(tree, dict):

@@ -186,9 +186,7 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[
 
 
 def _similar_mapping_key(key: str, known_keys: Sequence[str]) -> str:
-    """Return `labels.team` for lables.team, in which the name of a mapping with user-defined keys is misspelled. Return
-    "" if no mapping has a similar name.
-    """
+    """Return `labels.team` for lables.team; "" if no mapping with user-defined keys has a similar name."""
     parts = key.split(".")
     for count in range(1, len(parts)):
         above = ".".join(parts[:count])
@@ -270,9 +268,7 @@ def _corrected_override(key: str, named: Sequence[str], value: str, loader: Any)
 def _diagnose_null_group(
     error: ValueError | TypeError, overrides: Sequence[Override], loader: Any, known_keys: list[str]
 ) -> tuple[Diagnostic, Override | None]:
-    """Return JC1109 for group=null, or JC1102 for a key below a list. Hydra 1.3 raises ValueError for both. Any
-    other ValueError is a bug in jobc and is raised again.
-    """
+    """Return JC1109 for group=null, or JC1102 for a key below a list: Hydra 1.3 raises ValueError for both."""
     if (word := _BELOW_LIST.search(str(error))) and (
         below := next((o for o in overrides if (word[1] or word[2]) in o.key.split(".")[1:]), None)
     ):
@@ -303,9 +299,7 @@ class _Choice:
 
 
 def _in_defaults(group: str) -> Iterator[_Choice]:
-    """Yield the items that choose an option of the group. Searches the text of the files read so far, because Hydra
-    does not record positions in defaults lists.
-    """
+    """Yield the items that choose an option of the group, found in the text, because Hydra records no positions."""
     line_of = re.compile(
         r"[^#]*?(?:-\s+|[\[{,]\s*)['\"]?(?:(override|optional)\s+)?/?"
         rf"({re.escape(group)})(?:@[\w.]+)?['\"]?\s*:\s*['\"\[]?([^\s'\",\]}}#]+)"

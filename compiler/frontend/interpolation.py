@@ -35,9 +35,7 @@ _READING = ("oc.env", "now", "hydra", "python_version")
 
 
 class MachineDependentError(InterpolationResolutionError):
-    """Raised for an interpolation that would read this machine. The message has two lines: what would be read, and the
-    key.
-    """
+    """Raised for an interpolation that would read this machine. Line 1 is what it would read, line 2 the key."""
 
 
 class ExpansionLimitExceeded(BaseException):

@@ -175,9 +175,7 @@ def _check_size(words: Sequence[str], sweep: bool) -> None:
 
 
 class _Unreadable(Exception):
-    """Raised for an override that cannot be parsed. args: because, hint and, for codes other than JC1101, code and
-    title
-    """
+    """Raised for an invalid override. args: because, hint and, for codes other than JC1101, code and title."""
 
 
 def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> list[Override]:
@@ -272,9 +270,7 @@ def _quoted_items(key: str, right: str) -> list[str]:
 
 
 def _quote_each_value(key: str, right: str) -> list[str]:
-    """Return the word with each value of the sweep in quotes. Return [] if its commas do not separate values
-    (`node[1,3]`).
-    """
+    """Return the word with each value of the sweep in quotes; [] if commas do not separate values (`node[1,3]`)."""
     right = re.sub(r"choice\((.*)\)", r"\1", right.strip(" \t"))
     values, start, depth = [], 0, 0
     bare = _mask_quoted(right)

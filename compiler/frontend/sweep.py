@@ -97,9 +97,7 @@ def all_point_diagnostics(told: Sequence[tuple[SweepPoint, Sequence[Diagnostic]]
 
 
 def _suggest_host_list(diagnostics: Iterable[Diagnostic], point: SweepPoint) -> list[Diagnostic]:
-    """Return the diagnostics. For `hosts=a,b`, replace the hint of JC2005 by one that shows how to write a list instead
-    of a sweep.
-    """
+    """Return the diagnostics. For `hosts=a,b`, the hint of JC2005 becomes a list instead of a sweep."""
     typed = next((override.typed for override in point.varied if override.key == "hosts"), "")
     if not re.fullmatch(r"hosts=[\w.,@\[\]-]+", typed):
         return list(diagnostics)

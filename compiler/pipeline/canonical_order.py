@@ -27,9 +27,7 @@ def sort_mappings(tree: Any, keeps: KeepsOrder, at: At = ()) -> Any:
 
 
 def make_order_predicate(tree: Mapping[str, Any], backend: Backend) -> KeepsOrder:
-    """Return `keeps` for sort_mappings(). It is True for the arguments of a user's own class, which Python passes in
-    order, and wherever the backend keeps the order.
-    """
+    """Return `keeps`: True for arguments of a user's own class, and wherever the backend keeps the order."""
     sections = {name for name in TARGETS if isinstance(section := tree.get(name), dict) and target.KEY in section}
 
     def keeps_order(path: At) -> bool:

@@ -139,9 +139,7 @@ def _to_typed(composed: ComposedConfig, request: CompileRequest) -> TypedConfig:
 
 
 def _mistyped(composed: ComposedConfig, request: CompileRequest) -> list[Diagnostic]:
-    """Return the type errors in the rest of the config. Missing keys are not among them, because the rejected overrides
-    may set them.
-    """
+    """Return the type errors in the rest of the config, without missing keys, which the rejected overrides may set."""
     try:
         _to_typed(composed, request)
     except CompileError as error:

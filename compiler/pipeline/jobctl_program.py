@@ -116,9 +116,7 @@ def pack_program(contents: ProgramContents, backend: Path | None = None) -> Arti
 
 @cache
 def pack_program_for_nodes(contents: ProgramContents, backend: Path) -> bytes:
-    """Return jobctl without its verbs, to be embedded in an engine's file. It is not compressed, so that the caller can
-    compress it as a whole.
-    """
+    """Return jobctl without its verbs, to be embedded in an engine's file and compressed with it."""
     return _pack_cached(contents._replace(verbs=False), backend, zipfile.ZIP_STORED)
 
 

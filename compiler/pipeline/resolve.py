@@ -122,9 +122,7 @@ def _is_in_preset(origin: Origin | None) -> bool:
 
 
 def origin_lookup(composed: ComposedConfig, command: Command) -> Callable[[str], Origin | None]:
-    """Return a function that returns the position of a key. The words after ` -- ` take precedence over every config
-    file.
-    """
+    """Return a function that returns the position of a key. Words after ` -- ` override every config file."""
 
     def find_origin(key: str) -> Origin | None:
         if command is not None and (key == "command" or key.startswith("command.")):

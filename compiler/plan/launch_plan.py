@@ -81,9 +81,7 @@ PATH_VARIABLES = (
 
 @dataclass(frozen=True)
 class Secret:
-    """Where a secret comes from. kind: env (a variable where submit or the node runs), file (a path) or k8s
-    (`NAME/KEY`)
-    """
+    """Where a secret comes from: env (a variable where submit or the node runs), file (a path) or k8s (`NAME/KEY`)."""
 
     kind: Literal["env", "file", "k8s"]
     ref: str
@@ -349,9 +347,7 @@ def _capability_fields(section: Any, prefix: str) -> Iterator[tuple[str, Any, da
 
 
 def to_mutable_tree(tree: Any) -> Any:
-    """Return the tree with dicts in place of read-only mappings and lists in place of tuples, like the result of
-    json.loads.
-    """
+    """Return the tree with dicts for read-only mappings and lists for tuples, like the result of json.loads."""
     if isinstance(tree, Mapping):
         return {key: to_mutable_tree(value) for key, value in tree.items()}
     return [to_mutable_tree(item) for item in tree] if isinstance(tree, tuple) else tree

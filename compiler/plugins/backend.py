@@ -92,9 +92,7 @@ class SweepingBackend(Backend, Protocol):
         """Yield the problems of a sweep whose points need several jobs. groups: the points, grouped by shape"""
 
     def emit_sweep(self, points: Sequence[Point], render: Render) -> Iterable[Artifact]:
-        """Return the files of the sweep's directory that replace the first point's files. render: renders the first
-        point
-        """
+        """Return the files that replace the first point's files. render: renders the first point."""
 
 
 @runtime_checkable

@@ -131,9 +131,7 @@ def code_pages() -> dict[str, Path]:
 
 @cache
 def codes_by_name() -> dict[str, tuple[str, ...]]:
-    """Return name -> codes with that name. There is one, unless a plugin reuses a name; jobc's own code then comes
-    first.
-    """
+    """Return name -> codes, jobc's own first. There are several if a plugin reuses a name."""
     names: dict[str, tuple[str, ...]] = {}
     for code, page in sorted(code_pages().items(), key=lambda item: not item[1].is_relative_to(PACKAGE)):
         if name := read_code_page_heading(page).name:
@@ -158,9 +156,7 @@ def _entry_points(group: str) -> list[EntryPoint]:
 
 @cache
 def _groups(path: str) -> frozenset[str]:
-    """Return which of jobc's entry point groups occur in a folder of sys.path. A zip file is assumed to contain all of
-    them.
-    """
+    """Return which of jobc's entry point groups occur in a folder of sys.path; all of them for a zip file."""
     folder, groups = Path(path), (ENTRY_POINTS, POLICIES)
     if folder.is_file():
         return frozenset(groups)

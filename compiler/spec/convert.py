@@ -245,9 +245,7 @@ class _Conversion:
         return types.MappingProxyType(out)
 
     def untyped(self, raw: Any, key: str) -> Any:
-        """Return a tree whose keys and types another program defines, as mappings, tuples and values from
-        read_untyped().
-        """
+        """Return a tree whose types another program defines, as mappings, tuples and values of read_untyped()."""
         if isinstance(raw, Mapping):
             return types.MappingProxyType({str(k): self.untyped(v, join_key(key, str(k))) for k, v in raw.items()})
         if isinstance(raw, str) and self.refuse_reference(raw, key):
@@ -392,9 +390,7 @@ def _plain(value: Any) -> Shown:
 
 
 def _fill_with_nulls(raw: Any, hint: Any) -> Any:
-    """Return an item of a mapping or list, with null for each missing optional key, because no file defines defaults
-    for it.
-    """
+    """Return an item of a mapping or list, with null for each missing optional key: no file has its defaults."""
     return {**_null_fields(hint), **raw} if dataclasses.is_dataclass(hint) and isinstance(raw, Mapping) else raw
 
 

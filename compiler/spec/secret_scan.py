@@ -102,9 +102,7 @@ def is_secret_assignment(name: str, value: str) -> bool:
 
 
 def find_secret_in_text(text: str) -> str:
-    """Return the name of the variable to which the text assigns a secret. Return TOKEN for a token without a name, and
-    "" if there is no secret.
-    """
+    """Return the variable to which the text assigns a secret, TOKEN for a token without a name, or ""."""
     for name, value in _GIVEN.findall(text):
         if _is_secret(value, is_secret_name(name) and name.isupper(), name) or _TOKEN.match(value):
             return str(name)

@@ -187,9 +187,7 @@ def _duration(text: str) -> int:
 
 
 def fractional_duration_in_seconds(text: str) -> str:
-    """Convert a duration with a fraction or a unit below 1 s to seconds: `0.1` for 100ms, `90` for 1.5m. Return "" for
-    other text.
-    """
+    """Convert a duration with a fraction or a unit below 1 s: `0.1` for 100ms, `90` for 1.5m; "" for other text."""
     match = re.fullmatch(r"([0-9]{1,9})(\.[0-9]{1,9})?(ms|us|s|min|m|h|d|w)", text)
     if match is None or not (match[2] or match[3] in _PARTS_S):
         return ""
@@ -378,9 +376,7 @@ def _label(text: str) -> str:
 
 
 def _interface(text: str) -> str:
-    """Return names of network interfaces. Patterns for NCCL_SOCKET_IFNAME are rejected, because Gloo does not support
-    them.
-    """
+    """Return names of network interfaces, not patterns for NCCL_SOCKET_IFNAME, which Gloo does not support."""
     names = text.split(",")
     if all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}", name) for name in names):
         return text
@@ -402,9 +398,7 @@ STEP_END = "END_OF_LINES"  # end word of the here-documents in launch.sh
 
 
 def _step_line(text: str) -> str:
-    """Return a line for a here-document in launch.sh. Raises InvalidValue like _shell_line(), and also for the end
-    word.
-    """
+    """Return a line for a here-document in launch.sh. Raises InvalidValue as in _shell_line(), and for the end word."""
     if STEP_END in text.split("\n"):
         raise InvalidValue("in launch.sh, that line would end the block", "rsync -a /data/ /scratch/data/")
     return _shell_line(text)

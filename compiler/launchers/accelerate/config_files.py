@@ -33,9 +33,7 @@ READ = ("parallel", "batch", "optim.clip_norm", "loop.precision", "loop.activati
 
 
 def launcher_keys(plan: LaunchPlan) -> tuple[str, ...]:
-    """Return the sections and keys of the spec that reach the program through these files, even without the bundled
-    trainer.
-    """
+    """Return the sections and keys of the spec that reach any program through these files."""
     return READ if plan.launcher == "accelerate" or plan.parallel == "deepspeed" else ()
 
 
@@ -134,9 +132,7 @@ def _distributed_type(views: Any) -> str:
 
 
 def _fsdp_config(plan: LaunchPlan) -> dict[str, Any]:
-    """Return the keys of FSDP 2, which has no sharding_strategy, backward_prefetch, sync_module_states or
-    use_orig_params.
-    """
+    """Return the keys of FSDP 2: no sharding_strategy, backward_prefetch, sync_module_states or use_orig_params."""
 
     def fsdp_value(name: str) -> Any:
         return lambda v: v.plan.train["parallel"][name]
