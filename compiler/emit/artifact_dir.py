@@ -40,7 +40,7 @@ IGNORED = ("__pycache__",)  # created by running the artifact, not by editing it
 
 @dataclass(frozen=True)
 class ManualEdit:
-    """A difference between a directory and its checksums. lines: 1-based, in the current file; () for the whole file."""
+    """A difference between a directory and its checksums. lines: 1-based, in the current file; () for all of it."""
 
     path: str
     kind: str  # changed | missing | added | mode | link | UNSUMMED (for job.json)
