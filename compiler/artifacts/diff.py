@@ -8,7 +8,6 @@ Differences in comments, key order and anything else that the program reading th
 """
 
 from collections.abc import Iterator, Mapping
-from enum import Enum
 from typing import Any
 
 from ...runtime.system.frozen_dataclass import dataclass
@@ -18,14 +17,7 @@ from ..plan import flat_lines
 from ..untrusted_files import Unreadable, parse_json
 from .normalize import normalized_lines
 
-
-class AbsentKey(Enum):
-    """Marker for a key that only the other side has. null cannot serve as the marker, because it is a valid value."""
-
-    ABSENT = "(not there)"
-
-
-ABSENT = AbsentKey.ABSENT
+ABSENT = object()  # value of a key that only the other side has; null is a valid value
 
 
 class DamagedRecord(ValueError):

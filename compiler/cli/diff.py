@@ -250,7 +250,7 @@ def _drop_absent(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 def _shown(change: KeyChange) -> str:
     def format_value(value: Any) -> str:
         if value is ABSENT:
-            return str(ABSENT.value)
+            return "(not there)"
         return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
 
     return f"{format_value(change.before)} → {format_value(change.after)}"

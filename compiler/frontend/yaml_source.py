@@ -18,7 +18,7 @@ from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import Origin
 from ..untrusted_files import Unreadable
 from . import observed_files
-from .interpolation import consume_text
+from .interpolation import consume
 from .observed_files import ask_file_system
 from .project_files import OutsideProject, project_folders, require_inside
 from .yaml_reader import MOST_BYTES, read_yaml_tree
@@ -83,7 +83,7 @@ class JobcSource(ConfigSource):
             raise ConfigLoadError(f"Config not found : {file}")
         root, path = origin_root(self.provider, file)
         text = read_config_text(self._file(file), Origin(root, path))
-        consume_text(len(text), Origin(root, path))
+        consume("text", len(text), Origin(root, path))
         read_files[f"{root}:{path}"] = text
         used_files.add(f"{root}:{path}")
         tree = read_yaml_tree(text, root, path)

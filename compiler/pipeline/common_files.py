@@ -13,6 +13,7 @@ from ...trainer.config import train_json
 from ...trainer.config.identity import identity_keys as identity_of
 from ..emit import job_json
 from ..emit.artifact import Artifact
+from ..emit.extra_entries import value_leaf
 from ..emit.render import Omit, Render, of
 from ..launchers.accelerate.config_files import config_files
 from ..plan import flat_lines
@@ -33,27 +34,19 @@ def emit_common_files(plan: LaunchPlan, emitted: Sequence[Artifact], render: Ren
     """
     yield render.template("launch.sh.j2", "launch.sh", executable=True, path_variables=PATH_VARIABLES)
     if plan.uses_trainer:
-        yield render.chosen(render.json(_leaves_of("train", plan.train), "train.json"), of.plan.uses_trainer)
+        yield render.chosen(
+            render.json(_train_document(plan.train, ("plan", "train")), "train.json"), of.plan.uses_trainer
+        )
     yield from config_files(plan, render, [artifact.path for artifact in emitted])
     yield _spec_yaml(render)
 
 
-def _leaves_of(path: str, tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tree with each leaf converted to a function of the views, so that lines can be traced to plan keys."""
-
-    def leaf(keys: tuple[str, ...]) -> Any:
-        def read(views: Any) -> Any:
-            value = getattr(views.plan, path)
-            for key in keys:
-                value = value[key]
-            return to_mutable_tree(value)
-
-        return read
-
-    def walk(node: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-        return {k: walk(v, (*keys, k)) if isinstance(v, Mapping) else leaf((*keys, k)) for k, v in node.items()}
-
-    return walk(tree, ())
+def _train_document(tree: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """Return the tree with each value as a leaf that reads it, so that `jobc why` finds its plan key."""
+    return {
+        key: _train_document(value, (*path, key)) if isinstance(value, Mapping) else value_leaf((*path, key))
+        for key, value in tree.items()
+    }
 
 
 # ---- spec.yaml ------------------------------------------------------------------------------------------------------

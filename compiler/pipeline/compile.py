@@ -39,13 +39,18 @@ from ..plugins.backend import FileEmbeddingBackend
 from ..plugins.registry import PACKAGE, check_defaults, find_plugins
 from ..spec.job_spec import JobSpec, open_keys
 from ..spec.type_hints import spec_keys
-from . import common_files, unwritable_text
+from . import common_files
 from .canonical_order import sort_overrides
-from .counted_nodes import node_count_override
 from .jobctl_program import job_program_contents, pack_program, pack_program_for_nodes
-from .origins import add_origins
-from .plugin_calls import backends_supporting, diagnose_plugin_errors, emit_files, plugin_error, render_for
-from .resolve import TypedConfig, is_set_by_user, origin_lookup, to_typed_config
+from .plugin_calls import (
+    backends_supporting,
+    diagnose_plugin_errors,
+    diagnose_unwritable_text,
+    emit_files,
+    plugin_error,
+    render_for,
+)
+from .resolve import TypedConfig, add_origins, is_set_by_user, node_count_override, origin_lookup, to_typed_config
 from .seal import input_digests, request_to_record, seal_artifact
 from .types import CompiledJob, CompileRequest, PlannedJob, SweepFolder
 
@@ -174,7 +179,7 @@ def compile_point(request: CompileRequest, overrides: Sequence[Override], loader
         files = emit_files(backend, chosen, plan, options, render)
     except TextRefusedError as error:
         keys = build_source_map((), table, values, planned.made_by, {})
-        refused = list(unwritable_text.diagnose_unwritable_text(error.refused, keys, backend.name))
+        refused = list(diagnose_unwritable_text(error.refused, keys, backend.name))
         planned.levels.settle(add_origins(refused, planned.origin_of), diagnostics)
         raise
     missing += capabilities.ignored_optional_settings(backend_diagnostics, plan, table, values)

@@ -4,16 +4,20 @@ In:  the result of compose.py, the words after ` -- `, and the folders that may 
 Out: a TypedConfig, or CompileError with all type errors in the spec, the options and the host files.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from ..checks.capabilities import supported_values
+from ..checks.unused_command_line_hosts import is_typed
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..emit.source_map import SpecValue
 from ..frontend.compose import ComposedConfig, groups_in_defaults_list
 from ..frontend.host_file import Folders, HostFiles, read_host_files
+from ..frontend.overrides import Override, override_for_key
 from ..frontend.quoted_text import with_quoted_text
+from ..plan.derive import usable_hosts
 from ..plugins.backend import Backend
 from ..plugins.registry import Plugin, plugin
 from ..spec.convert import ConversionResult, convert
@@ -130,3 +134,30 @@ def origin_lookup(composed: ComposedConfig, command: Command) -> Callable[[str],
         return composed.origin_of(key)
 
     return find_origin
+
+
+def add_origins(diagnostics: Sequence[Diagnostic], origin_of: Callable[[str], Origin | None]) -> list[Diagnostic]:
+    """Add to each diagnostic the position of the value that it is about."""
+    return [d if d.origin or not d.key else replace(d, origin=_place(d, origin_of)) for d in diagnostics]
+
+
+def _place(diagnostic: Diagnostic, origin_of: Callable[[str], Origin | None]) -> Origin | None:
+    origin = origin_of(diagnostic.key)
+    if diagnostic.private and origin is not None and origin.root == COMMAND_LINE:
+        return replace(origin, path=f"{diagnostic.key}=…")
+    return origin
+
+
+def node_count_override(typed: TypedConfig, overrides: Iterable[Override]) -> Override | None:
+    """Return `nodes=N` for the N usable hosts on the command line, None if the number of nodes does not change.
+
+    The job is composed again with this override, so that every `${nodes}` is updated. Hosts are not counted for
+    backends that ignore `hosts`, such as local. The override has the position of `hosts`.
+    """
+    if not is_typed(typed.values, "hosts") or is_typed(typed.values, "nodes"):
+        return None
+    count = len(usable_hosts(typed.spec, typed.spec.hosts or ()))
+    if count in (0, typed.spec.nodes) or not supported_values(typed.backend, "resources.hosts"):
+        return None
+    hosts = next(override.typed for override in overrides if override.key == "hosts" and override.operator != "~")
+    return replace(override_for_key("nodes", str(count)), typed=hosts)

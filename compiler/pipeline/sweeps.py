@@ -19,8 +19,8 @@ from ..plugins.backend import Point, SweepingBackend
 from ..plugins.registry import plugin
 from ..spec.job_spec import open_keys
 from .compile import add_notes_on_unused_suppressions, compile_point, config_search_path, plan_point
-from .origins import add_origins
 from .plugin_calls import diagnose_plugin_errors, render_for
+from .resolve import add_origins
 from .seal import request_to_record, seal_artifact
 from .types import CompiledJob, CompileRequest, PlannedJob, SweepFolder
 
