@@ -18,14 +18,7 @@ from .value_types import (
 
 @dataclass(frozen=True)
 class PartitionSpec:
-    """Facts about one partition or queue; null = same as for the site, or unknown.
-
-    nodes:     number of machines.
-    gpus:      GPUs per machine.
-    gpu_types: GPU types, as in the key `gpu_type`.
-    cpus, mem: number of cores, and memory, of the largest machine.
-    time:      longest time limit.
-    """
+    """Facts about one partition or queue; null = same as for the site, or unknown."""
 
     nodes: Count | None
     gpus: CountOrZero | None
@@ -37,14 +30,7 @@ class PartitionSpec:
 
 @dataclass(frozen=True)
 class SiteSpec(PartitionSpec):
-    """Facts about the machines, for checks before anything starts; null = unknown and not checked.
-
-    nodes, gpus, gpu_types, cpus, mem, time: as in PartitionSpec. They apply to partitions that do not set them.
-    partitions: by name; empty = unknown.
-    partition:  partition for jobs without `queue.name`.
-    requires:   keys that a job must set here, such as queue.account.
-    torch:      torch version on the nodes.
-    """
+    """Facts about the machines, for checks before anything starts; null = unknown and not checked."""
 
     partitions: Mapping[str, PartitionSpec]
     partition: str | None
@@ -54,22 +40,7 @@ class SiteSpec(PartitionSpec):
 
 @dataclass(frozen=True)
 class EstimateSpec:
-    """Inputs to `jobc plan` in addition to the job; no emitted file depends on them. null = unknown.
-
-    samples:           training samples per epoch.
-    parameters:        number of trainable parameters of your own model.
-    largest_unit:      parameters in the largest module that is gathered at once.
-    tokens_per_sample: null = as many as the built-in model reads.
-    sample_size:       bytes per sample of your own data, as the data set returns it.
-    step_s:            seconds per optimizer step at the first size; scaled by the samples per rank for other sizes.
-    run:               run folder whose metrics contain the time per step.
-    gpu_mem:           memory of one GPU.
-    disk: free bytes on the disk where runs are stored.
-    write_rate:        bytes per second when a checkpoint is written.
-    prices:            price of one GPU hour, by gpu_type; `any` for others.
-    mtbf:              mean time between failures of one node.
-    restart: time from a failure until the next new step.
-    """
+    """Inputs to `jobc plan` in addition to the job; no emitted file depends on them. null = unknown."""
 
     samples: Count | None
     parameters: Quantity | None
