@@ -12,7 +12,7 @@ from ..emit.artifact import PROGRAM
 from ..frontend.compose import compose_hydra_config, hydra_session
 from ..frontend.observed_files import ask_file_system
 from ..frontend.overrides import read_overrides
-from ..pipeline.compile import all_config_keys, compile_job, config_search_path, write_compiled_job
+from ..pipeline.compile import compile_job, config_search_path, write_compiled_job
 from ..pipeline.sweeps import compile_sweep, group_points_into_folders
 from ..pipeline.types import CompiledJob, CompileRequest, SweepFolder
 from ..plugins.backend import SendingBackend
@@ -159,7 +159,7 @@ def _show_config(arguments: Arguments, wanted: CompileRequest) -> int:
 
     overrides = read_overrides(wanted.words, open_keys(wanted.words))
     with hydra_session(config_search_path(wanted)) as loader:
-        config, applied = compose_hydra_config(loader, wanted.config_name, overrides, all_config_keys)
+        config, applied = compose_hydra_config(loader, wanted.config_name, overrides)
         if arguments.info:
             print_text(_hydra_info(arguments.info, wanted.config_name, [o.canonical for o in applied], config))
             return OK

@@ -37,7 +37,7 @@ from ..emit.artifact_dir import UNSUMMED, find_edited_files, is_executable, read
 from ..emit.job_json import JOB
 from ..frontend.overrides import command_as_override
 from ..pipeline.compile import compile_job
-from ..pipeline.sweeps import compile_sweep_without_labels
+from ..pipeline.sweeps import compile_sweep
 from ..pipeline.types import CompiledJob
 from ..spec.secret_scan import redact_override
 from ..untrusted_files import Unreadable
@@ -78,7 +78,7 @@ def _sides(arguments: Arguments) -> tuple[ComparedArtifact, ComparedArtifact]:
         elif len(folders) == 1:
             sides.append(_recompiled_side(arguments, folders[0]))
     else:
-        points = compile_sweep_without_labels(build_request(arguments), progress_printer())
+        points = compile_sweep(build_request(arguments), progress_printer(), are_labelled=False)
         sides = [_compiled_side(point.where or point.place, point) for point in points]
     if len(sides) != 2:
         because = f"these arguments describe {len(sides)}"

@@ -8,7 +8,7 @@ This file has a global variable, because Hydra keeps its state in process-wide s
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -26,7 +26,8 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest
 from ..diagnostics.origin import Origin, TextWithOrigin
-from ..spec.type_hints import join_key
+from ..spec.job_spec import JobSpec
+from ..spec.type_hints import join_key, spec_keys
 from .compose_cache import COMPOSE_ERRORS, compose_from_cache
 from .interpolation import MachineDependentError, reset_budget, restrict_interpolation
 from .overrides import Override
@@ -34,7 +35,6 @@ from .yaml_positions import enclosing_key_position
 from .yaml_source import EmptyHydraJobSource, JobcSource, config_folders, read_files, used_files
 
 _MOST_REFUSED = 30  # maximum number of rejected overrides that are reported; each requires another compose
-KnownKeys = Callable[[], Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -179,18 +179,15 @@ class OverridesRefused(CompileError):
         self.rest = rest
 
 
-def compose_job(loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys) -> ComposedConfig:
-    """Compose one job. Raises CompileError, or its subclass OverridesRefused if the other overrides can be composed.
-
-    known: returns the spec's dotted keys, for did-you-mean hints.
-    """
+def compose_job(loader: Any, config_name: str, overrides: Sequence[Override]) -> ComposedConfig:
+    """Compose one job. Raises CompileError, or its subclass OverridesRefused if the other overrides can be composed."""
     used_files.clear()
-    config, _ = compose_hydra_config(loader, config_name, overrides, known, cached=True)
+    config, _ = compose_hydra_config(loader, config_name, overrides, cached=True)
     return _read(config, tuple(overrides))
 
 
 def compose_hydra_config(
-    loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys, cached: bool = False
+    loader: Any, config_name: str, overrides: Sequence[Override], cached: bool = False
 ) -> tuple[DictConfig, list[Override]]:
     """Return Hydra's composed config, with unresolved interpolations and its section `hydra`, and the overrides as
     Hydra accepted them (see respell_group_prefix). Raises the same errors as compose_job().
@@ -221,7 +218,7 @@ def compose_hydra_config(
                 fixed_groups.add(changed[0])
                 accepted = changed[1]
                 continue
-            keys = partial(_keys, known, config_name, accepted, loader)
+            keys = partial(_known_keys, config_name, accepted, loader)
             diagnostic, culprit = diagnose_hydra_error(error, accepted, loader, config_name, keys)
             if not _is_consequence(diagnostic, refused):
                 refused.append(diagnostic)
@@ -243,15 +240,16 @@ def _is_consequence(diagnostic: Diagnostic, earlier: Iterable[Diagnostic]) -> bo
     return diagnostic.code == "JC1102" and any(d.code == "JC1109" and d.key == section for d in earlier)
 
 
-def _keys(spec_keys: KnownKeys, config_name: str, overrides: Sequence[Override], loader: Any) -> list[str]:
+def _known_keys(config_name: str, overrides: Sequence[Override], loader: Any) -> list[str]:
     """Return the spec's keys, and the keys in the files that the command line selects, such as a backend's options."""
+    keys = [*spec_keys(JobSpec), "backend"]
     choices = [o for o in overrides if loader.get_group_options(o.key)]
     try:
         tree: Any = OmegaConf.to_container(compose_from_cache(_folders(), config_name, choices))
     except COMPOSE_ERRORS:
-        return [*spec_keys()]
+        return keys
     del tree["hydra"]
-    return [*spec_keys(), *(key for key, _ in _leaves(tree, ""))]
+    return [*keys, *(key for key, _ in _leaves(tree, ""))]
 
 
 def _folders() -> tuple[str, ...]:

@@ -37,8 +37,7 @@ from ..plan.derive import procs
 from ..plan.lower import lower
 from ..plugins.backend import FileEmbeddingBackend
 from ..plugins.registry import PACKAGE, check_defaults, find_plugins
-from ..spec.job_spec import JobSpec, open_keys
-from ..spec.type_hints import spec_keys
+from ..spec.job_spec import open_keys
 from . import common_files
 from .canonical_order import sort_overrides
 from .jobctl_program import job_program_contents, pack_program, pack_program_for_nodes
@@ -91,7 +90,7 @@ def config_search_path(request: CompileRequest) -> list[ConfigFolder]:
 def plan_point(request: CompileRequest, overrides: Sequence[Override], loader: Any, last: bool = True) -> PlannedJob:
     check_defaults(o.canonical.partition("=")[2].strip("'") for o in overrides if o.key == "backend")
     try:
-        composed = compose_job(loader, request.config_name, overrides, all_config_keys)
+        composed = compose_job(loader, request.config_name, overrides)
     except OverridesRefused as error:
         raise CompileError([*error.diagnostics, *_mistyped(error.rest, request)]) from None
     if "backend" not in composed.choices and request.config_name != "config":
@@ -102,7 +101,7 @@ def plan_point(request: CompileRequest, overrides: Sequence[Override], loader: A
     try:
         read = _to_typed(composed, request)
         if counted := node_count_override(read, overrides):
-            composed = compose_job(loader, request.config_name, [*overrides, counted], all_config_keys)
+            composed = compose_job(loader, request.config_name, [*overrides, counted])
             read = _to_typed(composed, request)
     except CompileError as error:
         raise CompileError(levels.judge(error.diagnostics)) from None
@@ -204,7 +203,3 @@ def compile_point(request: CompileRequest, overrides: Sequence[Override], loader
     source_map = build_source_map(with_lines, table, values, planned.made_by, composed.options())
     fields = (spec, plan, backend, options, sealed, tuple(diagnostics), source_map, path)
     return CompiledJob(*fields, planned.origin_of, planned.levels, planned.unsaid)
-
-
-def all_config_keys() -> list[str]:
-    return [*spec_keys(JobSpec), "backend"]

@@ -34,18 +34,16 @@ def _ignore_progress(done: int, count: int) -> None:
     pass
 
 
-def compile_sweep(request: CompileRequest, tell: Tell = _ignore_progress) -> list[CompiledJob]:
+def compile_sweep(
+    request: CompileRequest, tell: Tell = _ignore_progress, are_labelled: bool = True
+) -> list[CompiledJob]:
     """Compile every point of a -m command line. Raises CompileError with the errors of all points.
 
     tell: called before each point with the number of finished points and the total.
+    are_labelled: whether names end in the point's label. Without labels, points can be compared.
     """
-    compiled = _map_points(request, compile_point, tell, aside=ASIDE)
+    compiled = _map_points(request, compile_point, tell, aside=ASIDE if are_labelled else None)
     return add_notes_on_unused_suppressions([replace(point, sweep=request) for point in compiled])
-
-
-def compile_sweep_without_labels(request: CompileRequest, tell: Tell = _ignore_progress) -> list[CompiledJob]:
-    """Compile every point without the suffix that tells points apart in names, so that points can be compared."""
-    return add_notes_on_unused_suppressions(_map_points(request, compile_point, tell, aside=None))
 
 
 def plan_sweep(request: CompileRequest, tell: Tell = _ignore_progress) -> list[PlannedJob]:

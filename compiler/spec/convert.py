@@ -22,7 +22,6 @@ from .examples import accepted_examples, example_value, is_valid_as, override_fo
 from .runtime_references import NAMES, REFERENCE, first_unknown_reference, may_contain_references
 from .type_hints import (
     dataclass_field_types,
-    field_names_by_key,
     hint_value_type,
     is_mapping,
     join_key,
@@ -107,12 +106,12 @@ class _Conversion:
             if name not in field_types:
                 self.unknown(join_key(key, name), field_types, key)
         values: dict[str, Any] = {}
-        for name, hint in field_types.items():
+        for field in dataclasses.fields(into):
+            name = field.name.rstrip("_")
+            field_key = join_key(key, name)
             if name in tree:
-                nested = join_key(key, name)
-                values[field_names_by_key(into)[name]] = self.value(tree[name], hint, nested)
+                values[field.name] = self.value(tree[name], field_types[name], field_key)
             else:
-                field_key = join_key(key, name)
                 because = f"{key or 'a job'} requires this key, and nothing sets it"
                 beside = self.origin_of(key) if key else None
                 origin = self.origin_of(field_key) or (beside and beside.whole)

@@ -12,7 +12,6 @@ from ...runtime.system.frozen_dataclass import dataclass
 from ...trainer.config import schema
 from ...trainer.config.checkpoint import CheckpointConfig
 from ...trainer.config.target import Target
-from .site_spec import EstimateSpec, SiteSpec
 from .value_types import (
     Bytes,
     Count,
@@ -30,8 +29,11 @@ from .value_types import (
     NodeCount,
     Path,
     Port,
+    Price,
     ProcessCount,
+    Quantity,
     RankLines,
+    Seconds,
     SecretRef,
     ShellLine,
     StepLine,
@@ -220,6 +222,47 @@ class AccelerateSpec:
 
     extra: Mapping[str, Any]
     deepspeed_extra: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class PartitionSpec:
+    """Facts about one partition or queue; null = same as for the site, or unknown."""
+
+    nodes: Count | None
+    gpus: CountOrZero | None
+    gpu_types: tuple[str, ...] | None
+    cpus: Count | None
+    mem: Bytes | None
+    time: TimeLimit | None
+
+
+@dataclass(frozen=True)
+class SiteSpec(PartitionSpec):
+    """Facts about the machines, for checks before anything starts; null = unknown and not checked."""
+
+    partitions: Mapping[str, PartitionSpec]
+    partition: str | None
+    requires: tuple[str, ...]
+    torch: str | None
+
+
+@dataclass(frozen=True)
+class EstimateSpec:
+    """Inputs to `jobc plan` in addition to the job; no emitted file depends on them. null = unknown."""
+
+    samples: Count | None
+    parameters: Quantity | None
+    largest_unit: Count | None
+    tokens_per_sample: Count | None
+    sample_size: Bytes | None
+    step_s: Seconds | None
+    run: Path | None
+    gpu_mem: Bytes | None
+    disk: Bytes | None
+    write_rate: Bytes | None
+    prices: Mapping[str, Price]
+    mtbf: TimeLimit | None
+    restart: Duration | None
 
 
 @dataclass(frozen=True)

@@ -55,11 +55,6 @@ def dataclass_field_types(cls: type) -> dict[str, Any]:
     return {field.name.rstrip("_"): field_types[field.name] for field in dataclasses.fields(cls)}
 
 
-@cache
-def field_names_by_key(cls: type) -> dict[str, str]:
-    return {field.name.rstrip("_"): field.name for field in dataclasses.fields(cls)}
-
-
 def join_key(prefix: str, name: str) -> str:
     return f"{prefix}.{name}" if prefix else name
 
