@@ -17,7 +17,9 @@ from ..plan import flat_lines
 from ..untrusted_files import Unreadable, parse_json
 from .normalize import normalized_lines
 
-ABSENT = object()  # value of a key that only the other side has; null is a valid value
+
+class ABSENT:
+    """Stands for a missing value, because null is a valid one. A class, because asdict() would copy an object."""
 
 
 class DamagedRecord(ValueError):
