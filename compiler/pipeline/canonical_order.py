@@ -9,7 +9,7 @@ from typing import Any
 
 from ...trainer.config import target
 from ..frontend.overrides import Override
-from ..plugins.backend import Backend, OrderedBackend
+from ..plugins.backend import Backend
 from ..spec.job_spec import TARGETS
 
 At = tuple[str, ...]
@@ -32,7 +32,7 @@ def make_order_predicate(tree: Mapping[str, Any], backend: Backend) -> KeepsOrde
 
     def keeps_order(path: At) -> bool:
         if path[:1] == ("backend",):
-            return isinstance(backend, OrderedBackend) and backend.keeps_order(path[1:])
+            return backend.keeps_order(path[1:])
         return path[:1] != () and path[0] in sections
 
     return keeps_order

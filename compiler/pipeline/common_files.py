@@ -19,7 +19,7 @@ from ..launchers.accelerate.config_files import config_files
 from ..plan import flat_lines
 from ..plan.launch_plan import PATH_VARIABLES, LaunchPlan, to_mutable_tree
 from ..plan.read_tracking import TrackedFields
-from ..plugins.backend import Backend, EngineBackend
+from ..plugins.backend import Backend
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import hint_value_type, type_of_key
 
@@ -121,7 +121,7 @@ def emit_job_json(render: Render, plan: LaunchPlan, backend: Backend, ignored: M
     render: has the views plan and options.
     ignored: plan key -> `key=value` of each setting that the backend ignores.
     """
-    settings = backend.engine_settings(plan, render.views["options"]) if isinstance(backend, EngineBackend) else {}
+    settings = backend.engine_settings(plan, render.views["options"])
     code = of.plan.code
     job = {
         "schema": 1,

@@ -15,7 +15,7 @@ from ..frontend.compose import (
     hydra_session,
 )
 from ..frontend.sweep import SweepPoint, all_point_diagnostics, common_label, sweep_points, with_sweep_point
-from ..plugins.backend import Point, SweepingBackend
+from ..plugins.backend import Point
 from ..plugins.registry import plugin
 from ..spec.job_spec import open_keys
 from .compile import add_notes_on_unused_suppressions, compile_point, config_search_path, plan_point
@@ -109,7 +109,7 @@ def _group_by(compiled: Iterable[CompiledJob], key: Callable[[CompiledJob], Hash
 def _shape(compiled: CompiledJob) -> Hashable:
     files = sorted((file.path, file.executable, file.binary or b"") for file in compiled.artifacts)
     plan, backend = compiled.plan, compiled.backend
-    shape = backend.sweep_shape(_point(compiled)) if isinstance(backend, SweepingBackend) else None
+    shape = backend.sweep_shape(_point(compiled))
     return (tuple(files), plan.run.root, plan.run.storage, plan.topology.nodes, shape)
 
 
@@ -119,7 +119,7 @@ def _point(compiled: CompiledJob) -> Point:
 
 def _check(groups: Sequence[Sequence[CompiledJob]]) -> Iterable[Diagnostic]:
     first = groups[0][0]
-    if len(groups) == 1 or not isinstance(first.backend, SweepingBackend):
+    if len(groups) == 1:
         return ()
     with diagnose_plugin_errors(plugin(first.backend.name), "check a sweep"):
         diagnostics = list(first.backend.check_sweep([[_point(job) for job in group] for group in groups]))
@@ -130,12 +130,11 @@ def _sweep_folder(compiled: Sequence[CompiledJob], name: str) -> SweepFolder:
     """Return the directory for these points: the files of the first one, and points.json."""
     first, backend = compiled[0], compiled[0].backend
     files = {file.path: file for file in first.artifacts}
-    if isinstance(backend, SweepingBackend):
-        chosen = plugin(backend.name)
-        with diagnose_plugin_errors(chosen, "emit a sweep"):
-            render = render_for(chosen, first.plan, first.options, first.spec)
-            emitted = backend.emit_sweep([_point(job) for job in compiled], render)
-            files |= {file.path: file for file in emitted}
+    chosen = plugin(backend.name)
+    with diagnose_plugin_errors(chosen, "emit a sweep"):
+        render = render_for(chosen, first.plan, first.options, first.spec)
+        emitted = backend.emit_sweep([_point(job) for job in compiled], render)
+        files |= {file.path: file for file in emitted}
     place = f"{name}/{backend.name}"
     unfinished = _seal_sweep_files(files, "", name, place, compiled)
     texts = {file.path: file.text for file in unfinished}

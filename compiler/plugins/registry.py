@@ -67,7 +67,8 @@ class Plugin:
         parts = ("name", "Options", "spellings", "honours", "launch", "check", "emit")
         if missing := [n for n in parts if not hasattr(backend, n)]:
             raise self._no_backend(f"the backend lacks {', '.join(missing)}")
-        assert isinstance(backend, Backend)
+        if not isinstance(backend, Backend):
+            raise self._no_backend("the backend does not inherit from jobc.compiler.api.Backend")
         if backend.name != self.name:
             raise self._no_backend(f"the backend calls itself {backend.name!r}")
         if not isinstance(backend.honours, Mapping):
