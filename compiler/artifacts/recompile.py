@@ -175,17 +175,15 @@ def _changed(inputs: Mapping[str, str], folders: Mapping[str, Path]) -> tuple[st
 
 
 def _uncopied_inputs(
-    written: Mapping[str, Any], folder: Path, config_dirs: tuple[tuple[str, Path], ...]
+    written: Mapping[str, Any], artifact: Path, config_dirs: tuple[tuple[str, Path], ...]
 ) -> tuple[str, ...]:
-    return tuple(source for source in written["inputs"] if _was_not_copied(source, folder, dict(config_dirs)))
-
-
-def _was_not_copied(source: str, artifact: Path, folders: Mapping[str, Path]) -> bool:
-    """Return whether an input is missing because only the artifact was copied here, not because it was deleted."""
-    root = source.partition(":")[0]
+    """Return the inputs that are missing because only the artifact was copied here, not because they were deleted."""
+    folders = dict(config_dirs)
     jobc_folder = next((above / "jobc" for above in artifact.absolute().parents if (above / "jobc").is_dir()), None)
-    came_along = root in folders and (root == "input" or (root == "project" and folders[root] == jobc_folder))
-    return _text(source, folders) is None and not came_along
+    came_along = {
+        root for root, path in folders.items() if root == "input" or (root == "project" and path == jobc_folder)
+    }
+    return tuple(s for s in written["inputs"] if s.partition(":")[0] not in came_along and _text(s, folders) is None)
 
 
 def _text(source: str, folders: Mapping[str, Path]) -> str | None:

@@ -90,16 +90,7 @@ class JsonTextLeaf:
 
 def evaluate_document(tree: Any, plan: object, options: object, digest: str) -> Any:
     """Return a document with its functions evaluated, as the engine will read it. digest: WholePlanView.digest"""
-    return _plain(tree, SimpleNamespace(plan=plan, options=options, whole=WholePlanView(digest)))
-
-
-def _plain(tree: Any, views: SimpleNamespace) -> Any:
-    if callable(tree):
-        return _plain(tree(views), views)
-    if isinstance(tree, Mapping):
-        evaluated = {key: _plain(inner, views) for key, inner in tree.items()}
-        return {key: inner for key, inner in evaluated.items() if inner is not Omit}
-    return [_plain(item, views) for item in tree] if isinstance(tree, (list, tuple)) else tree
+    return Render((), (), {"plan": plan, "options": options}).with_digest(digest)._evaluate(tree, (), {})
 
 
 @dataclass(frozen=True)
