@@ -17,7 +17,6 @@ from typing import Any
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
-from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
@@ -120,19 +119,8 @@ class _SearchPath(SearchPathPlugin):
 
 @cache
 def _register_plugins() -> None:
-    """Register jobc's plugins, and let all copies of Hydra's sources share the store of Hydra's own configs.
-
-    Hydra copies its sources for each compose and for each list of a group's options. Most of the time for this went
-    into copying the store (a quarter of a compile with a rejected override), although load() already copies what it
-    returns.
-    """
     for plugin in (JobcSource, EmptyHydraJobSource, _SearchPath):
         Plugins.instance().register(plugin)
-    vars(ConfigStore.instance())["__deepcopy__"] = _the_config_store
-
-
-def _the_config_store(memo: object) -> ConfigStore:
-    return ConfigStore.instance()
 
 
 @contextmanager
@@ -309,13 +297,10 @@ def _why_unresolved(error: Exception, keys: Iterable[str], key: str) -> tuple[st
         close = nearest(missing_key[1], keys)
         escape = "write shell text as \\${" + missing_key[1] + "}"
         return f"key {missing_key[1]} does not exist", f"did you mean ${{{close[0]}}}?" if close else escape
+    hint = "for shell text, write \\${…}; otherwise, write the value itself"
     if resolver := re.search(r"Unsupported interpolation type (\S+)", message):
-        return f"resolver {resolver[1]} does not exist", (
-            "for shell text, write \\${…}; otherwise, write the value itself"
-        )
-    return "the interpolation does not refer to a value", (
-        "for shell text, write \\${…}; otherwise, write the value itself"
-    )
+        return f"resolver {resolver[1]} does not exist", hint
+    return "the interpolation does not refer to a value", hint
 
 
 def _at(tree: Any, key: str) -> Any:

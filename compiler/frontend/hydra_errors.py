@@ -91,13 +91,13 @@ def diagnose_hydra_error(
     )
     blamed = quoted[1] if quoted else ""
     below = re.search(r"full_key: (\S+)", message)
-    names = {blamed, below[1] if below else ""}
-    exact = [o for o in overrides if o.key in names]
-    culprit = next((o for o in [*exact, *overrides] if o in exact or f"'{o.key}'" in message), None)
-    if culprit is None:
-        culprit = next((o for o in overrides if blamed and o.canonical.startswith(blamed)), None)
-    if culprit is None:
-        culprit = next((o for o in overrides if o.canonical in message), None)
+    is_blamed: Sequence[Callable[[Override], bool]] = (  # the surest sign first
+        lambda o: o.key in (blamed, below[1] if below else ""),
+        lambda o: f"'{o.key}'" in message,
+        lambda o: bool(blamed) and o.canonical.startswith(blamed),
+        lambda o: o.canonical in message,
+    )
+    culprit = next((o for sign in is_blamed for o in overrides if sign(o)), None)
     origin = culprit.origin if culprit else None
     key = culprit.key if culprit else ""
     first_line = message.split("\n", 1)[0]

@@ -46,11 +46,7 @@ class Topology:
 
 @dataclass(frozen=True)
 class Resources:
-    """The resources of one node.
-
-    cpus: number of cores.
-    hosts: the hosts of all nodes in rank order, () if the engine chooses them.
-    """
+    """The resources of one node. hosts: those of all nodes in rank order, () if the engine chooses them."""
 
     gpu_type: str | None = _must_honour()
     cpus: int | None = _may_ignore()
@@ -61,12 +57,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """How the nodes find each other.
-
-    backend: torchrun's rendezvous backend.
-    port: port on node 0; 0 means that it is chosen at run time.
-    timeout_s: seconds until all nodes must have joined.
-    """
+    """How the nodes find each other. port: on node 0; 0 means that it is chosen at run time."""
 
     backend: Literal["static", "c10d"] = _given()
     port: int = _given()
@@ -114,13 +105,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Container:
-    """The container in which the ranks run.
-
-    kind: none | docker | apptainer | pyxis | pod.
-    image: image name in the syntax of that runtime.
-    workdir: working directory inside the container.
-    options: extra options for the runtime.
-    """
+    """The container in which the ranks run. image: in the syntax of that runtime."""
 
     kind: str = _must_honour("none")
     image: str | None = _must_honour()
@@ -135,12 +120,7 @@ class Container:
 
 @dataclass(frozen=True)
 class Mount:
-    """One mount.
-
-    kind: host (a path), claim, nfs, empty, volume or bucket.
-    source: name or path of what is mounted.
-    target: path in the job.
-    """
+    """One mount. kind: host (a path), claim, nfs, empty, volume or bucket."""
 
     kind: str
     source: str
@@ -152,10 +132,8 @@ class Mount:
 class CodeDelivery:
     """How the user's code reaches the nodes. The kind is "lib" if jobc's trainer runs without user code.
 
-    root: the folder of the code. If there is a repository, the path is relative to it.
-    max_bytes: maximum size of the code if it is copied.
+    root: the folder of the code. If there is a repository (kind "git"), the path is relative to it.
     script: file that the command runs, relative to root, or "" if unknown.
-    repository, commit: for kind "git".
     """
 
     kind: str = _must_honour("lib")
@@ -177,12 +155,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Network:
-    """Network between nodes.
-
-    profile: the fabric; with auto, the libraries choose.
-    interface: network interface; None means that it is found at run time.
-    settings: variables that make NCCL use the fabric.
-    """
+    """Network between nodes. settings: variables that make NCCL use the fabric."""
 
     profile: str = _must_honour("auto")
     interface: str | None = _must_honour()
@@ -231,11 +204,7 @@ class Run:
 
     root: relative paths are resolved from the folder that contains artifacts/.
     folder: the job's name, followed by the sweep point.
-    storage: shared | node | object.
-    keep: number of finished runs that are kept.
-    data: JOBC_DATA_DIR.
-    endpoint, region, scratch: only used with storage=object, where root is s3://BUCKET/PREFIX. scratch is a folder on
-    each node.
+    endpoint, region, scratch: only used with storage=object.
     """
 
     root: str = _given()
@@ -250,11 +219,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Download:
-    """One download.
-
-    kind: model, dataset or run.
-    what: for a model or dataset, its name on the Hugging Face hub; for run, a command.
-    """
+    """One download. what: a model's or dataset's name on the Hugging Face hub, or with kind run, a command."""
 
     kind: str
     what: str
@@ -275,14 +240,9 @@ class Caches:
 class LaunchPlan:
     """One job, ready to be emitted for any backend.
 
-    name:      name of the job.
-    launcher:  how ranks start on a node: the launch line of launch.sh.
     command:   every rank's program, without the launcher.
     uses_trainer: whether command is jobc's trainer, which reads train.json.
-    env:       every rank's environment variables.
-    secret_kinds: the kinds of secrets that occur, because not every engine can deliver each kind.
     parallel:  parallelism (ddp, …), which launchers such as accelerate need.
-    torchrun_options: options added to torchrun's command line.
     accelerate_extra, deepspeed_extra: trees that are merged into accelerate.yaml and deepspeed.json last.
     threads_per_rank: the value of OMP_NUM_THREADS, and the number of torch threads.
     train:     train.json as data, identical for all backends.
