@@ -208,8 +208,7 @@ def _changed_settings(file: Path, text: str, checksum: str) -> tuple[int, ...]:
 
 def _is_linked(directory: Path, path: str) -> bool:
     """Return whether the file, or a folder above it in the directory, is a symlink."""
-    parts = path.split("/")
-    return any((directory / "/".join(parts[:n])).is_symlink() for n in range(1, len(parts) + 1))
+    return any((directory / part).is_symlink() for part in (*_parent_folders(path), path))
 
 
 def is_executable(file: Path) -> bool:

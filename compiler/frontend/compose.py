@@ -133,10 +133,8 @@ def hydra_session(folders: Sequence[ConfigFolder]) -> Iterator[Any]:
     before = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()
     try:
-        with (
-            initialize_config_dir("/", version_base="1.3"),
-            restrict_interpolation(),
-        ):  # `initialize` inspects its caller
+        # not `initialize`, which inspects its caller
+        with initialize_config_dir("/", version_base="1.3"), restrict_interpolation():
             yield GlobalHydra.instance().config_loader()
     finally:
         _sessions.pop()

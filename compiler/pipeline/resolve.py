@@ -80,7 +80,7 @@ def to_typed_config(
         raise CompileError(diagnostics)
     values = {
         key: SpecValue(shown, origin_of(key), host_files.typed.get(key, "") or composed.via(key))
-        for key, (_, shown) in {**spec.leaves, **options.leaves}.items()
+        for key, shown in {**spec.leaves, **options.leaves}.items()
     }
     values["backend"] = SpecValue(backend.name, composed.origin_of_choice("backend"))
     return TypedConfig(chosen, backend, spec.value, options.value, values, host_files, keeps)

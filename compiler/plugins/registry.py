@@ -171,12 +171,9 @@ def plugin(name: str) -> Plugin:
     plugins = find_plugins()
     if name in plugins:
         return plugins[name]
-    if not name:
-        because = f"found: {', '.join(sorted(plugins))}"
-        raise CompileError([Diagnostic("JC4001", "backend is not set", because, f"backend={min(plugins)}")])
-    close = nearest(name, plugins)
-    hint = f"backend={(close or sorted(plugins))[0]}"
-    raise CompileError([Diagnostic("JC4001", f"unknown backend {name}", f"found: {', '.join(sorted(plugins))}", hint)])
+    title = f"unknown backend {name}" if name else "backend is not set"
+    because, hint = f"found: {', '.join(sorted(plugins))}", f"backend={(nearest(name, plugins) or sorted(plugins))[0]}"
+    raise CompileError([Diagnostic("JC4001", title, because, hint)])
 
 
 def check_defaults(names: Iterable[str]) -> None:

@@ -50,11 +50,11 @@ class ConversionResult(Generic[T]):
     """Result of convert().
 
     value: None if there are diagnostics.
-    leaves: key -> (value, canonical text, texts or None).
+    leaves: key -> canonical text, a list of texts, or None.
     """
 
     value: T | None
-    leaves: dict[str, tuple[Any, Shown]]
+    leaves: dict[str, Shown]
     diagnostics: tuple[Diagnostic, ...]
 
 
@@ -82,9 +82,8 @@ class _TooManyErrors(Exception): ...
 
 class _Conversion:
     def __init__(self, origin_of: OriginOf, diagnostics: list[Diagnostic] | None = None) -> None:
-        """diagnostics: list to which new diagnostics are added"""
         self.origin_of = origin_of
-        self.leaves: dict[str, tuple[Any, Shown]] = {}
+        self.leaves: dict[str, Shown] = {}
         self.diagnostics: list[Diagnostic] = [] if diagnostics is None else diagnostics
 
     def refuse(self, code: str, key: str, title: str, because: str, hint: str) -> None:
@@ -145,7 +144,7 @@ class _Conversion:
         options = union_members(hint)
         if is_null(raw):
             if type(None) in options:
-                self.leaves[key] = (None, None)
+                self.leaves[key] = None
                 return None
             hint_text = f"{key}={example_value(options)}"
             if options == (str,):
@@ -250,7 +249,7 @@ class _Conversion:
         if isinstance(raw, str) and self.refuse_reference(raw, key):
             return None
         value = _untyped_tree(raw)
-        self.leaves[key] = (value, _plain(value))
+        self.leaves[key] = _plain(value)
         return value
 
     def sequence(self, raw: Any, hint: Any, key: str) -> Any:
@@ -273,7 +272,7 @@ class _Conversion:
             inner.value(_fill_with_nulls(item, hint), hint, f"{key}.{i}")
             for i, (item, hint) in enumerate(zip(raw, types_of_items, strict=True))
         )
-        self.leaves[key] = (values, [text for _, text in inner.leaves.values()])
+        self.leaves[key] = [*inner.leaves.values()]
         return values
 
     def scalar(self, raw: Any, hint: Any, key: str, nullable: bool) -> Any:
@@ -352,7 +351,7 @@ class _Conversion:
                 return None
             shown = scalar.show(value)
         if leaf:
-            self.leaves[key] = (value, shown)
+            self.leaves[key] = shown
         return value
 
 
