@@ -119,7 +119,6 @@ def is_sweep(job: Mapping[str, Any]) -> bool:
 
 
 def read_recorded_request(written: Mapping[str, Any], config_dirs: tuple[tuple[str, Path], ...]) -> CompileRequest:
-    """Return the compile request recorded in a job.json."""
     asked = written["request"]
     command = None if asked["command"] is None else tuple(asked["command"])
     return CompileRequest(tuple(asked["words"]), command, config_dirs, asked["config_name"], asked["strict"], True)

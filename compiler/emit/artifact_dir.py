@@ -48,7 +48,6 @@ class ManualEdit:
 
 
 def file_checksums(artifacts: Iterable[Artifact]) -> dict[str, dict[str, Any]]:
-    """Return path -> the file's SHA-256 and executable bit."""
     return {a.path: {"sha256": hashlib.sha256(a.content).hexdigest(), "executable": a.executable} for a in artifacts}
 
 

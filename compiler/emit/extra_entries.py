@@ -120,5 +120,4 @@ def value_paths(tree: Any, at: Path = ()) -> Iterator[Path]:
 
 
 def _paths_overlap(first: Path, second: Path) -> bool:
-    """Return whether one path equals, contains or is inside the other."""
     return all("*" in (a, b) or a == b for a, b in zip(first, second, strict=False)) and bool(first)

@@ -44,7 +44,6 @@ def is_valid_job_json(tree: Any) -> bool:
 
 
 def is_valid_relative_path(path: str) -> bool:
-    """Return whether the text is a valid relative path inside the directory."""
     return "\0" not in path and all(part != ".." and 0 < len(part.encode()) <= 255 for part in path.split("/"))
 
 

@@ -223,7 +223,6 @@ def _entry(entry: str) -> list[tuple[str, int | None]]:
 
 
 def _reject_duplicates(hosts: list[HostFileEntry], key: str, refused: list[Diagnostic]) -> None:
-    """Add JC1132 for each host that is listed twice."""
     first: dict[str, HostFileEntry] = {}
     for host in hosts:
         before = first.setdefault(normalized_host(host.name), host)

@@ -74,7 +74,6 @@ def record_no_answer(program: str) -> None:
 
 
 def are_answers_unchanged(answers: Mapping[tuple[str, str], Any]) -> bool:
-    """Return whether the file system still gives these answers."""
     try:
         return all(QUESTIONS[question](path) == answer for (question, path), answer in answers.items())
     except (OSError, Unreadable, KeyError, ValueError):

@@ -134,7 +134,6 @@ def command_as_override(words: Iterable[str]) -> str:
 
 
 def quote_for_hydra(text: str, double: bool = False) -> str:
-    """Return the text in quotes, escaped for Hydra's grammar."""
     from hydra.core.override_parser.types import Quote, QuotedString
 
     return str(QuotedString(text, Quote.double if double else Quote.single).with_quotes())

@@ -39,5 +39,4 @@ def project_folders() -> list[Path]:
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Return whether a normalized path is the folder or is inside it."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)

@@ -85,7 +85,6 @@ def _find_conflicting_keys(points: Sequence[Sequence[Override]], varied: Sequenc
 
 
 def with_sweep_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic]:
-    """Return the diagnostics with this sweep point added."""
     return [replace(d, points=(where,)) if where else d for d in found]
 
 

@@ -122,7 +122,6 @@ def _outside_error(path: str, because: str) -> CompileError:
 
 
 def _words(line: str) -> list[str]:
-    """Split a header line at spaces, like Hydra."""
     return [word for word in line.strip().lstrip("#").strip().split(" ") if word]
 
 

@@ -53,7 +53,6 @@ def flatten_to_leaves(
 
 
 def to_flat_lines(values: Mapping[str, Any]) -> list[str]:
-    """Return the values as sorted lines."""
     return [f"{key} = {_to_json(value)}" for key, value in sorted(values.items())]
 
 

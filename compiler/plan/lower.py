@@ -267,7 +267,6 @@ class _Lowering:
         return self.tree(key, {name: lambda s, name=name: entry(s, name) for name in source})
 
     def copy_mapping(self, key: str, section: str, name: str) -> Mapping[str, Any]:
-        """Return one of the spec's mappings, which may be nested, unchanged."""
         self.table[key] = (f"{section}.{name}",)
         return self.tree(key, _copied_leaves(getattr(getattr(self.spec, section), name), (section, name)))
 

@@ -76,7 +76,6 @@ def parse_runtime_references(text: str) -> Word:
 
 
 def find_runtime_vars(word: Word | tuple[Word, ...]) -> set[RuntimeVar]:
-    """Return every runtime variable in a word or a sequence of words."""
     if isinstance(word, RuntimeVar):
         return {word}
     if isinstance(word, tuple):

@@ -82,12 +82,10 @@ def _resembles_secrets(section: str) -> bool:
 
 
 def looks_like_token(text: str) -> bool:
-    """Return whether a text contains a token in the format of a known issuer."""
     return bool(_TOKEN.search(text))
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether the variable's name suggests a password or a token."""
     return bool(_OF_VARIABLE.search(name.upper()))
 
 
@@ -97,7 +95,6 @@ def is_never_secret(value: str) -> bool:
 
 
 def is_secret_assignment(name: str, value: str) -> bool:
-    """Return whether a variable with this value contains a secret."""
     return bool(value) and _is_secret(value, is_secret_name(name), name)
 
 

@@ -16,7 +16,6 @@ def possible_partitions(spec: JobSpec) -> tuple[str, ...]:
 
 
 def describe_partitions(spec: JobSpec) -> str:
-    """Return a description of the job's partitions for messages."""
     return f"partition {','.join(possible_partitions(spec))}" if possible_partitions(spec) else "this site"
 
 

@@ -147,7 +147,6 @@ def _text_or_fallback(fitting: str, fallback: str) -> str:
 
 
 def _matching(pattern: str, because: str, *examples: str) -> Callable[[str], str]:
-    """Return a reader of text that matches a pattern as a whole."""
 
     def read_text(text: str) -> str:
         if not re.fullmatch(pattern, text):
