@@ -58,27 +58,22 @@ _SPEC_HEADER = (
 
 def _spec_yaml(render: Render) -> Artifact:
     spec, options = render.views["spec"], render.views["options"]
-    backend = {"name": render.views["backend_name"], **_spec_section(options, "options", ())}
-    document = {"backend": backend, **_spec_section(spec, "spec", ())}
+    backend = {"name": render.views["backend_name"], **_spec_tree(options, "options", ())}
+    document = {"backend": backend, **_spec_tree(spec, "spec", ())}
     return render.yaml([document], "spec.yaml", {(0, "backend"): _SPEC_HEADER})
 
 
-def _spec_section(section: Any, view: str, keys: tuple[str | int, ...]) -> dict[str, Any]:
-    """Return a dataclass or mapping as data whose leaves read the view. Each `${` in text is escaped."""
-    names = [f.name for f in dataclasses.fields(section)] if dataclasses.is_dataclass(section) else list(section)
-    section_data: dict[str, Any] = {}
-    for name in names:
-        value = getattr(section, name) if dataclasses.is_dataclass(section) else section[name]
-        section_data[name.rstrip("_")] = _spec_part(value, view, (*keys, name))
-    return section_data
-
-
-def _spec_part(value: Any, view: str, path: tuple[str | int, ...]) -> Any:
-    if (dataclasses.is_dataclass(value) or isinstance(value, Mapping)) and value:
-        return _spec_section(value, view, path)
+def _spec_tree(value: Any, view: str, path: tuple[str | int, ...]) -> Any:
+    """Return dataclasses and mappings as data whose leaves read the view. Each `${` in text is escaped."""
     if isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
-        return [_spec_section(item, view, (*path, i)) for i, item in enumerate(value)]
-    return _spec_leaf(view, path)
+        return [_spec_tree(item, view, (*path, i)) for i, item in enumerate(value)]
+    if dataclasses.is_dataclass(value):
+        inner = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    elif isinstance(value, Mapping) and value:
+        inner = dict(value)
+    else:
+        return _spec_leaf(view, path)
+    return {name.rstrip("_"): _spec_tree(part, view, (*path, name)) for name, part in inner.items()}
 
 
 def _spec_leaf(view: str, keys: tuple[str | int, ...]) -> Any:

@@ -23,15 +23,15 @@ def emit_files(backend: Backend, chosen: Plugin, plan: LaunchPlan, options: Any,
     with diagnose_plugin_errors(chosen, "emit", TextRefusedError):
         files = list(backend.emit(plan, options, render))
     paths = [file.path for file in files]
-    wrong = [path for path in paths if _is_outside(path) or path == PROGRAM or paths.count(path) > 1]
+    wrong = [
+        path
+        for path in paths
+        if path == PROGRAM or path.startswith(("/", ".jobc/")) or ".." in path.split("/") or paths.count(path) > 1
+    ]
     if wrong:
         because, hint = f"not allowed: {', '.join(wrong)}", "see jobc.compiler.plugins.backend.Backend.emit"
         raise CompileError([Diagnostic("JC9003", f"backend {chosen.name} emits the wrong files", because, hint)])
     return files
-
-
-def _is_outside(path: str) -> bool:
-    return path.startswith(("/", ".jobc/")) or ".." in path.split("/")
 
 
 @contextmanager

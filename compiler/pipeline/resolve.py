@@ -97,9 +97,10 @@ def _improve_misplaced(diagnostic: Diagnostic, composed: ComposedConfig) -> Diag
     a preset below its own group, or an option of another backend.
     """
     group = diagnostic.key
+    in_preset = diagnostic.origin is not None and diagnostic.origin.path.startswith(("cluster/", "experiment/"))
     if diagnostic.code == "JC1203" and diagnostic.origin is None and (gone := _group_removing_override(composed)):
         return replace(diagnostic, hint=f"remove {gone.path}", origin=gone)
-    if diagnostic.code == "JC1201" and group.startswith("backend.") and _is_in_preset(diagnostic.origin):
+    if diagnostic.code == "JC1201" and group.startswith("backend.") and in_preset:
         because = f"that file sets the option for a backend other than {composed.choices['backend']}"
         return replace(diagnostic, because=because, hint=f"remove the option with ~{group}")
     if diagnostic.code == "JC1202" and group in composed.choices and isinstance(option := composed.tree[group], str):
@@ -119,10 +120,6 @@ def _group_removing_override(composed: ComposedConfig) -> Origin | None:
     """Return the override, such as `~env`, that removed a group instead of the section with the same name."""
     gone = (o.origin for o in composed.overrides if o.operator == "~" and o.key in groups_in_defaults_list())
     return next((origin for origin in gone if origin.path.lstrip("~") in composed.tree), None)
-
-
-def _is_in_preset(origin: Origin | None) -> bool:
-    return origin is not None and origin.path.startswith(("cluster/", "experiment/"))
 
 
 def origin_lookup(composed: ComposedConfig, command: Command) -> Callable[[str], Origin | None]:

@@ -91,11 +91,8 @@ class Plugin:
 @cache
 def find_plugins() -> dict[str, Plugin]:
     """Return name -> plugin, built-in ones first. If two packages use the same name, loading it fails (JC4002)."""
-    plugins = {
-        folder.name: _builtin_plugin(folder)
-        for folder in sorted((PACKAGE / "backends").iterdir())
-        if _is_backend(folder)
-    }
+    folders = sorted(file.parent for file in (PACKAGE / "backends").glob("[!_.]*/backend.py"))
+    plugins = {folder.name: _builtin_plugin(folder) for folder in folders}
     for entry in _entry_points(ENTRY_POINTS):
         plugin = _from_entry_point(entry)
         if plugin.name in plugins and plugins[plugin.name].folder != plugin.folder:
@@ -181,10 +178,6 @@ def check_defaults(names: Iterable[str]) -> None:
     for name in names:
         if name in find_plugins():
             find_plugins()[name].check_defaults()
-
-
-def _is_backend(folder: Path) -> bool:
-    return not folder.name.startswith(("_", ".")) and (folder / "backend.py").is_file()
 
 
 def _builtin_plugin(folder: Path) -> Plugin:
