@@ -152,11 +152,6 @@ def used_config_files(of_all: bool = False) -> dict[str, str]:
     return {path: text for path, text in files.items() if not path.startswith(("jobc:", "plugin:"))}
 
 
-def groups_in_defaults_list() -> set[str]:
-    """Return the groups in the defaults list of jobc's config.yaml."""
-    return set(re.findall(r"(?m)^  - (\w+): ", read_files.get("jobc:conf/config.yaml", "")))
-
-
 class OverridesRefused(CompileError):
     """Raised when some overrides cannot be composed. rest: config from the other overrides, for more diagnostics."""
 

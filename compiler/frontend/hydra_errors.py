@@ -18,7 +18,7 @@ from ..spec.type_hints import accepted_words, hint_value_type, is_list, is_mappi
 from ..spec.value_types import InvalidValue
 from .interpolation import MachineDependentError
 from .overrides import Override
-from .yaml_source import USER_ROOTS, read_files
+from .yaml_source import USER_ROOTS, groups_in_defaults_list, read_files
 
 _TWICE = re.compile(r"(?:^|for )(\S+?)(?: appears more than once|\. To override)")
 
@@ -320,16 +320,12 @@ def _item(group: str, option: str, loader: Any) -> str:
     if not group or not options:
         return ""
     chosen = (_similar_to(options, option) or ["OPTION"])[0]
-    return f"- {'override ' if _has_default(group) else ''}/{group}: {chosen}"
+    return f"- {'override ' if group in groups_in_defaults_list() else ''}/{group}: {chosen}"
 
 
 def _similar_to(options: Sequence[str], option: str) -> list[str]:
     """Return the option itself if it exists, or else similar ones, such as `deepspeed` for deepspeed/zero2."""
     return [part for part in (option, *option.split("/")) if part in options] or nearest(option, options)
-
-
-def _has_default(group: str) -> bool:
-    return re.search(rf"(?m)^  - {re.escape(group)}: ", read_files.get("jobc:conf/config.yaml", "")) is not None
 
 
 def _defaults_list_error(message: str, loader: Any) -> Diagnostic | None:
@@ -347,7 +343,7 @@ def _defaults_list_error(message: str, loader: Any) -> Diagnostic | None:
         hint = f"- override /{twice[1]}: {(close or ['OPTION'])[0]}"
         because = (
             "config.yaml already chooses an option, so a second choice must be an `override`"
-            if _has_default(group)
+            if group in groups_in_defaults_list()
             else "only one option can be active"
         )
         title, position = f"cannot compose: two files choose {twice[1]}", chosen[-1].origin if chosen else None

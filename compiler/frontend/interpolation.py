@@ -38,10 +38,8 @@ class ExpansionLimitExceeded(BaseException):
 
     def __init__(self, because: str, origin: Origin | None = None, key: str = "") -> None:
         super().__init__(because)
-        self.diagnostic = Diagnostic("JC1114", "this config expands too far", because, _HINT, origin, key)
-
-
-_HINT = "write the values out, or remove the repetition"
+        hint = "write the values out, or remove the repetition"
+        self.diagnostic = Diagnostic("JC1114", "this config expands too far", because, hint, origin, key)
 
 
 _LIMITS = {  # what is counted in one composition -> (limit, message)

@@ -33,6 +33,11 @@ used_files: set[str] = set()  # `root:path` of the files that the last composed 
 config_folders: list[str] = []  # for the current compose, absolute paths
 
 
+def groups_in_defaults_list() -> set[str]:
+    """Return the groups in the defaults list of jobc's config.yaml."""
+    return set(re.findall(r"(?m)^  - (\w+): ", read_files.get("jobc:conf/config.yaml", "")))
+
+
 class JobcSource(ConfigSource):
     """One folder of config files.
 

@@ -26,12 +26,12 @@ from ..frontend.compose import (
     ConfigFolder,
     OverridesRefused,
     compose_job,
-    groups_in_defaults_list,
     hydra_session,
     used_config_files,
 )
 from ..frontend.host_file import find_missing_slots
 from ..frontend.overrides import Override, read_overrides
+from ..frontend.yaml_source import groups_in_defaults_list
 from ..launchers.accelerate.config_files import launcher_keys
 from ..plan.derive import procs
 from ..plan.lower import lower

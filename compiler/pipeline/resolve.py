@@ -13,10 +13,11 @@ from ..checks.unused_command_line_hosts import is_typed
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..emit.source_map import SpecValue
-from ..frontend.compose import ComposedConfig, groups_in_defaults_list
+from ..frontend.compose import ComposedConfig
 from ..frontend.host_file import Folders, HostFiles, read_host_files
 from ..frontend.overrides import Override, override_for_key
 from ..frontend.quoted_text import with_quoted_text
+from ..frontend.yaml_source import groups_in_defaults_list
 from ..plan.derive import usable_hosts
 from ..plugins.backend import Backend
 from ..plugins.registry import Plugin, plugin

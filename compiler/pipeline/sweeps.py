@@ -11,9 +11,7 @@ from ..emit.artifact import PROGRAM, Artifact, LineRange
 from ..emit.job_json import JOB, to_canonical_text
 from ..emit.points_json import POINTS, PointFiles, points_json_text
 from ..emit.source_map import SEAL, build_source_map
-from ..frontend.compose import (
-    hydra_session,
-)
+from ..frontend.compose import hydra_session
 from ..frontend.sweep import SweepPoint, all_point_diagnostics, common_label, sweep_points, with_sweep_point
 from ..plugins.backend import Point
 from ..plugins.registry import plugin

@@ -11,6 +11,7 @@ input
 
 import json
 import math
+import operator
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -22,6 +23,7 @@ KeyPath = tuple[str, ...]
 
 _TYPE = re.compile(r"(any|bool|int|number|text|scalar|list|mapping|auto)((?:[<>]=?[^<>=]+)*)")
 _BOUND = re.compile(r"([<>]=?)([^<>=]+)")
+_COMPARISONS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 _BOOLEANS = ("0", "off", "f", "false", "n", "no", "1", "on", "t", "true", "y", "yes")
 _NAMES = {
     "bool": "true or false", "int": "an integer", "number": "a number", "text": "text", "scalar": "text or a number",
@@ -96,7 +98,7 @@ def _accepts(rule: str, value: Any) -> bool:
         number = _number(value)
         if number is None or (kind == "int" and not (math.isfinite(number) and number == int(number))):
             return False
-        return all(_is_within_bound(number, sign, float(bound)) for sign, bound in _BOUND.findall(bounds))
+        return all(_COMPARISONS[sign](number, float(bound)) for sign, bound in _BOUND.findall(bounds))
     accepted: Mapping[str, bool] = {
         "any": True,
         "bool": isinstance(value, bool) or (isinstance(value, (int, float, str)) and _is_boolean(value)),
@@ -120,10 +122,6 @@ def _number(value: Any) -> float | int | None:
         return float(value) if isinstance(value, str) else None
     except ValueError:
         return None
-
-
-def _is_within_bound(number: float, sign: str, bound: float) -> bool:
-    return {">": number > bound, ">=": number >= bound, "<": number < bound, "<=": number <= bound}[sign]
 
 
 def _description(rule: str) -> str:
