@@ -34,9 +34,11 @@ from jobc.compiler.cli import main
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.emit.artifact import PROGRAM
 from jobc.compiler.frontend.overrides import to_hydra
-from jobc.compiler.pipeline.compile import all_config_keys, compile_job
+from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.sweeps import compile_sweep
 from jobc.compiler.pipeline.types import CompiledJob, CompileRequest
+from jobc.compiler.spec.job_spec import JobSpec
+from jobc.compiler.spec.type_hints import spec_keys
 from jobc.compiler.testing.golden import read_golden_case
 
 from .campaign import Campaign, Line, expect
@@ -97,7 +99,9 @@ def keys() -> tuple[str, ...]:
     """Return the keys of the spec, of each backend, and the groups."""
     of_each = {case.parent.name: case for case in cases()}.values()
     options = sorted({key for case in of_each for key in compile_job(read_golden_case(case)).source_map.spec})
-    return tuple(dict.fromkeys([*all_config_keys(), *options, "task", "+experiment", "+task", "hydra.run.dir"]))
+    return tuple(
+        dict.fromkeys([*spec_keys(JobSpec), "backend", *options, "task", "+experiment", "+task", "hydra.run.dir"])
+    )
 
 
 @dataclass(frozen=True)

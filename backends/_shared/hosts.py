@@ -93,6 +93,6 @@ def emit_hosts_file(render: Render, plan: LaunchPlan, is_here: bool = False) -> 
     """Yield hosts.txt. is_here: whether all nodes are on this machine"""
     key = "resources.hosts" if plan.resources.hosts else "queue.nodelist"
     if is_here:
-        yield render.table("hosts.txt", loopback_addresses(plan.topology.nodes), "topology.groups.0.nodes")
+        yield render.table("hosts.txt", loopback_addresses(plan.topology.nodes), "topology.nodes")
     else:
         yield render.table("hosts.txt", hosts_in_rank_order(plan), key)

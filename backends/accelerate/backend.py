@@ -14,13 +14,14 @@ from ...compiler.emit.artifact import Artifact
 from ...compiler.emit.render import Omit, Render
 from ...compiler.launchers.accelerate.config_files import accelerate_yaml, deepspeed_json
 from ...compiler.plan.launch_plan import LaunchPlan
+from ...compiler.plugins.backend import Backend
 from ...compiler.rules import findings, run_all
 from .._shared import hosts
 from .._shared.ssh import check_user, ssh_settings
 from .options import AccelerateOptions
 
 
-class AccelerateBackend:
+class AccelerateBackend(Backend):
     name = "accelerate"
     Options = AccelerateOptions
     launch = "./jobctl submit"

@@ -17,7 +17,7 @@ from ...compiler.emit.render import DigestLeaf, JsonTextLeaf, Render, evaluate_d
 from ...compiler.emit.source_map import SpecValue
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
-from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, Filled
+from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, FileEmbeddingBackend, Filled
 from ...compiler.rules import findings, run_all
 from ...compiler.spec.job_spec import JobSpec
 from .._shared import kubernetes_fields as fields
@@ -32,7 +32,7 @@ from .yaml_comments import comments_for_job_yaml
 STAYS = ("spec.yaml",)  # files that are not sent to the pods
 
 
-class KubernetesBackend:
+class KubernetesBackend(FileEmbeddingBackend):
     name = "kubernetes"
     Options = KubernetesOptions
     launch = "./jobctl submit"

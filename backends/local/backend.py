@@ -17,7 +17,7 @@ from ...compiler.emit.render import Leaf, Omit, Render, of
 from ...compiler.emit.source_map import SpecValue
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
-from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, Filled
+from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, Backend, Filled
 from ...compiler.spec.job_spec import JobSpec
 from ...runtime.system.frozen_dataclass import dataclass
 from .._shared import containers, hosts
@@ -30,7 +30,7 @@ class LocalOptions:
     detach: bool
 
 
-class LocalBackend:
+class LocalBackend(Backend):
     name = "local"
     Options = LocalOptions
     launch = "./jobctl submit"

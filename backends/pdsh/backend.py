@@ -12,6 +12,7 @@ from ...compiler.diagnostics.diagnostic import Diagnostic
 from ...compiler.emit.artifact import Artifact
 from ...compiler.emit.render import Render, of
 from ...compiler.plan.launch_plan import LaunchPlan
+from ...compiler.plugins.backend import Backend
 from ...compiler.spec.value_types import Count, Duration
 from ...runtime.system.frozen_dataclass import dataclass
 from .._shared import hosts
@@ -33,7 +34,7 @@ class PdshOptions:
     host_keys: Literal["known", "new"]
 
 
-class PdshBackend:
+class PdshBackend(Backend):
     name = "pdsh"
     Options = PdshOptions
     launch = "./jobctl submit"

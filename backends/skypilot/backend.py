@@ -14,7 +14,7 @@ from ...compiler.emit.artifact import Artifact
 from ...compiler.emit.render import DigestLeaf, Render, of
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
-from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS
+from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, Backend
 from ...compiler.rules import findings, run_all
 from ...compiler.spec.job_spec import JobSpec
 from . import task
@@ -24,7 +24,7 @@ from .options import SkypilotOptions
 from .yaml_comments import NOTES
 
 
-class SkypilotBackend:
+class SkypilotBackend(Backend):
     name = "skypilot"
     Options = SkypilotOptions
     launch = "./jobctl submit"

@@ -15,7 +15,7 @@ from ...compiler.emit.source_map import SpecValue
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.read_tracking import track_reads
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
-from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, Filled, Point
+from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, Backend, Filled, Point
 from ...compiler.rules import findings, run_all
 from ...compiler.spec.job_spec import JobSpec
 from ...compiler.spec.site_facts import proportional_cores
@@ -35,7 +35,7 @@ from .option_values import (
 from .options import SlurmOptions
 
 
-class SlurmBackend:
+class SlurmBackend(Backend):
     name = "slurm"
     Options = SlurmOptions
     launch = "./jobctl submit"

@@ -12,12 +12,13 @@ from ...compiler.diagnostics.diagnostic import Diagnostic
 from ...compiler.emit.artifact import Artifact
 from ...compiler.emit.render import Render
 from ...compiler.plan.launch_plan import LaunchPlan
+from ...compiler.plugins.backend import Backend
 from ...compiler.rules import run_all
 from .._shared import hosts
 from .._shared.ssh import SshOptions, check_user, ssh_settings
 
 
-class SshBackend:
+class SshBackend(Backend):
     name = "ssh"
     Options = SshOptions
     launch = "./jobctl submit"

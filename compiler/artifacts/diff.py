@@ -8,7 +8,6 @@ Differences in comments, key order and anything else that the program reading th
 """
 
 from collections.abc import Iterator, Mapping
-from enum import Enum
 from typing import Any
 
 from ...runtime.system.frozen_dataclass import dataclass
@@ -19,13 +18,8 @@ from ..untrusted_files import Unreadable, parse_json
 from .normalize import normalized_lines
 
 
-class AbsentKey(Enum):
-    """Marker for a key that only the other side has. null cannot serve as the marker, because it is a valid value."""
-
-    ABSENT = "(not there)"
-
-
-ABSENT = AbsentKey.ABSENT
+class ABSENT:
+    """Stands for a missing value, because null is a valid one. A class, because asdict() would copy an object."""
 
 
 class DamagedRecord(ValueError):
@@ -99,15 +93,13 @@ def compare_artifacts(left: ComparedArtifact, right: ComparedArtifact) -> Compar
 def _changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[KeyChange]:
     pairs_of = ((key, a.get(key, ABSENT), b.get(key, ABSENT)) for key in sorted(a.keys() | b.keys()))
     changes = [KeyChange(key, before, after) for key, before, after in pairs_of if before != after]
-    return [change for change in changes if not (_is_empty_mapping(change) and _has_nested_change(change.key, changes))]
+    return [change for change in changes if not _is_emptied(change, changes)]
 
 
-def _is_empty_mapping(change: KeyChange) -> bool:
-    return {} in (change.before, change.after) and ABSENT in (change.before, change.after)
-
-
-def _has_nested_change(key: str, changes: list[KeyChange]) -> bool:
-    return any(change.key.startswith(f"{key}.") for change in changes)
+def _is_emptied(change: KeyChange, changes: list[KeyChange]) -> bool:
+    """Return whether a mapping became empty or was empty before, which the changes of its keys already say."""
+    sides = (change.before, change.after)
+    return {} in sides and ABSENT in sides and any(other.key.startswith(f"{change.key}.") for other in changes)
 
 
 def _spec(job: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,12 +12,12 @@ import ast
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from fractions import Fraction
 from itertools import islice
 from typing import Any
 
 from ..bash_syntax import is_valid_bash, normalized_statements
 from ..untrusted_files import Unreadable, parse_json, require_shallow_yaml
-from .engine_units import parse_kubernetes_quantity, parse_slurm_duration, parse_slurm_size
 
 MOST_LEAVES = 200_000
 _HEAD = re.compile(r"(?:(?:#.*|[^\S\n]*)\n)*")  # a script's lines before its first command
@@ -55,9 +55,7 @@ def _limit_lines(lines: Iterator[str]) -> list[str]:
 
 
 def _directives(script: str) -> list[str]:
-    """Return the comments at the top of a script that other programs read: `#!` in line 1, and directives such as
-    #SBATCH.
-    """
+    """Return a script's comments that programs read: `#!` in line 1, and directives such as #SBATCH at the top."""
     head = _HEAD.match(script)
     lines = head[0].split("\n") if head else []
     return [_directive(s) for index, s in enumerate(lines) if re.match(r"#!" if index == 0 else r"#[^\s#!]", s)]
@@ -69,7 +67,7 @@ def _directive(line: str) -> str:
     if match is None:
         return line
     try:
-        return f"{match[1]}{(parse_slurm_duration if match[2] == 'time' else parse_slurm_size)(match[3])}"
+        return f"{match[1]}{(_parse_slurm_duration if match[2] == 'time' else _parse_slurm_size)(match[3])}"
     except ValueError:  # such as UNLIMITED
         return line
 
@@ -117,6 +115,43 @@ def _amount(key: str, leaf: Any) -> Any:
     if not re.search(r"\.resources\.(?:limits|requests)\.[^\[\]]+$|\.sizeLimit$", key) or isinstance(leaf, bool):
         return leaf
     try:
-        return str(parse_kubernetes_quantity(leaf))
+        return str(_parse_kubernetes_quantity(leaf))
     except ValueError:
         return leaf
+
+
+# ---- Amounts. Invalid text raises ValueError.
+# Source: the sbatch manual of Slurm 25.11 (--time, --mem), and the type Quantity of Kubernetes.
+
+_UNITS = {
+    "": Fraction(1),
+    "m": Fraction(1, 1000),
+    **{unit: Fraction(1000 ** (i + 1)) for i, unit in enumerate("kMGTPE")},
+    **{f"{unit}i": Fraction(1024 ** (i + 1)) for i, unit in enumerate("KMGTPE")},
+}
+
+
+def _parse_slurm_size(text: str) -> int:
+    """Return a `--mem` value in bytes. A number without a unit is in MiB."""
+    power = "KMGT".index(text[-1]) + 1 if text[-1:] in (*"KMGT",) else 2
+    return int(text.rstrip("KMGT")) << 10 * power
+
+
+def _parse_slurm_duration(text: str) -> int:
+    """Return a `--time` value in seconds: D-HH:MM:SS, HH:MM:SS, MM:SS, or a number of minutes."""
+    days, _, clock = text.rpartition("-")
+    numbers = [int(part) for part in clock.split(":")]
+    if days:
+        numbers += [0] * (3 - len(numbers))
+    elif len(numbers) == 1:
+        numbers = [0, *numbers, 0]
+    hours, minutes, seconds = [0] * (3 - len(numbers)) + numbers
+    return ((int(days or 0) * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def _parse_kubernetes_quantity(text: object) -> Fraction:
+    """Return a Kubernetes quantity, such as `64.5Gi`, `500m` or 8, as a number."""
+    match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)([a-zA-Z]{0,2})", str(text))
+    if match is None or match[2] not in _UNITS:
+        raise ValueError(f"{str(text)!r} is not a quantity such as 64Gi")
+    return Fraction(match[1]) * _UNITS[match[2]]

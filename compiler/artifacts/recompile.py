@@ -68,13 +68,13 @@ class Drift:
 
 
 class InputsMissing(Exception):
-    """Raised if input files are not on this machine, or job.json has no compile request. The message is the reason."""
+    """Raised if an artifact cannot be compiled again on this machine. The message is the reason."""
 
 
 def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recompiled:
     """Compile a directory again. Raises InputsMissing, and CompileError as in read_job() or if the compile fails."""
     written = read_job(folder)
-    request = read_recorded_request(folder, config_dirs)
+    request = read_recorded_request(written, config_dirs)
     if elsewhere := _uncopied_inputs(written, folder, config_dirs):
         raise InputsMissing(f"not on this machine: {', '.join(elsewhere)}")
     if not is_sweep(written):
@@ -118,13 +118,7 @@ def is_sweep(job: Mapping[str, Any]) -> bool:
     return bool(job["sweep"])
 
 
-def read_recorded_request(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> CompileRequest:
-    """Return the compile request recorded in job.json. Raises InputsMissing, and CompileError as in read_job()."""
-    written = read_job(folder)
-    if "request" not in written:
-        raise InputsMissing(
-            "an earlier version of jobc wrote the directory and did not record the sweep's command line"
-        )
+def read_recorded_request(written: Mapping[str, Any], config_dirs: tuple[tuple[str, Path], ...]) -> CompileRequest:
     asked = written["request"]
     command = None if asked["command"] is None else tuple(asked["command"])
     return CompileRequest(tuple(asked["words"]), command, config_dirs, asked["config_name"], asked["strict"], True)
@@ -180,23 +174,19 @@ def _changed(inputs: Mapping[str, str], folders: Mapping[str, Path]) -> tuple[st
 
 
 def _uncopied_inputs(
-    written: Mapping[str, Any], folder: Path, config_dirs: tuple[tuple[str, Path], ...]
+    written: Mapping[str, Any], artifact: Path, config_dirs: tuple[tuple[str, Path], ...]
 ) -> tuple[str, ...]:
-    return tuple(source for source in written["inputs"] if _was_not_copied(source, folder, dict(config_dirs)))
-
-
-def _was_not_copied(source: str, artifact: Path, folders: Mapping[str, Path]) -> bool:
-    """Return whether an input is missing because only the artifact was copied here, not because it was deleted."""
-    root = source.partition(":")[0]
+    """Return the inputs that are missing because only the artifact was copied here, not because they were deleted."""
+    folders = dict(config_dirs)
     jobc_folder = next((above / "jobc" for above in artifact.absolute().parents if (above / "jobc").is_dir()), None)
-    came_along = root in folders and (root == "input" or (root == "project" and folders[root] == jobc_folder))
-    return _text(source, folders) is None and not came_along
+    came_along = {
+        root for root, path in folders.items() if root == "input" or (root == "project" and path == jobc_folder)
+    }
+    return tuple(s for s in written["inputs"] if s.partition(":")[0] not in came_along and _text(s, folders) is None)
 
 
 def _text(source: str, folders: Mapping[str, Path]) -> str | None:
-    """Return the current text of the input `ROOT:PATH`, None if it is missing. With root `file`, PATH is the path as
-    typed.
-    """
+    """Return the text of the input `ROOT:PATH`, None if missing. With root `file`, PATH is the path as typed."""
     root, _, path = source.partition(":")
     if root != "file" and root not in folders:
         return None

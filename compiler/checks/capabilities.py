@@ -16,7 +16,7 @@ from ..plan.launch_plan import BackendRequirement, LaunchPlan, backend_requireme
 from ..plan.lower import KeyTable
 from ..plan.read_tracking import track_reads
 from ..plan.runtime_vars import RuntimeVar, Scope, find_runtime_vars
-from ..plugins.backend import ANY, Backend, Filled, FillingBackend, SeparateNodesBackend
+from ..plugins.backend import ANY, Backend, Filled
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import accepted_words, type_of_key
 
@@ -55,8 +55,8 @@ def is_pod_implied_by_image(spec: JobSpec, backend: Backend, is_chosen: bool) ->
 def apply_backend_values(
     spec: JobSpec, backend: Backend, options: Any, values: Mapping[str, SpecValue]
 ) -> tuple[JobSpec, Mapping[str, SpecValue], list[Filled]]:
-    """Apply the values that a FillingBackend sets. Return the new spec, its leaves, and the values that were set."""
-    filled = [*backend.filled(spec, options, values)] if isinstance(backend, FillingBackend) else []
+    """Apply the values that a backend sets. Return the new spec, its leaves, and the values that were set."""
+    filled = [*backend.filled(spec, options, values)]
     for item in filled:
         spec = dataclasses.replace(spec, **{item.key: item.value})
         origin = next((values[key].origin for key in item.by if key in values), None)
@@ -82,9 +82,7 @@ def resolve_run_storage(spec: JobSpec, backend: Backend, options: Any) -> tuple[
     if spec.storage.run != "auto":
         return spec, ()
     keys: list[str] = []
-    shares = not isinstance(backend, SeparateNodesBackend) or backend.shares_runs(
-        track_reads(spec, "", keys.append), options
-    )
+    shares = backend.shares_runs(track_reads(spec, "", keys.append), options)
     storage = dataclasses.replace(spec.storage, run="shared" if shares else "node")
     return dataclasses.replace(spec, storage=storage), tuple(dict.fromkeys(keys))
 

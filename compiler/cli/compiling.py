@@ -12,10 +12,9 @@ from ..emit.artifact import PROGRAM
 from ..frontend.compose import compose_hydra_config, hydra_session
 from ..frontend.observed_files import ask_file_system
 from ..frontend.overrides import read_overrides
-from ..pipeline.compile import all_config_keys, compile_job, config_search_path, write_compiled_job
+from ..pipeline.compile import compile_job, config_search_path, write_compiled_job
 from ..pipeline.sweeps import compile_sweep, group_points_into_folders
 from ..pipeline.types import CompiledJob, CompileRequest, SweepFolder
-from ..plugins.backend import SendingBackend
 from ..spec.job_spec import open_keys
 from .arguments import Arguments
 from .reporting import DIAGNOSTICS, OK, progress_printer, report_diagnostics
@@ -114,7 +113,7 @@ def check_output_folder(compiled: CompiledJob, out: Path) -> list[Diagnostic]:
 def missing_inputs(compiled: CompiledJob, out: Path) -> list[Diagnostic]:
     """Return JC5010 for missing files that jobctl submit sends. This is a warning, because you may submit elsewhere."""
     plan, backend, values = compiled.plan, compiled.backend, compiled.source_map.spec
-    sent = dict(backend.sends(plan, compiled.options)) if isinstance(backend, SendingBackend) else {}
+    sent = dict(backend.sends(plan, compiled.options))
     if plan.code.kind in ("snapshot", "rsync"):
         root = Path(ask_file_system("real path", out)).parent / Path(plan.code.root).expanduser()
         sent["code.root"] = os.path.normpath(root)  # the folder of `out` may not exist yet
@@ -159,7 +158,7 @@ def _show_config(arguments: Arguments, wanted: CompileRequest) -> int:
 
     overrides = read_overrides(wanted.words, open_keys(wanted.words))
     with hydra_session(config_search_path(wanted)) as loader:
-        config, applied = compose_hydra_config(loader, wanted.config_name, overrides, all_config_keys)
+        config, applied = compose_hydra_config(loader, wanted.config_name, overrides)
         if arguments.info:
             print_text(_hydra_info(arguments.info, wanted.config_name, [o.canonical for o in applied], config))
             return OK

@@ -37,7 +37,7 @@ from ..emit.artifact_dir import UNSUMMED, find_edited_files, is_executable, read
 from ..emit.job_json import JOB
 from ..frontend.overrides import command_as_override
 from ..pipeline.compile import compile_job
-from ..pipeline.sweeps import compile_sweep_without_labels
+from ..pipeline.sweeps import compile_sweep
 from ..pipeline.types import CompiledJob
 from ..spec.secret_scan import redact_override
 from ..untrusted_files import Unreadable
@@ -78,7 +78,7 @@ def _sides(arguments: Arguments) -> tuple[ComparedArtifact, ComparedArtifact]:
         elif len(folders) == 1:
             sides.append(_recompiled_side(arguments, folders[0]))
     else:
-        points = compile_sweep_without_labels(build_request(arguments), progress_printer())
+        points = compile_sweep(build_request(arguments), progress_printer(), are_labelled=False)
         sides = [_compiled_side(point.where or point.place, point) for point in points]
     if len(sides) != 2:
         because = f"these arguments describe {len(sides)}"
@@ -125,7 +125,7 @@ def _compile_side(arguments: Arguments, words: tuple[str, ...]) -> ComparedArtif
 
 def _recompiled_side(arguments: Arguments, word: str) -> ComparedArtifact:
     with _open_directory(word) as folder:
-        recorded = read_recorded_request(folder, arguments.config_dirs)
+        recorded = read_recorded_request(read_job(folder), arguments.config_dirs)
     return _compiled_side("the same overrides, compiled now", compile_job(recorded))
 
 
@@ -250,7 +250,7 @@ def _drop_absent(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 def _shown(change: KeyChange) -> str:
     def format_value(value: Any) -> str:
         if value is ABSENT:
-            return str(ABSENT.value)
+            return "(not there)"
         return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
 
     return f"{format_value(change.before)} → {format_value(change.after)}"

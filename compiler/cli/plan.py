@@ -17,7 +17,7 @@ from ..estimate.step_time import StepTimeEstimate, samples_per_rank_and_step
 from ..frontend.sweep import with_sweep_point
 from ..pipeline.sweeps import plan_sweep
 from ..pipeline.types import CompiledJob, PlannedJob
-from ..plugins.backend import Backend, NotifyingBackend, RecoveringBackend
+from ..plugins.backend import Backend
 from ..untrusted_files import Unreadable
 from .arguments import Arguments
 from .reporting import DIAGNOSTICS, OK, progress_printer, report_diagnostics
@@ -89,16 +89,13 @@ def _unique_labels(labels: Sequence[str]) -> list[str]:
 def _attempts(one: PlannedJob | CompiledJob) -> int:
     """Return how many times the engine may start the job, which is 1 if it cannot requeue."""
     backend, options = _backend(one), one.options if isinstance(one, CompiledJob) else one.typed.options
-    starts_again = bool(supported_values(backend, "lifecycle.max_requeues"))
-    if isinstance(backend, RecoveringBackend):
-        starts_again = backend.starts_again(one.plan, options)
+    starts_again = supported_values(backend, "lifecycle.max_requeues") and backend.starts_again(one.plan, options)
     return 1 + one.plan.lifecycle.max_requeues if starts_again else 1
 
 
 def _notice_s(one: PlannedJob | CompiledJob) -> int:
     """Return how many seconds before the time limit the engine signals an attempt to save; 0 for most engines."""
-    backend = _backend(one)
-    return backend.notice_s(one.plan) if isinstance(backend, NotifyingBackend) else 0
+    return _backend(one).notice_s(one.plan)
 
 
 def _backend(one: PlannedJob | CompiledJob) -> Backend:

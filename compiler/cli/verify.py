@@ -156,13 +156,11 @@ def _verified(word: str, arguments: Arguments) -> VerifyResult:
 
 
 def _recompile_command(folder: Path, config_dir: Path | None) -> str:
-    from ..artifacts.recompile import InputsMissing, is_sweep, read_recorded_request
+    from ..artifacts.recompile import is_sweep, read_recorded_request
     from .compiling import display_path
 
-    try:
-        job, was = read_job(folder), read_recorded_request(folder, ())
-    except InputsMissing:
-        return "jobc -m --force with the overrides of the sweep"
+    job = read_job(folder)
+    was = read_recorded_request(job, ())
     options = ["-m"] * is_sweep(job)
     options += [] if was.config_name == "config" else ["--config-name", was.config_name]
     options += ["--config-dir", str(config_dir)] if config_dir else []

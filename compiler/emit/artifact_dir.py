@@ -20,7 +20,7 @@ from ..untrusted_files import MIB, Unreadable, parse_json, read_bytes
 from . import job_json
 from .artifact import Artifact
 from .folder_lock import lock_folder
-from .job_json import EARLIER, JOB
+from .job_json import JOB
 
 MOST_LINES = 100_000  # maximum number of lines in a file that is printed or compared line by line
 UNSUMMED = "the digest does not match the checksums"
@@ -40,9 +40,7 @@ IGNORED = ("__pycache__",)  # created by running the artifact, not by editing it
 
 @dataclass(frozen=True)
 class ManualEdit:
-    """One way in which a directory differs from its checksums. lines: 1-based, in the current file; () means the whole
-    file
-    """
+    """A difference between a directory and its checksums. lines: 1-based, in the current file; () for all of it."""
 
     path: str
     kind: str  # changed | missing | added | mode | link | UNSUMMED (for job.json)
@@ -50,7 +48,6 @@ class ManualEdit:
 
 
 def file_checksums(artifacts: Iterable[Artifact]) -> dict[str, dict[str, Any]]:
-    """Return path -> the file's SHA-256 and executable bit."""
     return {a.path: {"sha256": hashlib.sha256(a.content).hexdigest(), "executable": a.executable} for a in artifacts}
 
 
@@ -65,8 +62,7 @@ def write_artifact_dir(target: Path, artifacts: Iterable[Artifact], force: bool 
 
     If this fails, raises CompileError and leaves `target` unchanged. The codes are JC5001 if jobc cannot replace the
     directory or something in it, JC5002 for files edited by hand (unless force), JC5003 for file system errors (full,
-    read-only, no permission), JC5004 for an artifact written by an earlier jobc, and JC5011 for a damaged job.json
-    (unless force).
+    read-only, no permission), JC5004 for an unreadable job.json, and JC5011 for a damaged one (unless force).
     Concurrent compiles wait for each other.
     """
     artifacts = list(artifacts)
@@ -114,9 +110,7 @@ def _write_exclusively(target: Path, artifacts: Sequence[Artifact], force: bool)
 
 
 def read_job(directory: Path) -> dict[str, Any]:
-    """Return job.json with its seal. Raises CompileError JC5004 if job.json is missing, unreadable or from an earlier
-    jobc, and JC5011 if it is damaged.
-    """
+    """Return job.json with its seal. Raises CompileError JC5004 if it is missing or unreadable, JC5011 if damaged."""
     try:
         content = read_bytes(directory / JOB, LARGEST)
     except Unreadable as error:
@@ -128,11 +122,6 @@ def read_job(directory: Path) -> dict[str, Any]:
         tree = parse_json(directory / JOB, content)
     except Unreadable as error:
         tree, because = None, f"it {error.reason}"
-    if isinstance(tree, dict) and "checksums" not in tree and (directory / EARLIER).is_file():
-        title, because = f"{directory} was compiled by an earlier jobc", f"the folder's {JOB} has no checksums"
-        raise CompileError(
-            [Diagnostic("JC5004", title, because, ("move the folder elsewhere and compile the job again"))]
-        )
     if not job_json.is_valid_job_json(tree):
         title = f"{directory / JOB} is damaged"
         hint = "compile the job again with --force, which rewrites jobc's own files and keeps all others"
@@ -218,8 +207,7 @@ def _changed_settings(file: Path, text: str, checksum: str) -> tuple[int, ...]:
 
 def _is_linked(directory: Path, path: str) -> bool:
     """Return whether the file, or a folder above it in the directory, is a symlink."""
-    parts = path.split("/")
-    return any((directory / "/".join(parts[:n])).is_symlink() for n in range(1, len(parts) + 1))
+    return any((directory / part).is_symlink() for part in (*_parent_folders(path), path))
 
 
 def is_executable(file: Path) -> bool:

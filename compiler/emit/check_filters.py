@@ -18,23 +18,14 @@ from ..plan.shell_quoting import PLACES
 from .shell_context import ShellContextScanner
 
 _SHELL = re.compile(r"\.(?:sh|bash|sbatch|pbs)(?:\.j2)?$|^#!.*sh\b")
-_FITTING = {
-    "code": ("sh", "raw"),
-    "single": ("raw",),
-    "double": ("raw",),
-    "heredoc": ("raw",),
-    "comment": ("comment",),
-    "directive": ("directive",),
-    "text": ("comment", "sh", "raw"),
-}
-_WORDS = {
-    "code": "shell code",
-    "single": "single quotes",
-    "double": "double quotes",
-    "heredoc": "a here-document",
-    "comment": "a comment",
-    "directive": "a directive",
-    "text": "text",
+_CONTEXTS = {  # context -> (its name in messages, filters that fit)
+    "code": ("shell code", ("sh", "raw")),
+    "single": ("single quotes", ("raw",)),
+    "double": ("double quotes", ("raw",)),
+    "heredoc": ("a here-document", ("raw",)),
+    "comment": ("a comment", ("comment",)),
+    "directive": ("a directive", ("directive",)),
+    "text": ("text", ("comment", "sh", "raw")),
 }
 
 
@@ -89,13 +80,12 @@ class _Checker:
             self.places.feed(text)
 
     def printed(self, piece: nodes.Expr) -> None:
-        context = self.places.place if self.places else "text"
-        fitting = _FITTING[context]
+        context, fitting = _CONTEXTS[self.places.place if self.places else "text"]
         used = piece.name if isinstance(piece, nodes.Filter) else None
         if used not in PLACES:
             self.refuse(piece, f"a value is printed without any of the filters {', '.join(PLACES)}", fitting)
         if used not in fitting:
-            self.refuse(piece, f"| {used} does not fit in {_WORDS[context]}", fitting)
+            self.refuse(piece, f"| {used} does not fit in {context}", fitting)
         if used == "directive":
             line = cast(ShellContextScanner, self.places).line.split(" ")[0]
             cast(nodes.Filter, piece).args = [nodes.Const(line, lineno=piece.lineno)]

@@ -43,7 +43,7 @@ def merge_extra_entries(document: Any, extra: Mapping[str, Any], at: Path = ("op
     return _merge(document, extra, at) if extra else document
 
 
-def extra_value_leaf(path: Path) -> Callable[[Any], Any]:
+def value_leaf(path: Path) -> Callable[[Any], Any]:
     """Return a leaf for Render.yaml that reads the value at a path in the views, so that `jobc why` finds the key."""
 
     def read_value(views: Any) -> Any:
@@ -85,7 +85,7 @@ def _merge(base: Any, extra: Any, path: Path) -> Any:
     if extra is None:
         return Omit
     if not isinstance(extra, Mapping) or not extra:
-        return extra_value_leaf(path)
+        return value_leaf(path)
     if callable(base):  # a leaf whose value may be a mapping
         return lambda views: _merge(base(views), extra, path)
     if _is_named(base):
@@ -120,5 +120,4 @@ def value_paths(tree: Any, at: Path = ()) -> Iterator[Path]:
 
 
 def _paths_overlap(first: Path, second: Path) -> bool:
-    """Return whether one path equals, contains or is inside the other."""
     return all("*" in (a, b) or a == b for a, b in zip(first, second, strict=False)) and bool(first)

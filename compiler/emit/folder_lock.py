@@ -50,9 +50,7 @@ def _open_lock(file: Path) -> int:
 
 
 def _try_lock(lock: int) -> bool:
-    """Return whether the open file could be locked. Also return True if the file system has no locks (Lustre without -o
-    flock).
-    """
+    """Lock the file. Return False if another process has it; True if the file system has no locks (some Lustre)."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -14,7 +14,6 @@ from typing import Any
 
 JOB = ".jobc/job.json"
 SEAL = ("digest", "versions", "request", "inputs", "checksums")  # the last keys of the file
-EARLIER = ".jobc/manifest.json"  # held the checksums in earlier versions, which wrote several record files
 _REQUEST = {"words", "command", "config_name", "strict"}
 
 
@@ -37,7 +36,7 @@ def is_valid_job_json(tree: Any) -> bool:
         and isinstance(tree.get("digest"), str)
         and _is_text_by_name(tree.get("versions"))
         and "jobc" in tree["versions"]
-        and ("request" not in tree or _is_request(tree["request"]))
+        and _is_request(tree.get("request"))
         and _is_text_by_name(tree.get("inputs"))
         and isinstance(tree.get("checksums"), dict)
         and all(is_valid_relative_path(path) and _is_entry(entry) for path, entry in tree["checksums"].items())
@@ -45,7 +44,6 @@ def is_valid_job_json(tree: Any) -> bool:
 
 
 def is_valid_relative_path(path: str) -> bool:
-    """Return whether the text is a valid relative path inside the directory."""
     return "\0" not in path and all(part != ".." and 0 < len(part.encode()) <= 255 for part in path.split("/"))
 
 

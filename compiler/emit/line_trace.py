@@ -51,41 +51,33 @@ class PlanKeyTrace:
         read = self.pending or next((guard for guard in reversed(self.guards) if guard), [])
         self.refused.append(RefusedText(tuple(read), text, f"{line} line", because))
 
-    def at(self, line: int) -> str:
+    def at(self, line: int) -> None:
         self.line = line
-        return ""
 
     def note(self, key: str) -> None:
         self.pending.append(key)
 
-    def begin_block(self) -> str:
+    def begin_block(self) -> None:
         self.guards.append([])
-        return ""
 
-    def end_block(self) -> str:
+    def end_block(self) -> None:
         self.ended += self.guards.pop()
-        return ""
 
     def record_test(self, test: Any) -> Any:
-        """Record the keys that an `if` condition read, because the whole block depends on them. Returns the condition's
-        truth value.
-        """
+        """Return the condition's truth value. The whole `if` block depends on the keys that it read."""
         truth = bool(test)
         self.guards[-1] += self.take()
         return truth
 
     def record_loop(self, iterable: Any) -> Any:
-        """Record the keys read to get the iterable of a `for`, because every iteration depends on them. Returns the
-        iterable.
-        """
+        """Return the iterable of a `for`. Every iteration depends on the keys that were read to get it."""
         self.guards[-1] += self.take()
         self.guards.append([])
         return iterable
 
-    def item(self) -> str:
+    def item(self) -> None:
         """Record the keys that were read to get the next item, because this iteration depends on them."""
         self.guards[-1] = self.take()
-        return ""
 
     def take(self) -> list[str]:
         pending, self.pending = self.pending, []

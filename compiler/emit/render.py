@@ -53,9 +53,7 @@ of = PlanPathLeaf()
 
 @dataclass(frozen=True)
 class Given:
-    """Leaf that is omitted if its value is None. A mapping that contains only such leaves can end up as `{}`; that line
-    then depends on the keys of all of them.
-    """
+    """Leaf that is omitted if its value is None. A mapping with only such leaves depends on the keys of all of them."""
 
     leaf: Leaf
 
@@ -92,16 +90,7 @@ class JsonTextLeaf:
 
 def evaluate_document(tree: Any, plan: object, options: object, digest: str) -> Any:
     """Return a document with its functions evaluated, as the engine will read it. digest: WholePlanView.digest"""
-    return _plain(tree, SimpleNamespace(plan=plan, options=options, whole=WholePlanView(digest)))
-
-
-def _plain(tree: Any, views: SimpleNamespace) -> Any:
-    if callable(tree):
-        return _plain(tree(views), views)
-    if isinstance(tree, Mapping):
-        evaluated = {key: _plain(inner, views) for key, inner in tree.items()}
-        return {key: inner for key, inner in evaluated.items() if inner is not Omit}
-    return [_plain(item, views) for item in tree] if isinstance(tree, (list, tuple)) else tree
+    return Render((), (), {"plan": plan, "options": options}).with_digest(digest)._evaluate(tree, (), {})
 
 
 @dataclass(frozen=True)
@@ -150,7 +139,7 @@ class Render:
     def chosen(self, artifact: Artifact, by: Callable[[Any], Any]) -> Artifact:
         """Record that the plan keys which `by` reads (such as `of.plan.name`) decide whether this file is emitted."""
         trace = PlanKeyTrace()
-        by(_Views(_track_views(self.views, trace)))
+        by(SimpleNamespace(**_track_views(self.views, trace)))
         return replace(artifact, chosen=tuple(dict.fromkeys(trace.take())))
 
     def yaml(
@@ -172,9 +161,9 @@ class Render:
                 data_path = (i, *owner)
                 if comments and data_path in comments and owner != above:
                     indent = text[: len(text) - len(text.lstrip(" "))]
-                    comment_text, of_comment = self._comment_text(comments[data_path])
-                    for row in comment_text.split("\n"):
-                        lines.add(f"{indent}# {comment(row)}\n", of_comment, path, 1, constant=False)
+                    comment_keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
+                    for row in self._evaluate(comments[data_path], (), comment_keys).split("\n"):
+                        lines.add(f"{indent}# {comment(row)}\n", comment_keys.get((), ()), path, 1, constant=False)
                 lines.add(text, _keys_at_path(data_path, keys), _data_path(data_path[1:]), 0, constant=False)
                 above = owner
         return Artifact(path, "".join(lines.text), False, lines.line_ranges())
@@ -192,9 +181,7 @@ class Render:
         return Artifact(path, "".join(lines.text), False, lines.line_ranges())
 
     def table(self, path: str, rows: Sequence[str], key: str) -> Artifact:
-        """Render a file with one line per row, such as a host table. All rows depend on one plan key. Raises
-        TextRefusedError.
-        """
+        """Render a file with one line per row. All rows depend on one plan key. Raises TextRefusedError."""
         refused = []
         for row in rows:
             try:
@@ -205,11 +192,6 @@ class Render:
             raise TextRefusedError(refused)
         text = "".join(f"{row}\n" for row in rows)
         return Artifact(path, text, False, (LineRange(1, len(rows), (key,), "table"),) if rows else ())
-
-    def _comment_text(self, text: str | Leaf) -> tuple[str, tuple[str, ...]]:
-        keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
-        comment_text: str = self._evaluate(text, (), keys)
-        return comment_text, keys.get((), ())
 
     def _evaluate(
         self, node: Any, data_path: tuple[str | int, ...], keys: dict[tuple[str | int, ...], tuple[str, ...]]
@@ -247,30 +229,20 @@ class Render:
         return node
 
     @functools.cached_property
-    def _traced(self) -> "tuple[PlanKeyTrace, _Views]":
+    def _traced(self) -> tuple[PlanKeyTrace, SimpleNamespace]:
         trace = PlanKeyTrace()
-        return trace, _Views(_track_views(self.views, trace))
+        return trace, SimpleNamespace(**_track_views(self.views, trace))
 
 
 def _track_views(views: Mapping[str, Any], trace: PlanKeyTrace) -> dict[str, Any]:
     """Return the views, with dataclasses and mappings wrapped to record reads. Plain values are traced to no key."""
-    watched_views = {
-        name: view for name, view in views.items() if dataclasses.is_dataclass(view) or isinstance(view, Mapping)
+    roots = {"plan": "", "left_out": "", "whole": ""}  # prefixes of the keys, if not the view's name
+    return {
+        name: track_reads(view, roots.get(name, name), trace.note)
+        if dataclasses.is_dataclass(view) or isinstance(view, Mapping)
+        else view
+        for name, view in views.items()
     }
-    return {**views, **{name: track_reads(view, _root(name), trace.note) for name, view in watched_views.items()}}
-
-
-class _Views:
-    def __init__(self, views: Mapping[str, Any]) -> None:
-        self.__dict__.update(views)
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)
-
-
-def _root(view: str) -> str:
-    """Return the key prefix of a view: "" for plan, left_out and whole, otherwise the view's name."""
-    return "" if view in ("plan", "left_out", "whole") else view
 
 
 def _data_path(path: tuple[str | int, ...]) -> str:

@@ -70,9 +70,7 @@ class SourceMap:
         return tuple(leaves)
 
     def sources(self, spec_keys: Iterable[str]) -> tuple[str, ...]:
-        """Return the keys, and the keys that they interpolate: `backend.most_nodes` may have been written as
-        `${site.nodes}`.
-        """
+        """Return the keys, and those that they interpolate, such as site.nodes for `${site.nodes}`."""
         remaining = list(spec_keys)
         sources: dict[str, None] = {}
         while remaining:

@@ -31,23 +31,21 @@ class _Guards(NodeTransformer):
     def _call_statement(self, method: str, *args: nodes.Expr) -> nodes.Stmt:
         return nodes.ExprStmt(self._call(method, *args))
 
+    def _begin_block(self, node: nodes.Node) -> list[nodes.Node]:
+        return [self._call_statement("at", nodes.Const(node.lineno)), self._call_statement("begin_block")]
+
     def visit_If(self, node: nodes.If) -> list[nodes.Node]:
         for test in [node, *node.elif_]:
             test.test = self._call("record_test", cast(nodes.Expr, test.test))
             test.body = self._visit_all(test.body)
         node.else_ = self._visit_all(node.else_)
-        return [
-            self._call_statement("at", nodes.Const(node.lineno)),
-            self._call_statement("begin_block"),
-            node,
-            self._call_statement("end_block"),
-        ]
+        return [*self._begin_block(node), node, self._call_statement("end_block")]
 
     def visit_For(self, node: nodes.For) -> list[nodes.Node]:
         node.iter = self._call("record_loop", cast(nodes.Expr, node.iter))
         node.body = [self._call_statement("item"), *self._visit_all(node.body)]
-        begin = [self._call_statement("at", nodes.Const(node.lineno)), self._call_statement("begin_block")]
-        return [*begin, node, self._call_statement("end_block"), self._call_statement("end_block")]
+        end = self._call_statement("end_block")
+        return [*self._begin_block(node), node, end, end]
 
     def visit_Output(self, node: nodes.Output) -> list[nodes.Node]:
         """Emit each piece as a statement with its line number, because Jinja's debug table lacks constant text."""

@@ -2,22 +2,16 @@
 
 import json
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import yaml
 
-from ..memo import Memo
-
 DataPath = tuple[str | int, ...]  # keys and indices
-_END = "...\n"
-_entries: Memo[list[tuple[str, DataPath]]] = Memo(1_000)  # lines of a top-level entry by its repr()
 
 
 def to_block_yaml(document: Any) -> str:
-    """Return block-style YAML in the given order. Readers of YAML 1.1 and of YAML 1.2 parse every string to the same
-    value.
-    """
+    """Return block-style YAML in the given order. YAML 1.1 and YAML 1.2 parse every string to the same value."""
     return str(yaml.dump(document, Dumper=_dumper(), sort_keys=False, width=10**9, allow_unicode=True))
 
 
@@ -41,15 +35,6 @@ def _dumper() -> Any:
 
 def yaml_lines_with_paths(document: Any) -> list[tuple[str, DataPath]]:
     """Return each line of to_block_yaml() with the path of the innermost entry that begins on that line or spans it."""
-    if not isinstance(document, dict) or not document:
-        return _lines_of(document)
-    entries = [_entries.get(repr((key, value)), partial(_lines_of, {key: value})) for key, value in document.items()]
-    if any(lines[-1][0] == _END for lines in entries):  # libyaml's end marker, after text that ends in empty lines
-        return _lines_of(document)
-    return [line for lines in entries for line in lines]
-
-
-def _lines_of(document: Any) -> list[tuple[str, DataPath]]:
     text = to_block_yaml(document)
     owners = _line_owners(text)
     return [(f"{line}\n", owners.get(number, ())) for number, line in enumerate(text.split("\n")[:-1], 1)]

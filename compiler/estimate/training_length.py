@@ -4,7 +4,7 @@ from collections.abc import Mapping, Set
 from typing import Any
 
 from ...runtime.system.frozen_dataclass import dataclass
-from ..spec.site_spec import EstimateSpec
+from ..spec.job_spec import EstimateSpec
 from .parameters import ModelSize
 
 NUM_IMAGES = 1797  # in trainer/data/digits.py

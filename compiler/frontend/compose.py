@@ -8,16 +8,15 @@ This file has a global variable, because Hydra keeps its state in process-wide s
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.config_search_path import ConfigSearchPath
-from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
@@ -26,16 +25,15 @@ from omegaconf.errors import OmegaConfBaseException
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest
 from ..diagnostics.origin import Origin, TextWithOrigin
-from ..spec.type_hints import join_key
-from .compose_cache import COMPOSE_ERRORS, compose_from_cache, was_file_choice_seen
+from ..spec.job_spec import JobSpec
+from ..spec.type_hints import join_key, spec_keys
+from .compose_cache import COMPOSE_ERRORS, compose_from_cache
 from .interpolation import MachineDependentError, reset_budget, restrict_interpolation
 from .overrides import Override
-from .plain_values import ConfigTrees, ConfigWithoutPlainValues, NeedsHydra, split_plain_values
 from .yaml_positions import enclosing_key_position
 from .yaml_source import EmptyHydraJobSource, JobcSource, config_folders, read_files, used_files
 
 _MOST_REFUSED = 30  # maximum number of rejected overrides that are reported; each requires another compose
-KnownKeys = Callable[[], Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -65,9 +63,7 @@ class ComposedConfig:
     overrides: tuple[Override, ...]
 
     def origin_of(self, key: str) -> Origin | None:
-        """Return the position of the value at a dotted key, or of the key itself if its value is a mapping; None if
-        unknown.
-        """
+        """Return the position of the value at a dotted key, or of the key of a mapping; None if unknown."""
         node = _at(self.written, key)
         if isinstance(node, TextWithOrigin):
             return node.origin
@@ -109,23 +105,7 @@ class ComposedConfig:
         return str(node) if isinstance(node, str) and "${" in node else ""
 
 
-@dataclass
-class _Session:
-    """State while hydra_session() is active.
-
-    folders: the search path.
-    has_points: whether many configs will be composed.
-    bases: overrides other than plain values -> the config without its plain values, its choices and its files.
-    """
-
-    folders: tuple[ConfigFolder, ...] = ()
-    has_points: bool = False
-    bases: dict[tuple[str, ...], tuple[ConfigWithoutPlainValues, dict[str, str], frozenset[str]]] = field(
-        default_factory=dict
-    )
-
-
-_sessions: list[_Session] = []  # the last one is current; global, because Hydra instantiates _SearchPath
+_sessions: list[tuple[ConfigFolder, ...]] = []  # search paths; the last one is current, because sessions may be nested
 
 
 class _SearchPath(SearchPathPlugin):
@@ -133,45 +113,28 @@ class _SearchPath(SearchPathPlugin):
         path = search_path.get_path()
         path[:] = [element for element in path if element.provider != "main"]  # the folder that Hydra requires
         search_path.prepend("no-hydra-job", "no-hydra-job://")
-        for folder in _sessions[-1].folders:
+        for folder in _sessions[-1]:
             search_path.append(folder.provider, f"jobc://{folder.path}")
 
 
 @cache
 def _register_plugins() -> None:
-    """Register jobc's plugins, and let all copies of Hydra's sources share the store of Hydra's own configs.
-
-    Hydra copies its sources for each compose and for each list of a group's options. Most of the time for this went
-    into copying the store (a quarter of a compile with a rejected override), although load() already copies what it
-    returns.
-    """
     for plugin in (JobcSource, EmptyHydraJobSource, _SearchPath):
         Plugins.instance().register(plugin)
-    vars(ConfigStore.instance())["__deepcopy__"] = _the_config_store
-
-
-def _the_config_store(memo: object) -> ConfigStore:
-    return ConfigStore.instance()
 
 
 @contextmanager
-def hydra_session(folders: Sequence[ConfigFolder], has_points: bool = False) -> Iterator[Any]:
-    """Initialize Hydra with our folders (earlier ones win) and yield its config loader. Restores the earlier state on
-    exit.
-
-    has_points: whether several configs will be composed that differ in only a few overrides.
-    """
+def hydra_session(folders: Sequence[ConfigFolder]) -> Iterator[Any]:
+    """Run a block with Hydra initialized with our folders (earlier ones win), and yield its config loader."""
     _register_plugins()
-    _sessions.append(_Session(tuple(folders), has_points))
+    _sessions.append(tuple(folders))
     config_folders[:] = [folder.path for folder in folders]
     read_files.clear()
     before = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()
     try:
-        with (
-            initialize_config_dir("/", version_base="1.3"),
-            restrict_interpolation(),
-        ):  # `initialize` inspects its caller
+        # not `initialize`, which inspects its caller
+        with initialize_config_dir("/", version_base="1.3"), restrict_interpolation():
             yield GlobalHydra.instance().config_loader()
     finally:
         _sessions.pop()
@@ -189,11 +152,6 @@ def used_config_files(of_all: bool = False) -> dict[str, str]:
     return {path: text for path, text in files.items() if not path.startswith(("jobc:", "plugin:"))}
 
 
-def groups_in_defaults_list() -> set[str]:
-    """Return the groups in the defaults list of jobc's config.yaml."""
-    return set(re.findall(r"(?m)^  - (\w+): ", read_files.get("jobc:conf/config.yaml", "")))
-
-
 class OverridesRefused(CompileError):
     """Raised when some overrides cannot be composed. rest: config from the other overrides, for more diagnostics."""
 
@@ -202,49 +160,20 @@ class OverridesRefused(CompileError):
         self.rest = rest
 
 
-def compose_job(loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys) -> ComposedConfig:
-    """Compose one job. Raises CompileError, or its subclass OverridesRefused if the other overrides can be composed.
-
-    known: returns the spec's dotted keys, for did-you-mean hints.
-    """
+def compose_job(loader: Any, config_name: str, overrides: Sequence[Override]) -> ComposedConfig:
+    """Compose one job. Raises CompileError, or its subclass OverridesRefused if the other overrides can be composed."""
     used_files.clear()
-    again = was_file_choice_seen(_folders(), config_name, overrides) or _sessions[-1].has_points
-    if again and (composed := _derive_from_base(loader, config_name, overrides, known)):
-        return composed
-    config, _ = compose_hydra_config(loader, config_name, overrides, known, again)
+    config, _ = compose_hydra_config(loader, config_name, overrides, cached=True)
     return _read(config, tuple(overrides))
 
 
-def _derive_from_base(
-    loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys
-) -> ComposedConfig | None:
-    """Derive the config from one that differs only in plain values. Return None if Hydra must compose or reject it."""
-    bases, (others, plain) = _sessions[-1].bases, split_plain_values(_folders(), overrides)
-    key = (config_name, *(o.canonical for o in others))
-    try:
-        if key not in bases:
-            config, accepted = compose_hydra_config(loader, config_name, others, known, again=True)
-            if accepted != others:
-                return None
-            composed = _read(config, tuple(others))
-            base = ConfigWithoutPlainValues(config, ConfigTrees(composed.written, composed.tree))
-            bases[key] = base, composed.choices, frozenset(used_files)
-        base, choices, files = bases[key]
-        used_files.update(files)
-        reset_budget()
-        written, tree = base.with_values(plain)
-    except (CompileError, NeedsHydra):
-        return None
-    return ComposedConfig(tree, written, choices, tuple(overrides))
-
-
 def compose_hydra_config(
-    loader: Any, config_name: str, overrides: Sequence[Override], known: KnownKeys, again: bool = False
+    loader: Any, config_name: str, overrides: Sequence[Override], cached: bool = False
 ) -> tuple[DictConfig, list[Override]]:
     """Return Hydra's composed config, with unresolved interpolations and its section `hydra`, and the overrides as
     Hydra accepted them (see respell_group_prefix). Raises the same errors as compose_job().
 
-    again: whether to use the cached merge of the files, whose section `hydra` does not list the other overrides.
+    cached: whether to use the cached merge of the files, whose section `hydra` does not list the other overrides.
     """
     config, refused = None, []
     accepted = [o for o in overrides if not o.is_hydra_override]
@@ -256,7 +185,7 @@ def compose_hydra_config(
     while config is None:
         reset_budget()
         try:
-            if again or refused:
+            if cached or refused:
                 config = compose_from_cache(_folders(), config_name, accepted)
             else:
                 config = hydra_compose(config_name, [o.canonical for o in accepted], return_hydra_config=True)
@@ -270,7 +199,7 @@ def compose_hydra_config(
                 fixed_groups.add(changed[0])
                 accepted = changed[1]
                 continue
-            keys = partial(_keys, known, config_name, accepted, loader)
+            keys = partial(_known_keys, config_name, accepted, loader)
             diagnostic, culprit = diagnose_hydra_error(error, accepted, loader, config_name, keys)
             if not _is_consequence(diagnostic, refused):
                 refused.append(diagnostic)
@@ -292,19 +221,20 @@ def _is_consequence(diagnostic: Diagnostic, earlier: Iterable[Diagnostic]) -> bo
     return diagnostic.code == "JC1102" and any(d.code == "JC1109" and d.key == section for d in earlier)
 
 
-def _keys(spec_keys: KnownKeys, config_name: str, overrides: Sequence[Override], loader: Any) -> list[str]:
+def _known_keys(config_name: str, overrides: Sequence[Override], loader: Any) -> list[str]:
     """Return the spec's keys, and the keys in the files that the command line selects, such as a backend's options."""
+    keys = [*spec_keys(JobSpec), "backend"]
     choices = [o for o in overrides if loader.get_group_options(o.key)]
     try:
         tree: Any = OmegaConf.to_container(compose_from_cache(_folders(), config_name, choices))
     except COMPOSE_ERRORS:
-        return [*spec_keys()]
+        return keys
     del tree["hydra"]
-    return [*spec_keys(), *(key for key, _ in _leaves(tree, ""))]
+    return [*keys, *(key for key, _ in _leaves(tree, ""))]
 
 
 def _folders() -> tuple[str, ...]:
-    return tuple(folder.path for folder in _sessions[-1].folders)
+    return tuple(folder.path for folder in _sessions[-1])
 
 
 def _read(config: DictConfig, overrides: tuple[Override, ...]) -> ComposedConfig:
@@ -360,19 +290,14 @@ def _why_unresolved(error: Exception, keys: Iterable[str], key: str) -> tuple[st
         close = nearest(missing_key[1], keys)
         escape = "write shell text as \\${" + missing_key[1] + "}"
         return f"key {missing_key[1]} does not exist", f"did you mean ${{{close[0]}}}?" if close else escape
+    hint = "for shell text, write \\${…}; otherwise, write the value itself"
     if resolver := re.search(r"Unsupported interpolation type (\S+)", message):
-        return f"resolver {resolver[1]} does not exist", (
-            "for shell text, write \\${…}; otherwise, write the value itself"
-        )
-    return "the interpolation does not refer to a value", (
-        "for shell text, write \\${…}; otherwise, write the value itself"
-    )
+        return f"resolver {resolver[1]} does not exist", hint
+    return "the interpolation does not refer to a value", hint
 
 
 def _at(tree: Any, key: str) -> Any:
-    """Return the node at a dotted key, None if it is missing. Names may contain dots, so the longest name is tried
-    first.
-    """
+    """Return the node at a dotted key, None if it is missing. Names may contain dots: the longest is tried first."""
     if not key:
         return tree
     if isinstance(tree, dict):

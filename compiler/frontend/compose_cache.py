@@ -5,11 +5,10 @@ Out: the config that Hydra would compose, or the error that it would raise.
 
 Hydra 1.3 merges the files that overrides choose (80% of a compile) and then applies the other overrides one by one.
 Most points of a sweep choose the same files, and so does a command line from which a rejected override was removed.
-From the second compose on, the merged tree is cached together with the file system lookups that it depends on, and is
-reused until the result of a lookup changes.
+The merged tree is cached together with the file system lookups that it depends on, and is reused until the result of a
+lookup changes.
 """
 
-import os
 import pickle
 from collections.abc import Sequence
 
@@ -20,8 +19,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from ...runtime.system.frozen_dataclass import dataclass
-from .observed_files import Answers, add_to_recordings, are_answers_unchanged, record_answers
+from .observed_files import Answers, add_to_recordings, are_answers_unchanged, ask_file_system, record_answers
 from .overrides import Override
 from .yaml_source import read_files, used_files
 
@@ -29,29 +27,9 @@ COMPOSE_ERRORS = (HydraException, OmegaConfBaseException, RecursionError, ValueE
 _MOST = 64  # maximum number of entries, 35 kB each
 
 
-@dataclass(frozen=True)
-class _Merged:
-    """A cached config.
-
-    config: pickled, because unpickling is faster than copying.
-    files: `root:path` -> text.
-    """
-
-    config: bytes
-    files: dict[str, str]
-    answers: Answers
-
-
-_kept: dict[tuple[object, ...], _Merged] = {}
-_once: set[tuple[object, ...]] = set()  # composed once and not cached, because most commands compile only once
-
-
-def was_file_choice_seen(folders: tuple[str, ...], config_name: str, overrides: Sequence[Override]) -> bool:
-    """Return whether earlier overrides chose the same files, and remember this choice for the next call."""
-    choice = _choice(folders, config_name, file_choosing_overrides(folders, overrides))
-    is_known = choice in _once
-    _once.add(choice)
-    return is_known
+# (folders, config name, overrides that choose files) -> (config, its files as `root:path` -> text, and the lookups)
+# The config is pickled, because unpickling is faster than copying.
+_kept: dict[tuple[object, ...], tuple[bytes, dict[str, str], Answers]] = {}
 
 
 def compose_from_cache(folders: tuple[str, ...], config_name: str, overrides: Sequence[Override]) -> DictConfig:
@@ -60,34 +38,25 @@ def compose_from_cache(folders: tuple[str, ...], config_name: str, overrides: Se
     Raises the same errors as Hydra for these overrides, and CompileError for unreadable files.
     folders: the search path that Hydra was initialized with, as absolute paths.
     """
-    chosen = file_choosing_overrides(folders, overrides)
-    if any(
-        o.canonical.partition("=")[2].startswith("{") for o in chosen
-    ):  # the override replaces a whole group with a mapping
+    chosen = [o for o in overrides if o.package or any(ask_file_system("folder", f"{f}/{o.key}") for f in folders)]
+    if any(o.canonical.partition("=")[2].startswith("{") for o in chosen):  # a mapping replaces a whole group
         return compose(config_name, [o.canonical for o in overrides], return_hydra_config=True)
     values = OverridesParser.create().parse_overrides([o.canonical for o in overrides if o not in chosen])
-    choice = _choice(folders, config_name, chosen)
+    choice = (folders, config_name, *(o.canonical for o in chosen))
     merged = _kept.pop(choice, None)
-    if merged is None or not are_answers_unchanged(merged.answers):
+    if merged is None or not are_answers_unchanged(merged[2]):
         used_files.clear()
         with record_answers() as answers:
             tree = compose(config_name, [o.canonical for o in chosen], return_hydra_config=True)
         files = {path: text for path, text in read_files.items() if path in used_files}
-        merged = _Merged(pickle.dumps(tree), files, answers)
-    add_to_recordings(merged.answers)
-    read_files.update(merged.files)
-    used_files.update(merged.files)
+        merged = pickle.dumps(tree), files, answers
+    pickled, files, answers = merged
+    add_to_recordings(answers)
+    read_files.update(files)
+    used_files.update(files)
     _kept[choice] = merged
     if len(_kept) > _MOST:
         del _kept[next(iter(_kept))]
-    config: DictConfig = pickle.loads(merged.config)
+    config: DictConfig = pickle.loads(pickled)
     ConfigLoaderImpl._apply_overrides_to_config(values, config)
     return config
-
-
-def file_choosing_overrides(folders: tuple[str, ...], overrides: Sequence[Override]) -> list[Override]:
-    return [o for o in overrides if o.package or any(os.path.isdir(f"{folder}/{o.key}") for folder in folders)]
-
-
-def _choice(folders: tuple[str, ...], config_name: str, chosen: Sequence[Override]) -> tuple[object, ...]:
-    return (folders, config_name, *(o.canonical for o in chosen))

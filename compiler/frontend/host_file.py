@@ -86,7 +86,8 @@ def read_host_files(
         typed = str(held[name])
         by = origin_of(key)
         of_user = is_typed(key) or (by is not None and by.root == "user")
-        hosts = _read(typed[1:], by, None if of_user else _allowed_folders(folders), folders, files, key)
+        allowed = None if of_user else [*folders.values(), *project_folders()]
+        hosts = _read(typed[1:], by, allowed, folders, files, key)
         folded = fold_hostlist(tuple(host.name for host in hosts)) or None
         out[section or name] = {**held, name: folded} if section else folded
         files.typed[key], files.hosts[key] = typed, hosts
@@ -108,10 +109,6 @@ def find_missing_slots(files: HostFiles, nodes: int, procs: int) -> Iterator[Dia
 def _host_keys() -> list[str]:
     listed = {key: type_of_key(JobSpec, key) for key in spec_keys(JobSpec)}
     return [key for key, hint in listed.items() if hint == type_of_key(JobSpec, "hosts")]
-
-
-def _allowed_folders(folders: Folders) -> tuple[Path, ...]:
-    return (*folders.values(), *project_folders())
 
 
 def _read(
@@ -226,7 +223,6 @@ def _entry(entry: str) -> list[tuple[str, int | None]]:
 
 
 def _reject_duplicates(hosts: list[HostFileEntry], key: str, refused: list[Diagnostic]) -> None:
-    """Add JC1132 for each host that is listed twice."""
     first: dict[str, HostFileEntry] = {}
     for host in hosts:
         before = first.setdefault(normalized_host(host.name), host)

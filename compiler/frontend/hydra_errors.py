@@ -18,7 +18,7 @@ from ..spec.type_hints import accepted_words, hint_value_type, is_list, is_mappi
 from ..spec.value_types import InvalidValue
 from .interpolation import MachineDependentError
 from .overrides import Override
-from .yaml_source import USER_ROOTS, read_files
+from .yaml_source import USER_ROOTS, groups_in_defaults_list, read_files
 
 _TWICE = re.compile(r"(?:^|for )(\S+?)(?: appears more than once|\. To override)")
 
@@ -91,13 +91,13 @@ def diagnose_hydra_error(
     )
     blamed = quoted[1] if quoted else ""
     below = re.search(r"full_key: (\S+)", message)
-    names = {blamed, below[1] if below else ""}
-    exact = [o for o in overrides if o.key in names]
-    culprit = next((o for o in [*exact, *overrides] if o in exact or f"'{o.key}'" in message), None)
-    if culprit is None:
-        culprit = next((o for o in overrides if blamed and o.canonical.startswith(blamed)), None)
-    if culprit is None:
-        culprit = next((o for o in overrides if o.canonical in message), None)
+    is_blamed: Sequence[Callable[[Override], bool]] = (  # the surest sign first
+        lambda o: o.key in (blamed, below[1] if below else ""),
+        lambda o: f"'{o.key}'" in message,
+        lambda o: bool(blamed) and o.canonical.startswith(blamed),
+        lambda o: o.canonical in message,
+    )
+    culprit = next((o for sign in is_blamed for o in overrides if sign(o)), None)
     origin = culprit.origin if culprit else None
     key = culprit.key if culprit else ""
     first_line = message.split("\n", 1)[0]
@@ -186,9 +186,7 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[
 
 
 def _similar_mapping_key(key: str, known_keys: Sequence[str]) -> str:
-    """Return `labels.team` for lables.team, in which the name of a mapping with user-defined keys is misspelled. Return
-    "" if no mapping has a similar name.
-    """
+    """Return `labels.team` for lables.team; "" if no mapping with user-defined keys has a similar name."""
     parts = key.split(".")
     for count in range(1, len(parts)):
         above = ".".join(parts[:count])
@@ -220,7 +218,7 @@ def _fits(key: str, typed: str, value: str, loader: Any) -> bool:
     if not value or value[:1] in ("{", "@", "$", "'", '"') or "," in value:
         return True
     if options := loader.get_group_options(key):
-        return bool(value in options or aliases.option_from_alias(key, value) or nearest(value, options))
+        return bool(value in options or aliases.value_from_alias(key, value) or nearest(value, options))
     if value == "null" or key_type is None or is_list(key_type) or is_mapping(key_type):
         return key_type is not None
     if words := accepted_words(key_type):
@@ -259,7 +257,7 @@ def _corrected_override(key: str, named: Sequence[str], value: str, loader: Any)
     if is_mapping(key_type):
         name = value.partition(":")[2] if key == "secrets" and value.startswith("env:") else "NAME"
         key, key_type = f"{key}.{name}", get_args(key_type)[1]
-    if meant := aliases.option_from_alias(key, value) or aliases.value_from_alias(key, value):
+    if meant := aliases.value_from_alias(key, value):
         return f"{key}={meant}"
     is_judged = (hint_value_type(key_type) or accepted_words(key_type)) and re.fullmatch(
         r"[\w.:/%+…-]+", value
@@ -270,9 +268,7 @@ def _corrected_override(key: str, named: Sequence[str], value: str, loader: Any)
 def _diagnose_null_group(
     error: ValueError | TypeError, overrides: Sequence[Override], loader: Any, known_keys: list[str]
 ) -> tuple[Diagnostic, Override | None]:
-    """Return JC1109 for group=null, or JC1102 for a key below a list. Hydra 1.3 raises ValueError for both. Any
-    other ValueError is a bug in jobc and is raised again.
-    """
+    """Return JC1109 for group=null, or JC1102 for a key below a list: Hydra 1.3 raises ValueError for both."""
     if (word := _BELOW_LIST.search(str(error))) and (
         below := next((o for o in overrides if (word[1] or word[2]) in o.key.split(".")[1:]), None)
     ):
@@ -303,9 +299,7 @@ class _Choice:
 
 
 def _in_defaults(group: str) -> Iterator[_Choice]:
-    """Yield the items that choose an option of the group. Searches the text of the files read so far, because Hydra
-    does not record positions in defaults lists.
-    """
+    """Yield the items that choose an option of the group, found in the text, because Hydra records no positions."""
     line_of = re.compile(
         r"[^#]*?(?:-\s+|[\[{,]\s*)['\"]?(?:(override|optional)\s+)?/?"
         rf"({re.escape(group)})(?:@[\w.]+)?['\"]?\s*:\s*['\"\[]?([^\s'\",\]}}#]+)"
@@ -326,16 +320,12 @@ def _item(group: str, option: str, loader: Any) -> str:
     if not group or not options:
         return ""
     chosen = (_similar_to(options, option) or ["OPTION"])[0]
-    return f"- {'override ' if _has_default(group) else ''}/{group}: {chosen}"
+    return f"- {'override ' if group in groups_in_defaults_list() else ''}/{group}: {chosen}"
 
 
 def _similar_to(options: Sequence[str], option: str) -> list[str]:
     """Return the option itself if it exists, or else similar ones, such as `deepspeed` for deepspeed/zero2."""
     return [part for part in (option, *option.split("/")) if part in options] or nearest(option, options)
-
-
-def _has_default(group: str) -> bool:
-    return re.search(rf"(?m)^  - {re.escape(group)}: ", read_files.get("jobc:conf/config.yaml", "")) is not None
 
 
 def _defaults_list_error(message: str, loader: Any) -> Diagnostic | None:
@@ -353,7 +343,7 @@ def _defaults_list_error(message: str, loader: Any) -> Diagnostic | None:
         hint = f"- override /{twice[1]}: {(close or ['OPTION'])[0]}"
         because = (
             "config.yaml already chooses an option, so a second choice must be an `override`"
-            if _has_default(group)
+            if group in groups_in_defaults_list()
             else "only one option can be active"
         )
         title, position = f"cannot compose: two files choose {twice[1]}", chosen[-1].origin if chosen else None
@@ -372,9 +362,6 @@ def _unmatched_override(file: str, group: str, loader: Any) -> Diagnostic:
     items = [c for c in _in_defaults(beside) if c.overrides and f"/{c.origin.path}".endswith(f"/{file}.yaml")]
     close = [name for name in nearest(beside, loader.list_groups("")) if name != beside]
     because = "no earlier file chooses that group"
-    if beside in aliases.RENAMED_GROUPS:
-        close = [aliases.RENAMED_GROUPS[beside]]
-        because = f"the config group {beside} is now called {close[0]}"
     if beside != group and (item := _item(beside, items[0].option if items else "", loader)):
         because, hint = "a group without a leading / is relative to the file", item
     else:
@@ -399,7 +386,7 @@ def _missing_config(
     if not options and parent and (fault := _misplaced_group(parent[1], f"{group}/{option}", loader)):
         return fault, None
     culprit = next((o for o in overrides if o.key == group and option in o.canonical), None)
-    meant = aliases.option_from_alias(group, option)
+    meant = aliases.value_from_alias(group, option)
     close = [meant] if meant.partition(" ")[0] in options else _similar_to(options, option)
     close = close or (options if len(options) == 1 else [])
     plus = "+" if culprit and culprit.shown.startswith("+") else ""

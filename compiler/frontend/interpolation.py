@@ -24,20 +24,13 @@ from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import Origin, TextWithOrigin
 from ..untrusted_files import MIB
 
-MOST_INTERPOLATIONS = 2_000  # 0.05 to 0.3 ms each
-MOST_CHARACTERS = 1_000_000  # maximum characters after expansion; each node of a mapping or list counts as one
 MOST_DECODED = 10_000  # maximum characters in an argument of oc.decode, 10 us each
-MOST_TEXT = 16 * MIB  # characters in all files
-MOST_LOADS = 1_000  # maximum loads of config files in one composition, 1 ms each; Hydra loads each file twice
-MOST_VALUES = 50_000  # maximum values in all loads, 0.1 ms each
 _PURE = ("oc.deprecated", "oc.dict.keys", "oc.dict.values", "oc.select")
 _READING = ("oc.env", "now", "hydra", "python_version")
 
 
 class MachineDependentError(InterpolationResolutionError):
-    """Raised for an interpolation that would read this machine. The message has two lines: what would be read, and the
-    key.
-    """
+    """Raised for an interpolation that would read this machine. Line 1 is what it would read, line 2 the key."""
 
 
 class ExpansionLimitExceeded(BaseException):
@@ -45,59 +38,35 @@ class ExpansionLimitExceeded(BaseException):
 
     def __init__(self, because: str, origin: Origin | None = None, key: str = "") -> None:
         super().__init__(because)
-        self.diagnostic = Diagnostic("JC1114", "this config expands too far", because, _HINT, origin, key)
+        hint = "write the values out, or remove the repetition"
+        self.diagnostic = Diagnostic("JC1114", "this config expands too far", because, hint, origin, key)
 
 
-_HINT = "write the values out, or remove the repetition"
+_LIMITS = {  # what is counted in one composition -> (limit, message)
+    "interpolations": (2_000, "needs more than {:,} interpolations"),  # 0.05 to 0.3 ms each
+    # after expansion; each node of a mapping or list counts as one character
+    "characters": (1_000_000, "has interpolations that expand to more than {:,} characters"),
+    "text": (16 * MIB, "has files with more than {:,} characters"),
+    # 1 ms each; Hydra loads each file twice
+    "loads": (1_000, "has defaults lists that load more than {:,} files, counting repeated ones"),
+    "values": (50_000, "has files with more than {:,} values, counting repeated ones"),  # 0.1 ms each
+}
+# What is left for the current config; global, because OmegaConf's containers cannot pass it on.
+_remaining: dict[str, int] = {}
+_values_in_file: dict[str, int] = {}  # a config's path -> number of values in it
 
 
-class _Budget:
-    def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        self.interpolations, self.characters = MOST_INTERPOLATIONS, MOST_CHARACTERS
-        self.text, self.loads, self.values = MOST_TEXT, MOST_LOADS, MOST_VALUES
-        self.values_of: dict[str, int] = {}  # a config's path -> number of values in it
-
-    def spend_load(self, path: str, config: Any) -> None:
-        """Count one load of a config file. config: its tree, None if the file does not exist"""
-        origin = _any_origin(config)
-        self.loads -= 1
-        if self.loads < 0:
-            raise ExpansionLimitExceeded(
-                f"the config's defaults lists load more than {MOST_LOADS:,} files, counting repeated ones", origin
-            )
-        if path not in self.values_of:
-            self.values_of[path] = sum(1 for _ in _sizes(config))
-        self.values -= self.values_of[path]
-        if self.values < 0:
-            raise ExpansionLimitExceeded(
-                f"the config's files contain more than {MOST_VALUES:,} values, counting repeated ones", origin
-            )
-
-    def consume_text(self, count: int, origin: Origin | None) -> None:
-        self.text -= count
-        if self.text < 0:
-            raise ExpansionLimitExceeded(f"the config's files have more than {MOST_TEXT // MIB} MiB of text", origin)
-
-    def spend_interpolations(self, count: int, origin: Origin | None, key: str = "") -> None:
-        self.interpolations -= count
-        if self.interpolations < 0:
-            raise ExpansionLimitExceeded(
-                f"the config needs more than {MOST_INTERPOLATIONS:,} interpolations", origin, key
-            )
-
-    def spend_characters(self, count: int, origin: Origin | None, key: str = "") -> None:
-        self.characters -= count
-        if self.characters < 0:
-            raise ExpansionLimitExceeded(
-                f"the config's interpolations expand to more than {MOST_CHARACTERS:,} characters", origin, key
-            )
+def reset_budget() -> None:
+    _remaining.update({counted: limit for counted, (limit, _) in _LIMITS.items()})
+    _values_in_file.clear()
 
 
-_budget = _Budget()  # budget for the current config; global, because OmegaConf's containers cannot pass it on
-reset_budget, consume_text = _budget.reset, _budget.consume_text
+def consume(counted: str, count: int, origin: Origin | None, key: str = "") -> None:
+    """Reduce what is left of one of _LIMITS. Raises ExpansionLimitExceeded if nothing is left."""
+    _remaining[counted] -= count
+    if _remaining[counted] < 0:
+        limit, message = _LIMITS[counted]
+        raise ExpansionLimitExceeded(f"the config {message.format(limit)}", origin, key)
 
 
 @contextmanager
@@ -121,15 +90,19 @@ def restrict_interpolation() -> Iterator[None]:
     def bounded_resolve(self: Any, parse_tree: Any, node: Any, memo: Any = None, key: Any = None) -> Any:
         origin, full_key = _origin(node), str(key or "")
         text = node._value() if isinstance(node, Node) else ""
-        _budget.spend_interpolations(count_interpolations(text) if isinstance(text, str) else 1, origin, full_key)
+        consume("interpolations", count_interpolations(text) if isinstance(text, str) else 1, origin, full_key)
         value = resolve(self, parse_tree, node, memo, key)
         for size in _sizes(value):
-            _budget.spend_characters(size, origin, full_key)
+            consume("characters", size, origin, full_key)
         return value
 
     def bounded_load(self: Any, config_path: str) -> Any:
         loaded = load(self, config_path)
-        _budget.spend_load(config_path, loaded and loaded.config)
+        tree = loaded and loaded.config
+        if config_path not in _values_in_file:
+            _values_in_file[config_path] = sum(1 for _ in _sizes(tree))
+        consume("loads", 1, _any_origin(tree))
+        consume("values", _values_in_file[config_path], _any_origin(tree))
         return loaded
 
     BaseContainer._resolvers = {
@@ -141,7 +114,7 @@ def restrict_interpolation() -> Iterator[None]:
     }
     setattr(Container, "resolve_parse_tree", bounded_resolve)  # noqa: B010
     setattr(CachingConfigRepository, "load_config", bounded_load)  # noqa: B010
-    _budget.reset()
+    reset_budget()
     try:
         yield
     except ExpansionLimitExceeded as error:
@@ -154,7 +127,7 @@ def restrict_interpolation() -> Iterator[None]:
 
 def check_interpolation_syntax(text: str, origin: Origin | None = None) -> None:
     """Raise GrammarParseError for text whose interpolations cannot be parsed."""
-    _budget.spend_interpolations(count_interpolations(text), origin)
+    consume("interpolations", count_interpolations(text), origin)
     parse(text)
 
 

@@ -32,18 +32,14 @@ def record_answers() -> Iterator[Answers]:
 
 
 def add_to_recordings(answers: Mapping[tuple[str, str], Any]) -> None:
-    """Record answers. If a question got two different answers in one compile, a file has changed, so the record never
-    matches.
-    """
+    """Record answers. Two different answers to one question become one that never matches: the file has changed."""
     for recorder in _recorders:
         for key, answer in answers.items():
             recorder[key] = answer if recorder.get(key, answer) == answer else _TWO_ANSWERS
 
 
 def ask_file_system(question: str, path: str | os.PathLike[str]) -> Any:
-    """Return the answer to one of QUESTIONS. Raises OSError if the question is which names a folder has, and the folder
-    cannot be read.
-    """
+    """Return the answer to one of QUESTIONS. "names" raises OSError for a folder that cannot be read."""
     path = os.fspath(path)
     answer = QUESTIONS[question](path)
     add_to_recordings({(question, path): answer})
@@ -78,7 +74,6 @@ def record_no_answer(program: str) -> None:
 
 
 def are_answers_unchanged(answers: Mapping[tuple[str, str], Any]) -> bool:
-    """Return whether the file system still gives these answers."""
     try:
         return all(QUESTIONS[question](path) == answer for (question, path), answer in answers.items())
     except (OSError, Unreadable, KeyError, ValueError):

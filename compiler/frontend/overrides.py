@@ -134,7 +134,6 @@ def command_as_override(words: Iterable[str]) -> str:
 
 
 def quote_for_hydra(text: str, double: bool = False) -> str:
-    """Return the text in quotes, escaped for Hydra's grammar."""
     from hydra.core.override_parser.types import Quote, QuotedString
 
     return str(QuotedString(text, Quote.double if double else Quote.single).with_quotes())
@@ -175,9 +174,7 @@ def _check_size(words: Sequence[str], sweep: bool) -> None:
 
 
 class _Unreadable(Exception):
-    """Raised for an override that cannot be parsed. args: because, hint and, for codes other than JC1101, code and
-    title
-    """
+    """Raised for an invalid override. args: because, hint and, for codes other than JC1101, code and title."""
 
 
 def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> list[Override]:
@@ -272,9 +269,7 @@ def _quoted_items(key: str, right: str) -> list[str]:
 
 
 def _quote_each_value(key: str, right: str) -> list[str]:
-    """Return the word with each value of the sweep in quotes. Return [] if its commas do not separate values
-    (`node[1,3]`).
-    """
+    """Return the word with each value of the sweep in quotes; [] if commas do not separate values (`node[1,3]`)."""
     right = re.sub(r"choice\((.*)\)", r"\1", right.strip(" \t"))
     values, start, depth = [], 0, 0
     bare = _mask_quoted(right)

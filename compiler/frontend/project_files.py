@@ -15,9 +15,7 @@ from .observed_files import ask_file_system
 
 
 class OutsideProject(Exception):
-    """Raised for a path outside the folders. Its text is the reason for a diagnostic, and reveals nothing about the
-    file.
-    """
+    """Raised for a path outside the folders. The text is the reason, and reveals nothing about the file."""
 
 
 def require_inside(path: str | Path, folders: Iterable[str | Path]) -> None:
@@ -35,13 +33,10 @@ def require_inside(path: str | Path, folders: Iterable[str | Path]) -> None:
 
 
 def project_folders() -> list[Path]:
-    """Return [current directory] as the project. Return [] in / and above the home directory, where other users have
-    files.
-    """
+    """Return [current directory], or [] in / and above the home directory, where other users have files."""
     current, home = (str(ask_file_system("real path", path)) for path in (os.getcwd(), Path.home()))
     return [] if current == os.sep or (current != home and is_inside(home, current)) else [Path(current)]
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Return whether a normalized path is the folder or is inside it."""
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)

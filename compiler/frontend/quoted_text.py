@@ -56,9 +56,7 @@ def _leaves_of(value: Any, path: Path) -> Iterator[tuple[Path, bool]]:
 
 
 def _mark_quoted(tree: Any, path: Path, origin: Origin) -> Any:
-    """Return a copy of the tree with the text at the path marked as quoted. If there is no such text, return the same
-    tree.
-    """
+    """Return a copy of the tree with the text at the path, if there is any, marked as quoted."""
     if not path:
         return TextWithOrigin(tree, origin, quoted=True) if type(tree) is str else tree
     first, *rest = path

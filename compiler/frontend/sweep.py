@@ -85,7 +85,6 @@ def _find_conflicting_keys(points: Sequence[Sequence[Override]], varied: Sequenc
 
 
 def with_sweep_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic]:
-    """Return the diagnostics with this sweep point added."""
     return [replace(d, points=(where,)) if where else d for d in found]
 
 
@@ -97,9 +96,7 @@ def all_point_diagnostics(told: Sequence[tuple[SweepPoint, Sequence[Diagnostic]]
 
 
 def _suggest_host_list(diagnostics: Iterable[Diagnostic], point: SweepPoint) -> list[Diagnostic]:
-    """Return the diagnostics. For `hosts=a,b`, replace the hint of JC2005 by one that shows how to write a list instead
-    of a sweep.
-    """
+    """Return the diagnostics. For `hosts=a,b`, the hint of JC2005 becomes a list instead of a sweep."""
     typed = next((override.typed for override in point.varied if override.key == "hosts"), "")
     if not re.fullmatch(r"hosts=[\w.,@\[\]-]+", typed):
         return list(diagnostics)

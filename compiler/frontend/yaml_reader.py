@@ -121,19 +121,11 @@ class _Reader:
     def value_from_node(self, node: yaml.Node) -> Any:
         self.values += 1
         if self.values > _MOST_VALUES:
-            because = f"the file has more than {_MOST_VALUES:,} values, counting repetitions through aliases"
-            raise CompileError(
-                [Diagnostic("JC1002", "this file is too big", because, "use fewer aliases", self.origin(node))]
-            )
+            raise self.too_big(node, f"{_MOST_VALUES:,} values")
         if isinstance(node, yaml.ScalarNode):
             self.characters += len(node.value)
             if self.characters > 4 * MOST_BYTES:
-                because = (
-                    f"the file has more than {4 * MOST_BYTES // MIB} MiB of text, counting repetitions through aliases"
-                )
-                raise CompileError(
-                    [Diagnostic("JC1002", "this file is too big", because, "use fewer aliases", self.origin(node))]
-                )
+                raise self.too_big(node, f"{4 * MOST_BYTES // MIB} MiB of text")
             return self.scalar(node)
         if id(node) in self.open:
             self.refuse(
@@ -147,6 +139,12 @@ class _Reader:
             return [self.value_from_node(item) for item in node.value]
         finally:
             self.open.discard(id(node))
+
+    def too_big(self, node: yaml.Node, limit: str) -> CompileError:
+        because = f"the file has more than {limit}, counting repetitions through aliases"
+        return CompileError(
+            [Diagnostic("JC1002", "this file is too big", because, "use fewer aliases", self.origin(node))]
+        )
 
     def scalar(self, node: yaml.ScalarNode) -> TextWithOrigin | None:
         if node.tag not in _CORE_TAGS:

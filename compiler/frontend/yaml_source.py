@@ -18,7 +18,7 @@ from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import Origin
 from ..untrusted_files import Unreadable
 from . import observed_files
-from .interpolation import consume_text
+from .interpolation import consume
 from .observed_files import ask_file_system
 from .project_files import OutsideProject, project_folders, require_inside
 from .yaml_reader import MOST_BYTES, read_yaml_tree
@@ -31,6 +31,11 @@ _OURS = "jobc_config"  # name under which jobc's conf/config.yaml is available d
 read_files: dict[str, str] = {}  # `root:path` -> text, of every config since hydra_session()
 used_files: set[str] = set()  # `root:path` of the files that the last composed config uses
 config_folders: list[str] = []  # for the current compose, absolute paths
+
+
+def groups_in_defaults_list() -> set[str]:
+    """Return the groups in the defaults list of jobc's config.yaml."""
+    return set(re.findall(r"(?m)^  - (\w+): ", read_files.get("jobc:conf/config.yaml", "")))
 
 
 class JobcSource(ConfigSource):
@@ -83,7 +88,7 @@ class JobcSource(ConfigSource):
             raise ConfigLoadError(f"Config not found : {file}")
         root, path = origin_root(self.provider, file)
         text = read_config_text(self._file(file), Origin(root, path))
-        consume_text(len(text), Origin(root, path))
+        consume("text", len(text), Origin(root, path))
         read_files[f"{root}:{path}"] = text
         used_files.add(f"{root}:{path}")
         tree = read_yaml_tree(text, root, path)
@@ -122,7 +127,6 @@ def _outside_error(path: str, because: str) -> CompileError:
 
 
 def _words(line: str) -> list[str]:
-    """Split a header line at spaces, like Hydra."""
     return [word for word in line.strip().lstrip("#").strip().split(" ") if word]
 
 

@@ -5,13 +5,11 @@ Out: the same tree with all other mappings sorted by key; the words in sorted or
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from ...trainer.config import target
 from ..frontend.overrides import Override
-from ..memo import MemoByIdentity
-from ..plugins.backend import Backend, OrderedBackend
+from ..plugins.backend import Backend
 from ..spec.job_spec import TARGETS
 
 At = tuple[str, ...]
@@ -28,31 +26,13 @@ def sort_mappings(tree: Any, keeps: KeepsOrder, at: At = ()) -> Any:
     return tree
 
 
-_sorted_sections: MemoByIdentity[Any] = MemoByIdentity(2_000)
-
-
-def sort_sections(tree: Mapping[str, Any], keeps: KeepsOrder, backend: Backend) -> dict[str, Any]:
-    """Return the composed tree with its mappings sorted. The points of a sweep share equal sections.
-
-    keeps: the result of make_order_predicate() for the tree and the backend.
-    """
-    return {
-        name: _sorted_sections.get(
-            tree[name], (name, type(backend)), partial(sort_mappings, tree[name], keeps, (name,))
-        )
-        for name in sorted(tree, key=str)
-    }
-
-
 def make_order_predicate(tree: Mapping[str, Any], backend: Backend) -> KeepsOrder:
-    """Return `keeps` for sort_mappings(). It is True for the arguments of a user's own class, which Python passes in
-    order, and wherever the backend keeps the order.
-    """
+    """Return `keeps`: True for arguments of a user's own class, and wherever the backend keeps the order."""
     sections = {name for name in TARGETS if isinstance(section := tree.get(name), dict) and target.KEY in section}
 
     def keeps_order(path: At) -> bool:
         if path[:1] == ("backend",):
-            return isinstance(backend, OrderedBackend) and backend.keeps_order(path[1:])
+            return backend.keeps_order(path[1:])
         return path[:1] != () and path[0] in sections
 
     return keeps_order

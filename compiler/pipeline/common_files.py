@@ -6,20 +6,20 @@ backends.
 import dataclasses
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 from ...trainer.config import train_json
 from ...trainer.config.identity import identity_keys as identity_of
 from ..emit import job_json
-from ..emit.artifact import Artifact, LineRange
+from ..emit.artifact import Artifact
+from ..emit.extra_entries import value_leaf
 from ..emit.render import Omit, Render, of
 from ..launchers.accelerate.config_files import config_files
-from ..memo import MemoByIdentity
 from ..plan import flat_lines
 from ..plan.launch_plan import PATH_VARIABLES, LaunchPlan, to_mutable_tree
 from ..plan.read_tracking import TrackedFields
-from ..plugins.backend import Backend, EngineBackend
+from ..plugins.backend import Backend
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import hint_value_type, type_of_key
 
@@ -34,81 +34,46 @@ def emit_common_files(plan: LaunchPlan, emitted: Sequence[Artifact], render: Ren
     """
     yield render.template("launch.sh.j2", "launch.sh", executable=True, path_variables=PATH_VARIABLES)
     if plan.uses_trainer:
-        yield render.chosen(render.json(_leaves_of("train", plan.train), "train.json"), of.plan.uses_trainer)
+        yield render.chosen(
+            render.json(_train_document(plan.train, ("plan", "train")), "train.json"), of.plan.uses_trainer
+        )
     yield from config_files(plan, render, [artifact.path for artifact in emitted])
     yield _spec_yaml(render)
 
 
-def _leaves_of(path: str, tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the tree with each leaf converted to a function of the views, so that lines can be traced to plan keys."""
-
-    def leaf(keys: tuple[str, ...]) -> Any:
-        def read(views: Any) -> Any:
-            value = getattr(views.plan, path)
-            for key in keys:
-                value = value[key]
-            return to_mutable_tree(value)
-
-        return read
-
-    def walk(node: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-        return {k: walk(v, (*keys, k)) if isinstance(v, Mapping) else leaf((*keys, k)) for k, v in node.items()}
-
-    return walk(tree, ())
+def _train_document(tree: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """Return the tree with each value as a leaf that reads it, so that `jobc why` finds its plan key."""
+    return {
+        key: _train_document(value, (*path, key)) if isinstance(value, Mapping) else value_leaf((*path, key))
+        for key, value in tree.items()
+    }
 
 
 # ---- spec.yaml ------------------------------------------------------------------------------------------------------
 
 _SPEC_HEADER = (
-    "# The job as compiled. Secrets are references; null is derived or the site's default. No program reads it.\n"
+    "The job as compiled. Secrets are references; null is derived or the site's default. No program reads it."
 )
 
 
 def _spec_yaml(render: Render) -> Artifact:
     spec, options = render.views["spec"], render.views["options"]
-    backend = {"backend": {"name": render.views["backend_name"], **_spec_section(options, "options", ())}}
-    entries = [render.yaml([backend], "spec.yaml"), *_spec_entries(render, spec)]
-    if any(
-        entry.text.endswith("\n...\n") for entry in entries
-    ):  # libyaml's end marker, after text with trailing empty lines
-        entries = [render.yaml([{**backend, **_spec_section(spec, "spec", ())}], "spec.yaml")]
-    lines = [LineRange(1, 1, (), "header")]
-    for entry in entries:
-        above = len(lines)
-        lines += [LineRange(r.first + above, r.last + above, r.keys, r.template) for r in entry.lines]
-    return Artifact("spec.yaml", "".join([_SPEC_HEADER, *(e.text for e in entries)]), False, tuple(lines))
+    backend = {"name": render.views["backend_name"], **_spec_tree(options, "options", ())}
+    document = {"backend": backend, **_spec_tree(spec, "spec", ())}
+    return render.yaml([document], "spec.yaml", {(0, "backend"): _SPEC_HEADER})
 
 
-_rendered_fields: MemoByIdentity[Artifact] = MemoByIdentity(2_000)  # lines of spec.yaml, by field
-
-
-def _spec_entries(render: Render, spec: JobSpec) -> Iterator[Artifact]:
-    """Yield the lines of each field of the spec, rendered once for all points of a sweep that share it."""
-
-    def render_lines(name: str, value: Any) -> Artifact:
-        return render.yaml([{name.rstrip("_"): _spec_part(value, "spec", (name,))}], "spec.yaml")
-
-    for field in dataclasses.fields(spec):
-        value = getattr(spec, field.name)
-        yield _rendered_fields.get(value, field.name, partial(render_lines, field.name, value))
-
-
-def _spec_section(section: Any, view: str, keys: tuple[str | int, ...]) -> dict[str, Any]:
-    """Return a dataclass or mapping as data whose leaves read the view. Each `${` in text is escaped."""
-    names = [f.name for f in dataclasses.fields(section)] if dataclasses.is_dataclass(section) else list(section)
-    section_data: dict[str, Any] = {}
-    for name in names:
-        value = getattr(section, name) if dataclasses.is_dataclass(section) else section[name]
-        section_data[name.rstrip("_")] = _spec_part(value, view, (*keys, name))
-    return section_data
-
-
-def _spec_part(value: Any, view: str, path: tuple[str | int, ...]) -> Any:
-    if (dataclasses.is_dataclass(value) or isinstance(value, Mapping)) and value:
-        return _spec_section(value, view, path)
+def _spec_tree(value: Any, view: str, path: tuple[str | int, ...]) -> Any:
+    """Return dataclasses and mappings as data whose leaves read the view. Each `${` in text is escaped."""
     if isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
-        return [_spec_section(item, view, (*path, i)) for i, item in enumerate(value)]
-    return _spec_leaf(view, path)
+        return [_spec_tree(item, view, (*path, i)) for i, item in enumerate(value)]
+    if dataclasses.is_dataclass(value):
+        inner = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    elif isinstance(value, Mapping) and value:
+        inner = dict(value)
+    else:
+        return _spec_leaf(view, path)
+    return {name.rstrip("_"): _spec_tree(part, view, (*path, name)) for name, part in inner.items()}
 
 
 def _spec_leaf(view: str, keys: tuple[str | int, ...]) -> Any:
@@ -151,7 +116,7 @@ def emit_job_json(render: Render, plan: LaunchPlan, backend: Backend, ignored: M
     render: has the views plan and options.
     ignored: plan key -> `key=value` of each setting that the backend ignores.
     """
-    settings = backend.engine_settings(plan, render.views["options"]) if isinstance(backend, EngineBackend) else {}
+    settings = backend.engine_settings(plan, render.views["options"])
     code = of.plan.code
     job = {
         "schema": 1,
@@ -254,26 +219,9 @@ def comparable_records(spec: JobSpec, plan: LaunchPlan, backend: str, options: A
     identity = identity_of(train_json.parse_train_config(to_mutable_tree(plan.train))) if plan.uses_trainer else {}
     return {
         "identity": flat_lines.to_flat_lines(identity),
-        "spec": _spec_lines(spec),
+        "spec": flat_lines.to_flat_lines(dict(flat_lines.flatten_to_leaves(spec, "", _format_with_unit))),
         "plan": flat_lines.plan_lines(plan, backend, options),
     }
-
-
-_line_of_key: MemoByIdentity[list[tuple[str, str]]] = MemoByIdentity(2_000)
-
-
-def _spec_lines(spec: JobSpec) -> list[str]:
-    """Return the spec as flat_lines.to_flat_lines() would. The points of a sweep share the lines of most fields."""
-
-    def value_lines(value: Any, key: str) -> list[tuple[str, str]]:
-        leaves = dict(flat_lines.flatten_to_leaves(value, key, _format_with_unit))
-        return list(zip(sorted(leaves), flat_lines.to_flat_lines(leaves), strict=True))
-
-    pairs: list[tuple[str, str]] = []
-    for field in dataclasses.fields(spec):
-        value, key = getattr(spec, field.name), field.name.rstrip("_")
-        pairs += _line_of_key.get(value, key, partial(value_lines, value, key))
-    return [line for _, line in sorted(pairs)]
 
 
 def _format_with_unit(key: str, value: Any) -> Any:

@@ -26,26 +26,30 @@ from ..frontend.compose import (
     ConfigFolder,
     OverridesRefused,
     compose_job,
-    groups_in_defaults_list,
     hydra_session,
     used_config_files,
 )
 from ..frontend.host_file import find_missing_slots
 from ..frontend.overrides import Override, read_overrides
+from ..frontend.yaml_source import groups_in_defaults_list
 from ..launchers.accelerate.config_files import launcher_keys
 from ..plan.derive import procs
 from ..plan.lower import lower
 from ..plugins.backend import FileEmbeddingBackend
 from ..plugins.registry import PACKAGE, check_defaults, find_plugins
-from ..spec.job_spec import JobSpec, open_keys
-from ..spec.type_hints import spec_keys
-from . import common_files, unwritable_text
+from ..spec.job_spec import open_keys
+from . import common_files
 from .canonical_order import sort_overrides
-from .counted_nodes import node_count_override
 from .jobctl_program import job_program_contents, pack_program, pack_program_for_nodes
-from .origins import add_origins
-from .plugin_calls import backends_supporting, diagnose_plugin_errors, emit_files, plugin_error, render_for
-from .resolve import TypedConfig, is_set_by_user, origin_lookup, to_typed_config
+from .plugin_calls import (
+    backends_supporting,
+    diagnose_plugin_errors,
+    diagnose_unwritable_text,
+    emit_files,
+    plugin_error,
+    render_for,
+)
+from .resolve import TypedConfig, add_origins, is_set_by_user, node_count_override, origin_lookup, to_typed_config
 from .seal import input_digests, request_to_record, seal_artifact
 from .types import CompiledJob, CompileRequest, PlannedJob, SweepFolder
 
@@ -86,7 +90,7 @@ def config_search_path(request: CompileRequest) -> list[ConfigFolder]:
 def plan_point(request: CompileRequest, overrides: Sequence[Override], loader: Any, last: bool = True) -> PlannedJob:
     check_defaults(o.canonical.partition("=")[2].strip("'") for o in overrides if o.key == "backend")
     try:
-        composed = compose_job(loader, request.config_name, overrides, all_config_keys)
+        composed = compose_job(loader, request.config_name, overrides)
     except OverridesRefused as error:
         raise CompileError([*error.diagnostics, *_mistyped(error.rest, request)]) from None
     if "backend" not in composed.choices and request.config_name != "config":
@@ -97,7 +101,7 @@ def plan_point(request: CompileRequest, overrides: Sequence[Override], loader: A
     try:
         read = _to_typed(composed, request)
         if counted := node_count_override(read, overrides):
-            composed = compose_job(loader, request.config_name, [*overrides, counted], all_config_keys)
+            composed = compose_job(loader, request.config_name, [*overrides, counted])
             read = _to_typed(composed, request)
     except CompileError as error:
         raise CompileError(levels.judge(error.diagnostics)) from None
@@ -139,9 +143,7 @@ def _to_typed(composed: ComposedConfig, request: CompileRequest) -> TypedConfig:
 
 
 def _mistyped(composed: ComposedConfig, request: CompileRequest) -> list[Diagnostic]:
-    """Return the type errors in the rest of the config. Missing keys are not among them, because the rejected overrides
-    may set them.
-    """
+    """Return the type errors in the rest of the config, without missing keys, which the rejected overrides may set."""
     try:
         _to_typed(composed, request)
     except CompileError as error:
@@ -176,7 +178,7 @@ def compile_point(request: CompileRequest, overrides: Sequence[Override], loader
         files = emit_files(backend, chosen, plan, options, render)
     except TextRefusedError as error:
         keys = build_source_map((), table, values, planned.made_by, {})
-        refused = list(unwritable_text.diagnose_unwritable_text(error.refused, keys, backend.name))
+        refused = list(diagnose_unwritable_text(error.refused, keys, backend.name))
         planned.levels.settle(add_origins(refused, planned.origin_of), diagnostics)
         raise
     missing += capabilities.ignored_optional_settings(backend_diagnostics, plan, table, values)
@@ -201,7 +203,3 @@ def compile_point(request: CompileRequest, overrides: Sequence[Override], loader
     source_map = build_source_map(with_lines, table, values, planned.made_by, composed.options())
     fields = (spec, plan, backend, options, sealed, tuple(diagnostics), source_map, path)
     return CompiledJob(*fields, planned.origin_of, planned.levels, planned.unsaid)
-
-
-def all_config_keys() -> list[str]:
-    return [*spec_keys(JobSpec), "backend"]

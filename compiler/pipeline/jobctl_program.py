@@ -12,7 +12,7 @@ import sys
 import time
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
@@ -116,9 +116,7 @@ def pack_program(contents: ProgramContents, backend: Path | None = None) -> Arti
 
 @cache
 def pack_program_for_nodes(contents: ProgramContents, backend: Path) -> bytes:
-    """Return jobctl without its verbs, to be embedded in an engine's file. It is not compressed, so that the caller can
-    compress it as a whole.
-    """
+    """Return jobctl without its verbs, to be embedded in an engine's file and compressed with it."""
     return _pack_cached(contents._replace(verbs=False), backend, zipfile.ZIP_STORED)
 
 
@@ -138,18 +136,28 @@ def _pack_cached(contents: ProgramContents, backend: Path | None, method: int) -
 
 
 def select_modules(contents: ProgramContents, backend: Path | None = None) -> dict[str, bytes]:
-    """Return path in the archive -> file to pack. __main__.py comes first, and the others are sorted."""
+    """Return path in the archive -> file to pack: all that the program needs, and everything that this imports.
+
+    __main__.py comes first, and the others are sorted.
+    """
     files = find_source_files() | _engine_files(backend)
     of_features = {name: [f"jobc_{path}.py" for path in paths] for name, paths in OF_FEATURES.items()}
     barred = {path for name, paths in of_features.items() if name not in contents.features for path in paths}
     together = {path: paths for paths in of_features.values() for path in paths}
-    roots = [path for path in files.keys() - barred if _is_root(path, contents)]
+    remaining = [path for path in files.keys() - barred if _is_root(path, contents)]
     empty = set() if contents.verbs else {f"{ENGINE}/__init__.py"}  # this module imports the verbs' part of the engine
 
     def read_packed_file(path: str) -> bytes:
         return b"" if path in empty else rename_imports(files[path].read_bytes())
 
-    needed = _collect_imports(files.keys(), roots, read_packed_file, barred, together)
+    needed: dict[str, bytes] = {}
+    while remaining:
+        path = remaining.pop()
+        if path in files and path not in needed:
+            needed[path] = read_packed_file(path)
+            packages = [f"{folder}/__init__.py" for folder in accumulate(path.split("/")[:-1], "{}/{}".format)]
+            imported = [other for other, is_at_top in _imports(path, needed[path]) if is_at_top or other not in barred]
+            remaining += [*packages, *together.get(path, ()), *imported]
     return {"__main__.py": read_packed_file(f"{RUNTIME}/__main__.py")} | {path: needed[path] for path in sorted(needed)}
 
 
@@ -191,32 +199,6 @@ def _engine_files(backend: Path | None) -> dict[str, Path]:
 def rename_imports(text: bytes) -> bytes:
     """Return the module with its imports of runtime/ and trainer/ renamed as in jobctl."""
     return _OF_JOBC.sub(rb"\1jobc_\2", text)
-
-
-def _collect_imports(
-    paths: Set[str],
-    roots: Iterable[str],
-    read: Callable[[str], bytes],
-    barred: Set[str],
-    together: Mapping[str, Iterable[str]],
-) -> dict[str, bytes]:
-    """Return the roots and all modules in `paths` that they import, directly or indirectly.
-
-    barred: modules that are omitted if only functions import them.
-    together: module -> modules that are always packed with it.
-    """
-    needed: dict[str, bytes] = {}
-    remaining = list(roots)
-    while remaining:
-        path = remaining.pop()
-        if path in paths and path not in needed:
-            needed[path] = read(path)
-            packages = [f"{folder}/__init__.py" for folder in accumulate(path.split("/")[:-1], "{}/{}".format)]
-            remaining += [*packages, *together.get(path, ())]
-            remaining += [
-                other for other, is_at_top in _imports(path, needed[path]) if is_at_top or other not in barred
-            ]
-    return needed
 
 
 def _imports(path: str, text: bytes) -> Iterator[tuple[str, bool]]:

@@ -1,15 +1,18 @@
 """Call a backend's own code, and turn its exceptions into diagnostics that name the backend."""
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from ..checks import capabilities
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..emit.artifact import PROGRAM, Artifact
-from ..emit.line_trace import TextRefusedError
+from ..emit.line_trace import RefusedText, TextRefusedError
 from ..emit.render import Render
+from ..emit.source_map import SourceMap
 from ..plan.launch_plan import BackendRequirement, LaunchPlan
+from ..plan.shell_quoting import DIRECTIVE
 from ..plugins.backend import Backend
 from ..plugins.registry import PACKAGE, Plugin, find_plugins
 from ..spec.job_spec import JobSpec
@@ -20,15 +23,15 @@ def emit_files(backend: Backend, chosen: Plugin, plan: LaunchPlan, options: Any,
     with diagnose_plugin_errors(chosen, "emit", TextRefusedError):
         files = list(backend.emit(plan, options, render))
     paths = [file.path for file in files]
-    wrong = [path for path in paths if _is_outside(path) or path == PROGRAM or paths.count(path) > 1]
+    wrong = [
+        path
+        for path in paths
+        if path == PROGRAM or path.startswith(("/", ".jobc/")) or ".." in path.split("/") or paths.count(path) > 1
+    ]
     if wrong:
         because, hint = f"not allowed: {', '.join(wrong)}", "see jobc.compiler.plugins.backend.Backend.emit"
         raise CompileError([Diagnostic("JC9003", f"backend {chosen.name} emits the wrong files", because, hint)])
     return files
-
-
-def _is_outside(path: str) -> bool:
-    return path.startswith(("/", ".jobc/")) or ".." in path.split("/")
 
 
 @contextmanager
@@ -78,3 +81,37 @@ def backends_supporting(backend: Backend) -> Callable[[BackendRequirement], list
         return [name for _, name in sorted(ranked)]
 
     return supporting_backend_names
+
+
+def diagnose_unwritable_text(
+    refused: Iterable[RefusedText], source_map: SourceMap, backend: str
+) -> Iterator[Diagnostic]:
+    """Yield JC4303 for each spec key with text that cannot be written to a file unchanged, JC9002 for other text."""
+    reported = set()
+    for refusal in refused:
+        key = _key(refusal, source_map)
+        if key and key not in reported:
+            title = f"{key}: {refusal.text!r} is not valid in its {refusal.place}"
+            value = str(source_map.spec[key].value)
+            hint = (
+                f"change {key}" if value.startswith(("[", "{")) else f"{key}={_replace_unwritable(value)}, for example"
+            )
+            yield Diagnostic("JC4303", title, refusal.because, hint, key=key)
+        elif not key:
+            title = f"{refusal.text!r} is not valid in its {refusal.place}, and no key of the job contains it"
+            yield Diagnostic("JC9002", title, refusal.because, f"this is a bug in backend {backend}: report it")
+        reported.add(key)
+
+
+def _replace_unwritable(text: str) -> str:
+    """Return the text with `_` in place of every character that some file cannot contain."""
+    return re.sub(r"[^\w.:@%+,/-]+", "_", text) or "NAME"
+
+
+def _key(refusal: RefusedText, source_map: SourceMap) -> str:
+    """Return the spec key whose value contains the rejected text or part of it, or else the first key read."""
+    keys = source_map.spec_keys(refusal.keys)
+    pieces = [piece for piece in (refusal.text, *re.split("[,:]", refusal.text)) if not DIRECTIVE.fullmatch(piece)]
+    values = {key: str(source_map.spec[key].value) for key in keys}
+    blamed = (key for key, value in values.items() if any(piece and piece in value for piece in pieces))
+    return next(blamed, next((key for key, value in values.items() if value in refusal.text), "")) or "".join(keys[:1])

@@ -4,21 +4,26 @@ In:  the result of compose.py, the words after ` -- `, and the folders that may 
 Out: a TypedConfig, or CompileError with all type errors in the spec, the options and the host files.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from ..checks.capabilities import supported_values
+from ..checks.unused_command_line_hosts import is_typed
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..emit.source_map import SpecValue
-from ..frontend.compose import ComposedConfig, groups_in_defaults_list
+from ..frontend.compose import ComposedConfig
 from ..frontend.host_file import Folders, HostFiles, read_host_files
+from ..frontend.overrides import Override, override_for_key
 from ..frontend.quoted_text import with_quoted_text
+from ..frontend.yaml_source import groups_in_defaults_list
+from ..plan.derive import usable_hosts
 from ..plugins.backend import Backend
 from ..plugins.registry import Plugin, plugin
 from ..spec.convert import ConversionResult, convert
 from ..spec.job_spec import JobSpec
-from .canonical_order import KeepsOrder, make_order_predicate, sort_sections
+from .canonical_order import KeepsOrder, make_order_predicate, sort_mappings
 
 Command = tuple[str, ...] | None
 
@@ -52,7 +57,7 @@ def to_typed_config(
     chosen = plugin(composed.choices.get("backend", ""))
     backend = chosen.load()
     keeps = make_order_predicate(composed.tree, backend)
-    tree = sort_sections(with_quoted_text(composed.tree, composed.overrides), keeps, backend)
+    tree = sort_mappings(with_quoted_text(composed.tree, composed.overrides), keeps)
     options_tree = tree.pop("backend", None) or {}
     if command is not None:
         tree["command"] = list(command)
@@ -76,7 +81,7 @@ def to_typed_config(
         raise CompileError(diagnostics)
     values = {
         key: SpecValue(shown, origin_of(key), host_files.typed.get(key, "") or composed.via(key))
-        for key, (_, shown) in {**spec.leaves, **options.leaves}.items()
+        for key, shown in {**spec.leaves, **options.leaves}.items()
     }
     values["backend"] = SpecValue(backend.name, composed.origin_of_choice("backend"))
     return TypedConfig(chosen, backend, spec.value, options.value, values, host_files, keeps)
@@ -93,9 +98,10 @@ def _improve_misplaced(diagnostic: Diagnostic, composed: ComposedConfig) -> Diag
     a preset below its own group, or an option of another backend.
     """
     group = diagnostic.key
+    in_preset = diagnostic.origin is not None and diagnostic.origin.path.startswith(("cluster/", "experiment/"))
     if diagnostic.code == "JC1203" and diagnostic.origin is None and (gone := _group_removing_override(composed)):
         return replace(diagnostic, hint=f"remove {gone.path}", origin=gone)
-    if diagnostic.code == "JC1201" and group.startswith("backend.") and _is_in_preset(diagnostic.origin):
+    if diagnostic.code == "JC1201" and group.startswith("backend.") and in_preset:
         because = f"that file sets the option for a backend other than {composed.choices['backend']}"
         return replace(diagnostic, because=because, hint=f"remove the option with ~{group}")
     if diagnostic.code == "JC1202" and group in composed.choices and isinstance(option := composed.tree[group], str):
@@ -117,14 +123,8 @@ def _group_removing_override(composed: ComposedConfig) -> Origin | None:
     return next((origin for origin in gone if origin.path.lstrip("~") in composed.tree), None)
 
 
-def _is_in_preset(origin: Origin | None) -> bool:
-    return origin is not None and origin.path.startswith(("cluster/", "experiment/"))
-
-
 def origin_lookup(composed: ComposedConfig, command: Command) -> Callable[[str], Origin | None]:
-    """Return a function that returns the position of a key. The words after ` -- ` take precedence over every config
-    file.
-    """
+    """Return a function that returns the position of a key. Words after ` -- ` override every config file."""
 
     def find_origin(key: str) -> Origin | None:
         if command is not None and (key == "command" or key.startswith("command.")):
@@ -132,3 +132,30 @@ def origin_lookup(composed: ComposedConfig, command: Command) -> Callable[[str],
         return composed.origin_of(key)
 
     return find_origin
+
+
+def add_origins(diagnostics: Sequence[Diagnostic], origin_of: Callable[[str], Origin | None]) -> list[Diagnostic]:
+    """Add to each diagnostic the position of the value that it is about."""
+    return [d if d.origin or not d.key else replace(d, origin=_place(d, origin_of)) for d in diagnostics]
+
+
+def _place(diagnostic: Diagnostic, origin_of: Callable[[str], Origin | None]) -> Origin | None:
+    origin = origin_of(diagnostic.key)
+    if diagnostic.private and origin is not None and origin.root == COMMAND_LINE:
+        return replace(origin, path=f"{diagnostic.key}=…")
+    return origin
+
+
+def node_count_override(typed: TypedConfig, overrides: Iterable[Override]) -> Override | None:
+    """Return `nodes=N` for the N usable hosts on the command line, None if the number of nodes does not change.
+
+    The job is composed again with this override, so that every `${nodes}` is updated. Hosts are not counted for
+    backends that ignore `hosts`, such as local. The override has the position of `hosts`.
+    """
+    if not is_typed(typed.values, "hosts") or is_typed(typed.values, "nodes"):
+        return None
+    count = len(usable_hosts(typed.spec, typed.spec.hosts or ()))
+    if count in (0, typed.spec.nodes) or not supported_values(typed.backend, "resources.hosts"):
+        return None
+    hosts = next(override.typed for override in overrides if override.key == "hosts" and override.operator != "~")
+    return replace(override_for_key("nodes", str(count)), typed=hosts)

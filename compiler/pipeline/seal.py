@@ -29,7 +29,7 @@ def seal_artifact(
     place: str,
     records: Mapping[str, Sequence[str]],
     inputs: Mapping[str, str],
-    request: Mapping[str, Any] | None,
+    request: Mapping[str, Any],
     plugin: str | None = None,
 ) -> tuple[Artifact, ...]:
     """Return all files of an artifact directory: the emitted files, and job.json with everything that is recorded.
@@ -56,7 +56,7 @@ def seal_artifact(
         **settings,
         "digest": artifact_digest(entries),
         "versions": {"jobc": __version__, **({} if plugin is None else {"plugin": plugin})},
-        **({} if request is None else {"request": request}),
+        "request": request,
         "inputs": dict(sorted(inputs.items())),
         "checksums": dict(sorted(entries.items())),
     }

@@ -11,16 +11,14 @@ from ..emit.artifact import PROGRAM, Artifact, LineRange
 from ..emit.job_json import JOB, to_canonical_text
 from ..emit.points_json import POINTS, PointFiles, points_json_text
 from ..emit.source_map import SEAL, build_source_map
-from ..frontend.compose import (
-    hydra_session,
-)
+from ..frontend.compose import hydra_session
 from ..frontend.sweep import SweepPoint, all_point_diagnostics, common_label, sweep_points, with_sweep_point
-from ..plugins.backend import Point, SweepingBackend
+from ..plugins.backend import Point
 from ..plugins.registry import plugin
 from ..spec.job_spec import open_keys
 from .compile import add_notes_on_unused_suppressions, compile_point, config_search_path, plan_point
-from .origins import add_origins
 from .plugin_calls import diagnose_plugin_errors, render_for
+from .resolve import add_origins
 from .seal import request_to_record, seal_artifact
 from .types import CompiledJob, CompileRequest, PlannedJob, SweepFolder
 
@@ -34,18 +32,16 @@ def _ignore_progress(done: int, count: int) -> None:
     pass
 
 
-def compile_sweep(request: CompileRequest, tell: Tell = _ignore_progress) -> list[CompiledJob]:
+def compile_sweep(
+    request: CompileRequest, tell: Tell = _ignore_progress, are_labelled: bool = True
+) -> list[CompiledJob]:
     """Compile every point of a -m command line. Raises CompileError with the errors of all points.
 
     tell: called before each point with the number of finished points and the total.
+    are_labelled: whether names end in the point's label. Without labels, points can be compared.
     """
-    compiled = _map_points(request, compile_point, tell, aside=ASIDE)
+    compiled = _map_points(request, compile_point, tell, aside=ASIDE if are_labelled else None)
     return add_notes_on_unused_suppressions([replace(point, sweep=request) for point in compiled])
-
-
-def compile_sweep_without_labels(request: CompileRequest, tell: Tell = _ignore_progress) -> list[CompiledJob]:
-    """Compile every point without the suffix that tells points apart in names, so that points can be compared."""
-    return add_notes_on_unused_suppressions(_map_points(request, compile_point, tell, aside=None))
 
 
 def plan_sweep(request: CompileRequest, tell: Tell = _ignore_progress) -> list[PlannedJob]:
@@ -62,7 +58,7 @@ def _map_points(
     """
     results: list[T] = []
     diagnosed: list[tuple[SweepPoint, Sequence[Diagnostic]]] = []
-    with hydra_session(config_search_path(request), has_points=True) as loader:
+    with hydra_session(config_search_path(request)) as loader:
         points = list(sweep_points(request.words, open_keys(request.words), loader, aside))
         for done, point in enumerate(points):
             tell(done, len(points))
@@ -111,7 +107,7 @@ def _group_by(compiled: Iterable[CompiledJob], key: Callable[[CompiledJob], Hash
 def _shape(compiled: CompiledJob) -> Hashable:
     files = sorted((file.path, file.executable, file.binary or b"") for file in compiled.artifacts)
     plan, backend = compiled.plan, compiled.backend
-    shape = backend.sweep_shape(_point(compiled)) if isinstance(backend, SweepingBackend) else None
+    shape = backend.sweep_shape(_point(compiled))
     return (tuple(files), plan.run.root, plan.run.storage, plan.topology.nodes, shape)
 
 
@@ -121,7 +117,7 @@ def _point(compiled: CompiledJob) -> Point:
 
 def _check(groups: Sequence[Sequence[CompiledJob]]) -> Iterable[Diagnostic]:
     first = groups[0][0]
-    if len(groups) == 1 or not isinstance(first.backend, SweepingBackend):
+    if len(groups) == 1:
         return ()
     with diagnose_plugin_errors(plugin(first.backend.name), "check a sweep"):
         diagnostics = list(first.backend.check_sweep([[_point(job) for job in group] for group in groups]))
@@ -132,12 +128,11 @@ def _sweep_folder(compiled: Sequence[CompiledJob], name: str) -> SweepFolder:
     """Return the directory for these points: the files of the first one, and points.json."""
     first, backend = compiled[0], compiled[0].backend
     files = {file.path: file for file in first.artifacts}
-    if isinstance(backend, SweepingBackend):
-        chosen = plugin(backend.name)
-        with diagnose_plugin_errors(chosen, "emit a sweep"):
-            render = render_for(chosen, first.plan, first.options, first.spec)
-            emitted = backend.emit_sweep([_point(job) for job in compiled], render)
-            files |= {file.path: file for file in emitted}
+    chosen = plugin(backend.name)
+    with diagnose_plugin_errors(chosen, "emit a sweep"):
+        render = render_for(chosen, first.plan, first.options, first.spec)
+        emitted = backend.emit_sweep([_point(job) for job in compiled], render)
+        files |= {file.path: file for file in emitted}
     place = f"{name}/{backend.name}"
     unfinished = _seal_sweep_files(files, "", name, place, compiled)
     texts = {file.path: file.text for file in unfinished}
@@ -164,6 +159,7 @@ def _seal_sweep_files(
     name: name of the sweep's own runs.
     """
     job, request = files[JOB], compiled[0].sweep
+    assert request is not None, "the artifact was compiled as a point of a sweep"
     tree = json.loads(job.text)
     settings = dict(itertools.takewhile(lambda item: item[0] != "place", tree.items()))
     job = replace(job, text=to_canonical_text({**settings, "job": name, "sweep": True}))
@@ -178,6 +174,6 @@ def _seal_sweep_files(
         place,
         {record: tree[record] for record in ("identity", "spec", "plan")},
         inputs,
-        request_to_record(request, list(request.words)) if request else None,
+        request_to_record(request, list(request.words)),
         tree["versions"].get("plugin"),
     )

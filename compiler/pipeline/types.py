@@ -10,9 +10,7 @@ from ..diagnostics.diagnostic import Diagnostic
 from ..diagnostics.origin import Origin
 from ..emit.artifact import Artifact
 from ..emit.source_map import SourceMap
-from ..frontend.compose import (
-    ComposedConfig,
-)
+from ..frontend.compose import ComposedConfig
 from ..frontend.sweep import SweepPoint
 from ..plan.launch_plan import LaunchPlan
 from ..plugins.backend import Backend

@@ -6,7 +6,7 @@ Out: values for the plan (see lower.py) and for checks. They depend only on the 
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, cast
 
 from ...trainer.config.target import target_names
@@ -177,34 +177,21 @@ def activation(spec: JobSpec) -> tuple[ShellCode, ...]:
     return ()
 
 
-def user_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
-    """The lines of `setup`, as typed; preceded by the command `module` if one of them calls it."""
-    return _to_shell_code(spec.setup)
+def lines_of(key: str) -> Callable[[JobSpec], tuple[ShellCode, ...]]:
+    """Return a rule for the user's lines in `setup`, `before`, `per_node` or `after`."""
 
+    def shell_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
+        lines = getattr(spec, key)
+        needs_modules = any(re.match(r"\s*(module|ml)\s", line) for line in lines)
+        return tuple(ShellCode(line) for line in ([_MODULE_COMMAND] if needs_modules else []) + list(lines))
 
-def before_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
-    """The lines of `before`, as typed; preceded by the command `module` if one of them calls it."""
-    return _to_shell_code(spec.before)
-
-
-def per_node_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
-    """The lines of `per_node`, as typed; preceded by the command `module` if one of them calls it."""
-    return _to_shell_code(spec.per_node)
+    shell_lines.__doc__ = f"The lines of `{key}`, as typed; preceded by the command `module` if one of them calls it."
+    return shell_lines
 
 
 def then_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
     """The entries of `then`, as typed."""
     return tuple(ShellCode(lines) for lines in spec.then)
-
-
-def after_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
-    """The lines of `after`, as typed; preceded by the command `module` if one of them calls it."""
-    return _to_shell_code(spec.after)
-
-
-def _to_shell_code(lines: Sequence[str]) -> tuple[ShellCode, ...]:
-    needs_modules = any(re.match(r"\s*(module|ml)\s", line) for line in lines)
-    return tuple(ShellCode(line) for line in ([_MODULE_COMMAND] if needs_modules else []) + list(lines))
 
 
 def image(spec: JobSpec) -> str | None:

@@ -53,7 +53,6 @@ def flatten_to_leaves(
 
 
 def to_flat_lines(values: Mapping[str, Any]) -> list[str]:
-    """Return the values as sorted lines."""
     return [f"{key} = {_to_json(value)}" for key, value in sorted(values.items())]
 
 
@@ -69,12 +68,6 @@ def plan_lines(plan: LaunchPlan, backend: str, options: Any) -> list[str]:
         **dict(flatten_to_leaves(plan, "")),
         **dict(flatten_to_leaves(options, "backend")),
         "backend.name": backend,
-    }
-    del leaves["topology.groups"]
-    for number, group in enumerate(plan.topology.groups):
-        key = "topology" if len(plan.topology.groups) == 1 else f"topology.groups.{number}"
-        leaves |= dict(flatten_to_leaves(group, key))
-    leaves |= {
         "topology.world_size": plan.topology.world_size,
         "resources.hosts": fold_hostlist(plan.resources.hosts),
     }

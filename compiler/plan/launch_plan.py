@@ -32,51 +32,21 @@ def _given(*neutral: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class NodeGroup:
-    """A group of identical nodes. nodes: number of nodes; gpus, procs: GPUs and processes per node"""
-
-    nodes: int
-    gpus: int
-    procs: int
-
-
-@dataclass(frozen=True)
 class Topology:
-    """The nodes, in node rank order. Every backend supports this section.
+    """The nodes, which are identical. Every backend supports this section. gpus, procs: GPUs and processes per node"""
 
-    There is only one group, because all nodes are identical for now.
-    """
-
-    groups: tuple[NodeGroup, ...] = _given()
-
-    @property
-    def nodes(self) -> int:
-        return sum(group.nodes for group in self.groups)
+    nodes: int = _given()
+    gpus: int = _given()
+    procs: int = _given()
 
     @property
     def world_size(self) -> int:
-        return sum(group.nodes * group.procs for group in self.groups)
-
-    @property
-    def procs(self) -> int:
-        """Return the number of processes per node. There must be exactly one group."""
-        (group,) = self.groups
-        return group.procs
-
-    @property
-    def gpus(self) -> int:
-        """Return the number of GPUs per node. There must be exactly one group."""
-        (group,) = self.groups
-        return group.gpus
+        return self.nodes * self.procs
 
 
 @dataclass(frozen=True)
 class Resources:
-    """The resources of one node.
-
-    cpus: number of cores.
-    hosts: the hosts of all nodes in rank order, () if the engine chooses them.
-    """
+    """The resources of one node. hosts: those of all nodes in rank order, () if the engine chooses them."""
 
     gpu_type: str | None = _must_honour()
     cpus: int | None = _may_ignore()
@@ -87,12 +57,7 @@ class Resources:
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """How the nodes find each other.
-
-    backend: torchrun's rendezvous backend.
-    port: port on node 0; 0 means that it is chosen at run time.
-    timeout_s: seconds until all nodes must have joined.
-    """
+    """How the nodes find each other. port: on node 0; 0 means that it is chosen at run time."""
 
     backend: Literal["static", "c10d"] = _given()
     port: int = _given()
@@ -107,9 +72,7 @@ PATH_VARIABLES = (
 
 @dataclass(frozen=True)
 class Secret:
-    """Where a secret comes from. kind: env (a variable where submit or the node runs), file (a path) or k8s
-    (`NAME/KEY`)
-    """
+    """Where a secret comes from: env (a variable where submit or the node runs), file (a path) or k8s (`NAME/KEY`)."""
 
     kind: Literal["env", "file", "k8s"]
     ref: str
@@ -142,13 +105,7 @@ class Setup:
 
 @dataclass(frozen=True)
 class Container:
-    """The container in which the ranks run.
-
-    kind: none | docker | apptainer | pyxis | pod.
-    image: image name in the syntax of that runtime.
-    workdir: working directory inside the container.
-    options: extra options for the runtime.
-    """
+    """The container in which the ranks run. image: in the syntax of that runtime."""
 
     kind: str = _must_honour("none")
     image: str | None = _must_honour()
@@ -163,12 +120,7 @@ class Container:
 
 @dataclass(frozen=True)
 class Mount:
-    """One mount.
-
-    kind: host (a path), claim, nfs, empty, volume or bucket.
-    source: name or path of what is mounted.
-    target: path in the job.
-    """
+    """One mount. kind: host (a path), claim, nfs, empty, volume or bucket."""
 
     kind: str
     source: str
@@ -180,10 +132,8 @@ class Mount:
 class CodeDelivery:
     """How the user's code reaches the nodes. The kind is "lib" if jobc's trainer runs without user code.
 
-    root: the folder of the code. If there is a repository, the path is relative to it.
-    max_bytes: maximum size of the code if it is copied.
+    root: the folder of the code. If there is a repository (kind "git"), the path is relative to it.
     script: file that the command runs, relative to root, or "" if unknown.
-    repository, commit: for kind "git".
     """
 
     kind: str = _must_honour("lib")
@@ -205,12 +155,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Network:
-    """Network between nodes.
-
-    profile: the fabric; with auto, the libraries choose.
-    interface: network interface; None means that it is found at run time.
-    settings: variables that make NCCL use the fabric.
-    """
+    """Network between nodes. settings: variables that make NCCL use the fabric."""
 
     profile: str = _must_honour("auto")
     interface: str | None = _must_honour()
@@ -259,11 +204,7 @@ class Run:
 
     root: relative paths are resolved from the folder that contains artifacts/.
     folder: the job's name, followed by the sweep point.
-    storage: shared | node | object.
-    keep: number of finished runs that are kept.
-    data: JOBC_DATA_DIR.
-    endpoint, region, scratch: only used with storage=object, where root is s3://BUCKET/PREFIX. scratch is a folder on
-    each node.
+    endpoint, region, scratch: only used with storage=object.
     """
 
     root: str = _given()
@@ -278,11 +219,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Download:
-    """One download.
-
-    kind: model, dataset or run.
-    what: for a model or dataset, its name on the Hugging Face hub; for run, a command.
-    """
+    """One download. what: a model's or dataset's name on the Hugging Face hub, or with kind run, a command."""
 
     kind: str
     what: str
@@ -303,14 +240,9 @@ class Caches:
 class LaunchPlan:
     """One job, ready to be emitted for any backend.
 
-    name:      name of the job.
-    launcher:  how ranks start on a node: the launch line of launch.sh.
     command:   every rank's program, without the launcher.
     uses_trainer: whether command is jobc's trainer, which reads train.json.
-    env:       every rank's environment variables.
-    secret_kinds: the kinds of secrets that occur, because not every engine can deliver each kind.
     parallel:  parallelism (ddp, …), which launchers such as accelerate need.
-    torchrun_options: options added to torchrun's command line.
     accelerate_extra, deepspeed_extra: trees that are merged into accelerate.yaml and deepspeed.json last.
     threads_per_rank: the value of OMP_NUM_THREADS, and the number of torch threads.
     train:     train.json as data, identical for all backends.
@@ -375,9 +307,7 @@ def _capability_fields(section: Any, prefix: str) -> Iterator[tuple[str, Any, da
 
 
 def to_mutable_tree(tree: Any) -> Any:
-    """Return the tree with dicts in place of read-only mappings and lists in place of tuples, like the result of
-    json.loads.
-    """
+    """Return the tree with dicts for read-only mappings and lists for tuples, like the result of json.loads."""
     if isinstance(tree, Mapping):
         return {key: to_mutable_tree(value) for key, value in tree.items()}
     return [to_mutable_tree(item) for item in tree] if isinstance(tree, tuple) else tree

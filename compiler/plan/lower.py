@@ -7,7 +7,7 @@ line of that function's docstring is its rule.
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from functools import partial, reduce
+from functools import reduce
 from types import FunctionType, MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
@@ -15,33 +15,7 @@ from ...trainer.config.parse import to_json_types
 from ...trainer.config.schema import SCHEMA
 from ...trainer.config.target import Target
 from ..spec.job_spec import JobSpec
-from .derive import (
-    accumulation,
-    activation,
-    after_lines,
-    before_lines,
-    code_kind,
-    command_words,
-    global_batch,
-    image,
-    init_timeout,
-    module_lines,
-    parse_download,
-    parse_secret_reference,
-    per_node_lines,
-    preferred_hosts,
-    procs,
-    run_folder,
-    script,
-    secret_kinds,
-    shards,
-    then_lines,
-    threads,
-    torchrun_options,
-    used_hosts,
-    user_lines,
-    world_size,
-)
+from . import derive
 from .launch_plan import (
     Caches,
     CodeDelivery,
@@ -50,7 +24,6 @@ from .launch_plan import (
     Lifecycle,
     Mount,
     Network,
-    NodeGroup,
     Queue,
     Rendezvous,
     Resources,
@@ -68,7 +41,7 @@ Leaf = Callable[[JobSpec], Any]
 
 _TRAIN_SECTIONS = (
     "model", "data", "loss", "loader", "optim", "loop", "validation", "checkpoint", "metrics", "profile", "parallel",
-    "process_group",
+    "process_group"
 )  # fmt: skip
 
 
@@ -91,59 +64,47 @@ def lower(spec: JobSpec) -> Lowered:
         "",
         LaunchPlan,
         name=lambda s: s.name,
-        topology=Topology(
-            (low.make("topology.groups.0", NodeGroup, nodes=lambda s: s.nodes, gpus=lambda s: s.gpus, procs=procs),)
-        ),
+        topology=low.make("topology", Topology, section="", procs=derive.procs),
         resources=low.make(
             "resources",
             Resources,
             section="",
             mem_bytes=lambda s: s.mem,
             shm_bytes=lambda s: s.shm,
-            hosts=used_hosts,
+            hosts=derive.used_hosts,
         ),
         launcher=lambda s: s.launcher,
-        rendezvous=low.make(
-            "rendezvous",
-            Rendezvous,
-            section="rendezvous",
-            timeout_s=lambda s: s.rendezvous.timeout,
-        ),
-        command=command_words,
+        rendezvous=low.make("rendezvous", Rendezvous, section="rendezvous", timeout_s=lambda s: s.rendezvous.timeout),
+        command=derive.command_words,
         uses_trainer=lambda s: s.command is None,
-        threads_per_rank=threads,
+        threads_per_rank=derive.threads,
         env=low.mapping("env", spec.env, lambda s, name: parse_runtime_references(s.env[name])),
-        secrets=low.mapping("secrets", spec.secrets, lambda s, name: parse_secret_reference(s.secrets[name])),
-        secret_kinds=secret_kinds,
+        secrets=low.mapping("secrets", spec.secrets, lambda s, name: derive.parse_secret_reference(s.secrets[name])),
+        secret_kinds=derive.secret_kinds,
         parallel=lambda s: s.parallel.kind,
         labels=low.mapping("labels", spec.labels, lambda s, name: s.labels[name]),
         setup=low.make(
             "setup",
             Setup,
             kind=lambda s: s.python.kind,
-            modules=module_lines,
-            lines=activation,
-            user_lines=user_lines,
-            before=before_lines,
-            per_node=per_node_lines,
-            then=then_lines,
-            after=after_lines,
+            modules=derive.module_lines,
+            lines=derive.activation,
+            user_lines=derive.lines_of("setup"),
+            before=derive.lines_of("before"),
+            per_node=derive.lines_of("per_node"),
+            then=derive.then_lines,
+            after=derive.lines_of("after"),
             python=lambda s: s.python.interpreter,
         ),
-        container=low.make(
-            "container",
-            Container,
-            section="container",
-            image=image,
-        ),
+        container=low.make("container", Container, section="container", image=derive.image),
         mounts=lambda s: tuple(Mount(m.kind, m.source, m.target, m.read_only) for m in s.mounts),
         code=low.make(
             "code",
             CodeDelivery,
-            kind=code_kind,
+            kind=derive.code_kind,
             root=lambda s: s.code.root,
             max_bytes=lambda s: 0 if s.code.kind == "git" else s.code.max_size,
-            script=script,
+            script=derive.script,
             repository=lambda s: s.code.repository if s.code.kind == "git" else None,
             commit=lambda s: s.code.commit if s.code.kind == "git" else None,
         ),
@@ -164,17 +125,13 @@ def lower(spec: JobSpec) -> Lowered:
             keep_s=lambda s: s.lifecycle.keep,
         ),
         queue=low.make(
-            "queue",
-            Queue,
-            section="queue",
-            nodelist=preferred_hosts,
-            exclude=lambda s: s.queue.exclude or (),
+            "queue", Queue, section="queue", nodelist=derive.preferred_hosts, exclude=lambda s: s.queue.exclude or ()
         ),
         run=low.make(
             "run",
             Run,
             section="storage",
-            folder=run_folder,
+            folder=derive.run_folder,
             storage=lambda s: s.storage.run,
             keep=lambda s: s.keep_runs,
             endpoint=lambda s: s.storage.endpoint or "",
@@ -183,14 +140,14 @@ def lower(spec: JobSpec) -> Lowered:
             "caches",
             Caches,
             section="caches",
-            prefetch=lambda s: tuple(parse_download(text) for text in s.caches.prefetch),
+            prefetch=lambda s: tuple(derive.parse_download(text) for text in s.caches.prefetch),
         ),
-        torchrun_options=torchrun_options,
-        accelerate_extra=low.copy_mapping("accelerate_extra", ("accelerate", "extra")),
-        deepspeed_extra=low.copy_mapping("deepspeed_extra", ("accelerate", "deepspeed_extra")),
+        torchrun_options=derive.torchrun_options,
+        accelerate_extra=low.copy_mapping("accelerate_extra", "accelerate", "extra"),
+        deepspeed_extra=low.copy_mapping("deepspeed_extra", "accelerate", "deepspeed_extra"),
         train=low.tree("train", _train_document(spec)),
     )
-    low.rule("topology.world_size", world_size)  # world_size is a property of the plan, not a field
+    low.rule("topology.world_size", derive.world_size)  # world_size is a property of the plan, not a field
     return Lowered(plan, MappingProxyType(low.table), MappingProxyType(low.rules))
 
 
@@ -220,40 +177,44 @@ def _train_document(spec: JobSpec) -> dict[str, Any]:
     document: dict[str, Any] = {
         "schema": lambda s: SCHEMA,
         "job": lambda s: s.name,
-        "world_size": world_size,
-        "threads_per_rank": threads,
+        "world_size": derive.world_size,
+        "threads_per_rank": derive.threads,
         "seed": lambda s: s.seed,
         "recipe": lambda s: s.recipe,
     }
     for section in _TRAIN_SECTIONS:
         value = getattr(spec, section)
         if isinstance(value, Target):
-            document[section] = _target_leaves(value, (section,))
+            document[section] = _copied_leaves(value, (section,))
         else:
             document[section] = {
                 field.name.rstrip("_"): _PlainCopy(section, field.name) for field in dataclasses.fields(value)
             }
-    document["process_group"]["init_timeout_s"] = init_timeout
+    document["process_group"]["init_timeout_s"] = derive.init_timeout
     if spec.parallel.kind == "hsdp":
-        document["parallel"]["shards"] = shards
+        document["parallel"]["shards"] = derive.shards
     document["batch"] = {
         "micro": lambda s: s.batch.micro,
-        "accumulation": accumulation,
-        "global": global_batch,
+        "accumulation": derive.accumulation,
+        "global": derive.global_batch,
     }
     return document
 
 
-def _target_leaves(tree: Mapping[str, Any], keys: tuple[str, ...]) -> dict[str, Any]:
-    """Return a `_target_` tree with each argument as a leaf, so that each line of train.json has an origin."""
+def _copied_leaves(tree: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    """Return a mapping at a path in the spec with each value as a leaf, so that `jobc why` finds its key."""
 
     def make_leaf(path: tuple[str, ...]) -> Leaf:
-        return lambda s: reduce(lambda node, key: node[key], path[1:], getattr(s, path[0]))
+        return lambda s: reduce(_get, path, s)
 
     return {
-        key: _target_leaves(value, (*keys, key)) if isinstance(value, Mapping) and value else make_leaf((*keys, key))
+        key: _copied_leaves(value, (*path, key)) if isinstance(value, Mapping) and value else make_leaf((*path, key))
         for key, value in tree.items()
     }
+
+
+def _get(node: Any, name: str) -> Any:
+    return node[name] if isinstance(node, Mapping) else getattr(node, name)
 
 
 def _containing_list(key: str) -> str:
@@ -261,17 +222,6 @@ def _containing_list(key: str) -> str:
     parts = key.split(".")
     cut = next((i for i, part in enumerate(parts) if part.isdigit()), len(parts))
     return ".".join(parts[:cut])
-
-
-def _entry(entry: Callable[[JobSpec, str], Any], name: str, spec: JobSpec) -> Any:
-    return entry(spec, name)
-
-
-def _value_at_path(root: tuple[str, str], path: tuple[str, ...], spec: JobSpec) -> Any:
-    node: Any = getattr(getattr(spec, root[0]), root[1])
-    for name in path:
-        node = node[name]
-    return node
 
 
 class _Lowering:
@@ -314,19 +264,11 @@ class _Lowering:
 
     def mapping(self, key: str, source: Mapping[str, Any], entry: Callable[[JobSpec, str], Any]) -> Mapping[str, Any]:
         self.table[key] = (key,)
-        return MappingProxyType({name: self.leaf(f"{key}.{name}", partial(_entry, entry, name)) for name in source})
+        return self.tree(key, {name: lambda s, name=name: entry(s, name) for name in source})
 
-    def copy_mapping(self, key: str, at: tuple[str, str]) -> Mapping[str, Any]:
-        """Return one of the spec's mappings, which may be nested, unchanged. at: its section and name"""
-        self.table[key] = (".".join(at),)
-
-        def leaf(value: Any, path: tuple[str, ...]) -> Any:
-            if isinstance(value, Mapping) and value:
-                return {name: leaf(inner, (*path, name)) for name, inner in value.items()}
-            return partial(_value_at_path, at, path)
-
-        tree = getattr(getattr(self.spec, at[0]), at[1])
-        return self.tree(key, {name: leaf(value, (name,)) for name, value in tree.items()})
+    def copy_mapping(self, key: str, section: str, name: str) -> Mapping[str, Any]:
+        self.table[key] = (f"{section}.{name}",)
+        return self.tree(key, _copied_leaves(getattr(getattr(self.spec, section), name), (section, name)))
 
     def tree(self, key: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
         return MappingProxyType(

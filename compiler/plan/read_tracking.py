@@ -15,9 +15,7 @@ SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 def track_reads(value: Any, key: str, note: Note) -> Any:
-    """Return a view of a dataclass, a mapping or a tuple of dataclasses. Record the read of any other value and return
-    it.
-    """
+    """Return a view of a dataclass, a mapping or a tuple of dataclasses. Record the read of any other value."""
     if type(value) in SCALARS:  # most values
         note(key)
         return value
@@ -60,9 +58,7 @@ class TrackedFields:
 
 
 class TrackedMapping(Mapping[str, Any]):
-    """A view of a mapping. Records each entry that is read, and the mapping's own key if its truth value or length is
-    read.
-    """
+    """A view of a mapping. Records reads of entries; a read of its truth value or length records its own key."""
 
     def __init__(self, target: Mapping[str, Any], key: str, note: Note) -> None:
         self._target, self._key, self._note = target, key, note

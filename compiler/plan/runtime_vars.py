@@ -68,9 +68,7 @@ class Spelling:
 
 
 def parse_runtime_references(text: str) -> Word:
-    """Return the text with each reference replaced by a runtime variable. Earlier checks have validated the names
-    (JC1205).
-    """
+    """Return the text with each reference replaced by a runtime variable. The names are valid (JC1205)."""
     pieces = REFERENCE.split(text)  # text, name, text, name, text
     if len(pieces) == 1:
         return text
@@ -78,7 +76,6 @@ def parse_runtime_references(text: str) -> Word:
 
 
 def find_runtime_vars(word: Word | tuple[Word, ...]) -> set[RuntimeVar]:
-    """Return every runtime variable in a word or a sequence of words."""
     if isinstance(word, RuntimeVar):
         return {word}
     if isinstance(word, tuple):

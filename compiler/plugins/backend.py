@@ -1,4 +1,4 @@
-"""The backend protocol. To write a backend, read docs/extending/backend.md first and import from jobc.compiler.api.
+"""The base class of backends. To write one, read docs/extending/backend.md first and import from jobc.compiler.api.
 
 A backend is a folder with `backend.py` (which defines `BACKEND`), `templates/`, `conf/backend/NAME.yaml` (the defaults
 of its options) and `README.md`. Built-in backends are in backends/; other packages can provide more through the entry
@@ -6,7 +6,7 @@ point group `jobc.backends`. Both kinds use the same registry.py and the same co
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final, Protocol, runtime_checkable
+from typing import Any, ClassVar, Final
 
 from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import Diagnostic
@@ -28,9 +28,31 @@ NODE_LAUNCHERS: Final = (
 VERBS = ("submit", "status", "logs", "stop", "preflight", "smoke", "shell", "clean")  # of jobctl
 
 
-@runtime_checkable
-class Backend(Protocol):
-    """One launch engine.
+@dataclass(frozen=True)
+class Point:
+    """One of the compiled jobs in a sweep. files: path -> text"""
+
+    options: Any
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A value that a backend sets instead of the job's own.
+
+    key: top-level spec key, such as `image`.
+    by: the keys that determined the value.
+    note: message to the user in case the value is unexpected.
+    """
+
+    key: str
+    value: Any
+    by: tuple[str, ...]
+    note: Diagnostic | None = None
+
+
+class Backend:
+    """One launch engine. A backend overrides the methods that its engine needs.
 
     name:      the word after `backend=`, and the name of the folder in artifacts/NAME/.
     Options:   a frozen dataclass with the backend's own keys. It has only types and docs; the defaults are in
@@ -49,10 +71,7 @@ class Backend(Protocol):
 
     def check(self, plan: LaunchPlan, options: Any) -> Iterable[Diagnostic]:
         """Yield the problems that `honours` cannot express, such as numbers and combinations. Must be pure. Codes are
-        JC4xxx, or
-        have the plugin's own prefix.
-
-        A backend without such checks inherits this method.
+        JC4xxx, or have the plugin's own prefix.
         """
         return ()
 
@@ -60,116 +79,63 @@ class Backend(Protocol):
         """Return the engine's files. Must be pure and read nothing but its arguments.
 
         launch.sh, spec.yaml, train.json, jobctl and .jobc/job.json are added for every backend and must not be emitted.
-        A backend that emits nothing else inherits this method.
         """
         return ()
 
-
-@runtime_checkable
-class OrderedBackend(Backend, Protocol):
-    """A backend that converts some mappings in its options to lists. All other mappings are emitted sorted by key."""
-
-    def keeps_order(self, at: tuple[str, ...]) -> bool:
-        """Return whether the mapping at this path keeps the user's key order. at: path below `backend`"""
-
-
-@dataclass(frozen=True)
-class Point:
-    """One of the compiled jobs in a sweep. files: path -> text"""
-
-    options: Any
-    files: Mapping[str, str]
-
-
-@runtime_checkable
-class SweepingBackend(Backend, Protocol):
-    """A backend whose engine starts a sweep's points as one job. For other backends, jobctl starts them one by one."""
-
-    def sweep_shape(self, point: Point) -> object:
-        """Return a value that all points of one job must share. Points with other values get separate directories."""
-
-    def check_sweep(self, groups: Sequence[Sequence[Point]]) -> Iterable[Diagnostic]:
-        """Yield the problems of a sweep whose points need several jobs. groups: the points, grouped by shape"""
-
-    def emit_sweep(self, points: Sequence[Point], render: Render) -> Iterable[Artifact]:
-        """Return the files of the sweep's directory that replace the first point's files. render: renders the first
-        point
-        """
-
-
-@runtime_checkable
-class EngineBackend(Backend, Protocol):
-    """A backend whose engine.py (packed into jobctl) needs settings besides the job's name."""
-
     def engine_settings(self, plan: LaunchPlan, options: Any) -> Mapping[str, Any]:
-        """Return JSON values for .jobc/job.json. They override common ones, such as `runs`, the run root.
+        """Return JSON values for .jobc/job.json, which override common ones such as `runs`, for an engine.py (packed
+        into jobctl) that needs more than the job's name.
 
         To let `jobc why` find the keys behind a line, return values that depend on the plan or the options as functions
         of the views, such as `of.options.partition`, or lists or mappings of such functions, as in Render.json().
         """
+        return {}
 
+    def filled(self, spec: JobSpec, options: Any, values: Mapping[str, SpecValue]) -> Iterable[Filled]:
+        """Yield values that the job leaves open or of which the engine allows only one, such as an image for pods.
 
-@runtime_checkable
-class NotifyingBackend(Backend, Protocol):
-    """A backend whose engine asks the ranks to save before the time limit. The limit thus includes the time to save.
-    With all other backends, the supervisor asks them at the limit, and they save after it.
-    """
+        values: spec key -> value and position.
+        """
+        return ()
 
-    def notice_s(self, plan: LaunchPlan) -> int:
-        """Return the maximum number of seconds before the limit at which an attempt is asked to save."""
-
-
-@runtime_checkable
-class RecoveringBackend(Backend, Protocol):
-    """A backend that honours `lifecycle.max_requeues`, unless its options keep the engine from restarting jobs."""
-
-    def starts_again(self, plan: LaunchPlan, options: Any) -> bool:
-        """Return whether the engine requeues this job after its time limit."""
-
-
-@runtime_checkable
-class SeparateNodesBackend(Backend, Protocol):
-    """A backend whose nodes, such as cloud machines or pods, share no file system except for the job's mounts."""
+    def keeps_order(self, at: tuple[str, ...]) -> bool:
+        """Return whether a mapping keeps the user's key order instead of being sorted. at: path below `backend`"""
+        return False
 
     def shares_runs(self, spec: JobSpec, options: Any) -> bool:
         """Return whether all nodes share storage.root, so that storage.run=auto means `shared`, not `node`."""
+        return True
 
+    def starts_again(self, plan: LaunchPlan, options: Any) -> bool:
+        """Return whether an engine that honours `lifecycle.max_requeues` requeues this job after its time limit."""
+        return True
 
-@dataclass(frozen=True)
-class Filled:
-    """A value that a backend sets instead of the job's own.
-
-    key: top-level spec key, such as `image`.
-    by: the keys that determined the value.
-    note: message to the user in case the value is unexpected.
-    """
-
-    key: str
-    value: Any
-    by: tuple[str, ...]
-    note: Diagnostic | None = None
-
-
-@runtime_checkable
-class FillingBackend(Backend, Protocol):
-    """A backend that sets a key because the job leaves it open or because the engine allows only one value. Examples
-    are an image for pods, one node on a single machine, and the site's number of cores for a job that sets none.
-    """
-
-    def filled(self, spec: JobSpec, options: Any, values: Mapping[str, SpecValue]) -> Iterable[Filled]:
-        """Yield the values to set. values: spec key -> value and position"""
-
-
-@runtime_checkable
-class SendingBackend(Backend, Protocol):
-    """A backend whose jobctl submit also sends files other than the code from the submitting machine."""
+    def notice_s(self, plan: LaunchPlan) -> int:
+        """Return at most how many seconds before the time limit the engine asks the ranks to save. With 0, the
+        supervisor asks them at the limit, and they save after it.
+        """
+        return 0
 
     def sends(self, plan: LaunchPlan, options: Any) -> Mapping[str, str]:
-        """Return key -> path (absolute, or from ~) of a file or folder on the submitting machine."""
+        """Return key -> path (absolute, or from ~) of what jobctl submit sends from its machine, besides the code."""
+        return {}
+
+    def sweep_shape(self, point: Point) -> object:
+        """Return a value that all points of a sweep in one directory must share, such as an engine's array job."""
+        return None
+
+    def check_sweep(self, groups: Sequence[Sequence[Point]]) -> Iterable[Diagnostic]:
+        """Yield the problems of a sweep whose points need several directories. groups: the points, by shape"""
+        return ()
+
+    def emit_sweep(self, points: Sequence[Point], render: Render) -> Iterable[Artifact]:
+        """Return the files that replace the first point's files in a sweep's directory, for an engine that starts all
+        points as one job. Otherwise, jobctl starts them one by one. render: renders the first point
+        """
+        return ()
 
 
-@runtime_checkable
-class FileEmbeddingBackend(Backend, Protocol):
+class FileEmbeddingBackend(Backend):
     """A backend whose engine's file, such as a Kubernetes manifest, carries all files that the nodes read.
 
     The jobctl in the artifact directory then contains only the verbs.

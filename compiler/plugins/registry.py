@@ -67,7 +67,8 @@ class Plugin:
         parts = ("name", "Options", "spellings", "honours", "launch", "check", "emit")
         if missing := [n for n in parts if not hasattr(backend, n)]:
             raise self._no_backend(f"the backend lacks {', '.join(missing)}")
-        assert isinstance(backend, Backend)
+        if not isinstance(backend, Backend):
+            raise self._no_backend("the backend does not inherit from jobc.compiler.api.Backend")
         if backend.name != self.name:
             raise self._no_backend(f"the backend calls itself {backend.name!r}")
         if not isinstance(backend.honours, Mapping):
@@ -90,11 +91,8 @@ class Plugin:
 @cache
 def find_plugins() -> dict[str, Plugin]:
     """Return name -> plugin, built-in ones first. If two packages use the same name, loading it fails (JC4002)."""
-    plugins = {
-        folder.name: _builtin_plugin(folder)
-        for folder in sorted((PACKAGE / "backends").iterdir())
-        if _is_backend(folder)
-    }
+    folders = sorted(file.parent for file in (PACKAGE / "backends").glob("[!_.]*/backend.py"))
+    plugins = {folder.name: _builtin_plugin(folder) for folder in folders}
     for entry in _entry_points(ENTRY_POINTS):
         plugin = _from_entry_point(entry)
         if plugin.name in plugins and plugins[plugin.name].folder != plugin.folder:
@@ -131,9 +129,7 @@ def code_pages() -> dict[str, Path]:
 
 @cache
 def codes_by_name() -> dict[str, tuple[str, ...]]:
-    """Return name -> codes with that name. There is one, unless a plugin reuses a name; jobc's own code then comes
-    first.
-    """
+    """Return name -> codes, jobc's own first. There are several if a plugin reuses a name."""
     names: dict[str, tuple[str, ...]] = {}
     for code, page in sorted(code_pages().items(), key=lambda item: not item[1].is_relative_to(PACKAGE)):
         if name := read_code_page_heading(page).name:
@@ -158,9 +154,7 @@ def _entry_points(group: str) -> list[EntryPoint]:
 
 @cache
 def _groups(path: str) -> frozenset[str]:
-    """Return which of jobc's entry point groups occur in a folder of sys.path. A zip file is assumed to contain all of
-    them.
-    """
+    """Return which of jobc's entry point groups occur in a folder of sys.path; all of them for a zip file."""
     folder, groups = Path(path), (ENTRY_POINTS, POLICIES)
     if folder.is_file():
         return frozenset(groups)
@@ -174,12 +168,9 @@ def plugin(name: str) -> Plugin:
     plugins = find_plugins()
     if name in plugins:
         return plugins[name]
-    if not name:
-        because = f"found: {', '.join(sorted(plugins))}"
-        raise CompileError([Diagnostic("JC4001", "backend is not set", because, f"backend={min(plugins)}")])
-    close = nearest(name, plugins)
-    hint = f"backend={(close or sorted(plugins))[0]}"
-    raise CompileError([Diagnostic("JC4001", f"unknown backend {name}", f"found: {', '.join(sorted(plugins))}", hint)])
+    title = f"unknown backend {name}" if name else "backend is not set"
+    because, hint = f"found: {', '.join(sorted(plugins))}", f"backend={(nearest(name, plugins) or sorted(plugins))[0]}"
+    raise CompileError([Diagnostic("JC4001", title, because, hint)])
 
 
 def check_defaults(names: Iterable[str]) -> None:
@@ -187,10 +178,6 @@ def check_defaults(names: Iterable[str]) -> None:
     for name in names:
         if name in find_plugins():
             find_plugins()[name].check_defaults()
-
-
-def _is_backend(folder: Path) -> bool:
-    return not folder.name.startswith(("_", ".")) and (folder / "backend.py").is_file()
 
 
 def _builtin_plugin(folder: Path) -> Plugin:

@@ -17,19 +17,10 @@ from ...trainer.config import target
 from ...trainer.config.target import Target
 from ..diagnostics.diagnostic import Diagnostic, join_with_or, nearest
 from ..diagnostics.origin import Origin, TextWithOrigin, is_null
-from ..memo import MemoByIdentity
 from . import aliases
 from .examples import accepted_examples, example_value, is_valid_as, override_for_shell, sweep_hint
 from .runtime_references import NAMES, REFERENCE, first_unknown_reference, may_contain_references
-from .type_hints import (
-    dataclass_field_types,
-    field_names_by_key,
-    hint_value_type,
-    is_mapping,
-    join_key,
-    type_name,
-    union_members,
-)
+from .type_hints import dataclass_field_types, hint_value_type, is_mapping, join_key, type_name, union_members
 from .value_types import (
     Duration,
     InvalidValue,
@@ -52,11 +43,11 @@ class ConversionResult(Generic[T]):
     """Result of convert().
 
     value: None if there are diagnostics.
-    leaves: key -> (value, canonical text, texts or None).
+    leaves: key -> canonical text, a list of texts, or None.
     """
 
     value: T | None
-    leaves: dict[str, tuple[Any, Shown]]
+    leaves: dict[str, Shown]
     diagnostics: tuple[Diagnostic, ...]
 
 
@@ -79,17 +70,13 @@ _OPTION_OF_KIND = {"gpt": "gpt_tiny"}  # kind -> option of its group, where thei
 MOST_DIAGNOSTICS = 100  # maximum per tree, because finding similar keys takes 5 ms for each diagnostic
 
 
-_sections: MemoByIdentity[tuple[Any, dict[str, tuple[Any, Shown]]] | None] = MemoByIdentity(2_000)
-
-
 class _TooManyErrors(Exception): ...
 
 
 class _Conversion:
     def __init__(self, origin_of: OriginOf, diagnostics: list[Diagnostic] | None = None) -> None:
-        """diagnostics: list to which new diagnostics are added"""
         self.origin_of = origin_of
-        self.leaves: dict[str, tuple[Any, Shown]] = {}
+        self.leaves: dict[str, Shown] = {}
         self.diagnostics: list[Diagnostic] = [] if diagnostics is None else diagnostics
 
     def refuse(self, code: str, key: str, title: str, because: str, hint: str) -> None:
@@ -111,13 +98,12 @@ class _Conversion:
             if name not in field_types:
                 self.unknown(join_key(key, name), field_types, key)
         values: dict[str, Any] = {}
-        for name, hint in field_types.items():
+        for field in dataclasses.fields(into):
+            name = field.name.rstrip("_")
+            field_key = join_key(key, name)
             if name in tree:
-                nested = join_key(key, name)
-                value = self.value(tree[name], hint, nested) if key else self.shared(tree[name], into, name)
-                values[field_names_by_key(into)[name]] = value
+                values[field.name] = self.value(tree[name], field_types[name], field_key)
             else:
-                field_key = join_key(key, name)
                 because = f"{key or 'a job'} requires this key, and nothing sets it"
                 beside = self.origin_of(key) if key else None
                 origin = self.origin_of(field_key) or (beside and beside.whole)
@@ -126,24 +112,6 @@ class _Conversion:
                 hint = f"add {name}: VALUE to item {key}" if is_item else f"{removal}give {field_key} a value"
                 self.report(Diagnostic("JC1203", f"missing key {field_key}", because, hint, origin, field_key))
         return into(**values) if len(values) == len(field_types) else None
-
-    def shared(self, raw: Any, into: type, key: str) -> Any:
-        """Return value() for a top-level field. The points of a sweep that share the field convert it only once."""
-        hint = dataclass_field_types(into)[key]
-        found = _sections.get(raw, (into, key), lambda: self._section(raw, hint, key))
-        if found is None:  # diagnostics need the positions from this point
-            return self.value(raw, hint, key)
-        value, leaves = found
-        self.leaves.update(leaves)
-        return value
-
-    def _section(self, raw: Any, hint: Any, key: str) -> tuple[Any, dict[str, tuple[Any, Shown]]] | None:
-        inner = _Conversion(self.origin_of)
-        try:
-            value = inner.value(raw, hint, key)
-        except _TooManyErrors:
-            return None
-        return None if inner.diagnostics else (value, inner.leaves)
 
     def unknown(self, key: str, known: Mapping[str, Any], parent: str) -> None:
         name = key.rsplit(".", 1)[-1]
@@ -169,7 +137,7 @@ class _Conversion:
         options = union_members(hint)
         if is_null(raw):
             if type(None) in options:
-                self.leaves[key] = (None, None)
+                self.leaves[key] = None
                 return None
             hint_text = f"{key}={example_value(options)}"
             if options == (str,):
@@ -256,13 +224,9 @@ class _Conversion:
     def mapping(self, raw: Any, hint: Any, key: str) -> Any:
         key_type, value_type = get_args(hint)
         if not isinstance(raw, Mapping):
-            because, shown = f"{'a list' if isinstance(raw, list) else 'a single value'} was given", f"{key}.NAME=VALUE"
-            if isinstance(raw, str) and "=" in raw:
-                shown = f"{key}.{raw}"
-            elif isinstance(raw, str) and key in aliases.RENAMED_GROUPS:
-                group = aliases.RENAMED_GROUPS[key]
-                because, shown = f"the config group {key} is now called {group}", f"{group}={raw}"
-            self.refuse("JC1202", key, f"{key} is a mapping", because, shown)
+            because = f"{'a list' if isinstance(raw, list) else 'a single value'} was given"
+            hint = f"{key}.{raw}" if isinstance(raw, str) and "=" in raw else f"{key}.NAME=VALUE"
+            self.refuse("JC1202", key, f"{key} is a mapping", because, hint)
             return None
         out = {}
         for name, inner in raw.items():
@@ -272,15 +236,13 @@ class _Conversion:
         return types.MappingProxyType(out)
 
     def untyped(self, raw: Any, key: str) -> Any:
-        """Return a tree whose keys and types another program defines, as mappings, tuples and values from
-        read_untyped().
-        """
+        """Return a tree whose types another program defines, as mappings, tuples and values of read_untyped()."""
         if isinstance(raw, Mapping):
             return types.MappingProxyType({str(k): self.untyped(v, join_key(key, str(k))) for k, v in raw.items()})
         if isinstance(raw, str) and self.refuse_reference(raw, key):
             return None
         value = _untyped_tree(raw)
-        self.leaves[key] = (value, _plain(value))
+        self.leaves[key] = _plain(value)
         return value
 
     def sequence(self, raw: Any, hint: Any, key: str) -> Any:
@@ -303,7 +265,7 @@ class _Conversion:
             inner.value(_fill_with_nulls(item, hint), hint, f"{key}.{i}")
             for i, (item, hint) in enumerate(zip(raw, types_of_items, strict=True))
         )
-        self.leaves[key] = (values, [text for _, text in inner.leaves.values()])
+        self.leaves[key] = [*inner.leaves.values()]
         return values
 
     def scalar(self, raw: Any, hint: Any, key: str, nullable: bool) -> Any:
@@ -382,7 +344,7 @@ class _Conversion:
                 return None
             shown = scalar.show(value)
         if leaf:
-            self.leaves[key] = (value, shown)
+            self.leaves[key] = shown
         return value
 
 
@@ -419,9 +381,7 @@ def _plain(value: Any) -> Shown:
 
 
 def _fill_with_nulls(raw: Any, hint: Any) -> Any:
-    """Return an item of a mapping or list, with null for each missing optional key, because no file defines defaults
-    for it.
-    """
+    """Return an item of a mapping or list, with null for each missing optional key: no file has its defaults."""
     return {**_null_fields(hint), **raw} if dataclasses.is_dataclass(hint) and isinstance(raw, Mapping) else raw
 
 

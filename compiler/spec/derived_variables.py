@@ -6,5 +6,4 @@ _RESERVED = {row.name for row in TABLE} | {"OMP_NUM_THREADS", "PYTHONPATH", "PYT
 
 
 def is_derived(name: str) -> bool:
-    """Return whether jobc or a launcher sets the variable, so that users cannot."""
     return name in _RESERVED or name.startswith("JOBC_")

@@ -36,7 +36,6 @@ def example_value(options: tuple[Any, ...], text: str = "") -> str:
 
 
 def accepted_examples(values: tuple[str, ...], nullable: bool) -> tuple[str, ...]:
-    """Return the recommended values that the key accepts."""
     return tuple(value for value in values if nullable or value != "null") or ("TEXT",)
 
 
@@ -60,7 +59,6 @@ def _list_example(types_of_items: tuple[Any, ...], typed_items: list[str]) -> st
 
 
 def override_for_shell(key: str, value: str) -> str:
-    """Return `key=value`, quoted for a shell."""
     return f"'{key}={value}'" if "{" in value else f"{key}={value}"
 
 

@@ -1,5 +1,5 @@
-"""JobSpec: the typed source language, with everything that a user may set for a job. It contains only types and docs.
-All defaults, with their units and meanings, are in conf/*.yaml and nowhere else. Sections that the trainer reads
+"""JobSpec: the typed source language, with everything that a user may set for a job. It contains only types.
+All meanings, units and defaults are in conf/*.yaml and nowhere else. Sections that the trainer reads
 (model, data, optim, …) are the trainer's own dataclasses. A backend's options are defined in its folder and set below
 the key `backend`.
 """
@@ -9,26 +9,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from ...runtime.system.frozen_dataclass import dataclass
+from ...trainer.config import schema
 from ...trainer.config.checkpoint import CheckpointConfig
-from ...trainer.config.schema import (
-    CrossEntropyConfig,
-    DdpConfig,
-    DeepspeedConfig,
-    DigitsConfig,
-    FsdpConfig,
-    GptConfig,
-    LoaderConfig,
-    LoopConfig,
-    MetricsConfig,
-    MlpConfig,
-    OptimConfig,
-    ProfileConfig,
-    RandomTokensConfig,
-    StdlibBytesConfig,
-    ValidationConfig,
-)
 from ...trainer.config.target import Target
-from .site_spec import EstimateSpec, SiteSpec
 from .value_types import (
     Bytes,
     Count,
@@ -46,8 +29,11 @@ from .value_types import (
     NodeCount,
     Path,
     Port,
+    Price,
     ProcessCount,
+    Quantity,
     RankLines,
+    Seconds,
     SecretRef,
     ShellLine,
     StepLine,
@@ -64,13 +50,7 @@ TARGETS = ("model", "data", "loss", "optim")  # sections that may have a `_targe
 
 @dataclass(frozen=True)
 class BatchSpec:
-    """Samples per step. `micro` is required. Set at most one of `accumulation` and `global`; the rest is computed.
-
-    micro:        samples per forward pass of one rank.
-    accumulation: forward passes per optimizer step; null = from global, or 1.
-    global:       samples per optimizer step over all ranks; null = from accumulation.
-    shared_by:    ranks that compute the same samples together.
-    """
+    """Samples per step. `micro` is required. Set at most one of `accumulation` and `global`; the rest is computed."""
 
     micro: Count
     accumulation: Count | None
@@ -80,12 +60,7 @@ class BatchSpec:
 
 @dataclass(frozen=True)
 class HsdpSpec:
-    """FSDP within a node and replicas between nodes: HsdpConfig with an optional `shards`.
-
-    shards: ranks that share one copy of the model; null = the ranks of one node.
-    reshard_after_forward, auto_wrap_policy, transformer_layer_cls_to_wrap, min_num_params,
-    offload_params, state_dict_type, cpu_ram_efficient_loading.
-    """
+    """FSDP within a node and replicas between nodes: HsdpConfig with an optional `shards`."""
 
     kind: Literal["hsdp"]
     shards: Count | None
@@ -100,11 +75,7 @@ class HsdpSpec:
 
 @dataclass(frozen=True)
 class CodeSpec:
-    """How the user's own code reaches the nodes. kind: snapshot | shared | none | rsync | image.
-
-    root:     folder of the code.
-    max_size: maximum size of the code if it is copied.
-    """
+    """How the user's own code reaches the nodes. kind: snapshot | shared | none | rsync | image."""
 
     kind: Literal["snapshot", "shared", "none", "rsync", "image"]
     root: Path
@@ -113,12 +84,7 @@ class CodeSpec:
 
 @dataclass(frozen=True)
 class GitCodeSpec:
-    """Code from a git repository, at a commit.
-
-    root:       folder inside the repository.
-    repository: URL, or a path that the nodes can read.
-    commit:     40 hex digits.
-    """
+    """Code from a git repository, at a commit."""
 
     kind: Literal["git"]
     root: Path
@@ -128,13 +94,7 @@ class GitCodeSpec:
 
 @dataclass(frozen=True)
 class PythonSpec:
-    """The ranks' Python environment (group `python`).
-
-    kind:        none | venv | conda | uv | modules | image.
-    path:        folder that contains the venv, conda environment or uv project.
-    modules:     environment modules to load, in order.
-    interpreter: command that starts Python once the environment is active.
-    """
+    """The ranks' Python environment (group `python`)."""
 
     kind: Literal["none", "venv", "conda", "uv", "modules", "image"]
     path: Path | None
@@ -144,12 +104,7 @@ class PythonSpec:
 
 @dataclass(frozen=True)
 class ContainerSpec:
-    """Container runtime for `image`.
-
-    kind:    none | docker | apptainer | pyxis | pod.
-    workdir: working directory inside the container.
-    options: extra words for the runtime's command line.
-    """
+    """Container runtime for `image`."""
 
     kind: Literal["none", "docker", "apptainer", "pyxis", "pod"]
     workdir: Path | None
@@ -182,13 +137,7 @@ class SettingSpec:
 
 @dataclass(frozen=True)
 class NetworkSpec:
-    """Network between the ranks.
-
-    profile:   the fabric, which must exist on the nodes.
-    interface: network interface for TCP; null = each node uses the interface that leads to node 0.
-    debug:     enables the logs of NCCL and torch.
-    settings:  variables for NCCL, RCCL or libfabric.
-    """
+    """Network between the ranks."""
 
     profile: Literal["auto", "ethernet", "infiniband", "roce", "efa", "tcpx", "slingshot"]
     interface: Interface | None
@@ -198,12 +147,7 @@ class NetworkSpec:
 
 @dataclass(frozen=True)
 class RendezvousSpec:
-    """Rendezvous of nodes and ranks.
-
-    backend: torchrun's rendezvous backend.
-    port: 0 = a free port on a single node, or else a port derived from the job ID.
-    timeout: for all nodes, and for all ranks unless process_group.init_timeout_s is set.
-    """
+    """Rendezvous of nodes and ranks. port: 0 = a free port on a single node, or else derived from the job ID."""
 
     backend: Literal["static", "c10d"]
     port: Port
@@ -220,13 +164,7 @@ class ProcessGroupSpec:
 
 @dataclass(frozen=True)
 class LifecycleSpec:
-    """How an attempt is shut down, requeued and restarted.
-
-    grace: time between the stop signal and SIGKILL. It must be long enough to save.
-    keep:         how long an engine keeps finished jobs (pods, machines); null = its default.
-    max_requeues: how often an engine may restart the job after preemption.
-    max_restarts: how often all ranks restart in place after a crash or a lost peer.
-    """
+    """How an attempt is shut down, requeued and restarted."""
 
     grace: Duration
     keep: Duration | None
@@ -236,17 +174,7 @@ class LifecycleSpec:
 
 @dataclass(frozen=True)
 class QueueSpec:
-    """Scheduler options, in the site's own names.
-
-    name:        partition or queue.
-    account:     account that is charged.
-    qos:         quality of service.
-    priority:    priority class or number.
-    reservation: reservation to use.
-    nodelist, exclude: hosts to prefer, hosts to avoid.
-    exclusive:   whether to allow no other job on the nodes.
-    after:       jobs that must end first: ID (which must succeed), or Slurm's KIND:ID and singleton.
-    """
+    """Scheduler options, in the site's own names."""
 
     name: str | None
     account: str | None
@@ -261,17 +189,7 @@ class QueueSpec:
 
 @dataclass(frozen=True)
 class StorageSpec:
-    """Storage of runs and data.
-
-    run:  shared (all nodes can access the run folder) | node (each node has its own) | object (a bucket)
-          | auto (shared if the backend's nodes share storage.root, else node; resolved before the spec is checked).
-    root: folder that contains all runs. A relative path starts in the folder that contains `artifacts/`. A bucket is
-          s3://BUCKET/PREFIX.
-    data: folder for data sets on the nodes, passed to the ranks as JOBC_DATA_DIR.
-    endpoint, region: location of the object store.
-    scratch: folder for runs on each node.
-    The last three keys only apply to run=object.
-    """
+    """Storage of runs and data. run=auto is resolved before the spec is checked."""
 
     run: Literal["auto", "shared", "node", "object"]
     root: Path
@@ -283,14 +201,7 @@ class StorageSpec:
 
 @dataclass(frozen=True)
 class CachesSpec:
-    """The cache folders of libraries; null = the library's default, in the home folder.
-
-    downloads: folder for models and data sets, preferably one that all nodes can access.
-    compiled: folder for compiled kernels, preferably on the node's own disk.
-    offline: whether the ranks must not contact hubs on the internet.
-    prefetch:  what `jobctl prefetch` downloads: model:ORG/NAME, dataset:ORG/NAME@REVISION, run:COMMAND.
-    In both folders `$UID` is the user's ID on the node, and `~/` the home folder.
-    """
+    """The cache folders of libraries; null = the library's default. The node expands `$UID` and `~/`."""
 
     downloads: Path | None
     compiled: Path | None
@@ -311,6 +222,47 @@ class AccelerateSpec:
 
     extra: Mapping[str, Any]
     deepspeed_extra: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class PartitionSpec:
+    """Facts about one partition or queue; null = same as for the site, or unknown."""
+
+    nodes: Count | None
+    gpus: CountOrZero | None
+    gpu_types: tuple[str, ...] | None
+    cpus: Count | None
+    mem: Bytes | None
+    time: TimeLimit | None
+
+
+@dataclass(frozen=True)
+class SiteSpec(PartitionSpec):
+    """Facts about the machines, for checks before anything starts; null = unknown and not checked."""
+
+    partitions: Mapping[str, PartitionSpec]
+    partition: str | None
+    requires: tuple[str, ...]
+    torch: str | None
+
+
+@dataclass(frozen=True)
+class EstimateSpec:
+    """Inputs to `jobc plan` in addition to the job; no emitted file depends on them. null = unknown."""
+
+    samples: Count | None
+    parameters: Quantity | None
+    largest_unit: Count | None
+    tokens_per_sample: Count | None
+    sample_size: Bytes | None
+    step_s: Seconds | None
+    run: Path | None
+    gpu_mem: Bytes | None
+    disk: Bytes | None
+    write_rate: Bytes | None
+    prices: Mapping[str, Price]
+    mtbf: TimeLimit | None
+    restart: Duration | None
 
 
 @dataclass(frozen=True)
@@ -343,18 +295,18 @@ class JobSpec:
     keep_runs: CountOrZero
     point: Label | None
     recipe: str | None
-    model: GptConfig | MlpConfig | Target
-    data: StdlibBytesConfig | DigitsConfig | RandomTokensConfig | Target
-    loss: CrossEntropyConfig | Target
-    loader: LoaderConfig
+    model: schema.GptConfig | schema.MlpConfig | Target
+    data: schema.StdlibBytesConfig | schema.DigitsConfig | schema.RandomTokensConfig | Target
+    loss: schema.CrossEntropyConfig | Target
+    loader: schema.LoaderConfig
     batch: BatchSpec
-    optim: OptimConfig | Target
-    loop: LoopConfig
-    validation: ValidationConfig
+    optim: schema.OptimConfig | Target
+    loop: schema.LoopConfig
+    validation: schema.ValidationConfig
     checkpoint: CheckpointConfig
-    metrics: MetricsConfig
-    profile: ProfileConfig
-    parallel: DdpConfig | FsdpConfig | HsdpSpec | DeepspeedConfig
+    metrics: schema.MetricsConfig
+    profile: schema.ProfileConfig
+    parallel: schema.DdpConfig | schema.FsdpConfig | HsdpSpec | schema.DeepspeedConfig
     process_group: ProcessGroupSpec
     code: CodeSpec | GitCodeSpec
     python: PythonSpec

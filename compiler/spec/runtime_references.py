@@ -15,5 +15,4 @@ def first_unknown_reference(text: str) -> str | None:
 
 
 def may_contain_references(key: str) -> bool:
-    """Return whether a dotted key of the spec may contain references."""
     return _PLACES.fullmatch(key) is not None

@@ -82,12 +82,10 @@ def _resembles_secrets(section: str) -> bool:
 
 
 def looks_like_token(text: str) -> bool:
-    """Return whether a text contains a token in the format of a known issuer."""
     return bool(_TOKEN.search(text))
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether the variable's name suggests a password or a token."""
     return bool(_OF_VARIABLE.search(name.upper()))
 
 
@@ -97,14 +95,11 @@ def is_never_secret(value: str) -> bool:
 
 
 def is_secret_assignment(name: str, value: str) -> bool:
-    """Return whether a variable with this value contains a secret."""
     return bool(value) and _is_secret(value, is_secret_name(name), name)
 
 
 def find_secret_in_text(text: str) -> str:
-    """Return the name of the variable to which the text assigns a secret. Return TOKEN for a token without a name, and
-    "" if there is no secret.
-    """
+    """Return the variable to which the text assigns a secret, TOKEN for a token without a name, or ""."""
     for name, value in _GIVEN.findall(text):
         if _is_secret(value, is_secret_name(name) and name.isupper(), name) or _TOKEN.match(value):
             return str(name)

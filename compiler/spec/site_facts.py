@@ -16,14 +16,11 @@ def possible_partitions(spec: JobSpec) -> tuple[str, ...]:
 
 
 def describe_partitions(spec: JobSpec) -> str:
-    """Return a description of the job's partitions for messages."""
     return f"partition {','.join(possible_partitions(spec))}" if possible_partitions(spec) else "this site"
 
 
 def site_fact(spec: JobSpec, name: str, partition: str | None) -> Any:
-    """Return a fact about a partition, or else about all machines, None if it is unknown. name: a field of
-    PartitionSpec
-    """
+    """Return a fact (a field of PartitionSpec) about a partition, or else about the site; None if unknown."""
     partition_facts = spec.site.partitions.get(partition or "")
     value = getattr(partition_facts, name) if partition_facts is not None else None
     return getattr(spec.site, name) if value is None else value

@@ -22,9 +22,7 @@ def spec_keys(into: type, prefix: str = "") -> list[str]:
 
 
 def type_of_key(into: type, key: str) -> Any:
-    """Return the type of a dotted key, None if there is no such key. A key in an open mapping has the type of its
-    values.
-    """
+    """Return the type of a dotted key, None if unknown. A key in an open mapping has the type of its values."""
     current: Any = into
     for part in key.split("."):
         if dataclasses.is_dataclass(current):
@@ -57,11 +55,6 @@ def dataclass_field_types(cls: type) -> dict[str, Any]:
     return {field.name.rstrip("_"): field_types[field.name] for field in dataclasses.fields(cls)}
 
 
-@cache
-def field_names_by_key(cls: type) -> dict[str, str]:
-    return {field.name.rstrip("_"): field.name for field in dataclasses.fields(cls)}
-
-
 def join_key(prefix: str, name: str) -> str:
     return f"{prefix}.{name}" if prefix else name
 
@@ -78,9 +71,7 @@ def _variants(hint: Any) -> list[type]:
 
 
 def is_list(hint: Any) -> bool:
-    """Return whether values of this type are written in brackets. A host list is not, because it is a single text
-    (Annotated).
-    """
+    """Return whether values of this type are written in brackets. A host list is one text (Annotated), not a list."""
     return any(get_origin(option) is tuple for option in union_members(hint))
 
 

@@ -58,10 +58,7 @@ def read_int(text: str, example: str = "2", least: int | None = None) -> int:
         if len(text) > 40 or abs(int(text)) >= 2**63:
             raise InvalidValue("engines use 64-bit numbers", example)
         return int(text)
-    if re.fullmatch(r"[+-]?0[0-9]+", text):
-        raise InvalidValue(
-            "a leading zero means octal in some file formats and nothing in others", text.lstrip("+-0") or "0"
-        )
+    _reject_leading_zero(text)
     if re.fullmatch(r"[+-]?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,3})?", text) and abs(Decimal(text)) < 10**18:
         number = Decimal(text)
         integer = int(number) or int(number != 0)  # a fraction between 0 and 1 becomes 1, not 0
@@ -71,10 +68,7 @@ def read_int(text: str, example: str = "2", least: int | None = None) -> int:
 
 
 def read_float(text: str) -> float:
-    if re.fullmatch(r"[+-]?0[0-9]+", text):
-        raise InvalidValue(
-            "a leading zero means octal in some file formats and nothing in others", text.lstrip("+-0") or "0"
-        )
+    _reject_leading_zero(text)
     if re.fullmatch(r"[+-]?([0-9](_?[0-9])*\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text):
         value = float(text.replace("_", ""))
         if abs(value) != float("inf"):
@@ -148,10 +142,24 @@ def read_name(text: str) -> str:
 
 
 def _text_or_fallback(fitting: str, fallback: str) -> str:
-    """Return `fitting` if a key would read it as text, that is, if it is neither empty nor `null`. Otherwise return the
-    fallback.
-    """
+    """Return `fitting` unless it is empty or `null`, which a key would not read as text."""
     return fitting if fitting not in ("", "null") else fallback
+
+
+def _matching(pattern: str, because: str, *examples: str) -> Callable[[str], str]:
+
+    def read_text(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise InvalidValue(because, *examples)
+        return text
+
+    return read_text
+
+
+def _reject_leading_zero(text: str) -> None:
+    if re.fullmatch(r"[+-]?0[0-9]+", text):
+        because = "a leading zero means octal in some file formats and nothing in others"
+        raise InvalidValue(because, text.lstrip("+-0") or "0")
 
 
 def _env_name(text: str) -> str:
@@ -187,9 +195,7 @@ def _duration(text: str) -> int:
 
 
 def fractional_duration_in_seconds(text: str) -> str:
-    """Convert a duration with a fraction or a unit below 1 s to seconds: `0.1` for 100ms, `90` for 1.5m. Return "" for
-    other text.
-    """
+    """Convert a duration with a fraction or a unit below 1 s: `0.1` for 100ms, `90` for 1.5m; "" for other text."""
     match = re.fullmatch(r"([0-9]{1,9})(\.[0-9]{1,9})?(ms|us|s|min|m|h|d|w)", text)
     if match is None or not (match[2] or match[3] in _PARTS_S):
         return ""
@@ -296,9 +302,8 @@ def expand_hostlist(text: str) -> list[str]:
     """Return the names in `gpu[01-03,7],login`, keeping leading zeros (the syntax of Slurm and pdsh)."""
     hosts: list[str] = []
     if re.search(r",\s*(,|$)|^\s*,", text.strip()):
-        raise InvalidValue(
-            "a host name is missing before or after a comma", fold_hostlist(_split_names(text)) or "node[1-4]"
-        )
+        names = tuple(word.strip() for word in text.split(",") if word.strip())
+        raise InvalidValue("a host name is missing before or after a comma", fold_hostlist(names) or "node[1-4]")
     for word in re.findall(r"(?:[^,\s\[\]]|\[[^\[\]]*\])+|[\[\]]", text):
         hosts.extend(_expand_word(word))
     if not hosts:
@@ -306,10 +311,6 @@ def expand_hostlist(text: str) -> list[str]:
     if len(hosts) > MOST_HOSTS:
         raise InvalidValue(f"this list contains {len(hosts)} hosts", "node[1-4]")
     return hosts
-
-
-def _split_names(text: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def _expand_word(word: str) -> list[str]:
@@ -345,18 +346,6 @@ def _expand_word(word: str) -> list[str]:
     return hosts
 
 
-def _secret(text: str) -> str:
-    match = re.fullmatch(r"(env|file|k8s):(\S+)", text)
-    if match and (match[1] != "env" or re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", match[2])):
-        return text
-    raise InvalidValue(
-        "a secret must be a reference, not a value, because artifacts are shared",
-        "env:HF_TOKEN",
-        "file:~/.hf_token",
-        "k8s:SECRET/KEY",
-    )
-
-
 def _check_download(text: str) -> str:
     hub = re.fullmatch(r"(?:model|dataset):[\w.-]+(?:/[\w.-]+)?(?:@[\w./-]+)?", text, re.ASCII)
     if hub or re.fullmatch(r"run:.*\S.*", text):
@@ -377,18 +366,6 @@ def _label(text: str) -> str:
     )
 
 
-def _interface(text: str) -> str:
-    """Return names of network interfaces. Patterns for NCCL_SOCKET_IFNAME are rejected, because Gloo does not support
-    them.
-    """
-    names = text.split(",")
-    if all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}", name) for name in names):
-        return text
-    raise InvalidValue(
-        "the value must be interface names as `ip link` shows them, separated by commas", "null", "eth0", "ib0,ib1"
-    )
-
-
 def _shell_line(text: str) -> str:
     """Return a line for the setup section of launch.sh. Raises InvalidValue for "" and for control characters."""
     if not text.strip():
@@ -402,9 +379,7 @@ STEP_END = "END_OF_LINES"  # end word of the here-documents in launch.sh
 
 
 def _step_line(text: str) -> str:
-    """Return a line for a here-document in launch.sh. Raises InvalidValue like _shell_line(), and also for the end
-    word.
-    """
+    """Return a line for a here-document in launch.sh. Raises InvalidValue as in _shell_line(), and for the end word."""
     if STEP_END in text.split("\n"):
         raise InvalidValue("in launch.sh, that line would end the block", "rsync -a /data/ /scratch/data/")
     return _shell_line(text)
@@ -432,8 +407,22 @@ Label = Annotated[str, ValueType("a label", _label)]
 Bytes = Annotated[int, ValueType("a size", _bytes, format_bytes, units=True)]
 Port = Annotated[int, ValueType("a port", _port)]
 HostList = Annotated[tuple[str, ...], ValueType("a host list", _hosts, fold_hostlist, units=True)]
-SecretRef = Annotated[str, ValueType("a secret reference", _secret)]
-Interface = Annotated[str, ValueType("a network interface", _interface)]
+_REFERENCE = _matching(
+    r"env:[A-Za-z_][A-Za-z0-9_]*|(file|k8s):\S+",
+    "a secret must be a reference, not a value, because artifacts are shared",
+    "env:HF_TOKEN",
+    "file:~/.hf_token",
+    "k8s:SECRET/KEY",
+)
+SecretRef = Annotated[str, ValueType("a secret reference", _REFERENCE)]
+_INTERFACES = _matching(  # no patterns as in NCCL_SOCKET_IFNAME, which Gloo does not support
+    r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}(,[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14})*",
+    "the value must be interface names as `ip link` shows them, separated by commas",
+    "null",
+    "eth0",
+    "ib0,ib1",
+)
+Interface = Annotated[str, ValueType("a network interface", _INTERFACES)]
 Download = Annotated[str, ValueType("a download", _check_download)]
 Path = Annotated[str, ValueType("a path", _path)]
 ShellLine = Annotated[str, ValueType("a line of bash", _shell_line, example="ulimit -l unlimited")]

@@ -12,7 +12,7 @@ from jobc.backends.kubernetes.rules import devices
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import CompileRequest
-from jobc.compiler.plan.launch_plan import NodeGroup, Topology
+from jobc.compiler.plan.launch_plan import Topology
 from jobc.tests.backends.manifests import PLAIN, codes, compile_files
 
 
@@ -50,7 +50,7 @@ def test_a_type_says_how_many_gpus_a_node_may_have(gpu_type: str | None, usual: 
     made = compile_job(CompileRequest((*PLAIN, "gpus=1")))
 
     def said(count: int) -> list[str]:
-        topology = Topology((NodeGroup(1, count, count),))
+        topology = Topology(1, count, count)
         resources = replace(made.plan.resources, gpu_type=gpu_type)
         plan = replace(made.plan, topology=topology, resources=resources)
         return [d.severity.value for d in devices.check_gpus_exceed_node(plan, made.options)]

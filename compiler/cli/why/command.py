@@ -182,11 +182,8 @@ def explain_name(job: ExplainedJob, name: str, rank: int | None) -> Iterator[str
 
 
 def _is_same_key(key: str, name: str) -> bool:
-    """Return whether a plan key is the given key or is inside it. Records omit `groups.0` if there is one group."""
-    return any(
-        candidate == name or candidate.startswith(f"{name}.")
-        for candidate in (key, key.replace("topology.groups.0", "topology"))
-    )
+    """Return whether a plan key is the given key or is inside it."""
+    return key == name or key.startswith(f"{name}.")
 
 
 def _dependent_lines(job: ExplainedJob, spec_keys: Sequence[str], plan_keys: Sequence[str] = ()) -> Iterator[str]:

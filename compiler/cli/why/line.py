@@ -112,9 +112,8 @@ def _option(source_map: SourceMap, origin: Origin | None) -> Iterator[str]:
 
 def plan_key_lines(job: ExplainedJob, keys: Sequence[str]) -> Iterator[str]:
     for key in keys:
-        short = key.replace("topology.groups.0", "topology")
-        value = f" = {_json(job.plan[short])}" if short in job.plan else ""
-        yield f"  plan     {short}{value}"
+        value = f" = {_json(job.plan[key])}" if key in job.plan else ""
+        yield f"  plan     {key}{value}"
         if key in job.source_map.rules:
             yield f"           {job.source_map.rules[key]}"
 

@@ -155,11 +155,9 @@ def _plan_key_lines(job: ExplainedJob, plan_keys: Sequence[str]) -> Iterator[str
     for key in plan_keys:
         if key == "resources.hosts" and not job.plan.get(key):
             continue  # the engine chooses the hosts
-        full = key.replace("topology.", "topology.groups.0.")
-        full = full if full in job.source_map.table else key
-        yield from format_columns("through", _job_json_lines(job, full))
-        yield from plan_key_lines(job, [full])
-        for spec in job.source_map.spec_keys((full,)):
+        yield from format_columns("through", _job_json_lines(job, key))
+        yield from plan_key_lines(job, [key])
+        for spec in job.source_map.spec_keys((key,)):
             yield from explain_spec_key(job.source_map, spec)
 
 

@@ -33,23 +33,16 @@ READ = ("parallel", "batch", "optim.clip_norm", "loop.precision", "loop.activati
 
 
 def launcher_keys(plan: LaunchPlan) -> tuple[str, ...]:
-    """Return the sections and keys of the spec that reach the program through these files, even without the bundled
-    trainer.
-    """
+    """Return the sections and keys of the spec that reach any program through these files."""
     return READ if plan.launcher == "accelerate" or plan.parallel == "deepspeed" else ()
-
-
-def config_paths(plan: LaunchPlan) -> list[str]:
-    """Return the paths of the files that the job has: none, one or both."""
-    conditions = {YAML: plan.launcher == "accelerate", JSON: plan.parallel == "deepspeed"}
-    return [path for path, is_wanted in conditions.items() if is_wanted]
 
 
 def config_files(plan: LaunchPlan, render: Render, emitted: Collection[str]) -> Iterator[Artifact]:
     """Yield each of the two files that the job needs, unless the backend has emitted its own version."""
-    make = {YAML: accelerate_yaml, JSON: deepspeed_json}
-    by = {YAML: lambda v: v.plan.launcher, JSON: lambda v: v.plan.parallel}
-    yield from (render.chosen(make[path](plan, render), by[path]) for path in config_paths(plan) if path not in emitted)
+    if plan.launcher == "accelerate" and YAML not in emitted:
+        yield render.chosen(accelerate_yaml(plan, render), of.plan.launcher)
+    if plan.parallel == "deepspeed" and JSON not in emitted:
+        yield render.chosen(deepspeed_json(plan, render), of.plan.parallel)
 
 
 def accelerate_yaml(plan: LaunchPlan, render: Render, extra: Mapping[str, Any] | None = None) -> Artifact:
@@ -105,8 +98,8 @@ def _yaml_document(plan: LaunchPlan) -> dict[str, Any]:
         document["fsdp_config"] = _fsdp_config(plan)
         if plan.parallel == "hsdp":
             document["parallelism_config"] = {
-                "parallelism_config_dp_replicate_size": _replica_count,
-                "parallelism_config_dp_shard_size": lambda v: v.plan.train["parallel"]["shards"],
+                "parallelism_config_dp_replicate_size": lambda v: v.plan.topology.world_size // _shards(v),
+                "parallelism_config_dp_shard_size": _shards,
             }
     return document
 
@@ -116,8 +109,8 @@ def _mixed_precision(views: Any) -> str:
     return "no" if precision == "fp32" else precision
 
 
-def _replica_count(views: Any) -> int:
-    return int(views.plan.topology.world_size // views.plan.train["parallel"]["shards"])
+def _shards(views: Any) -> int:
+    return int(views.plan.train["parallel"]["shards"])
 
 
 def _distributed_type(views: Any) -> str:
@@ -134,9 +127,7 @@ def _distributed_type(views: Any) -> str:
 
 
 def _fsdp_config(plan: LaunchPlan) -> dict[str, Any]:
-    """Return the keys of FSDP 2, which has no sharding_strategy, backward_prefetch, sync_module_states or
-    use_orig_params.
-    """
+    """Return the keys of FSDP 2: no sharding_strategy, backward_prefetch, sync_module_states or use_orig_params."""
 
     def fsdp_value(name: str) -> Any:
         return lambda v: v.plan.train["parallel"][name]

@@ -11,6 +11,7 @@ input
 
 import json
 import math
+import operator
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -22,6 +23,7 @@ KeyPath = tuple[str, ...]
 
 _TYPE = re.compile(r"(any|bool|int|number|text|scalar|list|mapping|auto)((?:[<>]=?[^<>=]+)*)")
 _BOUND = re.compile(r"([<>]=?)([^<>=]+)")
+_COMPARISONS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 _BOOLEANS = ("0", "off", "f", "false", "n", "no", "1", "on", "t", "true", "y", "yes")
 _NAMES = {
     "bool": "true or false", "int": "an integer", "number": "a number", "text": "text", "scalar": "text or a number",
@@ -96,7 +98,7 @@ def _accepts(rule: str, value: Any) -> bool:
         number = _number(value)
         if number is None or (kind == "int" and not (math.isfinite(number) and number == int(number))):
             return False
-        return all(_is_within_bound(number, sign, float(bound)) for sign, bound in _BOUND.findall(bounds))
+        return all(_COMPARISONS[sign](number, float(bound)) for sign, bound in _BOUND.findall(bounds))
     accepted: Mapping[str, bool] = {
         "any": True,
         "bool": isinstance(value, bool) or (isinstance(value, (int, float, str)) and _is_boolean(value)),
@@ -122,13 +124,22 @@ def _number(value: Any) -> float | int | None:
         return None
 
 
-def _is_within_bound(number: float, sign: str, bound: float) -> bool:
-    return {">": number > bound, ">=": number >= bound, "<": number < bound, "<=": number <= bound}[sign]
-
-
 def _description(rule: str) -> str:
     match = _TYPE.fullmatch(rule)
     if match is None:
         return f"one of {', '.join(rule_literals(rule))}"
     bounds = " and ".join(f"{sign} {bound}" for sign, bound in _BOUND.findall(match[2]))
     return f"{_NAMES.get(match[1], match[1])} {bounds}".strip()
+
+
+# The value of gpu_ids in accelerate.yaml, which accelerate passes to CUDA_VISIBLE_DEVICES unchecked.
+GPU_IDS_DESCRIPTION, GPU_IDS_EXAMPLE = 'all, or different GPUs of a node, such as "0,1"', "all"
+
+
+def is_valid_gpu_ids(value: Any) -> bool:
+    """Return whether the value is `all`, or a list of distinct numbers or UUIDs (CUDA Guide, CUDA_VISIBLE_DEVICES)."""
+    if value == "all":
+        return True
+    names = str(value).split(",") if isinstance(value, str) or type(value) is int else []
+    distinct = len({name.lstrip("0") if name.strip("0") else "0" for name in names}) == len(names) > 0
+    return distinct and all(re.fullmatch(r"\d+|(GPU|MIG)-[\w/-]+", name) for name in names)

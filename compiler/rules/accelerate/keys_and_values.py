@@ -5,12 +5,14 @@ from typing import Any
 
 from ...diagnostics.diagnostic import Diagnostic, Severity, nearest
 from ...emit.extra_entries import Path
-from ...launchers.accelerate import gpu_ids
 from ...launchers.accelerate.engine_tables import (
+    GPU_IDS_DESCRIPTION,
+    GPU_IDS_EXAMPLE,
     describe_valid_values,
     engine_name_and_version,
     example_value,
     is_accepted_value,
+    is_valid_gpu_ids,
     load_engine_tables,
     rule_literals,
     section_keys,
@@ -85,8 +87,8 @@ def check_invalid_value(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, se
             first = next(iter(section_keys(entry.path_in_file, rule, {})), "NAME")
             yield _invalid_value(entry, "a mapping", f"remove {entry.key}, or {entry.key}.{first}=…")
         elif entry.path_in_file == ("gpu_ids",):
-            if not gpu_ids.is_valid_gpu_ids(value):
-                yield _invalid_value(entry, gpu_ids.DESCRIPTION, f"{entry.key}={gpu_ids.EXAMPLE}")
+            if not is_valid_gpu_ids(value):
+                yield _invalid_value(entry, GPU_IDS_DESCRIPTION, f"{entry.key}={GPU_IDS_EXAMPLE}")
         elif not is_accepted_value(rule, value):
             close = nearest(str(value), rule_literals(rule), 1)
             yield _invalid_value(

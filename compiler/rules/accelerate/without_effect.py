@@ -10,7 +10,7 @@ from typing import Any
 from ...diagnostics.diagnostic import Diagnostic, join_with_or
 from ...emit.extra_entries import Path, value_paths
 from ...launchers.accelerate.config_files import SHARDED
-from ...launchers.accelerate.gpu_ids import is_valid_gpu_ids
+from ...launchers.accelerate.engine_tables import is_valid_gpu_ids
 from ...plan.launch_plan import LaunchPlan
 from ._user_entries import Tree, is_fsdp_1_only
 

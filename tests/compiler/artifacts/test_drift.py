@@ -102,18 +102,6 @@ def test_an_edit_of_the_job_file_is_an_edit(call: Call, old: str, new: str, line
     assert "hint: jobc --force name=job, to undo" in said
 
 
-def test_an_artifact_of_an_earlier_jobc_is_one_message(call: Call) -> None:
-    call("name=job")
-    file = Path(JOB, ".jobc/job.json")
-    tree = json.loads(file.read_text())
-    file.write_text(json.dumps({key: tree[key] for key in ("schema", "job", "backend", "runs")}))
-    Path(JOB, ".jobc/manifest.json").write_text("{}")
-    for words in (("verify", JOB), ("diff", JOB), ("why", JOB, "nodes"), ("name=job",), ("name=job", "--force")):
-        status, _, said = call(*words)
-        assert status != 0 and f"[JC5004 no-artifact-directory]: {JOB} was compiled by an earlier jobc\n" in said
-        assert "hint: move the folder elsewhere and compile the job again\n" in said
-
-
 def test_for_machines_it_is_one_document(call: Call) -> None:
     call("+experiment=long")
     status, printed, said = call("verify", JOB, "--format=json")

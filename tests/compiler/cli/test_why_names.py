@@ -326,7 +326,7 @@ def test_the_interface_of_nccl_leads_to_the_key(ask: Ask) -> None:
     [
         (
             '    "nodes": 2,',
-            "plan     topology.groups.0.nodes\n  spec     nodes = 2\n           command line: nodes=2\n",
+            "plan     topology.nodes\n  spec     nodes = 2\n           command line: nodes=2\n",
         ),
         ('    "seed = 0",', "from     the whole job\n"),
         ('  "inputs": {', "from     the whole job\n"),

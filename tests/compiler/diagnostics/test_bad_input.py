@@ -150,7 +150,7 @@ LINES = [  # words, code, what the message says besides
     (["time=٣m"], "JC1202", "hint: time=12h"),
     (["mem=٣"], "JC1202", "hint: mem=64GiB\n"),
     (["env.MASTER_PORT=2000"], "JC2006", "hint: rendezvous.port=2000; remove env.MASTER_PORT\n"),
-    (["env=venv"], "JC1202", "because: the config group env is now called python\n  = hint: python=venv\n"),
+    (["env=venv"], "JC1202", "because: a single value was given\n  = hint: env.NAME=VALUE\n"),
     (["--configdir", "x"], "JC1110", "did you mean --config-dir?"),
     (["--cfg", "jobs"], "JC1110", "job, hydra, all"),
     (["--out"], "JC1110", "--out OUT"),

@@ -16,7 +16,7 @@ from jobc.compiler.diagnostics.diagnostic import CompileError, Diagnostic
 from jobc.compiler.frontend.compose import compose_hydra_config, hydra_session
 from jobc.compiler.frontend.compose_cache import COMPOSE_ERRORS, compose_from_cache
 from jobc.compiler.frontend.overrides import read_overrides
-from jobc.compiler.pipeline.compile import all_config_keys, compile_job, config_search_path
+from jobc.compiler.pipeline.compile import compile_job, config_search_path
 from jobc.compiler.pipeline.types import CompileRequest
 from jobc.compiler.spec.job_spec import open_keys
 
@@ -37,7 +37,7 @@ def test_it_is_what_hydra_composes_kept_and_again(words: tuple[str, ...]) -> Non
     folders = config_search_path(CompileRequest(words))
     overrides = read_overrides(words, open_keys(words))
     with hydra_session(folders) as loader:
-        wanted = plain(compose_hydra_config(loader, "config", overrides, all_config_keys)[0])
+        wanted = plain(compose_hydra_config(loader, "config", overrides)[0])
         compose_from_cache(tuple(folder.path for folder in folders), "config", overrides)
         for _ in range(2):
             got = compose_from_cache(tuple(folder.path for folder in folders), "config", overrides)
@@ -66,12 +66,12 @@ def test_it_raises_what_hydra_raises(words: tuple[str, ...]) -> None:
 def test_the_diagnostics_are_the_same_when_composed_again(words: tuple[str, ...]) -> None:
     folders, overrides = config_search_path(CompileRequest(words)), read_overrides(words)
 
-    def diagnostics(again: bool) -> list[Diagnostic]:
+    def diagnostics(cached: bool) -> list[Diagnostic]:
         with hydra_session(folders) as loader, pytest.raises(CompileError) as raised:
-            compose_hydra_config(loader, "config", overrides, all_config_keys, again)
+            compose_hydra_config(loader, "config", overrides, cached)
         return list(raised.value.diagnostics)
 
-    assert diagnostics(again=False) == diagnostics(again=True)
+    assert diagnostics(cached=False) == diagnostics(cached=True)
 
 
 def plain(config: DictConfig) -> dict[str, Any]:

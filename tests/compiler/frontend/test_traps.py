@@ -15,7 +15,7 @@ import pytest
 from jobc.compiler.diagnostics.diagnostic import CompileError, Diagnostic
 from jobc.compiler.frontend.compose import compose_job, hydra_session
 from jobc.compiler.frontend.overrides import read_overrides, read_sweep
-from jobc.compiler.pipeline.compile import all_config_keys, config_search_path
+from jobc.compiler.pipeline.compile import config_search_path
 from jobc.compiler.pipeline.types import CompileRequest
 from jobc.compiler.spec.convert import convert
 from jobc.compiler.spec.job_spec import OPEN_KEYS, JobSpec
@@ -92,7 +92,7 @@ def convert_job(words: tuple[str, ...], folder: Path | None = None) -> tuple[Job
     request = CompileRequest(words, None, (("user", folder),) if folder else ())
     try:
         with hydra_session(config_search_path(request)) as loader:
-            composed = compose_job(loader, "config", read_overrides(words, OPEN_KEYS), all_config_keys)
+            composed = compose_job(loader, "config", read_overrides(words, OPEN_KEYS))
     except CompileError as error:
         return None, error.diagnostics
     tree = {key: value for key, value in composed.tree.items() if key != "backend"}

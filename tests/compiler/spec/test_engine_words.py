@@ -18,7 +18,7 @@ from jobc.tests.compiler.hints import mended, words_of
 GROUPS = ("parallel",)  # chosen as a whole
 
 
-@pytest.mark.parametrize("key", sorted(set(KEYS.values()) - set(GROUPS)))
+@pytest.mark.parametrize("key", sorted({*KEYS} - {*GROUPS}))
 def test_the_key_exists(key: str) -> None:
     section, _, name = key.partition(".")
     if section != "backend":
