@@ -2,8 +2,6 @@
 
 from functools import partial
 
-import torch
-
 from ..checkpoint.save_and_resume import StartingPoint
 from ..config.schema import TrainConfig
 from ..data import sample_digests
@@ -11,7 +9,7 @@ from ..data.loader import read_extra_batches
 from ..data.map_style import MapStyleSplit
 from ..data.order import SampleOrder
 from ..data.source import DataSource
-from ..dist.process_group import RankGroup
+from ..dist.process_group import RankGroup, format_ranks
 from ..lifecycle.errors import BrokenInput
 from ..recipe.recipe import Recipe
 from .checks import call_user_code
@@ -38,16 +36,14 @@ def check_enough_samples(order: SampleOrder, group: RankGroup, num_held_out: int
 
 def check_same_data(digest: str, group: RankGroup) -> None:
     """Raise BrokenInput if the ranks have different data; otherwise, they would silently train on mixed shards."""
-    digest_bytes = torch.tensor(list(bytes.fromhex(digest)), dtype=torch.uint8)
-    digests = [bytes(row.tolist()).hex() for row in group.gather(digest_bytes)]
-    if len(set(digests)) == 1:
-        return
-    ranks = {digest: [rank for rank, rank_digest in enumerate(digests) if rank_digest == digest] for digest in digests}
-    raise BrokenInput(
-        f"data: the ranks have {len(ranks)} different data sets",
-        [f"{digest[:12]} on rank {', '.join(map(str, numbers[:20]))}" for digest, numbers in ranks.items()],
-        hint="the standard library differs between Python patch versions: use the same Python on every node",
-    )
+    digests = [content.hex() for content in group.gather_bytes(bytes.fromhex(digest))]
+    ranks = {digest: [rank for rank, other in enumerate(digests) if other == digest] for digest in digests}
+    if len(ranks) > 1:
+        raise BrokenInput(
+            f"data: the ranks have {len(ranks)} different data sets",
+            [f"{digest[:12]} on {format_ranks(numbers)}" for digest, numbers in ranks.items()],
+            hint="the standard library differs between Python patch versions: use the same Python on every node",
+        )
 
 
 def check_same_data_as_before(source: DataSource, start: StartingPoint) -> None:
