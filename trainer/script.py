@@ -281,7 +281,6 @@ class Runtime:
             raise self._saver.failure(self._newest or 0)
 
     def _write_local(self) -> None:
-        """Write this rank's remaining data. Sends nothing to other ranks."""
         self._metrics.flush()
         self._saver.close()
 

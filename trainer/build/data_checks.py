@@ -20,18 +20,14 @@ SOURCE = "source"  # the part of a checkpoint that identifies its data
 def check_enough_samples(order: SampleOrder, group: RankGroup, num_held_out: int = 0) -> None:
     """Raise BrokenInput if there are fewer samples than ranks or, with drop_last, fewer than one batch."""
     if order.num_samples < group.world_size:
-        hint = "more data, or fewer nodes and procs" if order.num_samples else "check the path of the data"
-        if num_held_out and order.num_samples:
-            hint += f"; {num_held_out:,} more are held out"
-        elif num_held_out:
-            hint = f"data.val holds out all {num_held_out:,} samples: use more data or a smaller share"
+        hint = "use more data, or fewer nodes and procs" if order.num_samples else "check the path of the data"
+        if num_held_out:
+            hint = f"data.val holds out {num_held_out:,} samples: use more data or a smaller share"
         samples = f"{order.num_samples:,} sample{'s' * (order.num_samples != 1)}"
         raise BrokenInput(f"data: {samples} for {group.world_size:,} ranks", hint=hint)
     if order.steps_per_epoch == 0:
-        raise BrokenInput(
-            f"data: {order.num_samples:,} samples do not fill one batch of {order.batch:,}, and"
-            " loop.drop_last skips incomplete batches"
-        )
+        problem = f"{order.num_samples:,} samples do not fill one batch of {order.batch:,}"
+        raise BrokenInput(f"data: {problem}, and loop.drop_last skips incomplete batches")
 
 
 def check_same_data(digest: str, group: RankGroup) -> None:
@@ -48,7 +44,7 @@ def check_same_data(digest: str, group: RankGroup) -> None:
 
 def check_same_data_as_before(source: DataSource, start: StartingPoint) -> None:
     """Raise BrokenInput if the data differs from the checkpoint's, whose step is a position in the sample order."""
-    saved = start.parts.get(SOURCE)  # older checkpoints lack this part
+    saved = start.parts.get(SOURCE)
     if saved is not None and saved.get("digest") != source.digest:
         raise BrokenInput(
             "data: the data set differs from the one that this run started with",
@@ -58,11 +54,6 @@ def check_same_data_as_before(source: DataSource, start: StartingPoint) -> None:
             ],
             hint="restore the data, or start a new run; --fork starts it from these weights",
         )
-
-
-def data_identity(source: DataSource, samples_digest: str) -> dict[str, str]:
-    """Return the part of a checkpoint that identifies its data."""
-    return {"digest": source.digest, "summary": source.summary, "samples": samples_digest}
 
 
 def compute_sample_digest(recipe: Recipe, config: TrainConfig, source: DataSource, group: RankGroup) -> str:

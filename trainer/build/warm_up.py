@@ -19,19 +19,15 @@ from ..data.source import DataSource
 from ..dist.process_group import RankGroup
 from ..lifecycle.errors import BrokenInput
 from ..parallel.interface import Parallel
-from ..recipe.eval_mode import eval_mode_without_gradients
+from ..recipe.module_state import SavedBuffers, eval_mode_without_gradients
 from ..recipe.recipe import Recipe
-from ..recipe.saved_buffers import SavedBuffers
 from ..recipe.user_loss import copy_loss_buffers, require_unchanged_loss_buffers
 from . import checks
 from .checks import call_user_code, has_user_code
 
 
 def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: DataSource, group: RankGroup) -> float:
-    """Run the first pass and return the number of items in the first batch. Raises BrokenInput.
-
-    If the job has user code, also measure a batch of held-out data.
-    """
+    """Run the first pass and, for user code, a measurement. Return the number of items in the first batch."""
     phases = group.phases
     phases.begin_part("data")
     first, held_out = first_batches(recipe, config, source, group)

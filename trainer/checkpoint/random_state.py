@@ -70,7 +70,6 @@ class RandomState:
 
     @classmethod
     def unpack(cls, packed: Tensor) -> "RandomState":
-        """Return the state from the result of packed()."""
         sizes = [8 * PYTHON_WORDS, len(torch.get_rng_state()), 8 * NUMPY_WORDS]
         sizes.insert(2, len(packed) - sum(sizes))
         python, cpu, cuda, numpy = (part.clone() for part in packed.split_with_sizes(sizes))

@@ -47,10 +47,7 @@ class StartingPoint:
 def checkpoint_files(
     step: int, parallel: Parallel, config: TrainConfig, group: RankGroup, parts: Parts, keep: Keep
 ) -> Mapping[str, Content]:
-    """Return a checkpoint's files after `step` finished steps on rank 0, and {} on other ranks. All ranks call this.
-
-    Raises BrokenInput for a state that could not be loaded later.
-    """
+    """Return a checkpoint's files on rank 0, {} on others. All ranks call this. Raises BrokenInput if not loadable."""
     random_states = group.gather(RandomState.now(group.device).packed())
     weights, optimizer_state = parallel.weights(), {**parallel.optimizer_state(), NAMES: list(parallel.names)}
     if not group.is_first:

@@ -205,10 +205,7 @@ def checkpoints_newest_first(root: Path) -> list[Path]:
 
 
 def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
-    """Return the newest checkpoint that matches its manifest, and a line for each newer checkpoint that is damaged.
-
-    Raises NewerFormatError or Unreadable if a newer checkpoint cannot be verified.
-    """
+    """Return the newest sound checkpoint, and a line for each newer damaged one. Raises like find_problem()."""
     damaged: list[str] = []
     for folder in checkpoints_newest_first(root):
         reason = find_problem(folder)
@@ -219,10 +216,7 @@ def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
 
 
 def find_problem(folder: Path) -> str | None:
-    """Return what is wrong with a checkpoint, naming the file; None if the checkpoint is exactly as saved.
-
-    Raises NewerFormatError, and Unreadable for an existing file that cannot be read but may be intact.
-    """
+    """Return what is wrong with a checkpoint. Raises NewerFormatError, and Unreadable for a file that may be intact."""
     try:
         tree = parse_json(MANIFEST, read_with_retries(read_manifest, folder / MANIFEST))
         sound = tree[SEAL] == _seal(tree)

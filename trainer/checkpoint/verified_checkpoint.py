@@ -135,10 +135,7 @@ def _verify(folder: Path) -> tuple[bool, str]:
 
 
 def _read_on_rank(rank: int, read: Callable[[], T], group: RankGroup) -> T | None:
-    """Return what `rank` reads, or None on the other ranks, which wait for as long as the read takes.
-
-    Raises StorageLost, on all ranks, if it cannot be read.
-    """
+    """Return what `rank` reads, or None on others, which wait. Raises StorageLost on all ranks if it cannot be read."""
     group.phases.enter("read" if group.rank == rank else "exchange")
     content, why = group.run_on_rank(rank, partial(_try_read, read), group.phases.go_on) or (None, "")
     group.phases.enter("restore")

@@ -52,7 +52,6 @@ SAID_BY: Mapping[str, str] = {
 
 
 def deepspeed_config(train: Tree) -> dict[str, Any]:
-    """Return the config for `deepspeed.initialize`."""
     return _without_null(_evaluate(DOCUMENT, train))
 
 

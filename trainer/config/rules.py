@@ -16,8 +16,6 @@ from .target import Target
 
 
 class NumberLimit(NamedTuple):
-    """Limit on a number, as text and as a predicate."""
-
     words: str
     holds: Callable[[float], bool]
 

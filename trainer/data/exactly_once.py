@@ -131,7 +131,6 @@ BITS = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8)
 
 
 def _pack_bits(seen_N: Tensor) -> Tensor:
-    """Pack the counts into one bit per sample, as uint8."""
     bits = torch.zeros(-(-len(seen_N) // 8) * 8, dtype=torch.uint8)
     bits[: len(seen_N)] = seen_N > 0
     return (bits.view(-1, 8) * BITS).sum(1, dtype=torch.uint8)

@@ -46,9 +46,7 @@ class MicroBatch:
 
 
 def fetch_batch(split: Split, slots: Slots) -> tuple[Tensor, int, Any]:
-    """Return the fields of a MicroBatch. Batches of built-in data include the padding and mark it in the targets;
-    batches of user data omit it. A rank that has only padding still reads samples, but none of them count.
-    """
+    """Return the fields of a MicroBatch. Built-in data marks padding in the targets; user data leaves it out."""
     indices_B, num_real, epoch = slots
     real_R, num_padding = indices_B[:num_real], len(indices_B) - num_real
     if isinstance(split, MapStyleSplit):
@@ -119,14 +117,11 @@ class TrainingLoader:
         self._next: list[MicroBatch] | None = None
 
     def take(self) -> list[MicroBatch]:
-        """Return the micro-batches of the next step, in host memory."""
         micro_batches, self._next = self._next or self._read(), None
         return micro_batches
 
     def prefetch_next_step(self) -> None:
-        """While a GPU computes, read the batches of the next step and start copying the first one. Do nothing if the
-        CPU computes: it is busy, and workers read ahead.
-        """
+        """While a GPU computes, read the next step's batches and start copying the first. A CPU is busy."""
         if self._to.stream is not None:
             self._next = self._next or self._read()
             self._to.start(self._next[0].batch)
@@ -169,10 +164,15 @@ class ValidationBatches:
 
 
 def _workers(split: Split, slots: Iterable[Slots], config: LoaderConfig, device: torch.device) -> Any:
-    """Return a DataLoader that yields the result of fetch_batch() for each slot, in order."""
+    """Return a DataLoader that yields the result of fetch_batch() for each slot, in order.
+
+    The rank sends its workers lists. A tensor would be sent as a file that a thread serves, and a process forked while
+    such a thread is running may deadlock on a lock that the thread held.
+    """
+    plain = ((indices_B.tolist(), num_real, epoch) for indices_B, num_real, epoch in slots)
     return DataLoader(
         _FetchDataset(split),
-        sampler=_PlainSlots(slots),
+        sampler=list(plain) if isinstance(slots, Sequence) else plain,
         batch_size=None,  # a "sample" in this data set is a micro-batch
         collate_fn=_return_unchanged,
         num_workers=config.workers,
@@ -182,18 +182,6 @@ def _workers(split: Split, slots: Iterable[Slots], config: LoaderConfig, device:
         worker_init_fn=_begin_worker,
         generator=torch.Generator(),  # because dropout uses the global generator
     )
-
-
-class _PlainSlots:
-    """Slots without tensors, as a rank sends them to its workers. A tensor would be sent as a file that a thread
-    serves. A process forked while such a thread is running may deadlock on a lock that the thread held.
-    """
-
-    def __init__(self, slots: Iterable[Slots]) -> None:
-        self._slots = slots
-
-    def __iter__(self) -> Iterator[tuple[list[int], int, int]]:
-        return ((indices_B.tolist(), num_real, epoch) for indices_B, num_real, epoch in self._slots)
 
 
 class _FetchDataset(Dataset[Any]):

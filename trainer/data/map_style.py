@@ -107,7 +107,7 @@ def _length(dataset: Any, name: str) -> int:
     missing = [method for method in ("__len__", "__getitem__") if not hasattr(dataset, method)]
     if missing:
         raise BrokenInput(f"data: {name} has no {' and no '.join(missing)}", [because], hint)
-    return int(run_user_code(lambda: len(dataset), f"data: len({name})"))
+    return int(run_user_code(lambda: len(dataset), f"data: len({name}) failed"))
 
 
 def seed_random_draws(number: int) -> None:

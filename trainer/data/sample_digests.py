@@ -28,10 +28,7 @@ def digest_few_samples(num_samples: int, read: Read) -> str:
 
 
 def mismatch_warning(group: RankGroup, mine: str, before: str | None) -> str:
-    """Return a warning if samples differ between ranks or from the previous attempt, or "". All ranks call it.
-
-    mine, before: results of digest_few_samples() now and in the previous attempt.
-    """
+    """Return a warning if the samples' digests differ between ranks or from `before`, or "". All ranks call it."""
     unknown = bytes(8)
     digests = group.gather_bytes(hashlib.blake2b(mine.encode(), digest_size=8).digest() if mine else unknown)
     others = [rank for rank, digest in enumerate(digests) if digest != digests[0]]

@@ -55,10 +55,7 @@ def fact_differences(facts_by_rank: Sequence[dict[str, str]]) -> list[str]:
 
 
 def describe_scattered_copy(facts_by_rank: Sequence[dict[str, str]], shards: int) -> str:
-    """Return a line about a model copy that spans more hosts than necessary; "" if there is none.
-
-    shards: number of consecutive ranks that share one copy.
-    """
+    """Return a line about a copy of the model, on `shards` consecutive ranks, on more hosts than necessary; or ""."""
     hosts = [facts["host"] for facts in facts_by_rank]
     fewest = -(-shards // max(Counter(hosts).values()))
     for first in range(0, len(hosts), shards):

@@ -208,7 +208,6 @@ def _claim(
 
 
 def _parse(text: str, kind: str) -> str | Path | int | bool | None:
-    """Return the parsed value, or None if `text` is invalid."""
     if kind == "text":
         return text
     if kind == "launcher":

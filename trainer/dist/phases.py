@@ -62,7 +62,7 @@ class Phases:
         self.since = self.moved = now
 
     def moves(self) -> None:
-        """Record progress within the phase, without restarting its clock."""
+        """Record progress within the phase."""
         self.moved = time.perf_counter()
 
     def take(self) -> dict[Phase, float]:

@@ -94,7 +94,6 @@ class RankGroup:
         return values
 
     def broadcast_number(self, rank: int, number: int) -> int:
-        """Return the `number` of rank `rank` on every rank."""
         holder = torch.tensor([number], dtype=torch.int64)
         if self.world_size > 1:
             dist.broadcast(holder, src=rank)
@@ -249,10 +248,7 @@ def _libraries(device: torch.device) -> str:
 
 
 def _open_store(env: RankEnvironment, timeout: timedelta) -> Store:
-    """Open the key-value store in which ranks exchange addresses, with a key prefix for this attempt.
-
-    torchrun keeps its store across restarts, so without the prefix, a new rank could read a dead rank's address.
-    """
+    """Open the key-value store of this attempt. torchrun keeps its store across restarts, hence the key prefix."""
     try:
         store = _connect(env, timeout, serves=env.rank == 0 and not env.torchelastic_use_agent_store)
     except RuntimeError as error:
@@ -282,10 +278,7 @@ def _prefix(env: RankEnvironment) -> str:
 
 
 def _wait_for_all(store: Store, env: RankEnvironment, timeout_s: float, stopped: Callable[[], bool]) -> None:
-    """Wait for every rank. torch would also wait, but would ignore signals during that time.
-
-    Raises StoppedBeforeTraining, and RuntimeError after timeout_s.
-    """
+    """Wait for every rank and poll `stopped`, which torch would not. Raises RuntimeError after timeout_s."""
     deadline, pause_s = time.monotonic() + timeout_s, FIRST_PAUSE_S
     num_here = store.add("num_here", 1)
     while num_here < env.world_size:

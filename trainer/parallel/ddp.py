@@ -14,9 +14,8 @@ from ..lifecycle.errors import BrokenInput, list_names
 from ..recipe.loss import ModelWithLoss
 from ..recipe.optimizer import Stepper, parameter_names_by_index
 from ..recipe.recipe import Recipe
-from .blocks import apply_checkpointing_and_compile, with_torch_compile
-from .interface import build_checked_optimizer
-from .stepped import Stepped
+from .blocks import apply_checkpointing_and_compile
+from .interface import Stepped, build_checked_optimizer
 
 NOT_SENT = (torch.int16, torch.uint16, torch.uint32, torch.uint64)  # gloo and NCCL in torch 2.13 do not support these
 
@@ -34,7 +33,7 @@ class Ddp(Stepped):
         self.evaluated: nn.Module = ModelWithLoss(model, recipe, config.loop.precision)
         self.module: nn.Module = self.evaluated
         if config.loop.compile == "model":
-            self.module = cast(nn.Module, with_torch_compile(self.module))
+            self.module = cast(nn.Module, torch.compile(self.module))
         self.waits_for_all = group.world_size > 1 and not ddp.find_unused_parameters and not ddp.static_graph
         if group.world_size > 1:
             require_broadcastable_buffers(model)

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -17,7 +18,7 @@ from ..config.instantiate import run_user_code
 from ..config.schema import optimizer_schedule
 from ..dist.process_group import RankGroup, format_ranks
 from ..lifecycle.errors import BrokenInput, list_names
-from ..recipe.optimizer import StepUpdate, parameter_names_by_index, require_no_scheduler
+from ..recipe.optimizer import Stepper, StepUpdate, parameter_names_by_index, require_no_scheduler
 from ..recipe.recipe import Recipe
 
 
@@ -46,14 +47,10 @@ class Parallel(Protocol):
     def counts_ahead(self) -> bool: ...
 
     def warm_up(self, loss: Tensor, counted: bool) -> None:
-        """Run a backward pass before the first step, without changing any weights. counted: whether count() returned
-        the item count
-        """
+        """Run a backward pass without changing weights. counted: whether count() returned the item count"""
 
     def passes(self, last: bool) -> AbstractContextManager[None]:
-        """Return the context for one forward and backward pass. last: whether it is the last pass of the step, in which
-        the ranks exchange gradients
-        """
+        """Return the context for one pass. last: whether it is the step's last, in which ranks exchange gradients"""
 
     def backward(self, loss: Tensor, last: bool) -> None:
         """Run the backward pass. The gradient exchange averages over ranks."""
@@ -82,11 +79,34 @@ class Parallel(Protocol):
     def load_optimizer(self, state: Mapping[str, Any]) -> None: ...
 
 
-def copy_from_rank_0(model: nn.Module, group: RankGroup) -> None:
-    """Broadcast rank 0's parameters and buffers because initialization may differ between ranks.
+class Stepped:
+    """The methods of Parallel that a Stepper implements, for the kinds that use a torch optimizer."""
 
-    DDP does this itself; fully_shard in torch 2.13 does not, and DeepSpeed 0.19.8 broadcasts only parameters.
-    """
+    stepper: Stepper
+    group: RankGroup
+
+    @property
+    def counts_ahead(self) -> bool:
+        """See Parallel. False on CPUs without fp16, because there waiting for messages detects lost peers."""
+        return self.stepper.scale.used or self.group.device.type == "cuda"
+
+    def warm_up(self, loss: Tensor, counted: bool) -> None:
+        torch.autograd.backward(loss)
+        self.stepper.optimizer.zero_grad(set_to_none=True)
+
+    def backward(self, loss: Tensor, last: bool) -> None:
+        self.stepper.backward(loss)
+
+    def norm(self) -> Tensor:
+        return self.stepper.norm()
+
+    def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> StepUpdate:
+        assert norm is not None
+        return self.stepper.update(lr, clip_norm, norm, factor, loss)
+
+
+def copy_from_rank_0(model: nn.Module, group: RankGroup) -> None:
+    """Broadcast rank 0's parameters and buffers, as DDP does, but not fully_shard (torch 2.13) or DeepSpeed 0.19.8."""
     named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     lines = [f"{name} {value.dtype} {list(value.shape)}" for name, value in named.items()]
     require_same_on_ranks(lines, "the model", group)
@@ -100,7 +120,7 @@ def build_checked_optimizer(recipe: Recipe, model: nn.Module, group: RankGroup) 
     trainer would overwrite; or an optimizer from torch.optim has none of the model's parameters. (A custom optimizer
     may train copies.)
     """
-    optimizer = run_user_code(lambda: recipe.build_optimizer(model), "recipe: build_optimizer()")
+    optimizer = run_user_code(lambda: recipe.build_optimizer(model), "recipe: build_optimizer() failed")
     if not isinstance(optimizer, Optimizer):
         kind = type(optimizer).__name__
         raise BrokenInput(f"recipe: build_optimizer() must return a torch.optim.Optimizer, not {kind}")

@@ -26,8 +26,6 @@ class ModelWithLoss(nn.Module):
 
 
 def autocast_context(device: torch.device, precision: Precision) -> AbstractContextManager[object]:
-    """Return the autocast context. For bf16 and fp16, matmuls use 16 bits and weights stay float32. For fp32, the
-    context does nothing.
-    """
+    """Return a context in which matmuls use 16 bits, and weights stay float32; it does nothing for fp32."""
     dtype = DTYPES[precision]
     return nullcontext() if dtype is None else torch.autocast(device.type, dtype)

@@ -13,10 +13,7 @@ INTO_THE_MODEL = "make the loss part of the model in a recipe's build_model(), a
 
 
 def move_loss_to_device(recipe: Recipe, device: torch.device) -> None:
-    """Move a loss that is a module to the model's device.
-
-    Raises BrokenInput if it has trainable parameters, because neither the optimizer nor a checkpoint contains them.
-    """
+    """Move a loss that is a module to the device. Raises BrokenInput if it has parameters, which would not train."""
     if isinstance(recipe.items_of, nn.Module):
         if names := [name for name, parameter in recipe.items_of.named_parameters() if parameter.requires_grad]:
             kind, shown = kind_of(recipe.config.loss), ", ".join(names[:8])

@@ -10,7 +10,7 @@ import numpy
 import pytest
 import torch
 
-from jobc.trainer.checkpoint.random_state import NUMPY_WORDS, RandomState, seed_model, seed_rank
+from jobc.trainer.checkpoint.random_state import RandomState, seed_model, seed_rank
 
 CPU = torch.device("cpu")
 
