@@ -79,8 +79,8 @@ def train(config: TrainConfig, env: environment.RankEnvironment, signals: StopSi
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     with pause_garbage_collection():  # import here, so that the errors above appear before torch is loaded
         from .build.build import build
+        from .dist.compare_ranks import watch_ranks
         from .dist.process_group import join_process_group
-        from .loop.before_first_step import watch_ranks
         from .loop.loop import run_training
 
     def stopped() -> bool:

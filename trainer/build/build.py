@@ -173,9 +173,8 @@ def cast_to_float32(model: nn.Module) -> str:
         tensor.data = tensor.data.float()  # keep the Parameter object, so that tied weights remain tied
     num_parameters = sum(tensor.numel() for tensor in tensors if isinstance(tensor, nn.Parameter))
     what = f"{num_parameters:,} parameters" if num_parameters else "buffers"
-    return (
-        f"model: {what} were {dtypes} and are converted to float32; loop.precision={precision} computes in {precision}"
-    )
+    hint = f"loop.precision={precision} computes in {precision}"
+    return f"model: {what} were {dtypes} and are converted to float32; {hint}"
 
 
 def parallelize(

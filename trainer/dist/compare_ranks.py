@@ -14,12 +14,27 @@ from pathlib import Path
 
 import torch
 
+from ..config.schema import TrainConfig
 from ..lifecycle.errors import list_names
+from .hang_watch import HangWatchdog
 from .process_group import RankGroup, format_ranks
 
 BYTES = 768  # size of one rank's facts; rank_facts() truncates its values to fit
 CPU_MODEL = r"^model name\s*:\s*(.*)$"
 DRIVER_VERSION = r"Kernel Module.*?\s(\d+\.[\d.]+)\s"
+
+
+def watch_ranks(group: RankGroup, config: TrainConfig) -> HangWatchdog:
+    """Warn about ranks with different software or hardware, and return the hang watchdog."""
+    facts, parallel = gather_rank_facts(group), config.parallel
+    if group.is_first:
+        if lines := fact_differences(facts):
+            print("\n  ".join(["warning: the ranks have different software or hardware", *lines]), flush=True)
+        if parallel.kind == "hsdp" and (line := describe_scattered_copy(facts, parallel.shards)):
+            hint = "place consecutive ranks on the same node: srun --distribution=block, mpirun --map-by slot"
+            print(f"warning: hsdp: {line}: every layer sends its weights between nodes\n  {hint}", flush=True)
+    names = [f"rank {rank} on {rank_facts['host']}" for rank, rank_facts in enumerate(facts)]
+    return HangWatchdog(group.phases, group.rank, names, config.process_group.init_timeout_s, group.board)
 
 
 def rank_facts(device: torch.device) -> dict[str, str]:

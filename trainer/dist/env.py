@@ -193,7 +193,8 @@ def parse_environment(environ: Mapping[str, str], needed: Sequence[str] = ()) ->
         raise BrokenInput(f"environment: {len(problems)} problem{'s' * (len(problems) > 1)}", problems, hint)
     values |= contract if launched else SINGLE_PROCESS
     by_field = {field_name_of_variable(name): value for name, value in values.items()}
-    return RankEnvironment(**{field.name: by_field.get(field.name) for field in fields(RankEnvironment)})
+    arguments: dict[str, Any] = {field.name: by_field.get(field.name) for field in fields(RankEnvironment)}
+    return RankEnvironment(**arguments)
 
 
 def _claim(

@@ -131,7 +131,8 @@ def _counts_agents(environment: Mapping[str, Any], claim: LauncherVariables, is_
 
 def _counts_nodes(inner: LauncherVariables, outer: LauncherVariables) -> bool:
     """Return whether tasks of the outer launcher are nodes, as when mpirun in a batch job starts daemons with srun."""
-    return outer.values.get("LOCAL_WORLD_SIZE", 1) == 1 and outer.values["WORLD_SIZE"] <= inner.values["WORLD_SIZE"]
+    is_per_node = outer.values.get("LOCAL_WORLD_SIZE", 1) == 1
+    return bool(is_per_node and outer.values["WORLD_SIZE"] <= inner.values["WORLD_SIZE"])
 
 
 def _filled(environment: Mapping[str, Any], claims: Sequence[LauncherVariables]) -> dict[str, Any]:

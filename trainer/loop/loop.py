@@ -15,12 +15,13 @@ import math
 from ..build.build import Training
 from ..build.garbage_collection import collect_garbage, stop_automatic_collection
 from ..config.schema import optimizer_schedule
+from ..dist.compare_ranks import watch_ranks
 from ..dist.hang_watch import HangWatchdog
 from ..lifecycle.exit_rank import print_error_once
 from ..lifecycle.stop_signals import StopSignals
 from ..recipe.module_state import SavedBuffers, preserve_buffers
 from ..recipe.optimizer import learning_rate_at_step
-from .before_first_step import print_banner, watch_ranks
+from .console import format_startup_banner
 from .gpu_timer import GpuTimer
 from .hooks import Hooks, print_unless_empty
 from .nonfinite import require_items, skip_reason
@@ -36,7 +37,10 @@ def run_training(training: Training, signals: StopSignals, watch: HangWatchdog |
     watch = watch or watch_ranks(training.group, training.config)
     training.phases.begin_part("metrics")
     training.phases.take()  # discard the times recorded during the build
-    print_banner(training)
+    if training.group.is_first:
+        print(format_startup_banner(training), flush=True)
+        if training.start.step >= training.total_steps:
+            print(f"already at step {training.start.step} of {training.total_steps}: nothing to train", flush=True)
     hooks = Hooks(training, signals, watch)
     print_unless_empty(hooks.profiling.never(training.start.step, training.total_steps))
     stop_automatic_collection()

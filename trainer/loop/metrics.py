@@ -93,14 +93,13 @@ class RankMetricsFile:
 
     def _rotate_file(self, full: int) -> int:
         """Rotate the file. On failure, the full one grows. Close it last, so that its descriptor is not reused."""
-        new = self.path.with_name(f".{self.path.name}.new")
+        aside = f"{self.path}.{1 + max(map(_number, rotated_files(self.path)), default=0)}"
         try:
-            descriptor = run_folder.open_for_append(new, os.O_RDWR)
+            os.rename(self.path, aside)
             try:
-                self._install_file(new)
+                descriptor = run_folder.open_for_append(self.path, os.O_RDWR)
             except OSError:
-                os.close(descriptor)
-                new.unlink()
+                os.rename(aside, self.path)
                 raise
         except OSError as error:
             self._warn("the full metrics file cannot be rotated", error)
@@ -108,15 +107,6 @@ class RankMetricsFile:
         os.close(full)
         self._size, self._is_torn = 0, False
         return descriptor
-
-    def _install_file(self, new: Path) -> None:
-        aside = f"{self.path}.{1 + max(map(_number, rotated_files(self.path)), default=0)}"
-        os.rename(self.path, aside)
-        try:
-            os.rename(new, self.path)
-        except OSError:
-            os.rename(aside, self.path)
-            raise
 
     def _warn(self, message: str, error: OSError) -> None:
         if message not in self._warned:

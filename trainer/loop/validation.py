@@ -14,7 +14,7 @@ from torch import Tensor
 from ...runtime.system.frozen_dataclass import dataclass
 from ..build.build import Training
 from ..data.batch_copier import BatchCopier
-from ..data.loader import ValidationBatches
+from ..data.loader import fetch_batch, fully_counted_slots, read_in_workers
 from ..dist.process_group import RankGroup
 from ..lifecycle.errors import BrokenInput
 from ..recipe.module_state import eval_mode_without_gradients
@@ -59,7 +59,8 @@ class Validator:
         if training.parallel.equal_passes:  # a rank with fewer batches runs extra passes that do not count
             batches += [indices_N[:1]] * (self._num_turns - len(batches))
         loader = training.config.loader
-        self._batches = ValidationBatches(training.source.validation, batches, loader, group.device)
+        split, self._slots = training.source.validation, [fully_counted_slots(indices_B) for indices_B in batches]
+        self._workers = read_in_workers(split, self._slots, loader, group.device) if loader.workers else None
 
     def validate(self, stop_requested: Callable[[], bool] = lambda: False) -> ValidationResult | None:
         """Run the validation. All ranks call it. Return None on all ranks if one of them has a stop request.
@@ -79,7 +80,8 @@ class Validator:
         poll = StopPoll(training.group, lambda: error is not None or stop_requested())
         is_interrupted = False
         with eval_mode_without_gradients(model):
-            batches = iter(self._batches)
+            in_process = (fetch_batch(training.source.validation, slots) for slots in self._slots)
+            batches = iter(in_process if self._workers is None else self._workers)
             for number in range(self._num_turns):
                 phases.enter("validation")
                 try:

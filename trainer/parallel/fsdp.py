@@ -107,7 +107,7 @@ class Fsdp(Stepped):
     def load_optimizer(self, state: Mapping[str, Any]) -> None:
         parameters = self._ordered_parameters()
 
-        def shard(value: Any, parameter: Tensor) -> Any:
+        def shard(value: Any, parameter: Any) -> Any:
             is_like = isinstance(value, Tensor) and value.shape == parameter.shape
             return _distribute(value, parameter) if is_like else value
 
