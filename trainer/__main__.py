@@ -83,11 +83,8 @@ def train(config: TrainConfig, env: environment.RankEnvironment, signals: StopSi
         from .dist.process_group import join_process_group
         from .loop.loop import run_training
 
-    def stopped() -> bool:
-        return signals.received is not None
-
     even_alone, timeout_s = config.parallel.kind != "ddp", config.process_group.init_timeout_s
-    with join_process_group(env, timeout_s, stopped, even_alone) as group:
+    with join_process_group(env, timeout_s, signals.is_stopped, even_alone) as group:
         assert env.run_dir is not None
         # any rank may record this because rank 0, which counts the starts, may see nothing but a lost peer
         signals.ends_with = partial(attempt_counter.record_normal_end, env.run_dir)

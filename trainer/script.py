@@ -71,7 +71,7 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
     if keep < 1:
         raise BrokenInput(f"init(): keep={keep} would remove every checkpoint immediately", hint="keep=2")
     env = environment.parse_environment(os.environ)
-    joined = join_process_group(env, init_timeout_s, lambda: signals.received is not None, even_alone=True)
+    joined = join_process_group(env, init_timeout_s, signals.is_stopped, even_alone=True)
     runtime = Runtime(env, signals, joined, env.run_dir or Path(folder), keep)
     runtime.group.use_timeout(step_timeout_s)
 

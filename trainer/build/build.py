@@ -27,9 +27,9 @@ from ..dist.env import RankEnvironment
 from ..dist.phases import Phases
 from ..dist.process_group import RankGroup
 from ..parallel.interface import Parallel
+from ..recipe.loss import move_loss_to_device
 from ..recipe.recipe import Recipe, cross_entropy
 from ..recipe.recipe import build_recipe as make_recipe
-from ..recipe.user_loss import move_loss_to_device
 from .checks import check_model, check_score, check_source, validated_flops
 from .data_checks import (
     SOURCE,

@@ -2,7 +2,7 @@
 
 Input:  the value that a method of the recipe returned.
 Output: the same value if it is valid; otherwise a BrokenInput with a one-line description and a hint.
-parallel/interface.py checks the optimizer, and recipe/user_loss.py checks a loss's parameters and buffers.
+parallel/interface.py checks the optimizer, and recipe/loss.py checks a loss's parameters and buffers.
 """
 
 import contextlib

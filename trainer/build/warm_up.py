@@ -19,9 +19,9 @@ from ..data.source import DataSource, Split
 from ..dist.process_group import RankGroup
 from ..lifecycle.errors import BrokenInput
 from ..parallel.interface import Parallel
+from ..recipe.loss import copy_loss_buffers, require_unchanged_loss_buffers
 from ..recipe.module_state import SavedBuffers, eval_mode_without_gradients
 from ..recipe.recipe import Recipe
-from ..recipe.user_loss import copy_loss_buffers, require_unchanged_loss_buffers
 from . import checks
 from .checks import call_user_code, has_user_code
 

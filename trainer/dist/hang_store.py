@@ -81,47 +81,48 @@ class StatusBoard:
                 if self._starts.is_set():
                     self._starts.clear()
                     store.delete_key("verdict")  # the verdict from an earlier part
-                self._say(store)
+                self._say()
                 if self._asked.is_set() or (self._rank == 0 and store.check(["asked"])):
                     self._asked.clear()
-                    self._answer = self._determine_verdict(store)
+                    self._answer = self._determine_verdict()
                     self._answered.set()
             self._asked.wait(self.tick_s)
 
-    def _say(self, store: Store) -> None:
+    def _say(self) -> None:
         """Write the position as a heartbeat. It contains the seconds, so that it differs from the previous one."""
         position = self._where()
-        store.set(f"at/{self._rank}", json.dumps([position.place, position.phase, position.seconds]))
+        self._store.set(f"at/{self._rank}", json.dumps([position.place, position.phase, position.seconds]))
 
-    def _determine_verdict(self, store: Store) -> str:
+    def _determine_verdict(self) -> str:
+        store = self._store
         if self._rank == 0:
             store.delete_key("asked")
-            verdict = self._compare(store, range(len(self._names)))
+            verdict = self._compare(range(len(self._names)))
             store.set("verdict", verdict)
             return verdict
         store.set("asked", "")
         for _ in range(ANSWER_TICKS):
-            self._say(store)
+            self._say()
             with suppress(RuntimeError):
                 store.wait(["verdict"], timedelta(seconds=self.tick_s))
                 return store.get("verdict").decode()
-        return self._compare(store, [0, self._rank])
+        return self._compare([0, self._rank])
 
-    def _compare(self, store: Store, ranks: Sequence[int]) -> str:
+    def _compare(self, ranks: Sequence[int]) -> str:
         """Poll up to three times because a busy rank is slow. A rank without a new heartbeat is frozen."""
-        before = self._texts(store, ranks)
+        before = self._texts(ranks)
         for _ in range(2):
             time.sleep(LOOK_TICKS * self.tick_s)
-            self._say(store)
-            after = self._texts(store, ranks)
+            self._say()
+            after = self._texts(ranks)
             if all(new and new != old for old, new in zip(before, after, strict=True)):
                 break
         statuses = [_parse(new) if new and new != old else None for old, new in zip(before, after, strict=True)]
         return describe_culprit(statuses, [self._names[rank] for rank in ranks])
 
-    def _texts(self, store: Store, ranks: Sequence[int]) -> list[bytes]:
+    def _texts(self, ranks: Sequence[int]) -> list[bytes]:
         keys = [f"at/{rank}" for rank in ranks]
-        return [store.get(key) if store.check([key]) else b"" for key in keys]
+        return [self._store.get(key) if self._store.check([key]) else b"" for key in keys]
 
 
 def _parse(heartbeat: bytes) -> RankStatus:

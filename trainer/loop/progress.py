@@ -143,9 +143,12 @@ class ProgressReporter:
 
     def format_step_times(self) -> str:
         """Format percentiles: step times: p50 0.083 s, p95 0.090 s, p99 0.121 s, of 300 steps"""
+        parts = [f"p{percent} {step_s:.3f} s" for percent, step_s in self._percentiles().items()]
+        return f"step times: {', '.join(parts)}, of {len(self._step_times):,} steps"
+
+    def _percentiles(self) -> dict[int, float]:
         values = sorted(self._step_times)
-        parts = [f"p{percent} {percentile(values, percent):.3f} s" for percent in (50, 95, 99)]
-        return f"step times: {', '.join(parts)}, of {len(values):,} steps"
+        return {percent: percentile(values, percent) for percent in (50, 95, 99)}
 
     def after_validation(self, done: int, result: ValidationResult) -> None:
         """Record a validation after `done` steps."""
@@ -174,9 +177,8 @@ class ProgressReporter:
     def close(self, is_complete: bool) -> None:
         """Write the remaining data. is_complete: whether training is finished, not just this attempt"""
         if self._step_times:
-            values = sorted(self._step_times)
-            times = {f"step_s_p{percent}": round(percentile(values, percent), 6) for percent in (50, 95, 99)}
-            self._write(self._done, {"steps": len(values), **times})
+            times = {f"step_s_p{percent}": round(step_s, 6) for percent, step_s in self._percentiles().items()}
+            self._write(self._done, {"steps": len(self._step_times), **times})
         self.file.flush()
         self._trackers.close(is_complete)
 
