@@ -65,10 +65,7 @@ def import_dotted_name(dotted: str, where: str) -> Any:
                 raise BrokenInput(f"{where}: {has}", hint=f"did you mean {near[0]}?" if near else None)
             value = getattr(value, name)
         return value
-    hint = (
-        f"the working directory is {os.getcwd()}: set the folder of your code with `code.root`; "
-        "code=snapshot copies that folder"
-    )
+    hint = f"the working directory is {os.getcwd()}: set the folder of your code with `code.root` (code=snapshot)"
     raise BrokenInput(f"{where}: no module named {parts[0]}, needed for {dotted}", hint=hint)
 
 
