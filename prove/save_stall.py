@@ -57,7 +57,7 @@ def measure(train_json: str, folder: str, pairs: int) -> dict[str, Any]:
     from jobc.trainer.dist import env as environment
     from jobc.trainer.dist.process_group import RankGroup
     from jobc.trainer.loop.loop import train_step
-    from jobc.trainer.loop.rank_requests import StopAndSaveRequests
+    from jobc.trainer.loop.step_sums import StopAndSaveRequests
 
     config, root = load_train_json(train_json), Path(folder)
     training = build(

@@ -15,7 +15,6 @@ from .lifecycle.stop_signals import StopSignals
 from .loop import attempt_counter
 
 YAML = "accelerate.yaml"
-NEEDED = ("JOBC_RUN_DIR", "JOBC_TRAIN_JSON")
 
 
 def main() -> int:
@@ -23,12 +22,11 @@ def main() -> int:
     faulthandler.register(signal.SIGQUIT, file=2)  # faulthandler works without the GIL
     signals = StopSignals()
     try:
-        env = environment.parse_environment(os.environ, NEEDED)
-        assert env.train_json is not None
+        env = environment.parse_environment(os.environ, ("JOBC_RUN_DIR", "JOBC_TRAIN_JSON"))
+        assert env.train_json is not None and env.run_dir is not None
         config = load_train_json(env.train_json)
         require_same_world_size(config, env)
         require_same_accelerate_settings(config, env)
-        assert env.run_dir is not None
         if env.rank == 0:
             attempt_counter.record_start(env.run_dir, config.loop.max_fruitless)
         if signals.received is not None:
@@ -81,14 +79,12 @@ def train(config: TrainConfig, env: environment.RankEnvironment, signals: StopSi
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     with pause_garbage_collection():  # import here, so that the errors above appear before torch is loaded
         from .build.build import build
+        from .dist.compare_ranks import watch_ranks
         from .dist.process_group import join_process_group
-        from .loop.before_first_step import watch_ranks
         from .loop.loop import run_training
 
-    even_alone = config.parallel.kind != "ddp"
-    with join_process_group(
-        env, config.process_group.init_timeout_s, lambda: signals.received is not None, even_alone
-    ) as group:
+    even_alone, timeout_s = config.parallel.kind != "ddp", config.process_group.init_timeout_s
+    with join_process_group(env, timeout_s, signals.is_stopped, even_alone) as group:
         assert env.run_dir is not None
         # any rank may record this because rank 0, which counts the starts, may see nothing but a lost peer
         signals.ends_with = partial(attempt_counter.record_normal_end, env.run_dir)

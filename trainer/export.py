@@ -14,7 +14,6 @@ from typing import get_type_hints
 import torch
 from torch import Tensor, nn
 
-from ..runtime.system.frozen_dataclass import dataclass
 from ..runtime.system.untrusted_files import Unreadable, is_nonnegative_integer, open_regular, read_json
 from .checkpoint import safe_pickle
 from .checkpoint.snapshot import copy_to_cpu
@@ -22,21 +21,16 @@ from .checkpoint.verified_checkpoint import torch_file_writer
 from .config import parse as strict
 from .config.schema import TrainConfig
 from .config.target import Target
+from .data.source import DataSource
 from .files.durable_files import replace_durably, sha256_of
 from .lifecycle.errors import BrokenInput
-from .models.build import ModelDataSizes, build_model
+from .models.build import build_model
 
-
-@dataclass(frozen=True)
-class ExportedSizes:
-    """The data sizes on which a model depends; see data.source.DataSource."""
-
-    num_inputs: int
-    num_classes: int
+SIZES = ("num_inputs", "num_classes")  # of the data, on which the model depends
 
 
 def write_export(
-    folder: Path, weights: Mapping[str, Tensor], config: TrainConfig, sizes: ModelDataSizes, step: int
+    folder: Path, weights: Mapping[str, Tensor], config: TrainConfig, source: DataSource, step: int
 ) -> str:
     """Write both files, and return the SHA-256 of weights.pt in hex. Raises OSError."""
     sha256 = replace_durably(folder / "weights.pt", torch_file_writer(copy_to_cpu(weights))).sha256
@@ -46,8 +40,7 @@ def write_export(
         "step": step,
         "recipe": config.recipe,
         "model": strict.to_json_types(config.model),
-        "num_inputs": sizes.num_inputs,
-        "num_classes": sizes.num_classes,
+        **{name: getattr(source, name) for name in SIZES},
         "torch": torch.__version__,
         "weights_sha256": sha256,
     }
@@ -68,23 +61,21 @@ def load(folder: str | Path, trusted: bool = False) -> nn.Module:
         sidecar = read_json(folder / "model.json")
     except Unreadable as error:
         raise (error.error or BrokenInput(str(error))) from error
-    counts = ("num_inputs", "num_classes")
-    if not isinstance(sidecar, dict) or not all(is_nonnegative_integer(sidecar.get(key)) for key in counts):
+    if not isinstance(sidecar, dict) or not all(is_nonnegative_integer(sidecar.get(name)) for name in SIZES):
         raise BrokenInput(f"{folder}/model.json was not written by the trainer")
     with open_regular(folder / "weights.pt") as file:
         if sha256_of(file) != sidecar.get("weights_sha256"):
             raise BrokenInput(f"{folder}/weights.pt does not belong to model.json")
         if sidecar.get("recipe") is not None:
             hint = f"load weights.pt into the model returned by build_model() in {sidecar['recipe']}"
-            reason = "the model was built by a recipe, so model.json is not enough to load it"
-            raise BrokenInput(f"{folder}: {reason}", hint=hint)
+            raise BrokenInput(f"{folder}: a recipe built the model, so model.json is not enough to load it", hint=hint)
         model, problems = strict.parse_dataclass(sidecar.get("model"), get_type_hints(TrainConfig)["model"])
         if model is None:
             raise BrokenInput(f"{folder}/model.json: this version of the trainer does not support the model", problems)
         if isinstance(model, Target) and not trusted:
             hint = "use load(folder, trusted=True) if you trust the author of the folder"
             raise BrokenInput(f"{folder}/model.json: loading would run the code {model.name}", hint=hint)
-        module = build_model(model, ExportedSizes(*(sidecar[key] for key in counts)))
+        module = build_model(model, *(sidecar[name] for name in SIZES))
         file.seek(0)
         weights = safe_pickle.load_without_running_code(folder / "weights.pt", file)
     try:

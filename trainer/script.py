@@ -22,7 +22,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
@@ -30,9 +31,11 @@ from typing import Any, NoReturn
 import torch
 
 from ..runtime import exit_codes
-from .checkpoint.background_save import BackgroundSaver, Keep
+from ..runtime.system.untrusted_files import is_nonnegative_integer
+from .checkpoint.background_save import BackgroundSaver
 from .checkpoint.random_state import RandomState
 from .checkpoint.safe_pickle import require_loadable_state
+from .checkpoint.snapshot import Keep
 from .checkpoint.store import checkpoints_newest_first, folder_step
 from .checkpoint.verified_checkpoint import newest_verified, torch_file_writer
 from .config.checkpoint import CheckpointConfig
@@ -68,7 +71,9 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
     if keep < 1:
         raise BrokenInput(f"init(): keep={keep} would remove every checkpoint immediately", hint="keep=2")
     env = environment.parse_environment(os.environ)
-    runtime = Runtime(env, signals, env.run_dir or Path(folder), init_timeout_s, step_timeout_s, keep)
+    joined = join_process_group(env, init_timeout_s, signals.is_stopped, even_alone=True)
+    runtime = Runtime(env, signals, joined, env.run_dir or Path(folder), keep)
+    runtime.group.use_timeout(step_timeout_s)
 
     def end_this_rank(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         print_error_once(error.with_traceback(trace))  # first, because the disk may be slow
@@ -78,19 +83,15 @@ def init(init_timeout_s: int = 300, step_timeout_s: int = 600, keep: int = 2, fo
         _end_this_rank(kind, error, trace)
 
     sys.excepthook = end_this_rank  # replaces the hook of init_process_group (torch 2.13), which delays stderr
-    setattr(sys, "exit", _recording_exit(runtime, sys.exit))  # noqa: B010 (mypy: a function cannot be assigned to)
-    atexit.register(runtime._at_exit)  # for a script that ends without finish()
-    return runtime
+    exit_python = sys.exit
 
-
-def _recording_exit(runtime: "Runtime", exit_python: Callable[[Any], NoReturn]) -> Callable[[Any], NoReturn]:
-    """Wrap sys.exit() so that it records the exit code, because atexit functions do not receive it."""
-
-    def exit_with(status: Any = None, /) -> NoReturn:
-        runtime._exit_status = status
+    def record_and_exit(status: Any = None, /) -> NoReturn:
+        runtime._exit_status = status  # because atexit functions do not receive it
         exit_python(status)
 
-    return exit_with
+    setattr(sys, "exit", record_and_exit)  # noqa: B010 (mypy: a function cannot be assigned to)
+    atexit.register(runtime._at_exit)  # for a script that ends without finish()
+    return runtime
 
 
 def _wait_for_launcher(signals: StopSignals) -> None:
@@ -109,12 +110,6 @@ def _end_this_rank(kind: type[BaseException], error: BaseException, trace: Trace
     exit_with_error(error.with_traceback(trace))
 
 
-def require_step_number(step: Any) -> None:
-    """Reject a value that is not a step number, because a resume would not find the checkpoint saved under it."""
-    if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-        raise BrokenInput(f"save(): {step!r:.60} is not a step number", hint="use save(step + 1, …), an integer >= 0")
-
-
 class Runtime:
     """One rank's runtime. A process group exists even with a single rank.
 
@@ -128,15 +123,12 @@ class Runtime:
         self,
         env: environment.RankEnvironment,
         signals: StopSignals,
+        joined: AbstractContextManager[RankGroup],
         run_dir: Path,
-        init_timeout_s: int,
-        step_timeout_s: int,
         keep: int,
     ) -> None:
-        self._env, self._signals = env, signals
-        self._joined = join_process_group(env, init_timeout_s, lambda: signals.received is not None, even_alone=True)
-        self.group: RankGroup = self._joined.__enter__()
-        self.group.use_timeout(step_timeout_s)
+        self._env, self._signals, self._joined = env, signals, joined
+        self.group = joined.__enter__()
         self.rank, self.local_rank, self.world_size = env.rank, env.local_rank, env.world_size
         self.device, self.is_first = self.group.device, self.group.is_first
         self.run_dir, self.data_dir = run_dir, env.data_dir
@@ -146,18 +138,10 @@ class Runtime:
         self._is_checked = False  # whether leave() or finish() has checked the last save
         self._is_over = False  # whether finish() was called
         self._newest: int | None = None  # step of the loaded checkpoint or of the last save
-        saves = CheckpointConfig(
-            every_steps=NEVER,
-            every_epochs=None,
-            keep=keep,
-            keep_every_steps=None,
-            background=True,
-            max_failures=NEVER,
-        )
+        saves = CheckpointConfig(NEVER, None, keep, keep_every_steps=None, background=True, max_failures=NEVER)
         self._saver = BackgroundSaver(self._checkpoints, saves, self.group, replaces=True)
-        self._metrics = RankMetricsFile(
-            run_dir, self.rank, seconds_between_writes(FLUSH_S, env.local_world_size), FILE_BYTES
-        )
+        flush_s = seconds_between_writes(FLUSH_S, env.local_world_size)
+        self._metrics = RankMetricsFile(run_dir, self.rank, flush_s, FILE_BYTES)
 
     def preempted(self) -> bool:
         """Return whether any rank was asked to stop (signal, `jobctl stop`). Collective: call it once per step."""
@@ -186,7 +170,9 @@ class Runtime:
         because they may have higher steps, and the new checkpoint would then be removed or never loaded.
         """
         self._reject_after_end("save()")
-        require_step_number(step)
+        if not is_nonnegative_integer(step):
+            hint = "use save(step + 1, …), an integer >= 0"
+            raise BrokenInput(f"save(): {step!r:.60} is not a step number", hint=hint)
         self._reject_older_step(step)
         self._metrics.flush()  # a run resumed from this checkpoint finds the metrics of all earlier steps
         random_states = self.group.gather(RandomState.now(self.device).packed())
@@ -211,7 +197,7 @@ class Runtime:
     def _reject_older_step(self, step: int) -> None:
         if self._newest is None:
             folders = checkpoints_newest_first(self._checkpoints) if self.is_first else []
-            self._newest = self.group.broadcast_rank_0_number(folder_step(folders[0]) if folders else -1)
+            self._newest = self.group.broadcast_number(0, folder_step(folders[0]) if folders else -1)
             if self._newest >= 0:
                 reason = f"{self._checkpoints} contains step {self._newest} from an earlier start; it was not loaded"
                 raise BrokenInput(reason, hint="call load() before the first save(), or begin with an empty run folder")
@@ -228,7 +214,7 @@ class Runtime:
         """
         self._reject_after_end("load()")
         newest = newest_verified(self._checkpoints, self.group)
-        forked = newest is None and self._env.init_from is not None
+        forked = newest is None
         self._newest = -1 if newest is None else folder_step(newest.folder)
         if newest is None and self._env.init_from is not None:
             newest = newest_verified(self._env.init_from / "checkpoints", self.group)
@@ -236,8 +222,7 @@ class Runtime:
             return None
         about = newest.about()
         if "identity" in about:
-            reason, hint = "was saved by the trainer, not by a script", "start a new run"
-            raise BrokenInput(f"{newest.folder} {reason}", hint=hint)
+            raise BrokenInput(f"{newest.folder} was saved by the trainer, not by a script", hint="start a new run")
         state, random_states = newest.load(STATE), newest.load(RANDOM)
         if not isinstance(state, dict):
             raise BrokenInput(f"{newest.folder / STATE} was not written by save()")
@@ -247,8 +232,8 @@ class Runtime:
             if about["world_size"] == self.world_size:
                 newest.set_random_state(random_states)
         if self.is_first:
-            skipped = [f"skipped {line}" for line in newest.damaged]
-            print(", ".join([f"starts at step {self.step}, from {newest.folder}", *skipped]), flush=True)
+            skipped = "".join(f", skipped {line}" for line in newest.damaged)
+            print(f"starts at step {self.step}, from {newest.folder}{skipped}", flush=True)
         return dict(state)
 
     def log(self, step: int, **values: float) -> None:
@@ -296,7 +281,6 @@ class Runtime:
             raise self._saver.failure(self._newest or 0)
 
     def _write_local(self) -> None:
-        """Write this rank's remaining data. Sends nothing to other ranks."""
         self._metrics.flush()
         self._saver.close()
 

@@ -36,9 +36,8 @@ def check(env: environment.RankEnvironment, signals: StopSignals) -> int:
         from .dist.process_group import join_process_group
 
     start = time.monotonic()
-    with join_process_group(env, TIMEOUT_S, lambda: signals.received is not None) as group:
-        name = torch.tensor(list(socket.gethostname().encode()[:64].ljust(64)), dtype=torch.uint8)
-        hosts = {bytes(row.tolist()).decode().strip() for row in group.gather(name)}
+    with join_process_group(env, TIMEOUT_S, signals.is_stopped) as group:
+        hosts = set(group.gather_bytes(socket.gethostname().encode()[:64].ljust(64)))
         scope = f"{env.world_size} ranks on {len(hosts)} host{'s' * (len(hosts) > 1)}"
         results = [f"process group: {scope} in {time.monotonic() - start:.1f} s"]
 

@@ -116,7 +116,8 @@ def flops_per_token(config: TrainConfig, source: DataSource) -> float:
     This covers the forward and backward pass, without the position embedding.
     """
     model: Any = config.model
-    num_parameters = sum(parameter.numel() for parameter in build_model(model, source).parameters())
+    parameters = build_model(model, source.num_inputs, source.num_classes).parameters()
+    num_parameters = sum(parameter.numel() for parameter in parameters)
     counted = num_parameters - model.context * model.width
     return float(6 * counted + 12 * model.layers * model.width * model.context)
 

@@ -61,7 +61,7 @@ class Batches:
 
 def model_of(training: Training) -> nn.Module:
     torch.manual_seed(0)
-    return build_model(training.config.model, training.source)
+    return build_model(training.config.model, training.source.num_inputs, training.source.num_classes)
 
 
 def by_hand(training: Training, module: nn.Module, num_ranks: int) -> Iterator[None]:

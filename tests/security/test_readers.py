@@ -296,7 +296,7 @@ def test_a_hostile_checkpoint_is_damaged_and_nothing_outside_is_read(what: str, 
     begin = time.monotonic()
     found, damaged = store.newest_verified(folder.parent)
     assert found is None and len(damaged) == 1 and "\n" not in damaged[0] and len(damaged[0]) < 300
-    store.best_checkpoint(folder.parent)
+    store.val_loss_of(folder)
     assert time.monotonic() - begin < 5
 
 

@@ -34,7 +34,7 @@ from jobc.trainer.dist.process_group import RankGroup, join_process_group
 from jobc.trainer.files.durable_files import Content
 from jobc.trainer.lifecycle.exit_rank import exit_with_error
 from jobc.trainer.loop.loop import train_step
-from jobc.trainer.loop.rank_requests import StopAndSaveRequests
+from jobc.trainer.loop.step_sums import StopAndSaveRequests
 from jobc.trainer.recipe.recipe import Recipe
 
 from .conftest import changed

@@ -17,20 +17,19 @@ from ...runtime.system.frozen_dataclass import dataclass
 from ..checkpoint import save_and_resume as checkpoint
 from ..checkpoint.random_state import seed_model, seed_rank
 from ..config.instantiate import run_user_code
-from ..config.schema import TrainConfig
-from ..data import sample_digests
+from ..config.schema import DdpConfig, DeepspeedConfig, TrainConfig
 from ..data.exactly_once import ExactlyOnceCheck
 from ..data.loader import TrainingLoader, training_slots
 from ..data.order import SampleOrder
+from ..data.sample_digests import mismatch_warning
 from ..data.source import DataSource
 from ..dist.env import RankEnvironment
 from ..dist.phases import Phases
 from ..dist.process_group import RankGroup
-from ..parallel.choose import parallelize
 from ..parallel.interface import Parallel
+from ..recipe.loss import move_loss_to_device
 from ..recipe.recipe import Recipe, cross_entropy
 from ..recipe.recipe import build_recipe as make_recipe
-from ..recipe.user_loss import move_loss_to_device
 from .checks import check_model, check_score, check_source, validated_flops
 from .data_checks import (
     SOURCE,
@@ -38,7 +37,6 @@ from .data_checks import (
     check_same_data,
     check_same_data_as_before,
     compute_sample_digest,
-    data_identity,
 )
 from .determinism import set_determinism
 from .warm_up import warm_up
@@ -48,16 +46,13 @@ from .warm_up import warm_up
 class Training:
     """One training run, ready to start.
 
-    parallel:    the model and its optimizer, sharded or replicated over the ranks.
     total_steps: optimizer steps of the whole run, over all attempts.
     save_steps:  optimizer steps between saves.
     loader:      this rank's batches, starting at the first step of this attempt.
     proof:       record of the samples that the ranks have read.
     flops_per_sample: FLOPs per sample according to the recipe; None if unknown.
-    items_per_sample: expected number of items per sample, taken from rank 0's first batch. It is the same on all ranks
-                 and in each attempt.
-    parts:       additional JSON values that are saved in each checkpoint and restored on resume, each under the name
-                 of its owner.
+    items_per_sample: expected number of items per sample: that of rank 0's first batch, on all ranks, in each attempt.
+    parts:       additional JSON values in each checkpoint, each under the name of its owner.
     """
 
     config: TrainConfig
@@ -81,16 +76,9 @@ class Training:
     def phases(self) -> Phases:
         return self.group.phases
 
-    @property
-    def checkpoints(self) -> Path:
-        return self.run_dir / "checkpoints"
-
 
 def build(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Training:
-    """Return a Training: read the data, build the model, and resume from a checkpoint if the run folder has one.
-
-    A rank enters a phase before each collective, so that the watchdog can identify the rank that delays the others.
-    """
+    """Return a Training. A rank enters a phase before each collective, so that the watchdog finds who delays others."""
     assert env.run_dir is not None
     phases = group.phases
 
@@ -123,13 +111,15 @@ def build(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Traini
     check_same_data_as_before(source, start)
     phases.enter("exchange")
     items_of_first = group.start_sum([num_items if group.is_first else 0.0])()[0]
-    warning = sample_digests.mismatch_warning(group, samples_digest, start.parts.get(SOURCE, {}).get("samples"))
+    warning = mismatch_warning(group, samples_digest, start.parts.get(SOURCE, {}).get("samples"))
     if warning and group.is_first:
         print(warning, flush=True)
 
     save_steps = config.checkpoint.interval(order.steps_per_epoch)
     assert save_steps is not None, "config/rules.py"
+    identity = {"digest": source.digest, "summary": source.summary, "samples": samples_digest}
     slots = training_slots(order, group.rank, group.world_size, config.batch.micro, start.step)
+    loader = TrainingLoader(source.train, slots, config.batch.accumulation, config.loader, group.device, phases.moves)
     return Training(
         config=config,
         env=env,
@@ -142,19 +132,17 @@ def build(config: TrainConfig, env: RankEnvironment, group: RankGroup) -> Traini
         save_steps=save_steps,
         parallel=parallel,
         start=start,
-        loader=TrainingLoader(
-            source.train, slots, config.batch.accumulation, config.loader, group.device, phases.moves
-        ),
+        loader=loader,
         proof=ExactlyOnceCheck(order, group, start.step, start.parts.get("data")),
         flops_per_sample=flops,
         items_per_sample=items_of_first / config.batch.micro if items_of_first > 0 else 1.0,
-        parts={**start.parts, SOURCE: data_identity(source, samples_digest)},
+        parts={**start.parts, SOURCE: identity},
     )
 
 
 def build_data(recipe: Recipe) -> DataSource:
     """Return the recipe's data, including the name of its score. With a custom loss, the score is the loss."""
-    source = check_source(run_user_code(recipe.build_data, "recipe: build_data()"))
+    source = check_source(run_user_code(recipe.build_data, "recipe: build_data() failed"))
     score = recipe.score
     check_score(score)
     if score is None and type(recipe).measure is Recipe.measure:
@@ -169,18 +157,14 @@ def build_model(recipe: Recipe, source: DataSource) -> nn.Module:
     A model in eval mode, which from_pretrained() in transformers 5.23 returns, is put into train mode. In any other
     model, each module keeps its mode because a BatchNorm may be frozen with eval().
     """
-    model = check_model(run_user_code(lambda: recipe.build_model(source), "recipe: build_model()"), recipe)
+    model = check_model(run_user_code(lambda: recipe.build_model(source), "recipe: build_model() failed"), recipe)
     return model if model.training else model.train()
 
 
 def cast_to_float32(model: nn.Module) -> str:
-    """Cast 16-bit parameters and buffers, which from_pretrained() may return, to float32. With 16 bits, small updates
-    would be lost, and the optimizer's moments would have only 16 bits too. Return a line for the log, or "" if nothing
-    was cast.
-    """
-    tensors = [
-        tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.dtype in (torch.bfloat16, torch.float16)
-    ]
+    """Cast 16-bit tensors to float32, because 16 bits lose small updates. Return a line for the log, or ""."""
+    halves = (torch.bfloat16, torch.float16)
+    tensors = [tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.dtype in halves]
     if not tensors:
         return ""
     dtypes = " and ".join(sorted({str(tensor.dtype).removeprefix("torch.") for tensor in tensors}))
@@ -188,9 +172,26 @@ def cast_to_float32(model: nn.Module) -> str:
     for tensor in tensors:
         tensor.data = tensor.data.float()  # keep the Parameter object, so that tied weights remain tied
     num_parameters = sum(tensor.numel() for tensor in tensors if isinstance(tensor, nn.Parameter))
-    tensors_text = f"{num_parameters:,} parameters" if num_parameters else "buffers"
+    what = f"{num_parameters:,} parameters" if num_parameters else "buffers"
     hint = f"loop.precision={precision} computes in {precision}"
-    return f"model: {tensors_text} were {dtypes} and are converted to float32; {hint}"
+    return f"model: {what} were {dtypes} and are converted to float32; {hint}"
+
+
+def parallelize(
+    model: nn.Module, recipe: Recipe, config: TrainConfig, env: RankEnvironment, group: RankGroup
+) -> Parallel:
+    """Wrap `model` (on the CPU) and its optimizer for config.parallel. Imports only the selected kind."""
+    if isinstance(config.parallel, DdpConfig):
+        from ..parallel.ddp import Ddp
+
+        return Ddp(model, recipe, config, config.parallel, group)
+    if isinstance(config.parallel, DeepspeedConfig):
+        from ..parallel.zero import Zero
+
+        return Zero(model, recipe, config, config.parallel, env, group)
+    from ..parallel.fsdp import Fsdp
+
+    return Fsdp(model, recipe, config, config.parallel, group)
 
 
 def load_checkpoint_or_fork(

@@ -2,7 +2,7 @@
 
 Input:  the value that a method of the recipe returned.
 Output: the same value if it is valid; otherwise a BrokenInput with a one-line description and a hint.
-parallel/interface.py checks the optimizer, and recipe/user_loss.py checks a loss's parameters and buffers.
+parallel/interface.py checks the optimizer, and recipe/loss.py checks a loss's parameters and buffers.
 """
 
 import contextlib
@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedParameter
 
 from ..checkpoint.safe_pickle import require_loadable_state
-from ..config.instantiate import is_self_explanatory, run_user_code, user_error
+from ..config.instantiate import run_user_code
 from ..config.schema import kind_of
 from ..config.target import Target
 from ..data.source import DataSource
-from ..lifecycle.errors import BrokenInput
+from ..lifecycle.errors import BrokenInput, list_names
 from ..recipe.recipe import Recipe
 
 
@@ -32,20 +32,11 @@ def has_user_code(recipe: Recipe) -> bool:
 
 
 def call_user_code(function: Callable[[], Any], recipe: Recipe, title: str) -> Any:
-    """Call `function`. Convert an error in user code to a BrokenInput, with the message on one line and the error's
-    position, because a retry would fail in the same way. Out-of-memory and connection errors are raised unchanged
-    because a retry may help.
-    """
-    try:
-        return function()
-    except Exception as error:
-        if is_self_explanatory(error) or not has_user_code(recipe):
-            raise
-        raise user_error(title, error) from error
+    """Call `function` as run_user_code() does, but raise errors unchanged if the job has no user code."""
+    return run_user_code(function, title) if has_user_code(recipe) else function()
 
 
 def check_source(source: Any) -> DataSource:
-    """Check that the result of build_data() is a DataSource, and return it."""
     if not isinstance(source, DataSource):
         hint = "return self.source(train, val), which makes a Source from data sets"
         raise BrokenInput(f"recipe: build_data() must return a Source, not {type(source).__name__}", hint=hint)
@@ -73,17 +64,14 @@ def check_storage(model: nn.Module) -> None:
     lazy = [name for name, parameter in model.named_parameters() if isinstance(parameter, UninitializedParameter)]
     if lazy:
         hint = "specify the sizes of these parameters, or run one batch through the model after you build it"
-        raise BrokenInput(f"model: uninitialized (lazy) parameters: {', '.join(lazy[:8])}", hint=hint)
+        raise BrokenInput(f"model: uninitialized (lazy) parameters: {list_names(lazy)}", hint=hint)
     tensors = [*model.named_parameters(), *model.named_buffers()]
     if empty := [name for name, tensor in tensors if tensor.is_meta]:
-        hint = (
-            "build the model on the CPU instead of the `meta` device; or use to_empty(device='cpu') and "
-            "initialize the model"
-        )
-        raise BrokenInput(f"model: tensors on the `meta` device have no values: {', '.join(empty[:8])}", hint=hint)
+        hint = "build the model on the CPU; or use to_empty(device='cpu') and initialize the model"
+        raise BrokenInput(f"model: tensors on the `meta` device have no values: {list_names(empty)}", hint=hint)
     if expanded := [name for name, tensor in tensors if is_expanded(tensor)]:
         hint = "expand() creates such tensors; use .clone() to give each element separate memory"
-        raise BrokenInput(f"model: elements of a tensor share memory: {', '.join(expanded[:8])}", hint=hint)
+        raise BrokenInput(f"model: elements of a tensor share memory: {list_names(expanded)}", hint=hint)
 
 
 def is_expanded(tensor: Tensor) -> bool:
@@ -119,8 +107,8 @@ def check_counts_agree(counted: Any, num_items: Any) -> None:
     if counted is None and num_items is None:
         raise BrokenInput("recipe: neither count() nor loss() returns the number of items in a batch")
     if counted is not None and num_items is not None and not math.isclose(counted, float(num_items), rel_tol=1e-6):
-        difference = f"count() returned {counted:g} items but loss() {float(num_items):g} for the same batch"
-        raise BrokenInput(f"recipe: {difference}")
+        counts = f"count() returned {counted:g} items but loss() {float(num_items):g}"
+        raise BrokenInput(f"recipe: {counts} for the same batch")
 
 
 def is_number(value: Any, max_dims: int = 0) -> bool:
@@ -134,7 +122,7 @@ def is_number(value: Any, max_dims: int = 0) -> bool:
 
 def validated_flops(recipe: Recipe, num_parameters: int) -> float | None:
     """Return the recipe's FLOPs for training on one sample, or None if unknown."""
-    flops = run_user_code(lambda: recipe.flops_per_sample(num_parameters), "recipe: flops_per_sample()")
+    flops = run_user_code(lambda: recipe.flops_per_sample(num_parameters), "recipe: flops_per_sample() failed")
     if flops is None:
         return None
     with contextlib.suppress(OverflowError):

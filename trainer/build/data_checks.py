@@ -2,8 +2,6 @@
 
 from functools import partial
 
-import torch
-
 from ..checkpoint.save_and_resume import StartingPoint
 from ..config.schema import TrainConfig
 from ..data import sample_digests
@@ -11,7 +9,7 @@ from ..data.loader import read_extra_batches
 from ..data.map_style import MapStyleSplit
 from ..data.order import SampleOrder
 from ..data.source import DataSource
-from ..dist.process_group import RankGroup
+from ..dist.process_group import RankGroup, format_ranks
 from ..lifecycle.errors import BrokenInput
 from ..recipe.recipe import Recipe
 from .checks import call_user_code
@@ -22,37 +20,31 @@ SOURCE = "source"  # the part of a checkpoint that identifies its data
 def check_enough_samples(order: SampleOrder, group: RankGroup, num_held_out: int = 0) -> None:
     """Raise BrokenInput if there are fewer samples than ranks or, with drop_last, fewer than one batch."""
     if order.num_samples < group.world_size:
-        hint = "more data, or fewer nodes and procs" if order.num_samples else "check the path of the data"
-        if num_held_out and order.num_samples:
-            hint += f"; {num_held_out:,} more are held out"
-        elif num_held_out:
-            hint = f"data.val holds out all {num_held_out:,} samples: use more data or a smaller share"
+        hint = "use more data, or fewer nodes and procs" if order.num_samples else "check the path of the data"
+        if num_held_out:
+            hint = f"data.val holds out {num_held_out:,} samples: use more data or a smaller share"
         samples = f"{order.num_samples:,} sample{'s' * (order.num_samples != 1)}"
         raise BrokenInput(f"data: {samples} for {group.world_size:,} ranks", hint=hint)
     if order.steps_per_epoch == 0:
-        raise BrokenInput(
-            f"data: {order.num_samples:,} samples do not fill one batch of {order.batch:,}, and"
-            " loop.drop_last skips incomplete batches"
-        )
+        problem = f"{order.num_samples:,} samples do not fill one batch of {order.batch:,}"
+        raise BrokenInput(f"data: {problem}, and loop.drop_last skips incomplete batches")
 
 
 def check_same_data(digest: str, group: RankGroup) -> None:
     """Raise BrokenInput if the ranks have different data; otherwise, they would silently train on mixed shards."""
-    digest_bytes = torch.tensor(list(bytes.fromhex(digest)), dtype=torch.uint8)
-    digests = [bytes(row.tolist()).hex() for row in group.gather(digest_bytes)]
-    if len(set(digests)) == 1:
-        return
-    ranks = {digest: [rank for rank, rank_digest in enumerate(digests) if rank_digest == digest] for digest in digests}
-    raise BrokenInput(
-        f"data: the ranks have {len(ranks)} different data sets",
-        [f"{digest[:12]} on rank {', '.join(map(str, numbers[:20]))}" for digest, numbers in ranks.items()],
-        hint="the standard library differs between Python patch versions: use the same Python on every node",
-    )
+    digests = [content.hex() for content in group.gather_bytes(bytes.fromhex(digest))]
+    ranks = {digest: [rank for rank, other in enumerate(digests) if other == digest] for digest in digests}
+    if len(ranks) > 1:
+        raise BrokenInput(
+            f"data: the ranks have {len(ranks)} different data sets",
+            [f"{digest[:12]} on {format_ranks(numbers)}" for digest, numbers in ranks.items()],
+            hint="the standard library differs between Python patch versions: use the same Python on every node",
+        )
 
 
 def check_same_data_as_before(source: DataSource, start: StartingPoint) -> None:
     """Raise BrokenInput if the data differs from the checkpoint's, whose step is a position in the sample order."""
-    saved = start.parts.get(SOURCE)  # older checkpoints lack this part
+    saved = start.parts.get(SOURCE)
     if saved is not None and saved.get("digest") != source.digest:
         raise BrokenInput(
             "data: the data set differs from the one that this run started with",
@@ -62,11 +54,6 @@ def check_same_data_as_before(source: DataSource, start: StartingPoint) -> None:
             ],
             hint="restore the data, or start a new run; --fork starts it from these weights",
         )
-
-
-def data_identity(source: DataSource, samples_digest: str) -> dict[str, str]:
-    """Return the part of a checkpoint that identifies its data."""
-    return {"digest": source.digest, "summary": source.summary, "samples": samples_digest}
 
 
 def compute_sample_digest(recipe: Recipe, config: TrainConfig, source: DataSource, group: RankGroup) -> str:

@@ -7,8 +7,7 @@ from .garbage_collection import pause_garbage_collection
 
 
 def set_determinism(config: TrainConfig, device: torch.device) -> None:
-    """Fix the number of threads. Use deterministic kernels on a CPU, where they cost nothing, and on a GPU if the job
-    requests them (loop.deterministic)."""
+    """Fix the number of threads, and use deterministic kernels if they cost nothing (CPU) or the job requests them."""
     torch.set_num_threads(config.threads_per_rank)
     if device.type == "cpu" or config.loop.deterministic:
         with pause_garbage_collection():

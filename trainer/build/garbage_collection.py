@@ -30,10 +30,6 @@ def stop_automatic_collection() -> None:
 
 
 def collect_garbage(done: int) -> None:
-    """Collect garbage after `done` steps, on all ranks at the same time, because a pause on one rank delays all.
-
-    Objects that survive are checked again only in a full collection, which is slow if the data consists of many Python
-    objects.
-    """
+    """Collect garbage after `done` steps, on all ranks at the same time, because a pause on one rank delays all."""
     if done % COLLECT_EVERY_STEPS == 0:
         gc.collect(2 if done % COLLECT_ALL_EVERY_STEPS == 0 else 1)

@@ -15,26 +15,27 @@ from torch.utils.checkpoint import CheckpointError
 from ..config.schema import TrainConfig, kind_of
 from ..data.batch_copier import BatchCopier
 from ..data.loader import MicroBatch, fully_counted_slots, read_extra_batches
-from ..data.source import DataSource
+from ..data.source import DataSource, Split
 from ..dist.process_group import RankGroup
 from ..lifecycle.errors import BrokenInput
 from ..parallel.interface import Parallel
-from ..recipe.eval_mode import eval_mode_without_gradients
+from ..recipe.loss import copy_loss_buffers, require_unchanged_loss_buffers
+from ..recipe.module_state import SavedBuffers, eval_mode_without_gradients
 from ..recipe.recipe import Recipe
-from ..recipe.saved_buffers import SavedBuffers
-from ..recipe.user_loss import copy_loss_buffers, require_unchanged_loss_buffers
 from . import checks
 from .checks import call_user_code, has_user_code
 
 
 def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: DataSource, group: RankGroup) -> float:
-    """Run the first pass and return the number of items in the first batch. Raises BrokenInput.
-
-    If the job has user code, also measure a batch of held-out data.
-    """
+    """Run the first pass and, for user code, a measurement. Return the number of items in the first batch."""
     phases = group.phases
     phases.begin_part("data")
-    first, held_out = first_batches(recipe, config, source, group)
+    micro, num_held_out, held_out = config.batch.micro, len(source.validation), None
+    first = read_batch(source.train, torch.arange(micro) % len(source.train), "batch", recipe, config, group)
+    if num_held_out and has_user_code(recipe):
+        number = min(micro, num_held_out)
+        indices_B = torch.arange(number) * num_held_out // number
+        held_out = read_batch(source.validation, indices_B, "held-out batch", recipe, config, group)
     counted = call_user_code(lambda: recipe.count(first.batch), recipe, "recipe: count() of the first batch failed")
     checks.check_count(counted, "count()", max_dims=1)
     buffers, loss_buffers = SavedBuffers(parallel.module), copy_loss_buffers(recipe)
@@ -46,29 +47,19 @@ def warm_up(parallel: Parallel, recipe: Recipe, config: TrainConfig, source: Dat
     phases.enter("backward")
     first_backward(parallel, recipe, loss, counted=counted is not None)
     del loss  # free the loss because not every parallel.kind runs a backward pass here
-    if held_out is not None and has_user_code(recipe):
+    if held_out is not None:
         first_measure(parallel, recipe, BatchCopier(group.device).finish(held_out.batch))
     buffers.restore()
     return float(num_items if counted is None else counted)
 
 
-def first_batches(
-    recipe: Recipe, config: TrainConfig, source: DataSource, group: RankGroup
-) -> tuple[MicroBatch, MicroBatch | None]:
-    """Read a batch of training data and, if there is any, one of held-out data, so that unreadable data fails now."""
-    read = partial(read_extra_batches, config=config.loader, device=group.device)
-    indices_B = torch.arange(config.batch.micro) % len(source.train)
-    (first,) = call_user_code(
-        lambda: read(source.train, [fully_counted_slots(indices_B)]), recipe, "data: the loader returned no batch"
-    )
-    num_held_out = len(source.validation)
-    if not num_held_out:
-        return first, None
-    number = min(config.batch.micro, num_held_out)
-    slots = fully_counted_slots(torch.arange(number) * num_held_out // number)
-    title = "data: the loader returned no held-out batch"
-    (held_out,) = call_user_code(lambda: read(source.validation, [slots]), recipe, title)
-    return first, held_out
+def read_batch(
+    split: Split, indices_B: Tensor, name: str, recipe: Recipe, config: TrainConfig, group: RankGroup
+) -> MicroBatch:
+    slots = fully_counted_slots(indices_B)
+    read = partial(read_extra_batches, split, [slots], config.loader, group.device)
+    batches: list[MicroBatch] = call_user_code(read, recipe, f"data: the loader returned no {name}")
+    return batches[0]
 
 
 def first_loss(parallel: Parallel, recipe: Recipe, batch: Any) -> tuple[Tensor, Any]:

@@ -10,7 +10,6 @@ import traceback
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from ..config.checkpoint import CheckpointConfig
 from ..dist.phases import Phases
@@ -19,10 +18,9 @@ from ..files.durable_files import Content
 from ..lifecycle.control_files import SaveRequest
 from ..lifecycle.errors import TrainerError
 from . import store
-from .snapshot import Snapshot, copy_to_cpu
+from .snapshot import Keep, Snapshot, copy_to_cpu
 
 STALL_S = 1.0  # seconds that training may wait for the previous save without a warning
-Keep = Callable[[Any], Any]  # converts tensors to what will be written
 
 
 class BackgroundSaver:
@@ -69,8 +67,11 @@ class BackgroundSaver:
             final result.
         """
         former, waited_s = self._under_way, self._finish_last_save()
-        if former is not None and waited_s > STALL_S and not wait:
-            self._warn_of_stall(former[0], step, waited_s)
+        if former is not None and waited_s > STALL_S and not wait and not self._stall_is_told:
+            waited = f"all ranks waited {waited_s:.1f} s for the save of step {former[0]} before saving step {step}"
+            key = "every_epochs" if self._config.every_epochs else "every_steps"
+            print(f"warning: {waited}: save less often (checkpoint.{key}) (this warning is printed once)", flush=True)
+            self._stall_is_told = True
         in_background = self._config.background and not wait
         files = contents(self._snapshot.take if in_background else copy_to_cpu)
         if self._group.is_first:
@@ -89,25 +90,24 @@ class BackgroundSaver:
         try:
             print(f"saved {self._root.name}/{written.result().name}", flush=True)
             self._failures, self.damaged = 0, ()
-        except OSError as error:
+        except Exception as error:
             self._failures += 1
-            self._why = f"step {step} was not saved: {error}"
-            print(f"warning: {self._why}; {self._left()}", flush=True)
-            self.gives_up = self._failures >= self._config.max_failures
-        except Exception as error:  # not a disk error, so the next save would fail too
-            self._failures += 1
-            self._why = f"step {step} was not saved: {type(error).__name__}: {error}"
-            traceback.print_exception(error)
-            self.gives_up = True
+            if isinstance(error, OSError):
+                self._why = f"step {step} was not saved: {error}"
+                print(f"warning: {self._why}; {self._left()}", flush=True)
+                self.gives_up = self._failures >= self._config.max_failures
+            else:  # the next save would fail too
+                self._why = f"step {step} was not saved: {type(error).__name__}: {error}"
+                traceback.print_exception(error)
+                self.gives_up = True
 
     def failure(self, step: int) -> TrainerError:
         """Return the error that ends the run on every rank after a checkpoint could not be saved."""
         if not self._group.is_first:
             return TrainerError(f"the state after step {step} was not saved; rank 0 printed the reason")
         times = f", {self._failures} saves in a row" if self._failures > 1 else ""
-        return TrainerError(
-            f"{self._why}{times}", hint=f"check the disk of {self._root}; --resume continues from the last checkpoint"
-        )
+        hint = f"check the disk of {self._root}; --resume continues from the last checkpoint"
+        return TrainerError(f"{self._why}{times}", hint=hint)
 
     def finish(self) -> None:
         """Finish the current save. Also called by the watchdog thread of a hung rank, which may recover."""
@@ -130,7 +130,7 @@ class BackgroundSaver:
     def wait(self) -> bool:
         """Wait on all ranks for the current save. Return whether the last save succeeded."""
         self._finish_last_save()
-        return self._group.broadcast_rank_0_number(self._failures) == 0
+        return self._group.broadcast_number(0, self._failures) == 0
 
     def _finish_last_save(self) -> float:
         """Wait on all ranks for the current save. Return the seconds that rank 0 waited for its disk; 0.0 on others."""
@@ -145,17 +145,6 @@ class BackgroundSaver:
         if self._under_way is not None:
             self._under_way[1].exception()  # look() prints it
         return time.perf_counter() - since
-
-    def _warn_of_stall(self, former: int, step: int, waited_s: float) -> None:
-        """The first time training has to wait for a disk although saves run in the background, print a warning."""
-        if not self._stall_is_told:
-            waited = f"all ranks waited {waited_s:.1f} s for the save of step {former} before saving step {step}"
-            key = "every_epochs" if self._config.every_epochs else "every_steps"
-            print(
-                f"warning: {waited}: save less often (checkpoint.{key}) (this warning is printed once)",
-                flush=True,
-            )
-        self._stall_is_told = True
 
     def _left(self) -> str:
         try:

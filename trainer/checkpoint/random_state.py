@@ -13,12 +13,13 @@ import torch
 from torch import Tensor
 
 from ...runtime.system.frozen_dataclass import dataclass
+from ..data.map_style import seed_random_draws
 from ..data.order import derive_seed
 
-OLD_PYTHON_WORDS = 625  # random.getstate(): 624 words and the position
-PYTHON_WORDS = 627  # two more for random.gauss, which generates pairs: whether it has a number left, and its bits
+# random.getstate(): 624 words and the position; then, for random.gauss, which generates pairs, whether it has a number
+# left, and its bits
+PYTHON_WORDS = 627
 NUMPY_WORDS = 628  # the same for NumPy, after a word that indicates whether NumPy was imported
-
 MT19937 = "MT19937"  # NumPy's name for its generator
 
 
@@ -33,10 +34,8 @@ def seed_rank(seed: int, rank: int, step: int) -> None:
 
 
 def _seed(number: int) -> None:
-    random.seed(number)
-    torch.manual_seed(number)  # includes CUDA
-    if numpy := sys.modules.get("numpy"):
-        numpy.random.seed(number & 0xFFFFFFFF)
+    seed_random_draws(number)
+    torch.cuda.manual_seed_all(number)
 
 
 @dataclass(frozen=True)
@@ -71,11 +70,7 @@ class RandomState:
 
     @classmethod
     def unpack(cls, packed: Tensor) -> "RandomState":
-        """Return the state from the result of packed(), even if an old checkpoint lacks NumPy's state."""
         sizes = [8 * PYTHON_WORDS, len(torch.get_rng_state()), 8 * NUMPY_WORDS]
-        if len(packed) < sum(sizes):
-            next_gauss, numpy = torch.zeros(16, dtype=torch.uint8), torch.zeros(8 * NUMPY_WORDS, dtype=torch.uint8)
-            packed = torch.cat([packed[: 8 * OLD_PYTHON_WORDS], next_gauss, packed[8 * OLD_PYTHON_WORDS :], numpy])
         sizes.insert(2, len(packed) - sum(sizes))
         python, cpu, cuda, numpy = (part.clone() for part in packed.split_with_sizes(sizes))
         return cls(python.view(torch.int64), cpu, cuda, numpy.view(torch.int64))

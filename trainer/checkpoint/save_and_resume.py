@@ -8,7 +8,6 @@ Files: weights.pt and optimizer.pt  the state_dict of each
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from ..parallel.interface import Parallel
 from ..recipe.optimizer import NAMES, reorder_state
 from .random_state import RandomState, seed_rank
 from .safe_pickle import require_loadable_state
-from .snapshot import copy_to_cpu
+from .snapshot import Keep, copy_to_cpu
 from .verified_checkpoint import VerifiedCheckpoint, newest_verified, torch_file_writer
 
 Parts = Mapping[str, Any]  # additional JSON values in state.json, each under its owner's name
@@ -46,18 +45,9 @@ class StartingPoint:
 
 
 def checkpoint_files(
-    step: int,
-    parallel: Parallel,
-    config: TrainConfig,
-    group: RankGroup,
-    parts: Parts,
-    keep: Callable[[Any], Any],
+    step: int, parallel: Parallel, config: TrainConfig, group: RankGroup, parts: Parts, keep: Keep
 ) -> Mapping[str, Content]:
-    """Return a checkpoint's files after `step` finished steps on rank 0, and {} on other ranks. All ranks call this.
-
-    keep: converts tensors to the values to be written. It copies them if training continues during the write.
-    Raises BrokenInput for a state that could not be loaded later.
-    """
+    """Return a checkpoint's files on rank 0, {} on others. All ranks call this. Raises BrokenInput if not loadable."""
     random_states = group.gather(RandomState.now(group.device).packed())
     weights, optimizer_state = parallel.weights(), {**parallel.optimizer_state(), NAMES: list(parallel.names)}
     if not group.is_first:
@@ -97,12 +87,14 @@ def resume_from_newest(root: Path, parallel: Parallel, config: TrainConfig, grou
     _require_same_run(newest.folder, state["identity"], identity_keys(config))
     name = f"{root.name}/{newest.folder.name}"
     _set(parallel.load_weights, newest.load("weights.pt"), f"{name} was saved from a different model")
-    load_optimizer = partial(_load_optimizer, parallel)
-    _set(load_optimizer, newest.load("optimizer.pt"), f"{name} does not match the optimizer", OWN_OPTIMIZER)
+
+    def load_optimizer(saved: Mapping[str, Any]) -> None:
+        parallel.load_optimizer(reorder_state(saved, parallel.names))
+
+    hint = "load_state_dict() must accept what state_dict() returned; or start a new run from the weights with --fork"
+    _set(load_optimizer, newest.load("optimizer.pt"), f"{name} does not match the optimizer", hint)
     step = state["step"]
-    words = name
-    if newest.rank:
-        words += f" of rank {newest.rank}"
+    words = f"{name} of rank {newest.rank}" if newest.rank else name
     random_states = newest.load("rng.pt")
     if state["world_size"] == group.world_size:
         newest.set_random_state(random_states)
@@ -119,11 +111,8 @@ def start_from_other_run(root: Path, parallel: Parallel, group: RankGroup) -> St
     if newest is None:
         raise BrokenInput(f"JOBC_INIT_FROM: no node has a checkpoint in {root}")
     _state_of(newest)
-    _set(
-        parallel.load_weights,
-        newest.load("weights.pt"),
-        f"JOBC_INIT_FROM: {newest.folder} was saved from a different model",
-    )
+    title = f"JOBC_INIT_FROM: {newest.folder} was saved from a different model"
+    _set(parallel.load_weights, newest.load("weights.pt"), title)
     return StartingPoint(0, f"weights of {newest.folder}")
 
 
@@ -143,22 +132,15 @@ def _state_of(checkpoint: VerifiedCheckpoint) -> dict[str, Any]:
 def _require_same_run(folder: Path, saved: dict[str, object], current: dict[str, object]) -> None:
     keys = [key for key in sorted(saved.keys() | current.keys()) if saved.get(key) != current.get(key)]
     if keys:
-        values = ((key, json.dumps(saved.get(key)), json.dumps(current.get(key))) for key in keys)
         another_model = any(key.startswith("model.") for key in keys)
         raise BrokenInput(
             f"{folder.parent.name}/{folder.name} belongs to a different training job",
-            [f"{key}: {was} in the checkpoint, {now} now" for key, was, now in values],
+            [
+                f"{key}: {json.dumps(saved.get(key))} in the checkpoint, {json.dumps(current.get(key))} now"
+                for key in keys
+            ],
             hint="start a new run" + ("" if another_model else "; --fork starts it from these weights"),
         )
-
-
-OWN_OPTIMIZER = (
-    "load_state_dict() must accept what state_dict() returned; otherwise start a new run from the weights with --fork"
-)
-
-
-def _load_optimizer(parallel: Parallel, state: Mapping[str, Any]) -> None:
-    parallel.load_optimizer(reorder_state(state, parallel.names))
 
 
 def _set(load: Callable[[Any], None], value: Any, title: str, hint: str = "start a new run") -> None:

@@ -4,11 +4,13 @@ The next snapshot reuses the memory because new memory costs page faults and, wi
 """
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
+
+Keep = Callable[[Any], Any]  # converts tensors to what will be written: copies, if training continues meanwhile
 
 
 class Snapshot:
@@ -20,22 +22,10 @@ class Snapshot:
     def take(self, tree: Any) -> Any:
         """Return a copy of a tree of mappings, lists, tuples and tensors; tied tensors remain tied."""
         copies: dict[object, Tensor] = {}
-        copied = self._take(tree, "", copies)
+        copied = _map_tensors(tree, lambda tensor, path: self._copy(tensor.detach(), path, copies))
         if torch.cuda.is_available() and any(memory.is_pinned() for memory in copies.values()):
             torch.cuda.current_stream().synchronize()  # copies from a GPU are asynchronous
         return copied
-
-    def _take(self, value: Any, path: str, copies: dict[object, Tensor]) -> Any:
-        if isinstance(value, Tensor):
-            return self._copy(value.detach(), path, copies)
-        if isinstance(value, Mapping):
-            shallow: Any = copy.copy(value)  # keeps a state_dict's metadata
-            for key, item in value.items():
-                shallow[key] = self._take(item, f"{path}/{key}", copies)
-            return shallow
-        if isinstance(value, (list, tuple)):
-            return type(value)(self._take(item, f"{path}/{number}", copies) for number, item in enumerate(value))
-        return value
 
     def _copy(self, tensor: Tensor, path: str, copies: dict[object, Tensor]) -> Tensor:
         identity = (tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype) if tensor.numel() else path
@@ -50,11 +40,18 @@ class Snapshot:
 
 def copy_to_cpu(tree: Any) -> Any:
     """Return `tree` with GPU tensors copied to the CPU, so that a machine without a GPU can read the file."""
+    return _map_tensors(tree, lambda tensor, _: tensor.detach().cpu())
+
+
+def _map_tensors(tree: Any, change: Callable[[Tensor, str], Tensor], path: str = "") -> Any:
+    """Return `tree` with `change` applied to each tensor and its path."""
+    if isinstance(tree, Tensor):
+        return change(tree, path)
     if isinstance(tree, Mapping):
-        shallow: Any = copy.copy(tree)
+        shallow: Any = copy.copy(tree)  # keeps a state_dict's metadata
         for key, item in tree.items():
-            shallow[key] = copy_to_cpu(item)
+            shallow[key] = _map_tensors(item, change, f"{path}/{key}")
         return shallow
     if isinstance(tree, (list, tuple)):
-        return type(tree)(map(copy_to_cpu, tree))
-    return tree.detach().cpu() if isinstance(tree, Tensor) else tree
+        return type(tree)(_map_tensors(item, change, f"{path}/{number}") for number, item in enumerate(tree))
+    return tree

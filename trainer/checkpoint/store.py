@@ -18,7 +18,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -72,7 +72,7 @@ def save_checkpoint(
         root.mkdir(parents=True, exist_ok=True)
         flush_folder(root.parent)
     remove_leftovers(root)
-    newly_measured = val_loss is not None and _val_loss(target) is None
+    newly_measured = val_loss is not None and val_loss_of(target) is None
     if replaces or newly_measured or not target.exists() or find_problem(target) is not None:
         _put(target, step, files, val_loss)
     with contextlib.suppress(OSError):  # the new checkpoint is safe, and the next save tries again to remove the rest
@@ -112,7 +112,6 @@ def _restore_replaced(target: Path) -> None:
 
 
 def manifest_bytes(step: int, written: Mapping[str, WriteResult], val_loss: float | None) -> bytes:
-    """Return the content of the manifest. The manifest lists a checkpoint's files and is written last."""
     entries = {name: {"size": file.size, "sha256": file.sha256} for name, file in written.items()}
     measured = {"val_loss": val_loss} if val_loss is not None and math.isfinite(val_loss) else {}
     tree = {"format": FORMAT, "step": step, **measured, "files": entries}
@@ -132,11 +131,19 @@ def _prune(root: Path, keep: int, keep_every_steps: int | None, damaged: Collect
     """Remove checkpoints that are not among the newest, the best or permanent. Unreadable ones are kept."""
     folders = checkpoints_newest_first(root)
     sound = [folder for folder in folders if folder.name not in damaged]
-    losses, unread = _read_losses(sound)
-    best_one = _lowest_loss_folder(losses)
-    if not unread:
-        _update_link(best_one, root / BEST)
-    stay = {*sound[:keep], best_one, *unread}
+    losses: dict[Path, float] = {}
+    unread = []
+    for folder in sound:
+        try:
+            loss = val_loss_of(folder)
+        except OSError:
+            unread.append(folder)
+        else:
+            losses |= {} if loss is None else {folder: loss}
+    best = min(losses, key=losses.__getitem__, default=None)  # the newest in a tie
+    if best is not None and not unread:
+        _update_link(best, root / BEST)
+    stay = {*sound[:keep], best, *unread}
     for folder in folders:
         is_milestone = keep_every_steps is not None and folder_step(folder) % keep_every_steps == 0
         if folder.name in damaged or not (folder in stay or is_milestone):
@@ -144,37 +151,7 @@ def _prune(root: Path, keep: int, keep_every_steps: int | None, damaged: Collect
     remove_leftovers(root)
 
 
-def best_checkpoint(root: Path, damaged: Collection[str] = ()) -> Path | None:
-    """Return the checkpoint with the lowest validation loss, the newest one in a tie; None if no loss was measured.
-
-    Reads the manifests instead of the symlink, which may be stale after a kill.
-    damaged: names of checkpoints to ignore.
-    """
-    return _lowest_loss_folder(
-        _read_losses([folder for folder in checkpoints_newest_first(root) if folder.name not in damaged])[0]
-    )
-
-
-def _read_losses(folders: Iterable[Path]) -> tuple[dict[Path, float], list[Path]]:
-    """Return the loss of each checkpoint whose loss was measured, and the folders that cannot be read."""
-    losses: dict[Path, float] = {}
-    unread = []
-    for folder in folders:
-        try:
-            loss = _val_loss(folder)
-        except OSError:
-            unread.append(folder)
-        else:
-            losses |= {} if loss is None else {folder: loss}
-    return losses, unread
-
-
-def _lowest_loss_folder(losses: Mapping[Path, float]) -> Path | None:
-    """Return the folder with the lowest loss; the first one in a tie."""
-    return min(losses, key=losses.__getitem__, default=None)
-
-
-def _val_loss(folder: Path) -> float | None:
+def val_loss_of(folder: Path) -> float | None:
     """Return the validation loss from a checkpoint's manifest; None if it has none. Raises OSError."""
     try:
         loss = parse_json(MANIFEST, read_manifest(folder / MANIFEST)).get("val_loss")
@@ -183,19 +160,17 @@ def _val_loss(folder: Path) -> float | None:
     return float(loss) if isinstance(loss, (int, float)) and abs(loss) <= sys.float_info.max else None
 
 
-def _update_link(folder: Path | None, link: Path) -> None:
+def _update_link(folder: Path, link: Path) -> None:
     """Point `link`, a symlink for users and scripts, to a folder. Does nothing on file systems without symlinks."""
     temporary = link.with_name(f"{TEMPORARY}{link.name}")
-    if folder is not None and not (link.is_symlink() and os.readlink(link) == folder.name):
+    if not (link.is_symlink() and os.readlink(link) == folder.name):
         with contextlib.suppress(OSError):
             temporary.symlink_to(folder.name)
             temporary.replace(link)
 
 
 def _remove(folder: Path) -> None:
-    """Remove a checkpoint. First give the folder a hidden name, so that a kill leaves no partial checkpoint under the
-    original name.
-    """
+    """Remove a checkpoint. Rename it first, so that a kill leaves no partial checkpoint under its name."""
     hidden = folder.with_name(f".{folder.name}.old")
     folder.rename(hidden)
     shutil.rmtree(hidden, ignore_errors=True)
@@ -218,26 +193,19 @@ def remove_leftovers(root: Path) -> None:
 
 
 def checkpoints_newest_first(root: Path) -> list[Path]:
-    """Return all checkpoints, verified or not, sorted by step rather than by time because clocks differ. Raises
-    Unreadable.
-    """
+    """Return all checkpoints, verified or not, by step, not by time, because clocks differ. Raises Unreadable."""
     try:
         listed = read_with_retries(os.listdir, root)
     except NOT_THERE:
         return []
-    folders = [root / name for name in listed if NAMES.fullmatch(name)]
-    names = {path.name for path in folders}
-    waiting = {
-        path for path in folders if path.name.endswith(REPLACED) and step_folder_name(folder_step(path)) in names
-    }
-    return sorted(set(folders) - waiting, key=folder_step, reverse=True)
+    by_step: dict[int, Path] = {}
+    for name in sorted(filter(NAMES.fullmatch, listed)):  # a replaced one, whose name starts with a dot, comes first
+        by_step[folder_step(root / name)] = root / name
+    return [by_step[step] for step in sorted(by_step, reverse=True)]
 
 
 def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
-    """Return the newest checkpoint that matches its manifest, and a line for each newer checkpoint that is damaged.
-
-    Raises NewerFormatError or Unreadable if a newer checkpoint cannot be verified.
-    """
+    """Return the newest sound checkpoint, and a line for each newer damaged one. Raises like find_problem()."""
     damaged: list[str] = []
     for folder in checkpoints_newest_first(root):
         reason = find_problem(folder)
@@ -248,10 +216,7 @@ def newest_verified(root: Path) -> tuple[Path | None, list[str]]:
 
 
 def find_problem(folder: Path) -> str | None:
-    """Return what is wrong with a checkpoint, naming the file; None if the checkpoint is exactly as saved.
-
-    Raises NewerFormatError, and Unreadable for an existing file that cannot be read but may be intact.
-    """
+    """Return what is wrong with a checkpoint. Raises NewerFormatError, and Unreadable for a file that may be intact."""
     try:
         tree = parse_json(MANIFEST, read_with_retries(read_manifest, folder / MANIFEST))
         sound = tree[SEAL] == _seal(tree)
@@ -294,9 +259,7 @@ def _as_written(path: Path, size: int) -> WriteResult:
 
 
 def open_own(path: Path) -> BinaryIO:
-    """Open a regular file. Raises OSError for I/O errors, and untrusted_files.Unreadable for a symlink or anything else
-    that is not a regular file.
-    """
+    """Open a regular file. Raises OSError for I/O errors, and untrusted_files.Unreadable for a symlink or a device."""
     try:
         return untrusted_files.open_regular(path, follow=False)
     except untrusted_files.Unreadable as error:

@@ -15,7 +15,6 @@ import torch
 
 from ...runtime.system import untrusted_files
 from ...runtime.system.frozen_dataclass import dataclass
-from ...runtime.system.untrusted_files import Unreadable as NotParsed
 from ...runtime.system.untrusted_files import is_nonnegative_integer, parse_json
 from ..dist.process_group import RankGroup, zero_filled_file
 from ..files.durable_files import Content
@@ -26,8 +25,6 @@ from .random_state import RandomState
 from .safe_pickle import load_without_running_code as load_safely
 
 T = TypeVar("T")
-
-SOUND, DAMAGED, NEWER_FORMAT = 0, 1, 2
 
 
 def torch_file_writer(value: Any) -> Content:
@@ -56,11 +53,8 @@ class VerifiedCheckpoint:
         """Return the names of damaged checkpoints, so that BackgroundSaver keeps valid ones instead of them."""
         return tuple(line.split(":")[0] for line in self.damaged)
 
-    def read(self, name: str) -> bytes:
-        """Read a small file. All ranks call this in the same order."""
-        return bytes(self._open(name).getbuffer())
-
     def _open(self, name: str) -> io.BytesIO:
+        """Read a file into memory. All ranks call this in the same order."""
         read = partial(_read, self.folder / name)
         content = _read_on_rank(self.rank, read, self.group) or io.BytesIO()
         self.group.phases.enter("exchange")
@@ -73,19 +67,16 @@ class VerifiedCheckpoint:
         return load_safely(self.folder / name, self._open(name))
 
     def about(self) -> dict[str, Any]:
-        """Return the content of state.json, after checking that `step` and `world_size` are integers. All ranks call
-        this. Raises BrokenInput.
-        """
+        """Return state.json, whose `step` and `world_size` are integers. All ranks call this. Raises BrokenInput."""
         path, hint = self.folder / "state.json", "remove that folder to resume from an older checkpoint"
         try:
-            state = parse_json(path, self.read(path.name))
-        except NotParsed as error:
+            state = parse_json(path, bytes(self._open(path.name).getbuffer()))
+        except untrusted_files.Unreadable as error:
             raise BrokenInput(str(error), hint=hint) from error
-        if not isinstance(state, dict) or not all(
-            is_nonnegative_integer(state.get(key)) for key in ("step", "world_size")
-        ):
+        numbers = [state.get("step"), state.get("world_size")] if isinstance(state, dict) else [None]
+        if not all(map(is_nonnegative_integer, numbers)):
             raise BrokenInput(f"{path} was not written by the trainer or a script", hint=hint)
-        return state
+        return dict(state)
 
     def set_random_state(self, saved: Any) -> None:
         """Restore this rank's random state. saved: content of rng.pt, one tensor per rank"""
@@ -108,19 +99,18 @@ def newest_verified(root: Path, group: RankGroup) -> VerifiedCheckpoint | None:
     while (newest := _newest_of_all(max(mine, default=-1), group)) is not None:
         step, rank = newest
         folder = mine.pop(step, root / store.step_folder_name(step))
-        verdict, why = _read_on_rank(rank, partial(_verify, folder), group) or (SOUND, "")
+        is_newer, problem = _read_on_rank(rank, partial(_verify, folder), group) or (False, "")
         group.phases.enter("exchange")
-        verdict, why = group.broadcast_number(rank, verdict), group.broadcast_bytes(rank, why.encode()).decode()
+        is_newer = bool(group.broadcast_number(rank, is_newer))
+        problem = group.broadcast_bytes(rank, problem.encode()).decode()
         group.phases.enter("restore")
-        if verdict == SOUND:
+        if not problem:
             return VerifiedCheckpoint(folder, rank, damaged, group)
-        seen_by = f", as rank {rank} sees it" if rank else ""
-        if verdict == NEWER_FORMAT:
+        problem += f", as rank {rank} sees it" if rank else ""
+        if is_newer:
             hint = "resume with the version of jobc that saved it, or start a new run"
-            raise BrokenInput(
-                f"a checkpoint in {root} was saved by a newer version of the trainer", [f"{why}{seen_by}"], hint=hint
-            )
-        damaged.append(f"{folder.name}: {why}{seen_by}")
+            raise BrokenInput(f"{root}: a checkpoint was saved by a newer version of the trainer", [problem], hint)
+        damaged.append(f"{folder.name}: {problem}")
     if damaged:
         hint = "remove that folder to start from step 0, or restore it from a backup"
         raise BrokenInput(f"every checkpoint in {root} is damaged", damaged, hint=hint)
@@ -136,20 +126,16 @@ def _newest_of_all(mine: int, group: RankGroup) -> tuple[int, int] | None:
     return None if step < 0 else (step, steps.index(step))
 
 
-def _verify(folder: Path) -> tuple[int, str]:
-    """Return a verdict on a checkpoint (SOUND, DAMAGED or NEWER_FORMAT) and the reason."""
+def _verify(folder: Path) -> tuple[bool, str]:
+    """Return whether a checkpoint has a newer format, and what is wrong with it, if anything."""
     try:
-        problem = store.find_problem(folder)
+        return False, store.find_problem(folder) or ""
     except store.NewerFormatError as error:
-        return NEWER_FORMAT, str(error)
-    return (SOUND, "") if problem is None else (DAMAGED, problem)
+        return True, str(error)
 
 
 def _read_on_rank(rank: int, read: Callable[[], T], group: RankGroup) -> T | None:
-    """Return what `rank` reads, or None on the other ranks, which wait for as long as the read takes.
-
-    Raises StorageLost, on all ranks, if it cannot be read.
-    """
+    """Return what `rank` reads, or None on others, which wait. Raises StorageLost on all ranks if it cannot be read."""
     group.phases.enter("read" if group.rank == rank else "exchange")
     content, why = group.run_on_rank(rank, partial(_try_read, read), group.phases.go_on) or (None, "")
     group.phases.enter("restore")

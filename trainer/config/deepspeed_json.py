@@ -12,18 +12,12 @@ Tree = Mapping[str, Any]
 Leaf = Callable[[Tree], Any]
 
 
-def _offload(device: str) -> Leaf:
-    """Return the leaf for `offload_optimizer` or `offload_param`. Its value is None if nothing is offloaded."""
-
-    def read_offload(train: Tree) -> Any:
-        target = train["parallel"][device]
-        if target == "none":
-            return None
-        return {"device": target, "pin_memory": True} | (
-            {"nvme_path": train["parallel"]["nvme_path"]} if target == "nvme" else {}
-        )
-
-    return read_offload
+def _offload(parallel: Tree, key: str) -> dict[str, Any] | None:
+    device = parallel[key]
+    if device == "none":
+        return None
+    path = {"nvme_path": parallel["nvme_path"]} if device == "nvme" else {}
+    return {"device": device, "pin_memory": True, **path}
 
 
 # Every leaf is a function of train.json; a leaf that returns None is omitted.
@@ -42,20 +36,10 @@ DOCUMENT: Mapping[str, Leaf | Mapping[str, Leaf]] = {
         "overlap_comm": lambda train: train["parallel"]["overlap_comm"],
         "contiguous_gradients": lambda train: train["parallel"]["contiguous_gradients"],
         "reduce_bucket_size": lambda train: train["parallel"]["reduce_bucket_size"],
-        "offload_optimizer": _offload("offload_optimizer_device"),
-        "offload_param": _offload("offload_param_device"),
+        "offload_optimizer": lambda train: _offload(train["parallel"], "offload_optimizer_device"),
+        "offload_param": lambda train: _offload(train["parallel"], "offload_param_device"),
     },
 }
-
-
-def deepspeed_config(train: Tree) -> dict[str, Any]:
-    """Return the config for `deepspeed.initialize`."""
-
-    def omit_null(node: Mapping[str, Any]) -> dict[str, Any]:
-        values = {key: omit_null(leaf) if isinstance(leaf, Mapping) else leaf(train) for key, leaf in node.items()}
-        return {key: value for key, value in values.items() if value is not None}
-
-    return omit_null(DOCUMENT)
 
 
 # DeepSpeed sections for settings that train.json also contains. The trainer accepts only the values in train.json.
@@ -67,45 +51,35 @@ SAID_BY: Mapping[str, str] = {
 }
 
 
+def deepspeed_config(train: Tree) -> dict[str, Any]:
+    return _without_null(_evaluate(DOCUMENT, train))
+
+
 def find_contradictions(given: object, train: Tree) -> list[str]:
     """Return contradictions between deepspeed.json and train.json as `path: a, not b`. Extra keys are ignored."""
-    tree = given if isinstance(given, Mapping) else {}
-    ours, theirs = dict(_leaves(deepspeed_config(train), "")), dict(_leaves(tree, ""))
-    wrong = [
-        f"{path}: {theirs.get(path, 'missing')}, not {value}"
-        for path, value in ours.items()
-        if theirs.get(path) != value
-    ]
-    extra = [path for path in _omitted_keys(train) if _at(tree, path) is not None]
-    return [*wrong, *(f"{'.'.join(path)}: set, but {_key(path)} omits it" for path in extra)]
+    return list(_differences({**dict.fromkeys(SAID_BY), **_evaluate(DOCUMENT, train)}, given, ""))
 
 
-def _omitted_keys(train: Tree) -> Iterator[tuple[str, ...]]:
-    """Yield the keys that train.json determines and deepspeed.json must omit."""
-    config = deepspeed_config(train)
-    yield from ((name,) for name in SAID_BY if name not in config)
-    for name, node in DOCUMENT.items():
-        if isinstance(node, Mapping):
-            yield from ((name, inner) for inner in node if inner not in config[name])
-        elif name not in config and name not in SAID_BY:
-            yield (name,)
+def _evaluate(node: Mapping[str, Any], train: Tree) -> dict[str, Any]:
+    return {key: _evaluate(leaf, train) if isinstance(leaf, Mapping) else leaf(train) for key, leaf in node.items()}
 
 
-def _key(path: tuple[str, ...]) -> str:
-    return "optim.clip_norm" if path == ("gradient_clipping",) else SAID_BY.get(path[0], "parallel")
+def _without_null(tree: Tree) -> dict[str, Any]:
+    return {
+        key: _without_null(value) if isinstance(value, Mapping) else value
+        for key, value in tree.items()
+        if value is not None
+    }
 
 
-def _at(tree: Tree, path: tuple[str, ...]) -> Any:
-    node: Any = tree
-    for part in path:
-        node = node.get(part) if isinstance(node, Mapping) else None
-    return node
-
-
-def _leaves(tree: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
-    for key, value in tree.items():
-        leaf_path = f"{path}.{key}" if path else key
+def _differences(ours: Tree, theirs: object, prefix: str) -> Iterator[str]:
+    for key, value in ours.items():
+        found = theirs.get(key) if isinstance(theirs, Mapping) else None
+        path = f"{prefix}{key}"
         if isinstance(value, Mapping):
-            yield from _leaves(value, leaf_path)
-        else:
-            yield leaf_path, value
+            yield from _differences(value, found, f"{path}.")
+        elif value is None and found is not None:
+            setting = "optim.clip_norm" if path == "gradient_clipping" else SAID_BY.get(path, "parallel")
+            yield f"{path}: set, but {setting} omits it"
+        elif found != value:
+            yield f"{path}: {'missing' if found is None else found}, not {value}"

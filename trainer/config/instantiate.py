@@ -19,16 +19,14 @@ _TRAINER = os.path.dirname(os.path.dirname(__file__))
 
 
 def instantiate_target(tree: Any, where: str, *first: Any) -> Any:
-    """Call the target in `tree` with its arguments, instantiating nested targets first.
-
-    where: the key in the config, for messages. first: positional arguments.
-    """
+    """Call a target, after those in its arguments. where: the key, for messages; first: positional arguments"""
     if not is_target(tree):
         return _arguments(tree, where)
     function = import_dotted_name(tree[KEY], where)
     arguments = {key: _arguments(value, f"{where}.{key}") for key, value in tree.items() if key != KEY}
     _require_callable(function, tree, where)
-    return run_user_code(lambda: function(*first, **arguments), f"{where}: {_call(tree)}")
+    call = ", ".join(f"{key}={value!r:.40}" for key, value in tree.items() if key != KEY)
+    return run_user_code(lambda: function(*first, **arguments), f"{where}: {tree[KEY]}({call}) failed")
 
 
 def target_callable(tree: Mapping[str, Any], where: str) -> Callable[..., Any]:
@@ -67,27 +65,21 @@ def import_dotted_name(dotted: str, where: str) -> Any:
                 raise BrokenInput(f"{where}: {has}", hint=f"did you mean {near[0]}?" if near else None)
             value = getattr(value, name)
         return value
-    hint = (
-        f"the working directory is {os.getcwd()}: set the folder of your code with `code.root`; "
-        "code=snapshot copies that folder"
-    )
+    hint = f"the working directory is {os.getcwd()}: set the folder of your code with `code.root` (code=snapshot)"
     raise BrokenInput(f"{where}: no module named {parts[0]}, needed for {dotted}", hint=hint)
 
 
-def run_user_code(work: Callable[[], Any], what: str) -> Any:
-    """Return the result of `work`. Report an error on one line, with exit code 65, unless a retry may help."""
+def run_user_code(work: Callable[[], Any], title: str) -> Any:
+    """Return the result of `work`. Report an error on one line, with exit code 65, unless its cause is known or a retry
+    may help, as after a memory or connection error.
+    """
     try:
         return work()
     except Exception as error:
-        if is_self_explanatory(error):
+        may_pass = isinstance(error, MemoryError | ConnectionError | TimeoutError)
+        if may_pass or type(error).__name__ == "OutOfMemoryError" or known_cause(error) is not None:  # torch's
             raise
-        raise user_error(f"{what} failed", error) from error
-
-
-def is_self_explanatory(error: Exception) -> bool:
-    """Return whether an error needs no explanation: a TrainerError, a lost peer, or a memory or connection error."""
-    is_passing = isinstance(error, MemoryError | ConnectionError | TimeoutError)
-    return is_passing or type(error).__name__ == "OutOfMemoryError" or known_cause(error) is not None  # torch's
+        raise user_error(title, error) from error
 
 
 def user_error(title: str, error: Exception) -> BrokenInput:
@@ -108,8 +100,3 @@ def _arguments(tree: Any, path: str) -> Any:
     if isinstance(tree, Mapping):
         return {key: _arguments(value, f"{path}.{key}") for key, value in tree.items()}
     return [_arguments(item, path) for item in tree] if isinstance(tree, list | tuple) else tree
-
-
-def _call(tree: Mapping[str, Any]) -> str:
-    arguments = ", ".join(f"{key}={value!r:.40}" for key, value in tree.items() if key != KEY)
-    return f"{tree[KEY]}({arguments})"

@@ -10,7 +10,7 @@ import difflib
 import math
 import types
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeGuard, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from . import target
 from .target import Target
@@ -62,10 +62,13 @@ def _scalar(tree: object, into: Any, path: str, problems: list[str]) -> Any:
     if into is type(None):
         return None if tree is None else _wrong(path, "null", tree, problems)
     if into is float:
-        is_number = isinstance(tree, (int, float)) and not isinstance(tree, bool) and _finite(tree)
-        return float(tree) if is_number else _wrong(path, "a number", tree, problems)  # type: ignore[arg-type]
+        return float(tree) if is_number(tree) and _finite(tree) else _wrong(path, "a number", tree, problems)
     names = {int: "an integer", str: "text", bool: "true or false"}
     return tree if type(tree) is into else _wrong(path, names[into], tree, problems)
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _finite(number: float) -> bool:

@@ -7,85 +7,46 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
-from ...runtime.system.frozen_dataclass import dataclass
 from . import parse as strict
 from . import target
 from .schema import SCHEDULE_KEYS, ScheduleConfig, TrainConfig
 from .target import Target
 
 
-@dataclass(frozen=True)
-class NumberLimit:
-    """Limit on a number, as text and as a predicate."""
-
+class NumberLimit(NamedTuple):
     words: str
     holds: Callable[[float], bool]
 
 
-AT_LEAST_0 = NumberLimit("at least 0", lambda number: number >= 0)
-AT_LEAST_1 = NumberLimit("at least 1", lambda number: number >= 1)
-AT_LEAST_2 = NumberLimit("at least 2, because the newest checkpoint may be damaged", lambda number: number >= 2)
-ABOVE_0 = NumberLimit("above 0", lambda number: number > 0)
-PROBABILITY = NumberLimit("at least 0 and below 1", lambda number: 0 <= number < 1)
-SHARE = NumberLimit("above 0 and below 1", lambda number: 0 < number < 1)
-RATIO = NumberLimit("from 0 to 1", lambda number: 0 <= number <= 1)
-SEED = NumberLimit("from 0 to 2^63 - 1", lambda number: 0 <= number < 2**63)
-SCHEMA_1 = NumberLimit("1, the only version this trainer reads", lambda number: number == 1)
-
-LIMITS: Mapping[str, NumberLimit] = {
-    "schema": SCHEMA_1,
-    "world_size": AT_LEAST_1,
-    "threads_per_rank": AT_LEAST_1,
-    "seed": SEED,
-    "model.layers": AT_LEAST_1,
-    "model.heads": AT_LEAST_1,
-    "model.width": AT_LEAST_1,
-    "model.context": AT_LEAST_1,
-    "model.dropout": PROBABILITY,
-    "model.hidden": AT_LEAST_1,
-    "data.max_bytes": AT_LEAST_1,
-    "data.val_fraction": SHARE,
-    "data.vocabulary": AT_LEAST_1,
-    "data.samples": AT_LEAST_1,
-    "data.val_samples": AT_LEAST_1,
-    "loader.workers": AT_LEAST_0,
-    "loader.prefetch": AT_LEAST_1,
-    "batch.micro": AT_LEAST_1,
-    "batch.accumulation": AT_LEAST_1,
-    "batch.global": AT_LEAST_1,
-    "optim.lr": ABOVE_0,
-    "optim.betas[0]": PROBABILITY,
-    "optim.betas[1]": PROBABILITY,
-    "optim.eps": ABOVE_0,
-    "optim.weight_decay": AT_LEAST_0,
-    "optim.warmup_steps": AT_LEAST_0,
-    "optim.min_lr_ratio": RATIO,
-    "optim.clip_norm": ABOVE_0,
-    "loop.steps": AT_LEAST_1,
-    "loop.epochs": AT_LEAST_1,
-    "loop.max_skips": AT_LEAST_1,
-    "loop.max_fruitless": AT_LEAST_1,
-    "loop.activation_checkpointing": AT_LEAST_0,
-    "validation.every_steps": AT_LEAST_1,
-    "validation.max_samples": AT_LEAST_1,
-    "checkpoint.every_steps": AT_LEAST_1,
-    "checkpoint.every_epochs": AT_LEAST_1,
-    "checkpoint.keep": AT_LEAST_2,
-    "checkpoint.keep_every_steps": AT_LEAST_1,
-    "checkpoint.max_failures": AT_LEAST_1,
-    "metrics.every_steps": AT_LEAST_1,
-    "metrics.flush_s": AT_LEAST_0,
-    "metrics.max_mib": AT_LEAST_1,
-    "profile.steps[0]": AT_LEAST_1,
-    "profile.steps[1]": AT_LEAST_1,
-    "parallel.bucket_cap_mb": AT_LEAST_1,
-    "parallel.shards": AT_LEAST_1,
-    "parallel.min_num_params": AT_LEAST_1,
-    "parallel.reduce_bucket_size": AT_LEAST_1,
-    "process_group.init_timeout_s": AT_LEAST_1,
-    "process_group.step_timeout_s": AT_LEAST_1,
+_PATHS: Mapping[NumberLimit, str] = {
+    NumberLimit("at least 0", lambda number: number >= 0): """
+        loader.workers optim.weight_decay optim.warmup_steps loop.activation_checkpointing metrics.flush_s
+    """,
+    NumberLimit("at least 1", lambda number: number >= 1): """
+        world_size threads_per_rank model.layers model.heads model.width model.context model.hidden
+        data.max_bytes data.vocabulary data.samples data.val_samples loader.prefetch
+        batch.micro batch.accumulation batch.global loop.steps loop.epochs loop.max_skips loop.max_fruitless
+        validation.every_steps validation.max_samples
+        checkpoint.every_steps checkpoint.every_epochs checkpoint.keep_every_steps checkpoint.max_failures
+        metrics.every_steps metrics.max_mib profile.steps[0] profile.steps[1]
+        parallel.bucket_cap_mb parallel.shards parallel.min_num_params parallel.reduce_bucket_size
+        process_group.init_timeout_s process_group.step_timeout_s
+    """,
+    NumberLimit("at least 2, because the newest checkpoint may be damaged", lambda number: number >= 2): """
+        checkpoint.keep
+    """,
+    NumberLimit("above 0", lambda number: number > 0): "optim.lr optim.eps optim.clip_norm",
+    NumberLimit("at least 0 and below 1", lambda number: 0 <= number < 1): """
+        model.dropout optim.betas[0] optim.betas[1]
+    """,
+    NumberLimit("above 0 and below 1", lambda number: 0 < number < 1): "data.val_fraction",
+    NumberLimit("from 0 to 1", lambda number: 0 <= number <= 1): "optim.min_lr_ratio",
+    NumberLimit("from 0 to 2^63 - 1", lambda number: 0 <= number < 2**63): "seed",
+    NumberLimit("1, the only version this trainer reads", lambda number: number == 1): "schema",
 }
+LIMITS = {path: limit for limit, paths in _PATHS.items() for path in paths.split()}
 
 TRACKERS = ("tensorboard", "mlflow", "wandb")
 # data kind -> the model kind that reads it
@@ -99,7 +60,7 @@ def find_broken_limits(tree: object) -> list[str]:
         if path.startswith(("model.", "data.")) and target.is_target(_at(tree, path.partition(".")[0])):
             continue  # an argument of the user's function, which may have any name
         value = _at(tree, path)
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and not limit.holds(value):
+        if strict.is_number(value) and not limit.holds(value):
             problems.append(f"{path}: must be {limit.words}, found {value}")
     return problems
 
@@ -153,12 +114,13 @@ def _check_parallel(config: TrainConfig) -> list[str]:
         problems.append(f"parallel.shards: {parallel.shards} does not divide world_size {config.world_size}")
     if parallel.kind in ("fsdp", "hsdp") and loop.compile == "model":
         problems.append(f"loop.compile: {parallel.kind} gathers weights before each block; use loop.compile=blocks")
-    if parallel.kind == "deepspeed" and loop.compile != "none":
-        problems.append("loop.compile: must be none with deepspeed")
-    if parallel.kind == "deepspeed" and loop.precision == "fp16":
-        problems.append("loop.precision: must be fp32 or bf16 with deepspeed")
-    if parallel.kind == "deepspeed" and loop.on_nan == "skip":
-        problems.append("loop.on_nan: skip is not possible with deepspeed, which has already updated the weights")
+    if parallel.kind == "deepspeed":
+        if loop.compile != "none":
+            problems.append("loop.compile: must be none with deepspeed")
+        if loop.precision == "fp16":
+            problems.append("loop.precision: must be fp32 or bf16 with deepspeed")
+        if loop.on_nan == "skip":
+            problems.append("loop.on_nan: skip is not possible with deepspeed, which has already updated the weights")
     return problems
 
 
@@ -171,14 +133,11 @@ def _find_mismatches(config: TrainConfig) -> Iterator[str]:
         kind = getattr(model, "kind", "")
         yield f"model: {kind} only works with the built-in data; with your own data, set model._target_"
     elif isinstance(model, Target):
-        if READS[data.kind] == "gpt" and not _is_length(model.get("context")):
+        context = model.get("context")
+        if READS[data.kind] == "gpt" and not (type(context) is int and context >= 1):
             yield f"model.context: missing; it sets the sample length of data.kind {data.kind}"
     elif model.kind != READS[data.kind]:
         yield f"model.kind: {model.kind} cannot read data.kind {data.kind}, which needs {READS[data.kind]}"
-
-
-def _is_length(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def _check_targets(config: TrainConfig) -> Iterator[str]:
@@ -187,7 +146,7 @@ def _check_targets(config: TrainConfig) -> Iterator[str]:
         yield f"recipe: expected a dotted name such as my_pkg.MyRecipe, found {config.recipe!r}"
     if isinstance(config.data, Target):
         val, collate = config.data.get("val"), config.data.get("collate")
-        is_share = isinstance(val, (int, float)) and not isinstance(val, bool) and 0 < val < 1
+        is_share = strict.is_number(val) and 0 < val < 1
         if val is not None and not is_share and not target.is_target(val):
             yield f"data.val: expected {{_target_: ...}}, a share above 0 and below 1, or null, found {val!r:.60}"
         if collate is not None and not (isinstance(collate, str) and target.DOTTED.fullmatch(collate)):
@@ -196,8 +155,7 @@ def _check_targets(config: TrainConfig) -> Iterator[str]:
         schedule = {key: config.optim[key] for key in SCHEDULE_KEYS if key in config.optim}
         yield from (f"optim.{problem}" for problem in strict.parse_dataclass(schedule, ScheduleConfig)[1])
         if config.parallel.kind == "deepspeed":
-            advice = "use optim=adamw or parallel=ddp"
-            yield f"optim: with parallel.kind=deepspeed, only AdamW's state can be saved; {advice}"
+            yield "optim: deepspeed can only save AdamW's state; use optim=adamw or parallel=ddp"
 
 
 def _at(tree: object, path: str) -> object:

@@ -1,4 +1,4 @@
-"""Dataclasses for train.json, which defines a training run. train_json.py reads and writes the file.
+"""Dataclasses for train.json, which defines a training run. train_json.py reads the file.
 
 No field has a default: defaults live in conf/*.yaml, so every value has one visible origin.
 Standard library only.

@@ -7,6 +7,7 @@ Standard library only.
 """
 
 import re
+from collections import UserDict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,23 +15,8 @@ KEY = "_target_"
 DOTTED = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")  # a module, and a name in that module
 
 
-class Target(Mapping[str, Any]):
+class Target(UserDict[str, Any]):
     """A target as written in the config: `_target_` and its arguments."""
-
-    def __init__(self, tree: Mapping[str, Any]) -> None:
-        self._tree = dict(tree)
-
-    def __getitem__(self, key: str) -> Any:
-        return self._tree[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tree)
-
-    def __len__(self) -> int:
-        return len(self._tree)
-
-    def __repr__(self) -> str:
-        return f"Target({self._tree})"
 
     @property
     def name(self) -> str:
@@ -38,7 +24,6 @@ class Target(Mapping[str, Any]):
 
 
 def is_target(tree: object) -> bool:
-    """Return whether a tree is a target, a mapping with `_target_`."""
     return isinstance(tree, Mapping) and KEY in tree
 
 

@@ -1,11 +1,10 @@
-"""Read train.json strictly, and write it.
+"""Read train.json strictly.
 
 Input:  train.json, written by the compiler.
 Output: TrainConfig, or one BrokenInput that lists every mistake with its path.
 Standard library only.
 """
 
-import json
 from pathlib import Path
 
 from ...runtime.system.untrusted_files import Unreadable, read_json
@@ -34,8 +33,3 @@ def parse_train_config(tree: object, where: str = "train.json") -> TrainConfig:
         raise BrokenInput(f"{where}: {len(problems)} problem{'s' * (len(problems) > 1)}", problems)
     assert config is not None
     return config
-
-
-def to_json(config: TrainConfig) -> str:
-    """Return the text of train.json; `parse_train_config(json.loads(...))` returns an equal config."""
-    return json.dumps(strict.to_json_types(config), indent=2) + "\n"

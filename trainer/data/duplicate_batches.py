@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..dist.process_group import RankGroup
+from ..dist.process_group import RankGroup, format_ranks
 from ..lifecycle.errors import BrokenInput
 from .batch_copier import iter_tensors
 from .loader import MicroBatch
@@ -50,14 +50,11 @@ class DuplicateBatchCheck:
         if self._ended:
             return
         self._compare()
-        duplicates = [ranks for ranks, different in self._alike if different >= DIFFERENT]
-        if duplicates:
+        if duplicates := [ranks for ranks, different in self._alike if different >= DIFFERENT]:
+            groups = [format_ranks(ranks) for ranks in duplicates[:MOST_NAMED]]
             raise BrokenInput(
                 f"data: {self._format_groups(duplicates)} got the same samples",
-                [
-                    f"the same bytes on rank {format_ranks(ranks)} in {self._steps} steps"
-                    for ranks in duplicates[:MOST_NAMED]
-                ],
+                [f"the same bytes on {ranks} in {self._steps} steps" for ranks in groups],
                 hint="__getitem__ must depend only on its index: the trainer gives each rank different indices",
             )
 
@@ -73,20 +70,19 @@ class DuplicateBatchCheck:
     def _format_groups(self, groups: list[list[int]]) -> str:
         if len(groups[0]) == self._group.world_size:
             return f"all {self._group.world_size} ranks"
-        return " and ".join(f"ranks {format_ranks(ranks)}" for ranks in groups[:2])
+        return " and ".join(map(format_ranks, groups[:2]))
 
     def _compare(self) -> None:
         """Find ranks with the same batches so far; stop comparing once there are none."""
-        digest_bytes = hashlib.blake2b(b"".join(self._batches), digest_size=8).digest()
-        mine = [int.from_bytes(digest_bytes, "big", signed=True), len(self._batches), len(set(self._batches))]
-        by_content: dict[tuple[int, int], list[int]] = {}
-        different: dict[tuple[int, int], int] = {}
+        digest = hashlib.blake2b(b"".join(self._batches), digest_size=8).digest()
+        mine = [int.from_bytes(digest, "big", signed=True), len(self._batches), len(set(self._batches))]
+        by_content: dict[tuple[int, ...], list[int]] = {}
         self._group.phases.enter("exchange")  # a rank that is still reading data holds up the others
         for rank, row in enumerate(self._group.gather(torch.tensor(mine, dtype=torch.int64))):
-            content, number, num_different = row.tolist()
-            by_content.setdefault((content, number), []).append(rank)
-            different[content, number] = num_different
-        self._alike = [(ranks, different[key]) for key, ranks in by_content.items() if len(ranks) > 1 and key[1]]
+            by_content.setdefault(tuple(row.tolist()), []).append(rank)
+        self._alike = [
+            (ranks, different) for (_, number, different), ranks in by_content.items() if len(ranks) > 1 and number
+        ]
         self._ended = not self._alike
 
 
@@ -111,9 +107,3 @@ def dense_components(tensor: Tensor) -> tuple[Tensor, ...]:
     if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
         return tensor.ccol_indices(), tensor.row_indices(), tensor.values()
     return ()  # a layout of another library, such as mkldnn, cannot be compared
-
-
-def format_ranks(ranks: list[int]) -> str:
-    """Return the ranks as text: `0, 2, 4`."""
-    suffix = f" and {len(ranks) - MOST_NAMED} more" if len(ranks) > MOST_NAMED else ""
-    return ", ".join(map(str, ranks[:MOST_NAMED])) + suffix

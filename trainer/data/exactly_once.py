@@ -104,7 +104,7 @@ class ExactlyOnceCheck:
             "first_step": self._first_step,
             "num_fed": num_fed,
             "num_padding": num_padding,
-            "seen": base64.b64encode(zlib.compress(_bytes(_pack_bits(seen_N)), 1)).decode(),
+            "seen": base64.b64encode(zlib.compress(_pack_bits(seen_N), 1)).decode(),
         }
 
     def _count(self) -> None:
@@ -130,16 +130,11 @@ class ExactlyOnceCheck:
 BITS = torch.tensor([1, 2, 4, 8, 16, 32, 64, 128], dtype=torch.uint8)
 
 
-def _pack_bits(seen_N: Tensor) -> Tensor:
-    """Pack the counts into one bit per sample, as uint8."""
+def _pack_bits(seen_N: Tensor) -> bytes:
     bits = torch.zeros(-(-len(seen_N) // 8) * 8, dtype=torch.uint8)
     bits[: len(seen_N)] = seen_N > 0
-    return (bits.view(-1, 8) * BITS).sum(1, dtype=torch.uint8)
-
-
-def _bytes(packed: Tensor) -> bytes:
-    """Return the tensor's bytes without NumPy, which torch does not require."""
-    return ctypes.string_at(packed.data_ptr(), packed.numel())
+    packed = (bits.view(-1, 8) * BITS).sum(1, dtype=torch.uint8)
+    return ctypes.string_at(packed.data_ptr(), packed.numel())  # without NumPy, which torch does not require
 
 
 def _unpack_bits(content: bytes, num_samples: int) -> Tensor:

@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from ...runtime.system.frozen_dataclass import dataclass
 from ..config.schema import LoaderConfig
 from ..lifecycle.errors import dead_worker_error
 from . import order
@@ -31,8 +30,7 @@ Slots = tuple[Tensor, int, int]  # indices_B, how many of them are real (these c
 PR_SET_PDEATHSIG = 1  # prctl(2), Linux
 
 
-@dataclass(frozen=True)
-class MicroBatch:
+class MicroBatch(NamedTuple):
     """One micro-batch with its metadata.
 
     indices_R:   int64, indices of the samples that count.
@@ -45,19 +43,17 @@ class MicroBatch:
     batch: Any
 
 
-def fetch_batch(split: Split, slots: Slots) -> tuple[Tensor, int, Any]:
-    """Return the fields of a MicroBatch. Batches of built-in data include the padding and mark it in the targets;
-    batches of user data omit it. A rank that has only padding still reads samples, but none of them count.
-    """
+def fetch_batch(split: Split, slots: Slots) -> MicroBatch:
+    """Read a micro-batch. Built-in data marks padding in the targets; user data leaves it out."""
     indices_B, num_real, epoch = slots
     real_R, num_padding = indices_B[:num_real], len(indices_B) - num_real
     if isinstance(split, MapStyleSplit):
-        return real_R, num_padding, split.batch(real_R if num_real else indices_B, epoch)
+        return MicroBatch(real_R, num_padding, split.batch(real_R if num_real else indices_B, epoch))
     inputs, targets = split.batch(indices_B)
     if num_padding:
         targets = targets.clone()
         targets[num_real:] = IGNORE
-    return real_R, num_padding, (inputs, targets)
+    return MicroBatch(real_R, num_padding, (inputs, targets))
 
 
 def fully_counted_slots(indices_B: Tensor) -> Slots:
@@ -84,10 +80,10 @@ def read_extra_batches(
     rank read them, a file that the data set opens on first use would be shared by all workers, with one file position.
     """
     if not config.workers:
-        return [MicroBatch(*fetch_batch(split, slots)) for slots in wanted]
-    batches = iter(_workers(split, wanted, replace(config, workers=1), device))
+        return [fetch_batch(split, slots) for slots in wanted]
+    batches = iter(read_in_workers(split, wanted, replace(config, workers=1), device))
     try:
-        return [MicroBatch(*fields) for fields in batches]
+        return list(batches)
     except Exception as error:
         if dead := _find_dead_worker(batches):
             raise dead_worker_error(*dead) from error
@@ -113,20 +109,17 @@ class TrainingLoader:
         self._num_micro, self._moves = num_micro, moves
         self._to = BatchCopier(device)
         if config.workers:
-            self._batches = iter(_workers(split, slots, config, device))
+            self._batches = iter(read_in_workers(split, slots, config, device))
         else:
             self._batches = (fetch_batch(split, step_slots) for step_slots in slots)
         self._next: list[MicroBatch] | None = None
 
     def take(self) -> list[MicroBatch]:
-        """Return the micro-batches of the next step, in host memory."""
         micro_batches, self._next = self._next or self._read(), None
         return micro_batches
 
     def prefetch_next_step(self) -> None:
-        """While a GPU computes, read the batches of the next step and start copying the first one. Do nothing if the
-        CPU computes: it is busy, and workers read ahead.
-        """
+        """While a GPU computes, read the next step's batches and start copying the first. A CPU is busy."""
         if self._to.stream is not None:
             self._next = self._next or self._read()
             self._to.start(self._next[0].batch)
@@ -143,10 +136,10 @@ class TrainingLoader:
         self._batches = iter(())
 
     def _read(self) -> list[MicroBatch]:
-        read = []
+        read: list[MicroBatch] = []
         try:
-            for fields in islice(self._batches, self._num_micro):
-                read.append(MicroBatch(*fields))
+            for micro_batch in islice(self._batches, self._num_micro):
+                read.append(micro_batch)
                 self._moves()
             return read
         except (OSError, EOFError, RuntimeError) as error:  # the type depends on what the worker was doing
@@ -155,24 +148,16 @@ class TrainingLoader:
             raise
 
 
-class ValidationBatches:
-    """Validation batches. Iterate over them once per validation; the workers stay alive in between."""
+def read_in_workers(split: Split, slots: Iterable[Slots], config: LoaderConfig, device: torch.device) -> Any:
+    """Return a DataLoader that yields fetch_batch() of each slot, in order. Its workers outlive an iteration.
 
-    def __init__(self, split: Split, indices: Sequence[Tensor], config: LoaderConfig, device: torch.device) -> None:
-        self._split = split
-        self._slots = [fully_counted_slots(indices_B) for indices_B in indices]
-        self._workers = _workers(split, self._slots, config, device) if config.workers else None
-
-    def __iter__(self) -> Iterator[MicroBatch]:
-        batches = (fetch_batch(self._split, slots) for slots in self._slots)
-        return (MicroBatch(*fields) for fields in (batches if self._workers is None else self._workers))
-
-
-def _workers(split: Split, slots: Iterable[Slots], config: LoaderConfig, device: torch.device) -> Any:
-    """Return a DataLoader that yields the result of fetch_batch() for each slot, in order."""
+    The rank sends its workers lists. A tensor would be sent as a file that a thread serves, and a process forked while
+    such a thread is running may deadlock on a lock that the thread held.
+    """
+    plain = ((indices_B.tolist(), num_real, epoch) for indices_B, num_real, epoch in slots)
     return DataLoader(
         _FetchDataset(split),
-        sampler=_PlainSlots(slots),
+        sampler=list(plain) if isinstance(slots, Sequence) else plain,
         batch_size=None,  # a "sample" in this data set is a micro-batch
         collate_fn=_return_unchanged,
         num_workers=config.workers,
@@ -182,18 +167,6 @@ def _workers(split: Split, slots: Iterable[Slots], config: LoaderConfig, device:
         worker_init_fn=_begin_worker,
         generator=torch.Generator(),  # because dropout uses the global generator
     )
-
-
-class _PlainSlots:
-    """Slots without tensors, as a rank sends them to its workers. A tensor would be sent as a file that a thread
-    serves. A process forked while such a thread is running may deadlock on a lock that the thread held.
-    """
-
-    def __init__(self, slots: Iterable[Slots]) -> None:
-        self._slots = slots
-
-    def __iter__(self) -> Iterator[tuple[list[int], int, int]]:
-        return ((indices_B.tolist(), num_real, epoch) for indices_B, num_real, epoch in self._slots)
 
 
 class _FetchDataset(Dataset[Any]):

@@ -80,11 +80,9 @@ def source_from_datasets(
         held_out_N[torch.arange(num_held_out) * total // num_held_out] = True
         splits = [MapStyleSplit(train, mask.nonzero().flatten(), collate, seed) for mask in (~held_out_N, held_out_N)]
     else:
-        if validation is not None:
-            _length(validation, f"{name}, val")
-        splits = [
-            MapStyleSplit(part, None, collate, seed) for part in (train, () if validation is None else validation)
-        ]
+        held_out = () if validation is None else validation
+        _length(held_out, f"{name}, val")
+        splits = [MapStyleSplit(part, None, collate, seed) for part in (train, held_out)]
     sizes = f"{len(splits[0]):,} + {len(splits[1]):,} held-out samples"
     return DataSource(
         name=name,
@@ -107,7 +105,7 @@ def _length(dataset: Any, name: str) -> int:
     missing = [method for method in ("__len__", "__getitem__") if not hasattr(dataset, method)]
     if missing:
         raise BrokenInput(f"data: {name} has no {' and no '.join(missing)}", [because], hint)
-    return int(run_user_code(lambda: len(dataset), f"data: len({name})"))
+    return int(run_user_code(lambda: len(dataset), f"data: len({name}) failed"))
 
 
 def seed_random_draws(number: int) -> None:

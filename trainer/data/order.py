@@ -43,9 +43,7 @@ class SampleOrder:
         return min(behind, self.num_samples) - min(first, self.num_samples)
 
     def global_batch(self, step: int) -> tuple[Tensor, int]:
-        """Return indices_G (int64) of global step `step`, and the number n such that the first n count. All indices are
-        valid.
-        """
+        """Return indices_G (int64) of global step `step`, all valid, and the number n such that the first n count."""
         epoch, index = divmod(step, self.steps_per_epoch)
         chosen = shuffled_indices(self.seed, epoch, self.num_samples)[index * self.batch : (index + 1) * self.batch]
         if len(chosen) == self.batch:

@@ -53,7 +53,6 @@ def _signed(number: int) -> int:
 
 
 def open_source(config: RandomTokensConfig, seed: int, context: int) -> DataSource:
-    """Return both splits. Their tokens depend on the seed."""
     parameters = f"{seed} {config.vocabulary} {config.samples} {config.val_samples} {context}"
     return DataSource(
         name="random_tokens",

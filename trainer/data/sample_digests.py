@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from ..dist.process_group import RankGroup
-from .duplicate_batches import batch_digest, format_ranks
+from ..dist.process_group import RankGroup, format_ranks
+from .duplicate_batches import batch_digest
 from .loader import MicroBatch, Slots, fully_counted_slots
 
 Read = Callable[[Sequence[Slots]], Sequence[MicroBatch]]
@@ -28,18 +28,14 @@ def digest_few_samples(num_samples: int, read: Read) -> str:
 
 
 def mismatch_warning(group: RankGroup, mine: str, before: str | None) -> str:
-    """Return a warning if samples differ between ranks or from the previous attempt, or "". All ranks call it.
-
-    mine, before: results of digest_few_samples() now and in the previous attempt.
-    """
-    number = int.from_bytes(hashlib.blake2b(mine.encode(), digest_size=8).digest(), "big", signed=True)
-    digest_row = torch.tensor([number, bool(mine)])
-    numbers, are_known = zip(*(row.tolist() for row in group.gather(digest_row)), strict=True)
-    others = [rank for rank, other_number in enumerate(numbers) if other_number != numbers[0]]
+    """Return a warning if the samples' digests differ between ranks or from `before`, or "". All ranks call it."""
+    unknown = bytes(8)
+    digests = group.gather_bytes(hashlib.blake2b(mine.encode(), digest_size=8).digest() if mine else unknown)
+    others = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
     hint = "sort file lists from os.listdir() or glob() with sorted(), so that the order is the same everywhere"
-    if others and all(are_known):
-        rank_names = f"rank{'s' * (len(others) > 1)} {format_ranks(others)}"
-        return f"warning: data: {rank_names} and rank 0 read different bytes for the same sample numbers; {hint}"
+    if others and unknown not in digests:
+        names = format_ranks(others)
+        return f"warning: data: {names} and rank 0 read different bytes for the same sample numbers; {hint}"
     if before and mine and before != mine:
         return f"warning: data: sample numbers refer to different bytes than when this run was saved; {hint}"
     return ""

@@ -14,9 +14,27 @@ from pathlib import Path
 
 import torch
 
-from .process_group import RankGroup
+from ..config.schema import TrainConfig
+from ..lifecycle.errors import list_names
+from .hang_watch import HangWatchdog
+from .process_group import RankGroup, format_ranks
 
 BYTES = 768  # size of one rank's facts; rank_facts() truncates its values to fit
+CPU_MODEL = r"^model name\s*:\s*(.*)$"
+DRIVER_VERSION = r"Kernel Module.*?\s(\d+\.[\d.]+)\s"
+
+
+def watch_ranks(group: RankGroup, config: TrainConfig) -> HangWatchdog:
+    """Warn about ranks with different software or hardware, and return the hang watchdog."""
+    facts, parallel = gather_rank_facts(group), config.parallel
+    if group.is_first:
+        if lines := fact_differences(facts):
+            print("\n  ".join(["warning: the ranks have different software or hardware", *lines]), flush=True)
+        if parallel.kind == "hsdp" and (line := describe_scattered_copy(facts, parallel.shards)):
+            hint = "place consecutive ranks on the same node: srun --distribution=block, mpirun --map-by slot"
+            print(f"warning: hsdp: {line}: every layer sends its weights between nodes\n  {hint}", flush=True)
+    names = [f"rank {rank} on {rank_facts['host']}" for rank, rank_facts in enumerate(facts)]
+    return HangWatchdog(group.phases, group.rank, names, config.process_group.init_timeout_s, group.board)
 
 
 def rank_facts(device: torch.device) -> dict[str, str]:
@@ -27,9 +45,9 @@ def rank_facts(device: torch.device) -> dict[str, str]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "CPU capability": torch.backends.cpu.get_cpu_capability(),  # determines torch's kernels
-        "CPU": cpu_model(),  # determines the kernels of oneDNN and MKL
+        "CPU": _match_in_file("/proc/cpuinfo", CPU_MODEL),  # determines the kernels of oneDNN and MKL
         "GPU": torch.cuda.get_device_name(device) if is_gpu else "",
-        "GPU driver": gpu_driver() if is_gpu else "",
+        "GPU driver": _match_in_file("/proc/driver/nvidia/version", DRIVER_VERSION) if is_gpu else "",
     }
     return {name: value.encode("ascii", "replace").decode()[:60] for name, value in facts.items() if value}
 
@@ -37,8 +55,7 @@ def rank_facts(device: torch.device) -> dict[str, str]:
 def gather_rank_facts(group: RankGroup) -> list[dict[str, str]]:
     facts = json.dumps(rank_facts(group.device)).encode()
     assert len(facts) <= BYTES
-    rows = group.gather(torch.tensor(list(facts.ljust(BYTES)), dtype=torch.uint8))
-    return [json.loads(bytes(row.tolist())) for row in rows]
+    return [json.loads(content) for content in group.gather_bytes(facts.ljust(BYTES))]
 
 
 def fact_differences(facts_by_rank: Sequence[dict[str, str]]) -> list[str]:
@@ -53,46 +70,18 @@ def fact_differences(facts_by_rank: Sequence[dict[str, str]]) -> list[str]:
 
 
 def describe_scattered_copy(facts_by_rank: Sequence[dict[str, str]], shards: int) -> str:
-    """Return a line about a model copy that spans more hosts than necessary; "" if there is none.
-
-    shards: number of consecutive ranks that share one copy.
-    """
+    """Return a line about a copy of the model, on `shards` consecutive ranks, on more hosts than necessary; or ""."""
     hosts = [facts["host"] for facts in facts_by_rank]
     fewest = -(-shards // max(Counter(hosts).values()))
     for first in range(0, len(hosts), shards):
         machines = list(dict.fromkeys(hosts[first : first + shards]))
         if len(machines) > fewest:
-            ranks = format_ranks(range(first, first + shards))
-            return (
-                f"{ranks} share a copy of the model, on {', '.join(machines[:8])}{', …' if len(machines) > 8 else ''}"
-            )
+            return f"{format_ranks(range(first, first + shards))} share a copy of the model, on {list_names(machines)}"
     return ""
 
 
-def format_ranks(ranks: Sequence[int]) -> str:
-    """Format ascending ranks: [0, 1, 2, 5] -> ranks 0-2, 5; [3] -> rank 3."""
-    spans: list[list[int]] = []
-    for rank in ranks:
-        if spans and rank == spans[-1][-1] + 1:
-            spans[-1].append(rank)
-        else:
-            spans.append([rank])
-    ranges = [f"{span[0]}-{span[-1]}" if len(span) > 1 else str(span[0]) for span in spans]
-    shown = ", ".join(ranges[:20]) + (", …" if len(ranges) > 20 else "")
-    return f"rank{'s' * (len(ranks) > 1)} {shown}"
-
-
-def cpu_model() -> str:
-    """Return the CPU model that the kernel reports; "" if it is unknown."""
-    return _match_in_file("/proc/cpuinfo", r"^model name\s*:\s*(.*)$")
-
-
-def gpu_driver() -> str:
-    """Return the version of NVIDIA's kernel module; "" if it is not loaded."""
-    return _match_in_file("/proc/driver/nvidia/version", r"Kernel Module.*?\s(\d+\.[\d.]+)\s")
-
-
 def _match_in_file(path: str, pattern: str) -> str:
+    """Return the first group of the match; "" if there is no match, or no such file."""
     try:
         match = re.search(pattern, Path(path).read_text(errors="replace"), re.MULTILINE)
     except OSError:

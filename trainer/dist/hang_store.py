@@ -11,12 +11,13 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from ...runtime.system.frozen_dataclass import dataclass
 from datetime import timedelta
 
 from torch.distributed import Store  # type: ignore[attr-defined]
 
-MOST_NAMED = 8
+from ...runtime.system.frozen_dataclass import dataclass
+from ..lifecycle.errors import list_names
+
 LOOK_TICKS, ANSWER_TICKS = 3, 9  # ticks between polls of a rank; ticks that all (at most three) polls take
 SILENT = "not responding: frozen, or its machine or network link is down"
 
@@ -47,6 +48,7 @@ class StatusBoard:
         self._reports, self._starts, self._asked = threading.Event(), threading.Event(), threading.Event()
         self._answer = ""
         self._answered = threading.Event()
+        self.verdict_without_answer = f"{names[0]} is {SILENT}"  # rank 0 serves the store
         self._thread = threading.Thread(target=self._serve, name="board", daemon=True)
 
     def report(self, on: bool) -> None:
@@ -71,11 +73,6 @@ class StatusBoard:
         self._answered.wait(timeout_s)
         return self._answer
 
-    @property
-    def verdict_without_answer(self) -> str:
-        """Return the verdict if no result arrives: rank 0, which serves the store, is not responding."""
-        return f"{self._names[0]} is {SILENT}"
-
     def _serve(self) -> None:
         store = self._store
         while True:
@@ -84,89 +81,81 @@ class StatusBoard:
                 if self._starts.is_set():
                     self._starts.clear()
                     store.delete_key("verdict")  # the verdict from an earlier part
-                self._say(store)
+                self._say()
                 if self._asked.is_set() or (self._rank == 0 and store.check(["asked"])):
                     self._asked.clear()
-                    self._answer = self._determine_verdict(store)
+                    self._answer = self._determine_verdict()
                     self._answered.set()
             self._asked.wait(self.tick_s)
 
-    def _say(self, store: Store) -> None:
+    def _say(self) -> None:
         """Write the position as a heartbeat. It contains the seconds, so that it differs from the previous one."""
         position = self._where()
-        store.set(f"at/{self._rank}", json.dumps([position.place, position.phase, position.seconds]))
+        self._store.set(f"at/{self._rank}", json.dumps([position.place, position.phase, position.seconds]))
 
-    def _determine_verdict(self, store: Store) -> str:
+    def _determine_verdict(self) -> str:
+        store = self._store
         if self._rank == 0:
             store.delete_key("asked")
-            verdict = self._compare(store, range(len(self._names)))
+            verdict = self._compare(range(len(self._names)))
             store.set("verdict", verdict)
             return verdict
         store.set("asked", "")
         for _ in range(ANSWER_TICKS):
-            self._say(store)
+            self._say()
             with suppress(RuntimeError):
                 store.wait(["verdict"], timedelta(seconds=self.tick_s))
                 return store.get("verdict").decode()
-        return self._compare(store, [0, self._rank])
+        return self._compare([0, self._rank])
 
-    def _compare(self, store: Store, ranks: Sequence[int]) -> str:
+    def _compare(self, ranks: Sequence[int]) -> str:
         """Poll up to three times because a busy rank is slow. A rank without a new heartbeat is frozen."""
-        before = self._texts(store, ranks)
+        before = self._texts(ranks)
         for _ in range(2):
             time.sleep(LOOK_TICKS * self.tick_s)
-            self._say(store)
-            after = self._texts(store, ranks)
+            self._say()
+            after = self._texts(ranks)
             if all(new and new != old for old, new in zip(before, after, strict=True)):
                 break
-        statuses: list[RankStatus | None] = []
-        for old, new in zip(before, after, strict=True):
-            if not new or new == old:
-                statuses.append(None)
-            else:
-                position, phase, seconds = json.loads(new)
-                statuses.append(RankStatus((position[0], position[1]), phase, seconds))
+        statuses = [_parse(new) if new and new != old else None for old, new in zip(before, after, strict=True)]
         return describe_culprit(statuses, [self._names[rank] for rank in ranks])
 
-    def _texts(self, store: Store, ranks: Sequence[int]) -> list[bytes]:
+    def _texts(self, ranks: Sequence[int]) -> list[bytes]:
         keys = [f"at/{rank}" for rank in ranks]
-        return [store.get(key) if store.check([key]) else b"" for key in keys]
+        return [self._store.get(key) if self._store.check([key]) else b"" for key in keys]
+
+
+def _parse(heartbeat: bytes) -> RankStatus:
+    place, phase, seconds = json.loads(heartbeat)
+    return RankStatus((place[0], place[1]), phase, seconds)
 
 
 def describe_culprit(statuses: Sequence[RankStatus | None], names: Sequence[str]) -> str:
     """Describe which rank is holding up the others. statuses: each rank's status; None = not responding"""
     failed = [name for name, status in zip(names, statuses, strict=True) if status and status.phase == "failed"]
     if failed:
-        return f"{_join_names(failed)} failed; see logs/rank_NN.log"
+        return f"{list_names(failed)} failed; see logs/rank_NN.log"
     silent = [name for name, status in zip(names, statuses, strict=True) if status is None]
     if silent:
-        return f"{_join_names(silent)} {'is' if len(silent) == 1 else 'are'} {SILENT}"
+        return f"{list_names(silent)} {'is' if len(silent) == 1 else 'are'} {SILENT}"
     alive = [status for status in statuses if status is not None]
     last = min(alive, key=lambda status: status.place)
     behind = [name for name, status in zip(names, alive, strict=True) if status.place == last.place]
     description = f"in {last.phase} {name_step(last.place[0])} for {last.seconds:.0f} s"
     phases = {status.phase for status in alive}
     if len(behind) == len(names) or phases == {"data"}:
-        return f"all ranks have been {description}: {_shared_phase_reason(last)}"
+        own = {
+            "validation": "each is waiting for its held-out data or is in measure()",
+            "data": "each is waiting for its own data",
+        }
+        slow = "" if last.place[0] else "slow work, "
+        reason = own.get(last.phase, f"{slow}a broken network link, or a collective that some ranks never call")
+        return f"all ranks have been {description}: {reason}"
     also = ", or for their held-out data as well" if phases == {"validation"} else ""
     has = "has" if len(behind) == 1 else "have"
-    return f"{_join_names(behind)} {has} been {description}; the others are waiting for it{also}"
-
-
-def _shared_phase_reason(last: RankStatus) -> str:
-    """Explain why all ranks are stuck in the same phase."""
-    if last.phase == "validation":
-        return "each is waiting for its held-out data or is in measure()"
-    if last.phase == "data":
-        return "each is waiting for its own data"
-    return f"{'' if last.place[0] else 'slow work, '}a broken network link, or a collective that some ranks never call"
+    return f"{list_names(behind)} {has} been {description}; the others are waiting for it{also}"
 
 
 def name_step(step: int) -> str:
     """Name a step: "of step 7", or "before the first step" for step 0 (see Phases.place)."""
     return f"of step {step}" if step else "before the first step"
-
-
-def _join_names(names: Sequence[str]) -> str:
-    suffix = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return ", ".join(names[:MOST_NAMED]) + suffix

@@ -29,7 +29,7 @@ from types import TracebackType
 
 from torch.distributed import Store  # type: ignore[attr-defined]
 
-from ..lifecycle.errors import RankHangs, PeerLost
+from ..lifecycle.errors import PeerLost, RankHangs
 from ..lifecycle.exit_rank import known_cause, print_error_once
 from .hang_store import ANSWER_TICKS, RankStatus, StatusBoard, name_step
 from .phases import Phases
@@ -117,7 +117,8 @@ class HangWatchdog:
             if self._board:
                 self._board.report(True)  # until this process exits, which takes long if it waits for a disk
         if self._board and isinstance(lost, PeerLost) and TIMED_OUT.search(str(error)):
-            raise PeerLost(lost.title, [self._wait_for_verdict(self._board), "stacks of each rank: logs/rank_NN.log"]) from error
+            details = [self._wait_for_verdict(self._board), "stacks of each rank: logs/rank_NN.log"]
+            raise PeerLost(lost.title, details) from error
 
     def _wait_for_verdict(self, board: StatusBoard) -> str:
         """Wait for the verdict, which may arrive late on a busy machine, and return it."""
@@ -157,24 +158,23 @@ class HangWatchdog:
         timeout_s = max(self.timeout_s, self._first_s) if is_first else self.timeout_s
         if not self._no_progress.is_over(ALONE * timeout_s) or self._ended.is_set():
             return
-        last_words = threading.Thread(target=self._print_hang, args=(timeout_s, is_first), daemon=True)
+        key = "init_timeout_s" if is_first and timeout_s == self._first_s else "step_timeout_s"
+        limit = f"{ALONE:g} times process_group.{key}={timeout_s:g}"
+        last_words = threading.Thread(target=self._print_hang, args=(limit,), daemon=True)
         last_words.start()
         last_words.join(self.timeout_s)  # gives a slow disk another timeout
         os._exit(RankHangs.code)
 
-    def _print_hang(self, timeout_s: float, is_first: bool) -> None:
+    def _print_hang(self, limit: str) -> None:
         print(_thread_stacks(), file=sys.stderr, flush=True)
-        print_error_once(self._hang_error(timeout_s, is_first))
-        self.at_end()
-
-    def _hang_error(self, timeout_s: float, is_first: bool) -> RankHangs:
         phase, step, spent_s = self.phases.phase, self.phases.place[0], self._no_progress.spent_s
-        key = "init_timeout_s" if is_first and timeout_s == self._first_s else "step_timeout_s"
-        return RankHangs(
+        error = RankHangs(
             f"{self.name} has made no progress in {phase} {name_step(step)} for {spent_s:.0f} s",
             [self.verdict] if self._board and self.verdict else [],
-            hint=f"the rank's stacks are above; the limit is {ALONE:g} times process_group.{key}={timeout_s:g}",
+            hint=f"the rank's stacks are above; the limit is {limit}",
         )
+        print_error_once(error)
+        self.at_end()
 
     def _arm(self, since: float) -> None:
         """Schedule faulthandler's dump, which does not need the GIL. Progress postpones the dump."""

@@ -12,10 +12,11 @@ Cray's PALS: ALCF User Guides, "PyTorch on Polaris" and "Using GPUs on Polaris" 
 
 import re
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from ...runtime.system.frozen_dataclass import dataclass
 from typing import Any
+
+from ...runtime.system.frozen_dataclass import dataclass
 
 PORTS = range(20000, 32000)  # below Linux's ephemeral ports, as in runtime/network/head_port.py
 STEP_STRIDE = 7919  # a prime, so that the steps of a job get different ports, which rarely collide with the next job's
@@ -91,8 +92,8 @@ def reconcile_variables(
         for name, value in inner.values.items()
         if name in inner.names and not name.startswith("MASTER_") and environment.get(name, value) != value
     ]
-    if inner.launcher == "skypilot" and inner.gpus > 1:
-        wrong.append(f"SkyPilot starts one process per node, but each node has {inner.gpus} GPUs: use torchrun in `run`")
+    if inner.gpus > 1:
+        wrong.append(f"SkyPilot starts one process per node, which has {inner.gpus} GPUs: use torchrun in `run`")
     alike = [claim for claim in outer if _same(inner.values, claim)]
     return _filled(environment, [inner, *alike]), wrong, ", ".join(inner.names.values())
 
@@ -109,10 +110,9 @@ def _find_unset_counters(trusted: str, environment: Mapping[str, Any], claims: S
         return ""
     if trusted == "jobc" and not any(claim.counts and claim.values["WORLD_SIZE"] > 1 for claim in claims):
         return ""
-    description = (
-        f"{present[0]}, but no {(set(names) - set(present)).pop()}" if present else f"neither {' nor '.join(names)}"
-    )
-    return f"JOBC_LAUNCHER={trusted}, but found {description}"
+    if not present:
+        return f"JOBC_LAUNCHER={trusted}, but found neither {' nor '.join(names)}"
+    return f"JOBC_LAUNCHER={trusted}, but found {present[0]}, but no {(set(names) - set(present)).pop()}"
 
 
 def _same(values: Mapping[str, Any], claim: LauncherVariables) -> bool:
@@ -123,9 +123,7 @@ def _same(values: Mapping[str, Any], claim: LauncherVariables) -> bool:
 
 
 def _counts_agents(environment: Mapping[str, Any], claim: LauncherVariables, is_under_agent: bool) -> bool:
-    """Return whether the launcher's tasks are agents, as in `srun torchrun`, each of which started LOCAL_WORLD_SIZE
-    ranks.
-    """
+    """Return whether the launcher's tasks are agents, as in `srun torchrun`, that started LOCAL_WORLD_SIZE ranks."""
     local_size = environment.get("LOCAL_WORLD_SIZE") or 0
     in_order = environment.get("GROUP_RANK") == claim.values["RANK"]
     return bool(environment["WORLD_SIZE"] == claim.values["WORLD_SIZE"] * local_size and (is_under_agent or in_order))
@@ -133,9 +131,8 @@ def _counts_agents(environment: Mapping[str, Any], claim: LauncherVariables, is_
 
 def _counts_nodes(inner: LauncherVariables, outer: LauncherVariables) -> bool:
     """Return whether tasks of the outer launcher are nodes, as when mpirun in a batch job starts daemons with srun."""
-    return bool(
-        outer.values.get("LOCAL_WORLD_SIZE", 1) == 1 and outer.values["WORLD_SIZE"] <= inner.values["WORLD_SIZE"]
-    )
+    is_per_node = outer.values.get("LOCAL_WORLD_SIZE", 1) == 1
+    return bool(is_per_node and outer.values["WORLD_SIZE"] <= inner.values["WORLD_SIZE"])
 
 
 def _filled(environment: Mapping[str, Any], claims: Sequence[LauncherVariables]) -> dict[str, Any]:
@@ -150,26 +147,28 @@ def _filled(environment: Mapping[str, Any], claims: Sequence[LauncherVariables])
 def _complete(claim: LauncherVariables) -> LauncherVariables:
     """Add the values that can be derived: the node rank and, with some launchers, the rendezvous endpoint."""
     values = {name: value for name, value in claim.values.items() if value is not None}
-    gpus = 0
+    gpus, local_size = 0, values.get("LOCAL_WORLD_SIZE")
+    hosts, port_source = values.get("MASTER_ADDR"), values.get("MASTER_PORT")
     if claim.launcher == "srun":
         step_id = values.pop("SLURM_STEP_ID", 0)  # the same for all tasks of a step: srun(1)
-        follows: dict[str, Callable[[Any], Any]] = {
-            "LOCAL_WORLD_SIZE": lambda text: node_task_count(text, values.get("GROUP_RANK", 0)),
-            "MASTER_ADDR": first_listed_host,
-            "MASTER_PORT": lambda job_id: PORTS[(job_id + STEP_STRIDE * step_id) % len(PORTS)],
-        }
-        values |= {name: follows[name](value) for name, value in values.items() if name in follows}
+        if local_size is not None:
+            values["LOCAL_WORLD_SIZE"] = node_task_count(local_size, values.get("GROUP_RANK", 0))
+        if hosts is not None:
+            values["MASTER_ADDR"] = first_listed_host(hosts)
+        if port_source is not None:
+            values["MASTER_PORT"] = PORTS[(port_source + STEP_STRIDE * step_id) % len(PORTS)]
     elif claim.launcher == "skypilot":
-        gpus = values.get("LOCAL_WORLD_SIZE", 0)
+        gpus = local_size or 0
         values |= {"LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1, "GROUP_RANK": values["RANK"]}
-        follows = {
-            "MASTER_ADDR": lambda addresses: next(iter(addresses.split()), None),
-            "MASTER_PORT": lambda task_id: PORTS[zlib.crc32(task_id.encode()) % len(PORTS)],
-        }
-        values |= {name: follows[name](value) for name, value in values.items() if name in follows}
-    elif "LOCAL_WORLD_SIZE" in values:  # assumes the default mapping, in which ranks fill one node after another
-        values["GROUP_RANK"] = values["RANK"] // values["LOCAL_WORLD_SIZE"]
-    return replace(claim, values={name: value for name, value in values.items() if value is not None}, gpus=gpus)
+        if hosts is not None and not hosts.split():
+            del values["MASTER_ADDR"]
+        elif hosts is not None:
+            values["MASTER_ADDR"] = hosts.split()[0]
+        if port_source is not None:
+            values["MASTER_PORT"] = PORTS[zlib.crc32(port_source.encode()) % len(PORTS)]
+    elif local_size is not None:  # assumes the default mapping, in which ranks fill one node after another
+        values["GROUP_RANK"] = values["RANK"] // local_size
+    return replace(claim, values=values, gpus=gpus)
 
 
 def node_task_count(text: str, node: int) -> int:

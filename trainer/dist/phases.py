@@ -43,11 +43,9 @@ class Phases:
         self.place = (step, 0)
 
     def enter(self, phase: Phase) -> None:
-        now = time.perf_counter()
-        self._spent[self.phase] = self._spent.get(self.phase, 0.0) + now - self.since
+        self.go_on()
         self._seen.add(self.phase)
-        self.phase, self.since = phase, now
-        self.moved = now
+        self.phase = phase
         self.place = (self.place[0], self.place[1] + 1)
 
     def begin_part(self, phase: Phase) -> None:
@@ -64,7 +62,7 @@ class Phases:
         self.since = self.moved = now
 
     def moves(self) -> None:
-        """Record progress within the phase, without restarting its clock."""
+        """Record progress within the phase."""
         self.moved = time.perf_counter()
 
     def take(self) -> dict[Phase, float]:

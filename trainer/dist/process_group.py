@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import field
-from ...runtime.system.frozen_dataclass import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
@@ -22,12 +21,13 @@ from torch import Tensor
 from torch.distributed import HashStore, PrefixStore, Store, TCPStore  # type: ignore[attr-defined]
 from torch.distributed.distributed_c10d import _set_pg_timeout, _world
 
+from ...runtime.network.reach import wait_until_port_answers
+from ...runtime.system.frozen_dataclass import dataclass
 from ..lifecycle.errors import BrokenInput, RendezvousFailed, StoppedBeforeTraining
-from . import flight_recorder
 from .env import RankEnvironment
+from .flight_recorder import enable_flight_recorder
 from .phases import Phases
 from .process_group_end import keep_groups_alive
-from .wait_for_master import wait_for_master
 
 BEAT_S = 1.0  # time between heartbeats of a rank whose disk the others are waiting for
 BOARD_TIMEOUT_S = 1.5  # timeout for the hang watchdog's store operations
@@ -61,7 +61,7 @@ class RankGroup:
     def start_sum(self, values: Sequence[float]) -> Callable[[], list[float]]:
         """Start the sum of `values` over all ranks (float64, on the CPU). The returned function waits for the sums."""
         sums = self.start_sum_on_device(torch.tensor(values, dtype=torch.float64))
-        return lambda: [float(value) for value in sums().tolist()]
+        return lambda: sums().tolist()
 
     def start_sum_on_device(self, values: Tensor) -> Callable[[], Tensor]:
         """Start the sum of float64 values on the rank's device; the GPU stream waits, not the rank."""
@@ -83,18 +83,17 @@ class RankGroup:
         dist.all_gather(gathered, values)
         return gathered
 
+    def gather_bytes(self, content: bytes) -> list[bytes]:
+        """Gather a few bytes from all ranks, in rank order. Lengths must match."""
+        return [bytes(row.tolist()) for row in self.gather(torch.tensor(list(content), dtype=torch.uint8))]
+
     def elementwise_maximum(self, values: Tensor) -> Tensor:
         """Replace `values`, a CPU tensor, with the elementwise maximum over all ranks, and return it."""
         if self.world_size > 1:
             dist.all_reduce(values, op=dist.ReduceOp.MAX)
         return values
 
-    def broadcast_rank_0_number(self, number: int) -> int:
-        """Return rank 0's `number` on every rank."""
-        return self.broadcast_number(0, number)
-
     def broadcast_number(self, rank: int, number: int) -> int:
-        """Return the `number` of rank `rank` on every rank."""
         holder = torch.tensor([number], dtype=torch.int64)
         if self.world_size > 1:
             dist.broadcast(holder, src=rank)
@@ -157,10 +156,7 @@ class RankGroup:
 
 
 def zero_filled_file(size: int) -> io.BytesIO:
-    """Create an in-memory file of `size` zero bytes, to be filled through getbuffer().
-
-    While that buffer is exported, for example to a pending message, getvalue() may return more than `size` bytes.
-    """
+    """Create an in-memory file of `size` zero bytes, to be filled through getbuffer()."""
     file = io.BytesIO()
     if size:
         file.seek(size - 1)
@@ -207,7 +203,7 @@ def join_process_group(
 
     timeout = timedelta(seconds=init_timeout_s)
     if device.type == "cuda":
-        flight_recorder.enable_flight_recorder(os.environ, env.run_dir)
+        enable_flight_recorder(os.environ, env.run_dir)
     if env.rank != 0:
         wait_for_master(env.master_addr, env.master_port, init_timeout_s, stopped)
     if stopped():
@@ -237,36 +233,34 @@ def join_process_group(
     dist.destroy_process_group()
 
 
+def wait_for_master(host: str, port: int, timeout_s: float, stopped: Callable[[], bool]) -> None:
+    """Return when host:port accepts a connection or `stopped()` is true. Raises RendezvousFailed after timeout_s.
+
+    Rank 0 does not wait: it, or torchrun on its node, serves this endpoint.
+    """
+    if cause := wait_until_port_answers(host, port, timeout_s, stopped):
+        hint = "check that rank 0 is running and that the port is open between the nodes (jobctl preflight checks both)"
+        raise RendezvousFailed(cause, hint=hint)
+
+
 def _libraries(device: torch.device) -> str:
     return "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
 
 
 def _open_store(env: RankEnvironment, timeout: timedelta) -> Store:
-    """Open the key-value store in which ranks exchange addresses, with a key prefix for this attempt.
-
-    torchrun keeps its store across restarts, so without the prefix, a new rank could read a dead rank's address.
-    """
+    """Open the key-value store of this attempt. torchrun keeps its store across restarts, hence the key prefix."""
     try:
-        store = TCPStore(
-            env.master_addr,
-            env.master_port,
-            env.world_size,
-            is_master=env.rank == 0 and not env.torchelastic_use_agent_store,
-            timeout=timeout,
-            wait_for_workers=False,
-        )
+        store = _connect(env, timeout, serves=env.rank == 0 and not env.torchelastic_use_agent_store)
     except RuntimeError as error:
-        address = f"{env.master_addr}:{env.master_port}"
-        raise RendezvousFailed(
-            f"rank {env.rank}: cannot open the rendezvous at {address}", [str(error).splitlines()[0]]
-        ) from error
+        title = f"rank {env.rank}: cannot open the rendezvous at {env.master_addr}:{env.master_port}"
+        raise RendezvousFailed(title, [str(error).splitlines()[0]]) from error
     return PrefixStore(_prefix(env), store)
 
 
 def _open_board(env: RankEnvironment, timeout: timedelta) -> Store | None:
     """Open a separate connection to the store, so that its operations do not queue behind those of training."""
     try:
-        store = TCPStore(env.master_addr, env.master_port, env.world_size, timeout=timeout, wait_for_workers=False)
+        store = _connect(env, timeout, serves=False)
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         print(f"warning: hung ranks cannot be identified: {reason}", file=sys.stderr, flush=True)
@@ -275,15 +269,16 @@ def _open_board(env: RankEnvironment, timeout: timedelta) -> Store | None:
     return PrefixStore(f"{_prefix(env)}/board", store)
 
 
+def _connect(env: RankEnvironment, timeout: timedelta, serves: bool) -> TCPStore:
+    return TCPStore(env.master_addr, env.master_port, env.world_size, serves, timeout, wait_for_workers=False)
+
+
 def _prefix(env: RankEnvironment) -> str:
     return f"jobc/{env.attempt or 0}.{env.torchelastic_restart_count or 0}"
 
 
 def _wait_for_all(store: Store, env: RankEnvironment, timeout_s: float, stopped: Callable[[], bool]) -> None:
-    """Wait for every rank. torch would also wait, but would ignore signals during that time.
-
-    Raises StoppedBeforeTraining, and RuntimeError after timeout_s.
-    """
+    """Wait for every rank and poll `stopped`, which torch would not. Raises RuntimeError after timeout_s."""
     deadline, pause_s = time.monotonic() + timeout_s, FIRST_PAUSE_S
     num_here = store.add("num_here", 1)
     while num_here < env.world_size:
@@ -305,11 +300,22 @@ def _wait_until_true(condition: Callable[[], bool], within_s: float) -> bool:
 
 def _missing_ranks(store: Store, world_size: int) -> str:
     try:
-        missing = [str(rank) for rank in range(world_size) if not store.check([f"here/{rank}"])]
+        missing = [rank for rank in range(world_size) if not store.check([f"here/{rank}"])]
     except RuntimeError:
         return "the rendezvous store no longer responds"
-    return (
-        f"missing: rank {', '.join(missing[:20])}"
-        if missing
-        else "all ranks joined the store, but not all could connect"
-    )
+    if not missing:
+        return "all ranks joined the store, but not all could connect"
+    return f"missing: {format_ranks(missing)}"
+
+
+def format_ranks(ranks: Sequence[int]) -> str:
+    """Format ascending ranks: [0, 1, 2, 5] -> ranks 0-2, 5; [3] -> rank 3."""
+    spans: list[list[int]] = []
+    for rank in ranks:
+        if spans and rank == spans[-1][-1] + 1:
+            spans[-1].append(rank)
+        else:
+            spans.append([rank])
+    ranges = [f"{span[0]}-{span[-1]}" if len(span) > 1 else str(span[0]) for span in spans]
+    shown = ", ".join(ranges[:20]) + (", …" if len(ranges) > 20 else "")
+    return f"rank{'s' * (len(ranks) > 1)} {shown}"

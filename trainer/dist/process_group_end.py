@@ -24,10 +24,7 @@ def keep_groups_alive() -> None:
 
 
 def wait_for_gloo_threads() -> None:
-    """Wait until Gloo's threads have released all messages and no longer need the GIL. Send nothing after this call.
-
-    An idle thread sleeps until the next message; a thread that needs the GIL acquires it while this thread sleeps.
-    """
+    """Wait until Gloo's threads sleep, as they do until the next message. Send nothing after this call."""
     deadline, idle_polls = time.monotonic() + LONGEST_S, 0
     while idle_polls < POLLS and time.monotonic() < deadline:
         time.sleep(POLL_S)

@@ -28,7 +28,6 @@ class StallClock:
         return self.spent_s
 
     def has_moved(self) -> bool:
-        """Return whether there was progress since the last poll."""
         return self._phases.moved != self._moved
 
     def is_over(self, timeout_s: float) -> bool:

@@ -67,6 +67,11 @@ class LossDiverged(TrainerError):
     """NaN or Inf in the loss or its gradient."""
 
 
+def list_names(names: Sequence[str]) -> str:
+    """Return the first eight names and the number of the others, for a message."""
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+
+
 def dead_worker_error(pid: int | str, how: str) -> TrainerError:
     """Return the error for a dead data loader process. The data is rarely the cause, so a retry may succeed."""
     title = f"rank {os.environ.get('RANK', '0')}: data loader process {pid} died: {how}"

@@ -12,14 +12,8 @@ from typing import NoReturn
 
 from ...runtime import exit_codes
 from ..files.retried_reads import Unreadable
-from .errors import (
-    BrokenInput,
-    PeerLost,
-    StoppedBeforeTraining,
-    TrainerError,
-    dead_worker_error,
-    unreadable_checkpoint_error,
-)
+from . import errors
+from .errors import BrokenInput, PeerLost, StoppedBeforeTraining, TrainerError
 
 # Messages of torch 2.13 when a peer is lost. gloo raises plain RuntimeErrors that begin with a position in gloo's
 # source; a later message between the same two ranks fails with the second text. NCCL raises DistBackendErrors.
@@ -95,32 +89,30 @@ def known_cause(error: BaseException) -> TrainerError | None:
     if isinstance(error, TrainerError):
         return error
     if isinstance(error, Unreadable):
-        return unreadable_checkpoint_error(str(error))
-    if isinstance(error, RuntimeError) and (died := LOST_WORKER.search(str(error))):
-        return dead_worker_error(died[1], died[2] or "it exited")
-    if isinstance(error, RuntimeError) and GPU_ASSERTION in str(error) and not os.environ.get("CUDA_LAUNCH_BLOCKING"):
+        return errors.unreadable_checkpoint_error(str(error))
+    if not isinstance(error, RuntimeError):
+        return None
+    text, rank = str(error), os.environ.get("RANK", "0")
+    if died := LOST_WORKER.search(text):
+        return errors.dead_worker_error(died[1], died[2] or "it exited")
+    if GPU_ASSERTION in text and not os.environ.get("CUDA_LAUNCH_BLOCKING"):
         hint = "usual causes are a target >= the number of classes, or a token outside the vocabulary;"
         hint += " set env.CUDA_LAUNCH_BLOCKING=1 for a traceback with the right line"
-        return BrokenInput(f"rank {_rank()}: an assertion failed on its GPU (see the lines above)", hint=hint)
-    if isinstance(error, RuntimeError) and UNUSED in str(error) and ALLOWED not in str(error):
+        return BrokenInput(f"rank {rank}: an assertion failed on its GPU (see the lines above)", hint=hint)
+    if UNUSED in text and ALLOWED not in text:
         hint = "parallel.find_unused_parameters=true; in your own script, pass that option to DistributedDataParallel"
-        return BrokenInput(
-            f"rank {_rank()}: unused parameters: part of the model does not affect the loss of a batch", hint=hint
-        )
+        title = "unused parameters: part of the model does not affect the loss of a batch"
+        return BrokenInput(f"rank {rank}: {title}", hint=hint)
     if is_lost_peer(error):
-        line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        line = (text.strip() or type(error).__name__).splitlines()[0]
         message = re.sub(r"^\[\S+\] ", "", line).split(". This is typically")[0]  # without gloo's source position
-        return PeerLost(f"rank {_rank()} lost a peer: {message}; see the log of the first rank that failed")
+        return PeerLost(f"rank {rank} lost a peer: {message}; see the log of the first rank that failed")
     return None
 
 
-def _rank() -> str:
-    return os.environ.get("RANK", "0")
-
-
-def is_lost_peer(error: BaseException) -> bool:
+def is_lost_peer(error: RuntimeError) -> bool:
     """Return whether torch.distributed raised the error. (Data sets lose connections too.) False with a single rank."""
-    if not isinstance(error, RuntimeError) or os.environ.get("WORLD_SIZE") == "1":
+    if os.environ.get("WORLD_SIZE") == "1":
         return False
     kinds = {kind.__name__ for kind in type(error).__mro__ if kind.__module__ == OF_TORCH}
     if kinds & {"DistNetworkError", "DistStoreError"}:  # the store is lost, or another rank did not write to it

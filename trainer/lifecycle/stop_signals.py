@@ -32,6 +32,9 @@ class StopSignals:
             signal.signal(number, self._handle)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)  # see runtime/ranks/rank.py
 
+    def is_stopped(self) -> bool:
+        return self.received is not None
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
         if self.received is None:

@@ -14,10 +14,7 @@ from .metrics import last_step_in_file
 
 
 def record_start(run_dir: Path, limit: int | None) -> None:
-    """Record a start, on rank 0. Raises BrokenInput if the last `limit` starts made no progress (a crash loop).
-
-    A manual resume resets the count.
-    """
+    """Record a start, on rank 0. Raises BrokenInput after `limit` starts in a row without progress (a crash loop)."""
     try:
         newest = store.checkpoints_newest_first(run_dir / "checkpoints")
     except Unreadable:
@@ -59,10 +56,6 @@ def _read(path: Path, *names: str) -> list[int] | None:
 
 
 def _write(run_dir: Path, step: int, fruitless: int) -> None:
-    """Write the counts.
-
-    step:      highest step that any start has reached.
-    fruitless: number of consecutive earlier starts without progress.
-    """
+    """Write the highest step that any start has reached, and the number of consecutive starts without progress."""
     with suppress(OSError):  # the first save reports a read-only folder
         write_small_file(run_dir / PROGRESS, keys={"step": step, "fruitless": fruitless})

@@ -5,41 +5,30 @@ import platform
 import torch
 
 from ..build.build import Training
-from ..config.schema import TrainConfig, kind_of
+from ..config.schema import kind_of
 
 
 def format_startup_banner(training: Training) -> str:
     """Return the startup banner with the job, the hardware and the initial state."""
-    config, env, source, group = training.config, training.env, training.source, training.group
+    config, env, source, group, start = training.config, training.env, training.source, training.group, training.start
+    batch, ranks = config.batch, format_count(group.world_size, "rank")
     nodes = env.nodes or max(env.world_size // env.local_world_size, 1)
     cpu_capability = torch.backends.cpu.get_cpu_capability()
     rows = {
         "job": config.job,
         "run": env.run_id or str(training.run_dir),
-        "attempt": f"{env.attempt or 0}, {describe_start(training)}",
-        "world": f"{format_count(group.world_size, 'rank')} on {format_count(nodes, 'node')}, {config.parallel.kind}",
+        "attempt": f"{env.attempt or 0}, {'resumed from' if start.step else 'step 0,'} {start.words}",
+        "world": f"{ranks} on {format_count(nodes, 'node')}, {config.parallel.kind}",
         "device": device_name(group.device),
         "threads": f"{config.threads_per_rank} per rank, CPU capability {cpu_capability}",
         "model": f"{kind_of(config.model)}, {training.parallel.num_parameters:,} parameters, {config.loop.precision}",
         "data": f"{source.name}, {source.summary}, digest {source.digest[:12]}",
-        "batch": describe_batch(config),
+        "batch": f"{batch.global_} samples = {batch.micro} x {batch.accumulation} accumulated x {ranks}",
         "steps": f"{training.total_steps:,} in total, {training.order.steps_per_epoch:,} per epoch",
         "seed": str(config.seed),
         "versions": f"python {platform.python_version()}, torch {torch.__version__}",
     }
     return "\n".join(f"{name:<9} {value}" for name, value in rows.items())
-
-
-def describe_start(training: Training) -> str:
-    start = training.start
-    return f"resumed from {start.words}" if start.step else f"step 0, {start.words}"
-
-
-def describe_batch(config: TrainConfig) -> str:
-    """Return the samples per step: micro-batch x gradient accumulation x ranks."""
-    batch = config.batch
-    factors = f"{batch.micro} x {batch.accumulation} accumulated x {format_count(config.world_size, 'rank')}"
-    return f"{batch.global_} samples = {factors}"
 
 
 def device_name(device: torch.device) -> str:
@@ -51,15 +40,8 @@ def device_name(device: torch.device) -> str:
 
 def format_step(step: int, total_steps: int, loss: float, score: str, lr: float, rate: str, eta_s: float) -> str:
     """Format one step: step 120/400  loss 2.314  bits/byte 3.338  lr 1.0e-03  41,230 tok/s  eta 0:42"""
-    parts = [
-        f"step {step}/{total_steps}",
-        f"loss {loss:.3f}",
-        score,
-        f"lr {lr:.1e}",
-        rate,
-        f"eta {format_clock(eta_s)}",
-    ]
-    return "  ".join(part for part in parts if part)
+    losses = f"loss {loss:.3f}" + (f"  {score}" if score else "")
+    return f"step {step}/{total_steps}  {losses}  lr {lr:.1e}  {rate}  eta {format_clock(eta_s)}"
 
 
 def format_score(kind: str, score: float) -> str:
@@ -67,13 +49,6 @@ def format_score(kind: str, score: float) -> str:
     if kind == "accuracy":
         return f"accuracy {100 * score:.1f} %"
     return f"{kind.replace('_per_', '/')} {score:.3f}"
-
-
-def format_skipped_step(step: int, total_steps: int, num_skipped: int, loss_scale: float) -> str:
-    """Format a skipped step: step 12/400  skipped (2 so far): fp16 overflowed, loss scale now 32,768"""
-    return (
-        f"step {step}/{total_steps}  skipped ({num_skipped} so far): fp16 overflowed, loss scale now {loss_scale:,.0f}"
-    )
 
 
 def format_count(count: int, noun: str) -> str:

@@ -18,13 +18,13 @@ from ..build.build import Training
 from ..checkpoint.background_save import BackgroundSaver
 from ..checkpoint.save_and_resume import checkpoint_files
 from ..dist.hang_watch import HangWatchdog
+from ..lifecycle.control_files import stop_file
 from ..lifecycle.errors import TrainerError
 from ..lifecycle.stop_signals import StopSignals
 from .nonfinite import SkipCounter
 from .profiling import StepProfiler
 from .progress import ProgressReporter
-from .rank_requests import StopAndSaveRequests, read_rank_requests, stop_exit_code
-from .step_result import StepResult
+from .step_sums import StepResult, StopAndSaveRequests
 from .validation import ValidationFailed, ValidationResult, Validator
 
 VALIDATION = "validation"  # the part of a checkpoint that contains the step of the last validation
@@ -54,9 +54,8 @@ class Hooks:
         config, group = training.config, training.group
         self.training, self.signals = training, signals
         self.progress = ProgressReporter(training, watch.names)
-        self.saver = BackgroundSaver(
-            training.checkpoints, config.checkpoint, group, training.start.damaged, training.phases
-        )
+        checkpoints = training.run_dir / "checkpoints"
+        self.saver = BackgroundSaver(checkpoints, config.checkpoint, group, training.start.damaged, training.phases)
         self.validator = Validator(training)
         self.profiling = StepProfiler(config.profile, group.rank, training.run_dir)
         self.skips = SkipCounter(config.loop.max_skips)
@@ -65,7 +64,12 @@ class Hooks:
         watch.at_end = self.flush_and_finish_save
 
     def requests(self) -> StopAndSaveRequests:
-        return read_rank_requests(self.training, self.signals, self.saver)
+        """Return the requests of this rank. Only rank 0 reads control files, so that each file counts once."""
+        stop = self.signals.received is not None
+        if not self.training.group.is_first:
+            return StopAndSaveRequests(stop)
+        stop = stop or stop_file(self.training.run_dir).exists()
+        return StopAndSaveRequests(stop, self.saver.request.is_made(), self.saver.gives_up)
 
     def before_step(self, step: int) -> StopAndSaveRequests:
         """Start the clock and the profiler for global step `step`, counted from 0. Return this rank's requests."""
@@ -87,7 +91,17 @@ class Hooks:
         if self.training.group.is_first:
             print_unless_empty(line)
         self.saver.look()
-        print_exactly_once_result(self.training, done)
+        self.check_exactly_once(done)
+
+    def check_exactly_once(self, done: int) -> None:
+        """After each epoch and at the end of training, check that each sample was used once, and print the result."""
+        training, is_last = self.training, done == self.training.total_steps
+        line = training.proof.after_step(done)
+        if line is None and is_last:
+            line = training.proof.verify(done)
+        if training.group.is_first:
+            print_unless_empty(line or "")
+            print_unless_empty(training.proof.doubt() if is_last else "")
 
     def validation(self, done: int) -> ValidationOutcome:
         """Run the validation if it is due. If it fails, raise the error only after these weights have been saved."""
@@ -124,21 +138,49 @@ class Hooks:
             return None
         if not self.is_saved:
             self.raise_save_error(done)
-        return stop_exit_code(self.training, self.signals, done)
+        return self.stop_exit_code(done)
+
+    def stop_exit_code(self, done: int) -> int:
+        """Return the exit code of a run that has saved: DONE for control/STOP, else PREEMPTED; the same on all ranks.
+
+        The ranks count the nodes on which control/STOP exists, because without a shared run folder it may appear on the
+        nodes at different times.
+        """
+        training = self.training
+        num_stop_files = training.group.start_sum([stop_file(training.run_dir).exists()])()[0]
+        if training.group.is_first:
+            cause = self.signals.received or ("request" if num_stop_files else "a signal sent to another rank")
+            purpose = "for good" if num_stop_files else "to be resumed"
+            print(f"stopped by {cause} after step {done}/{training.total_steps}, {purpose}", flush=True)
+        return exit_codes.DONE if num_stop_files else exit_codes.PREEMPTED
 
     def finish(self) -> int:
-        """Write the final weights, and return the exit code."""
         training = self.training
         training.phases.begin_part("save")
         training.loader.close()
         weights = training.parallel.weights()
         if training.group.is_first:
             training.phases.enter("write")
-            write_final_weights(training, self.progress, weights, self.is_saved)
+            self.write_final_weights(weights)
         if not self.is_saved:
             self.raise_save_error(training.total_steps)
         self.is_complete = True
         return exit_codes.DONE
+
+    def write_final_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Write the whole model's weights, and print their SHA-256. Raises TrainerError if they cannot be written."""
+        training, folder = self.training, self.training.run_dir / "final"
+        step = max(training.start.step, training.total_steps)
+        try:
+            digest = export.write_export(folder, weights, training.config, training.source, step)
+        except OSError as error:
+            hint = "free disk space; --resume continues from the last checkpoint"
+            raise TrainerError(f"cannot write {folder}: {error}", hint=hint) from error
+        if training.start.step < training.total_steps:
+            print(self.progress.format_step_times(), flush=True)
+        verb = "done" if self.is_saved else "trained"
+        parts = [f"{verb}  {step:,} steps", self.progress.last_score, f"final/weights.pt sha256 {digest}"]
+        print("  ".join(part for part in parts if part), flush=True)
 
     def close(self) -> None:
         """Write the remaining data, after the last step or an error. Sends nothing to other ranks."""
@@ -186,38 +228,5 @@ class Hooks:
 
 
 def print_unless_empty(line: str) -> None:
-    """Print a line unless it is empty."""
     if line:
         print(line, flush=True)
-
-
-def print_exactly_once_result(training: Training, done: int) -> None:
-    """After each epoch and at the end of training, check that each sample was used once, and print the result."""
-    is_last = done == training.total_steps
-    line = training.proof.after_step(done)
-    if line is None and is_last:
-        line = training.proof.verify(done)
-    doubt = training.proof.doubt() if is_last else ""
-    if training.group.is_first:
-        print_unless_empty(line or "")
-        print_unless_empty(doubt)
-
-
-def write_final_weights(
-    training: Training, progress: ProgressReporter, weights: Mapping[str, Tensor], is_saved: bool
-) -> None:
-    """Write the whole model's weights, and print their SHA-256. is_saved: whether the last checkpoint was written.
-
-    Raises TrainerError if they cannot be written.
-    """
-    folder, step = training.run_dir / "final", max(training.start.step, training.total_steps)
-    try:
-        digest = export.write_export(folder, weights, training.config, training.source, step)
-    except OSError as error:
-        hint = "free disk space; --resume continues from the last checkpoint"
-        raise TrainerError(f"cannot write {folder}: {error}", hint=hint) from error
-    if training.start.step < training.total_steps:
-        print(progress.format_step_times(), flush=True)
-    verb = "done" if is_saved else "trained"
-    parts = [f"{verb}  {step:,} steps", progress.last_score, f"final/weights.pt sha256 {digest}"]
-    print("  ".join(part for part in parts if part), flush=True)

@@ -15,18 +15,17 @@ import math
 from ..build.build import Training
 from ..build.garbage_collection import collect_garbage, stop_automatic_collection
 from ..config.schema import optimizer_schedule
+from ..dist.compare_ranks import watch_ranks
 from ..dist.hang_watch import HangWatchdog
 from ..lifecycle.exit_rank import print_error_once
 from ..lifecycle.stop_signals import StopSignals
+from ..recipe.module_state import SavedBuffers, preserve_buffers
 from ..recipe.optimizer import learning_rate_at_step
-from ..recipe.saved_buffers import SavedBuffers, preserve_buffers
-from .before_first_step import print_banner, watch_ranks
+from .console import format_startup_banner
 from .gpu_timer import GpuTimer
 from .hooks import Hooks, print_unless_empty
 from .nonfinite import require_items, skip_reason
-from .rank_requests import StopAndSaveRequests
-from .step_result import StepResult
-from .step_sums import StepSums, loss_divisor
+from .step_sums import StepResult, StepSums, StopAndSaveRequests, loss_divisor
 
 
 def run_training(training: Training, signals: StopSignals, watch: HangWatchdog | None = None) -> int:
@@ -38,7 +37,10 @@ def run_training(training: Training, signals: StopSignals, watch: HangWatchdog |
     watch = watch or watch_ranks(training.group, training.config)
     training.phases.begin_part("metrics")
     training.phases.take()  # discard the times recorded during the build
-    print_banner(training)
+    if training.group.is_first:
+        print(format_startup_banner(training), flush=True)
+        if training.start.step >= training.total_steps:
+            print(f"already at step {training.start.step} of {training.total_steps}: nothing to train", flush=True)
     hooks = Hooks(training, signals, watch)
     print_unless_empty(hooks.profiling.never(training.start.step, training.total_steps))
     stop_automatic_collection()
@@ -63,7 +65,8 @@ def run_remaining_steps(training: Training, hooks: Hooks, watch: HangWatchdog) -
         result = train_step(training, step, requests)
         hooks.metrics(done, result)
         if step == start:  # the first step may compile, so it has a longer timeout
-            use_step_timeout(training, watch)
+            training.group.use_timeout(training.config.process_group.step_timeout_s)
+            watch.use_timeout(training.config.process_group.step_timeout_s)
         hooks.checks(done, result)
         if (code := validate_save_stop(hooks, done, result.requests)) is not None:
             return code
@@ -101,10 +104,10 @@ def train_step(training: Training, step: int, requests: StopAndSaveRequests) -> 
 
     # reduce: loss, items and requests of all ranks
     phases.enter("update")
-    sums.wait()
+    read_totals = sums.wait()
     norm_on_device = parallel.norm()
     norm = None if norm_on_device is None else float(norm_on_device)  # the only device sync in a step
-    totals = sums.reduced_totals()
+    totals = read_totals()
     require_items(training, step, totals)
 
     # schedule, clip, step: update() calls optimizer.step() and zero_grad(), which depend on the kind of parallelism
@@ -124,10 +127,3 @@ def validate_save_stop(hooks: Hooks, done: int, requests: StopAndSaveRequests) -
     validation = hooks.validation(done)
     hooks.checkpoint(done, requests, validation)
     return hooks.stop(done, requests, validation)
-
-
-def use_step_timeout(training: Training, watch: HangWatchdog) -> None:
-    """Set the timeout for messages and phases to process_group.step_timeout_s."""
-    timeout_s = training.config.process_group.step_timeout_s
-    training.group.use_timeout(timeout_s)
-    watch.use_timeout(timeout_s)

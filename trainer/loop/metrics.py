@@ -44,9 +44,12 @@ class RankMetricsFile:
 
     def write(self, values: Mapping[str, object]) -> None:
         """Add one line. NaN and infinity become null because JSON cannot express them."""
-        line = _json(values) + "\n"
+        finite = {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in values.items()
+        }
         with self._lock:
-            self._lines.append(line)
+            self._lines.append(json.dumps(finite) + "\n")
         self.flush_if_due()
 
     def flush_if_due(self) -> None:
@@ -83,23 +86,20 @@ class RankMetricsFile:
     def _begin(self) -> int:
         """Open the file. An earlier attempt may have left an incomplete line at its end."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = _open(self.path)
+        descriptor = run_folder.open_for_append(self.path, os.O_RDWR)
         self._size = os.fstat(descriptor).st_size
         self._is_torn = self._size > 0 and os.pread(descriptor, 1, self._size - 1) != b"\n"
         return descriptor
 
     def _rotate_file(self, full: int) -> int:
-        """Rotate the file. If that fails, the full file keeps growing, and the next write tries again. The descriptor
-        in use is closed only after a successful rotation, because another file could be opened under its number.
-        """
-        new = self.path.with_name(f".{self.path.name}.new")
+        """Rotate the file. On failure, the full one grows. Close it last, so that its descriptor is not reused."""
+        aside = f"{self.path}.{1 + max(map(_number, rotated_files(self.path)), default=0)}"
         try:
-            descriptor = _open(new)
+            os.rename(self.path, aside)
             try:
-                self._install_file(new)
+                descriptor = run_folder.open_for_append(self.path, os.O_RDWR)
             except OSError:
-                os.close(descriptor)
-                new.unlink()
+                os.rename(aside, self.path)
                 raise
         except OSError as error:
             self._warn("the full metrics file cannot be rotated", error)
@@ -108,45 +108,18 @@ class RankMetricsFile:
         self._size, self._is_torn = 0, False
         return descriptor
 
-    def _install_file(self, new: Path) -> None:
-        aside = f"{self.path}.{1 + max(map(_number, rotated_files(self.path)), default=0)}"
-        os.rename(self.path, aside)
-        try:
-            os.rename(new, self.path)
-        except OSError:
-            os.rename(aside, self.path)
-            raise
-
     def _warn(self, message: str, error: OSError) -> None:
         if message not in self._warned:
             print(f"warning: {message}: {error}", file=sys.stderr, flush=True)
         self._warned.add(message)
 
 
-def _json(values: Mapping[str, object]) -> str:
-    try:
-        return json.dumps(values, allow_nan=False)
-    except ValueError:
-        return json.dumps({name: _to_json_value(value) for name, value in values.items()})
-
-
-def _to_json_value(value: object) -> object:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _open(path: Path) -> int:
-    return run_folder.open_for_append(path, os.O_RDWR)
-
-
 def seconds_between_writes(flush_s: float, ranks_of_node: int) -> float:
-    """Return the seconds between two writes of one rank: long enough to keep its node within WRITES_PER_S, or 0 if
-    flush_s is 0.
-    """
+    """Return the seconds between writes of one rank, so that its node keeps to WRITES_PER_S; 0 for flush_s=0."""
     return max(flush_s, ranks_of_node / WRITES_PER_S) if flush_s else 0.0
 
 
 def rotated_files(path: Path) -> list[Path]:
-    """Return the rotated files of `path`, oldest first."""
     parts = [part for part in path.parent.glob(f"{path.name}.*") if part.suffix[1:].isdigit()]
     return sorted(parts, key=_number)
 
@@ -171,7 +144,6 @@ def read_metrics(path: Path) -> Iterator[dict[str, object]]:
 
 
 def last_step_lines(path: Path) -> dict[int, dict[str, object]]:
-    """Return the last training line of each step."""
     return {int(str(values["step"])): values for values in read_metrics(path) if "loss" in values}
 
 

@@ -12,6 +12,8 @@ from ..lifecycle.errors import BrokenInput, LossDiverged
 from ..recipe.optimizer import StepUpdate
 from .step_sums import StepSums, StepTotals
 
+LOWER_RATE = "try a lower optim.lr or optim.clip_norm in a new run from the newest checkpoint (--fork, from step 0)"
+
 
 def require_items(training: Training, step: int, totals: StepTotals) -> None:
     """Raise BrokenInput if the step has no items to train on and on_nan=stop."""
@@ -21,28 +23,17 @@ def require_items(training: Training, step: int, totals: StepTotals) -> None:
 
 
 def skip_reason(training: Training, step: int, totals: StepTotals, update: StepUpdate, sums: StepSums) -> str:
-    """Return why the update was skipped, or "". Raises LossDiverged if on_nan=stop.
-
-    An update that was skipped because the fp16 loss scale was too large does not count.
-    """
+    """Return why the update was skipped, other than by an fp16 overflow, or "". Raises LossDiverged if on_nan=stop."""
     is_finite = math.isfinite(update.grad_norm)
     if math.isfinite(totals.mean_loss) and (is_finite or update.skipped):
         return ""
     if training.config.loop.on_nan == "stop":
-        raise divergence_error(training, step, sums.local_loss)
+        title = f"NaN or Inf in the loss or its gradient at step {step + 1}"
+        hint = f"{LOWER_RATE}, or --resume with loop.on_nan=skip"
+        raise LossDiverged(title, nonfinite_ranks(training, sums.local_loss), hint)
     if totals.items <= 0:
         return "no items to train on, on any rank"
     return "" if is_finite else ", ".join(nonfinite_ranks(training, sums.local_loss))
-
-
-def divergence_error(training: Training, step: int, local_loss: float) -> LossDiverged:
-    """Return the error that names the step and the ranks with a NaN or Inf loss."""
-    return LossDiverged(
-        f"NaN or Inf in the loss or its gradient at step {step + 1}",
-        nonfinite_ranks(training, local_loss),
-        hint="the newest checkpoint is older than this step; try a lower optim.lr or optim.clip_norm in a new"
-        " run from its weights (--fork, from step 0), or --resume with loop.on_nan=skip",
-    )
 
 
 def nonfinite_ranks(training: Training, local_loss: float) -> list[str]:
@@ -68,10 +59,8 @@ class SkipCounter:
         """
         self._in_a_row = self._in_a_row + 1 if reason else 0
         if self._in_a_row > self._limit:
-            hint = "the newest checkpoint may predate these steps; try a lower optim.lr or optim.clip_norm in a"
-            hint += " new run from its weights (--fork, from step 0)"
             title = f"NaN or Inf gradients in more than {self._limit} steps in a row, up to step {done}"
-            raise LossDiverged(title, [reason], hint)
+            raise LossDiverged(title, [reason], LOWER_RATE)
         if not reason:
             return ""
         row = f"{self._in_a_row} in a row, limit {self._limit}"

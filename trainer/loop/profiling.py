@@ -20,17 +20,14 @@ class StepProfiler:
     """
 
     def __init__(self, config: ProfileConfig, rank: int, run_dir: Path) -> None:
-        self.steps = config.steps if config.steps and rank in config.ranks else None
+        self.steps = config.steps if rank in config.ranks else None
         self._is_of_nobody = bool(config.steps) and not config.ranks and rank == 0
         self._rank, self._folder = rank, run_dir / "profile"
         self._profile: Any = None
         self._step = 0  # last step that was started
 
     def never(self, done: int, total_steps: int) -> str:
-        """Return a warning if this attempt will write no profile and no earlier attempt wrote one, else "".
-
-        done: number of steps before this attempt.
-        """
+        """Return a warning if no attempt wrote a profile, nor will this one, which starts after `done` steps; or ""."""
         if self._is_of_nobody:
             return f"{NO_PROFILE}: profile.ranks is empty"
         if self.steps is None or any(self._folder.glob(f"rank_{self._rank:02d}_*")):
@@ -52,10 +49,10 @@ class StepProfiler:
                 raise RuntimeError("another profiler is running in this process")
             profile = torch.profiler.profile(record_shapes=True)  # CPU, and the GPU if there is one
             profile.start()
+            self._profile = profile
         except TROUBLE as error:
             self.steps = None
             return f"{NO_PROFILE}: {error}"
-        self._profile = profile
         return ""
 
     def after_step(self, step: int) -> str:
@@ -66,9 +63,8 @@ class StepProfiler:
         """Write the profile up to the last step that was started, even if the range is not complete."""
         if self._profile is None:
             return ""
-        step = self._step
         profile, self._profile, self.steps = self._profile, None, None
-        path = self._folder / f"rank_{self._rank:02d}_steps_{self._first}-{step}.json.gz"
+        path = self._folder / f"rank_{self._rank:02d}_steps_{self._first}-{self._step}.json.gz"
         try:
             if not _profiler_enabled():
                 raise RuntimeError("another profiler in this process stopped this one")
@@ -77,4 +73,4 @@ class StepProfiler:
             profile.export_chrome_trace(str(path))
         except TROUBLE as error:
             return f"{NO_PROFILE}: {error}"
-        return f"profile of steps {self._first} to {step}: profile/{path.name}"
+        return f"profile of steps {self._first} to {self._step}: profile/{path.name}"

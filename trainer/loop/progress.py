@@ -9,17 +9,17 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median
+from typing import Any, cast
 
 import torch
 
 from ..build.build import Training
 from ..config.parse import to_json_types
-from ..config.schema import MetricsConfig
 from ..recipe.mfu import peak_flops, percentile
 from ..trackers import TrackedRun, Trackers
-from .console import format_score, format_skipped_step, format_step
+from .console import format_score, format_step
 from .metrics import RankMetricsFile, seconds_between_writes
-from .step_result import StepResult
+from .step_sums import StepResult
 from .stragglers import StragglerDetector, WorkTimes
 from .validation import ValidationResult, readable_score
 
@@ -33,14 +33,15 @@ class ProgressReporter:
     """Receives step and validation results. Keeps only what the next line needs. names: display names of the ranks"""
 
     def __init__(self, training: Training, names: Sequence[str]) -> None:
-        config, group = training.config, training.group
+        config, env, group = training.config.metrics, training.env, training.group
         self.last_score = ""
-        self._training, self._metrics = training, config.metrics
-        self.file = open_metrics_file(training, config.metrics)
+        self._training, self._every_steps = training, config.every_steps
+        flush_s = seconds_between_writes(config.flush_s, env.local_world_size)
+        self.file = RankMetricsFile(training.run_dir, group.rank, flush_s, config.max_mib * MIB)
         self._stragglers, self._names = StragglerDetector(names), names
-        self._trackers = Trackers(
-            config.metrics.trackers if group.is_first else (), describe_run_for_trackers(training)
-        )
+        run_id, tree = env.run_id or training.run_dir.name, cast(dict[str, Any], to_json_types(training.config))
+        run = TrackedRun(run_id, training.config.job, training.run_dir, training.start.step, tree)
+        self._trackers = Trackers(config.trackers if group.is_first else (), run)
         self._step_times: deque[float] = deque(maxlen=STEPS_KEPT)
         self._save_times: deque[float] = deque(maxlen=20)
         self._lines = self._done = 0
@@ -84,54 +85,22 @@ class ProgressReporter:
         if result.update.skipped:
             self._skipped += 1
             if self._training.group.is_first:
-                print(format_skipped_step(done, total, self._skipped, result.update.loss_scale), flush=True)
-        if done % self._metrics.every_steps == 0 or done == total:
+                reason = f"fp16 overflowed, loss scale now {result.update.loss_scale:,.0f}"
+                print(f"step {done}/{total}  skipped ({self._skipped} so far): {reason}", flush=True)
+        if done % self._every_steps and done < total:
+            self._write(done, values)
+        else:
             mem_gib = round(peak_memory_bytes(self._training.group.device) / GIB, 3)
             self._write(done, {**values, "mem_gib": mem_gib})
             self._after_interval(done, result, mem_gib)
-        else:
-            self._write(done, values)
 
     def _after_interval(self, done: int, result: StepResult, mem_gib: float) -> None:
         """Exchange the timings since the last line between the ranks. Rank 0 prints and logs them."""
-        training, group = self._training, self._training.group
         timings = [self._data_s, self._forward_s, self._seconds, mem_gib]
-        ranks = [row.tolist() for row in group.gather(torch.tensor(timings, dtype=torch.float64))]
-        if group.is_first:
-            rate, step_s = self._samples / self._seconds, self._seconds / self._steps
-            data = [row[0] / row[2] for row in ranks]  # relative to each rank's own time: steps do not start together
-            memory_gib = max(row[3] for row in ranks)
-            kind = training.source.score
-            numbers = {
-                "train/loss": result.loss,
-                "train/grad_norm": result.update.grad_norm,
-                "train/lr": result.lr,
-                "speed/step_s": step_s,
-                "speed/samples_per_s": rate,
-                "speed/data_share_max": max(data),
-                "memory/peak_gib_max": memory_gib,
-            }
-            score, mfu = "", self._mfu(rate)
-            shown_rate = f"{rate:,.0f} samples/s"
-            if training.source.tokens_per_sample > 1:
-                tokens_per_s = rate * training.source.tokens_per_sample
-                shown_rate = f"{tokens_per_s:,.0f} tok/s"
-                numbers["speed/tokens_per_s"] = tokens_per_s
-            if kind.startswith("bits_per_"):
-                score = format_score(kind, readable_score(kind, result.loss, 0.0))
-            if mfu is not None:
-                shown_rate += f"  mfu {100 * mfu:.1f} %"
-                numbers["speed/mfu"] = mfu
-            shown_data = f"data {100 * fmean(data):.1f} %"
-            if len(data) > 1:
-                shown_data += f", {100 * max(data):.1f} % at most"
-            details = f"{shown_rate}  {shown_data}  mem {memory_gib:.2f} GiB"
-            eta_s = (training.total_steps - done) * step_s
-            print(
-                format_step(done, training.total_steps, result.loss, score, result.lr, details, eta_s),
-                flush=True,
-            )
-            self._trackers.log(done, numbers)
+        rows = self._training.group.gather(torch.tensor(timings, dtype=torch.float64))
+        if self._training.group.is_first:
+            ranks = [row.tolist() for row in rows]
+            self._print_and_track(done, result, ranks)
             self._lines += 1
             if self._lines % PERCENTILES_EVERY_LINES == 0:
                 print(self.format_step_times(), flush=True)
@@ -140,33 +109,63 @@ class ProgressReporter:
         self._seconds, self._samples, self._steps = 0.0, 0, 0
         self._data_s, self._forward_s = 0.0, 0.0
 
+    def _print_and_track(self, done: int, result: StepResult, ranks: Sequence[Sequence[float]]) -> None:
+        training, source = self._training, self._training.source
+        rate, step_s = self._samples / self._seconds, self._seconds / self._steps
+        data = [row[0] / row[2] for row in ranks]  # relative to each rank's own time: steps do not start together
+        memory_gib = max(row[3] for row in ranks)
+        numbers = {
+            "train/loss": result.loss,
+            "train/grad_norm": result.update.grad_norm,
+            "train/lr": result.lr,
+            "speed/step_s": step_s,
+            "speed/samples_per_s": rate,
+            "speed/data_share_max": max(data),
+            "memory/peak_gib_max": memory_gib,
+        }
+        details = f"{rate:,.0f} samples/s"
+        if source.tokens_per_sample > 1:
+            numbers["speed/tokens_per_s"] = rate * source.tokens_per_sample
+            details = f"{numbers['speed/tokens_per_s']:,.0f} tok/s"
+        if (mfu := self._mfu(rate)) is not None:
+            numbers["speed/mfu"] = mfu
+            details += f"  mfu {100 * mfu:.1f} %"
+        details += f"  data {100 * fmean(data):.1f} %"
+        if len(data) > 1:
+            details += f", {100 * max(data):.1f} % at most"
+        details += f"  mem {memory_gib:.2f} GiB"
+        score = ""
+        if source.score.startswith("bits_per_"):
+            score = format_score(source.score, readable_score(source.score, result.loss, 0.0))
+        eta_s = (training.total_steps - done) * step_s
+        print(format_step(done, training.total_steps, result.loss, score, result.lr, details, eta_s), flush=True)
+        self._trackers.log(done, numbers)
+
     def format_step_times(self) -> str:
         """Format percentiles: step times: p50 0.083 s, p95 0.090 s, p99 0.121 s, of 300 steps"""
+        parts = [f"p{percent} {step_s:.3f} s" for percent, step_s in self._percentiles().items()]
+        return f"step times: {', '.join(parts)}, of {len(self._step_times):,} steps"
+
+    def _percentiles(self) -> dict[int, float]:
         values = sorted(self._step_times)
-        parts = [f"p{percent} {percentile(values, percent):.3f} s" for percent in (50, 95, 99)]
-        return f"step times: {', '.join(parts)}, of {len(values):,} steps"
+        return {percent: percentile(values, percent) for percent in (50, 95, 99)}
 
     def after_validation(self, done: int, result: ValidationResult) -> None:
         """Record a validation after `done` steps."""
         kind = self._training.source.score
-        self._write(
-            done,
-            {
-                "val_loss": result.loss,
-                "val_loss_hex": result.loss.hex(),
-                **({} if kind == "loss" else {f"val_{kind}": result.score}),
-                "val_samples": result.num_samples,
-                "val_s": round(result.seconds, 6),
-            },
-        )
+        values = {
+            "val_loss": result.loss,
+            "val_loss_hex": result.loss.hex(),
+            **({} if kind == "loss" else {f"val_{kind}": result.score}),
+            "val_samples": result.num_samples,
+            "val_s": round(result.seconds, 6),
+        }
+        self._write(done, values)
         self.last_score = f"val {format_score(kind, result.score)}"
         if self._training.group.is_first:
             self._trackers.log(done, {"val/loss": result.loss, f"val/{kind}": result.score})
-            print(
-                f"step {done}/{self._training.total_steps}  val loss {result.loss:.3f}"
-                + ("" if kind == "loss" else f"  {self.last_score}"),
-                flush=True,
-            )
+            score = "" if kind == "loss" else f"  {self.last_score}"
+            print(f"step {done}/{self._training.total_steps}  val loss {result.loss:.3f}{score}", flush=True)
 
     def after_save(self, seconds: float) -> None:
         """Record a save during which all ranks waited `seconds` for rank 0. Report it if it was unusually slow."""
@@ -178,9 +177,8 @@ class ProgressReporter:
     def close(self, is_complete: bool) -> None:
         """Write the remaining data. is_complete: whether training is finished, not just this attempt"""
         if self._step_times:
-            values = sorted(self._step_times)
-            times = {f"step_s_p{percent}": round(percentile(values, percent), 6) for percent in (50, 95, 99)}
-            self._write(self._done, {"steps": len(values), **times})
+            times = {f"step_s_p{percent}": round(step_s, 6) for percent, step_s in self._percentiles().items()}
+            self._write(self._done, {"steps": len(self._step_times), **times})
         self.file.flush()
         self._trackers.close(is_complete)
 
@@ -193,28 +191,12 @@ class ProgressReporter:
 
     def _write(self, done: int, values: Mapping[str, object]) -> None:
         training = self._training
-        self.file.write(
-            {
-                "step": done,
-                "epoch": training.order.epoch_of(done - 1),
-                **values,
-                "attempt": training.env.attempt or 0,
-                "world_size": training.group.world_size,
-                "time": round(time.time(), 3),
-            }
-        )
-
-
-def open_metrics_file(training: Training, config: MetricsConfig) -> RankMetricsFile:
-    flush_s = seconds_between_writes(config.flush_s, training.env.local_world_size)
-    return RankMetricsFile(training.run_dir, training.group.rank, flush_s, config.max_mib * MIB)
-
-
-def describe_run_for_trackers(training: Training) -> TrackedRun:
-    run_id = training.env.run_id or training.run_dir.name
-    config = to_json_types(training.config)
-    assert isinstance(config, dict)
-    return TrackedRun(run_id, training.config.job, training.run_dir, training.start.step, config)
+        about = {
+            "attempt": training.env.attempt or 0,
+            "world_size": training.group.world_size,
+            "time": round(time.time(), 3),
+        }
+        self.file.write({"step": done, "epoch": training.order.epoch_of(done - 1), **values, **about})
 
 
 def peak_memory_bytes(device: torch.device) -> int:

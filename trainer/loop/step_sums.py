@@ -11,9 +11,42 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from ...runtime.system.frozen_dataclass import dataclass
 from ..build.build import Training
 from ..data.loader import MicroBatch
-from .rank_requests import StopAndSaveRequests
+from ..recipe.optimizer import StepUpdate
+
+
+@dataclass(frozen=True)
+class StopAndSaveRequests:
+    """Requests to act on after a step. Before the step, they are this rank's requests; after it, those of any rank.
+
+    give_up: end the run because saving failed too often.
+    """
+
+    stop: bool = False
+    save: bool = False
+    give_up: bool = False
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """Result of one optimizer step.
+
+    loss:        exact loss per item (in nats for cross-entropy); the same on all ranks.
+    num_samples: number of samples on all ranks, without padding.
+    forward_s:   GPU seconds of this rank's forward passes; None on a CPU, where the phases measure this time.
+    skip_reason: why the update was skipped (NaN or Inf in loss or gradient); "" if it was not skipped.
+    requests:    requests of any rank.
+    """
+
+    loss: float
+    num_samples: int
+    lr: float
+    update: StepUpdate
+    forward_s: float | None
+    skip_reason: str
+    requests: StopAndSaveRequests
 
 
 class StepTotals(NamedTuple):
@@ -32,7 +65,6 @@ class StepTotals(NamedTuple):
 
     @property
     def requests(self) -> StopAndSaveRequests:
-        """Return the requests of any rank."""
         return StopAndSaveRequests(stop=self.stop > 0, save=self.save > 0, give_up=self.give_up > 0)
 
 
@@ -68,7 +100,6 @@ class StepSums:
         return float(self._local_loss)
 
     def is_padding(self, number: int) -> bool:
-        """Return whether micro-batch `number` contains only padding."""
         return len(self._micro_batches[number].indices_R) == 0
 
     def add(self, number: int, loss: Tensor, num_items: Any) -> None:
@@ -84,27 +115,21 @@ class StepSums:
             self._exchange = self._training.group.start_sum_on_device(self._local)
 
     def loss_factor(self, number: int) -> float:
-        """Return the factor by which the loss of micro-batch `number` is multiplied before backward(). It contains the
-        world size because the gradient exchange divides by it. Padding has factor 0.
-        """
+        """Return the factor for a micro-batch's loss: 0 for padding; contains world_size, which DDP divides by."""
         return 0.0 if self.is_padding(number) else self._training.group.world_size / self.expected_items
 
-    def wait(self) -> None:
-        """Wait for the exchange. On a GPU, the stream waits, not this process."""
-        self._reduced = self._exchange()
-
-    def reduced_totals(self) -> StepTotals:
-        """Return the sums over all ranks. Call wait() first."""
-        return StepTotals(*self._reduced.tolist())
+    def wait(self) -> Callable[[], StepTotals]:
+        """Wait for the exchange; on a GPU, the stream waits, not this process. The returned function reads the sums."""
+        reduced = self._exchange()
+        return lambda: StepTotals(*reduced.tolist())
 
     def _start_count(self) -> Callable[[], list[float]]:
         """Start summing the items over all ranks: the exact number if count() returned it, else the expected one."""
         counts = [count for count in self._counts if count is not None]
-        num_samples = sum(len(fed.indices_R) for fed in self._micro_batches)
-        is_exact = len(counts) == len(self._counts)
-        return self._training.group.start_sum(
-            [sum(counts) if is_exact else num_samples * self._training.items_per_sample]
-        )
+        num_items: float = sum(counts)
+        if len(counts) < len(self._counts):
+            num_items = sum(len(fed.indices_R) for fed in self._micro_batches) * self._training.items_per_sample
+        return self._training.group.start_sum([num_items])
 
 
 def loss_divisor(num_items: float) -> float:

@@ -36,14 +36,11 @@ class StragglerDetector:
     def after(self, steps: int, work: Sequence[WorkTimes]) -> str:
         """Return a line about a straggler, or "". work: the ranks' work times during the last `steps` steps"""
         self._steps += steps
-        self._sums = [
-            WorkTimes(*map(sum, zip(old, new, strict=True))) for old, new in zip(self._sums, work, strict=True)
-        ]
+        self._sums = [WorkTimes(*map(sum, zip(*pair, strict=True))) for pair in zip(self._sums, work, strict=True)]
         if self._steps < STEPS:
             return ""
-        num, sums = self._steps, self._sums
+        num, straggler = self._steps, find_straggler(self._sums, LEAST_S * self._steps)
         self._steps, self._sums = 0, [WorkTimes(0.0, 0.0, 0.0)] * len(self._names)
-        straggler = find_straggler(sums, LEAST_S * num)
         if straggler is None:
             return ""
         rank, phase, rank_s, median_s = straggler
@@ -56,16 +53,14 @@ class StragglerDetector:
 
 
 def find_straggler(work: Sequence[WorkTimes], least_s: float) -> tuple[int, str, float, float] | None:
-    """Return (rank, phase, its seconds, median seconds) of the slowest rank; None if it is not a straggler.
-
-    least_s: minimum delay in seconds.
-    """
-    median_s = median_low(times.data + times.forward for times in work)
-    rank = max(range(len(work)), key=lambda rank: work[rank].data + work[rank].forward)
-    rank_s = work[rank].data + work[rank].forward
-    if rank_s <= TIMES * median_s or rank_s - median_s <= max(SHARE * work[rank].step, least_s):
+    """Return (rank, phase, its seconds, median seconds) of the slowest rank if it is least_s slower, else None."""
+    totals = [times.data + times.forward for times in work]
+    median_s, rank_s = median_low(totals), max(totals)
+    rank = totals.index(rank_s)
+    slowest = work[rank]
+    if rank_s <= TIMES * median_s or rank_s - median_s <= max(SHARE * slowest.step, least_s):
         return None
     median_data, median_forward = (median_low(times[column] for times in work) for column in (0, 1))
-    if work[rank].data - median_data >= work[rank].forward - median_forward:
-        return rank, "data", work[rank].data, median_data
-    return rank, "forward", work[rank].forward, median_forward
+    if slowest.data - median_data >= slowest.forward - median_forward:
+        return rank, "data", slowest.data, median_data
+    return rank, "forward", slowest.forward, median_forward

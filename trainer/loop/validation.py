@@ -6,7 +6,7 @@ saving.
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -14,10 +14,10 @@ from torch import Tensor
 from ...runtime.system.frozen_dataclass import dataclass
 from ..build.build import Training
 from ..data.batch_copier import BatchCopier
-from ..data.loader import ValidationBatches
+from ..data.loader import fetch_batch, fully_counted_slots, read_in_workers
 from ..dist.process_group import RankGroup
 from ..lifecycle.errors import BrokenInput
-from ..recipe.eval_mode import eval_mode_without_gradients
+from ..recipe.module_state import eval_mode_without_gradients
 
 POLL_S = 1.0  # between polls for stop requests
 
@@ -48,18 +48,19 @@ class Validator:
     """Evaluates the current weights. Each rank takes a shard without padding; the results are summed over ranks."""
 
     def __init__(self, training: Training) -> None:
-        self.num_samples = len(validation_indices(training))
-        self._training = training
-        shares = rank_validation_batches(training)
-        self._counts = [counts for _, counts in shares]
+        self._training, group = training, training.group
+        indices_N, micro = validation_indices(training), training.config.batch.micro
+        self.num_samples = len(indices_N)
         # as many turns on all ranks as the busiest rank has batches, so that the watchdog can compare the ranks
-        self._num_turns = -(
-            -len(validation_indices(training)[:: training.group.world_size]) // training.config.batch.micro
-        )
-        held_out, loader = training.source.validation, training.config.loader
-        self._batches = ValidationBatches(
-            held_out, [indices_B for indices_B, _ in shares], loader, training.group.device
-        )
+        self._num_turns = -(-len(indices_N[:: group.world_size]) // micro)
+        local_N = indices_N[group.rank :: group.world_size]
+        batches = list(torch.split(local_N, micro)) if len(local_N) else []
+        self._num_counted = len(batches)
+        if training.parallel.equal_passes:  # a rank with fewer batches runs extra passes that do not count
+            batches += [indices_N[:1]] * (self._num_turns - len(batches))
+        loader = training.config.loader
+        split, self._slots = training.source.validation, [fully_counted_slots(indices_B) for indices_B in batches]
+        self._workers = read_in_workers(split, self._slots, loader, group.device) if loader.workers else None
 
     def validate(self, stop_requested: Callable[[], bool] = lambda: False) -> ValidationResult | None:
         """Run the validation. All ranks call it. Return None on all ranks if one of them has a stop request.
@@ -79,7 +80,8 @@ class Validator:
         poll = StopPoll(training.group, lambda: error is not None or stop_requested())
         is_interrupted = False
         with eval_mode_without_gradients(model):
-            batches = iter(self._batches)
+            in_process = (fetch_batch(training.source.validation, slots) for slots in self._slots)
+            batches = iter(in_process if self._workers is None else self._workers)
             for number in range(self._num_turns):
                 phases.enter("validation")
                 try:
@@ -87,10 +89,9 @@ class Validator:
                     phases.enter("validation")
                     if fed is not None:
                         outputs = model(copier.finish(fed.batch), measure=True)
-                        if self._counts[number]:
-                            sums += torch.stack(
-                                [torch.as_tensor(value, dtype=torch.float64, device=device) for value in outputs]
-                            )
+                        if number < self._num_counted:
+                            values = [torch.as_tensor(value, dtype=torch.float64, device=device) for value in outputs]
+                            sums += torch.stack(values)
                 except Exception as caught:
                     if training.parallel.equal_passes and training.group.world_size > 1:
                         raise
@@ -102,9 +103,9 @@ class Validator:
             phases.enter("validation")
             if error is None and not is_interrupted:
                 next(batches, None)  # exhaust the iterator, so that workers are ready for the next validation
-        values = [0.0] * 3 if error else sums.tolist()
+        local_sums = [0.0] * 3 if error else sums.tolist()
         phases.enter("exchange")
-        loss, score, items, num_failed = training.group.start_sum([*values, error is not None])()
+        loss, score, items, num_failed = training.group.start_sum([*local_sums, error is not None])()
         if num_failed:
             raise ValidationFailed(error)
         if is_interrupted:
@@ -148,15 +149,3 @@ def validation_indices(training: Training) -> Tensor:
     available = len(training.source.validation)
     number = min(available, training.config.validation.max_samples or available)
     return torch.arange(number) * available // max(number, 1)
-
-
-def rank_validation_batches(training: Training) -> Sequence[tuple[Tensor, bool]]:
-    """Return this rank's batches, and for each of them whether it counts. They have the training batch size, but the
-    last one may be smaller. With equal_passes, ranks with fewer batches run extra passes that do not count.
-    """
-    indices_N, micro = validation_indices(training), training.config.batch.micro
-    local, first = (indices_N[rank :: training.group.world_size] for rank in (training.group.rank, 0))
-    batches = [(indices_B, True) for indices_B in (torch.split(local, micro) if len(local) else ())]
-    if training.parallel.equal_passes:
-        batches += [(indices_N[:1], False)] * (-(-len(first) // micro) - len(batches))
-    return batches

@@ -1,7 +1,5 @@
 """Build the model that the config selects. This is the only module that lists the models."""
 
-from typing import Protocol
-
 from torch import nn
 
 from ..config.instantiate import instantiate_target
@@ -12,19 +10,10 @@ from .gpt import Gpt
 from .mlp import Mlp
 
 
-class ModelDataSizes(Protocol):
-    """The data sizes that a model needs; data.source.DataSource provides them."""
-
-    @property
-    def num_inputs(self) -> int: ...
-
-    @property
-    def num_classes(self) -> int: ...
-
-
-def build_model(config: GptConfig | MlpConfig | Target, sizes: ModelDataSizes) -> nn.Module:
+def build_model(config: GptConfig | MlpConfig | Target, num_inputs: int, num_classes: int) -> nn.Module:
     """Return a newly initialized model on the CPU. Uses torch's global random generator.
 
+    num_inputs, num_classes: sizes of the data; see data.source.DataSource.
     Raises BrokenInput if config._target_ does not return a torch.nn.Module.
     """
     if isinstance(config, Target):
@@ -33,5 +22,5 @@ def build_model(config: GptConfig | MlpConfig | Target, sizes: ModelDataSizes) -
             raise BrokenInput(f"model: {config.name} must return a torch.nn.Module, not {type(model).__name__}")
         return model
     if isinstance(config, GptConfig):
-        return Gpt(config, vocabulary=sizes.num_classes)
-    return Mlp(config, sizes.num_inputs, sizes.num_classes)
+        return Gpt(config, vocabulary=num_classes)
+    return Mlp(config, num_inputs, num_classes)

@@ -17,35 +17,25 @@ from torch.utils.checkpoint import checkpoint
 from ..config.schema import LoopConfig
 from ..lifecycle.errors import BrokenInput
 
-Forward = Callable[..., Any]
-
 
 def find_blocks(model: nn.Module, classes: Sequence[str] = ()) -> list[nn.Module]:
-    """Return the modules of these classes, outer before inner. Without classes, return named_blocks().
-
-    Raises BrokenInput if the model has no module of one of the classes.
-    """
+    """Return the modules of these classes, outer before inner, or named_blocks(). Raises BrokenInput if one lacks."""
     if not classes:
         return named_blocks(model)
     inner = [module for module in model.modules() if module is not model]
     if missing := sorted({*classes} - {type(module).__name__ for module in inner}):
         available = sorted({type(module).__name__ for module in inner} - {type(model).__name__})
-        raise BrokenInput(
-            f"parallel.transformer_layer_cls_to_wrap: the model has no module of class {', '.join(missing)}",
-            [f"the model has {', '.join(available)}"],
-        )
+        title = f"parallel.transformer_layer_cls_to_wrap: the model has no module of class {', '.join(missing)}"
+        raise BrokenInput(title, [f"the model has {', '.join(available)}"])
     return [module for module in inner if type(module).__name__ in classes]
 
 
 def named_blocks(model: nn.Module) -> list[nn.Module]:
-    """Return the blocks that the model lists, or []. Ignore an attribute `blocks` that is something else, such as the
-    number of blocks.
-    """
+    """Return the blocks that the model lists, or []. An attribute `blocks` may be something else, such as a number."""
     blocks = getattr(model, "blocks", ())
-    if isinstance(blocks, (list, tuple, nn.ModuleList, nn.Sequential)):
-        modules = [block for block in blocks if isinstance(block, nn.Module)]
-        if modules:
-            return modules
+    listed = blocks if isinstance(blocks, (list, tuple, nn.ModuleList, nn.Sequential)) else ()
+    if modules := [block for block in listed if isinstance(block, nn.Module)]:
+        return modules
     classes: set[str] = set()
     for module in model.modules():  # a transformers model may be a submodule
         names = getattr(module, "_no_split_modules", None)
@@ -62,15 +52,18 @@ def apply_checkpointing_and_compile(model: nn.Module, loop: LoopConfig, classes:
             f"loop.{key} needs the model's blocks, but {type(model).__name__} does not name any",
             hint="add an attribute `blocks`, a list of modules; or parallel.transformer_layer_cls_to_wrap with fsdp",
         )
+    # replace forward() only, so that the hooks of FSDP and DeepSpeed are neither compiled nor recomputed
     if loop.activation_checkpointing:
         for block in blocks[:: loop.activation_checkpointing]:
-            _replace_forward(block, with_activation_checkpointing(block.forward))
+            block.__dict__["forward"] = with_activation_checkpointing(block.forward)
     if loop.compile == "blocks":
+        # once for the first shape, and once more for all others; with dynamic=False, torch 2.13 would compile eight
+        # shapes and run all others uncompiled
         for block in blocks:
-            _replace_forward(block, with_torch_compile(block.forward))
+            block.__dict__["forward"] = torch.compile(block.forward)
 
 
-def with_activation_checkpointing(forward: Forward) -> Forward:
+def with_activation_checkpointing(forward: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap `forward` in activation checkpointing: keep only its inputs, and recompute the rest in the backward pass."""
 
     @functools.wraps(forward)
@@ -78,17 +71,3 @@ def with_activation_checkpointing(forward: Forward) -> Forward:
         return checkpoint(forward, *args, use_reentrant=False, **kwargs)
 
     return run_checkpointed
-
-
-def with_torch_compile(forward: Forward) -> Forward:
-    """Wrap `forward` in torch.compile: it compiles once for the first shape, and once more for all other shapes.
-
-    With dynamic=False, torch 2.13 would compile eight shapes and run all others uncompiled.
-    """
-    compiled_forward: Forward = torch.compile(forward)
-    return compiled_forward
-
-
-def _replace_forward(block: nn.Module, forward: Forward) -> None:
-    """Replace forward() only, so that the hooks of FSDP and DeepSpeed are neither compiled nor recomputed."""
-    setattr(block, "forward", forward)  # noqa: B010 (mypy: a method cannot be assigned to)

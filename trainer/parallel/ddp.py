@@ -10,13 +10,12 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..config.schema import DdpConfig, TrainConfig
 from ..dist.process_group import RankGroup
-from ..lifecycle.errors import BrokenInput
+from ..lifecycle.errors import BrokenInput, list_names
 from ..recipe.loss import ModelWithLoss
 from ..recipe.optimizer import Stepper, parameter_names_by_index
 from ..recipe.recipe import Recipe
-from .blocks import apply_checkpointing_and_compile, with_torch_compile
-from .interface import build_checked_optimizer
-from .stepped import Stepped
+from .blocks import apply_checkpointing_and_compile
+from .interface import Stepped, build_checked_optimizer
 
 NOT_SENT = (torch.int16, torch.uint16, torch.uint32, torch.uint64)  # gloo and NCCL in torch 2.13 do not support these
 
@@ -34,7 +33,7 @@ class Ddp(Stepped):
         self.evaluated: nn.Module = ModelWithLoss(model, recipe, config.loop.precision)
         self.module: nn.Module = self.evaluated
         if config.loop.compile == "model":
-            self.module = cast(nn.Module, with_torch_compile(self.module))
+            self.module = cast(nn.Module, torch.compile(self.module))
         self.waits_for_all = group.world_size > 1 and not ddp.find_unused_parameters and not ddp.static_graph
         if group.world_size > 1:
             require_broadcastable_buffers(model)
@@ -56,11 +55,8 @@ class Ddp(Stepped):
         if unused and self.waits_for_all:
             raise BrokenInput(
                 f"model: {len(unused)} parameters are not used in the loss of the first batch",
-                [", ".join(unused[:8]) + (", …" if len(unused) > 8 else "")],
-                hint=(
-                    "parallel.find_unused_parameters=true, or remove these parameters from the model, or "
-                    "set requires_grad_(False)"
-                ),
+                [list_names(unused)],
+                hint="parallel.find_unused_parameters=true; or remove them, or set requires_grad_(False)",
             )
         self.stepper.optimizer.zero_grad(set_to_none=True)
 
@@ -85,8 +81,6 @@ class Ddp(Stepped):
 def require_broadcastable_buffers(model: nn.Module) -> None:
     """Raise BrokenInput for buffers that rank 0 cannot broadcast."""
     if names := [name for name, buffer in model.named_buffers() if buffer.dtype in NOT_SENT]:
-        types = ", ".join(str(dtype) for dtype in NOT_SENT)
-        raise BrokenInput(
-            f"model: {', '.join(names[:8])}: DDP cannot broadcast buffers of type {types}",
-            hint="a buffer of torch.int32 or torch.int64",
-        )
+        types = ", ".join(map(str, NOT_SENT))
+        title = f"model: {list_names(names)}: DDP cannot broadcast buffers of type {types}"
+        raise BrokenInput(title, hint="a buffer of torch.int32 or torch.int64")

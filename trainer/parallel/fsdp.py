@@ -17,24 +17,19 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
-from torch.distributed.fsdp import (
-    CPUOffloadPolicy,
-    FSDPModule,
-    MixedPrecisionPolicy,
-    OffloadPolicy,
-    fully_shard,
-)
+from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, OffloadPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..config.schema import FsdpConfig, HsdpConfig, TrainConfig
 from ..dist.process_group import RankGroup
-from ..lifecycle.errors import BrokenInput
+from ..lifecycle.errors import BrokenInput, list_names
 from ..lifecycle.exit_rank import known_cause
 from ..recipe.loss import DTYPES, ModelWithLoss
 from ..recipe.optimizer import Stepper
 from ..recipe.recipe import Recipe
 from .blocks import apply_checkpointing_and_compile, find_blocks
 from .interface import (
+    Stepped,
     build_checked_optimizer,
     copy_from_rank_0,
     is_extra_state,
@@ -42,7 +37,8 @@ from .interface import (
     require_same_shapes,
     weight_shapes,
 )
-from .stepped import Stepped
+
+OTHER_OPTIMIZER = "parallel=ddp, or an optimizer such as torch.optim.AdamW"
 
 
 class Fsdp(Stepped):
@@ -61,18 +57,26 @@ class Fsdp(Stepped):
         apply_checkpointing_and_compile(model, config.loop, sharding.transformer_layer_cls_to_wrap)
         mesh = make_device_mesh(sharding, group)
         group.use_timeout(config.process_group.init_timeout_s)  # also for the mesh's process groups
+        dtype = DTYPES[config.loop.precision]
+        pinned = group.device.type == "cuda"
+        offload = CPUOffloadPolicy(pin_memory=pinned) if sharding.offload_params else OffloadPolicy()
+
+        def shard(module: nn.Module, reshard: bool, output_dtype: torch.dtype | None) -> None:
+            reduce_dtype = torch.float32 if dtype else None
+            precision = MixedPrecisionPolicy(dtype, reduce_dtype, output_dtype if dtype else None)
+            fully_shard(module, mesh=mesh, reshard_after_forward=reshard, mp_policy=precision, offload_policy=offload)
+
         for part in modules_to_shard(model, sharding):
-            _shard(part, sharding, mesh, config, sharding.reshard_after_forward)
+            shard(part, sharding.reshard_after_forward, None)
         # the rest, such as embeddings, is used last in forward and first in backward: do not reshard it in between
-        _shard(model, sharding, mesh, config, False, torch.float32)  # the loss needs float32 outputs
+        shard(model, False, torch.float32)  # the loss needs float32 outputs
         self.sharded = cast(FSDPModule, model)
         # FSDP casts weights and inputs itself, so autocast is off
         self.module: nn.Module = ModelWithLoss(model, recipe, "fp32")
         self.evaluated: nn.Module = self.module
-        self.stepper = ShardStepper(
-            model, build_checked_optimizer(recipe, model, group), config.loop.precision, unsharded_tensor
-        )
-        self.names = require_equal_parameter_names(self.stepper.optimizer, model, group)
+        optimizer = build_checked_optimizer(recipe, model, group)
+        self.stepper = ShardStepper(model, optimizer, config.loop.precision)
+        self.names = require_equal_parameter_names(optimizer, model, group)
 
     def passes(self, last: bool) -> AbstractContextManager[None]:
         """Exchange gradients only in the last pass of a step. Until then, each rank keeps unsharded gradients."""
@@ -94,30 +98,31 @@ class Fsdp(Stepped):
         require_same_shapes(weights, weight_shapes(current))
         extra = {name: weights[name] for name, value in current.items() if is_extra_state(name, value)}
         for name, value in current.items():
-            if name not in extra:
-                local = value.to_local() if isinstance(value, DTensor) else value
-                local.copy_(_local_shard(weights[name], value))
+            if isinstance(value, DTensor):
+                value.to_local().copy_(_distribute(weights[name], value).to_local())
+            elif name not in extra:
+                value.copy_(weights[name])
         self.model.load_state_dict(extra, strict=False)  # calls each module's set_extra_state()
 
     def load_optimizer(self, state: Mapping[str, Any]) -> None:
         parameters = self._ordered_parameters()
-        shared = {
-            number: {
-                name: _distribute(value, parameters[number]) if _is_like(value, parameters[number]) else value
-                for name, value in moments.items()
-            }
+
+        def shard(value: Any, parameter: Any) -> Any:
+            is_like = isinstance(value, Tensor) and value.shape == parameter.shape
+            return _distribute(value, parameter) if is_like else value
+
+        sharded = {
+            number: {name: shard(value, parameters[number]) for name, value in moments.items()}
             for number, moments in state["state"].items()
         }
-        self.stepper.load({**state, "state": shared})
+        self.stepper.load({**state, "state": sharded})
 
     def _ordered_parameters(self) -> Sequence[Tensor]:
         """Return the parameters in the order in which the optimizer's state_dict numbers them."""
         return [parameter for group in self.stepper.optimizer.param_groups for parameter in group["params"]]
 
     def _gather_on_first(self, values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-        """Yield unsharded copies, on the CPU of rank 0; other ranks only contribute their shards. Values that are not
-        tensors, such as the step of some optimizers, are yielded unchanged.
-        """
+        """Yield unsharded copies, on the CPU of rank 0, and numbers unchanged. Other ranks only send their shards."""
         for name, value in values.items():
             full = unsharded_tensor(value)
             if self.group.is_first:
@@ -125,11 +130,13 @@ class Fsdp(Stepped):
 
 
 class ShardStepper(Stepper):
-    """Stepper for DTensors. Raises BrokenInput in the first step if the optimizer does not support DTensors, like
-    Adafactor and Rprop in torch 2.13.
-    """
+    """Stepper for DTensors. Raises BrokenInput for an optimizer without support, like Adafactor in torch 2.13."""
 
     has_stepped = False
+
+    def norm(self) -> Tensor:
+        norm: Tensor = unsharded_tensor(super().norm())
+        return norm
 
     def step(self) -> None:
         try:
@@ -141,8 +148,7 @@ class ShardStepper(Stepper):
                 raise
             name, message = type(self.optimizer).__name__, next(iter(str(error).strip().splitlines()), "")
             raise BrokenInput(
-                f"optim: step() of {name} fails on FSDP tensors: {message[:300]}",
-                hint="parallel=ddp, or an optimizer such as torch.optim.AdamW",
+                f"optim: step() of {name} fails on FSDP tensors: {message[:300]}", hint=OTHER_OPTIMIZER
             ) from error
         self.has_stepped = True
 
@@ -150,18 +156,12 @@ class ShardStepper(Stepper):
 def require_no_scalar_parameters(model: nn.Module) -> None:
     """Raise BrokenInput for scalar parameters: fully_shard in torch 2.13 shards along the first dimension."""
     if scalars := [name for name, parameter in model.named_parameters() if parameter.ndim == 0]:
-        are = "is a scalar" if len(scalars) == 1 else "are scalars"
-        raise BrokenInput(
-            f"model: {', '.join(scalars[:8])} {are}, which FSDP cannot shard",
-            hint="a tensor of one element, torch.nn.Parameter(torch.ones(1)), or parallel=ddp",
-        )
+        hint = "a tensor of one element, torch.nn.Parameter(torch.ones(1)), or parallel=ddp"
+        raise BrokenInput(f"model: FSDP cannot shard a scalar parameter: {list_names(scalars)}", hint=hint)
 
 
 def require_sharded_state(state: Mapping[int, Mapping[str, Any]], parameters: Sequence[Tensor]) -> None:
-    """Raise BrokenInput for a tensor that is not sharded like its parameter, because ranks may have different values.
-
-    A single number, such as the step, is assumed to be the same on all ranks.
-    """
+    """Raise BrokenInput for a tensor that may differ between ranks: it is neither sharded nor a single number."""
     for number, moments in state.items():
         for name, value in moments.items():
             if isinstance(value, DTensor):
@@ -169,10 +169,8 @@ def require_sharded_state(state: Mapping[int, Mapping[str, Any]], parameters: Se
             else:
                 is_known = not isinstance(value, Tensor) or value.numel() == 1
             if not is_known:
-                raise BrokenInput(
-                    f"optim: {name!r} in the optimizer state is not sharded like its parameter and cannot be saved",
-                    hint="parallel=ddp, or an optimizer such as torch.optim.AdamW",
-                )
+                title = f"optim: {name!r} in the optimizer state is not sharded like its parameter and cannot be saved"
+                raise BrokenInput(title, hint=OTHER_OPTIMIZER)
 
 
 def make_device_mesh(sharding: FsdpConfig | HsdpConfig, group: RankGroup) -> DeviceMesh:
@@ -184,10 +182,7 @@ def make_device_mesh(sharding: FsdpConfig | HsdpConfig, group: RankGroup) -> Dev
 
 
 def modules_to_shard(model: nn.Module, sharding: FsdpConfig | HsdpConfig) -> list[nn.Module]:
-    """Return the modules to shard as units, inner before outer, without the model itself.
-
-    Raises BrokenInput if the model has no module of one of the classes in transformer_layer_cls_to_wrap.
-    """
+    """Return the modules to shard as units, inner before outer, without the model itself. Raises like find_blocks()."""
     if sharding.auto_wrap_policy == "NO_WRAP":
         return []
     if sharding.auto_wrap_policy == "SIZE_BASED_WRAP":
@@ -201,9 +196,7 @@ def unsharded_tensor(value: Any) -> Any:
 
 
 def _large_enough(module: nn.Module, min_num_params: int) -> Iterator[nn.Module]:
-    """Yield the descendants that have at least min_num_params parameters, inner ones first. The parameters of a yielded
-    module are not counted again for the modules that contain it.
-    """
+    """Yield the descendants with at least min_num_params parameters that no yielded one has, inner ones first."""
     for child in module.children():
         inner = list(_large_enough(child, min_num_params))
         yield from inner
@@ -212,38 +205,7 @@ def _large_enough(module: nn.Module, min_num_params: int) -> Iterator[nn.Module]
             yield child
 
 
-def _shard(
-    module: nn.Module,
-    sharding: FsdpConfig | HsdpConfig,
-    mesh: DeviceMesh,
-    config: TrainConfig,
-    reshard: bool,
-    output_dtype: torch.dtype | None = None,
-) -> None:
-    dtype = DTYPES[config.loop.precision]
-    offload = CPUOffloadPolicy(pin_memory=mesh.device_type == "cuda") if sharding.offload_params else OffloadPolicy()
-    fully_shard(
-        module,
-        mesh=mesh,
-        reshard_after_forward=reshard,
-        mp_policy=MixedPrecisionPolicy(
-            param_dtype=dtype,
-            reduce_dtype=torch.float32 if dtype else None,
-            output_dtype=output_dtype if dtype else None,
-        ),
-        offload_policy=offload,
-    )
-
-
 def _distribute(full: Tensor, like: DTensor) -> DTensor:
     """Return this rank's shard of a tensor that every rank has in full. Sends no messages."""
     on_device = full.to(like.to_local().device)
     return distribute_tensor(on_device, like.device_mesh, like.placements, src_data_rank=None)
-
-
-def _is_like(value: Any, parameter: Tensor) -> bool:
-    return isinstance(value, Tensor) and value.shape == parameter.shape
-
-
-def _local_shard(full: Tensor, like: Tensor) -> Tensor:
-    return _distribute(full, like).to_local() if isinstance(like, DTensor) else full

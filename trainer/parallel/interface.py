@@ -16,9 +16,9 @@ from torch.optim import Optimizer
 
 from ..config.instantiate import run_user_code
 from ..config.schema import optimizer_schedule
-from ..dist.process_group import RankGroup
-from ..lifecycle.errors import BrokenInput
-from ..recipe.optimizer import StepUpdate, parameter_names_by_index, require_no_scheduler
+from ..dist.process_group import RankGroup, format_ranks
+from ..lifecycle.errors import BrokenInput, list_names
+from ..recipe.optimizer import Stepper, StepUpdate, parameter_names_by_index, require_no_scheduler
 from ..recipe.recipe import Recipe
 
 
@@ -47,14 +47,10 @@ class Parallel(Protocol):
     def counts_ahead(self) -> bool: ...
 
     def warm_up(self, loss: Tensor, counted: bool) -> None:
-        """Run a backward pass before the first step, without changing any weights. counted: whether count() returned
-        the item count
-        """
+        """Run a backward pass without changing weights. counted: whether count() returned the item count"""
 
     def passes(self, last: bool) -> AbstractContextManager[None]:
-        """Return the context for one forward and backward pass. last: whether it is the last pass of the step, in which
-        the ranks exchange gradients
-        """
+        """Return the context for one pass. last: whether it is the step's last, in which ranks exchange gradients"""
 
     def backward(self, loss: Tensor, last: bool) -> None:
         """Run the backward pass. The gradient exchange averages over ranks."""
@@ -83,15 +79,37 @@ class Parallel(Protocol):
     def load_optimizer(self, state: Mapping[str, Any]) -> None: ...
 
 
-def copy_from_rank_0(model: nn.Module, group: RankGroup) -> None:
-    """Broadcast rank 0's parameters and buffers because initialization may differ between ranks.
+class Stepped:
+    """The methods of Parallel that a Stepper implements, for the kinds that use a torch optimizer."""
 
-    DDP does this itself; fully_shard in torch 2.13 does not, and DeepSpeed 0.19.8 broadcasts only parameters.
-    """
+    stepper: Stepper
+    group: RankGroup
+
+    @property
+    def counts_ahead(self) -> bool:
+        """See Parallel. False on CPUs without fp16, because there waiting for messages detects lost peers."""
+        return self.stepper.scale.used or self.group.device.type == "cuda"
+
+    def warm_up(self, loss: Tensor, counted: bool) -> None:
+        torch.autograd.backward(loss)
+        self.stepper.optimizer.zero_grad(set_to_none=True)
+
+    def backward(self, loss: Tensor, last: bool) -> None:
+        self.stepper.backward(loss)
+
+    def norm(self) -> Tensor:
+        return self.stepper.norm()
+
+    def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> StepUpdate:
+        assert norm is not None
+        return self.stepper.update(lr, clip_norm, norm, factor, loss)
+
+
+def copy_from_rank_0(model: nn.Module, group: RankGroup) -> None:
+    """Broadcast rank 0's parameters and buffers, as DDP does, but not fully_shard (torch 2.13) or DeepSpeed 0.19.8."""
     named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    require_same_on_ranks(
-        [f"{name} {value.dtype} {list(value.shape)}" for name, value in named.items()], "the model", group
-    )
+    lines = [f"{name} {value.dtype} {list(value.shape)}" for name, value in named.items()]
+    require_same_on_ranks(lines, "the model", group)
     group.copy_from_rank_0(named.values())
 
 
@@ -102,29 +120,24 @@ def build_checked_optimizer(recipe: Recipe, model: nn.Module, group: RankGroup) 
     trainer would overwrite; or an optimizer from torch.optim has none of the model's parameters. (A custom optimizer
     may train copies.)
     """
-    optimizer = run_user_code(lambda: recipe.build_optimizer(model), "recipe: build_optimizer()")
+    optimizer = run_user_code(lambda: recipe.build_optimizer(model), "recipe: build_optimizer() failed")
     if not isinstance(optimizer, Optimizer):
-        raise BrokenInput(
-            f"recipe: build_optimizer() must return a torch.optim.Optimizer, not {type(optimizer).__name__}"
-        )
-    if not all(isinstance(param_group.get("lr"), (int, float, torch.Tensor)) for param_group in optimizer.param_groups):
-        hint = (
-            "set lr=NUMBER, which the schedule changes; optimizers that find their own learning rate are not supported"
-        )
+        kind = type(optimizer).__name__
+        raise BrokenInput(f"recipe: build_optimizer() must return a torch.optim.Optimizer, not {kind}")
+    if not all(isinstance(param_group.get("lr"), (int, float, Tensor)) for param_group in optimizer.param_groups):
+        hint = "set lr=NUMBER, which the schedule changes; optimizers that find their own rate are not supported"
         raise BrokenInput("recipe: the optimizer from build_optimizer() has a parameter group without lr", hint=hint)
     require_no_scheduler(optimizer.param_groups)
     require_configured_rate(optimizer, recipe, group)
     optimized = {parameter for param_group in optimizer.param_groups for parameter in param_group["params"]}
-    trainable = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
-    left_out = [name for name, weight in model.named_parameters() if weight.requires_grad and weight not in optimized]
-    shown = ", ".join(left_out[:8]) + (", …" if len(left_out) > 8 else "")
+    trainable = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    left_out = [name for name, parameter in trainable.items() if parameter not in optimized]
     if len(left_out) == len(trainable) and type(optimizer).__module__.startswith("torch.optim."):
         hint = "use model.parameters() of the model passed to build_optimizer(self, model)"
         raise BrokenInput("recipe: the optimizer from build_optimizer() has none of the model's parameters", hint=hint)
     if left_out and group.is_first:
-        count = f"{len(left_out)} of {len(trainable)} parameters"
-        line = f"warning: {count} are not in the optimizer and will not be trained"
-        print(f"{line}\n  {shown}", flush=True)
+        count, shown = f"{len(left_out)} of {len(trainable)} parameters", list_names(left_out)
+        print(f"warning: {count} are not in the optimizer and will not be trained\n  {shown}", flush=True)
     return optimizer
 
 
@@ -137,15 +150,14 @@ def require_configured_rate(optimizer: Optimizer, recipe: Recipe, group: RankGro
     if type(recipe).build_optimizer is Recipe.build_optimizer or math.isclose(largest, lr, rel_tol=1e-6):
         return
     default = inspect.signature(type(optimizer)).parameters.get("lr")
-    if default is not None and default.default == largest:
-        if group.is_first:
-            print(f"optim: the learning rate is optim.lr={lr:g}, not {largest:g}, the optimizer's default", flush=True)
-        return
-    raise BrokenInput(
-        f"recipe: the optimizer from build_optimizer() has the learning rate {largest:g}, but optim.lr is {lr:g}",
-        ["the trainer sets optim.lr before each step, according to its schedule"],
-        hint=f"optim.lr={largest:g}; or use self.config.optim.lr in build_optimizer()",
-    )
+    if default is None or default.default != largest:
+        raise BrokenInput(
+            f"recipe: the optimizer from build_optimizer() has the learning rate {largest:g}, but optim.lr is {lr:g}",
+            ["the trainer sets optim.lr before each step, according to its schedule"],
+            hint=f"optim.lr={largest:g}; or use self.config.optim.lr in build_optimizer()",
+        )
+    if group.is_first:
+        print(f"optim: the learning rate is optim.lr={lr:g}, not {largest:g}, the optimizer's default", flush=True)
 
 
 def require_equal_parameter_names(optimizer: Optimizer, model: nn.Module, group: RankGroup) -> list[str]:
@@ -157,11 +169,10 @@ def require_equal_parameter_names(optimizer: Optimizer, model: nn.Module, group:
 
 def require_same_on_ranks(lines: Sequence[str], subject: str, group: RankGroup) -> None:
     """Raise BrokenInput if `lines` differ between ranks, because the ranks' collectives would not match."""
-    digest = hashlib.sha256("\n".join(lines).encode()).digest()
-    digests = [bytes(row.tolist()) for row in group.gather(torch.tensor(list(digest), dtype=torch.uint8))]
-    if unlike := [rank for rank, row in enumerate(digests) if row != digests[0]]:
+    digests = group.gather_bytes(hashlib.sha256("\n".join(lines).encode()).digest())
+    if unlike := [rank for rank, digest in enumerate(digests) if digest != digests[0]]:
         raise BrokenInput(
-            f"{subject} on rank {', '.join(map(str, unlike[:20]))} differs from rank 0",
+            f"{subject} on {format_ranks(unlike)} differs from rank 0",
             hint="use the same order on all ranks; the order of a `set` differs between processes",
         )
 

@@ -22,9 +22,7 @@ def torch_extensions_folder() -> Path:
 
 @contextlib.contextmanager
 def extension_build_allowed(folder: Path) -> Iterator[None]:
-    """Return a context for code that may build extensions in `folder`. If no other process is in such a context, remove
-    stale locks.
-    """
+    """Return a context for code that may build extensions. If no other process is in one, remove stale locks first."""
     folder.mkdir(parents=True, exist_ok=True)
     kernel_lock = _open_lock(folder / f".jobc_lock.{os.geteuid()}")
     try:

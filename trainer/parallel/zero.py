@@ -5,25 +5,24 @@ DeepSpeed. Written for DeepSpeed 0.19.8; tested on CPUs with gloo, ZeRO 0 to 3, 
 """
 
 import copy
-import json
 import logging
 import math
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Adam, AdamW
 
+from ...runtime.system.untrusted_files import Unreadable, read_json
 from ..config import parse as strict
 from ..config.deepspeed_json import deepspeed_config, find_contradictions
 from ..config.schema import DeepspeedConfig, TrainConfig
 from ..dist.env import RankEnvironment
 from ..dist.process_group import RankGroup
-from ..lifecycle.errors import BrokenInput
+from ..lifecycle.errors import BrokenInput, list_names
 from ..recipe.loss import ModelWithLoss
 from ..recipe.optimizer import GroupLearningRates, StepUpdate, optimizer_own_state
 from ..recipe.recipe import Recipe
@@ -42,28 +41,19 @@ MOMENTS = ("exp_avg", "exp_avg_sq")  # names of AdamW's moments
 
 
 def deepspeed_settings(config: TrainConfig, env: RankEnvironment) -> dict[str, Any]:
-    """Return DeepSpeed's settings from train.json, and extra keys from deepspeed.json. Raises BrokenInput for
-    contradictions.
-    """
+    """Return DeepSpeed's settings: those in train.json, and any others in deepspeed.json. Raises BrokenInput."""
     train: Any = strict.to_json_types(config)
     path = env.accelerate_deepspeed_config_file or env.deepspeed_json
     if path is None:
         return deepspeed_config(train)
-    document = _read(path)
+    try:
+        document: Any = read_json(path)
+    except Unreadable as error:
+        raise BrokenInput(str(error)) from error
     if wrong := find_contradictions(document, train):
         hint = f"the trainer uses train.json: compile again, or restore {path.name}"
         raise BrokenInput(f"{path} contradicts {env.train_json}", wrong, hint=hint)
-    return document
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BrokenInput(f"cannot read {path}: {error}") from error
-    if not isinstance(document, dict):
-        raise BrokenInput(f"{path} is not a mapping")
-    return document
+    return dict(document)
 
 
 class Zero:
@@ -80,7 +70,7 @@ class Zero:
         env: RankEnvironment,
         group: RankGroup,
     ) -> None:
-        engine_settings = deepspeed_settings(config, env)
+        settings = deepspeed_settings(config, env)
         if group.device.type == "cpu":
             os.environ["DS_ACCELERATOR"] = "cpu"  # DeepSpeed reads this when it is imported
         try:
@@ -95,18 +85,13 @@ class Zero:
         apply_checkpointing_and_compile(model, config.loop)
         weights = model.state_dict()
         if extra := [name for name, value in weights.items() if is_extra_state(name, value)]:
-            raise BrokenInput(
-                f"model: {', '.join(extra[:8])}: ZeRO checkpoints do not support get_extra_state()",
-                hint="parallel=fsdp or parallel=ddp",
-            )
+            title = f"model: {list_names(extra)}: ZeRO checkpoints do not support get_extra_state()"
+            raise BrokenInput(title, hint="parallel=fsdp or parallel=ddp")
         self.shapes = weight_shapes(weights)
         optimizer = build_checked_optimizer(recipe, model, group)
         if self.stage > 0 and type(optimizer) not in (Adam, AdamW):  # a subclass may keep more state
-            name = type(optimizer).__name__
-            raise BrokenInput(
-                f"recipe: build_optimizer() returned {name}, but ZeRO checkpoints only support Adam",
-                hint="torch.optim.AdamW, or parallel=fsdp",
-            )
+            title = f"build_optimizer() returned {type(optimizer).__name__}, but ZeRO checkpoints only support Adam"
+            raise BrokenInput(f"recipe: {title}", hint="torch.optim.AdamW, or parallel=fsdp")
         if self.stage > 0 and any(group.get("amsgrad") for group in optimizer.param_groups):
             raise BrokenInput("recipe: ZeRO checkpoints do not support amsgrad", hint="amsgrad=False, or parallel=fsdp")
         self.names = require_equal_parameter_names(optimizer, model, group)
@@ -115,11 +100,9 @@ class Zero:
         self.groups, self.rates = optimizer.state_dict()["param_groups"], GroupLearningRates(optimizer)
         self.steps = 0
         with extension_build_allowed(torch_extensions_folder()):
+            with_loss = ModelWithLoss(model, recipe, config.loop.precision)
             self.engine, self.optimizer, _, _ = deepspeed.initialize(
-                model=ModelWithLoss(model, recipe, config.loop.precision),
-                optimizer=optimizer,
-                config=engine_settings,
-                dist_init_required=False,
+                model=with_loss, optimizer=optimizer, config=settings, dist_init_required=False
             )
         self.module: nn.Module = self.engine
         self.evaluated: nn.Module = self.engine
@@ -194,16 +177,10 @@ class Zero:
             groups = self.optimizer.state_dict()["param_groups"]
             self.optimizer.load_state_dict({**optimizer_own_state(state), "param_groups": groups})
             return
-        base = self.optimizer.optimizer
-        if self.stage == 3:
-            flat = self.optimizer.fp32_partitioned_groups_flat
-        else:
-            flat = self.optimizer.single_partition_of_fp32_groups
-        for tensor in flat:  # as AdamW itself does in its first step
-            base.state[tensor] = {
-                "step": torch.tensor(float(self.steps)),
-                **{name: torch.zeros_like(tensor) for name in MOMENTS},
-            }
+        flat = "fp32_partitioned_groups_flat" if self.stage == 3 else "single_partition_of_fp32_groups"
+        for tensor in getattr(self.optimizer, flat):  # as AdamW itself does in its first step
+            moments = {name: torch.zeros_like(tensor) for name in MOMENTS}
+            self.optimizer.optimizer.state[tensor] = {"step": torch.tensor(float(self.steps)), **moments}
         self._link_states()
         for number, parameter in enumerate(self.order):
             if number not in state["state"]:
@@ -228,14 +205,11 @@ class Zero:
         (set_moment if moment else set_param)(parameter, full.to(self.group.device), *moment)
 
     def _gathered(self, modified: bool = False) -> AbstractContextManager[None]:
-        """Return a context in which all ranks have unsharded parameters. modified: whether to broadcast rank 0's at the
-        end
-        """
+        """Return a context in which all ranks have unsharded parameters. modified: at the end, broadcast rank 0's"""
         if self.stage < 3:
             return nullcontext()
-        gathered: AbstractContextManager[None] = self.deepspeed.zero.GatheredParameters(
-            list(self.model.parameters()), modifier_rank=0 if modified else None
-        )
+        parameters, rank = list(self.model.parameters()), 0 if modified else None
+        gathered: AbstractContextManager[None] = self.deepspeed.zero.GatheredParameters(parameters, modifier_rank=rank)
         return gathered
 
     def _link_states(self) -> None:

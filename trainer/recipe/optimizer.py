@@ -3,7 +3,7 @@
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -51,11 +51,8 @@ class GroupLearningRates:
         """Set a step's rates. Raises BrokenInput if other code, such as a scheduler, has changed one in between."""
         require_no_scheduler(groups)
         if self._last and (changed := [group["lr"] for group in groups if group["lr"] not in self._last]):
-            raise BrokenInput(
-                f"optim: something changed a learning rate to {float(changed[0]):g} between two steps",
-                ["the trainer sets the learning rate before each step"],
-                hint=OWN_SCHEDULE,
-            )
+            title = f"optim: something changed a learning rate to {float(changed[0]):g} between two steps"
+            raise BrokenInput(title, ["the trainer sets the learning rate before each step"], hint=OWN_SCHEDULE)
         for group, share in zip(groups, self._shares, strict=True):
             group["lr"] = lr * share
         self._last = [group["lr"] for group in groups]
@@ -65,17 +62,10 @@ class Stepper:
     """Optimizer steps for one model, with plain gradients or DTensors.
 
     precision: loop.precision.
-    full_norm: function that converts a norm that is a DTensor to a plain tensor.
     Raises BrokenInput for an optimizer whose step() needs a closure.
     """
 
-    def __init__(
-        self,
-        model: nn.Module,
-        optimizer: Optimizer,
-        precision: str,
-        full_norm: Callable[[Tensor], Tensor] = lambda norm: norm,
-    ) -> None:
+    def __init__(self, model: nn.Module, optimizer: Optimizer, precision: str) -> None:
         require_no_closure(optimizer)
         self.optimizer = optimizer
         self.rates = GroupLearningRates(optimizer)
@@ -83,13 +73,12 @@ class Stepper:
         self._parameters = list(model.parameters())  # including frozen ones, which may be unfrozen later
         weights, groups = set(self._parameters), optimizer.param_groups
         self._others = [p for group in groups for p in group["params"] if p not in weights]  # not part of the norm
-        self._full_norm = full_norm
 
     def backward(self, loss: Tensor) -> None:
         torch.autograd.backward(loss * self.scale.factor if self.scale.used else loss)
 
     def norm(self) -> Tensor:
-        return self._full_norm(nn.utils.get_total_norm(collect_gradients(self._parameters)))
+        return nn.utils.get_total_norm(collect_gradients(self._parameters))
 
     def update(self, lr: float, clip_norm: float | None, norm: float, factor: float, loss: float) -> StepUpdate:
         """Run one optimizer step. Clipping works as in torch.nn.utils.clip_grad_norm_.
@@ -115,7 +104,6 @@ class Stepper:
         return StepUpdate(norm, skipped, self.scale.factor)
 
     def step(self) -> None:
-        """Call optimizer.step(). A subclass can override it."""
         self.optimizer.step()
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -129,14 +117,11 @@ def collect_gradients(parameters: Sequence[Tensor]) -> list[Tensor]:
 
 
 def optimizer_own_state(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the optimizer's own state_dict() from a checkpoint: `state`, `param_groups`, and custom entries."""
     return {key: value for key, value in state.items() if key != PART}
 
 
 def parameter_names_by_index(optimizer: Optimizer, model: nn.Module) -> list[str]:
-    """Return the parameter names in the order of state_dict() indices. The name of a parameter that is not in the model
-    is `not from the model N`.
-    """
+    """Return the parameter names by state_dict() index; `not from the model N` for those that are not in the model."""
     names, others = {parameter: name for name, parameter in model.named_parameters()}, itertools.count()
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     return [names[item] if item in names else f"not from the model {next(others)}" for item in parameters]
@@ -146,50 +131,39 @@ def reorder_state(state: Mapping[str, Any], names: Sequence[str]) -> dict[str, A
     """Renumber the optimizer state of a checkpoint for the current parameter order, given by `names`.
 
     The order may have changed since the save, for example if the parameters come from a set. Raises ValueError if the
-    parameter names differ.
+    parameter names differ, and KeyError if the checkpoint has none.
     """
-    saved = state.get(NAMES, names)  # older checkpoints have no names
+    saved = state[NAMES]
     if difference := sorted(set(saved) ^ set(names)):
         raise ValueError("\n".join(["the optimizer has other parameters:", *difference]))
-    unnamed = {key: value for key, value in state.items() if key != NAMES}
-    if list(saved) == list(names):
-        return unnamed
     numbers = {name: number for number, name in enumerate(names)}
     moments = {numbers[saved[number]]: moment for number, moment in state["state"].items()}
-    return {**unnamed, "state": moments}
+    return {**{key: value for key, value in state.items() if key != NAMES}, "state": moments}
 
 
 def require_no_scheduler(groups: Sequence[Mapping[str, Any]]) -> None:
     """Raise BrokenInput for an optimizer with a torch scheduler, which adds `initial_lr` to its groups (torch 2.13)."""
     if any("initial_lr" in group for group in groups):
-        raise BrokenInput(
-            "optim: a scheduler of torch.optim.lr_scheduler is attached to the optimizer", hint=OWN_SCHEDULE
-        )
+        raise BrokenInput("optim: a torch.optim.lr_scheduler is attached to the optimizer", hint=OWN_SCHEDULE)
 
 
 def require_no_closure(optimizer: Optimizer) -> None:
     """Raise BrokenInput if step() needs a closure that recomputes gradients, as LBFGS in torch 2.13 does."""
     closure = inspect.signature(optimizer.step).parameters.get("closure")
     if closure is not None and closure.default is inspect.Parameter.empty:
-        raise BrokenInput(
-            f"optim: step() of {type(optimizer).__name__} needs a closure, which the trainer does not pass",
-            hint="use another optimizer, such as torch.optim.AdamW, or your own script after ` -- `",
-        )
+        title = f"optim: step() of {type(optimizer).__name__} needs a closure, which the trainer does not pass"
+        raise BrokenInput(title, hint="use torch.optim.AdamW or another one, or your own script after ` -- `")
 
 
 def build_optimizer(model: nn.Module, config: OptimConfig | Target) -> Optimizer:
-    """Build AdamW, with weight decay only for matrices, or the user's optimizer, with all parameters in one group.
-
-    Raises BrokenInput if config._target_ does not return a torch.optim.Optimizer.
-    """
+    """Build AdamW, with weight decay only for matrices, or the user's optimizer, with all parameters in one group."""
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if isinstance(config, Target):
         arguments = {key: value for key, value in config.items() if key not in SCHEDULE_KEYS or key == "lr"}
         optimizer = instantiate_target(arguments, "optim", parameters)
         if not isinstance(optimizer, Optimizer):
-            raise BrokenInput(
-                f"optim: {config.name} must return a torch.optim.Optimizer, not {type(optimizer).__name__}"
-            )
+            kind = type(optimizer).__name__
+            raise BrokenInput(f"optim: {config.name} must return a torch.optim.Optimizer, not {kind}")
         return optimizer
     groups = [
         {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": config.weight_decay},

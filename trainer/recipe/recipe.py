@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from torch.optim import Optimizer
 
 from ..config.instantiate import import_dotted_name, run_user_code, target_callable
-from ..config.schema import TrainConfig
+from ..config.schema import TrainConfig, kind_of
 from ..config.target import Target
 from ..data import map_style
 from ..data.open import open_source
@@ -54,7 +54,7 @@ class Recipe:
 
     def build_model(self, source: DataSource) -> nn.Module:
         """Return a new model on the CPU. Use torch's global random generator, whose seed is the same on all ranks."""
-        return build_model(self.config.model, source)
+        return build_model(self.config.model, source.num_inputs, source.num_classes)
 
     def build_optimizer(self, model: nn.Module) -> Optimizer:
         """Return the optimizer. The largest learning rate of its groups must be optim.lr. Before each step, the trainer
@@ -67,31 +67,27 @@ class Recipe:
         which case gradients are scaled later. This number overrides the count from loss(); both must agree for the
         first batch.
         """
-        loss = type(self).loss is Recipe.loss and self.items_of is cross_entropy
-        return int((inputs_and_targets(batch)[1] != IGNORE).sum()) if loss else None
+        is_usual = type(self).loss is Recipe.loss and self.items_of is cross_entropy
+        return int((inputs_and_targets(batch)[1] != IGNORE).sum()) if is_usual else None
 
     def loss(self, model: nn.Module, batch: Any) -> tuple[Sum, Count]:
         """Return the sum of the loss over a batch's items, and the number of items. Do not return the mean: the trainer
         divides the sum by the number of items on all ranks.
         """
         inputs, targets = inputs_and_targets(batch)
+        outputs = call_model_with_inputs(model, inputs)
         if self.items_of is cross_entropy:
-            return cross_entropy(call_model_with_inputs(model, inputs), targets), None
-        return loss_sum_and_count(
-            self.items_of(call_model_with_inputs(model, inputs), targets), targets, self.items_of, self.config
-        )
+            return cross_entropy(outputs, targets), None
+        return loss_sum_and_count(self.items_of(outputs, targets), targets, self.items_of, self.config)
 
     def measure(self, model: nn.Module, batch: Any) -> tuple[Sum, Sum | float, Count]:
         """Return, for a held-out batch, the sums of loss and score (see `score`) over its items, and the item count."""
-        if type(self).loss is not Recipe.loss:
-            loss, num_items = self.loss(model, batch)
-            return loss, 0.0, self.count(batch) if num_items is None else num_items
-        inputs, targets = inputs_and_targets(batch)
-        logits = call_model_with_inputs(model, inputs)
-        if self.items_of is cross_entropy:
+        if type(self).loss is Recipe.loss and self.items_of is cross_entropy:
+            inputs, targets = inputs_and_targets(batch)
+            logits = call_model_with_inputs(model, inputs)
             return cross_entropy(logits, targets), (logits.argmax(-1) == targets).sum(), (targets != IGNORE).sum()
-        loss, num_items = loss_sum_and_count(self.items_of(logits, targets), targets, self.items_of, self.config)
-        return loss, 0.0, num_items
+        loss, num_items = self.loss(model, batch)
+        return loss, 0.0, self.count(batch) if num_items is None else num_items
 
     def flops_per_sample(self, num_parameters: int) -> float | None:
         """Return the FLOPs of the forward and backward pass for one sample, to compute the MFU; None if unknown.
@@ -115,7 +111,7 @@ def build_recipe(config: TrainConfig) -> Recipe:
     if not (isinstance(recipe_class, type) and issubclass(recipe_class, Recipe)):
         hint = "class MyRecipe(Recipe), with `from jobc_trainer.recipe import Recipe`"
         raise BrokenInput(f"recipe: {config.recipe} is not a subclass of Recipe", hint=hint)
-    recipe: Recipe = run_user_code(lambda: recipe_class(config), f"recipe: {config.recipe}(config)")
+    recipe: Recipe = run_user_code(lambda: recipe_class(config), f"recipe: {config.recipe}(config) failed")
     return recipe
 
 
@@ -169,7 +165,7 @@ def loss_sum_and_count(
     result: (sum, count), or one loss per item (0 for ignored targets).
     Raises BrokenInput for any other result.
     """
-    name = config.loss.name if isinstance(config.loss, Target) else "cross_entropy"
+    name = kind_of(config.loss)
     if isinstance(result, tuple) and len(result) == 2:
         return result[0].sum().float(), result[1]
     if isinstance(result, Tensor) and result.ndim and result.shape[0] == len(targets):
@@ -183,23 +179,18 @@ def loss_sum_and_count(
         counts_all = ignored is None or not isinstance(targets, Tensor) or result.shape != targets.shape
         return result.sum(dtype=torch.float32), result.numel() if counts_all else (targets != ignored).sum()
     got = f"a tensor {list(result.shape)}" if isinstance(result, Tensor) else type(result).__name__
+    reason = "a mean does not include the number of items, which can differ between ranks and micro-batches"
     if isinstance(result, Tensor) and result.ndim:
-        raise BrokenInput(
-            f"loss: {name} returned {got} for a batch of {len(targets)}",
-            ["the first dimension must be the batch, so that padding can be masked"],
-            hint="return one loss per item, in the shape of the targets, or (sum, count)",
-        )
+        reason = "the first dimension must be the batch, so that padding can be masked"
     raise BrokenInput(
         f"loss: {name} returned {got} for a batch of {len(targets)}",
-        ["a mean does not include the number of items, which can differ between ranks and micro-batches"],
-        hint="return one loss per item (reduction: none), or (sum, count)",
+        [reason],
+        hint="return one loss per item (reduction: none), in the shape of the targets, or (sum, count)",
     )
 
 
 def loss_ignore_index(items_of: Callable[..., Any]) -> Any:
-    """Return the ignore_index of a torch loss; None if every target counts. In torch 2.13, it is an attribute of
-    CrossEntropyLoss and NLLLoss, and an argument of cross_entropy() and nll_loss().
-    """
+    """Return the ignore_index of a torch loss, a module's attribute or a function's argument; None if there is none."""
     if isinstance(items_of, nn.Module):
         return getattr(items_of, "ignore_index", None)
     try:

@@ -62,7 +62,6 @@ class Trackers:
             self._thread.start()
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Queue the values for each Tracker.log()."""
         if self._thread.is_alive() and not self._queue.full():
             self._queue.put(lambda tracker: tracker.log(step, dict(values)))  # a copy, which the tracker may change
 

@@ -22,7 +22,6 @@ class MlflowRun:
         self._client, self._run_id = client, run_id
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Log all values in one request."""
         from mlflow.entities import Metric
 
         now = int(time.time() * 1000)
@@ -34,7 +33,6 @@ class MlflowRun:
 
 
 def open_run(run: TrackedRun) -> MlflowRun:
-    """See trackers.tracker_factory."""
     import mlflow
 
     uri = os.environ.get("MLFLOW_TRACKING_URI")

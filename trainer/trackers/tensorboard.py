@@ -30,7 +30,6 @@ class EventFile:
         self._file.flush()
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Write all values as one event."""
         fields = (text_field(1, name.encode()) + b"\x15" + struct.pack("<f", value) for name, value in values.items())
         self._write(step, text_field(5, b"".join(text_field(1, field) for field in fields)))  # summary, values
         self._file.flush()
@@ -46,7 +45,6 @@ class EventFile:
 
 
 def open_run(run: TrackedRun) -> EventFile:
-    """See trackers.tracker_factory."""
     return EventFile(run.folder / "tensorboard", run.step)
 
 

@@ -26,7 +26,6 @@ class WandbRun:
 
 
 def open_run(run: TrackedRun) -> WandbRun:
-    """See trackers.tracker_factory."""
     import wandb
 
     return WandbRun(

@@ -10,7 +10,7 @@ import numpy
 import pytest
 import torch
 
-from jobc.trainer.checkpoint.random_state import NUMPY_WORDS, RandomState, seed_model, seed_rank
+from jobc.trainer.checkpoint.random_state import RandomState, seed_model, seed_rank
 
 CPU = torch.device("cpu")
 
@@ -53,20 +53,6 @@ def test_draws_are_equal_on_all_ranks_for_the_model_and_differ_after_it() -> Non
     of_rank_0 = numpy.random.beta(0.4, 0.4)
     seed_rank(7, rank=1, step=0)
     assert numpy.random.beta(0.4, 0.4) != of_rank_0
-
-
-@pytest.mark.parametrize("cuda", [0, 16])
-def test_a_checkpoint_from_before_numpy_was_kept_is_read(cuda: int) -> None:
-    seed_rank(7, rank=0, step=0)
-    now = RandomState.now(CPU)
-    old = torch.cat([now.python[:625].view(torch.uint8), now.cpu, torch.arange(cuda, dtype=torch.uint8)])
-    expected = torch.randn(3).tolist()
-    found = RandomState.unpack(old)
-    assert found.cuda.tolist() == list(range(cuda)) and found.numpy.tolist() == [0] * NUMPY_WORDS
-    seed_rank(8, rank=0, step=0)
-    of_numpy = numpy.random.get_state()[1].tolist()
-    found.set(CPU)
-    assert torch.randn(3).tolist() == expected and numpy.random.get_state()[1].tolist() == of_numpy
 
 
 def test_ranks_with_and_without_numpy_keep_states_of_one_length(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from jobc.runtime.exit_codes import DATA_BROKEN
 from jobc.trainer.config import rules, train_json
 from jobc.trainer.config import schema as config
 from jobc.trainer.config.identity import identity_keys
+from jobc.trainer.config.parse import to_json_types
 from jobc.trainer.lifecycle.errors import BrokenInput
 
 from ..conftest import DIGITS
@@ -35,7 +36,7 @@ def problems(tree: object) -> tuple[str, ...]:
 def test_a_good_file_survives_the_round_trip(gpt: Tree, digits: Tree, tmp_path: Path) -> None:
     for tree in (gpt(), digits()):
         path = tmp_path / "train.json"
-        path.write_text(train_json.to_json(train_json.parse_train_config(tree)))
+        path.write_text(json.dumps(to_json_types(train_json.parse_train_config(tree))))
         assert train_json.load_train_json(path) == train_json.parse_train_config(tree)
         assert json.loads(path.read_text()) == tree
 

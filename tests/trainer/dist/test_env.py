@@ -61,8 +61,9 @@ def test_a_rank_outside_its_world_is_refused(name: str) -> None:
         parse_environment({**LAUNCHED, name: "4"})
 
 
-def test_table_and_values_name_the_same_things() -> None:
-    assert {field_name_of_variable(row.name) for row in TABLE if not row.like} == {field.name for field in dataclasses.fields(RankEnvironment)}
+def test_every_value_is_of_a_variable_in_the_table() -> None:
+    names = {field_name_of_variable(row.name) for row in TABLE if not row.like}
+    assert {field.name for field in dataclasses.fields(RankEnvironment)} <= names
 
 
 # ---- other launchers

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from jobc.trainer.dist.wait_for_master import wait_for_master
+from jobc.trainer.dist.process_group import wait_for_master
 from jobc.trainer.lifecycle.errors import RendezvousFailed
 from jobc.runtime.exit_codes import RENDEZVOUS_FAILED
 

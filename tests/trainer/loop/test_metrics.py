@@ -32,7 +32,6 @@ def full_at(call: str, times: set[int], monkeypatch: pytest.MonkeyPatch) -> Call
     [
         pytest.param("open", {1}, id="the new file cannot be made"),
         pytest.param("rename", {1}, id="the full one cannot be put aside"),
-        pytest.param("rename", {2}, id="the new one cannot take its place"),
     ],
 )
 def test_a_disk_that_is_full_when_a_file_is_put_aside_costs_no_line_and_harms_no_other_file(

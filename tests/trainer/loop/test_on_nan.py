@@ -18,7 +18,7 @@ from jobc.trainer.dist.env import parse_environment
 from jobc.trainer.dist.process_group import RankGroup, join_process_group
 from jobc.trainer.lifecycle.errors import LossDiverged
 from jobc.trainer.loop.loop import train_step
-from jobc.trainer.loop.rank_requests import StopAndSaveRequests
+from jobc.trainer.loop.step_sums import StopAndSaveRequests
 
 from ..conftest import Run
 

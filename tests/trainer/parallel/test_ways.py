@@ -17,7 +17,7 @@ from jobc.trainer.config import train_json
 from jobc.trainer.data.order import SampleOrder, rank_shard
 from jobc.trainer.lifecycle.errors import BrokenInput
 from jobc.trainer.loop.metrics import last_step_lines
-from jobc.trainer.parallel.blocks import apply_checkpointing_and_compile, find_blocks, with_torch_compile
+from jobc.trainer.parallel.blocks import apply_checkpointing_and_compile, find_blocks
 from jobc.trainer.recipe import recipe
 from jobc.trainer.recipe.loss import ModelWithLoss
 
@@ -155,14 +155,16 @@ def test_a_model_of_transformers_names_its_blocks_by_class() -> None:
     assert [type(block) for block in find_blocks(nn.Sequential(Pretrained()))] == [Layer, Layer]
 
 
-def test_twelve_lengths_are_compiled_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twelve_lengths_are_compiled_twice(gpt: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     graphs = []
     monkeypatch.setattr(
         torch, "compile", partial(torch.compile, backend=lambda graph, _: graphs.append(graph) or graph)
     )
-    forward = with_torch_compile(nn.Linear(4, 4).forward)
+    model = Layered()
+    loop = train_json.parse_train_config(gpt({"loop.compile": "blocks"})).loop
+    apply_checkpointing_and_compile(model, loop, ["Layer"])
     for length in range(5, 29, 2):
-        forward(torch.ones(2, length, 4))
+        model.layers[0](torch.ones(2, length, 4), scale=0.5)
     assert len(graphs) == 2
 
 

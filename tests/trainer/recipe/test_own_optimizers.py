@@ -144,10 +144,10 @@ def test_moments_find_their_parameters_again_in_another_order(
     assert all(torch.allclose(value, weights[1][name], atol=1e-6) for name, value in weights[0].items())
 
 
-def test_a_state_of_other_parameters_is_refused_and_one_of_before_there_were_names_is_taken() -> None:
+def test_a_state_of_other_parameters_is_refused() -> None:
     state = {"state": {0: "of a", 1: "of b"}, "param_groups": [{"params": [0, 1]}]}
-    assert reorder_state(state, ["a", "b"]) == state
     named = {**state, NAMES: ["a", "b"]}
+    assert reorder_state(named, ["a", "b"]) == state
     assert reorder_state(named, ["b", "a"]) == {**state, "state": {1: "of a", 0: "of b"}}
     with pytest.raises(ValueError, match="the optimizer has other parameters:\nb\nc"):
         reorder_state(named, ["a", "c"])

@@ -1,8 +1,9 @@
-"""Save and restore a model's buffers, such as BatchNorm's running means, which change even in a skipped step."""
+"""Restore a model's buffers, such as BatchNorm's running means, which change even in a skipped step, and its mode."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import torch
 from torch import Tensor, nn
 
 
@@ -27,3 +28,16 @@ def preserve_buffers(module: nn.Module, is_active: bool = True) -> Iterator[None
     buffers = SavedBuffers(module, is_active)
     yield
     buffers.restore()
+
+
+@contextmanager
+def eval_mode_without_gradients(model: nn.Module) -> Iterator[None]:
+    """Switch to eval mode, then restore each module's own mode, because some modules may be frozen in eval mode."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():  # not inference_mode, because ZeRO 3 keeps some of the weights that it gathers here
+            yield
+    finally:
+        for module, was_training in modes:
+            module.training = was_training
