@@ -32,7 +32,7 @@ _PACKED = (".py", ".b85", ".txt")
 _OF_JOBC = re.compile(rb"^( *from )(?:\.{2,}|jobc\.)(runtime|trainer)\b", re.MULTILINE)
 _ENGINE_ON_NODES = ("batch", "job_variables", "join")  # an engine's modules
 _ON_NODES = (
-    "container", "depot", "launch", "mpi", "node", "node_checks", "node_failure", "rank", "reach", "spawn", "steps",
+    "container", "depot", "launch", "mpi", "node", "node_failure", "rank", "reach", "spawn", "steps",
     "supervise",
 )  # fmt: skip
 _VERB_FILES = ("engines/check_table.py", *(f"verbs/{name}.py" for name in (*VERBS, "help")))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -128,25 +127,14 @@ class _Node:
             print(f"warning: {title}", file=sys.stderr)  # the shell may have been opened to find out why
 
     def _preflight(self, command: Sequence[str]) -> int:
-        read, environ = self.read, os.environ
-        run = environ.get("JOBC_RUN_DIR", "")
-        run_root = environ.get("JOBC_RUN_ROOT") or str(Path(run).parent.parent)
-        options = [
-            f"--procs={read.procs}",
-            f"--gpus={read.gpus}",
-            f"--gpu-type={environ.get('JOBC_GPU_TYPE', '')}",
-            f"--port={environ['JOBC_HEAD_PORT']}",
-            f"--run-root={run_root}",
-            f"--profile={read.network_profile}",
-            f"--interface={read.interface}",
-        ]
-        options += ["--apart"] if read.storage != "shared" else []
-        options += [f"--code={os.getcwd()}"] if read.code_kind == "shared" else []
-        options += ["--torch"] if read.needs_torch else []
+        from ..preflight.node_checks import check_node  # other payloads do not need it
+
         python = [sys.executable] if command[0] == "python3" else [command[0]]
-        words = [sys.executable, "-B", str(Path(sys.argv[0]).resolve()), "node_checks", *options]
-        done = subprocess.run([*words, "--", *python, *command[1:]], check=False)
-        return 1 if self.lacks or done.returncode else 0
+        failed = self.lacks
+        for line in check_node(self.read, [*python, *command[1:]]):
+            print(line, flush=True)
+            failed = failed or line.startswith("FAIL")
+        return int(failed)
 
 
 def _steps(payload: str, timeout_s: int) -> tuple[list[str], int]:
