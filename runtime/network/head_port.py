@@ -70,9 +70,8 @@ def wait_for_head_port(run: RunFolder, timeout_s: float) -> int:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         os.listdir(run.rendezvous_file.parent)  # makes a network file system refresh its cache
-        state = read_small_file(run.rendezvous_file)
-        if state and state[1].get("attempt") == str(run.attempt):
-            return int(state[1]["port"])
+        if state := run.keys_of_attempt(run.rendezvous_file):
+            return int(state["port"])
         if first := read_small_file(run.first_failure):
             why = f"node {first[1].get('node')} failed first (exit {first[0]}: {first[1].get('reason')})"
             raise Failure(why, "jobctl status shows the result of each node", exit_codes.PEER_LOST)

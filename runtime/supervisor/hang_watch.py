@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from .. import exit_codes
-from ..run_folder.run_folder import RunFolder, parse_count, read_small_file
+from ..run_folder.run_folder import RunFolder, parse_count
 from ..system import processes
 from ..system.text import describe_ranks
 from .verdict import end_from_exit_file
@@ -78,12 +78,8 @@ class HangWatch:
 
     def _activities(self) -> tuple[dict[int, RankActivity], tuple[int, ...]]:
         """Return the activity of each running rank, and the ranks that exited with 0."""
-        states = {rank: state[1] for rank in self._ranks if (state := read_small_file(self._run.rank_state(rank)))}
-        pids = {
-            rank: parse_count(state.get("pid"))
-            for rank, state in states.items()
-            if state.get("attempt") == str(self._run.attempt)
-        }
+        states = {rank: self._run.keys_of_attempt(self._run.rank_state(rank)) for rank in self._ranks}
+        pids = {rank: parse_count(state.get("pid")) for rank, state in states.items() if state}
         ends = {rank: end for rank in pids if (end := end_from_exit_file(self._run, rank))}
         left = tuple(rank for rank, end in ends.items() if end.code == exit_codes.DONE)
         used = processes.process_cpu_times([pid for rank, pid in pids.items() if rank not in ends])

@@ -20,6 +20,7 @@ import selectors
 import socket
 import threading
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..network.json_connection import JsonConnection, prove_token
@@ -49,8 +50,9 @@ class SupervisorLinks(threading.Thread):
     """The part common to both sides: a thread that may block, and that uses only its links and marks."""
 
     lost_s = LOST_S
-    has_steps = False  # whether the job has `before`, `per_node` or `then`; if so, steps.py's files are passed on too
-    then = 0  # number of entries of `then`
+    then: int | None = (
+        None  # number of entries of `then`, or None if there are no steps whose files (steps.py) must be sent
+    )
 
     def __init__(self, run: RunFolder, node: int) -> None:
         super().__init__(daemon=True, name="links")
@@ -104,8 +106,8 @@ class SupervisorLinks(threading.Thread):
                 self._accept()
         self._read_marks()
         self._send_marks()
-        if self.has_steps:
-            self._send_step_files()
+        if self.then is not None:
+            self._send_step_files(step_file_names(self.node, self.then))
         if time.monotonic() >= self._next_beat:
             self._next_beat = time.monotonic() + BEAT_S
             for link in self._links:
@@ -134,12 +136,10 @@ class SupervisorLinks(threading.Thread):
                 if mark == self._marks[kind]:  # otherwise, this node's mark is earlier and the peer must receive it
                     link.told.add(kind)
 
-    def _send_step_files(self) -> None:
+    def _send_step_files(self, names: Sequence[str]) -> None:
         """Send the names of steps.py's existing files to the peers, which may be unable to access this folder."""
         untold: list[tuple[str, list[JsonConnection]]] = []
-        for name in reversed(
-            step_file_names(self.node, self.then)
-        ):  # in this order, so that no file older than a found one is missed
+        for name in reversed(names):  # in this order, so that no file older than a found one is missed
             links = [link for link in self._links if link.node >= 0 and name not in link.told]
             if links and (self.run_folder.steps / name).exists():
                 untold.append((name, links))
@@ -150,7 +150,7 @@ class SupervisorLinks(threading.Thread):
 
     def _on_step(self, link: JsonConnection, name: str) -> None:
         """Create a file of steps.py that exists in the peer's folder."""
-        if self.has_steps and name in step_file_names(link.node, self.then) and self.run_folder.path.is_dir():
+        if self.then is not None and name in step_file_names(link.node, self.then) and self.run_folder.path.is_dir():
             with contextlib.suppress(OSError):
                 self.run_folder.steps.mkdir(parents=True, exist_ok=True)
                 (self.run_folder.steps / name).touch()
@@ -220,8 +220,7 @@ class SupervisorLinks(threading.Thread):
 
     def _has_ended(self, node: int) -> bool:
         """Return whether the node's state file in this run folder records its end. If so, its marks are here too."""
-        state = read_small_file(self.run_folder.node_state(node))
-        return state is not None and state[1].get("attempt") == str(self.run_folder.attempt) and "ended" in state[1]
+        return "ended" in (self.run_folder.keys_of_attempt(self.run_folder.node_state(node)) or {})
 
     # ---- differences between the two sides
 
@@ -334,10 +333,9 @@ class LinkToHead(SupervisorLinks):
         self._pause_s = min(2 * self._pause_s, MOST_PAUSE_S)
         with contextlib.suppress(OSError, KeyError, ValueError):
             os.listdir(self.run_folder.supervisor_address_file.parent)  # makes a network file system refresh its cache
-            state = read_small_file(self.run_folder.supervisor_address_file)
-            if state and state[1].get("attempt") == str(self.run_folder.attempt):
-                self._token, self._hosts[0] = state[1]["token"], state[1]["host"]
-                self._add(socket.create_connection((self._head, int(state[1]["port"])), timeout=CONNECT_S))
+            if keys := self.run_folder.keys_of_attempt(self.run_folder.supervisor_address_file):
+                self._token, self._hosts[0] = keys["token"], keys["host"]
+                self._add(socket.create_connection((self._head, int(keys["port"])), timeout=CONNECT_S))
         self._next_try = time.monotonic() + self._pause_s
 
     def _on_greeting(self, link: JsonConnection, message: Message) -> None:

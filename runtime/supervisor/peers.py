@@ -96,12 +96,12 @@ class PeerNodes:
         for node in self.watched:
             if self.links and self.links.is_alive() and node in self.links.met:
                 continue  # the link detects a loss sooner
-            state = read_small_file(self.run.node_state(node))
-            if not state or state[1].get("attempt") != str(self.run.attempt) or "ended" in state[1]:
+            state = self.run.keys_of_attempt(self.run.node_state(node))
+            if not state or "ended" in state:
                 continue  # the node has not started yet, and the rendezvous has its own timeout
             silent_s = now - self.run.node_state(node).stat().st_mtime
             if silent_s > SILENT_S:
-                return f"node {node} ({state[1].get('host')}) has not responded for {silent_s:.0f} s"
+                return f"node {node} ({state.get('host')}) has not responded for {silent_s:.0f} s"
         return ""
 
     def tell(self, code: int, reason: str, rank: int | None = None, time_ns: int | None = None) -> None:
@@ -131,8 +131,7 @@ class PeerNodes:
         return [node for node in nodes if waited_s < JOIN_S or self._has_begun(node)]
 
     def _has_begun(self, node: int) -> bool:
-        state = read_small_file(self.run.node_state(node))
-        is_known = state is not None and state[1].get("attempt") == str(self.run.attempt)
+        is_known = self.run.keys_of_attempt(self.run.node_state(node)) is not None
         return is_known or (self.links is not None and node in self.links.met)
 
     def leave(self) -> None:
