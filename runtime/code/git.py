@@ -31,8 +31,8 @@ _OF_THE_CALLER = (
 class Git:
     """Runs git in `folder`. git_dir: an empty repository to use instead of the folder's own."""
 
-    def __init__(self, folder: Path, git_dir: Path | None = None, timeout_s: float = TIMEOUT_S) -> None:
-        self.folder, self.git_dir, self.timeout_s = folder, git_dir, timeout_s
+    def __init__(self, folder: Path, git_dir: Path | None = None) -> None:
+        self.folder, self.git_dir = folder, git_dir
 
     def paths(self, *words: str, paths: list[bytes] | None = None) -> list[bytes]:
         """Run `git WORDS -z` with `paths` as input, and return the paths it prints. Raises Failure as says() does."""
@@ -62,11 +62,11 @@ class Git:
             try:
                 code = subprocess.run(
                     command, stdin=given, stdout=output, stderr=errors, env=environment_without_git(os.environ),
-                    timeout=self.timeout_s, check=False,
+                    timeout=TIMEOUT_S, check=False,
                 ).returncode  # fmt: skip
                 said = _text(errors)
             except subprocess.TimeoutExpired:
-                code, said = 124, f"no response within {self.timeout_s:g} s"
+                code, said = 124, f"no response within {TIMEOUT_S:g} s"
             if code not in (0, 1) or "unable to access" in said:
                 said = said or f"git exits with {code}"
                 raise Failure(
@@ -80,7 +80,7 @@ class Git:
 
 
 @contextmanager
-def temporary_repository(folder: Path, beside: Path, read: str, timeout_s: float = TIMEOUT_S) -> Iterator[Git]:
+def temporary_repository(folder: Path, beside: Path, read: str) -> Iterator[Git]:
     """Yield git for `folder` with a temporary empty repository in `beside`, so that no file counts as committed.
 
     read: name that the error message uses for the file that git must read. Raises Failure if git is missing.
@@ -89,8 +89,8 @@ def temporary_repository(folder: Path, beside: Path, read: str, timeout_s: float
         raise Failure(f"git is needed to read {read} in {folder}", "install git; or remove the file", DATA_BROKEN)
     git_dir = Path(tempfile.mkdtemp(prefix=".git.", dir=beside))
     try:
-        Git(beside, timeout_s=timeout_s).says("init", "--quiet", "--bare", "--template=", str(git_dir))
-        yield Git(folder, git_dir, timeout_s)
+        Git(beside).says("init", "--quiet", "--bare", "--template=", str(git_dir))
+        yield Git(folder, git_dir)
     finally:
         shutil.rmtree(git_dir, ignore_errors=True)
 

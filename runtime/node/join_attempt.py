@@ -30,7 +30,7 @@ from ..run_folder.removal import remove_folder
 from ..run_folder.run import SILENT_S, NodeState, Run, recorded_exit_codes
 from ..run_folder.run_folder import RunFolder, write_small_file
 from ..system.cksum import cksum
-from ..system.failure import Failure, NodeMustNotStart, print_failure
+from ..system.failure import NodeMustNotStart, print_failure
 from ..system.text import printable
 from ..system.values import number_or_none, read_keys
 from .node_failure import NodeFailure, record_failure
@@ -72,7 +72,7 @@ def report_start_failure(error: NodeMustNotStart | NodeFailure, environ: Mapping
         error = StartFailure(error.code, error.why, error.hint)
     if isinstance(error, JoinFailure):
         record_failure({**environ, "JOBC_ATTEMPT": str(error.attempt)}, payload, error)
-    print_failure(Failure(error.title, error.hint))
+    print_failure(error)
     return exit_codes.CRASHED if isinstance(error, JoinFailure) and payload == "preflight" else error.code
 
 
@@ -328,7 +328,8 @@ def join_run_in_bucket(
     JOBC_PROJECT and the credentials. Raises NodeMustNotStart, StartFailure.
     """
     from ..storage import depot  # imported only here, because they need http
-    from ..storage.bucket_run import BucketError, SubmittedNode
+    from ..storage.bucket import BucketError
+    from ..storage.bucket_run import SubmittedNode
 
     node, nodes = int(os.environ["JOBC_NODE_RANK"]), int(os.environ["JOBC_NODES"])
     stored = depot.open_bucket_run(f"{run.parent.name}/{run.name}")

@@ -12,6 +12,7 @@ from pathlib import Path
 from ..network import interfaces, network
 from ..network.reach import REFUSED, why_port_is_unreachable
 from ..node.node_settings import NodeSettings
+from ..system.failure import Failure
 from . import network_test
 from .node_checks import Check, SameOnAllNodes, check_port, checks_of_this_node
 
@@ -103,7 +104,7 @@ def check_network(settings: NodeSettings, command: Sequence[str], head: str, ran
             network.fabric_variables(profile, chosen, os.environ)
             if profile != "auto":
                 yield Check(True, "fabric", f"network={profile}")
-    except network.MissingRequirement as lacking:
+    except Failure as lacking:
         yield Check(False, "network", lacking.title, lacking.hint)
     if uses_gpus and (profile in network.RDMA or Path("/dev/infiniband").is_dir()):  # NCCL finds it on its own
         yield check_memlock(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0])

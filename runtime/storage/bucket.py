@@ -24,6 +24,7 @@ from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
 
 from .. import exit_codes
+from ..system.failure import Failure
 from .credentials import CredentialCache
 from .signature import encode_query, percent_encode_path, sign_headers
 
@@ -41,12 +42,8 @@ if TYPE_CHECKING:
     Pause = Callable[[float], None]
 
 
-class BucketError(Exception):
-    """Raised if a request fails. code: the exit code, which depends on whether a retry may help."""
-
-    def __init__(self, title: str, hint: str, code: int) -> None:
-        super().__init__(title)
-        self.title, self.hint, self.code = title, hint, code
+class BucketError(Failure):
+    """Raised if a request fails. Its exit code depends on whether a retry may help."""
 
 
 class ListedObject(NamedTuple):

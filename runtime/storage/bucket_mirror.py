@@ -28,12 +28,13 @@ from ..run_folder.run_folder import (
     REACHED,
     RunFolder,
     last_step_in_metrics,
+    parse_small_file,
     record_first_failure,
     write_small_file,
 )
 from ..system.untrusted_files import Unreadable, is_safe_relative_path, read_json
 from .bucket_manifest import LARGEST_NOTE, MANIFEST, equal_manifest_files, read_entries, read_manifest, sha256_of
-from .bucket_run import GRAIN_S, SAVE, SILENT_S, STOP, BucketRun, parse_small_file
+from .bucket_run import GRAIN_S, SAVE, SILENT_S, STOP, BucketRun
 
 STEP = "checkpoints/step_"
 RESTORED = "state/.restored"

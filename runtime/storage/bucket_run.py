@@ -21,7 +21,7 @@ from typing import NamedTuple
 from .. import exit_codes
 from ..run_folder.run_folder import parse_small_file
 from ..system.failure import NodeMustNotStart
-from .bucket import Bucket, BucketError
+from .bucket import Bucket
 
 BEAT_S = 20.0
 SILENT_S = 90.0  # a node that has written nothing for this long is considered lost
@@ -198,6 +198,3 @@ class BucketRun:
 def _owner_text(submission: SubmittedNode, attempt: int) -> bytes:
     """Return a unique text that identifies the writer."""
     return f"attempt={attempt}\nnode={submission.node}\ntime_ns={time.time_ns()}\n".encode()
-
-
-__all__ = ["SAVE", "STOP", "BucketError", "BucketRun", "NodeMustNotStart", "SubmittedNode", "parse_small_file"]

@@ -11,7 +11,7 @@ from .text import printable
 
 
 class Failure(Exception):
-    """A verb's error: what is wrong (title), what to do next (hint), and the exit code."""
+    """An error of a verb or a node: what is wrong (title), what to do next (hint), and the exit code."""
 
     def __init__(self, title: str, hint: str = "", code: int = 1) -> None:
         super().__init__(title)
