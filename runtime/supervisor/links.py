@@ -21,6 +21,7 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..network.json_connection import JsonConnection, prove_token
@@ -62,7 +63,10 @@ class SupervisorLinks(threading.Thread):
         self._hosts: dict[int, str] = {}  # hosts of these nodes
         self._heard: dict[int, float] = {}  # node that has not ended -> when last heard from, monotonic seconds
         self._done: set[int] = set()  # nodes that have ended
-        self._marks: dict[str, Message] = {}
+        self._marks: dict[str, Message] = {}  # first line (`code`) and keys of each of these files
+        self._mark_files = {
+            "stop": run.stop_mark, "told": run.first_stop_file, "first": run.first_failure, "mpi": run.mpi_daemon,
+        }  # fmt: skip
         self._links: list[JsonConnection] = []
         self._selector = selectors.DefaultSelector()
         self._ending, self._closed = threading.Event(), threading.Event()
@@ -129,10 +133,10 @@ class SupervisorLinks(threading.Thread):
             self._on_end(link)
         if step := message.get("step"):
             self._on_step(link, str(step))
-        for kind in ("stop", "told", "first", "mpi"):
+        for kind, path in self._mark_files.items():
             if isinstance(mark := message.get(kind), dict):
                 if self._store_mark(kind, mark):
-                    self._write_mark(kind, mark)
+                    self._write_mark(kind, path, mark)
                 if mark == self._marks[kind]:  # otherwise, this node's mark is earlier and the peer must receive it
                     link.told.add(kind)
 
@@ -158,38 +162,32 @@ class SupervisorLinks(threading.Thread):
     def _store_mark(self, kind: str, mark: Message) -> bool:
         """Store a mark to be sent to all peers. Return whether it is new. An earlier first failure counts as new."""
         current = self._marks.get(kind)
-        replaces = kind == "mpi" and mark != current  # the next mpirun of a job with `then`
-        if current is not None and not replaces and not (kind == "first" and _is_earlier(mark, current)):
-            return False
+        if current is not None:
+            is_next_mpirun = kind == "mpi" and mark != current  # in a job with `then`
+            is_earlier = kind == "first" and is_earlier_failure(
+                mark["code"], mark["keys"], current["code"], current["keys"]
+            )
+            if not is_next_mpirun and not is_earlier:
+                return False
         self._marks[kind] = mark
         for link in self._links:
             link.told.discard(kind)
         return True
 
-    def _write_mark(self, kind: str, mark: Message) -> None:
+    def _write_mark(self, kind: str, path: Path, mark: Message) -> None:
         """Write a mark from another node to this run folder, for the supervisor and for people."""
         if not self.run_folder.path.is_dir():  # removed after this node ended
             return
         with contextlib.suppress(OSError):  # even with a full disk, the mark is forwarded
-            if kind == "stop":
-                self.run_folder.stop_mark.parent.mkdir(exist_ok=True)
-                self.run_folder.stop_mark.touch()
-            elif kind == "told":
-                write_small_file(self.run_folder.first_stop_file, keys=mark)
-            elif kind == "mpi":
-                write_small_file(self.run_folder.mpi_daemon, keys=mark, private=True)
-            else:
+            if kind == "first":
                 record_first_failure(self.run_folder, mark["code"], mark["keys"])
+            else:
+                write_small_file(path, mark["code"], mark["keys"], private=kind == "mpi")
 
     def _read_marks(self) -> None:
-        if "stop" not in self._marks and self.run_folder.stop_mark.exists():
-            self._store_mark("stop", {})
-        if "told" not in self._marks and (stop := read_small_file(self.run_folder.first_stop_file)):
-            self._store_mark("told", stop[1])
-        if daemon := read_small_file(self.run_folder.mpi_daemon):
-            self._store_mark("mpi", daemon[1])
-        if first := read_small_file(self.run_folder.first_failure):
-            self._store_mark("first", {"code": first[0], "keys": first[1]})
+        for kind, path in self._mark_files.items():
+            if content := read_small_file(path):
+                self._store_mark(kind, {"code": content[0], "keys": content[1]})
 
     def _send_marks(self) -> None:
         for link in self._links:
@@ -251,10 +249,6 @@ def step_file_names(node: int, then: int) -> tuple[str, ...]:
     own = ("begun_0", "before", "go") if node == 0 else (f"begun_{node}", f"ready_{node}")
     word = "then_{}" if node == 0 else f"ended_{{}}_{node}"
     return (*(word.format(number) for number in range(1, then + 1)), *own)
-
-
-def _is_earlier(mark: Message, current: Message) -> bool:
-    return is_earlier_failure(mark["code"], mark["keys"], current["code"], current["keys"])
 
 
 class HeadLinks(SupervisorLinks):

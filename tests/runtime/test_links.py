@@ -110,7 +110,7 @@ def test_a_mark_that_comes_after_the_last_word_of_a_node_keeps_nobody(tmp_path: 
     near, far = socket.socketpair()
     with near, far, hub._listener:
         link = JsonConnection(near, node=1)
-        for message in ({"node": 1}, {"ended": True}, {"told": {"node": "1", "reason": "SIGTERM"}}):
+        for message in ({"node": 1}, {"ended": True}, {"told": {"code": "", "keys": {"node": "1"}}}):
             hub._on_message(link, message)
     assert not hub._heard
 
