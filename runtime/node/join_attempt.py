@@ -140,7 +140,9 @@ def wait_until_others_silent(run: Path, attempt: int) -> None:
             except OSError:
                 continue
             node = NodeState(path)
-            if node.attempt != attempt or node.ended is not None or _is_silent(run, node):
+            silent_s = Run(run).silent_s(node)
+            is_silent = silent_s is not None and silent_s > SILENT_S
+            if node.attempt != attempt or node.ended is not None or is_silent:
                 continue
             unknown = node.name
             if first_beats.setdefault(unknown, beat) != beat:
@@ -226,11 +228,6 @@ def _wait_for_nodes(run: Path, attempt: int, joined: Path, node: int, nodes: int
             hint = "jobctl status prints what these nodes are waiting for"
             raise JoinFailure(attempt, exit_codes.RENDEZVOUS_FAILED, title, hint)
         time.sleep(LOOK_S)
-
-
-def _is_silent(run: Path, node: NodeState) -> bool:
-    silent_s = Run(run).silent_s(node)
-    return silent_s is not None and silent_s > SILENT_S
 
 
 # ---- what node 0 prepares
