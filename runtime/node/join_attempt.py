@@ -326,19 +326,20 @@ def join_run_in_bucket(
     """
     from ..storage import depot  # imported only here, because they need http
     from ..storage.bucket import BucketError
+    from ..storage.bucket_mirror import create_empty_run_folder
     from ..storage.bucket_run import SubmittedNode
 
     node, nodes = int(os.environ["JOBC_NODE_RANK"]), int(os.environ["JOBC_NODES"])
     stored = depot.open_bucket_run(f"{run.parent.name}/{run.name}")
     member = SubmittedNode(submission, node, nodes, most, timeout_s)
     try:
-        attempt = depot.join_attempt(stored, member, fork_of, run)
+        attempt = stored.join(member, fork_of, run.parent.name)
+        create_empty_run_folder(run)
+        (run / "state/run").write_bytes(stored.get("state/run") or b"")
         keys = read_keys(run / "state/run")
         init_from = keys.get("init_from", "")
-        path = str(run.parent / init_from) if init_from else ""
-        write_small_file(
-            run / "state/run", keys={**keys, "project": os.environ.get("JOBC_PROJECT", ""), "init_from": path}
-        )
+        keys["init_from"] = str(run.parent / init_from) if init_from else ""
+        write_small_file(run / "state/run", keys={**keys, "project": os.environ.get("JOBC_PROJECT", "")})
         prepare(attempt)
         depot.restore_checkpoint(stored, RunFolder(run, attempt), node, init_from)
     except BucketError as error:
