@@ -146,11 +146,9 @@ def wait_until_others_silent(run: Path, attempt: int) -> None:
                 continue
             unknown = node.name
             if first_beats.setdefault(unknown, beat) != beat:
-                raise NodeMustNotStart(
-                    exit_codes.CRASHED,
-                    f"run {run.name} is live: node {unknown} of another job writes to it; stop that job first, or"
-                    " start a new run: jobctl submit without --resume",
-                )
+                why = f"run {run.name} is live: node {unknown} of another job writes to it"
+                hint = "stop that job first, or start a new run: jobctl submit without --resume"
+                raise NodeMustNotStart(exit_codes.CRASHED, f"{why}; {hint}")
         if not unknown:
             return
         if not is_announced:
@@ -283,9 +281,7 @@ def replace_folder_copy(source: Path, copy: Path) -> None:
 
 
 def _copy_into(source: Path, copy: Path) -> None:
-    """Copy files, links and folders. A file keeps its executable bits, but not its timestamps or owner, because a file
-    server may refuse to set those.
-    """
+    """Copy everything. A file keeps its executable bits, but not its times and owner: a file server may refuse them."""
     for entry in os.scandir(source):
         path = copy / entry.name
         if entry.is_symlink():
@@ -354,9 +350,6 @@ def depot_command(run: Path, verb: str, *words: str) -> list[str]:
     """Return the command that runs a verb of depot.py for a run folder JOB/RUN_ID."""
     program = [sys.executable, "-I", "-S", os.path.abspath(sys.argv[0])]
     return [*program, "depot", verb, f"{run.parent.name}/{run.name}", *words]
-
-
-# ---- nodes that share no folder
 
 
 def port_from_text(text: str) -> int:

@@ -33,11 +33,8 @@ def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | Sa
         yield Check(False, "gpus", f"{text}, required: {wanted}: {'; '.join(gpu.use for gpu in busy)}", hint)
     kinds = sorted({gpu.name for gpu in found})
     if kinds:
-        yield SameOnAllNodes(
-            "gpu",
-            f"GPU {', '.join(kinds)}",
-            "choose nodes of one type with queue.nodelist or hosts; the slowest node limits the speed",
-        )
+        hint = "choose nodes of one type with queue.nodelist or hosts; the slowest node limits the speed"
+        yield SameOnAllNodes("gpu", f"GPU {', '.join(kinds)}", hint)
 
 
 def check_devices(found: int, wanted: int) -> Check:

@@ -171,9 +171,8 @@ def check_data(folder: str | None) -> Iterator[Check | SameOnAllNodes]:
         yield Check(False, "data", f"data folder {folder}: {error.strerror}", hint)
         return
     yield Check(True, "data", f"data folder {folder} is readable")
-    yield SameOnAllNodes(
-        "data", f"data folder with {entries} entries", "copy the same data to every node, or use shared storage"
-    )
+    hint = "copy the same data to every node, or use shared storage"
+    yield SameOnAllNodes("data", f"data folder with {entries} entries", hint)
 
 
 def check_torch(wanted: int) -> Iterator[Check | SameOnAllNodes]:
@@ -189,11 +188,8 @@ def check_torch(wanted: int) -> Iterator[Check | SameOnAllNodes]:
         )
         version, path, devices, nccl = json.loads(process.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
-        text, hint = (
-            f"torch: `import torch` took more than {TORCH_TIMEOUT_S} s",
-            "check whether the file system is slow",
-        )
-        yield Check(False, "torch", text, hint)
+        text = f"torch: `import torch` took more than {TORCH_TIMEOUT_S} s"
+        yield Check(False, "torch", text, "check whether the file system is slow")
         return
     except (IndexError, ValueError):
         why = (process.stderr.strip().splitlines() or ["no message"])[-1]

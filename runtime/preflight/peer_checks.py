@@ -57,17 +57,15 @@ def check_connection_to_node_0(folder: Path, rank: int, head: str) -> Iterator[C
         hint = "the run folder must be on storage that every node can write to"
         yield Check(False, "storage", f"run folder {folder.parent}: {error.strerror}", hint)
         return
-    hint = "set storage.root to a folder that all nodes share"
-    yield Check(
-        result.storage is None, "storage", result.storage or f"run folder shared with node 0: {folder.parents[1]}", hint
-    )
     if result.storage:
+        yield Check(False, "storage", result.storage, "set storage.root to a folder that all nodes share")
         return
+    yield Check(True, "storage", f"run folder shared with node 0: {folder.parents[1]}")
     hint = "open TCP between the nodes in both directions; rendezvous.port sets a fixed rendezvous port"
-    yield Check(result.to_head is None, "to_head", f"node 0, {head}, is reachable" if not result.to_head
-                else f"node 0, {head}, is unreachable: {result.to_head}", hint)  # fmt: skip
-    yield Check(result.from_head is None, "from_head", "reachable from node 0" if not result.from_head
-                else f"unreachable from node 0: {result.from_head}", hint)  # fmt: skip
+    to_head = f"unreachable: {result.to_head}" if result.to_head else "reachable"
+    yield Check(not result.to_head, "to_head", f"node 0, {head}, is {to_head}", hint)
+    from_head = f"unreachable from node 0: {result.from_head}" if result.from_head else "reachable from node 0"
+    yield Check(not result.from_head, "from_head", from_head, hint)
     if result.clock_s is not None:
         yield check_clock(*result.clock_s)
 
@@ -85,9 +83,8 @@ def check_clock(ahead_s: float, unsure_s: float) -> Check:
     """Check this node's clock. ahead_s: node 0's clock minus this one's; unsure_s: its error. Both in seconds."""
     good = abs(ahead_s) <= MOST_CLOCK_S + unsure_s
     direction = "behind" if ahead_s > 0 else "ahead of"
-    text = (
-        f"clock within {MOST_CLOCK_S:g} s of node 0's" if good else f"clock {abs(ahead_s):.1f} s {direction} node 0's"
-    )
+    position = f"within {MOST_CLOCK_S:g} s of" if good else f"{abs(ahead_s):.1f} s {direction}"
+    text = f"clock {position} node 0's"
     return Check(good, "clock", text, "`timedatectl` or `chronyc tracking` there: check that the clock is synchronized")
 
 
@@ -96,10 +93,8 @@ def check_network(settings: NodeSettings, command: Sequence[str], head: str, ran
     uses_gpus, profile = bool(command) and settings.gpus > 0, settings.network_profile
     try:
         chosen = network.choose_interface(settings.interface, head, rank == 0)
-        names = ", ".join(
-            sorted({name for name in interfaces.interface_by_address().values() if name in chosen.split(",")})
-        )
-        yield Check(True, "interface", f"interface to the other nodes: {names}")
+        names = sorted(set(interfaces.interface_by_address().values()) & set(chosen.split(",")))
+        yield Check(True, "interface", f"interface to the other nodes: {', '.join(names)}")
         if uses_gpus:
             network.fabric_variables(profile, chosen, os.environ)
             if profile != "auto":

@@ -38,9 +38,8 @@ def main(argv: list[str]) -> int:
     processes.die_with_parent()
     environments = dict(enumerate(rank_environments(os.environ)))
     mine = [0] if options else list(environments)
-    children = {
-        processes.start_in_own_session(command, environ={**os.environ, **environments.pop(rank)}) for rank in mine
-    }
+    variables = [{**os.environ, **environments.pop(rank)} for rank in mine]
+    children = {processes.start_in_own_session(command, environ=environ) for environ in variables}
     tasks = None
     if environments:
         from .tasks import TaskServer

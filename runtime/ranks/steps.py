@@ -91,7 +91,8 @@ class NodeSteps:
         if before and self.node == 0 and not self.exists("before"):
             self._run_lines("before", before)
             self.write("before")
-        self._wait_for_begin()
+        needed = range(self.nodes if self.node == 0 else 1)
+        self.wait(lambda: self.missing("begun", needed), "", self.timeout_s)
         if before:
             self.wait(lambda: [] if self.exists("before") else [0], "before")
         if per_node and not self.exists("go"):
@@ -109,7 +110,8 @@ class NodeSteps:
             arrived, _ = self.signals.wait(3600)
             if any(number in STOPS for number in arrived):
                 bash.terminate()
-                self._reap(bash.pid)
+                while bash.pid not in (pid for pid, _ in processes.reap_children()):
+                    self.signals.wait(3600)  # after the grace period, the supervisor kills both bash and this process
                 raise LauncherMustNotStart(exit_codes.PREEMPTED, f"{key} was stopped")
             for pid, status in processes.reap_children():
                 if pid == bash.pid:
@@ -117,16 +119,6 @@ class NodeSteps:
                         raise LauncherMustNotStart(exit_codes.DATA_BROKEN, why)
                     print(f"jobc: {key} took {time.monotonic() - began:.1f} s", flush=True)
                     return
-
-    def _reap(self, bash: int) -> None:
-        """Wait until bash has ended. After the grace period, the supervisor kills both bash and this process."""
-        while bash not in (pid for pid, _ in processes.reap_children()):
-            self.signals.wait(3600)
-
-    def _wait_for_begin(self) -> None:
-        """On node 0, wait until all nodes have begun; on other nodes, until node 0 has. Raises LauncherMustNotStart."""
-        needed = range(self.nodes if self.node == 0 else 1)
-        self.wait(lambda: self.missing("begun", needed), "", self.timeout_s)
 
     def missing(self, word: str, nodes: Iterable[int]) -> list[int]:
         """Return which nodes have not written the file. Without a shared folder, only node 0 and this one count."""
@@ -144,9 +136,8 @@ class NodeSteps:
                 raise LauncherMustNotStart(exit_codes.PREEMPTED, "stopped while waiting for other nodes")
             waited_s = time.monotonic() - began
             if time.monotonic() - self.began > timeout_s and waited_s > SILENT_S:
-                raise LauncherMustNotStart(
-                    exit_codes.RENDEZVOUS_FAILED, f"{_format_nodes(missing)} did not begin within {timeout_s:.0f} s"
-                )
+                why = f"{_format_nodes(missing)} did not begin within {timeout_s:.0f} s"
+                raise LauncherMustNotStart(exit_codes.RENDEZVOUS_FAILED, why)
             if waited_s >= silent_s:
                 action = f"to finish {key}" if key else "to begin"
                 print(f"jobc: waiting for {_format_nodes(missing)} {action} ({waited_s:.0f} s)", flush=True)

@@ -28,8 +28,9 @@ def skip_ended_commands(run: RunFolder, steps: NodeSteps, entries: int) -> None:
 
 
 def run_commands(run: RunFolder, steps: NodeSteps, launcher: list[str], entries: list[str]) -> int:
-    """Run a launcher for each command; exec the last one. Return the exit code of one that fails. Raises
-    LauncherMustNotStart, OSError.
+    """Run a launcher for each command; exec the last one. Return the exit code of one that fails.
+
+    Raises LauncherMustNotStart, OSError.
     """
     for number in range(len(entries) + 1):
         if number < len(entries) and steps.exists(f"then_{number + 1}"):

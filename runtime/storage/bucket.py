@@ -180,8 +180,7 @@ class Bucket:
         fine: tuple[int, ...] = (200, 204),
         most: int = 0,
     ) -> HttpResponse:
-        """Send a request and return the response if its status is in `fine`. Retry while the store is unavailable or
-        busy.
+        """Send a request, retry while the store is unavailable or busy, and return a response with a status in `fine`.
 
         most: limit on the body in bytes, if higher than LARGEST_ANSWER. Raises BucketError.
         """
@@ -194,10 +193,8 @@ class Bucket:
                 answer = self._once(method, path, query or {}, body, headers or {}, max(most, LARGEST_ANSWER))
             except (OSError, http.client.HTTPException) as error:
                 if isinstance(error, ssl.SSLCertVerificationError):
-                    raise BucketError(
-                        f"{self._host}: {error.verify_message}", "set SSL_CERT_FILE to your own certificates",
-                        exit_codes.DATA_BROKEN,
-                    ) from error  # fmt: skip
+                    title, hint = f"{self._host}: {error.verify_message}", "set SSL_CERT_FILE to your own certificates"
+                    raise BucketError(title, hint, exit_codes.DATA_BROKEN) from error
                 failure = f"{type(error).__name__}: {error}"
                 continue
             if answer.status in fine and not (answer.status == 404 and _error_details(answer)[0] == "NoSuchBucket"):

@@ -139,9 +139,7 @@ def _ask(
     method: str | None = None,
     answer_s: float = ANSWER_S,
 ) -> bytes:
-    """Send a request and return the response body. Raises OSError. Without https, uses no proxy: such services
-    are local.
-    """
+    """Return the response body. Uses no proxy without https, because such services are local. Raises OSError."""
     request = urllib.request.Request(url, data=data, headers=dict(headers or {}), method=method)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({} if url.startswith("http:") else None))
     with opener.open(request, timeout=answer_s) as answer:

@@ -36,9 +36,7 @@ def lock_node(run_folder: RunFolder, node: int, ranks: range) -> int:
 
 
 def _delete_old_files(before: RunFolder, node: int, ranks: range) -> None:
-    """Delete files that only the previous attempt's supervisors read. (Sites limit the number of files.) The
-    nodes' exit codes and the first failure are kept.
-    """
+    """Delete files that only the previous attempt's supervisors read, because sites limit the number of files."""
     for rank in ranks:
         before.rank_exit(rank).unlink(missing_ok=True)
     if node == 0:

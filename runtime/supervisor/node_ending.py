@@ -47,16 +47,12 @@ class NodeEnding:
         killed, at_once = self.supervisor.killed, self.supervisor.at_once
         stop_requested = self.was_asked or killed
         launcher_output = attempt_log(self.run_folder, self.run_folder.launcher_log(self.node))
-        verdict = judge_node(
-            self.run_folder, self.node, self.supervisor.ranks, status, launcher_output, stop_requested, killed
-        )
+        ranks = self.supervisor.ranks
+        verdict = judge_node(self.run_folder, self.node, ranks, status, launcher_output, stop_requested, killed)
         restarts = self._may_restart(verdict)
         self._record(verdict, is_final=not restarts, is_over=not self.after)
-        lost = (
-            self.peers.describe_unreachable_nodes()
-            if verdict.code == exit_codes.PEER_LOST and not stop_requested
-            else ""
-        )
+        has_lost_peer = verdict.code == exit_codes.PEER_LOST and not stop_requested
+        lost = self.peers.describe_unreachable_nodes() if has_lost_peer else ""
         verdict = verdict._replace(reason=lost or verdict.reason)
         self._report(verdict, launcher_output)
         blame = (verdict.first.rank, verdict.first.time_ns) if verdict.first and not lost else ()

@@ -88,10 +88,8 @@ class PeerNodes:
         return False
 
     def _silent(self) -> str:
-        """Return text that names a watched node that has no link and whose heartbeat has stopped, or "" if none has.
-
-        Compares file times with each other because the clocks of two machines may differ.
-        """
+        """Return text that names a watched node that has no link and whose heartbeat has stopped, or "" if none has."""
+        # file times are compared with each other because the clocks of two machines may differ
         now = self.run.node_state(self.node).stat().st_mtime
         for node in self.watched:
             if self.links and self.links.is_alive() and node in self.links.met:
@@ -157,26 +155,26 @@ class PeerNodes:
             hosts = zip(self.others, threads.map(self._silent_host, self.others), strict=True)
         names = [f"node {node} ({host})" for node, host in hosts if host]
         myself = f"node {self.node} ({os.uname().nodename})"
-        if not names or len(names) < len(self.others):
-            return f"{', '.join(names[:10])} {'does' if len(names) == 1 else 'do'} not respond" if names else ""
+        if not names:
+            return ""
+        if len(names) < len(self.others):
+            return f"{', '.join(names[:10])} {'does' if len(names) == 1 else 'do'} not respond"
         return (
-            f"{myself} and {names[0]} cannot reach each other"
-            if len(names) == 1
-            else f"{myself} cannot reach any other node"
+            f"{myself} cannot reach any other node"
+            if len(names) > 1
+            else f"{myself} and {names[0]} cannot reach each other"
         )
 
     def _silent_host(self, node: int) -> str:
         """Return the name of the node's host if it does not respond, or "" if it does."""
         state = read_small_file(self.run.node_state(node))
         host = state[1].get("host", "") if state else ""
-        return host if host and not _responds(host) else ""
-
-
-def _responds(host: str) -> bool:
-    try:
-        socket.create_connection((host, 1), ANSWER_S).close()
-    except (ConnectionRefusedError, socket.gaierror):  # a name that does not resolve on this node proves nothing
-        return True
-    except OSError:
-        return False
-    return True
+        if not host:
+            return ""
+        try:
+            socket.create_connection((host, 1), ANSWER_S).close()
+        except (ConnectionRefusedError, socket.gaierror):  # a name that does not resolve on this node proves nothing
+            return ""
+        except OSError:
+            return host
+        return ""

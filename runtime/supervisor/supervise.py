@@ -306,10 +306,9 @@ class Supervisor:
             hang = self.hang_watch.hang
             if hang:
                 self.output.say(str(hang))
+            keys = {**self.state, **(hang.keys() if hang else {})}
             with contextlib.suppress(OSError):
-                write_small_file(
-                    self.run_folder.node_state(self.node), keys={**self.state, **(hang.keys() if hang else {})}
-                )
+                write_small_file(self.run_folder.node_state(self.node), keys=keys)
 
     def _has_rank_started(self) -> bool:
         return any(self._rank_state(rank) for rank in self.ranks)
