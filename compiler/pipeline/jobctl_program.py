@@ -42,7 +42,12 @@ _OF_TRAINER = (f"{TRAINER}/smoke.py", f"{TRAINER}/script.py")  # packed for the 
 # Modules that only jobs with a certain feature need. Other jobs never call the functions that import them, so these
 # imports are ignored; imports at the top of a module always count. A feature's modules are packed together.
 OF_FEATURES = {
-    "bucket": ("runtime/storage/depot", "runtime/storage/bucket_run"),
+    "bucket": (
+        "runtime/storage/bucket",
+        "runtime/storage/bucket_mirror",
+        "runtime/storage/bucket_run",
+        "runtime/storage/depot",
+    ),
     "container": ("runtime/containers/container",),
     "gpus": ("runtime/preflight/gpu_checks", "runtime/system/gpus"),
     "hosts": ("runtime/engines/hosts_engine", "runtime/node/task"),

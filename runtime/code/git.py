@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from ..exit_codes import DATA_BROKEN
 from ..run_folder.run import quote_shell_word
@@ -64,7 +63,8 @@ class Git:
                     command, stdin=given, stdout=output, stderr=errors, env=environment_without_git(os.environ),
                     timeout=TIMEOUT_S, check=False,
                 ).returncode  # fmt: skip
-                said = _text(errors)
+                errors.seek(0)
+                said = errors.read(MOST_ERROR_BYTES).decode(errors="replace").strip()
             except subprocess.TimeoutExpired:
                 code, said = 124, f"no response within {TIMEOUT_S:g} s"
             if code not in (0, 1) or "unable to access" in said:
@@ -101,8 +101,3 @@ def environment_without_git(environ: Mapping[str, str]) -> dict[str, str]:
     for name in _OF_THE_CALLER.split():
         environment.pop(f"GIT_{name}", None)
     return {**environment, "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-
-
-def _text(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read(MOST_ERROR_BYTES).decode(errors="replace").strip()

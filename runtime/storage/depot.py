@@ -28,6 +28,7 @@ from pathlib import Path
 from .. import exit_codes
 from ..run_folder.run_folder import RunFolder
 from ..system import processes
+from ..system.failure import Failure, print_failure
 from ..system.signal_queue import SignalQueue
 from .bucket import Bucket, BucketError
 from .bucket_mirror import BucketMirror, read_complete_log
@@ -57,10 +58,10 @@ def main(argv: list[str]) -> int:
         mirror.go_on()
         return BucketNode(mirror).run(words[1:])
     except BucketError as error:
-        _say(error.title, error.hint)
+        print_failure(error)
         return error.code
     except OSError as error:
-        _say(f"cannot write to the run folder of this node: {error}", FOLDER_HINT)
+        print_failure(Failure(f"cannot write to the run folder of this node: {error}", FOLDER_HINT))
         return exit_codes.CRASHED
 
 
@@ -150,12 +151,13 @@ class BucketNode:
         self.has_ended.set()
         while any(thread.is_alive() for thread in threads):
             if signal.SIGQUIT in signals.wait(0.2)[0]:
-                _say("asked to exit immediately: the bucket does not have all files of this attempt", "")
+                print_failure(Failure("asked to exit immediately: the bucket does not have all files of this attempt"))
                 return code
         try:
             self.mirror.upload_changes(logs=True, last=True)
         except (BucketError, OSError) as error:
-            _say(f"cannot write the result of this attempt to the bucket: {error}", getattr(error, "hint", ""))
+            title = f"cannot write the result of this attempt to the bucket: {error}"
+            print_failure(Failure(title, getattr(error, "hint", "")))
             return code or getattr(error, "code", exit_codes.PEER_LOST)
         return code
 
@@ -201,11 +203,4 @@ class BucketNode:
         except (BucketError, OSError) as error:
             if str(error) not in self.warned:
                 self.warned.add(str(error))
-                _say(f"warning: {error}; trying again", getattr(error, "hint", ""))
-
-
-def _say(title: str, hint: str) -> None:
-    print(f"jobc: {title}" if title.startswith("warning") else f"error: {title}", file=sys.stderr)
-    if hint:
-        print(f"  hint: {hint}", file=sys.stderr)
-    sys.stderr.flush()
+                print(f"jobc: warning: {error}; trying again", file=sys.stderr, flush=True)

@@ -28,9 +28,10 @@ from ..run_folder.run_folder import RunFolder, parse_count, read_small_file, res
 from ..run_folder.run_header import run_header_lines, warn_about_few_cores
 from ..run_folder.written_files import FilesWrittenByProgram
 from ..system import processes
+from ..system.failure import Failure, print_failure
 from ..system.signal_queue import SignalQueue
 from .hang_watch import HangWatch
-from .lock_node import NodeAlreadySupervised, lock_node
+from .lock_node import lock_node
 from .node_ending import WATCHFUL_S, NodeEnding
 from .node_output import Console, NodeOutput
 from .peers import PeerNodes
@@ -74,8 +75,8 @@ def main(argv: list[str]) -> int:
         while code is None:
             code = Supervisor(run_folder, restarts, written, then, after, starter, began).run(launcher, signals)
         return code
-    except NodeAlreadySupervised as refusal:
-        print(f"error: {refusal}", file=sys.stderr)
+    except Failure as failure:
+        print_failure(failure)
     except OSError as error:
         print(f"error: cannot write to the run folder: {error}", file=sys.stderr)
     return exit_codes.CRASHED
