@@ -49,7 +49,7 @@ OF_FEATURES = {
         "runtime/storage/depot",
     ),
     "container": ("runtime/containers/container",),
-    "gpus": ("runtime/preflight/gpu_checks", "runtime/system/gpus"),
+    "gpus": ("runtime/system/gpus",),
     "hosts": ("runtime/engines/hosts_engine", "runtime/node/task"),
     "mpirun": ("runtime/ranks/mpi",),
     "nodes": ("runtime/network/network", "runtime/preflight/peer_checks", "runtime/supervisor/links"),

@@ -58,8 +58,9 @@ class ContainerNode:
         return docker_command(container, options)
 
     def _reserve_name(self) -> str:
-        """Return the name of this node's training container. Because names are unique, only one such container can run,
-        even without file locks. Raises NodeAlreadyRunning.
+        """Return the name of this node's training container. Raises NodeAlreadyRunning.
+
+        Because names are unique, only one such container can run, even without file locks.
         """
         run, attempt, rank = (self.environ[f"JOBC_{name}"] for name in ("RUN_DIR", "ATTEMPT", "NODE_RANK"))
         name = f"jobc-{os.path.basename(run)}-{attempt}-node{rank}-{zlib.crc32(os.fsencode(run))}"
@@ -153,7 +154,8 @@ class ContainerNode:
         environ = self.environ
         yield self.project
         yield os.path.join(self.project, self.settings.code_root)
-        yield _existing_parent(environ.get("JOBC_RUN_ROOT") or self.project)
+        run_root = Path(environ.get("JOBC_RUN_ROOT") or self.project).absolute()
+        yield str(next(folder for folder in (run_root, *run_root.parents) if folder.is_dir()))
         yield environ.get("TMPDIR") or "/tmp"
         yield environ.get("JOBC_INIT_FROM", "")
         yield environ.get("JOBC_RUN_DIR", "")
@@ -179,11 +181,3 @@ class ContainerNode:
             errors="replace",
             check=False,
         )
-
-
-def _existing_parent(folder: str) -> str:
-    """Return the folder, or its nearest existing parent."""
-    path = os.path.abspath(folder)
-    while not os.path.isdir(path):
-        path = os.path.dirname(path)
-    return path

@@ -66,10 +66,8 @@ def report_start_failure(error: NodeMustNotStart | NodeFailure, environ: Mapping
     """Print why this node does not start, and record the reason if other nodes need it. Return the exit code."""
     sys.stdout.flush()
     if isinstance(error, NodeMustNotStart) and not error.hint:
-        print(f"jobc: {printable(error.why)}: this node exits with {error.code}", flush=True)
+        print(f"jobc: {printable(error.title)}: this node exits with {error.code}", flush=True)
         return error.code
-    if isinstance(error, NodeMustNotStart):
-        error = StartFailure(error.code, error.why, error.hint)
     if isinstance(error, JoinFailure):
         record_failure({**environ, "JOBC_ATTEMPT": str(error.attempt)}, payload, error)
     print_failure(error)

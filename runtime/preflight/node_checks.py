@@ -19,10 +19,13 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..network import head_port
 from ..node.node_settings import NodeSettings
+
+if TYPE_CHECKING:
+    from ..system import gpus
 
 TORCH_TIMEOUT_S = 120  # a cold import from a network file system takes a minute
 LEAST_FREE_GIB, LEAST_FREE_INODES = 1.0, 10_000
@@ -100,9 +103,13 @@ def checks_of_this_node(settings: NodeSettings, command: Sequence[str]) -> Itera
     yield from check_run_root(Path(os.environ.get("JOBC_RUN_ROOT") or Path(os.environ["JOBC_RUN_DIR"]).parent.parent))
     yield from check_data(os.environ.get("JOBC_DATA_DIR") or settings.data)
     if command and settings.gpus:
-        from .gpu_checks import check_gpus_of_type  # packed only in jobs with GPUs
+        from ..system import gpus  # packed only in jobs with GPUs
 
-        yield from check_gpus_of_type(settings.gpus, os.environ.get("JOBC_GPU_TYPE", ""))
+        found = gpus.list_gpus(os.environ)
+        yield from check_gpus(found, settings.gpus)
+        if gpu_type := os.environ.get("JOBC_GPU_TYPE"):
+            good, text = gpus.compare_gpu_types(found, gpu_type)
+            yield Check(good, "gpu_type", text, "use other hosts, or gpu_type=null for any type")
     if command and settings.needs_torch:
         yield from check_torch(settings.gpus)
     yield check_cores(len(os.sched_getaffinity(0)), settings.procs)
@@ -175,6 +182,27 @@ def check_data(folder: str | None) -> Iterator[Check | SameOnAllNodes]:
     yield SameOnAllNodes("data", f"data folder with {entries} entries", hint)
 
 
+def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | SameOnAllNodes]:
+    """Check that enough GPUs are free. found: this node's GPUs, or None if only torch can tell"""
+    from ..system import gpus
+
+    if found is None:
+        return
+    busy = [gpu for gpu in found if not gpu.is_free]
+    text = f"{len(found) - len(busy)} free GPU{'s' * (len(found) - len(busy) != 1)} of {len(found)}"
+    if len(found) - len(busy) >= wanted:
+        yield Check(True, "gpus", f"{text}, required: {wanted}")
+    elif len(found) < wanted:
+        yield Check(False, "gpus", f"GPUs visible to the driver: {len(found)}, required: {wanted}", gpus.HINT)
+    else:
+        hint = "check `nvidia-smi` or `rocm-smi --showpids` there; use other nodes, or kill leftovers of old runs"
+        yield Check(False, "gpus", f"{text}, required: {wanted}: {'; '.join(gpu.use for gpu in busy)}", hint)
+    kinds = sorted({gpu.name for gpu in found})
+    if kinds:
+        hint = "choose nodes of one type with queue.nodelist or hosts; the slowest node limits the speed"
+        yield SameOnAllNodes("gpu", f"GPU {', '.join(kinds)}", hint)
+
+
 def check_torch(wanted: int) -> Iterator[Check | SameOnAllNodes]:
     """Import torch in a subprocess, and check its version and GPUs. Broken torch installations are common."""
     try:
@@ -201,6 +229,6 @@ def check_torch(wanted: int) -> Iterator[Check | SameOnAllNodes]:
     if nccl:
         yield SameOnAllNodes("nccl", f"NCCL {nccl}", SAME_ENVIRONMENT)
     if wanted:
-        from .gpu_checks import check_devices  # packed only in jobs with GPUs
+        from ..system import gpus
 
-        yield check_devices(devices, wanted)
+        yield Check(devices >= wanted, "devices", gpus.describe_usable_gpus(devices, wanted), gpus.HINT)

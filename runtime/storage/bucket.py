@@ -159,11 +159,10 @@ class Bucket:
             answer = self._ask("GET", None, query)
             now = email.utils.parsedate_to_datetime(answer.headers["date"]).timestamp()
             tree = ElementTree.fromstring(answer.body)
-            for element in tree.iter():
-                if _tag(element) == "Contents":
-                    written = datetime.fromisoformat(_text(element, "LastModified").replace("Z", "+00:00")).timestamp()
-                    key = unquote(_text(element, "Key")).removeprefix(self._prefix)
-                    yield ListedObject(key, int(_text(element, "Size")), max(0.0, now - written))
+            for element in tree.findall("{*}Contents"):
+                written = datetime.fromisoformat(_text(element, "LastModified").replace("Z", "+00:00")).timestamp()
+                key = unquote(_text(element, "Key")).removeprefix(self._prefix)
+                yield ListedObject(key, int(_text(element, "Size")), max(0.0, now - written))
             if _text(tree, "IsTruncated") != "true":
                 return
             query = {**query, "continuation-token": _text(tree, "NextContinuationToken")}
@@ -255,12 +254,9 @@ def _error_details(answer: HttpResponse) -> tuple[str, str]:
     return _text(tree, "Code"), _text(tree, "Message")
 
 
-def _tag(element: ElementTree.Element) -> str:
-    return element.tag.rpartition("}")[2]
-
-
 def _text(tree: ElementTree.Element, tag: str) -> str:
-    return next((element.text or "" for element in tree.iter() if _tag(element) == tag), "")
+    """Return the text of the first element with this tag in any namespace, or ""."""
+    return tree.findtext(f".//{{*}}{tag}", "")
 
 
 def _read_exactly(file: int, start: int, length: int) -> bytes:

@@ -42,7 +42,7 @@ def join(run: BucketRun, submission: str, nodes: int = 1, node: int = 0, most: i
     try:
         return run.join(SubmittedNode(submission, node, nodes, most, 10), "", "job")
     except NodeMustNotStart as leave:
-        return f"{leave.code} {leave.why}"
+        return f"{leave.code} {leave.title}"
 
 
 def all_join(run: BucketRun, submission: str, nodes: int) -> list[int | str]:
