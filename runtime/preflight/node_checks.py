@@ -62,7 +62,7 @@ class SameOnAllNodes(NamedTuple):
     hint: str
 
 
-def check_node(settings: NodeSettings, command: Sequence[str] = ()) -> Iterator[str]:
+def check_lines(settings: NodeSettings, command: Sequence[str] = ()) -> Iterator[str]:
     """Yield the lines of this node's results. Checks that other nodes wait for come first.
 
     command: what each rank will run, or () for only the checks that need neither the job's environment nor other nodes.

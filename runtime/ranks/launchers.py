@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 
 from ..exit_codes import DATA_BROKEN
@@ -42,7 +42,7 @@ def wrapped_rank_command(command: Sequence[str]) -> list[str]:
 
 
 def launcher_command(
-    launcher: Sequence[str], command: Sequence[str], read: NodeSettings, environ: dict[str, str]
+    launcher: Sequence[str], command: Sequence[str], read: NodeSettings, environ: MutableMapping[str, str]
 ) -> list[str]:
     """Return the launcher's command. Variables for the launcher are added to `environ`. Raises NodeFailure."""
     name, rank, timeout_s = launcher[0], wrapped_rank_command(command), str(read.rendezvous_timeout_s)
@@ -82,7 +82,7 @@ def _escaped(words: Sequence[str]) -> list[str]:
     return [word.replace("$", "$$") for word in words]
 
 
-def _accelerate_words(options: list[str], rank: list[str], environ: dict[str, str]) -> list[str]:
+def _accelerate_words(options: list[str], rank: list[str], environ: MutableMapping[str, str]) -> list[str]:
     lines = Path(environ["JOBC_ARTIFACT"], "accelerate.yaml").read_text(errors="replace").splitlines()
     if _DEEPSPEED_OPTION in options and not any(map(_OWN_DEEPSPEED.fullmatch, lines)):
         position = options.index(_DEEPSPEED_OPTION)  # accelerate.yaml names a different file
@@ -93,7 +93,9 @@ def _accelerate_words(options: list[str], rank: list[str], environ: dict[str, st
     return [*options, "--no_python", *(rank if any(map(_SINGLE.fullmatch, lines)) else _escaped(rank))]
 
 
-def _mpirun(launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: dict[str, str]) -> list[str]:
+def _mpirun(
+    launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: MutableMapping[str, str]
+) -> list[str]:
     timeout_s = str(read.rendezvous_timeout_s)
     words = program_in_python("mpi", "--rank", "--", *rank)
     # bash expands this on each node, because mpirun itself would parse a lone `:`

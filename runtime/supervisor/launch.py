@@ -86,10 +86,7 @@ class _Node:
         os.environ["JOBC_HEAD_PORT"] = str(_head_port(read))
         if payload == "check":
             return 0
-        environ = dict(os.environ)
-        start = launchers.launcher_command(launcher, command, read, environ)
-        os.environ.clear()
-        os.environ.update(environ)
+        start = launchers.launcher_command(launcher, command, read, os.environ)
         options = [f"--max-restarts={read.max_restarts}", *([f"--steps={entries}"] if steps else [])]
         return supervise.main([*options, "--", *steps, *start])
 
@@ -125,11 +122,11 @@ class _Node:
             print(f"warning: {title}", file=sys.stderr)  # the shell may have been opened to find out why
 
     def _preflight(self, command: Sequence[str]) -> int:
-        from ..preflight.node_checks import check_node  # other payloads do not need it
+        from ..preflight.node_checks import check_lines  # other payloads do not need it
 
         python = [sys.executable] if command[0] == "python3" else [command[0]]
         failed = self.lacks
-        for line in check_node(self.read, [*python, *command[1:]]):
+        for line in check_lines(self.read, [*python, *command[1:]]):
             print(line, flush=True)
             failed = failed or line.startswith("FAIL")
         return int(failed)

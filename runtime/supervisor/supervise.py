@@ -33,7 +33,7 @@ from ..system.signal_queue import SignalQueue
 from .hang_watch import HangWatch
 from .lock_node import lock_node
 from .node_ending import WATCHFUL_S, NodeEnding
-from .node_output import Console, NodeOutput
+from .node_output import NodeOutput
 from .peers import PeerNodes
 from .process_keeper import start_under_keeper
 from .restarts import Restarts
@@ -115,8 +115,7 @@ class Supervisor:
         self.peers = PeerNodes(run_folder, self.node, nodes, os.environ.get("JOBC_HEAD_ADDR", ""))
         if self.peers.links:
             self.peers.links.then = then
-        log = NodeLog(run_folder, self.node, timed=nodes > 1)
-        self.output = NodeOutput(log, Console(sys.stdout.fileno()))
+        self.output = NodeOutput(NodeLog(run_folder, self.node, timed=nodes > 1), sys.stdout.fileno())
         self.state: dict[str, object] = {
             "pid": os.getpid(),
             "start_ticks": processes.process_start_time(os.getpid()),

@@ -45,7 +45,7 @@ from ....runtime.node.join_attempt import (
 from ....runtime.node.node_failure import NodeFailure
 from ....runtime.node.node_settings import NodeSettings
 from ....runtime.node.node_start import exec_program, run_program
-from ....runtime.preflight.node_checks import check_node
+from ....runtime.preflight.node_checks import check_lines
 from ....runtime.run_folder.removal import remove_folder
 from ....runtime.run_folder.run import Run
 from ....runtime.run_folder.run_folder import write_small_file
@@ -217,7 +217,7 @@ class JoiningPod:
             raise StartFailure(RENDEZVOUS_FAILED, *_unresolved_head(self.head))
         host = os.uname().nodename
         table = Table([host])
-        for line in check_node(self.settings):  # jobctl preflight and the ranks check the GPUs
+        for line in check_lines(self.settings):  # jobctl preflight and the ranks check the GPUs
             table.add(f"{host}: {printable(line)}")
         is_good, lines = table.lines()
         if not is_good:
