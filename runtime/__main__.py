@@ -13,7 +13,7 @@ OLDEST = (3, 8)
 PACKAGE = __package__ or "jobc_runtime"  # in jobctl
 PROGRAMS = {  # each module's folder
     "container": "containers", "depot": "storage", "launch": "supervisor", "mpi": "ranks", "node": "node",
-    "node_checks": "preflight", "node_failure": "node", "rank": "ranks", "reach": "network", "spawn": "ranks",
+    "node_failure": "node", "rank": "ranks", "reach": "network", "spawn": "ranks",
     "steps": "ranks", "supervise": "supervisor", "check_table": "engines", "task": "node",
 }  # fmt: skip
 ENGINE_PROGRAMS = ("batch", "join")  # modules in the backend's engine

@@ -32,7 +32,7 @@ _PACKED = (".py", ".b85", ".txt")
 _OF_JOBC = re.compile(rb"^( *from )(?:\.{2,}|jobc\.)(runtime|trainer)\b", re.MULTILINE)
 _ENGINE_ON_NODES = ("batch", "job_variables", "join")  # an engine's modules
 _ON_NODES = (
-    "container", "depot", "launch", "mpi", "node", "node_checks", "node_failure", "rank", "reach", "spawn", "steps",
+    "container", "depot", "launch", "mpi", "node", "node_failure", "rank", "reach", "spawn", "steps",
     "supervise",
 )  # fmt: skip
 _VERB_FILES = ("engines/check_table.py", *(f"verbs/{name}.py" for name in (*VERBS, "help")))
@@ -42,9 +42,14 @@ _OF_TRAINER = (f"{TRAINER}/smoke.py", f"{TRAINER}/script.py")  # packed for the 
 # Modules that only jobs with a certain feature need. Other jobs never call the functions that import them, so these
 # imports are ignored; imports at the top of a module always count. A feature's modules are packed together.
 OF_FEATURES = {
-    "bucket": ("runtime/storage/depot", "runtime/storage/bucket_run"),
+    "bucket": (
+        "runtime/storage/bucket",
+        "runtime/storage/bucket_mirror",
+        "runtime/storage/bucket_run",
+        "runtime/storage/depot",
+    ),
     "container": ("runtime/containers/container",),
-    "gpus": ("runtime/preflight/gpu_checks", "runtime/system/gpus"),
+    "gpus": ("runtime/system/gpus",),
     "hosts": ("runtime/engines/hosts_engine", "runtime/node/task"),
     "mpirun": ("runtime/ranks/mpi",),
     "nodes": ("runtime/network/network", "runtime/preflight/peer_checks", "runtime/supervisor/links"),

@@ -67,9 +67,8 @@ def check_repository_and_commit(repository: str, commit: str, environ: Mapping[s
         title = f"code.repository is not a URL that jobc can fetch: {repository}"
         raise StartFailure(DATA_BROKEN, title, "https://HOST/NAME, ssh://HOST/NAME or USER@HOST:NAME")
     if not _COMMIT.fullmatch(commit):
-        raise StartFailure(
-            DATA_BROKEN, f"code.commit is not a commit: {commit}", ("git rev-parse HEAD prints the current commit")
-        )
+        hint = "git rev-parse HEAD prints the current commit"
+        raise StartFailure(DATA_BROKEN, f"code.commit is not a commit: {commit}", hint)
     if not environ.get("GIT_TOKEN") or not _HTTP.match(repository):
         return
     host = host_of_url(repository)

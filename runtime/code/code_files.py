@@ -7,13 +7,14 @@ code except environments, caches, files that a .gitignore lists, and files with 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from ..exit_codes import DATA_BROKEN
 from ..system.failure import Failure
-from .git import TIMEOUT_S, Git, temporary_repository
+from .git import Git, temporary_repository
 
 SECRETS = frozenset(
     b".env .env.local .netrc .git-credentials .pypirc id_rsa id_dsa id_ecdsa id_ed25519".split()
@@ -35,7 +36,7 @@ class CodeFiles(NamedTuple):
     is_repository: bool
 
 
-def code_files(root: Path, without: list[Path], scratch: Path, git_timeout_s: float = TIMEOUT_S) -> CodeFiles:
+def code_files(root: Path, without: list[Path], scratch: Path) -> CodeFiles:
     """Return the code in `root`.
 
     root:    absolute path without symbolic links.
@@ -43,14 +44,15 @@ def code_files(root: Path, without: list[Path], scratch: Path, git_timeout_s: fl
     scratch: folder in which to create a temporary repository.
     Raises Failure if git fails.
     """
-    return _Search(root, without, scratch, git_timeout_s).files()
+    return _Search(root, without, scratch).files()
 
 
 class _Search:
-    def __init__(self, root: Path, without: list[Path], scratch: Path, git_timeout_s: float) -> None:
-        self.root, self.scratch, self.git_timeout_s = root, scratch, git_timeout_s
+    def __init__(self, root: Path, without: list[Path], scratch: Path) -> None:
+        self.root, self.scratch = root, scratch
+        self.root_bytes = os.fsencode(root)
         self.without = {os.fsencode(folder) for folder in without}
-        self.git = Git(root, timeout_s=git_timeout_s)
+        self.git = Git(root)
 
     def files(self) -> CodeFiles:
         named = self._jobcignored()
@@ -65,11 +67,8 @@ class _Search:
         return CodeFiles(paths, self._ignored_paths(named) if is_repository else [], secrets, is_repository)
 
     def _is_code(self, path: bytes) -> bool:
-        whole = self._absolute_path(path)
+        whole = os.path.join(self.root_bytes, path)
         return os.path.lexists(whole) and not any(whole == out or whole.startswith(out + b"/") for out in self.without)
-
-    def _absolute_path(self, path: bytes) -> bytes:
-        return os.path.join(os.fsencode(self.root), path)
 
     def _is_in_repository(self) -> bool:
         """Return whether the folder is in a git repository that does not ignore the folder."""
@@ -86,12 +85,12 @@ class _Search:
     def _jobcignored(self) -> set[bytes]:
         if not self._has_file(b".jobcignore"):
             return set()
-        with temporary_repository(self.root, self.scratch, ".jobcignore", self.git_timeout_s) as git:
+        with temporary_repository(self.root, self.scratch, ".jobcignore") as git:
             return set(git.paths("ls-files", "--others", "--ignored", "--exclude-per-directory=.jobcignore"))
 
     def _ignored_paths(self, named: set[bytes]) -> list[str]:
         ignored = self.git.paths("ls-files", "--others", "--ignored", "--exclude-standard", "--directory")
-        of_jobcignore = {path[:end] for path in named for end in (*_slash_positions(path), len(path))}
+        of_jobcignore = {path[: slash.start()] for path in named for slash in re.finditer(rb"/|\Z", path)}
         return [os.fsdecode(path) for path in sorted({path.rstrip(b"/") for path in ignored} - of_jobcignore)]
 
     def _plain(self) -> tuple[list[bytes], list[str]]:
@@ -99,19 +98,19 @@ class _Search:
         found: list[bytes] = []
         secrets: list[bytes] = []
         for folder, is_empty, names in self._walk(self._raise_unreadable):
-            paths = sorted(os.path.relpath(os.path.join(folder, name), os.fsencode(self.root)) for name in names)
+            paths = sorted(os.path.relpath(os.path.join(folder, name), self.root_bytes) for name in names)
             secrets += [path for path in paths if os.path.basename(path) in SECRETS]
             found += [path for path in paths if os.path.basename(path) not in SECRETS and self._is_plain(path)]
-            if is_empty and folder != os.fsencode(self.root):
-                found.append(os.path.relpath(folder, os.fsencode(self.root)))
+            if is_empty and folder != self.root_bytes:
+                found.append(os.path.relpath(folder, self.root_bytes))
         if self._has_file(b".gitignore"):
-            with temporary_repository(self.root, self.scratch, ".gitignore", self.git_timeout_s) as git:
+            with temporary_repository(self.root, self.scratch, ".gitignore") as git:
                 ignored = set(git.paths("check-ignore", "--no-index", paths=found))
             found = [path for path in found if path not in ignored]
         return found, [os.fsdecode(path) for path in secrets]
 
     def _is_plain(self, path: bytes) -> bool:
-        whole = self._absolute_path(path)
+        whole = os.path.join(self.root_bytes, path)
         return os.path.islink(whole) or os.path.isfile(whole)
 
     def _has_file(self, name: bytes) -> bool:
@@ -119,7 +118,7 @@ class _Search:
 
     def _walk(self, on_error: Callable[[OSError], None] | None) -> Iterator[tuple[bytes, bool, list[bytes]]]:
         """Yield each folder that may contain code, whether it is empty, and the names of its files and links."""
-        for folder, folders, files in os.walk(os.fsencode(self.root), onerror=on_error):
+        for folder, folders, files in os.walk(self.root_bytes, onerror=on_error):
             is_empty = not folders and not files
             links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
             kept = [name for name in folders if name not in _PRUNED and name not in links]
@@ -127,9 +126,4 @@ class _Search:
             yield folder, is_empty, [*files, *links]
 
     def _raise_unreadable(self, error: OSError) -> None:
-        path = os.fsdecode(error.filename)
-        raise Failure(f"cannot list the code in {self.root}: {path}: {error.strerror}")
-
-
-def _slash_positions(path: bytes) -> list[int]:
-    return [index for index, byte in enumerate(path) if byte == ord("/")]
+        raise Failure(f"cannot list the code in {self.root}: {os.fsdecode(error.filename)}: {error.strerror}")

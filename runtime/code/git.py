@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from ..exit_codes import DATA_BROKEN
 from ..run_folder.run import quote_shell_word
@@ -31,8 +30,8 @@ _OF_THE_CALLER = (
 class Git:
     """Runs git in `folder`. git_dir: an empty repository to use instead of the folder's own."""
 
-    def __init__(self, folder: Path, git_dir: Path | None = None, timeout_s: float = TIMEOUT_S) -> None:
-        self.folder, self.git_dir, self.timeout_s = folder, git_dir, timeout_s
+    def __init__(self, folder: Path, git_dir: Path | None = None) -> None:
+        self.folder, self.git_dir = folder, git_dir
 
     def paths(self, *words: str, paths: list[bytes] | None = None) -> list[bytes]:
         """Run `git WORDS -z` with `paths` as input, and return the paths it prints. Raises Failure as says() does."""
@@ -62,11 +61,12 @@ class Git:
             try:
                 code = subprocess.run(
                     command, stdin=given, stdout=output, stderr=errors, env=environment_without_git(os.environ),
-                    timeout=self.timeout_s, check=False,
+                    timeout=TIMEOUT_S, check=False,
                 ).returncode  # fmt: skip
-                said = _text(errors)
+                errors.seek(0)
+                said = errors.read(MOST_ERROR_BYTES).decode(errors="replace").strip()
             except subprocess.TimeoutExpired:
-                code, said = 124, f"no response within {self.timeout_s:g} s"
+                code, said = 124, f"no response within {TIMEOUT_S:g} s"
             if code not in (0, 1) or "unable to access" in said:
                 said = said or f"git exits with {code}"
                 raise Failure(
@@ -80,7 +80,7 @@ class Git:
 
 
 @contextmanager
-def temporary_repository(folder: Path, beside: Path, read: str, timeout_s: float = TIMEOUT_S) -> Iterator[Git]:
+def temporary_repository(folder: Path, beside: Path, read: str) -> Iterator[Git]:
     """Yield git for `folder` with a temporary empty repository in `beside`, so that no file counts as committed.
 
     read: name that the error message uses for the file that git must read. Raises Failure if git is missing.
@@ -89,8 +89,8 @@ def temporary_repository(folder: Path, beside: Path, read: str, timeout_s: float
         raise Failure(f"git is needed to read {read} in {folder}", "install git; or remove the file", DATA_BROKEN)
     git_dir = Path(tempfile.mkdtemp(prefix=".git.", dir=beside))
     try:
-        Git(beside, timeout_s=timeout_s).says("init", "--quiet", "--bare", "--template=", str(git_dir))
-        yield Git(folder, git_dir, timeout_s)
+        Git(beside).says("init", "--quiet", "--bare", "--template=", str(git_dir))
+        yield Git(folder, git_dir)
     finally:
         shutil.rmtree(git_dir, ignore_errors=True)
 
@@ -101,8 +101,3 @@ def environment_without_git(environ: Mapping[str, str]) -> dict[str, str]:
     for name in _OF_THE_CALLER.split():
         environment.pop(f"GIT_{name}", None)
     return {**environment, "GIT_DISCOVERY_ACROSS_FILESYSTEM": "1", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-
-
-def _text(file: IO[bytes]) -> str:
-    file.seek(0)
-    return file.read(MOST_ERROR_BYTES).decode(errors="replace").strip()

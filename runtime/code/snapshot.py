@@ -15,7 +15,7 @@ import sys
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..exit_codes import DATA_BROKEN
 from ..run_folder.artifact_copies import JOB_FILE
@@ -59,23 +59,40 @@ def copy_code(
     files = code_files(folder, without, run)
     size = _size(folder, files.paths)
     if size > max_bytes:
-        _reject_large_code(folder, size, max_bytes)
+        raise Failure(
+            f"the code in {folder} is {size // MIB} MiB, more than the {max_bytes // MIB} MiB of a snapshot",
+            f"list large files in .jobcignore or .gitignore, or allow it: code.max_size={size // MIB + 1}MiB;"
+            " or code=shared",
+            DATA_BROKEN,
+        )
     copy = _Copy(folder, run / "code", run / COPIED_FILES)
     if not files.is_repository:
         _describe_plain_copy(folder, files, size)
-    copy.fill(files.paths)
+    try:
+        copy.fill(files.paths)
+        links = link_ignored(copy, files.ignored, project, runs, is_linked)
+    except OSError as error:
+        name = os.fsdecode(error.filename) if error.filename else str(copy.folder)
+        title = f"cannot copy the code to {copy.folder}: {name}: {error.strerror}"
+        raise Failure(title, "check permissions and free space, or set JOBC_RUN_ROOT to another folder") from error
     if copy.kept:
-        names = _abbreviate_names(copy.kept, 3)
-        print(
-            f"code: kept in {quote_shell_word(str(copy.folder))}, changed by the job: {names}",
-            file=sys.stderr,
-        )
-    links = _Links(copy, project, runs)
-    links.make(files.ignored, is_linked)
-    if line := links.line(len(files.paths)):
+        kept, names = quote_shell_word(str(copy.folder)), _abbreviate_names(copy.kept, 3)
+        print(f"code: kept in {kept}, changed by the job: {names}", file=sys.stderr)
+    if line := _describe_copy(len(files.paths), links):
         print(line, file=sys.stderr)
     if script and (script in links.linked or not (copy.folder / script).exists()):
-        _reject_ignored_script(folder, script)
+        if not (folder / script).exists():
+            hint = "check the command after --; code.root=FOLDER selects another folder"
+            raise Failure(f"no script {script} in {folder}", hint, DATA_BROKEN)
+        hint = f"git or .jobcignore ignores the script: git add -f {script}, or remove the pattern"
+        raise Failure(f"the script {script} is not in the copy of {folder}", hint, DATA_BROKEN)
+
+
+class _Links(NamedTuple):
+    """The entries that git ignores, relative to the code folder: those linked into the copy, and those left out."""
+
+    linked: list[str]
+    left_out: list[str]
 
 
 class _Copy:
@@ -92,25 +109,19 @@ class _Copy:
         os.umask(self.umask)
 
     def fill(self, paths: list[bytes]) -> None:
+        """Copy the files. Raises OSError."""
+        states = self._read_record()
+        if self.folder.is_dir():
+            self._open_earlier()
+        else:
+            self.folder.mkdir()
+            states = {}
         try:
-            states = self._read_record()
-            if self.folder.is_dir():
-                self._open_earlier()
-            else:
-                self.folder.mkdir()
-                states = {}
-            try:
-                self._copy_all(paths, states)
-            finally:
-                self.record.parent.mkdir(exist_ok=True)
-                lines = (b"%d %d %s\0" % (*state, path) for path, state in states.items())
-                self.record.write_bytes(b"".join(lines))
-        except OSError as error:
-            name = os.fsdecode(error.filename) if error.filename else str(self.folder)
-            raise Failure(
-                f"cannot copy the code to {self.folder}: {name}: {error.strerror}",
-                "check permissions and free space, or set JOBC_RUN_ROOT to another folder",
-            ) from error
+            self._copy_all(paths, states)
+        finally:
+            self.record.parent.mkdir(exist_ok=True)
+            lines = (b"%d %d %s\0" % (*state, path) for path, state in states.items())
+            self.record.write_bytes(b"".join(lines))
 
     def _copy_all(self, paths: list[bytes], states: _States) -> None:
         """Copy the files, except those that the job has changed in the copy. Updates `states`."""
@@ -125,7 +136,7 @@ class _Copy:
                 states[path] = state
 
     def _read_record(self) -> _States:
-        """Return the states from the last copy, or {} if there is no record, as in runs of earlier jobc versions."""
+        """Return the states from the last copy, or {} if there is no valid record."""
         try:
             lines = read_bytes(self.record, MOST_RECORD_BYTES).split(b"\0")
             entries = (line.split(b" ", 2) for line in lines if line)
@@ -188,55 +199,42 @@ def _was_changed_by_job(target: bytes, copied: tuple[int, int] | None) -> bool:
     return now is not None and (copied is None or now[0] != copied[0] or abs(now[1] - copied[1]) > 1)
 
 
-class _Links:
-    """Links in a copy of the code to the files and folders that git ignores."""
+def link_ignored(copy: _Copy, ignored: list[str], project: Path, runs: Path, is_linked: bool) -> _Links:
+    """Link the ignored entries that a script may need. is_linked: whether the nodes can read them. Raises OSError."""
+    links = _Links([], [])
+    artifacts = project / "artifacts"
+    for name in ignored:
+        target, link = copy.root / name, copy.folder / name
+        is_of_jobc = not {artifacts, runs.parent}.isdisjoint((target, *target.parents))
+        if is_of_jobc or any(map(_BY_PRODUCT.fullmatch, name.split("/"))) or os.path.lexists(link):
+            continue
+        if _holds_jobs(target):
+            continue
+        contains_run = target in (runs, *runs.parents, *artifacts.parents)  # a link would make the run contain itself
+        is_left_out = _SECRET.fullmatch(link.name) or _is_environment(target) or contains_run
+        if not is_linked or is_left_out or len(links.linked) == MOST_LINKS:
+            links.left_out.append(name)
+        else:
+            copy.make_parents(os.fsencode(link.parent))
+            link.symlink_to(target)
+            links.linked.append(name)
+    return links
 
-    def __init__(self, copy: _Copy, project: Path, runs: Path) -> None:
-        self.copy, self.runs, self.artifacts = copy, runs, project / "artifacts"
-        self.linked: list[str] = []
-        self.left_out: list[str] = []
 
-    def make(self, ignored: list[str], are_seen: bool) -> None:
-        """Link the ignored entries that a script may need. are_seen: whether nodes can read them. Raises Failure."""
-        for name in ignored:
-            target, link = self.copy.root / name, self.copy.folder / name
-            is_of_jobc = not {self.artifacts, self.runs.parent}.isdisjoint((target, *target.parents))
-            if is_of_jobc or any(map(_BY_PRODUCT.fullmatch, name.split("/"))) or os.path.lexists(link):
-                continue
-            if _holds_jobs(target):
-                continue
-            is_left_out = _SECRET.fullmatch(link.name) or _is_environment(target) or self._holds_runs(target)
-            if not are_seen or is_left_out or len(self.linked) == MOST_LINKS:
-                self.left_out.append(name)
-                continue
-            try:
-                self.copy.make_parents(os.fsencode(link.parent))
-                link.symlink_to(target)
-            except OSError as error:
-                raise Failure(
-                    f"cannot link {target} to {self.copy.folder}: {error.strerror}",
-                    "check permissions and free space, or set JOBC_RUN_ROOT to another folder",
-                ) from error
-            self.linked.append(name)
-
-    def _holds_runs(self, folder: Path) -> bool:
-        """Return whether a link to the folder would make the run contain itself."""
-        return folder in (self.runs, *self.runs.parents, *self.artifacts.parents)
-
-    def line(self, copied: int) -> str:
-        """Return what was copied, linked and omitted, in 80 columns if possible, or "" if everything was copied."""
-        if not self.linked and not self.left_out:
-            return ""
-        for most in (3, 2, 1):
-            parts = [f"code: {copied} files copied"]
-            if self.linked:
-                parts.append(f"linked: {_abbreviate_names(self.linked, most)}")
-            if self.left_out:
-                parts.append(f"left out: {_abbreviate_names(self.left_out, most)}")
-            line = "; ".join(parts)
-            if len(line) <= LINE_WIDTH:
-                break
-        return line
+def _describe_copy(copied: int, links: _Links) -> str:
+    """Return what was copied, linked and omitted, in 80 columns if possible, or "" if everything was copied."""
+    if not links.linked and not links.left_out:
+        return ""
+    for most in (3, 2, 1):
+        parts = [f"code: {copied} files copied"]
+        if links.linked:
+            parts.append(f"linked: {_abbreviate_names(links.linked, most)}")
+        if links.left_out:
+            parts.append(f"left out: {_abbreviate_names(links.left_out, most)}")
+        line = "; ".join(parts)
+        if len(line) <= LINE_WIDTH:
+            break
+    return line
 
 
 def _size(root: Path, paths: list[bytes]) -> int:
@@ -245,29 +243,6 @@ def _size(root: Path, paths: list[bytes]) -> int:
         with suppress(OSError):  # removed in the meantime
             size += os.lstat(os.path.join(os.fsencode(root), path)).st_size
     return size
-
-
-def _reject_large_code(root: Path, size: int, most: int) -> NoReturn:
-    raise Failure(
-        f"the code in {root} is {size // MIB} MiB, more than the {most // MIB} MiB of a snapshot",
-        f"list large files in .jobcignore or .gitignore, or allow it: code.max_size={size // MIB + 1}MiB;"
-        " or code=shared",
-        DATA_BROKEN,
-    )
-
-
-def _reject_ignored_script(root: Path, script: str) -> NoReturn:
-    if (root / script).exists():
-        raise Failure(
-            f"the script {script} is not in the copy of {root}",
-            f"git or .jobcignore ignores the script: git add -f {script}, or remove the pattern",
-            DATA_BROKEN,
-        )
-    raise Failure(
-        f"no script {script} in {root}",
-        "check the command after --; code.root=FOLDER selects another folder",
-        DATA_BROKEN,
-    )
 
 
 def _describe_plain_copy(root: Path, files: CodeFiles, size: int) -> None:

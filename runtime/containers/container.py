@@ -15,7 +15,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 from ..exit_codes import CRASHED, DONE
 from ..node.job_secrets import read_job_secrets
@@ -49,14 +48,10 @@ def main(argv: list[str]) -> int:
         return record_and_print_failure(environ, payload, failure)
     if command is not None:
         words = [str(artifact / "launch.sh"), environ["JOBC_NODE_RANK"], payload, *argv[2:]]
-        _exec_container([*command, *words], payload, environ)
+        if command[0] != "docker" and payload != "shell" and any(map(os.isatty, range(3))):
+            _leave_terminal()
+        exec_program([*command, *words], environ)
     return DONE
-
-
-def _exec_container(command: list[str], payload: str, environ: dict[str, str]) -> NoReturn:
-    if command[0] != "docker" and payload != "shell" and any(map(os.isatty, range(3))):
-        _leave_terminal()
-    exec_program(command, environ)
 
 
 def _add_secrets(settings: NodeSettings, environ: dict[str, str], payload: str) -> bool:

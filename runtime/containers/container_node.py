@@ -11,21 +11,17 @@ import shutil
 import subprocess
 import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from ..exit_codes import CRASHED, DATA_BROKEN
 from ..node.node_failure import NodeAlreadyRunning, NodeFailure
 from ..node.node_settings import NodeSettings
 from .container_runtimes import (
     ContainerStart,
-    UserIds,
-    apptainer_command_end,
-    apptainer_command_start,
+    apptainer_command,
     apptainer_variables,
-    docker_command_end,
-    docker_command_start,
+    docker_command,
     error_hint,
     first_error_line,
     mount_option_value,
@@ -46,31 +42,28 @@ class ContainerNode:
         self.project = environ.get("JOBC_PROJECT") or os.getcwd()
 
     def command(self) -> list[str] | None:
-        """Return the command that starts bash in the container. The caller appends bash's arguments. Return None if the
-        payload is `check` and the image is missing.
-
-        Raises NodeFailure.
-        """
+        """Return the command that starts bash inside, or None if `check` finds no image. Raises NodeFailure."""
         return self._docker_command() if self.runtime == "docker" else self._apptainer_command()
 
     def _docker_command(self) -> list[str] | None:
         if not self._find_docker_image():
             return None
         container = self._container(self.image)
-        user = UserIds(os.getuid(), os.getgid(), tuple(os.getgroups()))
-        options, start = docker_command_start(container, user), docker_command_end(container)
-        self._try_image([*options, *start])
+        self._try_image(docker_command(container))
+        options = []
         if self.payload in ("train", "smoke"):
-            options.append(f"--name={self._reserve_name()}")
+            options = [f"--name={self._reserve_name()}"]
         elif self.payload == "shell":
-            options += ["--interactive", *(["--tty"] if os.isatty(0) and os.isatty(1) else [])]
-        return [*options, *start]
+            options = ["--interactive", *(["--tty"] if os.isatty(0) and os.isatty(1) else [])]
+        return docker_command(container, options)
 
     def _reserve_name(self) -> str:
-        """Return the name of this node's training container. Because names are unique, only one such container can run,
-        even without file locks. Raises NodeAlreadyRunning.
+        """Return the name of this node's training container. Raises NodeAlreadyRunning.
+
+        Because names are unique, only one such container can run, even without file locks.
         """
-        name = container_name(self.environ)
+        run, attempt, rank = (self.environ[f"JOBC_{name}"] for name in ("RUN_DIR", "ATTEMPT", "NODE_RANK"))
+        name = f"jobc-{os.path.basename(run)}-{attempt}-node{rank}-{zlib.crc32(os.fsencode(run))}"
         self._run("docker", "rm", "--", name)  # removes a stopped container, but not a running one
         if self._run("docker", "container", "inspect", "--", name).returncode == 0:
             title = f"the container {name} already runs on {self.host}"
@@ -81,15 +74,12 @@ class ContainerNode:
         image, program = self._find_apptainer_image()
         container = self._container(image)
         self.environ.update(apptainer_variables(container.variables, program, self.environ))
-        command = [*apptainer_command_start(container, program), *apptainer_command_end(container)]
+        command = apptainer_command(container, program)
         self._try_image(command)
         return command
 
-    # ---- images
-
     def _find_docker_image(self) -> bool:
         """Pull the image if this node lacks it. Return False if it is missing and the payload is check."""
-        image = self.image
         if not self._which("docker"):
             raise NodeFailure(DATA_BROKEN, f"no docker on {self.host}", "install Docker there, or container=apptainer")
         done = self._run("docker", "version", "--format", "{{.Server.Version}}")
@@ -97,14 +87,14 @@ class ContainerNode:
             hint = "is Docker's daemon running, and are you in the docker group?"
             title = f"docker does not respond on {self.host}: {first_error_line(done.stdout)}"
             raise NodeFailure(DATA_BROKEN, title, hint)
-        if self._run("docker", "image", "inspect", image).returncode == 0:
+        if self._run("docker", "image", "inspect", self.image).returncode == 0:
             return True
         if self.payload == "check":
             return False  # the job's start pulls the image and prints that this takes time
-        print(f"jobc: {self.host} is pulling the image {image}", file=sys.stderr, flush=True)
-        done = self._run("docker", "pull", "--quiet", image)
+        print(f"jobc: {self.host} is pulling the image {self.image}", file=sys.stderr, flush=True)
+        done = self._run("docker", "pull", "--quiet", self.image)
         if done.returncode != 0:
-            title = f"no image {image} on {self.host}: {first_error_line(done.stdout)}"
+            title = f"no image {self.image} on {self.host}: {first_error_line(done.stdout)}"
             raise NodeFailure(DATA_BROKEN, title, "check the image's name; for a private image, run docker login")
         return True
 
@@ -132,8 +122,6 @@ class ContainerNode:
         if self.payload == "preflight":
             print(f"ok    image {self.image} starts under {self.runtime}", flush=True)
 
-    # ---- the container
-
     def _container(self, image: str) -> ContainerStart:
         return ContainerStart(
             image,
@@ -146,12 +134,12 @@ class ContainerNode:
         )
 
     def _mounts(self) -> Iterator[str]:
-        """Yield values for --mount: the spec's mounts, then the job's existing folders. If two mounts have the same
-        target, the first one is used. Raises NodeFailure if one of the spec's paths is missing.
+        """Yield values for --mount: the spec's mounts, then the job's existing folders that they do not cover.
+
+        Raises NodeFailure if one of the spec's paths is missing.
         """
         binds: dict[str, str] = {}
-        mounts: list[dict[str, Any]] = self.chosen["mounts"]
-        for mount in mounts:
+        for mount in self.chosen["mounts"]:
             if not os.path.exists(mount["source"]):
                 hint = "this path comes from mounts or storage.data, and must exist on every node"
                 raise NodeFailure(DATA_BROKEN, f"no {mount['source']} on {self.host}", hint)
@@ -166,7 +154,8 @@ class ContainerNode:
         environ = self.environ
         yield self.project
         yield os.path.join(self.project, self.settings.code_root)
-        yield _existing_parent(environ.get("JOBC_RUN_ROOT") or self.project)
+        run_root = Path(environ.get("JOBC_RUN_ROOT") or self.project).absolute()
+        yield str(next(folder for folder in (run_root, *run_root.parents) if folder.is_dir()))
         yield environ.get("TMPDIR") or "/tmp"
         yield environ.get("JOBC_INIT_FROM", "")
         yield environ.get("JOBC_RUN_DIR", "")
@@ -176,8 +165,6 @@ class ContainerNode:
         """Return the working directory by the path that the mounts use, which may contain symbolic links."""
         path = self.environ.get("PWD", "")
         return path if os.path.isabs(path) and os.path.realpath(path) == os.getcwd() else os.getcwd()
-
-    # ---- programs
 
     def _which(self, program: str) -> str:
         return shutil.which(program, path=self.environ.get("PATH")) or ""
@@ -194,17 +181,3 @@ class ContainerNode:
             errors="replace",
             check=False,
         )
-
-
-def container_name(environ: Mapping[str, str]) -> str:
-    """Return the name of the Docker container for one of a run's nodes."""
-    run, attempt, rank = environ["JOBC_RUN_DIR"], environ["JOBC_ATTEMPT"], environ["JOBC_NODE_RANK"]
-    return f"jobc-{os.path.basename(run)}-{attempt}-node{rank}-{zlib.crc32(os.fsencode(run))}"
-
-
-def _existing_parent(folder: str) -> str:
-    """Return the folder, or its nearest existing parent."""
-    path = os.path.abspath(folder)
-    while not os.path.isdir(path):
-        path = os.path.dirname(path)
-    return path

@@ -2,7 +2,7 @@
 
 Process IDs, the network, the host name, the user and the paths are the same inside and outside, so that `jobctl stop`
 and `jobctl status` work from outside. Values of variables are never on a command line, because `ps` would show them.
-Source: docker run, Docker 20.10 to 28; apptainer exec, Apptainer 1.1 to 1.5.
+Source: docker run, Docker 20.10 to 28; apptainer exec, Apptainer 1.1 to 1.5; SingularityCE from 3.10.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -29,14 +29,6 @@ class ContainerDevices(NamedTuple):
     nvidia: bool = False
     rocm_groups: tuple[int, ...] = ()
     infiniband: bool = False
-
-
-class UserIds(NamedTuple):
-    """IDs of the user who runs the container."""
-
-    uid: int
-    gid: int
-    groups: tuple[int, ...]
 
 
 class ContainerStart(NamedTuple):
@@ -58,9 +50,6 @@ class ContainerStart(NamedTuple):
     shm_bytes: int | None = None
 
 
-# ---- both runtimes
-
-
 def mount_option_value(source: str, target: str, read_only: bool) -> str:
     """Return the value for --mount, which is a CSV line in both runtimes."""
     fields = (f"{name}={path}".replace('"', '""') for name, path in (("source", source), ("target", target)))
@@ -69,9 +58,9 @@ def mount_option_value(source: str, target: str, read_only: bool) -> str:
 
 def variables_to_pass(names: Iterable[str], secrets: Iterable[str]) -> tuple[str, ...]:
     """Return the sorted names of the variables that are passed to the container. secrets: the secrets' names"""
-    added = set(secrets)
+    patterns = (*PASSED, *secrets)
     valid = filter(_VARIABLE.fullmatch, names)
-    return tuple(sorted(n for n in valid if n in added or any(fnmatchcase(n, pattern) for pattern in PASSED)))
+    return tuple(sorted(name for name in valid if any(fnmatchcase(name, pattern) for pattern in patterns)))
 
 
 def node_devices(gpus: int) -> ContainerDevices:
@@ -100,11 +89,8 @@ def error_hint(line: str) -> str:
     return "check image, mounts and container.options"
 
 
-# ---- Docker
-
-
-def docker_command_start(container: ContainerStart, user: UserIds) -> list[str]:
-    """Return the first part of the command, which is the same for every start."""
+def docker_command(container: ContainerStart, options: Sequence[str] = ()) -> list[str]:
+    """Return the command that starts bash. options: those of `docker run` that only this start has"""
     words = [
         "docker",
         "run",
@@ -114,8 +100,8 @@ def docker_command_start(container: ContainerStart, user: UserIds) -> list[str]:
         "--pid=host",
         "--network=host",
         "--userns=host",
-        f"--user={user.uid}:{user.gid}",
-        *(f"--group-add={group}" for group in user.groups),  # access to shared storage often depends on groups
+        f"--user={os.getuid()}:{os.getgid()}",
+        *(f"--group-add={group}" for group in os.getgroups()),  # access to shared storage often depends on groups
         f"--shm-size={container.shm_bytes}" if container.shm_bytes else "--ipc=host",
         *(f"--env={name}" for name in container.variables),
         *(f"--mount={value}" for value in container.mounts),
@@ -127,31 +113,18 @@ def docker_command_start(container: ContainerStart, user: UserIds) -> list[str]:
         words += [f"--group-add={group}" for group in container.devices.rocm_groups]
     if container.devices.infiniband:
         words += ["--device=/dev/infiniband", "--ulimit=memlock=-1:-1"]
-    return [*words, *container.options]
+    return [*words, *container.options, *options, "--entrypoint=bash", container.image]
 
 
-def docker_command_end(container: ContainerStart) -> list[str]:
-    """Return the end of the command; bash's arguments follow."""
-    return ["--entrypoint=bash", container.image]
-
-
-# ---- Apptainer, or SingularityCE 3.10 or later, which has the same options
-
-
-def apptainer_command_start(container: ContainerStart, program: str) -> list[str]:
-    """Return the command up to the image. program: path of apptainer or singularity"""
+def apptainer_command(container: ContainerStart, program: str) -> list[str]:
+    """Return the command that starts bash. program: path of apptainer or of singularity, which has the same options."""
     words = [program, "exec", "--cleanenv", "--no-eval"]  # otherwise, a shell would expand the variables' values
     words += [f"--pwd={container.workdir}", *(f"--mount={value}" for value in container.mounts)]
     if container.devices.nvidia:
         words.append("--nv")
     if container.devices.rocm_groups:
         words.append("--rocm")
-    return [*words, *container.options]
-
-
-def apptainer_command_end(container: ContainerStart) -> list[str]:
-    """Return the end of the command; bash's arguments follow."""
-    return [container.image, "bash"]
+    return [*words, *container.options, container.image, "bash"]
 
 
 def apptainer_variables(names: Iterable[str], program: str, environ: Mapping[str, str]) -> dict[str, str]:

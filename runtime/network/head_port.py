@@ -27,8 +27,12 @@ POLL_S = 0.2
 F_OFD_SETLK = 37  # on Linux, the lock lasts as long as the process that started the node keeps the file open
 
 
-def agree_on_rendezvous_port(run: RunFolder, wanted: int, lock: int | None, timeout_s: float) -> int:
-    """Return the rendezvous port, which node 0 publishes. wanted: 0 to choose a free one. Raises Failure, OSError."""
+def agree_on_rendezvous_port(run: RunFolder, wanted: int, lock: int, timeout_s: float) -> int:
+    """Return the rendezvous port, which node 0 publishes. Raises Failure, OSError.
+
+    wanted: 0 to choose a free one.
+    lock: descriptor of a file whose byte N is locked while a run of this user on this machine uses port N.
+    """
     if int(os.environ["JOBC_NODE_RANK"]) != 0:
         return wanted or wait_for_head_port(run, timeout_s)
     if wanted and not is_free(wanted):
@@ -41,7 +45,7 @@ def agree_on_rendezvous_port(run: RunFolder, wanted: int, lock: int | None, time
     return port
 
 
-def choose_free_port(run: str, lock: int | None) -> int:
+def choose_free_port(run: str, lock: int) -> int:
     """Return a free port: always the same one for a run or, if that is taken, the next free one. Raises OSError."""
     first = zlib.crc32(run.encode())
     for attempt in range(TRIES):
@@ -51,10 +55,8 @@ def choose_free_port(run: str, lock: int | None) -> int:
     raise OSError(errno.EADDRINUSE, f"no free port: tried {TRIES} ports from {CANDIDATES.start} up")
 
 
-def lock_port(port: int, lock: int | None) -> bool:
-    """Lock the port. Return False if another run of this user on this machine has chosen it."""
-    if lock is None:
-        return True
+def lock_port(port: int, lock: int) -> bool:
+    """Lock the port. Return False if another run has chosen it."""
     write_lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, port, 1, 0)
     try:
         fcntl.fcntl(lock, F_OFD_SETLK, write_lock)
@@ -70,9 +72,8 @@ def wait_for_head_port(run: RunFolder, timeout_s: float) -> int:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         os.listdir(run.rendezvous_file.parent)  # makes a network file system refresh its cache
-        state = read_small_file(run.rendezvous_file)
-        if state and state[1].get("attempt") == str(run.attempt):
-            return int(state[1]["port"])
+        if state := run.keys_of_attempt(run.rendezvous_file):
+            return int(state["port"])
         if first := read_small_file(run.first_failure):
             why = f"node {first[1].get('node')} failed first (exit {first[0]}: {first[1].get('reason')})"
             raise Failure(why, "jobctl status shows the result of each node", exit_codes.PEER_LOST)

@@ -35,11 +35,11 @@ def interface_by_address() -> dict[str, str]:
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW) as kernel:
         kernel.send(request)
         while True:
-            for kind, body in _parse_netlink(kernel.recv(1 << 16)):
+            for kind, body in _records(kernel.recv(1 << 16), "=IHHII"):
                 if kind == NLMSG_DONE:
                     return interfaces
                 family, index = body[0], struct.unpack_from("=I", body, 4)[0]
-                attributes = dict(_parse_attributes(body[8:]))
+                attributes = dict(_records(body[8:], "=HH"))
                 address = attributes.get(IFA_LOCAL) or attributes.get(IFA_ADDRESS)
                 if address is not None and index in names:
                     interfaces[socket.inet_ntop(family, address)] = names[index]
@@ -54,16 +54,10 @@ def interface_of_default_route(table: Path = Path("/proc/net/route")) -> str | N
     return names[0] if len(names) == 1 else None
 
 
-def _parse_netlink(answer: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the type and the body of each netlink message."""
-    while len(answer) >= 16:
-        length, kind = struct.unpack_from("=IH", answer)
-        yield kind, answer[16:length]
-        answer = answer[(length + 3) & ~3 :]
-
-
-def _parse_attributes(body: bytes) -> Iterator[tuple[int, bytes]]:
-    while len(body) >= 4:
-        length, kind = struct.unpack_from("=HH", body)
-        yield kind, body[4:length]
-        body = body[(length + 3) & ~3 :]
+def _records(content: bytes, header: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the type and the body of each netlink message or attribute. header: struct format, length and type first"""
+    start = struct.calcsize(header)
+    while len(content) >= start:
+        length, kind = struct.unpack_from(header, content)[:2]
+        yield kind, content[start:length]
+        content = content[(length + 3) & ~3 :]

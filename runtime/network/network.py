@@ -1,7 +1,7 @@
 """Configure NCCL and Gloo for this node's network: choose the interface and check the fabric.
 
 In:    JOBC_NODE_RANK. Variables that are already set stay unchanged.
-Out:   variables for the ranks. Otherwise, raises MissingRequirement, with exit code 65 or 71.
+Out:   variables for the ranks. Otherwise, raises Failure, with exit code 65 or 71.
 Source: NCCL 2.28 user guide, environment variables; RCCL 7 reads the same ones; torch 2.13 for Gloo; aws-ofi-nccl 1.16.
 """
 
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .. import exit_codes
+from ..system.failure import Failure
 from . import interfaces
 from .reach import SILENT_S
 
@@ -25,21 +26,11 @@ PLUGIN_FILES = ("libnccl-net.so", "librccl-net.so", "libnccl-net-ofi.so")  # NCC
 # The plugin's names, for NCCL_NET: aws-ofi-nccl dropped "AWS" in 1.13.
 PLUGIN_NAMES = {"efa": ("AWS Libfabric", "Libfabric"), "slingshot": ("AWS Libfabric", "Libfabric"),
                 "tcpx": ("GPUDirectTCPX_v7",)}  # fmt: skip
-
-
 RDMA = ("infiniband", "roce", "efa", "slingshot")  # profiles that pin memory
 
 
-class MissingRequirement(Exception):
-    """Raised when the node lacks something that the job needs. code: from exit_codes; hint: what to do next."""
-
-    def __init__(self, title: str, hint: str, code: int = exit_codes.DATA_BROKEN) -> None:
-        super().__init__(title)
-        self.title, self.hint, self.code = title, hint, code
-
-
 def nccl_and_gloo_variables(profile: str, interface: str, gpus: int, head: str, timeout_s: float) -> dict[str, str]:
-    """Return the NCCL and Gloo variables that are not set yet. Raises MissingRequirement.
+    """Return the NCCL and Gloo variables that are not set yet. Raises Failure.
 
     profile, interface, gpus: as in the spec.
     head: node 0's host.
@@ -51,9 +42,6 @@ def nccl_and_gloo_variables(profile: str, interface: str, gpus: int, head: str, 
     if gpus:
         chosen_variables.update(fabric_variables(profile, chosen, os.environ))
     return {name: value for name, value in chosen_variables.items() if not os.environ.get(name)}
-
-
-# ---- the interface
 
 
 def wait_until_name_resolves(head: str, timeout_s: float) -> None:
@@ -72,23 +60,16 @@ def wait_until_name_resolves(head: str, timeout_s: float) -> None:
 
 
 def choose_interface(wanted: str, head: str, is_head: bool) -> str:
-    """Return the interfaces for TCP, comma-separated: `wanted` if it is set, or else the interface that leads to
-    `head`.
-
-    Raises MissingRequirement.
-    """
+    """Return the interfaces for TCP, comma-separated: `wanted`, or the one that leads to `head`. Raises Failure."""
     if wanted:
-        local_addresses = interfaces.interface_by_address()
+        names = interfaces.interface_by_address()
         for name in wanted.split(","):
-            if name not in local_addresses.values():
+            if name not in names.values():
                 local = ("127.", "::1", "fe80:")
-                available = ", ".join(
-                    f"{name} ({ip})" for ip, name in local_addresses.items() if not ip.startswith(local)
-                )
+                available = ", ".join(f"{name} ({ip})" for ip, name in names.items() if not ip.startswith(local))
+                title = f"network.interface={name}: this node has no such interface, or it has no address"
                 hint = f"available: {available or 'none'}; without network.interface, each node finds its own interface"
-                raise MissingRequirement(
-                    f"network.interface={name}: this node has no such interface, or it has no address", hint
-                )
+                raise Failure(title, hint, exit_codes.DATA_BROKEN)
         return wanted
     if head == "localhost" or head.startswith("127.") or head == "::1":
         return "lo"  # such an address means that all nodes are on one machine
@@ -97,14 +78,14 @@ def choose_interface(wanted: str, head: str, is_head: bool) -> str:
     except OSError as error:
         hint = "check that the name is in DNS or /etc/hosts of this node, and that a route exists"
         title = f"this node cannot reach node 0, {head}: {error.strerror}"
-        raise MissingRequirement(title, hint, exit_codes.RENDEZVOUS_FAILED) from error
+        raise Failure(title, hint, exit_codes.RENDEZVOUS_FAILED) from error
     interface = interfaces.interface_by_address().get(address)
     if interface == "lo" and is_head:
         interface = interfaces.interface_of_default_route()  # Debian maps a host's own name to 127.0.1.1
     if interface is None or interface == "lo":
         hint = f"fix the entry of {head} in /etc/hosts, or set the interface: network.interface=eth0"
         title = f"{head}, the name of node 0, resolves to {address} here, which other nodes cannot reach"
-        raise MissingRequirement(title, hint, exit_codes.RENDEZVOUS_FAILED)
+        raise Failure(title, hint, exit_codes.RENDEZVOUS_FAILED)
     return interface
 
 
@@ -116,13 +97,9 @@ def socket_variables(names: str) -> dict[str, str]:
     return {"NCCL_SOCKET_IFNAME": f"={names}", "GLOO_SOCKET_IFNAME": names}
 
 
-# ---- the fabric
-
-
 def fabric_variables(profile: str, interface: str, environ: Mapping[str, str], root: Path = ROOT) -> dict[str, str]:
-    """Return the variables that make NCCL use only the profile's fabric.
+    """Return the variables that make NCCL use only the profile's fabric. Raises Failure if this node lacks it.
 
-    Raises MissingRequirement if this node lacks the fabric.
     root: folder that contains sys, dev and usr.
     """
     if profile == "infiniband":
@@ -130,17 +107,14 @@ def fabric_variables(profile: str, interface: str, environ: Mapping[str, str], r
     if profile == "roce":
         return _rdma_variables(profile, "Ethernet", root)
     if profile == "efa":
-        if not [port for port in rdma_ports(root) if port.driver == "efa"]:
+        if not any(port.driver == "efa" for port in rdma_ports(root)):
             hint = "use an instance type with EFA and an interface of type efa; or network=ethernet"
-            raise MissingRequirement(_network_problem(profile, "no EFA adapter"), hint)
+            raise _lacks(profile, "no EFA adapter", hint)
         _require_verbs(profile, root)
         return _plugin(profile, environ, root)
     if profile == "slingshot":
         if not list(root.glob("dev/cxi*")):
-            raise MissingRequirement(
-                _network_problem(profile, "no /dev/cxi*"),
-                "in a container: bind-mount these devices; or network=ethernet",
-            )
+            raise _lacks(profile, "no /dev/cxi*", "in a container: bind-mount these devices; or network=ethernet")
         return _plugin(profile, environ, root)
     if profile == "tcpx":
         return _plugin(profile, environ, root) | _tcpx_variables(interface, root)
@@ -178,7 +152,7 @@ def _rdma_variables(profile: str, link: str, root: Path) -> dict[str, str]:
     if not usable:
         summary = ", ".join(f"{p.device} port {p.number} is {p.link}, {p.state}" for p in ports) or "no adapter at all"
         hint = "`ibstat` shows the links; or network=ethernet, which is far slower"
-        raise MissingRequirement(_network_problem(profile, f"no active {link} port ({summary})"), hint)
+        raise _lacks(profile, f"no active {link} port ({summary})", hint)
     _require_verbs(profile, root)
     if len(usable) == len([port for port in ports if port.is_active]):
         return {}  # NCCL uses every active port
@@ -190,7 +164,7 @@ def _require_verbs(profile: str, root: Path) -> None:
     devices = list(root.glob("dev/infiniband/uverbs*"))
     if not any(os.access(device, os.R_OK | os.W_OK) for device in devices):
         hint = "in a container: bind-mount /dev/infiniband; otherwise load the module ib_uverbs"
-        raise MissingRequirement(_network_problem(profile, "no /dev/infiniband/uverbs* that this user can open"), hint)
+        raise _lacks(profile, "no /dev/infiniband/uverbs* that this user can open", hint)
 
 
 def _plugin(profile: str, environ: Mapping[str, str], root: Path) -> dict[str, str]:
@@ -202,8 +176,7 @@ def _plugin(profile: str, environ: Mapping[str, str], root: Path) -> dict[str, s
                 by_name = {"NCCL_NET_PLUGIN": "ofi"} if file.name == "libnccl-net-ofi.so" else {}
                 return {"NCCL_NET": name, **by_name}
     hint = "add the plugin's folder: env.LD_LIBRARY_PATH=/opt/amazon/ofi-nccl/lib, or load the module that does so"
-    problem = f"no NCCL plugin for {PLUGIN_NAMES[profile][-1]} in the library path"
-    raise MissingRequirement(_network_problem(profile, problem), hint)
+    raise _lacks(profile, f"no NCCL plugin for {PLUGIN_NAMES[profile][-1]} in the library path", hint)
 
 
 def _plugin_files(environ: Mapping[str, str], root: Path) -> Iterator[Path]:
@@ -224,11 +197,9 @@ def _tcpx_variables(control: str, root: Path) -> dict[str, str]:
         if (card / "device/driver").resolve().name == "gve" and card.name != control
     ]
     if not cards:
-        raise MissingRequirement(
-            _network_problem("tcpx", f"no gVNIC besides {control}"), "use a3-highgpu-8g with its four networks for GPUs"
-        )
+        raise _lacks("tcpx", f"no gVNIC besides {control}", "use a3-highgpu-8g with its four networks for GPUs")
     return {"NCCL_GPUDIRECTTCPX_CTRL_DEV": control, "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME": ",".join(cards)}
 
 
-def _network_problem(profile: str, problem: str) -> str:
-    return f"network={profile}, but this node has {problem}"
+def _lacks(profile: str, problem: str, hint: str) -> Failure:
+    return Failure(f"network={profile}, but this node has {problem}", hint, exit_codes.DATA_BROKEN)

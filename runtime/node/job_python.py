@@ -36,15 +36,11 @@ def require_python_version() -> None:
         raise NodeFailure(DATA_BROKEN, title, "choose another environment in the spec")
 
 
-def modules_needed_by_job(read: NodeSettings) -> list[str]:
-    modules = ["torch"] if read.needs_torch else []
-    modules += ["accelerate"] if read.launcher == "accelerate" else []
-    return modules + (["deepspeed"] if read.parallel == "deepspeed" else [])
-
-
 def missing_modules(read: NodeSettings) -> list[NodeFailure]:
     """Return a failure for each module that the environment lacks."""
-    modules = modules_needed_by_job(read)
+    modules = ["torch"] if read.needs_torch else []
+    modules += ["accelerate"] if read.launcher == "accelerate" else []
+    modules += ["deepspeed"] if read.parallel == "deepspeed" else []
     if not modules:
         return []
     python = sys.executable
@@ -97,6 +93,5 @@ def require_mpirun() -> None:
     allowed = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
     if os.geteuid() == 0 and not all(os.environ.get(name) for name in allowed):
         settings = " ".join(f"env.{name}=1" for name in allowed)
-        raise NodeFailure(
-            DATA_BROKEN, "mpirun refuses to run as root", f"run as another user; or, at your own risk, {settings}"
-        )
+        hint = f"run as another user; or, at your own risk, {settings}"
+        raise NodeFailure(DATA_BROKEN, "mpirun refuses to run as root", hint)

@@ -22,12 +22,17 @@ def read_job_secrets(
 
     references: name -> kind (env, file, k8s) and ref; environ: the node's environment, with JOBC_RUN_DIR.
     """
-    readers = {"env": _from_environment, "file": _from_file, "k8s": _from_kubernetes}
     values = {}
     for name, reference in references.items():
-        value = readers[reference["kind"]](name, reference["ref"], environ, payload)
-        if value is not None:
+        kind, ref = reference["kind"], reference["ref"]
+        if kind == "file":
+            values[name] = _from_file(name, ref, environ)
+        elif kind == "env" and (value := _from_environment(name, ref, environ, payload)) is not None:
             values[name] = value
+        elif kind == "k8s" and not environ.get(name):  # otherwise, the engine has set it to the cluster's value
+            secret, _, key = ref.partition("/")
+            hint = f"check that kubectl get secret {secret} shows the key {key}"
+            raise NodeFailure(DATA_BROKEN, f"secret {name}: empty or not set", hint)
     return values
 
 
@@ -59,7 +64,7 @@ def _saved_secret(run: str, variable: str) -> str | None:
         return None
 
 
-def _from_file(name: str, path: str, environ: Mapping[str, str], payload: str) -> str:
+def _from_file(name: str, path: str, environ: Mapping[str, str]) -> str:
     home = environ.get("HOME", "")
     file = Path(f"{home}/{path[2:]}" if path.startswith("~/") else path)
     try:
@@ -70,14 +75,6 @@ def _from_file(name: str, path: str, environ: Mapping[str, str], payload: str) -
         title = f"secret {name}: the file {file} is empty or cannot be read on {os.uname().nodename}"
         raise NodeFailure(DATA_BROKEN, title, f"write the value to this file, and run chmod 600 {file}")
     return value
-
-
-def _from_kubernetes(name: str, reference: str, environ: Mapping[str, str], payload: str) -> str | None:
-    if not environ.get(name):  # otherwise, the engine has set it to the cluster's value
-        secret, _, key = reference.partition("/")
-        title = f"secret {name}: empty or not set"
-        raise NodeFailure(DATA_BROKEN, title, f"check that kubectl get secret {secret} shows the key {key}")
-    return None
 
 
 def _text(content: bytes) -> str:

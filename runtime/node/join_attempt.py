@@ -30,7 +30,7 @@ from ..run_folder.removal import remove_folder
 from ..run_folder.run import SILENT_S, NodeState, Run, recorded_exit_codes
 from ..run_folder.run_folder import RunFolder, write_small_file
 from ..system.cksum import cksum
-from ..system.failure import Failure, NodeMustNotStart, print_failure
+from ..system.failure import NodeMustNotStart, print_failure
 from ..system.text import printable
 from ..system.values import number_or_none, read_keys
 from .node_failure import NodeFailure, record_failure
@@ -66,13 +66,11 @@ def report_start_failure(error: NodeMustNotStart | NodeFailure, environ: Mapping
     """Print why this node does not start, and record the reason if other nodes need it. Return the exit code."""
     sys.stdout.flush()
     if isinstance(error, NodeMustNotStart) and not error.hint:
-        print(f"jobc: {printable(error.why)}: this node exits with {error.code}", flush=True)
+        print(f"jobc: {printable(error.title)}: this node exits with {error.code}", flush=True)
         return error.code
-    if isinstance(error, NodeMustNotStart):
-        error = StartFailure(error.code, error.why, error.hint)
     if isinstance(error, JoinFailure):
         record_failure({**environ, "JOBC_ATTEMPT": str(error.attempt)}, payload, error)
-    print_failure(Failure(error.title, error.hint))
+    print_failure(error)
     return exit_codes.CRASHED if isinstance(error, JoinFailure) and payload == "preflight" else error.code
 
 
@@ -140,15 +138,15 @@ def wait_until_others_silent(run: Path, attempt: int) -> None:
             except OSError:
                 continue
             node = NodeState(path)
-            if node.attempt != attempt or node.ended is not None or _is_silent(run, node):
+            silent_s = Run(run).silent_s(node)
+            is_silent = silent_s is not None and silent_s > SILENT_S
+            if node.attempt != attempt or node.ended is not None or is_silent:
                 continue
             unknown = node.name
             if first_beats.setdefault(unknown, beat) != beat:
-                raise NodeMustNotStart(
-                    exit_codes.CRASHED,
-                    f"run {run.name} is live: node {unknown} of another job writes to it; stop that job first, or"
-                    " start a new run: jobctl submit without --resume",
-                )
+                why = f"run {run.name} is live: node {unknown} of another job writes to it"
+                hint = "stop that job first, or start a new run: jobctl submit without --resume"
+                raise NodeMustNotStart(exit_codes.CRASHED, f"{why}; {hint}")
         if not unknown:
             return
         if not is_announced:
@@ -228,11 +226,6 @@ def _wait_for_nodes(run: Path, attempt: int, joined: Path, node: int, nodes: int
         time.sleep(LOOK_S)
 
 
-def _is_silent(run: Path, node: NodeState) -> bool:
-    silent_s = Run(run).silent_s(node)
-    return silent_s is not None and silent_s > SILENT_S
-
-
 # ---- what node 0 prepares
 
 
@@ -286,9 +279,7 @@ def replace_folder_copy(source: Path, copy: Path) -> None:
 
 
 def _copy_into(source: Path, copy: Path) -> None:
-    """Copy files, links and folders. A file keeps its executable bits, but not its timestamps or owner, because a file
-    server may refuse to set those.
-    """
+    """Copy everything. A file keeps its executable bits, but not its times and owner: a file server may refuse them."""
     for entry in os.scandir(source):
         path = copy / entry.name
         if entry.is_symlink():
@@ -328,19 +319,21 @@ def join_run_in_bucket(
     JOBC_PROJECT and the credentials. Raises NodeMustNotStart, StartFailure.
     """
     from ..storage import depot  # imported only here, because they need http
-    from ..storage.bucket_run import BucketError, SubmittedNode
+    from ..storage.bucket import BucketError
+    from ..storage.bucket_mirror import create_empty_run_folder
+    from ..storage.bucket_run import SubmittedNode
 
     node, nodes = int(os.environ["JOBC_NODE_RANK"]), int(os.environ["JOBC_NODES"])
     stored = depot.open_bucket_run(f"{run.parent.name}/{run.name}")
     member = SubmittedNode(submission, node, nodes, most, timeout_s)
     try:
-        attempt = depot.join_attempt(stored, member, fork_of, run)
+        attempt = stored.join(member, fork_of, run.parent.name)
+        create_empty_run_folder(run)
+        (run / "state/run").write_bytes(stored.get("state/run") or b"")
         keys = read_keys(run / "state/run")
         init_from = keys.get("init_from", "")
-        path = str(run.parent / init_from) if init_from else ""
-        write_small_file(
-            run / "state/run", keys={**keys, "project": os.environ.get("JOBC_PROJECT", ""), "init_from": path}
-        )
+        keys["init_from"] = str(run.parent / init_from) if init_from else ""
+        write_small_file(run / "state/run", keys={**keys, "project": os.environ.get("JOBC_PROJECT", "")})
         prepare(attempt)
         depot.restore_checkpoint(stored, RunFolder(run, attempt), node, init_from)
     except BucketError as error:
@@ -355,9 +348,6 @@ def depot_command(run: Path, verb: str, *words: str) -> list[str]:
     """Return the command that runs a verb of depot.py for a run folder JOB/RUN_ID."""
     program = [sys.executable, "-I", "-S", os.path.abspath(sys.argv[0])]
     return [*program, "depot", verb, f"{run.parent.name}/{run.name}", *words]
-
-
-# ---- nodes that share no folder
 
 
 def port_from_text(text: str) -> int:

@@ -11,6 +11,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,7 +25,6 @@ from .node_folders import (
     cache_folder,
     code_folder,
     missing_home_variables,
-    path_in_project,
     private_cache_folder,
     require_shared_memory,
 )
@@ -95,9 +95,8 @@ def _engine_variables(artifact: Path, rank: str, environ: Mapping[str, str]) -> 
     engine = find_spec("jobc_engine")
     if engine is None or not engine.submodule_search_locations or find_spec("jobc_engine.job_variables") is None:
         return {}
-    module = import_module("jobc_engine.job_variables")
-    find: Callable[[Mapping[str, str], Path, str], dict[str, str]] = module.job_variables
-    return find(environ, artifact, rank)
+    variables: dict[str, str] = import_module("jobc_engine.job_variables").job_variables(environ, artifact, rank)
+    return variables
 
 
 def run_variables(artifact: Path) -> dict[str, str]:
@@ -148,20 +147,19 @@ def job_variables(artifact: Path, read: NodeSettings, payload: str, environ: Map
         "JOBC_LIB": str(artifact / "jobctl"),
         "JOBC_ARTIFACT": str(artifact),
     }
-    if (artifact / "train.json").is_file():
-        variables["JOBC_TRAIN_JSON"] = str(artifact / "train.json")
-    if (artifact / "deepspeed.json").is_file():
-        variables["JOBC_DEEPSPEED_JSON"] = str(artifact / "deepspeed.json")
+    for name in ("train", "deepspeed"):
+        if (artifact / f"{name}.json").is_file():
+            variables[f"JOBC_{name.upper()}_JSON"] = str(artifact / f"{name}.json")
     project = environ.get("JOBC_PROJECT") or os.getcwd()
     if read.data:
-        variables["JOBC_DATA_DIR"] = path_in_project(project, read.data)
+        variables["JOBC_DATA_DIR"] = os.path.join(project, read.data)
     steps: list[Callable[[], Mapping[str, str]]] = []
     if read.secrets and "JOBC_INSIDE" not in environ:  # in a container, these are inherited
         from .job_secrets import read_job_secrets  # packed only in jobs with secrets
 
-        steps.append(lambda: read_job_secrets(read.secrets, environ, payload))
+        steps.append(partial(read_job_secrets, read.secrets, environ, payload))
     if read.container is not None:
-        steps.append(lambda: missing_home_variables(environ))
+        steps.append(partial(missing_home_variables, environ))
     if read.downloads:
         downloads = read.downloads
         steps.append(lambda: {"JOBC_DOWNLOADS": cache_folder(project, downloads, "caches.downloads", environ)})
@@ -169,8 +167,7 @@ def job_variables(artifact: Path, read: NodeSettings, payload: str, environ: Map
         compiled = read.compiled
         steps.append(lambda: {"JOBC_COMPILED": private_cache_folder(project, compiled, "caches.compiled", environ)})
     if read.shm_bytes:
-        shm_bytes = read.shm_bytes
-        steps.append(lambda: require_shared_memory(shm_bytes))
+        steps.append(partial(require_shared_memory, read.shm_bytes))
     steps.append(lambda: {"JOBC_CODE_DIR": code_folder(read, project, run, artifact, payload)})
     lacks = environ.get("JOBC_INSIDE", "0")
     for step in steps:

@@ -24,12 +24,11 @@ from ..system.values import number_or_none, word_or_empty
 WITHOUT_RECORD = ("shell", "preflight", "check")  # payloads that start no attempt
 
 
-class NodeFailure(Exception):
-    """Raised when this node cannot start. It contains the exit code, what is wrong, and what to do next."""
+class NodeFailure(Failure):
+    """Raised when this node cannot start."""
 
     def __init__(self, code: int, title: str, hint: str = "") -> None:
-        super().__init__(title)
-        self.code, self.title, self.hint = code, title, hint
+        super().__init__(title, hint, code)
 
 
 class NodeAlreadyRunning(NodeFailure):
@@ -52,10 +51,10 @@ def main(argv: list[str]) -> int:
 
 def _failure(status: str, command: str, line: str) -> NodeFailure:
     host = os.uname().nodename
+    if command == "exit" and status == "2":
+        title = "setup: a line is not valid bash, or calls exit 2"
+        return NodeFailure(DATA_BROKEN, title, "the message above names the line; fix the `setup` key")
     if command == "exit":
-        if status == "2":
-            title = "setup: a line is not valid bash, or calls exit 2"
-            return NodeFailure(DATA_BROKEN, title, "the message above names the line; fix the `setup` key")
         return NodeFailure(DATA_BROKEN, f"setup exited with {status}", "a line of the `setup` key calls exit")
     if line:
         hint = f"line {line} of launch.sh, from the `setup` key; try that line in a fresh shell on {host}"
@@ -74,28 +73,28 @@ def _failure(status: str, command: str, line: str) -> NodeFailure:
     return NodeFailure(DATA_BROKEN, title, "try that line in a fresh shell")
 
 
-def record_and_print_failure(environ: Mapping[str, str], payload: str, failure: NodeFailure) -> int:
+def record_and_print_failure(environ: Mapping[str, str], payload: str, failure: Failure) -> int:
     """Record and print why this node cannot start. Return its exit code, or 0 in preflight."""
     if payload == "preflight":
         print_failed_check(failure)
         return 0
     if not isinstance(failure, NodeAlreadyRunning):
         record_failure(environ, payload, failure)
-    print_failure(Failure(failure.title, failure.hint))
+    print_failure(failure)
     return failure.code
 
 
-def failed_check(failure: NodeFailure) -> str:
+def failed_check(failure: Failure) -> str:
     """Return a failed check as node_checks.py prints it."""
     fields = ("FAIL", "environment", failure.title, failure.hint)
     return "\t".join(" ".join(printable(field).split()) for field in fields)
 
 
-def print_failed_check(failure: NodeFailure) -> None:
+def print_failed_check(failure: Failure) -> None:
     print(failed_check(failure), flush=True)
 
 
-def record_failure(environ: Mapping[str, str], payload: str, failure: NodeFailure) -> None:
+def record_failure(environ: Mapping[str, str], payload: str, failure: Failure) -> None:
     """Record the failure in the run folder, so that `jobctl status` prints it and the other nodes do not wait."""
     path, attempt = environ.get("JOBC_RUN_DIR", ""), number_or_none(environ.get("JOBC_ATTEMPT", "0"))
     if payload in WITHOUT_RECORD or attempt is None or not path or not os.path.isdir(os.path.join(path, "state")):
@@ -105,19 +104,14 @@ def record_failure(environ: Mapping[str, str], payload: str, failure: NodeFailur
     with contextlib.suppress(OSError):
         run.node_exit(node).parent.mkdir(parents=True, exist_ok=True)
         if environ.get("JOBC_NODES", "1") != "1" or task != "0":
-            _record_first(run, node, task, failure)
+            unfinished = run.first_failure.with_name(f".first.{node}.{task}")
+            write_small_file(unfinished, code, {"node": node, "time_ns": time.time_ns(), "reason": title})
+            with contextlib.suppress(FileExistsError):
+                os.link(unfinished, run.first_failure)
+            unfinished.unlink()
         if task == "0":  # with launcher=srun, the node's files belong to task 0
             now = int(time.time())
             write_small_file(run.node_exit(node), code, {"reason": title})
             times = {"attempt": attempt, "started": now, "ended": now}
             keys = {"host": os.uname().nodename, **times, "exit": code, "reason": title}
             write_small_file(run.node_state(node), keys=keys)
-
-
-def _record_first(run: RunFolder, node: int, task: str, failure: NodeFailure) -> None:
-    path = run.first_failure
-    unfinished = path.with_name(f".first.{node}.{task}")
-    write_small_file(unfinished, str(failure.code), {"node": node, "time_ns": time.time_ns(), "reason": failure.title})
-    with contextlib.suppress(FileExistsError):
-        os.link(unfinished, path)
-    unfinished.unlink()

@@ -17,17 +17,13 @@ MIB = 1024 * 1024
 SHM = "/dev/shm"
 
 
-def path_in_project(project: str, path: str) -> str:
-    return os.path.join(project, path)
-
-
 def code_folder(read: NodeSettings, project: str, run: str, artifact: Path, payload: str) -> str:
     """Return the folder in which the ranks run: the run's copy of the code, or the code itself. Raises NodeFailure."""
     copy = f"{run}/code"
     if run and os.path.isdir(copy):
         folder = os.path.join(copy, read.code_root) if read.code_kind == "git" else copy
     else:
-        folder = path_in_project(project, read.code_root)
+        folder = os.path.join(project, read.code_root)
     if os.path.isdir(folder):
         return folder
     if read.code_kind not in ("none", "lib") and payload != "smoke":
@@ -41,7 +37,7 @@ def cache_folder(project: str, path: str, key: str, environ: Mapping[str, str]) 
     path = path.replace("$UID", str(os.geteuid()))
     if path.startswith("~/"):
         path = f"{environ.get('HOME', '')}/{path[2:]}"
-    folder = path_in_project(project, path)
+    folder = os.path.join(project, path)
     try:
         os.makedirs(folder, exist_ok=True)
         is_usable = os.access(folder, os.R_OK | os.X_OK)
@@ -67,11 +63,7 @@ def private_cache_folder(project: str, path: str, key: str, environ: Mapping[str
         return folder
     why = f"other users can change {key}={folder}, or a folder above it: using a private folder instead"
     print(f"jobc: {why}", file=sys.stderr)
-    return str(
-        _require_private_folder(
-            "caches", f"no folder for caches in {_temporary_folder()} on {os.uname().nodename}", "set TMPDIR"
-        )
-    )
+    return _require_private_folder("caches", "no folder for caches")
 
 
 def missing_home_variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -79,8 +71,8 @@ def missing_home_variables(environ: Mapping[str, str]) -> dict[str, str]:
     home = environ.get("HOME", "")
     if os.path.isdir(home) and os.access(home, os.W_OK):
         return {"PYTHONNOUSERSITE": "1"}  # packages in a mounted home belong to another Python
-    title = f"the container has no home folder, and none can be created in {_temporary_folder()}"
-    return {"HOME": str(_require_private_folder("home", title, "set TMPDIR")), "PYTHONNOUSERSITE": "1"}
+    home = _require_private_folder("home", "the container has no home folder, and none can be created")
+    return {"HOME": home, "PYTHONNOUSERSITE": "1"}
 
 
 def safe_cache_variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -109,18 +101,14 @@ def require_shared_memory(least: int) -> dict[str, str]:
     size = seen.f_blocks * seen.f_frsize
     if size < least:
         title = f"/dev/shm has {size // MIB} MiB on {os.uname().nodename}, required: {least // MIB} MiB"
-        raise NodeFailure(
-            DATA_BROKEN, title, "use a smaller shm; with container=docker, the container gets its own /dev/shm"
-        )
+        hint = "use a smaller shm; with container=docker, the container gets its own /dev/shm"
+        raise NodeFailure(DATA_BROKEN, title, hint)
     return {}
 
 
-def _temporary_folder() -> str:
-    return os.environ.get("TMPDIR") or "/tmp"
-
-
-def _require_private_folder(name: str, title: str, hint: str) -> Path:
+def _require_private_folder(name: str, problem: str) -> str:
     try:
-        return private_folder(name)
+        return str(private_folder(name))
     except OSError:
-        raise NodeFailure(CRASHED, title, hint) from None
+        title = f"{problem} in {os.environ.get('TMPDIR') or '/tmp'} on {os.uname().nodename}"
+        raise NodeFailure(CRASHED, title, "set TMPDIR") from None

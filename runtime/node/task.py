@@ -13,7 +13,7 @@ import os
 import sys
 from pathlib import Path
 
-from ..system.failure import Failure, print_failure
+from ..system.failure import print_failure
 from ..system.values import number_or_none, read_keys
 from .node import listed_host_variables
 from .node_failure import NodeFailure
@@ -29,19 +29,18 @@ def main(argv: list[str]) -> int:
     try:
         environ.update(listed_host_variables(artifact, host, environ))
     except NodeFailure as failure:
-        print_failure(Failure(failure.title, failure.hint))
+        print_failure(failure)
         return failure.code
     node = int(environ["JOBC_NODE_RANK"])
     if payload == "signal":
-        program = [sys.executable, "-I", "-S", str(artifact / "jobctl"), "stop"]
-        exec_program([*program, "--run", run, "--node", str(node), "--signal", words[0]], os.environ)
+        program = [sys.executable, "-I", "-S", str(artifact / "jobctl")]
+        exec_program([*program, "stop", "--run", run, "--node", str(node), "--signal", words[0]], os.environ)
     run_id = os.path.basename(run)
     environ.update(JOBC_RUN_DIR=run, JOBC_RUN_ID=run_id, JOBC_JOB_ID=run_id, JOBC_ATTEMPT=attempt)
     keys = read_keys(Path(run, "state/run")) if run else {}
-    if keys.get("init_from"):
-        environ["JOBC_INIT_FROM"] = keys["init_from"]
-    if keys.get("project"):
-        environ["JOBC_PROJECT"] = keys["project"]
+    for name in ("init_from", "project"):
+        if keys.get(name):
+            environ[f"JOBC_{name.upper()}"] = keys[name]
     if payload != "start":
         exec_node(artifact, environ, payload, *words, node=node)
     return start_in_background(artifact, Path(run), number_or_none(attempt) or 0, environ, node)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..network import interfaces
 from ..network.reach import why_port_is_unreachable
@@ -27,8 +27,6 @@ MEET_S = 20.0  # a file written on another node is expected to be visible within
 QUIET_S = 15.0  # how long node 0 waits for one more node; ssh gives up on a dead host after 10 s
 CONNECT_S = 5.0
 POLL_S = 0.2
-if TYPE_CHECKING:
-    Clock = Callable[[], float]  # seconds since the epoch
 
 
 class NetworkTestResult(NamedTuple):
@@ -43,7 +41,7 @@ class NetworkTestResult(NamedTuple):
     clock_s: tuple[float, float] | None
 
 
-def serve_network_test(folder: Path, nodes: int, port: int, clock: Clock = time.time) -> Iterator[None]:
+def serve_network_test(folder: Path, nodes: int, port: int, clock: Callable[[], float] = time.time) -> Iterator[None]:
     """Serve the other nodes from node 0. The generator's first step opens the port, and it ends when all are done."""
     with _serve_clock(port, clock) as listens_at:
         write_small_file(folder / "head", keys={"port": listens_at})
@@ -88,7 +86,7 @@ def end_network_test(folder: Path, rank: int) -> None:
     write_small_file(folder / f"done_{rank:02}", keys={"rank": rank})
 
 
-def clock_difference(head: str, port: int, clock: Clock = time.time) -> tuple[float, float] | None:
+def clock_difference(head: str, port: int, clock: Callable[[], float] = time.time) -> tuple[float, float] | None:
     """Return node 0's clock minus this node's, and half the round-trip time, in seconds, or None without an answer."""
     sent = clock()
     try:
@@ -101,7 +99,7 @@ def clock_difference(head: str, port: int, clock: Clock = time.time) -> tuple[fl
 
 
 @contextmanager
-def _serve_clock(port: int, clock: Clock) -> Iterator[int]:
+def _serve_clock(port: int, clock: Callable[[], float]) -> Iterator[int]:
     """Listen on a port, yield it, and send the time to each client. port: 0 for any free port"""
     dual = socket.has_dualstack_ipv6()
     with socket.create_server(
@@ -111,7 +109,7 @@ def _serve_clock(port: int, clock: Clock) -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-def _serve(server: socket.socket, clock: Clock) -> None:
+def _serve(server: socket.socket, clock: Callable[[], float]) -> None:
     while True:
         try:
             connection, _ = server.accept()

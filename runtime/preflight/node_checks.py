@@ -1,8 +1,6 @@
 """Run all checks on one node before a run, even if some fail. engines/check_table.py merges all nodes' results.
 
-Usage: jobctl node_checks --procs N --gpus N --port N --run-root FOLDER [--torch] [--code FOLDER] [-- COMMAND…]
-       Runs in the job's environment and its code folder; reads JOBC_NODES, JOBC_NODE_RANK, JOBC_HEAD_ADDR and
-       JOBC_RUN_DIR.
+In:    the job's environment and its code folder; JOBC_NODE_RANK, JOBC_HEAD_ADDR, JOBC_HEAD_PORT and JOBC_RUN_DIR.
 Out:   lines of tab-separated fields, the last of which is `end`:
          ok    ID TEXT "" NUMBER   NUMBER is optional: the table prints the lowest one, with its node
          FAIL  ID TEXT HINT
@@ -12,18 +10,22 @@ Out:   lines of tab-separated fields, the last of which is `end`:
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..network import head_port
+from ..node.node_settings import NodeSettings
+
+if TYPE_CHECKING:
+    from ..system import gpus
 
 TORCH_TIMEOUT_S = 120  # a cold import from a network file system takes a minute
 LEAST_FREE_GIB, LEAST_FREE_INODES = 1.0, 10_000
@@ -60,38 +62,21 @@ class SameOnAllNodes(NamedTuple):
     hint: str
 
 
-def main(argv: list[str]) -> int:
-    options = parser().parse_args(argv)
-    good = True
+def check_lines(settings: NodeSettings, command: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the lines of this node's results. Checks that other nodes wait for come first.
+
+    command: what each rank will run, or () for only the checks that need neither the job's environment nor other nodes.
+    """
     if name := os.environ.get("JOBC_NODE_NAME"):  # the engine's name for this node
-        print(f"name\t{name}", flush=True)
-    for result in run_all_checks(options):
-        good = good and (isinstance(result, SameOnAllNodes) or result.good)
-        print(result_as_line(result), flush=True)
-    print("end", flush=True)
-    return 0 if good else 1
+        yield f"name\t{name}"
+    if settings.nodes > 1:
+        from .peer_checks import check_with_peers  # packed only in jobs with several nodes
 
-
-def parser() -> argparse.ArgumentParser:
-    argument_parser = argparse.ArgumentParser(prog="node_checks", description="checks of this node before a run")
-    argument_parser.add_argument("--procs", type=int, required=True, help="processes on this node")
-    argument_parser.add_argument("--port", type=int, required=True, help="rendezvous port; 0 = chosen at the start")
-    argument_parser.add_argument("--run-root", type=Path, required=True, help="folder for the runs")
-    argument_parser.add_argument(
-        "--apart",
-        action="store_true",
-        help="nodes have no shared folder for the network test; jobctl smoke tests the network",
-    )
-    argument_parser.add_argument("--gpu-type", default="", help="type of every GPU; none = any")
-    argument_parser.add_argument("--torch", action="store_true", help="torch is needed")
-    argument_parser.add_argument("--code", type=Path, help="folder with each node's own copy of the code")
-    argument_parser.add_argument("--profile", default="auto", help="network.profile of the job")
-    argument_parser.add_argument(
-        "--interface", default="", help="comma-separated names; none = the interface that leads to node 0"
-    )
-    argument_parser.add_argument("--gpus", type=int, default=0, help="GPUs on this node; NCCL is only used with GPUs")
-    argument_parser.add_argument("command", nargs="*", help="command that each rank will run")
-    return argument_parser
+        results = check_with_peers(settings, command)
+    else:
+        results = chain([check_port(int(os.environ["JOBC_HEAD_PORT"]))], checks_of_this_node(settings, command))
+    yield from map(result_as_line, results)
+    yield "end"
 
 
 def result_as_line(found: Check | SameOnAllNodes) -> str:
@@ -104,43 +89,33 @@ def result_as_line(found: Check | SameOnAllNodes) -> str:
     return "\t".join(" ".join(field.split()) for field in fields)
 
 
-def run_all_checks(asked: argparse.Namespace) -> Iterator[Check | SameOnAllNodes]:
-    """Run all checks and yield their results. Checks that other nodes wait for come first."""
-    nodes, rank = int(os.environ["JOBC_NODES"]), int(os.environ["JOBC_NODE_RANK"])
-    if nodes == 1:
-        yield check_port(asked.port)
-        yield from checks_of_this_node(asked)
-        return
-    from .peer_checks import check_with_peers  # packed only in jobs with several nodes
-
-    yield from check_with_peers(asked, nodes, rank)
-
-
-def checks_of_this_node(asked: argparse.Namespace) -> Iterator[Check | SameOnAllNodes]:
+def checks_of_this_node(settings: NodeSettings, command: Sequence[str]) -> Iterator[Check | SameOnAllNodes]:
     version = sys.version.split()[0]
     yield Check(True, "python", f"python {version} at {sys.executable}")
     yield SameOnAllNodes("python", "python " + ".".join(version.split(".")[:2]), SAME_ENVIRONMENT)
-    yield from check_command(asked.command[:1] if asked.apart else asked.command)  # a script is sent with the run
-    if asked.code:
+    yield from check_command(command if settings.storage == "shared" else command[:1])  # a script is sent with the run
+    if command and settings.code_kind == "shared":
         from .code_digest import compute_code_digest  # packed only in jobs with code=shared
 
-        yield SameOnAllNodes(
-            "code",
-            f"code {compute_code_digest(asked.code)}",
-            f"make {asked.code} the same on all nodes, for example with code=snapshot",
-        )
-    yield from check_run_root(asked.run_root)
-    yield from check_data(os.environ.get("JOBC_DATA_DIR"))
-    if asked.gpus:
-        from .gpu_checks import check_gpus_of_type  # packed only in jobs with GPUs
+        code = Path.cwd()
+        hint = f"make {code} the same on all nodes, for example with code=snapshot"
+        yield SameOnAllNodes("code", f"code {compute_code_digest(code)}", hint)
+    yield from check_run_root(Path(os.environ.get("JOBC_RUN_ROOT") or Path(os.environ["JOBC_RUN_DIR"]).parent.parent))
+    yield from check_data(os.environ.get("JOBC_DATA_DIR") or settings.data)
+    if command and settings.gpus:
+        from ..system import gpus  # packed only in jobs with GPUs
 
-        yield from check_gpus_of_type(asked.gpus, asked.gpu_type)
-    if asked.torch:
-        yield from check_torch(asked.gpus)
-    yield check_cores(len(os.sched_getaffinity(0)), asked.procs)
+        found = gpus.list_gpus(os.environ)
+        yield from check_gpus(found, settings.gpus)
+        if gpu_type := os.environ.get("JOBC_GPU_TYPE"):
+            good, text = gpus.compare_gpu_types(found, gpu_type)
+            yield Check(good, "gpu_type", text, "use other hosts, or gpu_type=null for any type")
+    if command and settings.needs_torch:
+        yield from check_torch(settings.gpus)
+    yield check_cores(len(os.sched_getaffinity(0)), settings.procs)
 
 
-def check_command(command: list[str]) -> Iterator[Check]:
+def check_command(command: Sequence[str]) -> Iterator[Check]:
     """Check that the program exists and, for `python FILE`, that the file does too."""
     if not command:
         return
@@ -203,9 +178,29 @@ def check_data(folder: str | None) -> Iterator[Check | SameOnAllNodes]:
         yield Check(False, "data", f"data folder {folder}: {error.strerror}", hint)
         return
     yield Check(True, "data", f"data folder {folder} is readable")
-    yield SameOnAllNodes(
-        "data", f"data folder with {entries} entries", "copy the same data to every node, or use shared storage"
-    )
+    hint = "copy the same data to every node, or use shared storage"
+    yield SameOnAllNodes("data", f"data folder with {entries} entries", hint)
+
+
+def check_gpus(found: list[gpus.Gpu] | None, wanted: int) -> Iterator[Check | SameOnAllNodes]:
+    """Check that enough GPUs are free. found: this node's GPUs, or None if only torch can tell"""
+    from ..system import gpus
+
+    if found is None:
+        return
+    busy = [gpu for gpu in found if not gpu.is_free]
+    text = f"{len(found) - len(busy)} free GPU{'s' * (len(found) - len(busy) != 1)} of {len(found)}"
+    if len(found) - len(busy) >= wanted:
+        yield Check(True, "gpus", f"{text}, required: {wanted}")
+    elif len(found) < wanted:
+        yield Check(False, "gpus", f"GPUs visible to the driver: {len(found)}, required: {wanted}", gpus.HINT)
+    else:
+        hint = "check `nvidia-smi` or `rocm-smi --showpids` there; use other nodes, or kill leftovers of old runs"
+        yield Check(False, "gpus", f"{text}, required: {wanted}: {'; '.join(gpu.use for gpu in busy)}", hint)
+    kinds = sorted({gpu.name for gpu in found})
+    if kinds:
+        hint = "choose nodes of one type with queue.nodelist or hosts; the slowest node limits the speed"
+        yield SameOnAllNodes("gpu", f"GPU {', '.join(kinds)}", hint)
 
 
 def check_torch(wanted: int) -> Iterator[Check | SameOnAllNodes]:
@@ -221,11 +216,8 @@ def check_torch(wanted: int) -> Iterator[Check | SameOnAllNodes]:
         )
         version, path, devices, nccl = json.loads(process.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
-        text, hint = (
-            f"torch: `import torch` took more than {TORCH_TIMEOUT_S} s",
-            "check whether the file system is slow",
-        )
-        yield Check(False, "torch", text, hint)
+        text = f"torch: `import torch` took more than {TORCH_TIMEOUT_S} s"
+        yield Check(False, "torch", text, "check whether the file system is slow")
         return
     except (IndexError, ValueError):
         why = (process.stderr.strip().splitlines() or ["no message"])[-1]
@@ -237,6 +229,6 @@ def check_torch(wanted: int) -> Iterator[Check | SameOnAllNodes]:
     if nccl:
         yield SameOnAllNodes("nccl", f"NCCL {nccl}", SAME_ENVIRONMENT)
     if wanted:
-        from .gpu_checks import check_devices  # packed only in jobs with GPUs
+        from ..system import gpus
 
-        yield check_devices(devices, wanted)
+        yield Check(devices >= wanted, "devices", gpus.describe_usable_gpus(devices, wanted), gpus.HINT)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 from ..network import interfaces, network
 from ..network.reach import REFUSED, why_port_is_unreachable
+from ..node.node_settings import NodeSettings
+from ..system.failure import Failure
 from . import network_test
 from .node_checks import Check, SameOnAllNodes, check_port, checks_of_this_node
 
@@ -19,33 +21,32 @@ HEAD_S = 5.0  # timeout for a response from node 0
 MOST_CLOCK_S = 2.0  # several nodes' logs are merged by time
 
 
-def check_with_peers(asked: argparse.Namespace, nodes: int, rank: int) -> Iterator[Check | SameOnAllNodes]:
-    """Run all of one node's checks, starting with those that other nodes wait for."""
-    folder, head = Path(os.environ["JOBC_RUN_DIR"]) / "preflight", os.environ["JOBC_HEAD_ADDR"]
-    if asked.apart:
-        yield check_port(asked.port if rank == 0 else 0)
-        if rank:
-            yield check_head(head)
-        yield from check_network(asked, head, rank)
-        yield from checks_of_this_node(asked)
-        return
-    if rank == 0:
-        port = check_port(asked.port)
-        yield port
-        listening = network_test.serve_network_test(folder, nodes, asked.port if port.good else 0)
+def check_with_peers(settings: NodeSettings, command: Sequence[str]) -> Iterator[Check | SameOnAllNodes]:
+    rank, head, port = (
+        int(os.environ["JOBC_NODE_RANK"]),
+        os.environ["JOBC_HEAD_ADDR"],
+        int(os.environ["JOBC_HEAD_PORT"]),
+    )
+    folder = Path(os.environ["JOBC_RUN_DIR"]) / "preflight"
+    mine = chain(check_network(settings, command, head, rank), checks_of_this_node(settings, command))
+    if not command or settings.storage != "shared":  # no folder for the network test; jobctl smoke tests the network
+        yield check_head(head) if rank else check_port(port)
+        yield from mine
+    elif rank == 0:
+        port_check = check_port(port)
+        yield port_check
+        listening = network_test.serve_network_test(folder, settings.nodes, port if port_check.good else 0)
         next(listening)
-        yield from check_network(asked, head, rank)
-        yield from checks_of_this_node(asked)
+        yield from mine
         for _ in listening:
             pass
-        return
-    try:
-        yield from check_connection_to_node_0(folder, rank, head)
-        yield from check_network(asked, head, rank)
-        yield from checks_of_this_node(asked)
-    finally:
-        with contextlib.suppress(OSError):  # already reported
-            network_test.end_network_test(folder, rank)
+    else:
+        try:
+            yield from check_connection_to_node_0(folder, rank, head)
+            yield from mine
+        finally:
+            with contextlib.suppress(OSError):  # already reported
+                network_test.end_network_test(folder, rank)
 
 
 def check_connection_to_node_0(folder: Path, rank: int, head: str) -> Iterator[Check]:
@@ -56,17 +57,15 @@ def check_connection_to_node_0(folder: Path, rank: int, head: str) -> Iterator[C
         hint = "the run folder must be on storage that every node can write to"
         yield Check(False, "storage", f"run folder {folder.parent}: {error.strerror}", hint)
         return
-    hint = "set storage.root to a folder that all nodes share"
-    yield Check(
-        result.storage is None, "storage", result.storage or f"run folder shared with node 0: {folder.parents[1]}", hint
-    )
     if result.storage:
+        yield Check(False, "storage", result.storage, "set storage.root to a folder that all nodes share")
         return
+    yield Check(True, "storage", f"run folder shared with node 0: {folder.parents[1]}")
     hint = "open TCP between the nodes in both directions; rendezvous.port sets a fixed rendezvous port"
-    yield Check(result.to_head is None, "to_head", f"node 0, {head}, is reachable" if not result.to_head
-                else f"node 0, {head}, is unreachable: {result.to_head}", hint)  # fmt: skip
-    yield Check(result.from_head is None, "from_head", "reachable from node 0" if not result.from_head
-                else f"unreachable from node 0: {result.from_head}", hint)  # fmt: skip
+    to_head = f"unreachable: {result.to_head}" if result.to_head else "reachable"
+    yield Check(not result.to_head, "to_head", f"node 0, {head}, is {to_head}", hint)
+    from_head = f"unreachable from node 0: {result.from_head}" if result.from_head else "reachable from node 0"
+    yield Check(not result.from_head, "from_head", from_head, hint)
     if result.clock_s is not None:
         yield check_clock(*result.clock_s)
 
@@ -84,27 +83,25 @@ def check_clock(ahead_s: float, unsure_s: float) -> Check:
     """Check this node's clock. ahead_s: node 0's clock minus this one's; unsure_s: its error. Both in seconds."""
     good = abs(ahead_s) <= MOST_CLOCK_S + unsure_s
     direction = "behind" if ahead_s > 0 else "ahead of"
-    text = (
-        f"clock within {MOST_CLOCK_S:g} s of node 0's" if good else f"clock {abs(ahead_s):.1f} s {direction} node 0's"
-    )
+    position = f"within {MOST_CLOCK_S:g} s of" if good else f"{abs(ahead_s):.1f} s {direction}"
+    text = f"clock {position} node 0's"
     return Check(good, "clock", text, "`timedatectl` or `chronyc tracking` there: check that the clock is synchronized")
 
 
-def check_network(asked: argparse.Namespace, head: str, rank: int) -> Iterator[Check]:
+def check_network(settings: NodeSettings, command: Sequence[str], head: str, rank: int) -> Iterator[Check]:
     """Check the interface, the profile's fabric, and the memory that RDMA may pin."""
+    uses_gpus, profile = bool(command) and settings.gpus > 0, settings.network_profile
     try:
-        chosen = network.choose_interface(asked.interface, head, rank == 0)
-        names = ", ".join(
-            sorted({name for name in interfaces.interface_by_address().values() if name in chosen.split(",")})
-        )
-        yield Check(True, "interface", f"interface to the other nodes: {names}")
-        if asked.gpus:
-            network.fabric_variables(asked.profile, chosen, os.environ)
-            if asked.profile != "auto":
-                yield Check(True, "fabric", f"network={asked.profile}")
-    except network.MissingRequirement as lacking:
+        chosen = network.choose_interface(settings.interface, head, rank == 0)
+        names = sorted(set(interfaces.interface_by_address().values()) & set(chosen.split(",")))
+        yield Check(True, "interface", f"interface to the other nodes: {', '.join(names)}")
+        if uses_gpus:
+            network.fabric_variables(profile, chosen, os.environ)
+            if profile != "auto":
+                yield Check(True, "fabric", f"network={profile}")
+    except Failure as lacking:
         yield Check(False, "network", lacking.title, lacking.hint)
-    if asked.gpus and (asked.profile in network.RDMA or Path("/dev/infiniband").is_dir()):  # NCCL finds it on its own
+    if uses_gpus and (profile in network.RDMA or Path("/dev/infiniband").is_dir()):  # NCCL finds it on its own
         yield check_memlock(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0])
 
 

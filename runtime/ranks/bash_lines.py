@@ -31,9 +31,8 @@ class BashLines:
         script = _TRAP.format(most=MOST_SHOWN, descriptor=write_end) + lines + "\n:"  # in case the last line is a test
         try:
             # stderr is merged into stdout because a launcher's stderr is not on the console
-            self.pid = processes.start_in_own_session(
-                ["bash", "-c", script], 1 if output is None else output, environ=environ
-            )
+            output = 1 if output is None else output
+            self.pid = processes.start_in_own_session(["bash", "-c", script], output, environ=environ)
         finally:
             os.close(write_end)
 

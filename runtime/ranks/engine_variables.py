@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
 
+from ..run_folder.run_folder import parse_count
+
 TORCHRUN = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}
 # (rank of this process, number of processes, that launcher's variables); PMIx has no variable for the number
 MPI = (
@@ -34,8 +36,8 @@ def make_engine_variables_consistent(variables: MutableMapping[str, str]) -> Non
     slurm = slurm_variables(variables)
     for name in contradicting_mpi_variables(variables):
         del variables[name]
-    if "SLURM_TRES_PER_TASK" in variables and slurm:
-        del variables["SLURM_TRES_PER_TASK"]  # repeats the cores, since Slurm 23.11
+    if slurm:
+        variables.pop("SLURM_TRES_PER_TASK", None)  # repeats the cores, since Slurm 23.11
     variables.update(slurm)
 
 
@@ -60,8 +62,8 @@ def slurm_variables(variables: Mapping[str, str]) -> dict[str, str]:
     }
     of_step = {"SLURM_STEP_NUM_TASKS": world_size, "SLURM_STEP_TASKS_PER_NODE": layout}
     values.update({name: value for name, value in of_step.items() if name in variables})  # not set in an salloc shell
-    if cores := variable_as_number(variables, "SLURM_CPUS_PER_TASK"):
-        tasks = variable_as_number(variables, "SLURM_NTASKS_PER_NODE") or 1
+    if cores := parse_count(variables.get("SLURM_CPUS_PER_TASK")):
+        tasks = parse_count(variables.get("SLURM_NTASKS_PER_NODE")) or 1
         values["SLURM_CPUS_PER_TASK"] = max(cores * tasks // procs, 1)
     return {name: str(value) for name, value in values.items()}
 
@@ -78,9 +80,3 @@ def contradicting_mpi_variables(variables: Mapping[str, str]) -> list[str]:
         if counted != (variables["RANK"], variables["WORLD_SIZE"]):
             contradicting += [name for name in variables if name.startswith("PMIX_")]
     return list(dict.fromkeys(contradicting))
-
-
-def variable_as_number(variables: Mapping[str, str], name: str) -> int:
-    """Return the variable as a number, or 0 if it is unset or not a number."""
-    text = variables.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() else 0

@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from pathlib import Path
 
 from ..exit_codes import DATA_BROKEN
@@ -42,84 +42,60 @@ def wrapped_rank_command(command: Sequence[str]) -> list[str]:
 
 
 def launcher_command(
-    launcher: Sequence[str], command: Sequence[str], read: NodeSettings, environ: dict[str, str]
+    launcher: Sequence[str], command: Sequence[str], read: NodeSettings, environ: MutableMapping[str, str]
 ) -> list[str]:
     """Return the launcher's command. Variables for the launcher are added to `environ`. Raises NodeFailure."""
-    complete = _COMPLETE.get(launcher[0])
-    if complete is None:
-        title = f"the launch line of launch.sh begins with {launcher[0]}, which is not a known launcher"
-        raise NodeFailure(DATA_BROKEN, title, f"use one of {', '.join(_COMPLETE)}")
+    name, rank, timeout_s = launcher[0], wrapped_rank_command(command), str(read.rendezvous_timeout_s)
+    is_head = environ["JOBC_NODE_RANK"] == "0"
     environ["TORCH_ELASTIC_SHUTDOWN_TIMEOUT"] = str(read.grace_s)
-    environ["JOBC_IS_HEAD"] = str(int(_is_head(environ)))
-    words, waits = complete(launcher, wrapped_rank_command(command), read, environ)
-    del environ["JOBC_IS_HEAD"]
-    if waits and not _is_head(environ):  # wait until node 0 answers, and print the reason if it does not
-        address, port = environ["JOBC_HEAD_ADDR"], environ["JOBC_HEAD_PORT"]
-        return program_in_python("reach", address, port, str(read.rendezvous_timeout_s), "--", *words)
-    return words
-
-
-def _is_head(environ: Mapping[str, str]) -> bool:
-    return environ["JOBC_NODE_RANK"] == "0"
+    if name == "spawn":
+        return program_in_python("spawn", "--", *rank)
+    if name == "srun":  # it has started the other ranks' tasks, which wait for this one
+        return program_in_python("spawn", "--tasks", timeout_s, "--", *rank)
+    if name == "mpirun":
+        return _mpirun(launcher, rank, read, environ)
+    options = _filled(launcher, {**environ, "JOBC_IS_HEAD": str(int(is_head))})
+    python = [sys.executable, *safe_path_option(), "-m"]
+    if name == "torchrun":
+        environ.pop("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", None)  # the ranks' rendezvous uses the agents' store
+        words = [*python, "torch.distributed.run", *options[1:], "--no-python", "--", rank[0], *_escaped(rank[1:])]
+    elif name == "accelerate":
+        words = [*python, "accelerate.commands.launch", *_accelerate_words(options[2:], rank, environ)]
+    elif name == "python3":
+        words = [*python, LAUNCH_MODULE, *options[3:], *_escaped(rank[3:])]
+    else:
+        title = f"the launch line of launch.sh begins with {name}, which is not a known launcher"
+        hint = "use one of torchrun, accelerate, python3, spawn, srun, mpirun"
+        raise NodeFailure(DATA_BROKEN, title, hint)
+    if is_head:
+        return words
+    # wait until node 0 answers, and print the reason if it does not
+    return program_in_python("reach", environ["JOBC_HEAD_ADDR"], environ["JOBC_HEAD_PORT"], timeout_s, "--", *words)
 
 
 def _filled(words: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     return [_VARIABLE.sub(lambda match: environ.get(match[1], match[0]), word) for word in words]
 
 
-def _escape_dollars(words: Sequence[str]) -> list[str]:
+def _escaped(words: Sequence[str]) -> list[str]:
     """Return the words for torchrun, which treats them as string.Template, where $$ stands for a dollar."""
     return [word.replace("$", "$$") for word in words]
 
 
-def _torchrun(
-    launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: dict[str, str]
-) -> tuple[list[str], bool]:
-    environ.pop("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", None)  # the ranks' rendezvous uses the agents' store, on node 0
-    options = _filled(launcher[1:], environ)
-    python = [sys.executable, *safe_path_option(), "-m", "torch.distributed.run"]
-    return [*python, *options, "--no-python", "--", rank[0], *_escape_dollars(rank[1:])], True
-
-
-def _accelerate(
-    launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: dict[str, str]
-) -> tuple[list[str], bool]:
+def _accelerate_words(options: list[str], rank: list[str], environ: MutableMapping[str, str]) -> list[str]:
     lines = Path(environ["JOBC_ARTIFACT"], "accelerate.yaml").read_text(errors="replace").splitlines()
-    words = rank if any(map(_SINGLE.fullmatch, lines)) else _escape_dollars(rank)
-    options = list(launcher[2:])
     if _DEEPSPEED_OPTION in options and not any(map(_OWN_DEEPSPEED.fullmatch, lines)):
         position = options.index(_DEEPSPEED_OPTION)  # accelerate.yaml names a different file
         del options[position : position + 2]
-    python = [sys.executable, *safe_path_option(), "-m", "accelerate.commands.launch"]
     # With distributed_type NO, accelerate sets none of these for its one process; otherwise, torchrun sets its own.
     environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", LOCAL_WORLD_SIZE="1", GROUP_RANK="0")
     environ.update(MASTER_ADDR=environ["JOBC_HEAD_ADDR"], MASTER_PORT=environ["JOBC_HEAD_PORT"])
-    return [*python, *_filled(options, environ), "--no_python", *words], True
-
-
-def _torch_distributed_launch(
-    launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: dict[str, str]
-) -> tuple[list[str], bool]:
-    python = [sys.executable, *safe_path_option(), "-m", LAUNCH_MODULE]
-    return [*python, *_filled(launcher[3:], environ), *_escape_dollars(rank[3:])], True
-
-
-def _spawn(
-    launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: dict[str, str]
-) -> tuple[list[str], bool]:
-    return program_in_python("spawn", "--", *rank), False
-
-
-def _srun(
-    launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: dict[str, str]
-) -> tuple[list[str], bool]:
-    """Return the command for launcher=srun, where srun has started the other ranks' tasks, which wait for this one."""
-    return program_in_python("spawn", "--tasks", str(read.rendezvous_timeout_s), "--", *rank), False
+    return [*options, "--no_python", *(rank if any(map(_SINGLE.fullmatch, lines)) else _escaped(rank))]
 
 
 def _mpirun(
-    launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: dict[str, str]
-) -> tuple[list[str], bool]:
+    launcher: Sequence[str], rank: list[str], read: NodeSettings, environ: MutableMapping[str, str]
+) -> list[str]:
     timeout_s = str(read.rendezvous_timeout_s)
     words = program_in_python("mpi", "--rank", "--", *rank)
     # bash expands this on each node, because mpirun itself would parse a lone `:`
@@ -127,18 +103,8 @@ def _mpirun(
     if interfaces := environ.get("GLOO_SOCKET_IFNAME"):
         for name in ("OMPI_MCA_oob_tcp_if_include", "OMPI_MCA_btl_tcp_if_include"):
             environ[name] = environ.get(name) or interfaces
-    if not _is_head(environ):
-        return program_in_python("mpi", "--node", timeout_s), False
+    if environ["JOBC_NODE_RANK"] != "0":
+        return program_in_python("mpi", "--node", timeout_s)
     hosts = [os.uname().nodename, *(f"jobc-{node}" for node in range(1, read.nodes))]  # no name needs to resolve
     filled = _filled(launcher, {**environ, "JOBC_MPI_HOSTS": ",".join(f"{host}:{read.procs}" for host in hosts)})
-    return program_in_python("mpi", "--head", timeout_s, "--", *filled, "bash", "-c", 'eval "$JOBC_MPI_RANK"'), False
-
-
-_COMPLETE: dict[str, Callable[..., tuple[list[str], bool]]] = {
-    "torchrun": _torchrun,
-    "accelerate": _accelerate,
-    "python3": _torch_distributed_launch,
-    "spawn": _spawn,
-    "srun": _srun,
-    "mpirun": _mpirun,
-}
+    return program_in_python("mpi", "--head", timeout_s, "--", *filled, "bash", "-c", 'eval "$JOBC_MPI_RANK"')

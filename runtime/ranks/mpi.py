@@ -72,7 +72,7 @@ def run_mpirun(mpirun: list[str], timeout_s: float) -> int:
         print(f"jobc: cannot start {mpirun[0]}: {error.strerror}", file=sys.stderr)
         return exit_codes.DATA_BROKEN
     deadline = time.monotonic() + timeout_s
-    while not has_rank_0_started(run):
+    while run.keys_of_attempt(run.rank_state(0)) is None:
         for pid, status in processes.reap_children():
             if pid == child:
                 return _code(status)
@@ -81,11 +81,6 @@ def run_mpirun(mpirun: list[str], timeout_s: float) -> int:
             return exit_codes.RENDEZVOUS_FAILED
         time.sleep(POLL_S)
     return _code(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-
-
-def has_rank_0_started(run: RunFolder) -> bool:
-    state = read_small_file(run.rank_state(0))
-    return state is not None and state[1].get("attempt") == str(run.attempt)
 
 
 def publish_daemon_command(host: str, words: list[str]) -> int:

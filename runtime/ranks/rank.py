@@ -52,8 +52,7 @@ def main(argv: list[str]) -> int:
 
 
 def parse_rank_command(argv: list[str]) -> list[str]:
-    """Return the rank's command, including the argument that torch.distributed.launch (torch 1.11 to 2.13) puts before
-    it.
+    """Return the rank's command with the argument that torch.distributed.launch (torch 1.11 to 2.13) puts before it.
 
     The argument belongs after the program: `train.py`, `-m MODULE` or the first word. It is not passed to the bundled
     trainer, which reads the environment instead.
@@ -72,10 +71,8 @@ def renumber_by_node_position(environment: MutableMapping[str, str]) -> None:
 
     The c10d rendezvous sorts nodes by address (torch/distributed/elastic/rendezvous/dynamic_rendezvous.py, 2.4 to 2.13)
     and ignores --node-rank, so rank 0 might not be on node 0, and might be on a different node after a restart.
-    All ranks are then clients of the agents' store, so any numbering works.
-
-    Raises:
-        ValueError: the agents do not share their store, so torchrun's rank 0 must host one.
+    All ranks are then clients of the agents' store, so any numbering works. Raises ValueError if the agents do not
+    share their store, because torchrun's rank 0 must then host one.
     """
     node, group = environment.get("JOBC_NODE_RANK"), environment.get("GROUP_RANK")
     if "TORCHELASTIC_RUN_ID" not in environment or node is None or group == node:
@@ -99,11 +96,14 @@ class RankWrapper:
         self.forwarded: dict[int, float] = {}  # signal -> when the rank last received it, monotonic seconds
 
     def run(self, signals: SignalQueue) -> int:
+        # jobc's trainer and smoke test unblock SIGINT once StopSignals handles it
+        is_ours = self.command[1:3] in (["-m", "jobc_trainer"], ["-m", "jobc_trainer.smoke"])
+        blocked = (signal.SIGINT,) if is_ours else ()
         output, pipe = self.log, None
         if self.rank == 0:
             pipe, output = os.pipe()
         try:
-            child = processes.start_in_own_session(self.command, output, blocked=signals_blocked_at_start(self.command))
+            child = processes.start_in_own_session(self.command, output, blocked=blocked)
         except OSError as error:
             return self._record_start_failure(error)
         signals.receive_in_thread(FORWARDED)
@@ -190,12 +190,6 @@ class RankWrapper:
         if self.forwarded:
             keys["signalled"] = " ".join(signal.Signals(number).name for number in self.forwarded)
         write_small_file(self.run_folder.rank_state(self.rank), keys=keys)
-
-
-def signals_blocked_at_start(command: list[str]) -> tuple[int, ...]:
-    """Return the signals to block at start: SIGINT for jobc's trainer and smoke test, until StopSignals handles it."""
-    ours = command[1:3] in (["-m", "jobc_trainer"], ["-m", "jobc_trainer.smoke"])
-    return (signal.SIGINT,) if ours else ()
 
 
 def exit_code_and_reason(status: int, forwarded: dict[int, float], stopped: bool) -> tuple[int, str]:

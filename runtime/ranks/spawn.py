@@ -10,7 +10,6 @@ Out:   the exit code of the first rank that failed, or 0.
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import time
@@ -30,27 +29,22 @@ MOST_GRACE_S = 30  # time for ranks to exit after another rank has failed, as in
 
 def main(argv: list[str]) -> int:
     """Run the ranks and return the exit code. If one exits with 75, the others keep running: all save together."""
-    index = argv.index("--")
-    parser = argparse.ArgumentParser(prog="spawn.py", description="start the ranks of this node")
-    parser.add_argument("--tasks", type=float, metavar="SECONDS", help="run one rank; the engine starts the others")
-    parser.add_argument("--task", type=float, nargs=2, metavar=("N", "SECONDS"), help="run rank N in its task")
-    options, command = parser.parse_args(argv[:index]), argv[index + 1 :]
-    if options.task:
+    options, command = argv[: argv.index("--")], argv[argv.index("--") + 1 :]
+    if options[:1] == ["--task"]:
         from .tasks import run_task  # packed only in jobs with launcher=srun
 
-        return run_task(command, int(options.task[0]), options.task[1])
+        return run_task(command, int(options[1]), float(options[2]))
     signals = SignalQueue([*PASSED_ON, signal.SIGCHLD])
     processes.die_with_parent()
     environments = dict(enumerate(rank_environments(os.environ)))
-    mine = [0] if options.tasks is not None else list(environments)
-    children = {
-        processes.start_in_own_session(command, environ={**os.environ, **environments.pop(rank)}) for rank in mine
-    }
+    mine = [0] if options else list(environments)
+    variables = [{**os.environ, **environments.pop(rank)} for rank in mine]
+    children = {processes.start_in_own_session(command, environ=environ) for environ in variables}
     tasks = None
     if environments:
         from .tasks import TaskServer
 
-        tasks = TaskServer(environments, options.tasks)
+        tasks = TaskServer(environments, float(options[1]))
     return wait_for_ranks(children, tasks, signals)
 
 

@@ -27,6 +27,7 @@ from pathlib import Path
 from .. import exit_codes
 from ..run_folder.run_folder import RunFolder, write_small_file
 from ..system import processes
+from ..system.failure import Failure
 from ..system.signal_queue import SignalQueue
 from .bash_lines import BashLines
 
@@ -35,14 +36,6 @@ SILENT_S, MORE_SILENT_S = 10.0, 60.0  # time until a wait is first reported, and
 MOST_NAMED = 4  # maximum number of nodes in such a report
 STOPS = (signal.SIGTERM, signal.SIGINT)
 CAUGHT = (*STOPS, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD)  # the supervisor sends some
-
-
-class LauncherMustNotStart(Exception):
-    """Raised if the launcher must not start. code: the node's exit code."""
-
-    def __init__(self, code: int, why: str) -> None:
-        super().__init__(why)
-        self.code = code
 
 
 def main(argv: list[str]) -> int:
@@ -59,7 +52,7 @@ def main(argv: list[str]) -> int:
         if entries:
             return run_commands(run, steps, command, entries)
         os.execvp(command[0], command)
-    except LauncherMustNotStart as end:
+    except Failure as end:
         print(f"jobc: {end}", file=sys.stderr)
         return end.code
     except OSError as error:
@@ -86,12 +79,13 @@ class NodeSteps:
             self.process_file.unlink()
 
     def run(self, before: str, per_node: str) -> None:
-        """Run the lines, and return when the ranks may start. Raises LauncherMustNotStart, OSError."""
+        """Run the lines, and return when the ranks may start. Raises Failure, OSError."""
         self.write(f"begun_{self.node}")
         if before and self.node == 0 and not self.exists("before"):
             self._run_lines("before", before)
             self.write("before")
-        self._wait_for_begin()
+        needed = range(self.nodes if self.node == 0 else 1)
+        self.wait(lambda: self.missing("begun", needed), "", self.timeout_s)
         if before:
             self.wait(lambda: [] if self.exists("before") else [0], "before")
         if per_node and not self.exists("go"):
@@ -109,24 +103,15 @@ class NodeSteps:
             arrived, _ = self.signals.wait(3600)
             if any(number in STOPS for number in arrived):
                 bash.terminate()
-                self._reap(bash.pid)
-                raise LauncherMustNotStart(exit_codes.PREEMPTED, f"{key} was stopped")
+                while bash.pid not in (pid for pid, _ in processes.reap_children()):
+                    self.signals.wait(3600)  # after the grace period, the supervisor kills both bash and this process
+                raise Failure(f"{key} was stopped", code=exit_codes.PREEMPTED)
             for pid, status in processes.reap_children():
                 if pid == bash.pid:
                     if why := bash.failure(status):
-                        raise LauncherMustNotStart(exit_codes.DATA_BROKEN, why)
+                        raise Failure(why, code=exit_codes.DATA_BROKEN)
                     print(f"jobc: {key} took {time.monotonic() - began:.1f} s", flush=True)
                     return
-
-    def _reap(self, bash: int) -> None:
-        """Wait until bash has ended. After the grace period, the supervisor kills both bash and this process."""
-        while bash not in (pid for pid, _ in processes.reap_children()):
-            self.signals.wait(3600)
-
-    def _wait_for_begin(self) -> None:
-        """On node 0, wait until all nodes have begun; on other nodes, until node 0 has. Raises LauncherMustNotStart."""
-        needed = range(self.nodes if self.node == 0 else 1)
-        self.wait(lambda: self.missing("begun", needed), "", self.timeout_s)
 
     def missing(self, word: str, nodes: Iterable[int]) -> list[int]:
         """Return which nodes have not written the file. Without a shared folder, only node 0 and this one count."""
@@ -141,12 +126,11 @@ class NodeSteps:
         began, silent_s = time.monotonic(), SILENT_S
         while missing := get_missing():
             if any(number in STOPS for number in self.signals.wait(LOOK_S)[0]):
-                raise LauncherMustNotStart(exit_codes.PREEMPTED, "stopped while waiting for other nodes")
+                raise Failure("stopped while waiting for other nodes", code=exit_codes.PREEMPTED)
             waited_s = time.monotonic() - began
             if time.monotonic() - self.began > timeout_s and waited_s > SILENT_S:
-                raise LauncherMustNotStart(
-                    exit_codes.RENDEZVOUS_FAILED, f"{_format_nodes(missing)} did not begin within {timeout_s:.0f} s"
-                )
+                why = f"{_format_nodes(missing)} did not begin within {timeout_s:.0f} s"
+                raise Failure(why, code=exit_codes.RENDEZVOUS_FAILED)
             if waited_s >= silent_s:
                 action = f"to finish {key}" if key else "to begin"
                 print(f"jobc: waiting for {_format_nodes(missing)} {action} ({waited_s:.0f} s)", flush=True)

@@ -26,16 +26,13 @@ from .. import exit_codes
 from ..run_folder.run import NodeState, identify_machine
 from ..run_folder.run_folder import RunFolder
 from ..system import processes
+from ..system.failure import Failure
 from ..system.signal_queue import SignalQueue
 from .spawn import PASSED_ON
 
 RETRY_S = 0.1
 LOOK_S = 1.0  # pause between checks of whether task 0 is still running
 ANSWER_S = 5.0  # time for a connected task to send its local rank
-
-
-class RankNotStarted(Exception):
-    """Raised if this node's task 0 will not start this task's rank."""
 
 
 class TaskServer:
@@ -103,8 +100,8 @@ def run_task(command: list[str], local_rank: int, timeout_s: float) -> int:
     processes.become_subreaper()
     try:
         launcher = _connect(timeout_s, signals)
-    except RankNotStarted as error:
-        print(f"jobc: task {local_rank}: task 0 of this node {error}", file=sys.stderr)
+    except Failure as error:
+        print(f"jobc: task {local_rank}: {error}", file=sys.stderr)
         return exit_codes.RENDEZVOUS_FAILED
     launcher.sendall(f"{local_rank}\n".encode())
     environment = _line(launcher)
@@ -135,7 +132,7 @@ def _attend(rank: int, launcher: socket.socket, signals: SignalQueue) -> int:
 
 
 def _connect(timeout_s: float, signals: SignalQueue) -> socket.socket:
-    """Connect to this node's launcher. Raises RankNotStarted."""
+    """Connect to this node's launcher. Raises Failure if it will not start the ranks."""
     run, node = RunFolder.from_environment(), int(os.environ["JOBC_NODE_RANK"])
     deadline, look_at = time.monotonic() + timeout_s, 0.0
     while not run.node_exit(node).exists():
@@ -150,10 +147,10 @@ def _connect(timeout_s: float, signals: SignalQueue) -> socket.socket:
         if time.monotonic() > look_at:
             supervisor, look_at = _supervisor_status(run, node), time.monotonic() + LOOK_S
             if supervisor == "dead":
-                raise RankNotStarted("was killed before it started the ranks")
+                raise Failure("task 0 of this node was killed before it started the ranks")
         if supervisor == "ended" or (not supervisor and time.monotonic() > deadline):
             break
-    raise RankNotStarted("has not started the ranks")
+    raise Failure("task 0 of this node has not started the ranks")
 
 
 def _supervisor_status(run: RunFolder, node: int) -> str:

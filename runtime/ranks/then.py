@@ -15,7 +15,8 @@ import os
 from .. import exit_codes
 from ..run_folder.run_folder import RunFolder, parse_count, read_small_file, write_small_file
 from ..system import processes
-from .steps import LauncherMustNotStart, NodeSteps
+from ..system.failure import Failure
+from .steps import NodeSteps
 
 ENDING = ("SIGTERM", "SIGINT", "SIGHUP")
 
@@ -28,9 +29,9 @@ def skip_ended_commands(run: RunFolder, steps: NodeSteps, entries: int) -> None:
 
 
 def run_commands(run: RunFolder, steps: NodeSteps, launcher: list[str], entries: list[str]) -> int:
-    """Run a launcher for each command; exec the last one. Return the exit code of one that fails. Raises
-    LauncherMustNotStart, OSError.
-    """
+    """Run a launcher for each command; exec the last one. Return the exit code of one that fails. Raises Failure."""
+    procs = int(os.environ["JOBC_PROCS"])
+    ranks = range(steps.node * procs, (steps.node + 1) * procs)
     for number in range(len(entries) + 1):
         if number < len(entries) and steps.exists(f"then_{number + 1}"):
             continue
@@ -41,10 +42,11 @@ def run_commands(run: RunFolder, steps: NodeSteps, launcher: list[str], entries:
         if number == len(entries):
             os.execvp(launcher[0], launcher)
         status = _launch(launcher, steps)
-        if status or not _all_done(run, _ranks(steps.node)):
+        if status or not _all_done(run, ranks):
             return status if status >= 0 else exit_codes.CRASHED
         with steps.recorded_as_running():
-            _remove_rank_files(run, steps.node)
+            _remove_rank_files(run, ranks)  # so that they are not mistaken for those of the next command
+            run.mpi_daemon.unlink(missing_ok=True)
             _wait_for_nodes(run, steps, number + 1)
     raise AssertionError
 
@@ -66,9 +68,8 @@ def _all_done(run: RunFolder, ranks: range) -> bool:
         return False
     states = [read_small_file(run.rank_state(rank)) for rank in ranks]
     if any(set(ENDING) & set(state[1].get("signalled", "").split()) for state in states if state):
-        for rank in ranks:  # so that the node does not count as successful
-            _remove_state_and_exit(run, rank)
-        raise LauncherMustNotStart(exit_codes.PREEMPTED, "then was not started, because the ranks were stopped")
+        _remove_rank_files(run, ranks)  # so that the node does not count as successful
+        raise Failure("then was not started, because the ranks were stopped", code=exit_codes.PREEMPTED)
     return True
 
 
@@ -84,18 +85,7 @@ def _wait_for_nodes(run: RunFolder, steps: NodeSteps, number: int) -> None:
     steps.wait(lambda: [] if steps.exists(f"then_{number}") else [0], name)
 
 
-def _ranks(node: int) -> range:
-    procs = int(os.environ["JOBC_PROCS"])
-    return range(node * procs, (node + 1) * procs)
-
-
-def _remove_rank_files(run: RunFolder, node: int) -> None:
-    """Remove this node's exit files, so that they are not mistaken for those of the next command."""
-    for rank in _ranks(node):
-        _remove_state_and_exit(run, rank)
-    run.mpi_daemon.unlink(missing_ok=True)
-
-
-def _remove_state_and_exit(run: RunFolder, rank: int) -> None:
-    run.rank_state(rank).unlink(missing_ok=True)
-    run.rank_exit(rank).unlink(missing_ok=True)
+def _remove_rank_files(run: RunFolder, ranks: range) -> None:
+    for rank in ranks:
+        run.rank_state(rank).unlink(missing_ok=True)
+        run.rank_exit(rank).unlink(missing_ok=True)

@@ -125,6 +125,11 @@ class RunFolder:
         """Return the stop mark. If it exists, a user has stopped the run, which exits with 0 and is not requeued."""
         return self.path / "control" / "STOP"
 
+    def keys_of_attempt(self, path: Path) -> dict[str, str] | None:
+        """Return the keys of a small file that this attempt wrote, or None if it has not written the file."""
+        content = read_small_file(path)
+        return content[1] if content and content[1].get("attempt") == str(self.attempt) else None
+
     def open_log(self, path: Path, who: str) -> int:
         """Open a log for appending, and write this attempt's header line. One file contains all attempts."""
         path.parent.mkdir(parents=True, exist_ok=True)

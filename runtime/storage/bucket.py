@@ -24,6 +24,7 @@ from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
 
 from .. import exit_codes
+from ..system.failure import Failure
 from .credentials import CredentialCache
 from .signature import encode_query, percent_encode_path, sign_headers
 
@@ -41,12 +42,8 @@ if TYPE_CHECKING:
     Pause = Callable[[float], None]
 
 
-class BucketError(Exception):
-    """Raised if a request fails. code: the exit code, which depends on whether a retry may help."""
-
-    def __init__(self, title: str, hint: str, code: int) -> None:
-        super().__init__(title)
-        self.title, self.hint, self.code = title, hint, code
+class BucketError(Failure):
+    """Raised if a request fails. Its exit code depends on whether a retry may help."""
 
 
 class ListedObject(NamedTuple):
@@ -162,11 +159,10 @@ class Bucket:
             answer = self._ask("GET", None, query)
             now = email.utils.parsedate_to_datetime(answer.headers["date"]).timestamp()
             tree = ElementTree.fromstring(answer.body)
-            for element in tree.iter():
-                if _tag(element) == "Contents":
-                    written = datetime.fromisoformat(_text(element, "LastModified").replace("Z", "+00:00")).timestamp()
-                    key = unquote(_text(element, "Key")).removeprefix(self._prefix)
-                    yield ListedObject(key, int(_text(element, "Size")), max(0.0, now - written))
+            for element in tree.findall("{*}Contents"):
+                written = datetime.fromisoformat(_text(element, "LastModified").replace("Z", "+00:00")).timestamp()
+                key = unquote(_text(element, "Key")).removeprefix(self._prefix)
+                yield ListedObject(key, int(_text(element, "Size")), max(0.0, now - written))
             if _text(tree, "IsTruncated") != "true":
                 return
             query = {**query, "continuation-token": _text(tree, "NextContinuationToken")}
@@ -183,8 +179,7 @@ class Bucket:
         fine: tuple[int, ...] = (200, 204),
         most: int = 0,
     ) -> HttpResponse:
-        """Send a request and return the response if its status is in `fine`. Retry while the store is unavailable or
-        busy.
+        """Send a request, retry while the store is unavailable or busy, and return a response with a status in `fine`.
 
         most: limit on the body in bytes, if higher than LARGEST_ANSWER. Raises BucketError.
         """
@@ -197,10 +192,8 @@ class Bucket:
                 answer = self._once(method, path, query or {}, body, headers or {}, max(most, LARGEST_ANSWER))
             except (OSError, http.client.HTTPException) as error:
                 if isinstance(error, ssl.SSLCertVerificationError):
-                    raise BucketError(
-                        f"{self._host}: {error.verify_message}", "set SSL_CERT_FILE to your own certificates",
-                        exit_codes.DATA_BROKEN,
-                    ) from error  # fmt: skip
+                    title, hint = f"{self._host}: {error.verify_message}", "set SSL_CERT_FILE to your own certificates"
+                    raise BucketError(title, hint, exit_codes.DATA_BROKEN) from error
                 failure = f"{type(error).__name__}: {error}"
                 continue
             if answer.status in fine and not (answer.status == 404 and _error_details(answer)[0] == "NoSuchBucket"):
@@ -261,12 +254,9 @@ def _error_details(answer: HttpResponse) -> tuple[str, str]:
     return _text(tree, "Code"), _text(tree, "Message")
 
 
-def _tag(element: ElementTree.Element) -> str:
-    return element.tag.rpartition("}")[2]
-
-
 def _text(tree: ElementTree.Element, tag: str) -> str:
-    return next((element.text or "" for element in tree.iter() if _tag(element) == tag), "")
+    """Return the text of the first element with this tag in any namespace, or ""."""
+    return tree.findtext(f".//{{*}}{tag}", "")
 
 
 def _read_exactly(file: int, start: int, length: int) -> bytes:

@@ -28,12 +28,13 @@ from ..run_folder.run_folder import (
     REACHED,
     RunFolder,
     last_step_in_metrics,
+    parse_small_file,
     record_first_failure,
     write_small_file,
 )
 from ..system.untrusted_files import Unreadable, is_safe_relative_path, read_json
 from .bucket_manifest import LARGEST_NOTE, MANIFEST, equal_manifest_files, read_entries, read_manifest, sha256_of
-from .bucket_run import GRAIN_S, SAVE, SILENT_S, STOP, BucketRun, parse_small_file
+from .bucket_run import GRAIN_S, SAVE, SILENT_S, STOP, BucketRun
 
 STEP = "checkpoints/step_"
 RESTORED = "state/.restored"
@@ -68,25 +69,23 @@ class BucketMirror:
         knows the best one and can delete old ones.
         """
         start = len(source.folder) + 1
-        listed = {item.key[start:]: item for item in source.bucket.list(source.key("checkpoints/"))}
-        listed = {
-            name: item for name, item in listed.items() if is_safe_relative_path(name)
-        }  # objects may be named `../x`
+        objects = [(item.key[start:], item) for item in source.bucket.list(source.key("checkpoints/"))]
+        listed = {name: item for name, item in objects if is_safe_relative_path(name)}  # not `../x`
         sizes = {name: item.size for name, item in listed.items()}
         for name, size in sizes.items():
             if not name.startswith(STEP):
                 self._fetch(source, name, into / name, size)
         newest, stubs = None, {}
         for step in sorted({name.rpartition("/")[0] for name in sizes if name.startswith(STEP)}, reverse=True):
-            if not everything or f"{step}/{MANIFEST}" not in sizes:
+            manifest = f"{step}/{MANIFEST}"
+            if not everything or manifest not in sizes:
                 continue
-            names = [name for name in sizes if name.startswith(f"{step}/")]
-            self._fetch(source, f"{step}/{MANIFEST}", into / step / MANIFEST, sizes[f"{step}/{MANIFEST}"])
+            self._fetch(source, manifest, into / manifest, sizes[manifest])
             if newest is None and self._fetch_step(source, into / step, step, sizes):
                 newest = step
                 print(f"jobc: downloaded {step} from {source.bucket.url}/{source.folder}", flush=True)
             elif newest != step:
-                stubs[step] = names
+                stubs[step] = [name for name in sizes if name.startswith(f"{step}/")]
         if into == self.folder.path:
             leftovers = self._leftovers({name: item.age_s for name, item in listed.items()}) if everything else {}
             self._note({**stubs, **leftovers})
@@ -109,13 +108,12 @@ class BucketMirror:
     def _leftovers(self, ages: Mapping[str, float]) -> dict[str, list[str]]:
         """Return the files in interrupted or partly removed checkpoints, by folder.
 
-        A leftover folder has no manifest, no files from this attempt, and only file names that some manifest lists.
-        This protects files that the user's program puts there.
+        A leftover folder has no manifest, no files from this attempt, and only file names that some manifest lists, so
+        that files from the user's program are kept.
         """
         began = f"starts/{self.folder.attempt:05}/owner"
-        oldest = GRAIN_S + self.run.object_ages(began).get(
-            began, 0.0
-        )  # queried last, so that no file looks older than it is
+        # queried last, so that no file looks older than it is
+        oldest = GRAIN_S + self.run.object_ages(began).get(began, 0.0)
         steps: dict[str, list[str]] = {}
         for name in ages:
             if TRAINERS.fullmatch(name.rpartition("/")[0]):
@@ -185,21 +183,6 @@ class BucketMirror:
         path.touch()
         self._up[name] = _seen(path)
 
-    def download_addresses(self) -> bool:
-        """Download node 0's rendezvous endpoint and link address for this attempt. Return whether both exist."""
-        for name in HEAD_FILES:
-            content = self.run.get(name)
-            if content is None or parse_small_file(content)[1].get("attempt") != str(self.folder.attempt):
-                return False
-            if self._known.get(name) != content:
-                self._known[name] = content
-                path = self.folder.path / name
-                unfinished = path.with_name(f".{path.name}.new")
-                unfinished.touch(0o600)
-                unfinished.write_bytes(content)
-                unfinished.replace(path)
-        return True
-
     def count_unfinished_nodes(self, nodes: int) -> int:
         """Return how many of this attempt's live nodes have not ended, and download the others' exit codes."""
         attempt, lacking = self.folder.attempt, 0
@@ -219,18 +202,25 @@ class BucketMirror:
 
     # ---- up
 
-    def upload_addresses(self) -> bool:
-        """Upload node 0's addresses, for download_addresses(). Return whether both exist."""
+    def exchange_addresses(self) -> bool:
+        """Upload node 0's rendezvous endpoint and link address for this attempt or, on other nodes, download them.
+
+        Return whether both exist.
+        """
         for name in HEAD_FILES:
             path = self.folder.path / name
             try:
-                content = path.read_bytes()
-            except OSError:
+                content = path.read_bytes() if self.node == 0 else self.run.get(name) or b""
+            except FileNotFoundError:
                 return False
-            if parse_small_file(content)[1].get("attempt") != str(self.folder.attempt):
+            first_line, keys = parse_small_file(content)
+            if keys.get("attempt") != str(self.folder.attempt):
                 return False
             if self._known.get(name) != content:
-                self.run.put(name, content)
+                if self.node == 0:
+                    self.run.put(name, content)
+                else:
+                    write_small_file(path, first_line, keys, private=True)
                 self._known[name] = content
         return True
 
@@ -253,7 +243,8 @@ class BucketMirror:
             self.run.bucket.delete([self.run.key(PROGRESS)])  # the run succeeded: upload the deletion first
             del self._up[PROGRESS]
         changed = {name for name in now if not _is_log(name) and self._up.get(name) != now[name]}
-        waiting = {name for name in changed if not (last or self._is_settled(name, now[name]))}
+        settled = {name for name in changed if now[name][1] <= SMALL_BYTES or self._before.get(name) == now[name]}
+        waiting = set() if last else changed - settled
         held = {os.path.dirname(name) for name in waiting}  # folders whose manifests must wait
         for name in sorted(now, key=_order):
             folder = os.path.dirname(name)
@@ -268,9 +259,6 @@ class BucketMirror:
         self._before = now
         gone = {name for name in self._up if name.startswith("checkpoints/") and name not in now}
         self._remove({name for name in gone if _is_gone(self.folder.path / name)})  # not if replaced meanwhile
-
-    def _is_settled(self, name: str, version: Seen) -> bool:
-        return version[1] <= SMALL_BYTES or self._before.get(name) == version
 
     def _put(self, name: str, version: Seen) -> None:
         with contextlib.suppress(FileNotFoundError):  # removed in the meantime
@@ -364,9 +352,8 @@ class BucketMirror:
         if name.startswith("artifact/"):
             return self.node == 0
         if name.startswith("state/") and name != "state/":
-            return name == f"state/node_{self.node:02}" or (
-                self.node == 0 and name in ("state/resume", PROGRESS, COMMANDS)
-            )
+            of_node_0 = ("state/resume", PROGRESS, COMMANDS)
+            return name == f"state/node_{self.node:02}" or (self.node == 0 and name in of_node_0)
         if name.startswith("exit/") and "/node_" in name:
             return name.endswith(f"_{self.node:02}")
         return name != SAVE
@@ -393,9 +380,7 @@ def _is_log(name: str) -> bool:
 
 
 def _order(name: str) -> tuple[int, str, bool, str, float]:
-    """Return a sort key for uploads: state/progress, then checkpoints with their manifests last, other files, exit
-    records, and state. Rotated logs come before the current log.
-    """
+    """Return a sort key for uploads. A checkpoint's manifest comes last, and rotated logs before the current log."""
     kind = {"checkpoints": 0, "exit": 2, "state": 3}.get(name.partition("/")[0], 1) if name != PROGRESS else -1
     aside = PUT_ASIDE.fullmatch(name)
     log, number = (aside[1], float(aside[2])) if aside else (name, math.inf)

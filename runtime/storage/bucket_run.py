@@ -21,7 +21,7 @@ from typing import NamedTuple
 from .. import exit_codes
 from ..run_folder.run_folder import parse_small_file
 from ..system.failure import NodeMustNotStart
-from .bucket import Bucket, BucketError
+from .bucket import Bucket
 
 BEAT_S = 20.0
 SILENT_S = 90.0  # a node that has written nothing for this long is considered lost
@@ -88,7 +88,8 @@ class BucketRun:
             if not is_ours and not self._begin(attempt, who, init_from, job):
                 continue
             # False if this node was restarted in this submission, and finds what it wrote earlier
-            if self.put_if_absent(f"starts/{attempt:05}/node_{who.node:02}", _owner_text(who, attempt)):
+            unique = f"attempt={attempt}\nnode={who.node}\ntime_ns={time.time_ns()}\n".encode()
+            if self.put_if_absent(f"starts/{attempt:05}/node_{who.node:02}", unique):
                 break
             self._begin_next(attempt, who, init_from, job)
         self._wait_for_nodes(attempt, who)
@@ -129,11 +130,8 @@ class BucketRun:
                 raise NodeMustNotStart(exit_codes.CRASHED, why, "resume with jobctl submit --resume")
         began = sum(owner == submission.id for number, owner in self._attempts().items() if number <= attempt)
         if began > submission.most:
-            raise NodeMustNotStart(
-                exit_codes.CRASHED,
-                f"already restarted {submission.most} times, which is the limit",
-                "lifecycle.max_requeues",
-            )
+            why = f"already restarted {submission.most} times, which is the limit"
+            raise NodeMustNotStart(exit_codes.CRASHED, why, "lifecycle.max_requeues")
         again = f"reason=node {submission.node} was restarted"
         word = f"{exit_codes.PEER_LOST}\nnode={submission.node}\ntime_ns={time.time_ns()}\n{again}\n"
         self.put_if_absent(f"exit/{attempt}/first", word.encode())
@@ -147,11 +145,8 @@ class BucketRun:
             if age + GRAIN_S < time.monotonic() - began:  # written after this node started waiting
                 run_id, node_name = self.folder.rpartition("/")[2], name.rpartition("/")[2]
                 why = f"run {run_id} is live: {node_name} of another job was active {age:.0f} s ago"
-                raise NodeMustNotStart(
-                    exit_codes.CRASHED,
-                    why,
-                    "stop that job first, or call jobctl submit without --resume to start a new run",
-                )
+                hint = "stop that job first, or call jobctl submit without --resume to start a new run"
+                raise NodeMustNotStart(exit_codes.CRASHED, why, hint)
             if time.monotonic() - began < LOOK_S:
                 wait = f"waiting until it has been inactive for {SILENT_S:.0f} s"
                 print(f"jobc: another job was using this run {age:.0f} s ago: {wait}", flush=True)
@@ -189,15 +184,6 @@ class BucketRun:
                 print(f"jobc: node {submission.node} is ready, waiting for {lacking}", flush=True)
             if time.monotonic() > deadline:
                 why = f"timeout: these nodes did not join within {submission.timeout_s:.0f} s: {lacking}"
-                raise NodeMustNotStart(
-                    exit_codes.RENDEZVOUS_FAILED, why, "jobctl status prints what these nodes are waiting for"
-                )
+                hint = "jobctl status prints what these nodes are waiting for"
+                raise NodeMustNotStart(exit_codes.RENDEZVOUS_FAILED, why, hint)
             self._pause(LOOK_S)
-
-
-def _owner_text(submission: SubmittedNode, attempt: int) -> bytes:
-    """Return a unique text that identifies the writer."""
-    return f"attempt={attempt}\nnode={submission.node}\ntime_ns={time.time_ns()}\n".encode()
-
-
-__all__ = ["SAVE", "STOP", "BucketError", "BucketRun", "NodeMustNotStart", "SubmittedNode", "parse_small_file"]

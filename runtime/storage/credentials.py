@@ -84,9 +84,7 @@ def _web_identity(environ: Mapping[str, str], region: str) -> Credentials | None
     service = environ.get("AWS_ENDPOINT_URL_STS") or f"https://sts.{region}.amazonaws.com"
     tree = ElementTree.fromstring(_ask(f"{service}/", data=urllib.parse.urlencode(query).encode()))
     fields = {element.tag.rpartition("}")[2]: element.text or "" for element in tree.iter()}
-    return Credentials(
-        fields["AccessKeyId"], fields["SecretAccessKey"], fields["SessionToken"], _seconds(fields["Expiration"])
-    )
+    return _parse_credentials({**fields, "Token": fields["SessionToken"]})
 
 
 def _shared_file(environ: Mapping[str, str], region: str) -> Credentials | None:
@@ -98,9 +96,8 @@ def _shared_file(environ: Mapping[str, str], region: str) -> Credentials | None:
     if not parser.has_option(profile, "aws_access_key_id"):
         return None
     section = parser[profile]
-    return Credentials(
-        section["aws_access_key_id"], section["aws_secret_access_key"], section.get("aws_session_token", "")
-    )
+    token = section.get("aws_session_token", "")
+    return Credentials(section["aws_access_key_id"], section["aws_secret_access_key"], token)
 
 
 def _container(environ: Mapping[str, str], region: str) -> Credentials | None:
@@ -128,7 +125,9 @@ def _instance(environ: Mapping[str, str], region: str) -> Credentials | None:
 
 
 def _parse_credentials(fields: Mapping[str, str]) -> Credentials:
-    expires = _seconds(fields["Expiration"]) if fields.get("Expiration") else float("inf")
+    expires = float("inf")
+    if text := fields.get("Expiration"):
+        expires = datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
     return Credentials(fields["AccessKeyId"], fields["SecretAccessKey"], fields.get("Token", ""), expires)
 
 
@@ -139,15 +138,9 @@ def _ask(
     method: str | None = None,
     answer_s: float = ANSWER_S,
 ) -> bytes:
-    """Send a request and return the response body. Raises OSError. Without https, uses no proxy: such services
-    are local.
-    """
+    """Return the response body. Uses no proxy without https, because such services are local. Raises OSError."""
     request = urllib.request.Request(url, data=data, headers=dict(headers or {}), method=method)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({} if url.startswith("http:") else None))
     with opener.open(request, timeout=answer_s) as answer:
         body: bytes = answer.read()
     return body
-
-
-def _seconds(text: str) -> float:
-    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()

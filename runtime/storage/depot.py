@@ -21,17 +21,18 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 from .. import exit_codes
 from ..run_folder.run_folder import RunFolder
 from ..system import processes
+from ..system.failure import Failure, print_failure
 from ..system.signal_queue import SignalQueue
 from .bucket import Bucket, BucketError
-from .bucket_mirror import BucketMirror, create_empty_run_folder, read_complete_log
-from .bucket_run import BEAT_S, STOP, BucketRun, SubmittedNode
+from .bucket_mirror import BucketMirror, read_complete_log
+from .bucket_run import BEAT_S, STOP, BucketRun
 from .credentials import CredentialCache
 
 LOOK_S = 5.0  # pause between scans for marks and for changed files
@@ -57,49 +58,46 @@ def main(argv: list[str]) -> int:
         mirror.go_on()
         return BucketNode(mirror).run(words[1:])
     except BucketError as error:
-        _say(error.title, error.hint)
+        print_failure(error)
         return error.code
     except OSError as error:
-        _say(f"cannot write to the run folder of this node: {error}", FOLDER_HINT)
+        print_failure(Failure(f"cannot write to the run folder of this node: {error}", FOLDER_HINT))
         return exit_codes.CRASHED
 
 
 def open_bucket_run(folder: str) -> BucketRun:
     """Return the run JOB/RUN_ID in the bucket that the environment names."""
     region = os.environ["JOBC_STORE_REGION"]
-    bucket = Bucket(
-        os.environ["JOBC_STORE"],
-        os.environ.get("JOBC_STORE_ENDPOINT", ""),
-        region,
-        CredentialCache(os.environ, region),
-    )
-    return BucketRun(bucket, folder)
-
-
-def join_attempt(run: BucketRun, member: SubmittedNode, fork_of: str, local: Path) -> int:
-    """Join an attempt, wait until all nodes have joined it, and return its number. Creates this node's run folder.
-
-    fork_of: ID of the run whose checkpoint a new run starts from, or "". Raises NodeMustNotStart, BucketError, OSError.
-    """
-    attempt = run.join(member, fork_of, run.folder.split("/")[0])
-    create_empty_run_folder(local)
-    (local / "state/run").write_bytes(run.get("state/run") or b"")
-    return attempt
+    url, endpoint = os.environ["JOBC_STORE"], os.environ.get("JOBC_STORE_ENDPOINT", "")
+    return BucketRun(Bucket(url, endpoint, region, CredentialCache(os.environ, region)), folder)
 
 
 def restore_checkpoint(run: BucketRun, local: RunFolder, node: int, init_from: str) -> None:
     mirror = BucketMirror(run, local, node)
-    beat = HeartbeatThread(mirror)
-    beat.start()
-    try:
+    with _heartbeats(mirror):
         if node == 0:
             mirror.download_progress()
         newest = mirror.restore(run, local.path, node == 0)
         if newest is None and init_from:
             source = BucketRun(run.bucket, f"{run.folder.rpartition('/')[0]}/{init_from}")
             mirror.restore(source, local.path.with_name(init_from), node == 0)
+
+
+@contextlib.contextmanager
+def _heartbeats(mirror: BucketMirror) -> Iterator[None]:
+    """Send heartbeats in a thread."""
+    has_ended = threading.Event()
+
+    def beat() -> None:
+        while not has_ended.wait(BEAT_S):
+            with contextlib.suppress(BucketError):  # the main thread reports this
+                mirror.beat()
+
+    threading.Thread(target=beat, daemon=True, name="beat").start()
+    try:
+        yield
     finally:
-        beat.has_ended.set()
+        has_ended.set()
 
 
 def run_read_verb(run: BucketRun, verb: str, words: list[str]) -> int:
@@ -132,19 +130,6 @@ def download_exit_codes(run: BucketRun, to: Path) -> int:
     return exit_codes.DONE
 
 
-class HeartbeatThread(threading.Thread):
-    """Thread that sends heartbeats until `has_ended` is set."""
-
-    def __init__(self, mirror: BucketMirror) -> None:
-        super().__init__(daemon=True, name="beat")
-        self.mirror, self.has_ended = mirror, threading.Event()
-
-    def run(self) -> None:
-        while not self.has_ended.wait(BEAT_S):
-            with contextlib.suppress(BucketError):  # the main thread reports this
-                self.mirror.beat()
-
-
 class BucketNode:
     """Runs the node. Two threads keep the bucket up to date because the main thread must handle signals."""
 
@@ -155,6 +140,7 @@ class BucketNode:
         self.warned: set[str] = set()
 
     def run(self, command: list[str]) -> int:
+        """Run the node and upload its files. Return its exit code, or an error's code if the last upload fails."""
         signals = SignalQueue((*PASSED_ON, signal.SIGCHLD))
         processes.become_subreaper()
         child = processes.start_in_own_session(command)
@@ -165,9 +151,15 @@ class BucketNode:
         self.has_ended.set()
         while any(thread.is_alive() for thread in threads):
             if signal.SIGQUIT in signals.wait(0.2)[0]:
-                _say("asked to exit immediately: the bucket does not have all files of this attempt", "")
+                print_failure(Failure("asked to exit immediately: the bucket does not have all files of this attempt"))
                 return code
-        return self._upload_result(code)
+        try:
+            self.mirror.upload_changes(logs=True, last=True)
+        except (BucketError, OSError) as error:
+            title = f"cannot write the result of this attempt to the bucket: {error}"
+            print_failure(Failure(title, getattr(error, "hint", "")))
+            return code or getattr(error, "code", exit_codes.PEER_LOST)
+        return code
 
     def _attend(self, child: int, signals: SignalQueue) -> int:
         while True:
@@ -178,15 +170,6 @@ class BucketNode:
             for number in arrived:
                 if number in PASSED_ON:
                     os.kill(child, number)  # our own child, which is not reaped yet
-
-    def _upload_result(self, code: int) -> int:
-        """Upload the remaining files and the node's exit record. Return an exit code other than 0 if that fails."""
-        try:
-            self.mirror.upload_changes(logs=True, last=True)
-        except (BucketError, OSError) as error:
-            _say(f"cannot write the result of this attempt to the bucket: {error}", getattr(error, "hint", ""))
-            return code or getattr(error, "code", exit_codes.PEER_LOST)
-        return code
 
     def _exchange(self) -> None:
         """Download marks and upload heartbeats until the node has ended."""
@@ -202,10 +185,7 @@ class BucketNode:
                 beat_at = time.monotonic() + (BEAT_S if self.is_told_all else LOOK_S)
 
     def _exchange_addresses(self) -> None:
-        nodes = int(os.environ["JOBC_NODES"])
-        self.is_told_all = nodes == 1 or (
-            self.mirror.upload_addresses() if self.mirror.node == 0 else self.mirror.download_addresses()
-        )
+        self.is_told_all = os.environ["JOBC_NODES"] == "1" or self.mirror.exchange_addresses()
 
     def _push(self) -> None:
         logs_at = 0.0
@@ -223,11 +203,4 @@ class BucketNode:
         except (BucketError, OSError) as error:
             if str(error) not in self.warned:
                 self.warned.add(str(error))
-                _say(f"warning: {error}; trying again", getattr(error, "hint", ""))
-
-
-def _say(title: str, hint: str) -> None:
-    print(f"jobc: {title}" if title.startswith("warning") else f"error: {title}", file=sys.stderr)
-    if hint:
-        print(f"  hint: {hint}", file=sys.stderr)
-    sys.stderr.flush()
+                print(f"jobc: warning: {error}; trying again", file=sys.stderr, flush=True)

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from .. import exit_codes
-from ..run_folder.run_folder import RunFolder, parse_count, read_small_file
+from ..run_folder.run_folder import RunFolder, parse_count
 from ..system import processes
 from ..system.text import describe_ranks
 from .verdict import end_from_exit_file
@@ -25,13 +25,6 @@ LOOK_S = 30.0  # interval between checks, each of which reads /proc once
 HANG_S = 300.0  # a slow download, or a compilation on another machine, may take nearly as long
 LEAST_CPU = 0.01  # fraction of one core; threads that only wake up occasionally use less (tqdm, heartbeats)
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-
-
-class RankActivity(NamedTuple):
-    """A rank's activity since its start. cpu_ticks: user and system time in clock ticks."""
-
-    cpu_ticks: int
-    log_bytes: int
 
 
 class SuspectedHang(NamedTuple):
@@ -43,11 +36,8 @@ class SuspectedHang(NamedTuple):
 
     def __str__(self) -> str:
         line = f"{describe_ranks(self.ranks)} may be hung: no output and no CPU time for {self.idle_s:.0f} s"
-        return (
-            f"{line}; {describe_ranks(self.left)} exited with 0: the others may be waiting for it"
-            if self.left
-            else line
-        )
+        waiting = f"; {describe_ranks(self.left)} exited with 0: the others may be waiting for it"
+        return line + waiting if self.left else line
 
     def keys(self) -> dict[str, object]:
         since = int(time.time() - self.idle_s)
@@ -62,7 +52,7 @@ class HangWatch:
         self.hang: SuspectedHang | None = None
         self._run, self._ranks = run, ranks
         self._looked = now
-        self._last: dict[int, RankActivity] = {}
+        self._last: dict[int, tuple[int, int]] = {}
         self._active: dict[int, float] = {}  # rank -> when it was last active
 
     def look(self, now: float) -> bool:
@@ -76,21 +66,14 @@ class HangWatch:
             self.hang = SuspectedHang(now - since, tuple(running), left)
         return (before is None) != (self.hang is None)
 
-    def _activities(self) -> tuple[dict[int, RankActivity], tuple[int, ...]]:
-        """Return the activity of each running rank, and the ranks that exited with 0."""
-        states = {rank: state[1] for rank in self._ranks if (state := read_small_file(self._run.rank_state(rank)))}
-        pids = {
-            rank: parse_count(state.get("pid"))
-            for rank, state in states.items()
-            if state.get("attempt") == str(self._run.attempt)
-        }
+    def _activities(self) -> tuple[dict[int, tuple[int, int]], tuple[int, ...]]:
+        """Return each running rank's CPU time in ticks and log size in bytes, and the ranks that exited with 0."""
+        states = {rank: self._run.keys_of_attempt(self._run.rank_state(rank)) for rank in self._ranks}
+        pids = {rank: parse_count(state.get("pid")) for rank, state in states.items() if state}
         ends = {rank: end for rank in pids if (end := end_from_exit_file(self._run, rank))}
         left = tuple(rank for rank, end in ends.items() if end.code == exit_codes.DONE)
         used = processes.process_cpu_times([pid for rank, pid in pids.items() if rank not in ends])
-        running = {
-            rank: RankActivity(used[pid], self._log_bytes(rank)) for rank, pid in pids.items() if rank not in ends
-        }
-        return running, left
+        return {rank: (used[pid], self._log_bytes(rank)) for rank, pid in pids.items() if rank not in ends}, left
 
     def _log_bytes(self, rank: int) -> int:
         try:
@@ -98,13 +81,13 @@ class HangWatch:
         except OSError:
             return 0
 
-    def _idle_since(self, ranks: Mapping[int, RankActivity], now: float) -> float:
+    def _idle_since(self, ranks: Mapping[int, tuple[int, int]], now: float) -> float:
         """Return when a running rank was last active, or `now` if there are no ranks."""
         least_ticks = LEAST_CPU * TICKS_PER_S * (now - self._looked)
-        for rank, activity in ranks.items():
-            before = self._last.get(rank)
-            ticks = abs(activity.cpu_ticks - before.cpu_ticks) if before else 0  # < 0: a child's time was lost
-            if before is None or before.log_bytes != activity.log_bytes or ticks > least_ticks:
+        for rank, (cpu_ticks, log_bytes) in ranks.items():
+            ticks_before, bytes_before = self._last.get(rank, (0, -1))
+            is_using_cpu = abs(cpu_ticks - ticks_before) > least_ticks  # negative if a child's time was lost
+            if bytes_before != log_bytes or is_using_cpu:
                 self._active[rank] = now
         self._last, self._looked = dict(ranks), now
         return max((self._active[rank] for rank in ranks), default=now)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -45,7 +44,7 @@ def main(argv: list[str]) -> int:
     try:
         read = NodeSettings.read(Path(sys.argv[0]).resolve().parent).settings_for_payload(payload)
         return _Node(read, payload).run(line, words[2:])
-    except NodeFailure as failure:
+    except Failure as failure:
         code = record_and_print_failure(os.environ, payload, failure)
         return CRASHED if payload == "preflight" else code
 
@@ -78,8 +77,8 @@ class _Node:
                 raise NodeFailure(DATA_BROKEN, message, "use other hosts, or gpu_type=null for any type")
         if payload == "preflight":
             return self._preflight(command)
-        task = _task(read)
-        if task > 0:
+        task = number_or_none(os.environ.get("LOCAL_RANK", "")) if read.launcher == "srun" else None
+        if task:
             os.environ.pop("JOBC_AFTER", None)
             spawn = ["spawn", "--task", str(task), str(read.rendezvous_timeout_s), "--"]
             exec_program(launchers.program_in_python(*spawn, *launchers.wrapped_rank_command(command)), os.environ)
@@ -87,10 +86,7 @@ class _Node:
         os.environ["JOBC_HEAD_PORT"] = str(_head_port(read))
         if payload == "check":
             return 0
-        environ = dict(os.environ)
-        start = launchers.launcher_command(launcher, command, read, environ)
-        os.environ.clear()
-        os.environ.update(environ)
+        start = launchers.launcher_command(launcher, command, read, os.environ)
         options = [f"--max-restarts={read.max_restarts}", *([f"--steps={entries}"] if steps else [])]
         return supervise.main([*options, "--", *steps, *start])
 
@@ -112,46 +108,32 @@ class _Node:
         self.lacks = True
 
     def _set_network(self) -> None:
-        """Set this node's variables for NCCL and Gloo. Raises NodeFailure if the node lacks the network."""
+        """Set this node's variables for NCCL and Gloo. Raises Failure if the node lacks the network."""
         from ..network import network  # packed only in jobs with several nodes
 
-        read = self.read
+        read, head = self.read, os.environ["JOBC_HEAD_ADDR"]
         asked = read.network_profile, read.interface, read.gpus
         try:
-            os.environ.update(
-                network.nccl_and_gloo_variables(*asked, os.environ["JOBC_HEAD_ADDR"], read.rendezvous_timeout_s)
-            )
-        except network.MissingRequirement as lacking:
+            os.environ.update(network.nccl_and_gloo_variables(*asked, head, read.rendezvous_timeout_s))
+        except Failure as lacking:
             title = lacking.title.replace("this node", os.uname().nodename)
             if self.payload != "shell":
-                raise NodeFailure(lacking.code, title, lacking.hint) from None
+                raise Failure(title, lacking.hint, lacking.code) from None
             print(f"warning: {title}", file=sys.stderr)  # the shell may have been opened to find out why
 
     def _preflight(self, command: Sequence[str]) -> int:
-        read, environ = self.read, os.environ
-        run = environ.get("JOBC_RUN_DIR", "")
-        run_root = environ.get("JOBC_RUN_ROOT") or str(Path(run).parent.parent)
-        options = [
-            f"--procs={read.procs}",
-            f"--gpus={read.gpus}",
-            f"--gpu-type={environ.get('JOBC_GPU_TYPE', '')}",
-            f"--port={environ['JOBC_HEAD_PORT']}",
-            f"--run-root={run_root}",
-            f"--profile={read.network_profile}",
-            f"--interface={read.interface}",
-        ]
-        options += ["--apart"] if read.storage != "shared" else []
-        options += [f"--code={os.getcwd()}"] if read.code_kind == "shared" else []
-        options += ["--torch"] if read.needs_torch else []
+        from ..preflight.node_checks import check_lines  # other payloads do not need it
+
         python = [sys.executable] if command[0] == "python3" else [command[0]]
-        words = [sys.executable, "-B", str(Path(sys.argv[0]).resolve()), "node_checks", *options]
-        done = subprocess.run([*words, "--", *python, *command[1:]], check=False)
-        return 1 if self.lacks or done.returncode else 0
+        failed = self.lacks
+        for line in check_lines(self.read, [*python, *command[1:]]):
+            print(line, flush=True)
+            failed = failed or line.startswith("FAIL")
+        return int(failed)
 
 
 def _steps(payload: str, timeout_s: int) -> tuple[list[str], int]:
-    """Return the words that precede the launcher, which are [] without `before`, `per_node` and `then`. Also return the
-    number of entries of `then`.
+    """Return the words that precede the launcher, which run `before`, `per_node` and `then`, and how many `then` has.
 
     The variables are removed from the ranks' environment. The variables for `after` stay, for the supervisor.
     """
@@ -172,28 +154,19 @@ def _become_shell(words: list[str]) -> NoReturn:
         raise NodeFailure(NOT_FOUND, f"cannot run {words[0]}: {error.strerror}") from None
 
 
-def _task(read: NodeSettings) -> int:
-    """Return this srun task's number on the node, or 0 with other launchers."""
-    return (number_or_none(os.environ.get("LOCAL_RANK", "")) or 0) if read.launcher == "srun" else 0
-
-
 def _head_port(read: NodeSettings) -> int:
-    """Return the port for the ranks' rendezvous. Raises NodeFailure.
+    """Return the port for the ranks' rendezvous. Raises Failure.
 
     The lock on a chosen port lasts as long as this process, which execs the supervisor.
     """
-    host, temporary = os.uname().nodename, os.environ.get("TMPDIR") or "/tmp"
     try:
-        folder = private_folder("ports")
-        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        lock = os.open(private_folder("ports") / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     except OSError:
-        hint = "set TMPDIR to a folder that can be written"
-        raise NodeFailure(CRASHED, f"cannot write to {temporary}", hint) from None
+        title = f"cannot write to {os.environ.get('TMPDIR') or '/tmp'}"
+        raise NodeFailure(CRASHED, title, "set TMPDIR to a folder that can be written") from None
     try:
         run, wanted = RunFolder.from_environment(), number_or_none(os.environ["JOBC_HEAD_PORT"]) or 0
         return head_port.agree_on_rendezvous_port(run, wanted, lock, read.rendezvous_timeout_s)
-    except Failure as error:
-        raise NodeFailure(error.code, error.title, error.hint) from None
     except OSError as error:
-        title = f"no rendezvous port on {host}: {error.strerror}"
+        title = f"no rendezvous port on {os.uname().nodename}: {error.strerror}"
         raise NodeFailure(CRASHED, title, "set rendezvous.port to a free port") from None

@@ -20,6 +20,8 @@ import selectors
 import socket
 import threading
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..network.json_connection import JsonConnection, prove_token
@@ -49,8 +51,9 @@ class SupervisorLinks(threading.Thread):
     """The part common to both sides: a thread that may block, and that uses only its links and marks."""
 
     lost_s = LOST_S
-    has_steps = False  # whether the job has `before`, `per_node` or `then`; if so, steps.py's files are passed on too
-    then = 0  # number of entries of `then`
+    then: int | None = (
+        None  # number of entries of `then`, or None if there are no steps whose files (steps.py) must be sent
+    )
 
     def __init__(self, run: RunFolder, node: int) -> None:
         super().__init__(daemon=True, name="links")
@@ -60,7 +63,10 @@ class SupervisorLinks(threading.Thread):
         self._hosts: dict[int, str] = {}  # hosts of these nodes
         self._heard: dict[int, float] = {}  # node that has not ended -> when last heard from, monotonic seconds
         self._done: set[int] = set()  # nodes that have ended
-        self._marks: dict[str, Message] = {}
+        self._marks: dict[str, Message] = {}  # first line (`code`) and keys of each of these files
+        self._mark_files = {
+            "stop": run.stop_mark, "told": run.first_stop_file, "first": run.first_failure, "mpi": run.mpi_daemon,
+        }  # fmt: skip
         self._links: list[JsonConnection] = []
         self._selector = selectors.DefaultSelector()
         self._ending, self._closed = threading.Event(), threading.Event()
@@ -104,8 +110,8 @@ class SupervisorLinks(threading.Thread):
                 self._accept()
         self._read_marks()
         self._send_marks()
-        if self.has_steps:
-            self._send_step_files()
+        if self.then is not None:
+            self._send_step_files(step_file_names(self.node, self.then))
         if time.monotonic() >= self._next_beat:
             self._next_beat = time.monotonic() + BEAT_S
             for link in self._links:
@@ -127,19 +133,17 @@ class SupervisorLinks(threading.Thread):
             self._on_end(link)
         if step := message.get("step"):
             self._on_step(link, str(step))
-        for kind in ("stop", "told", "first", "mpi"):
+        for kind, path in self._mark_files.items():
             if isinstance(mark := message.get(kind), dict):
                 if self._store_mark(kind, mark):
-                    self._write_mark(kind, mark)
+                    self._write_mark(kind, path, mark)
                 if mark == self._marks[kind]:  # otherwise, this node's mark is earlier and the peer must receive it
                     link.told.add(kind)
 
-    def _send_step_files(self) -> None:
+    def _send_step_files(self, names: Sequence[str]) -> None:
         """Send the names of steps.py's existing files to the peers, which may be unable to access this folder."""
         untold: list[tuple[str, list[JsonConnection]]] = []
-        for name in reversed(
-            step_file_names(self.node, self.then)
-        ):  # in this order, so that no file older than a found one is missed
+        for name in reversed(names):  # in this order, so that no file older than a found one is missed
             links = [link for link in self._links if link.node >= 0 and name not in link.told]
             if links and (self.run_folder.steps / name).exists():
                 untold.append((name, links))
@@ -150,7 +154,7 @@ class SupervisorLinks(threading.Thread):
 
     def _on_step(self, link: JsonConnection, name: str) -> None:
         """Create a file of steps.py that exists in the peer's folder."""
-        if self.has_steps and name in step_file_names(link.node, self.then) and self.run_folder.path.is_dir():
+        if self.then is not None and name in step_file_names(link.node, self.then) and self.run_folder.path.is_dir():
             with contextlib.suppress(OSError):
                 self.run_folder.steps.mkdir(parents=True, exist_ok=True)
                 (self.run_folder.steps / name).touch()
@@ -158,38 +162,30 @@ class SupervisorLinks(threading.Thread):
     def _store_mark(self, kind: str, mark: Message) -> bool:
         """Store a mark to be sent to all peers. Return whether it is new. An earlier first failure counts as new."""
         current = self._marks.get(kind)
-        replaces = kind == "mpi" and mark != current  # the next mpirun of a job with `then`
-        if current is not None and not replaces and not (kind == "first" and _is_earlier(mark, current)):
-            return False
+        if current is not None:
+            is_next_mpirun = kind == "mpi" and mark != current  # in a job with `then`
+            codes_and_keys = mark["code"], mark["keys"], current["code"], current["keys"]
+            if not is_next_mpirun and not (kind == "first" and is_earlier_failure(*codes_and_keys)):
+                return False
         self._marks[kind] = mark
         for link in self._links:
             link.told.discard(kind)
         return True
 
-    def _write_mark(self, kind: str, mark: Message) -> None:
+    def _write_mark(self, kind: str, path: Path, mark: Message) -> None:
         """Write a mark from another node to this run folder, for the supervisor and for people."""
         if not self.run_folder.path.is_dir():  # removed after this node ended
             return
         with contextlib.suppress(OSError):  # even with a full disk, the mark is forwarded
-            if kind == "stop":
-                self.run_folder.stop_mark.parent.mkdir(exist_ok=True)
-                self.run_folder.stop_mark.touch()
-            elif kind == "told":
-                write_small_file(self.run_folder.first_stop_file, keys=mark)
-            elif kind == "mpi":
-                write_small_file(self.run_folder.mpi_daemon, keys=mark, private=True)
-            else:
+            if kind == "first":
                 record_first_failure(self.run_folder, mark["code"], mark["keys"])
+            else:
+                write_small_file(path, mark["code"], mark["keys"], private=kind == "mpi")
 
     def _read_marks(self) -> None:
-        if "stop" not in self._marks and self.run_folder.stop_mark.exists():
-            self._store_mark("stop", {})
-        if "told" not in self._marks and (stop := read_small_file(self.run_folder.first_stop_file)):
-            self._store_mark("told", stop[1])
-        if daemon := read_small_file(self.run_folder.mpi_daemon):
-            self._store_mark("mpi", daemon[1])
-        if first := read_small_file(self.run_folder.first_failure):
-            self._store_mark("first", {"code": first[0], "keys": first[1]})
+        for kind, path in self._mark_files.items():
+            if content := read_small_file(path):
+                self._store_mark(kind, {"code": content[0], "keys": content[1]})
 
     def _send_marks(self) -> None:
         for link in self._links:
@@ -220,8 +216,7 @@ class SupervisorLinks(threading.Thread):
 
     def _has_ended(self, node: int) -> bool:
         """Return whether the node's state file in this run folder records its end. If so, its marks are here too."""
-        state = read_small_file(self.run_folder.node_state(node))
-        return state is not None and state[1].get("attempt") == str(self.run_folder.attempt) and "ended" in state[1]
+        return "ended" in (self.run_folder.keys_of_attempt(self.run_folder.node_state(node)) or {})
 
     # ---- differences between the two sides
 
@@ -252,10 +247,6 @@ def step_file_names(node: int, then: int) -> tuple[str, ...]:
     own = ("begun_0", "before", "go") if node == 0 else (f"begun_{node}", f"ready_{node}")
     word = "then_{}" if node == 0 else f"ended_{{}}_{node}"
     return (*(word.format(number) for number in range(1, then + 1)), *own)
-
-
-def _is_earlier(mark: Message, current: Message) -> bool:
-    return is_earlier_failure(mark["code"], mark["keys"], current["code"], current["keys"])
 
 
 class HeadLinks(SupervisorLinks):
@@ -334,10 +325,9 @@ class LinkToHead(SupervisorLinks):
         self._pause_s = min(2 * self._pause_s, MOST_PAUSE_S)
         with contextlib.suppress(OSError, KeyError, ValueError):
             os.listdir(self.run_folder.supervisor_address_file.parent)  # makes a network file system refresh its cache
-            state = read_small_file(self.run_folder.supervisor_address_file)
-            if state and state[1].get("attempt") == str(self.run_folder.attempt):
-                self._token, self._hosts[0] = state[1]["token"], state[1]["host"]
-                self._add(socket.create_connection((self._head, int(state[1]["port"])), timeout=CONNECT_S))
+            if keys := self.run_folder.keys_of_attempt(self.run_folder.supervisor_address_file):
+                self._token, self._hosts[0] = keys["token"], keys["host"]
+                self._add(socket.create_connection((self._head, int(keys["port"])), timeout=CONNECT_S))
         self._next_try = time.monotonic() + self._pause_s
 
     def _on_greeting(self, link: JsonConnection, message: Message) -> None:

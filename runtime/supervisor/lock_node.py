@@ -10,6 +10,7 @@ import time
 
 from ..run_folder.removal import remove_folder
 from ..run_folder.run_folder import RunFolder, read_small_file
+from ..system.failure import Failure
 from .verdict import find_unplanned_ranks
 
 LINGER_S = 60.0  # a bit longer than a supervisor waits for its peers after recording its end (links.py)
@@ -17,14 +18,11 @@ GLANCE_S = 1.0  # a verb that reads a node's state holds the lock for a moment (
 PAUSE_S = 0.05
 
 
-class NodeAlreadySupervised(Exception):
-    """Raised when another supervisor holds the node's lock. Nothing was started or changed."""
-
-
 def lock_node(run_folder: RunFolder, node: int, ranks: range) -> int:
     """Lock the node, delete files from earlier starts, and return the lock's descriptor.
 
-    The lock is held until every process that has the file open has ended. Raises NodeAlreadySupervised, OSError.
+    The lock is held until every process that has the file open has ended. Raises OSError, or Failure if another
+    supervisor holds the lock; then, nothing was changed.
     """
     held = _lock(run_folder, node)
     _delete_old_files(RunFolder(run_folder.path, run_folder.attempt - 1), node, ranks)
@@ -36,9 +34,7 @@ def lock_node(run_folder: RunFolder, node: int, ranks: range) -> int:
 
 
 def _delete_old_files(before: RunFolder, node: int, ranks: range) -> None:
-    """Delete files that only the previous attempt's supervisors read. (Sites limit the number of files.) The
-    nodes' exit codes and the first failure are kept.
-    """
+    """Delete files that only the previous attempt's supervisors read, because sites limit the number of files."""
     for rank in ranks:
         before.rank_exit(rank).unlink(missing_ok=True)
     if node == 0:
@@ -65,7 +61,7 @@ def _lock(run_folder: RunFolder, node: int) -> int:
                 return lock
         most_s = LINGER_S if _has_ended(run_folder, node) else GLANCE_S
         if time.monotonic() - began > most_s:
-            raise NodeAlreadySupervised(f"run {run_folder.path.name} is live: node {node} has a supervisor")
+            raise Failure(f"run {run_folder.path.name} is live: node {node} has a supervisor")
         time.sleep(PAUSE_S)
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from .. import exit_codes
-from ..run_folder.run_folder import RunFolder, read_small_file, release_reserved_file, write_small_file
-from ..run_folder.written_files import FilesWrittenByProgram
+from ..run_folder.run_folder import read_small_file, release_reserved_file, write_small_file
 from ..system.signal_queue import SignalQueue
-from .node_output import NodeOutput
-from .peers import GOODBYE_S, PeerNodes
-from .restarts import CAN_RESTART, Restarts
+from .peers import GOODBYE_S
+from .restarts import CAN_RESTART
 from .verdict import LATE, MOST_LINES, RankEnd, Verdict, attempt_log, judge_node, log_tail
+
+if TYPE_CHECKING:
+    from .supervise import Supervisor
 
 STOPPED = "the run was stopped immediately"
 WATCHFUL_S = 0.1  # pause between checks while an event is expected soon
@@ -26,81 +27,32 @@ _WORD = r"(?:(?:[\w@%+=:,./~-]|\\[^\n])+|\$'(?:[^'\\]|\\[^\n])*')"
 RESUME_COMMAND = re.compile(rf"(?=.*jobctl'? submit --resume ){_WORD} submit --resume {_WORD}")
 
 
-class ExternalEvents(NamedTuple):
-    """External events before the ranks ended.
-
-    asked:       whether the ranks were sent a signal.
-    killed:      whether the supervisor killed them.
-    interrupted: whether the user pressed Ctrl-C.
-    by_somebody: whether the node was asked to stop for a reason other than a failed peer.
-    at_once:     whether it was asked to stop by SIGQUIT.
-    """
-
-    asked: bool
-    killed: bool
-    interrupted: bool
-    by_somebody: bool
-    at_once: bool
-
-
-def _exit_code(verdict: Verdict, stop_state: ExternalEvents) -> int:
-    return exit_codes.INTERRUPTED if stop_state.interrupted else verdict.code
-
-
-def mark_stopped(run_folder: RunFolder, output: NodeOutput) -> None:
-    try:
-        run_folder.stop_mark.parent.mkdir(exist_ok=True)
-        run_folder.stop_mark.touch()
-    except OSError as error:
-        output.say(f"cannot write the stop mark: {error}")
-
-
 class NodeEnding:
-    """How one launch of a node's ranks ends.
+    """How one launch of a node's ranks ends. recorded: contents of the node's state file."""
 
-    state:    contents of the node's state file.
-    grace_s:  how many seconds the peers have to agree on a restart.
-    after:    lines of `after` on node 0, or "" on other nodes.
-    limit_at: when the ranks reach their time limit.
-    """
+    def __init__(self, supervisor: Supervisor, signals: SignalQueue) -> None:
+        self.supervisor, self.signals = supervisor, signals
+        self.run_folder, self.node = supervisor.run_folder, supervisor.node
+        self.peers, self.restarts, self.output = supervisor.peers, supervisor.restarts, supervisor.output
+        self.after = supervisor.after if self.node == 0 else ""
+        self.was_asked = bool(supervisor.asked)  # to stop
+        self.recorded = dict(supervisor.state)
 
-    def __init__(
-        self,
-        run_folder: RunFolder,
-        node: int,
-        ranks: range,
-        peers: PeerNodes,
-        restarts: Restarts,
-        written: FilesWrittenByProgram,
-        output: NodeOutput,
-        state: Mapping[str, object],
-        grace_s: int,
-        after: str,
-        limit_at: float,
-    ) -> None:
-        self.run_folder, self.node, self.ranks = run_folder, node, ranks
-        self.peers, self.restarts, self.written, self.output = peers, restarts, written, output
-        self.state, self.grace_s, self.after, self.limit_at = state, grace_s, after, limit_at
-        self.recorded = dict(state)
-
-    def judge_and_report(self, status: int, told: ExternalEvents, signals: SignalQueue) -> int | None:
+    def judge_and_report(self, status: int) -> int | None:
         """Judge, report and record the end. Return the exit code, or None to restart all ranks in place.
 
         Everything known is on disk before the first wait because this process may be killed during any wait.
         status: the launcher's exit status.
         """
-        stop_requested = told.asked or told.killed
+        killed, at_once = self.supervisor.killed, self.supervisor.at_once
+        stop_requested = self.was_asked or killed
         launcher_output = attempt_log(self.run_folder, self.run_folder.launcher_log(self.node))
-        verdict = judge_node(
-            self.run_folder, self.node, self.ranks, status, launcher_output, stop_requested, told.killed
-        )
-        restarts = self._may_restart(verdict, told)
-        self._record(verdict, told, is_final=not restarts, is_over=not self.after)
-        lost = (
-            self.peers.describe_unreachable_nodes()
-            if verdict.code == exit_codes.PEER_LOST and not stop_requested
-            else ""
-        )
+        ranks = self.supervisor.ranks
+        verdict = judge_node(self.run_folder, self.node, ranks, status, launcher_output, stop_requested, killed)
+        restarts = self._may_restart(verdict)
+        self._record(verdict, is_final=not restarts, is_over=not self.after)
+        has_lost_peer = verdict.code == exit_codes.PEER_LOST and not stop_requested
+        lost = self.peers.describe_unreachable_nodes() if has_lost_peer else ""
         verdict = verdict._replace(reason=lost or verdict.reason)
         self._report(verdict, launcher_output)
         blame = (verdict.first.rank, verdict.first.time_ns) if verdict.first and not lost else ()
@@ -108,11 +60,11 @@ class NodeEnding:
         if restarts and self._restart():
             return None
         if self.after:
-            verdict = self._run_after(verdict, told, signals)
+            verdict = self._run_after(verdict)
         if restarts or lost or self.after:
-            self._record(verdict, told, is_final=True)
-        code = _exit_code(verdict, told)
-        for line in self.written.lines() if self.node == 0 and not told.at_once else ():
+            self._record(verdict, is_final=True)
+        code = self._exit_code(verdict)
+        for line in self.supervisor.written.lines() if self.node == 0 and not at_once else ():
             self.output.say(line)
         why = lost or (verdict.reason if verdict.reason.endswith(LATE) else "")
         is_stopped = code == exit_codes.DONE and self.run_folder.stop_mark.exists()
@@ -120,34 +72,43 @@ class NodeEnding:
         self.output.say(f"exit {code}: {meaning}" + (f": {why}" if why else ""))
         if command := self._resume_command(code):
             self.output.say(f"resume with: {command}")
-        self._wait_for_peers(signals, GOODBYE_S if told.at_once else float("inf"))
+        self.peers.leave()
+        self._wait_while(lambda: self.peers.are_linked, time.monotonic() + (GOODBYE_S if at_once else float("inf")))
         self._stop_lingering()
         for file in (self.run_folder.node_state(self.node), self.run_folder.node_exit(self.node)):
             release_reserved_file(file)
         self.output.flush()
         return code
 
-    def _run_after(self, verdict: Verdict, told: ExternalEvents, signals: SignalQueue) -> Verdict:
+    def _exit_code(self, verdict: Verdict) -> int:
+        return exit_codes.INTERRUPTED if self.supervisor.interrupted else verdict.code
+
+    def _run_after(self, verdict: Verdict) -> Verdict:
         """Run the lines of `after` once all nodes' ranks have ended. If the lines fail, a success becomes a crash."""
         from .run_after_lines import job_exit_code, run_after  # packed only in jobs with `after`
 
-        until = max(self.limit_at, time.monotonic()) + self.grace_s
-        if skipped := STOPPED if told.at_once else self._wait_for_ranks(signals, until):
+        began = time.monotonic()
+        until = max(self.supervisor.time_is_up_at, began) + self.supervisor.grace_s
+
+        def is_waiting() -> bool:
+            return bool(self.peers.running(time.monotonic() - began))
+
+        if skipped := STOPPED if self.supervisor.at_once else self._wait_while(is_waiting, until):
             self.output.say(f"after: skipped, because {skipped}")
             return verdict
-        code = job_exit_code(self.run_folder, _exit_code(verdict, told))
-        why = run_after(self.after, code, self.output, signals, self.peers.beat, until)
+        code = job_exit_code(self.run_folder, self._exit_code(verdict))
+        why = run_after(self.after, code, self.output, self.signals, self.peers.beat, until)
         if why:
             self.output.say(why)
         return Verdict(exit_codes.CRASHED, None, why) if why and verdict.code == exit_codes.DONE else verdict
 
-    def _record(self, verdict: Verdict, stop_state: ExternalEvents, is_final: bool, is_over: bool = True) -> None:
+    def _record(self, verdict: Verdict, is_final: bool, is_over: bool = True) -> None:
         """Write how the node's ranks ended.
 
         Before a restart (not is_final), write only exit and reason, in case this process is killed during the restart.
         Before the lines of `after` run (not is_over), the state file records no end, because the run is still live.
         """
-        end: dict[str, object] = {"exit": _exit_code(verdict, stop_state), "reason": verdict.reason}
+        end: dict[str, object] = {"exit": self._exit_code(verdict), "reason": verdict.reason}
         if verdict.first:
             end["failed_rank"] = verdict.first.rank
         if is_final:
@@ -156,7 +117,7 @@ class NodeEnding:
                 if self.peers.are_linked:
                     end["lingers"] = "yes"
             self._write(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})
-        self.recorded = {**self.state, **end}
+        self.recorded = {**self.supervisor.state, **end}
         self._write(self.run_folder.node_state(self.node), "", self.recorded)
 
     def _stop_lingering(self) -> None:
@@ -165,7 +126,7 @@ class NodeEnding:
         Does not change a later supervisor's state file, or a run that was removed.
         """
         state = read_small_file(self.run_folder.node_state(self.node))
-        if state and state[1].get("pid") == str(self.state["pid"]) and self.recorded.pop("lingers", ""):
+        if state and state[1].get("pid") == str(self.recorded["pid"]) and self.recorded.pop("lingers", ""):
             self._write(self.run_folder.node_state(self.node), "", self.recorded)
 
     def _report(self, verdict: Verdict, launcher_output: bytes) -> None:
@@ -194,57 +155,42 @@ class NodeEnding:
         except OSError as error:
             self.output.say(f"cannot write to the run folder: {error}")
 
-    def _wait_for_peers(self, signals: SignalQueue, most_s: float) -> None:
-        """Wait until the links are closed. SIGQUIT and Ctrl-C end the wait; Ctrl-C also stops the other nodes."""
-        deadline = time.monotonic() + most_s
-        self.peers.leave()
-        while self.peers.are_linked and time.monotonic() < deadline:
-            self.peers.beat()
-            self.output.go_on()
-            arrived, _ = signals.wait(WATCHFUL_S)
-            if signal.SIGINT in arrived:
-                mark_stopped(self.run_folder, self.output)
-            if signal.SIGQUIT in arrived:
-                return
+    def _wait_while(self, condition: Callable[[], bool], deadline: float) -> str:
+        """Wait until the condition is false, and return "", or return why the wait ended early.
 
-    def _wait_for_ranks(self, signals: SignalQueue, until: float) -> str:
-        """Wait until all nodes' ranks have ended. Return why they have not, or ""."""
-        began = time.monotonic()
-        while self.peers.running(time.monotonic() - began):
+        SIGQUIT ends the wait. Ctrl-C also stops the other nodes. deadline: monotonic seconds.
+        """
+        while condition():
             self.peers.beat()
             self.output.go_on()
-            arrived, _ = signals.wait(WATCHFUL_S)
+            arrived, _ = self.signals.wait(WATCHFUL_S)
             if signal.SIGINT in arrived:
-                mark_stopped(self.run_folder, self.output)
+                self.supervisor.mark_stopped()
             if signal.SIGQUIT in arrived:
                 return STOPPED
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 return "other nodes are still running after the time limit"
         return ""
 
-    def _may_restart(self, verdict: Verdict, stop_state: ExternalEvents) -> bool:
+    def _may_restart(self, verdict: Verdict) -> bool:
         """Return whether this node may restart: after a crash, a lost peer, or a stop because a peer failed."""
-        for_peer = stop_state.asked and self.run_folder.first_failure.exists()
-        stopped = (
-            stop_state.by_somebody or self.run_folder.first_stop_file.exists() or self.run_folder.stop_mark.exists()
-        )
-        can = verdict.code in CAN_RESTART or for_peer
+        run = self.run_folder
+        can = verdict.code in CAN_RESTART or (self.was_asked and run.first_failure.exists())
+        stopped = self.supervisor.told or run.first_stop_file.exists() or run.stop_mark.exists()
         return can and not stopped and self.restarts.made < self.restarts.most
 
     def _restart(self) -> bool:
         """Agree on a restart with the other nodes. Return whether all of them restart their ranks."""
         self.peers.close()  # the next start opens new links; meanwhile, the nodes communicate through the run folder
         number = self.restarts.made + 1
-        if not self.restarts.agree_on_restart(self.grace_s):
+        if not self.restarts.agree_on_restart(self.supervisor.grace_s):
             return False
         self.output.say(f"restart {number} of {self.restarts.most}: all ranks continue from the newest checkpoint")
         self.output.flush()
         return True
 
     def _resume_command(self, code: int) -> str:
-        """Return the resume command, or "" if nothing can be resumed. Nodes other than 0 also return "", so that the
-        command is printed only once.
-        """
+        """Return the resume command, or "" if nothing can be resumed, or on nodes other than 0: it is printed once."""
         has_progress = self.run_folder.ended_commands_file.exists() or any(self.run_folder.checkpoints.glob("step_*"))
         saved = code == exit_codes.CRASHED and has_progress
         content = read_small_file(self.run_folder.resume_command)

@@ -15,54 +15,6 @@ FLUSH_S = 5.0  # how long flush() waits for a reader that is not reading
 RECENT_BYTES = 32 * 1024  # lines that are still on the screen, or just above it
 
 
-class NodeOutput:
-    def __init__(self, log: NodeLog, console: Console) -> None:
-        self._log, self._console = log, console
-        self._recent = b""
-
-    @property
-    def has_pending_output(self) -> bool:
-        return self._console.has_pending_output
-
-    def say(self, line: str) -> None:
-        """Print one of jobc's lines, on a new line even if the previous output does not end with a newline."""
-        start = "" if self._recent.endswith(b"\n") or not self._recent else "\n"
-        self.print(f"{start}jobc: {line}\n".encode())
-
-    def print(self, text: bytes) -> None:
-        reason = self._log.write(text)
-        self._console.write(text)
-        if reason:
-            lost = "output is lost until the log can be written"
-            self._console.write(f"jobc: cannot write logs/{self._log.name}: {reason}; {lost}\n".encode())
-        self._recent = (self._recent + text)[-RECENT_BYTES:]
-
-    def was_just_printed(self, text: bytes) -> bool:
-        return text in self._recent
-
-    def copy(self, output: int) -> bool:
-        """Copy one chunk of the launcher's output. Return False at its end."""
-        piece = os.read(output, 65536)
-        self.print(piece)
-        return bool(piece)
-
-    def copy_until_end(self, output: int) -> None:
-        os.set_blocking(output, False)
-        with contextlib.suppress(BlockingIOError):
-            while self.copy(output):
-                pass
-
-    def go_on(self) -> None:
-        """Write the output that the console did not accept earlier."""
-        self._console.write(b"")
-
-    def flush(self) -> None:
-        self._console.flush()
-
-    def close(self) -> None:
-        self._log.close()
-
-
 class Console:
     """Output to a terminal, pipe or file that never blocks the job.
 
@@ -109,3 +61,47 @@ class Console:
         if not self._open:
             self._waiting.clear()
         return has_written
+
+
+class NodeOutput(Console):
+    """Output to the console and to the node's log."""
+
+    def __init__(self, log: NodeLog, descriptor: int) -> None:
+        super().__init__(descriptor)
+        self._log = log
+        self._recent = b""
+
+    def say(self, line: str) -> None:
+        """Print one of jobc's lines, on a new line even if the previous output does not end with a newline."""
+        start = "" if self._recent.endswith(b"\n") or not self._recent else "\n"
+        self.print(f"{start}jobc: {line}\n".encode())
+
+    def print(self, text: bytes) -> None:
+        reason = self._log.write(text)
+        self.write(text)
+        if reason:
+            lost = "output is lost until the log can be written"
+            self.write(f"jobc: cannot write logs/{self._log.name}: {reason}; {lost}\n".encode())
+        self._recent = (self._recent + text)[-RECENT_BYTES:]
+
+    def was_just_printed(self, text: bytes) -> bool:
+        return text in self._recent
+
+    def copy(self, output: int) -> bool:
+        """Copy one chunk of the launcher's output. Return False at its end."""
+        piece = os.read(output, 65536)
+        self.print(piece)
+        return bool(piece)
+
+    def copy_until_end(self, output: int) -> None:
+        os.set_blocking(output, False)
+        with contextlib.suppress(BlockingIOError):
+            while self.copy(output):
+                pass
+
+    def go_on(self) -> None:
+        """Write the output that the console did not accept earlier."""
+        self.write(b"")
+
+    def close(self) -> None:
+        self._log.close()

@@ -88,20 +88,18 @@ class PeerNodes:
         return False
 
     def _silent(self) -> str:
-        """Return text that names a watched node that has no link and whose heartbeat has stopped, or "" if none has.
-
-        Compares file times with each other because the clocks of two machines may differ.
-        """
+        """Return text that names a watched node that has no link and whose heartbeat has stopped, or "" if none has."""
+        # file times are compared with each other because the clocks of two machines may differ
         now = self.run.node_state(self.node).stat().st_mtime
         for node in self.watched:
             if self.links and self.links.is_alive() and node in self.links.met:
                 continue  # the link detects a loss sooner
-            state = read_small_file(self.run.node_state(node))
-            if not state or state[1].get("attempt") != str(self.run.attempt) or "ended" in state[1]:
+            state = self.run.keys_of_attempt(self.run.node_state(node))
+            if not state or "ended" in state:
                 continue  # the node has not started yet, and the rendezvous has its own timeout
             silent_s = now - self.run.node_state(node).stat().st_mtime
             if silent_s > SILENT_S:
-                return f"node {node} ({state[1].get('host')}) has not responded for {silent_s:.0f} s"
+                return f"node {node} ({state.get('host')}) has not responded for {silent_s:.0f} s"
         return ""
 
     def tell(self, code: int, reason: str, rank: int | None = None, time_ns: int | None = None) -> None:
@@ -131,8 +129,7 @@ class PeerNodes:
         return [node for node in nodes if waited_s < JOIN_S or self._has_begun(node)]
 
     def _has_begun(self, node: int) -> bool:
-        state = read_small_file(self.run.node_state(node))
-        is_known = state is not None and state[1].get("attempt") == str(self.run.attempt)
+        is_known = self.run.keys_of_attempt(self.run.node_state(node)) is not None
         return is_known or (self.links is not None and node in self.links.met)
 
     def leave(self) -> None:
@@ -158,26 +155,26 @@ class PeerNodes:
             hosts = zip(self.others, threads.map(self._silent_host, self.others), strict=True)
         names = [f"node {node} ({host})" for node, host in hosts if host]
         myself = f"node {self.node} ({os.uname().nodename})"
-        if not names or len(names) < len(self.others):
-            return f"{', '.join(names[:10])} {'does' if len(names) == 1 else 'do'} not respond" if names else ""
+        if not names:
+            return ""
+        if len(names) < len(self.others):
+            return f"{', '.join(names[:10])} {'does' if len(names) == 1 else 'do'} not respond"
         return (
-            f"{myself} and {names[0]} cannot reach each other"
-            if len(names) == 1
-            else f"{myself} cannot reach any other node"
+            f"{myself} cannot reach any other node"
+            if len(names) > 1
+            else f"{myself} and {names[0]} cannot reach each other"
         )
 
     def _silent_host(self, node: int) -> str:
         """Return the name of the node's host if it does not respond, or "" if it does."""
         state = read_small_file(self.run.node_state(node))
         host = state[1].get("host", "") if state else ""
-        return host if host and not _responds(host) else ""
-
-
-def _responds(host: str) -> bool:
-    try:
-        socket.create_connection((host, 1), ANSWER_S).close()
-    except (ConnectionRefusedError, socket.gaierror):  # a name that does not resolve on this node proves nothing
-        return True
-    except OSError:
-        return False
-    return True
+        if not host:
+            return ""
+        try:
+            socket.create_connection((host, 1), ANSWER_S).close()
+        except (ConnectionRefusedError, socket.gaierror):  # a name that does not resolve on this node proves nothing
+            return ""
+        except OSError:
+            return host
+        return ""

@@ -33,9 +33,7 @@ class Restarts:
         self.made = 0
 
     def agree_on_restart(self, timeout_s: float) -> bool:
-        """Agree with the other nodes on a restart. Return False if a node ended or is silent, or if the run
-        was stopped.
-        """
+        """Agree with the other nodes on a restart. Return False if one ended or is silent, or the run was stopped."""
         folder = self.run.restart(self.made + 1)
         with contextlib.suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)

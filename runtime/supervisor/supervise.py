@@ -21,7 +21,6 @@ import signal
 import sys
 import time
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from .. import exit_codes
 from ..run_folder.node_log import NodeLog
@@ -29,11 +28,12 @@ from ..run_folder.run_folder import RunFolder, parse_count, read_small_file, res
 from ..run_folder.run_header import run_header_lines, warn_about_few_cores
 from ..run_folder.written_files import FilesWrittenByProgram
 from ..system import processes
+from ..system.failure import Failure, print_failure
 from ..system.signal_queue import SignalQueue
 from .hang_watch import HangWatch
-from .lock_node import NodeAlreadySupervised, lock_node
-from .node_ending import WATCHFUL_S, ExternalEvents, NodeEnding, mark_stopped
-from .node_output import Console, NodeOutput
+from .lock_node import lock_node
+from .node_ending import WATCHFUL_S, NodeEnding
+from .node_output import NodeOutput
 from .peers import PeerNodes
 from .process_keeper import start_under_keeper
 from .restarts import Restarts
@@ -50,10 +50,7 @@ from .verdict import (
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 STOPPING = {*STOP_SIGNALS, signal.SIGQUIT}
-NOTICES = (
-    signal.SIGUSR1,
-    signal.SIGUSR2,
-)  # the program defines what these signals mean, so they never lead to a kill
+NOTICES = (signal.SIGUSR1, signal.SIGUSR2)  # the program defines what they mean, so they never lead to a kill
 REPEAT_S = 5.0
 CALM_S = 1.0  # pause between checks of the run folder, or WATCHFUL_S while ranks start or stop
 LAUNCHER_GRACE_S = 5.0  # time for the launcher to exit after all its ranks have exited
@@ -63,7 +60,7 @@ def main(argv: list[str]) -> int:
     """Supervise the node until its ranks have ended for good, and return the exit code."""
     options, launcher = argv[: argv.index("--")], argv[argv.index("--") + 1 :]
     most, *entries = (int(option.partition("=")[2]) for option in options or ["--max-restarts=0"])
-    steps = UserSteps(bool(entries), sum(entries), os.environ.pop("JOBC_AFTER", ""))
+    then, after = (entries[0] if entries else None), os.environ.pop("JOBC_AFTER", "")
     began = time.monotonic()
     hangup_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN  # True under nohup
     caught = {*STOP_SIGNALS, *NOTICES, signal.SIGQUIT, signal.SIGCHLD}
@@ -74,32 +71,22 @@ def main(argv: list[str]) -> int:
         restarts = Restarts(run_folder, node, nodes, most, lambda s: STOPPING.isdisjoint(signals.wait(s)[0]))
         written = FilesWrittenByProgram(run_folder.code)
         starter = [int(word) for word in os.environ.pop("JOBC_STARTER", "").split()]
-        while (code := Supervisor(run_folder, restarts, written, steps, starter, began).run(launcher, signals)) is None:
-            pass
+        code = None
+        while code is None:
+            code = Supervisor(run_folder, restarts, written, then, after, starter, began).run(launcher, signals)
         return code
-    except NodeAlreadySupervised as refusal:
-        print(f"error: {refusal}", file=sys.stderr)
+    except Failure as failure:
+        print_failure(failure)
     except OSError as error:
         print(f"error: cannot write to the run folder: {error}", file=sys.stderr)
     return exit_codes.CRASHED
 
 
-class UserSteps(NamedTuple):
-    """The job's own lines of bash.
-
-    start: whether the launcher begins with steps.py.
-    then: number of entries of `then`.
-    after: lines of `after`, or "".
-    """
-
-    start: bool
-    then: int
-    after: str
-
-
 class Supervisor:
     """One node in one attempt, from one start of its ranks to their end.
 
+    then: number of entries of `then`, or None if the launcher does not begin with steps.py.
+    after: lines of `after`, or "".
     starter: PID and start ticks of the process that started the container, or [] without a container.
     began: when this node began, in monotonic seconds.
     """
@@ -109,12 +96,13 @@ class Supervisor:
         run_folder: RunFolder,
         restarts: Restarts,
         written: FilesWrittenByProgram,
-        steps: UserSteps,
+        then: int | None,
+        after: str,
         starter: list[int],
         began: float,
     ) -> None:
         self.run_folder, self.restarts, self.written, self.starter = run_folder, restarts, written, starter
-        self.steps = steps
+        self.then, self.after = then, after
         self.node = int(os.environ["JOBC_NODE_RANK"])
         procs = int(os.environ["JOBC_PROCS"])
         self.ranks = range(self.node * procs, (self.node + 1) * procs)
@@ -123,13 +111,11 @@ class Supervisor:
         self.time_limit_s = int(os.environ.get("JOBC_TIME_LIMIT_S") or 0)
 
         self.lock = lock_node(run_folder, self.node, self.ranks)  # held until this process and the keeper have ended
-        self.peers = PeerNodes(
-            run_folder, self.node, int(os.environ["JOBC_NODES"]), os.environ.get("JOBC_HEAD_ADDR", "")
-        )
+        nodes = int(os.environ["JOBC_NODES"])
+        self.peers = PeerNodes(run_folder, self.node, nodes, os.environ.get("JOBC_HEAD_ADDR", ""))
         if self.peers.links:
-            self.peers.links.has_steps, self.peers.links.then = steps.start, steps.then
-        log = NodeLog(run_folder, self.node, timed=int(os.environ["JOBC_NODES"]) > 1)
-        self.output = NodeOutput(log, Console(sys.stdout.fileno()))
+            self.peers.links.then = then
+        self.output = NodeOutput(NodeLog(run_folder, self.node, timed=nodes > 1), sys.stdout.fileno())
         self.state: dict[str, object] = {
             "pid": os.getpid(),
             "start_ticks": processes.process_start_time(os.getpid()),
@@ -146,7 +132,8 @@ class Supervisor:
         self.keeper = 0
         self.asked: dict[int, float] = {}  # signal for the ranks -> when requested, monotonic seconds
         self.sent: set[tuple[int, int]] = set()  # (signal, PID of a rank wrapper)
-        self.interrupted = self.killed = False
+        self.interrupted = False  # by Ctrl-C
+        self.killed = False  # whether this process has killed the ranks
         self.failures: dict[int, RankEnd] = {}  # failed ranks, with the reason as text
         self.hang_watch = HangWatch(run_folder, self.ranks, time.monotonic())
         self.told = False  # asked to stop for a reason other than a failed peer
@@ -159,7 +146,7 @@ class Supervisor:
     def run(self, launcher: list[str], signals: SignalQueue) -> int | None:
         """Run the launcher to its end. Return the node's exit code, or None to restart the ranks."""
         if self.node == 0:
-            start = launcher[launcher.index("--") + 1 :] if self.steps.start else launcher
+            start = launcher if self.then is None else launcher[launcher.index("--") + 1 :]
             alone = "--tasks" in start[: [*start, "--"].index("--")]  # srun gives each rank its cores
             warning = warn_about_few_cores(os.environ, 1 if alone else len(self.ranks), len(os.sched_getaffinity(0)))
             for line in (*run_header_lines(os.environ), *filter(None, [warning])):
@@ -178,12 +165,7 @@ class Supervisor:
             self.peers.announce_stop("a rank was stopped")
         processes.kill_descendants(os.getpid())  # left over if the keeper was killed
         self.output.copy_until_end(output)
-        stop_state = ExternalEvents(bool(self.asked), self.killed, self.interrupted, self.told, self.at_once)
-        ending = NodeEnding(
-            self.run_folder, self.node, self.ranks, self.peers, self.restarts, self.written, self.output, self.state,
-            self.grace_s, self.steps.after if self.node == 0 else "", self.time_is_up_at,
-        )  # fmt: skip
-        code = ending.judge_and_report(status, stop_state, signals)
+        code = NodeEnding(self, signals).judge_and_report(status)
         if code is None:  # the next start opens new links
             self.output.close()
             os.close(self.lock)
@@ -221,13 +203,20 @@ class Supervisor:
             self.told = True
             if number == signal.SIGINT:
                 self.interrupted = True
-                mark_stopped(self.run_folder, self.output)
+                self.mark_stopped()
             if now - self.stop_signal_at > REPEAT_S:
                 self._kill(f"a second {_name(number)}")
             elif not self._is_stopping():
                 self._ask_to_stop(signal.SIGINT if number == signal.SIGINT else signal.SIGTERM, _name(number))
                 self.peers.announce_stop(_name(number))
             self.stop_signal_at = min(self.stop_signal_at, now)
+
+    def mark_stopped(self) -> None:
+        try:
+            self.run_folder.stop_mark.parent.mkdir(exist_ok=True)
+            self.run_folder.stop_mark.touch()
+        except OSError as error:
+            self.output.say(f"cannot write the stop mark: {error}")
 
     def _ask_to_stop(self, number: int, why: str) -> None:
         """Ask the ranks to save and exit. `number` is SIGTERM even for SIGHUP because few programs save on SIGHUP."""
@@ -255,14 +244,11 @@ class Supervisor:
 
     def _rank_state(self, rank: int) -> dict[str, str] | None:
         """Return the state that a rank's wrapper wrote in this attempt, or None if the rank has not started."""
-        state = read_small_file(self.run_folder.rank_state(rank))
-        if state and state[1].get("attempt") == str(self.run_folder.attempt):
-            return state[1]
-        return None
+        return self.run_folder.keys_of_attempt(self.run_folder.rank_state(rank))
 
     def _steps_process(self) -> dict[str, str] | None:
         """Return the process running the `before` or `per_node` lines on this node, or None if there is none."""
-        state = read_small_file(self.run_folder.steps_process(self.node)) if self.steps.start else None
+        state = None if self.then is None else read_small_file(self.run_folder.steps_process(self.node))
         return state and state[1]
 
     def _were_ranks_preempted(self) -> bool:
@@ -320,10 +306,9 @@ class Supervisor:
             hang = self.hang_watch.hang
             if hang:
                 self.output.say(str(hang))
+            keys = {**self.state, **(hang.keys() if hang else {})}
             with contextlib.suppress(OSError):
-                write_small_file(
-                    self.run_folder.node_state(self.node), keys={**self.state, **(hang.keys() if hang else {})}
-                )
+                write_small_file(self.run_folder.node_state(self.node), keys=keys)
 
     def _has_rank_started(self) -> bool:
         return any(self._rank_state(rank) for rank in self.ranks)

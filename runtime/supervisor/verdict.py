@@ -162,40 +162,29 @@ def _first_exited_rank(run: RunFolder, end: RankEnd) -> int | None:
 
 
 def find_unplanned_ranks(run: RunFolder, node: int, planned: Sequence[int]) -> list[int]:
-    """Return `node`'s ranks in this attempt beyond the planned world size, if a launcher file (such as accelerate.yaml)
-    was edited.
-
-    Lists two folders, and reads only the files of those ranks.
-    """
+    """Return `node`'s ranks beyond the planned world size, as started by an edited launcher file (accelerate.yaml)."""
     world = len(planned) * int(os.environ.get("JOBC_NODES") or node + 1)
-    names = {name for folder in (run.rank_exit(0).parent, run.rank_state(0).parent) for name in _names(folder)}
+    names: set[str] = set()
+    for folder in (run.rank_exit(0).parent, run.rank_state(0).parent):
+        with contextlib.suppress(OSError):
+            names.update(os.listdir(folder))
     numbers = sorted(int(name[5:]) for name in names if RANK_FILE.fullmatch(name))
     return [rank for rank in numbers if rank >= world and _belongs_to(run, node, rank)]
 
 
-def _names(folder: Path) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
-
-
 def _belongs_to(run: RunFolder, node: int, rank: int) -> bool:
-    exit_file, state = read_small_file(run.rank_exit(rank)), read_small_file(run.rank_state(rank))
-    return any(file[1].get("node") == str(node) for file in (exit_file, state) if file) and (
-        exit_file is not None or (state is not None and state[1].get("attempt") == str(run.attempt))
-    )
+    exit_file, state = read_small_file(run.rank_exit(rank)), run.keys_of_attempt(run.rank_state(rank))
+    return any(keys.get("node") == str(node) for keys in (exit_file and exit_file[1], state) if keys)
 
 
 def take_rank_snapshot(run: RunFolder, rank: int) -> RankSnapshot:
     if exit_file := read_small_file(run.rank_exit(rank)):
         return RankSnapshot(parse_count(exit_file[0], exit_codes.CRASHED), False)
-    state = read_small_file(run.rank_state(rank))
-    if not state or state[1].get("attempt") != str(run.attempt):
+    state = run.keys_of_attempt(run.rank_state(rank))
+    if state is None:
         return RankSnapshot(None, False)
-    return RankSnapshot(
-        None, not processes.is_running(parse_count(state[1].get("pid")), parse_count(state[1].get("start_ticks")))
-    )
+    is_running = processes.is_running(parse_count(state.get("pid")), parse_count(state.get("start_ticks")))
+    return RankSnapshot(None, not is_running)
 
 
 def ended_on_its_own(first: Callable[[], Iterable[RankSnapshot]], second: Callable[[], Iterable[RankSnapshot]]) -> bool:
@@ -219,10 +208,10 @@ def rank_end(run: RunFolder, rank: int, stop: int, killed: bool) -> RankEnd | No
     """Return how a rank ended, or None if it did not start in this attempt. stop: exit code for a stopped rank."""
     if end := end_from_exit_file(run, rank):
         return end
-    state = read_small_file(run.rank_state(rank))
-    if not state or state[1].get("attempt") != str(run.attempt):
+    state = run.keys_of_attempt(run.rank_state(rank))
+    if state is None:
         return None
-    if killed or "signalled" in state[1]:  # a launcher may have signalled it because a peer failed, whose code wins
+    if killed or "signalled" in state:  # a launcher may have signalled it because a peer failed, whose code wins
         return RankEnd(rank, stop, LATE, None)
     return RankEnd(rank, exit_codes.CRASHED, GONE, None)
 

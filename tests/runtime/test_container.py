@@ -18,10 +18,9 @@ import pytest
 from jobc.runtime.containers.container_runtimes import (
     ContainerDevices,
     ContainerStart,
-    UserIds,
-    apptainer_command_start,
+    apptainer_command,
     apptainer_variables,
-    docker_command_start,
+    docker_command,
     error_hint,
     first_error_line,
     mount_option_value,
@@ -29,7 +28,6 @@ from jobc.runtime.containers.container_runtimes import (
 )
 from jobc.tests.packed import write_program
 
-USER = UserIds(1000, 1000, (1000, 27))
 STAND_IN = """#!/bin/bash
 printf '%s\\n' "$*" >>"$LOG"
 [[ " $* " == *" ${FAILS:-nothing} "* ]] && echo "Error: $FAILS" && exit 125
@@ -98,10 +96,12 @@ def test_only_known_variables_and_secrets_get_into_the_container() -> None:
 
 
 def test_docker_gets_no_value_of_a_variable() -> None:
-    words = docker_command_start(ContainerStart("image:1", "/w", ("m",), ("TOKEN",), ("--option",)), USER)
+    words = docker_command(ContainerStart("image:1", "/w", ("m",), ("TOKEN",), ("--option",)), ["--name=x"])
     assert words[:5] == ["docker", "run", "--rm", "--log-driver=none", "--workdir=/w"]
-    assert "--env=TOKEN" in words and "--mount=m" in words and "--ipc=host" in words and words[-1] == "--option"
-    assert "--user=1000:1000" in words and "--group-add=27" in words
+    assert "--env=TOKEN" in words and "--mount=m" in words and "--ipc=host" in words
+    assert words[-4:] == ["--option", "--name=x", "--entrypoint=bash", "image:1"]
+    assert f"--user={os.getuid()}:{os.getgid()}" in words
+    assert {f"--group-add={group}" for group in os.getgroups()} <= {*words}
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_docker_gets_no_value_of_a_variable() -> None:
     ],
 )
 def test_docker_gets_the_devices_of_the_node(devices: ContainerDevices, expected: list[str]) -> None:
-    words = docker_command_start(ContainerStart("image:1", "/w", devices=devices, shm_bytes=64), USER)
+    words = docker_command(ContainerStart("image:1", "/w", devices=devices, shm_bytes=64))
     assert set(expected) <= {*words} and "--shm-size=64" in words and "--ipc=host" not in words
 
 
@@ -121,10 +121,20 @@ def test_apptainer_gets_variables_by_their_prefix_and_its_own_home() -> None:
     environ = {"HOME": "/h", "TOKEN": "$x"}
     assert apptainer_variables(environ, "/bin/apptainer", environ) == {"APPTAINERENV_TOKEN": "$x"}
     assert apptainer_variables(environ, "/bin/singularity", environ) == {"SINGULARITYENV_TOKEN": "$x"}
-    words = apptainer_command_start(
+    words = apptainer_command(
         ContainerStart("x.sif", "/w", ("m",), devices=ContainerDevices(nvidia=True)), "/bin/apptainer"
     )
-    assert words == ["/bin/apptainer", "exec", "--cleanenv", "--no-eval", "--pwd=/w", "--mount=m", "--nv"]
+    assert words == [
+        "/bin/apptainer",
+        "exec",
+        "--cleanenv",
+        "--no-eval",
+        "--pwd=/w",
+        "--mount=m",
+        "--nv",
+        "x.sif",
+        "bash",
+    ]
 
 
 def test_the_reason_is_the_line_with_the_error() -> None:

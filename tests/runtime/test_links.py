@@ -110,7 +110,7 @@ def test_a_mark_that_comes_after_the_last_word_of_a_node_keeps_nobody(tmp_path: 
     near, far = socket.socketpair()
     with near, far, hub._listener:
         link = JsonConnection(near, node=1)
-        for message in ({"node": 1}, {"ended": True}, {"told": {"node": "1", "reason": "SIGTERM"}}):
+        for message in ({"node": 1}, {"ended": True}, {"told": {"code": "", "keys": {"node": "1"}}}):
             hub._on_message(link, message)
     assert not hub._heard
 
@@ -142,7 +142,7 @@ def test_a_node_with_something_to_say_leaves_when_node_0_is_lost(nodes: list[Sup
 
 def test_the_progress_of_steps_reaches_folders_that_are_not_shared(nodes: list[SupervisorLinks]) -> None:
     for links in nodes:
-        links.has_steps = True
+        links.then = 0
         links.run_folder.steps.mkdir(parents=True)
         (links.run_folder.steps / f"begun_{links.node}").touch()
     (nodes[2].run_folder.steps / "ready_2").touch()

@@ -10,7 +10,8 @@ import pytest
 
 from jobc.runtime import exit_codes
 from jobc.runtime.network import interfaces, network
-from jobc.runtime.network.network import MissingRequirement, choose_interface, fabric_variables, socket_variables
+from jobc.runtime.network.network import choose_interface, fabric_variables, socket_variables
+from jobc.runtime.system.failure import Failure
 
 NODE = os.uname().nodename
 
@@ -42,7 +43,7 @@ class Machine:
         return fabric_variables(profile, interface, environ, self.root)
 
     def refusal(self, profile: str) -> str:
-        with pytest.raises(MissingRequirement) as refused:
+        with pytest.raises(Failure) as refused:
             self.fabric(profile)
         assert refused.value.code == exit_codes.DATA_BROKEN and refused.value.hint
         return refused.value.title
@@ -122,9 +123,7 @@ def test_a_name_that_means_this_machine_only_is_refused_but_on_the_head(monkeypa
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [place])
     if (default := interfaces.interface_of_default_route()) is not None:
         assert choose_interface("", "node1", is_head=True) == default
-    with pytest.raises(
-        MissingRequirement, match=r"node1, the name of node 0, resolves to 127\.0\.\d\.1 here"
-    ) as refused:
+    with pytest.raises(Failure, match=r"node1, the name of node 0, resolves to 127\.0\.\d\.1 here") as refused:
         choose_interface("", "node1", is_head=False)
     assert refused.value.code == exit_codes.RENDEZVOUS_FAILED
 
@@ -135,7 +134,7 @@ def test_nodes_on_one_machine_talk_over_loopback() -> None:
 
 def test_a_name_that_does_not_resolve_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JOBC_NODE_RANK", "1")
-    with pytest.raises(network.MissingRequirement) as lacking:
+    with pytest.raises(Failure) as lacking:
         network.nccl_and_gloo_variables("auto", "", 0, "no-such-host.invalid", 0)
     assert lacking.value.code == exit_codes.RENDEZVOUS_FAILED
     assert "cannot reach node 0, no-such-host.invalid" in lacking.value.title and lacking.value.hint

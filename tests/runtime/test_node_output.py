@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, cast
 
 import pytest
@@ -9,10 +10,10 @@ import pytest
 from jobc.runtime.supervisor.node_output import NodeOutput
 
 
-class Sink:
-    """Stand-in for the log and for the console."""
+class Log:
+    """Stand-in for the log."""
 
-    name, has_pending_output = "node_00.log", False
+    name = "node_00.log"
 
     def __init__(self) -> None:
         self.text = b""
@@ -32,9 +33,11 @@ class Sink:
     ],
 )
 def test_a_line_of_jobc_begins_a_line(printed: bytes, shown: bytes) -> None:
-    log, console = Sink(), Sink()
-    output = NodeOutput(cast("Any", log), cast("Any", console))
+    log, (read_end, write_end) = Log(), os.pipe()
+    output = NodeOutput(cast("Any", log), write_end)
     if printed:
         output.print(printed)
     output.say("done")
-    assert log.text == console.text == shown
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as console:
+        assert log.text == console.read() == shown

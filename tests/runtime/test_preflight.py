@@ -13,8 +13,7 @@ import pytest
 from jobc.runtime.engines.check_table import Table, fold_node_names
 from jobc.runtime.preflight import network_test
 from jobc.runtime.preflight.code_digest import compute_code_digest
-from jobc.runtime.preflight.gpu_checks import check_gpus
-from jobc.runtime.preflight.node_checks import Check, SameOnAllNodes, result_as_line
+from jobc.runtime.preflight.node_checks import Check, SameOnAllNodes, check_gpus, result_as_line
 from jobc.runtime.preflight.peer_checks import check_clock, check_head, check_memlock
 from jobc.runtime.system import gpus
 from jobc.runtime.system.gpu_names import is_gpu_of_type

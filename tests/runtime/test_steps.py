@@ -12,10 +12,11 @@ import pytest
 
 from jobc.runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, INTERRUPTED, PREEMPTED, RENDEZVOUS_FAILED
 from jobc.runtime.ranks import steps
-from jobc.runtime.ranks.steps import LauncherMustNotStart, NodeSteps
+from jobc.runtime.ranks.steps import NodeSteps
 from jobc.runtime.run_folder.run_folder import RunFolder, write_small_file
 from jobc.runtime.supervisor.run_after_lines import job_exit_code
 from jobc.runtime.supervisor.verdict import judge_node
+from jobc.runtime.system.failure import Failure
 
 
 class Signals:
@@ -94,7 +95,7 @@ def test_node_0_lets_the_ranks_start_when_all_nodes_are_ready(run: RunFolder) ->
     ],
 )
 def test_a_line_that_fails_ends_the_start(run: RunFolder, lines: str, why: str) -> None:
-    with pytest.raises(LauncherMustNotStart) as end:
+    with pytest.raises(Failure) as end:
         made(run, 0, 1).run(lines, "touch not_reached")
     assert (end.value.code, str(end.value)) == (DATA_BROKEN, why)
     assert not Path("not_reached").exists() and "before" not in recorded(run)
@@ -122,13 +123,13 @@ def test_a_node_that_does_not_begin_ends_the_wait(
     run: RunFolder, monkeypatch: pytest.MonkeyPatch, node: int, missing: str
 ) -> None:
     monkeypatch.setattr(steps, "SILENT_S", -1.0)
-    with pytest.raises(LauncherMustNotStart, match=f"^{missing} did not begin within 0 s$") as end:
+    with pytest.raises(Failure, match=f"^{missing} did not begin within 0 s$") as end:
         made(run, node, 3, lambda: None, timeout_s=0).run("true", "")
     assert end.value.code == RENDEZVOUS_FAILED
 
 
 def test_a_stop_ends_the_wait(run: RunFolder) -> None:
-    with pytest.raises(LauncherMustNotStart) as end:
+    with pytest.raises(Failure) as end:
         made(run, 1, 2, lambda: [signal.SIGUSR1], lambda: [signal.SIGTERM]).run("true", "")
     assert end.value.code == PREEMPTED
 

@@ -10,11 +10,12 @@ import pytest
 
 from jobc.runtime.exit_codes import CRASHED, DONE, PREEMPTED
 from jobc.runtime.ranks import then
-from jobc.runtime.ranks.steps import LauncherMustNotStart, NodeSteps
+from jobc.runtime.ranks.steps import NodeSteps
 from jobc.runtime.ranks.then import run_commands, skip_ended_commands
 from jobc.runtime.run_folder.run_folder import RunFolder, read_small_file, write_small_file
 from jobc.runtime.supervisor.links import step_file_names
 from jobc.runtime.supervisor.verdict import judge_node
+from jobc.runtime.system.failure import Failure
 from jobc.tests.runtime.test_steps import made, recorded
 
 
@@ -102,7 +103,7 @@ def test_a_launcher_that_was_killed_is_a_crash(run: RunFolder) -> None:
 def test_ranks_that_save_and_exit_with_0_when_stopped_have_not_ended_the_command(
     run: RunFolder, stopped_by_user: bool, code: int
 ) -> None:
-    with pytest.raises(LauncherMustNotStart, match="then was not started, because the ranks were stopped") as end:
+    with pytest.raises(Failure, match="then was not started, because the ranks were stopped") as end:
         run_commands(run, steps_of(run, 0, 1), launcher(run, 0, 0, "SIGTERM"), ["a"])
     assert end.value.code == PREEMPTED and not run.ended_commands_file.exists()
     if stopped_by_user:
@@ -119,7 +120,7 @@ def test_a_notice_does_not_end_the_command(run: RunFolder) -> None:
 def test_a_stop_that_the_ranks_did_not_get_ends_it_before_the_next_entry(run: RunFolder) -> None:
     run.stop_mark.parent.mkdir()
     run.stop_mark.touch()
-    with pytest.raises(LauncherMustNotStart) as end:
+    with pytest.raises(Failure) as end:
         run_commands(run, steps_of(run, 0, 1, lambda: [signal.SIGTERM]), launcher(run, 0), ["a"])
     assert end.value.code == PREEMPTED and not run.ended_commands_file.exists()
 

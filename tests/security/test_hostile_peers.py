@@ -78,7 +78,7 @@ def test_forged_objects_of_a_bucket_end_no_node(content: bytes, folder: RunFolde
     ):
         run.put(name, content)
     mirror.pull()
-    assert not mirror.download_addresses() or read_small_file(folder.rendezvous_file) is not None
+    assert not mirror.exchange_addresses() or read_small_file(folder.rendezvous_file) is not None
     mirror.count_unfinished_nodes(2)
     mirror.download_progress()
     assert not (folder.path / "mark").exists()

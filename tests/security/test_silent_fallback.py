@@ -124,8 +124,9 @@ def test_a_git_that_fails_at_any_question_is_refused(project: Job, failing: str)
 
 def test_a_git_that_hangs_is_refused(project: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", stand_in(project, "exec sleep 60"))
+    monkeypatch.setattr("jobc.runtime.code.git.TIMEOUT_S", 0.2)
     with pytest.raises(Failure) as refusal:
-        code_files(project.folder, [], project.folder, git_timeout_s=0.2)
+        code_files(project.folder, [], project.folder)
     assert refusal.value.title.endswith("no response within 0.2 s") and refusal.value.code == 65
 
 

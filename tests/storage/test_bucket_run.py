@@ -20,7 +20,8 @@ from jobc.runtime.run_folder.run_folder import RunFolder, read_small_file, write
 from jobc.runtime.storage import bucket_run
 from jobc.runtime.storage.bucket import Bucket, BucketError, ListedObject
 from jobc.runtime.storage.bucket_mirror import BucketMirror, create_empty_run_folder, read_complete_log
-from jobc.runtime.storage.bucket_run import STOP, BucketRun, NodeMustNotStart, SubmittedNode
+from jobc.runtime.storage.bucket_run import STOP, BucketRun, SubmittedNode
+from jobc.runtime.system.failure import NodeMustNotStart
 from jobc.trainer.checkpoint import store
 from jobc.trainer.lifecycle.errors import BrokenInput
 from jobc.trainer.loop import attempt_counter
@@ -41,7 +42,7 @@ def join(run: BucketRun, submission: str, nodes: int = 1, node: int = 0, most: i
     try:
         return run.join(SubmittedNode(submission, node, nodes, most, 10), "", "job")
     except NodeMustNotStart as leave:
-        return f"{leave.code} {leave.why}"
+        return f"{leave.code} {leave.title}"
 
 
 def all_join(run: BucketRun, submission: str, nodes: int) -> list[int | str]:

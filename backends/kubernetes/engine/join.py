@@ -45,6 +45,7 @@ from ....runtime.node.join_attempt import (
 from ....runtime.node.node_failure import NodeFailure
 from ....runtime.node.node_settings import NodeSettings
 from ....runtime.node.node_start import exec_program, run_program
+from ....runtime.preflight.node_checks import check_lines
 from ....runtime.run_folder.removal import remove_folder
 from ....runtime.run_folder.run import Run
 from ....runtime.run_folder.run_folder import write_small_file
@@ -199,20 +200,14 @@ class JoiningPod:
             if self._has_head_ended:
                 return  # joining the attempt reports the reason
             raise StartFailure(RENDEZVOUS_FAILED, *_unresolved_head(self.head))
-        environ = {**os.environ, **({"JOBC_DATA_DIR": self.settings.data} if self.settings.data else {})}
-        words = [sys.executable, "-B", str(self.artifact / "jobctl"), "node_checks", "--apart"]
-        words += ["--gpus=0", f"--procs={self.settings.procs}"]  # jobctl preflight and the ranks check the GPUs
-        words += [f"--port={os.environ['JOBC_HEAD_PORT']}", f"--interface={self.settings.interface}"]
-        words.append(f"--run-root={self.root}")
-        done = subprocess.run(words, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
         host = os.uname().nodename
         table = Table([host])
-        for line in done.stdout.decode(errors="replace").split("\n"):
+        for line in check_lines(self.settings):  # jobctl preflight and the ranks check the GPUs
             table.add(f"{host}: {printable(line)}")
         is_good, lines = table.lines()
-        if not is_good or done.returncode:
+        if not is_good:
             print("\n".join(lines), flush=True)
-            raise NodeMustNotStart(done.returncode or CRASHED, "this pod cannot start the job")
+            raise NodeMustNotStart(CRASHED, "this pod cannot start the job")
 
     # ---- the bucket
 
