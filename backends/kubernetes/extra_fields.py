@@ -56,11 +56,9 @@ VARIABLES = (  # set by `jobctl join` or in pod.container_environment
 def merge_extra(kind: str, document: dict[str, Any], options: KubernetesOptions) -> Any:
     """Return a document of this kind (or `Pod`), merged with its part of `backend.extra`."""
     extra = options.extra.get(kind)
-    return (
-        fields.to_api_form(kind, merge_extra_entries(document, extra, ("options", "extra", kind)))
-        if extra
-        else document
-    )
+    if not extra:
+        return document
+    return fields.to_api_form(kind, merge_extra_entries(document, extra, ("options", "extra", kind)))
 
 
 def protected_fields(plan: LaunchPlan, options: KubernetesOptions) -> dict[Path, str]:
