@@ -28,7 +28,6 @@ from ..system.failure import Failure, print_failure
 from ..system.untrusted_files import Unreadable
 from . import host_commands
 from .check_table import Table
-from .checking_engine import CheckingEngine
 from .engine import Job
 from .host_copies import HostCopies, require_checkpoints_on_host
 from .host_updates import HostStateCopier
@@ -46,6 +45,7 @@ from .hosts import (
 from .log_files import LogRequest
 from .new_run import NewRun, temporary_run
 from .print_logs import print_logs
+from .starting_engine import StartingEngine
 
 if TYPE_CHECKING:
     from .artifact_location import Place
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 LOOK_S = 0.3  # pause between checks of whether node 0 has reported its rendezvous endpoint
 
 
-class HostsEngine(CheckingEngine):
+class HostsEngine(StartingEngine):
     """Engine for a job with one node on each host."""
 
     def __init__(self, job: Job) -> None:
