@@ -5,7 +5,7 @@ engine.py is packed into jobctl, so it may import only this module and Python 3.
 
 from ..node.node_start import exec_node, run_node
 from ..run_folder.run import LastProgress, Run, worst_code
-from ..run_folder.saved_secrets import save_secret
+from ..run_folder.run_secrets import save_secret
 from ..system.failure import Failure
 from ..system.streams import client_output_lines, print_client_output
 from ..system.values import number_or_none, numbers_of_files, read_keys, read_text, word_or_empty

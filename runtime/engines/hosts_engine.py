@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from ..exit_codes import CRASHED, DATA_BROKEN, INTERRUPTED, RENDEZVOUS_FAILED
 from ..node.node_start import exec_program
 from ..run_folder.run import Run, jobctl_command, quote_shell_word
-from ..run_folder.saved_secrets import save_secret
+from ..run_folder.run_secrets import save_secret
 from ..system.failure import Failure, print_failure
 from ..system.untrusted_files import Unreadable
 from . import host_commands

@@ -26,8 +26,7 @@ from typing import NoReturn
 from ....runtime.exit_codes import DONE, MEANING, PEER_LOST, PREEMPTED
 from ....runtime.node.join_attempt import report_start_failure
 from ....runtime.node.node_failure import NodeFailure
-from ....runtime.run_folder.run_secrets import delete_run_secrets
-from ....runtime.run_folder.saved_secrets import save_secret
+from ....runtime.run_folder.run_secrets import delete_run_secrets, save_secret
 from ....runtime.system.failure import Failure, NodeMustNotStart, print_failure
 from .node import SkypilotNode
 from .run_at_attempt import RunPinnedToAttempt

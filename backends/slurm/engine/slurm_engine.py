@@ -25,8 +25,7 @@ from ....runtime.engines.starting_engine import StartingEngine, parse_positive_n
 from ....runtime.exit_codes import CRASHED
 from ....runtime.node.node_start import exec_program, run_program
 from ....runtime.run_folder.run import Run, jobctl_command, quote_shell_word
-from ....runtime.run_folder.run_secrets import delete_run_secrets
-from ....runtime.run_folder.saved_secrets import saved_secrets
+from ....runtime.run_folder.run_secrets import delete_run_secrets, saved_secrets
 from ....runtime.system.failure import Failure, print_failure
 from ....runtime.system.streams import client_output_lines
 from ....runtime.system.text import one_line, printable
