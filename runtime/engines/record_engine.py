@@ -131,15 +131,18 @@ class RecordEngine(Engine):
         return status
 
     def record_end_from_node_codes(self, run: Run, codes: Iterable[int]) -> None:
+        """Record the end of a job that the engine has forgotten, using the exit codes of all its nodes."""
         status, code = self.seen(run), worst_code(list(codes))
         if status.state == GONE and status.record is not None and code is not None:
             self.record_end(status.record, code, self.forgotten_job_reason(status.record))
 
     def wait(self, run: Run) -> int:
         """Wait until the job has ended, print how it ended, and return its exit code."""
-        while self.query_again([run])[0].describe_engine_state(run).split()[:1] == [LIVE]:
+        while True:
+            engine, (run,) = self.query_again([run])
+            if not isinstance(engine, RecordEngine) or engine.seen(run).state != LIVE:
+                break
             time.sleep(WAIT_S)
-        engine, (run,) = self.query_again([run])
         engine.fetch("news", [run])
         state = engine.state(run)
         print(f"run {run.id}: {one_line(state.text)}", flush=True)
@@ -147,14 +150,6 @@ class RecordEngine(Engine):
             for line in (f"reason: {reason}", *engine.failure_lines(run)):
                 print(f"  {one_line(line)}", flush=True)
         return CRASHED if state.exit_code is None else state.exit_code
-
-    def describe_engine_state(self, run: Run) -> str:
-        """Return live, ended or gone, followed by the engine's own name for the job state."""
-        return f"{self.seen(run).state} {self.engine_state_name(run)}".strip()
-
-    def engine_state_name(self, run: Run) -> str:
-        """Return the engine's own name for the job state."""
-        return ""
 
     def state(self, run: Run) -> State:
         status = self.seen(run)

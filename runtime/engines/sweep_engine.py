@@ -74,11 +74,8 @@ class SweepEngine(Engine):
         self.engine.prepare([run for run in folders if not self.is_sweep(run)])
         self._engines.clear()
 
-    def query_again(self, runs: Sequence[Run]) -> tuple[Engine, list[Run]]:
-        self.fetch("state", runs)
-        engine, runs = SweepEngine(type(self.engine)(self.job)), [Run(run.path) for run in runs]
-        engine.prepare(runs)
-        return engine, runs
+    def renewed(self) -> Engine:
+        return SweepEngine(self.engine.renewed())
 
     def fetch(self, what: str, runs: Sequence[Run]) -> None:
         for run in runs:
@@ -112,7 +109,7 @@ class SweepEngine(Engine):
 
     def mark_stopped(self, run: Run) -> None:
         if self.is_sweep(run):
-            self.write_stop_mark(run.path)
+            super().mark_stopped(run)
         else:
             self.engine_of(run).mark_stopped(run)
 

@@ -18,7 +18,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from ..exit_codes import PRIORITY
+from ..exit_codes import CRASHED, DONE, PRIORITY
 from ..system.processes import identify_process, is_running
 from ..system.text import one_line
 from ..system.untrusted_files import Unreadable, open_regular
@@ -38,9 +38,6 @@ class LastProgress(NamedTuple):
 
     step: int
     loss: float
-
-    def __str__(self) -> str:
-        return f"step {self.step}, loss {self.loss:.4g}"
 
 
 class RecordedProcess:
@@ -72,7 +69,7 @@ class RecordedProcess:
         return "here" if self.pid_namespace == here.get("pid_namespace") else "beside"
 
     def where(self) -> str:
-        """Return a description of where the process is running if it is not visible from here."""
+        """Describe where the process is running if it is not visible from here."""
         here, host = identify_machine(), one_line(self.host)
         if self.place(here) == "beside":
             return f"in another container on {host}"
@@ -101,7 +98,7 @@ class RecordedProcess:
             return "up"
         if location == "here":
             return over
-        lock = _lock_state(Path(f"{self.path}.lock"))
+        lock = _lock_state(f"{self.path}.lock")
         if lock == "held":
             return "elsewhere"
         if location == "unknown" or (location, lock) == ("beside", "free"):
@@ -159,23 +156,18 @@ class Run:
         return [self.path / f"state/{name}" for name in names]
 
     def silent_s(self, node: NodeState) -> float | None:
-        """Return the seconds since the supervisor touched its file, by the storage's clock, or None if unknown."""
+        """Return the seconds since the supervisor touched its file, by the storage's clock or, in another user's
+        folder, by this machine's clock. Return None if unknown.
+        """
         try:
-            return self.storage_time() - node.path.stat().st_mtime
+            if self._now is None:
+                self._now = self._touch() if self.is_mine else time.time()
+            return self._now - node.path.stat().st_mtime
         except OSError:
             return None
 
-    def storage_time(self) -> float:
-        """Return the time in seconds since the epoch by the storage's clock or, in another user's folder, by this
-        machine's clock.
-
-        Raises OSError if state/.now cannot be written.
-        """
-        if self._now is None:
-            self._now = self._touch() if self.is_mine else time.time()
-        return self._now
-
     def _touch(self) -> float:
+        """Return the time in seconds since the epoch, by the storage's clock. Raises OSError."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(self.path / "state/.now", flags, 0o666)
         try:
@@ -193,10 +185,6 @@ class Run:
         """Return whether a node is running, or is on another machine and has not ended."""
         return any(status in ("up", "elsewhere") for status in self.statuses().values())
 
-    def exit_codes(self) -> dict[str, int]:
-        """Return the exit codes recorded in the newest attempt, by file name: `first` or `node_NN`."""
-        return recorded_exit_codes(self.path / "exit" / str(self.attempt))
-
     def ended_nodes(self) -> int:
         """Return how many nodes have recorded an exit code in the newest attempt."""
         try:
@@ -204,10 +192,20 @@ class Run:
         except OSError:
             return 0
 
+    def worst_exit(self, status: int, nodes: int) -> int:
+        """Return the worst exit code that the nodes have recorded in the newest attempt, or 0 if all succeeded.
+
+        status: exit status of the process that ran the nodes. It counts only if a node has recorded nothing, because a
+        signal may have hit the process as a node exited.
+        """
+        codes = recorded_exit_codes(self.path / "exit" / str(self.attempt)).values()
+        code = worst_code([code for code in codes if code in PRIORITY]) or DONE
+        return CRASHED if code == DONE and status and self.ended_nodes() < nodes else code
+
     def first_failure(self) -> dict[str, str]:
         """Return `node`, `reason` and `log` (a file name) of the newest attempt's first failure, or {} if none."""
         path = self.path / "exit" / str(self.attempt) / "first"
-        if not os.path.isfile(path):
+        if not path.is_file():
             return {}
         keys = read_keys(path)
         node, rank = number_or_none(keys.get("node", "")), number_or_none(keys.get("rank", ""))
@@ -336,7 +334,7 @@ def _escaped(letter: str) -> str:
     return f"\\U{code:08x}"
 
 
-def _lock_state(path: Path) -> str:
+def _lock_state(path: str) -> str:
     """Return whether a file's lock is held, free, or unknown (because the file does not exist or locks are not
     supported). This is reliable only between processes on one kernel.
     """

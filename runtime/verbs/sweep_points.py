@@ -76,7 +76,7 @@ def stop_points(engine: Engine, sweep: Run, is_now: bool = False, is_down: bool 
         for point in live:
             watch.engine.signal(point, name)
         live = watch.wait(wait_s, engine.stop_every_s)
-    after = SweepEngine(type(engine.engine)(engine.job))
+    after = SweepEngine(engine.engine.renewed())
     for point in after.started(sweep) if engine.has_machines else ():
         after.engine_of(point).release_machines(is_down)
     print_points(after, Run(sweep.path), "text")

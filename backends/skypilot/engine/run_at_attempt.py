@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from ....runtime.exit_codes import CRASHED, DONE, PRIORITY
 from ....runtime.run_folder.run import Run, identify_machine
 
 
@@ -35,13 +34,3 @@ class RunPinnedToAttempt(Run):
         missing = [node for node in self.nodes() if node.number < nodes and not self.has_ended(node.number)]
         statuses = (node.status(here, partial(self.silent_s, node)) for node in missing)
         return sum(status not in ("dead", "silent") for status in statuses)
-
-    def worst_exit(self, code: int, nodes: int) -> int:
-        """Return the recorded exit code with the highest priority, or DONE if all nodes are done.
-
-        code: exit code of the process that ran this node. This code counts only if a node has recorded none, because a
-        signal may have hit the process as it exited.
-        """
-        codes = {*self.exit_codes().values()}
-        worst = next((wanted for wanted in PRIORITY if wanted in codes and wanted != DONE), DONE)
-        return CRASHED if worst == DONE and code != DONE and self.ended_nodes() < nodes else worst

@@ -16,8 +16,8 @@ from pathlib import Path
 from ....runtime.engines.engine import Job, NodeLine, State
 from ....runtime.engines.log_files import LogRequest
 from ....runtime.engines.record_engine import ENDED, GONE, LIVE, MARK_ON_NODE, Record, newest_record, write_saved_output
-from ....runtime.exit_codes import PRIORITY
-from ....runtime.run_folder.run import Run, jobctl_command, last_progress, worst_code
+from ....runtime.engines.stopping import write_stop_mark
+from ....runtime.run_folder.run import Run, jobctl_command, last_progress
 from ....runtime.system.failure import Failure
 from ....runtime.system.streams import print_client_output, print_lines
 from ....runtime.system.text import one_line, printable
@@ -91,7 +91,7 @@ class SkypilotEngine(StartingSkypilot):
         if attempt is None or attempt < record.attempt:
             return None
         stored_run = RunPinnedToAttempt(path, attempt)
-        code = worst_code([code for code in stored_run.exit_codes().values() if code in PRIORITY]) or 0
+        code = stored_run.worst_exit(0, self.job.nodes)
         if code == 0 and stored_run.ended_nodes() < self.job.nodes:
             return None
         if code in (69, 75) and is_managed_job(record):
@@ -243,7 +243,7 @@ class SkypilotEngine(StartingSkypilot):
                 return
             print(printable(answer.errors.strip()), file=sys.stderr)
         elif path.is_absolute() and path.is_dir():
-            self.write_stop_mark(path)
+            write_stop_mark(path)
             self._marked.add(run.path)
             return
         if is_managed_job(record):

@@ -22,9 +22,8 @@ from pathlib import Path
 
 from ....runtime.engines.artifact_location import Place
 from ....runtime.engines.engine import Engine
-from ....runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, MEANING, PEER_LOST, PREEMPTED, PRIORITY
+from ....runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, MEANING, PEER_LOST, PREEMPTED
 from ....runtime.run_folder.artifact_copies import copy_number_by_attempt, link_attempt_to_copy
-from ....runtime.run_folder.run import Run, worst_code
 from ....runtime.run_folder.run_folder import write_small_file
 from ....runtime.run_folder.run_secrets import delete_run_secrets
 from ....runtime.system.command_line import run_verb
@@ -105,7 +104,7 @@ class BatchAttempt:
         if self.place.job.nodes > 1 and (blind := self._nodes_without_access(environ)):
             return self._record_and_leave(DATA_BROKEN, self._record_missing_access(blind))
         self._receive_signals(0)
-        code = PREEMPTED if self.asked else worst_exit(self.run, self._run_tasks(words, environ), self.place.job.nodes)
+        code = PREEMPTED if self.asked else self.run.worst_exit(self._run_tasks(words, environ), self.place.job.nodes)
         start = self._next_start(code)
         if start:
             self._record(reason=f"exit {code}: {MEANING[code]}; requeued")
@@ -286,16 +285,6 @@ def failed_check_nodes(text: str) -> dict[int, str]:
     return dict(
         sorted((int(pair[0]), pair[1]) for pair in fields if len(pair) == 2 and number_or_none(pair[0]) is not None)
     )
-
-
-def worst_exit(run: Run, status: int, nodes: int) -> int:
-    """Return the worst exit code that the nodes have recorded.
-
-    status: srun's exit status. This status counts only if a node has recorded nothing, because a signal may have hit
-    srun as a node exited.
-    """
-    code = worst_code([code for code in run.exit_codes().values() if code in PRIORITY]) or DONE
-    return CRASHED if code == DONE and status and run.ended_nodes() < nodes else code
 
 
 def spawn_ignoring_sigint(words: list[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:
