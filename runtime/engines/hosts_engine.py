@@ -229,12 +229,10 @@ class HostsEngine(StartingEngine):
     def _copy_smoke_logs(self, run: Run, nodes: int) -> None:
         procs = 1 if nodes > 1 and self.job.settings.get("gpus") == 1 else 2  # as in the smoke test (node_settings.py)
         news = HostStateCopier(self.client, run, nodes, procs)
-        for names in (
-            (f"node_{node:02}.log" for node in range(nodes)),
-            (f"rank_{rank:02}.log" for rank in range(nodes * procs)),
-        ):
-            for name in names:
-                news.copy_logs(name)
+        for node in range(nodes):
+            news.copy_logs(f"node_{node:02}.log")
+        for rank in range(nodes * procs):
+            news.copy_logs(f"rank_{rank:02}.log")
 
     def preflight(self, place: Place, options: argparse.Namespace) -> Table:
         table = Table([host.name for host in self.hosts()])

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ..run_folder.points_file import SweepPoint, read_points
 from ..run_folder.run import RecordedProcess, Run, identify_machine, worst_code
 from ..system.failure import Failure
-from .artifact_location import Place, is_complete_run
+from .artifact_location import is_complete_run
 from .engine import Engine, State
 
 SUBMIT = "state/submit"  # in a sweep's run: the process that starts one point after another
@@ -147,14 +147,3 @@ class SweepEngine(Engine):
 def is_submitting(sweep: Run) -> bool:
     """Return whether a jobctl submit on this machine is starting the points of the sweep."""
     return RecordedProcess(sweep.path / SUBMIT).status(identify_machine(), lambda: None) == "up"
-
-
-def locate_point(place: Place, named: str, named_run: str) -> Place:
-    """Return the artifact in a point's run. named_run: the sweep's run, or "" for the newest. Raises Failure."""
-    sweep = place.choose_run(named_run)
-    number = read_points(sweep.path / f"artifact/{sweep.attempt}").find(named).number
-    point = SweepEngine(place.engine()).points(sweep)[number]
-    if not point.is_started:
-        title = f"point {number} of sweep {sweep.id} has no run: it has not been started, or its run was removed"
-        raise Failure(title, f"jobctl submit --point {number} starts it")
-    return Place(point.run.path / f"artifact/{point.run.attempt}")

@@ -15,7 +15,6 @@ from ..run_folder.run import Run
 from ..system.command_line import Parser
 from ..system.failure import Failure
 from ..system.text import one_line
-from .status import print_cost
 
 HINT = "try again when the engine responds"
 
@@ -145,7 +144,8 @@ def _stop_and_release(place: Place, engine: Engine, options: argparse.Namespace)
         if not _end(watch, options.now):
             failure = _still_running_failure(watch)
     engine.release_machines(options.down)
-    print_cost(engine)
+    for line in engine.cost():
+        print(f"  {one_line(line)}", flush=True)
     if failure is not None and not options.down:
         raise failure
 
