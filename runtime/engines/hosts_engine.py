@@ -203,7 +203,7 @@ class HostsEngine(StartingEngine):
         try:
             print_logs(self, run, LogRequest(follow=True, new_attempt=True))
         except (Failure, Unreadable) as error:
-            print_failure(error if isinstance(error, Failure) else Failure(str(error)))
+            print_failure(error)
         finally:
             signal.signal(signal.SIGINT, previous)
         state = self.state_now(run)

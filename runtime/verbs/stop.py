@@ -102,24 +102,33 @@ def _watch_own_runs(place: Place, engine: Engine) -> RunWatch:
 
 def _end(watch: RunWatch, is_now: bool) -> bool:
     """Stop a live run, and print how it ended. Return False if it does not end."""
-    engine, (run,) = watch.engine, watch.runs
-    engine.mark_stopped(run)
+    (run,) = watch.runs
+    if end_runs(watch, f"run {run.id}", is_now):
+        return False
+    _print(f"run {run.id}: {_state(watch)}")
+    return True
+
+
+def end_runs(watch: RunWatch, name: str, is_now: bool) -> list[Run]:
+    """Stop the watched runs, which are live. Return those that do not end. is_now: whether to kill them immediately"""
+    engine, live = watch.engine, watch.runs
+    for run in live:  # all are marked first, so that no point of a sweep starts in place of one that has ended
+        engine.mark_stopped(run)
     is_killed = False
-    for name, wait_s in engine.stop_signals_and_waits():
-        if name == "TERM" and is_now:
+    for signal, wait_s in engine.stop_signals_and_waits():
+        if not live or (signal == "TERM" and is_now):
             continue
-        if name == "TERM":
-            _print(f"stopping run {run.id}: it has {engine.grace_s} s to save")
+        if signal == "TERM":
+            _print(f"stopping {name}: it has {engine.grace_s} s to save")
         elif not is_killed:
-            _print(f"killing run {run.id}")
+            _print(f"killing {name}")
             is_killed = True
-        watch.engine.signal(run, name)
-        if not watch.wait(wait_s, engine.stop_every_s):
-            _print(f"run {run.id}: {_state(watch)}")
-            return True
-        if name == "TERM":
+        for run in live:
+            watch.engine.signal(run, signal)
+        live = watch.wait(wait_s, engine.stop_every_s)
+        if live and signal == "TERM":
             _print(f"still running after {wait_s} s")
-    return False
+    return live
 
 
 def _state(watch: RunWatch) -> str:

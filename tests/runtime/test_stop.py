@@ -425,7 +425,7 @@ def test_all_points_of_a_sweep_are_marked_first_and_then_stopped(demo: Stop) -> 
     code, output = demo()
     assert code == 0 and demo.signals("scancel") == ["scancel --signal=TERM 9_0", "scancel 9_1"]
     assert [(point.path / "control/STOP").exists() for point in points] == [True, True, False]
-    assert output.startswith("sweep s: SIGTERM to all points that have not ended\nsweep s of demo, job array 9: ")
+    assert output.startswith("stopping sweep s: it has 30 s to save\nsweep s of demo, job array 9: ")
     assert output.count("stopped by jobctl stop before it started") == 2 and output.count("done (exit 0)") == 1
     assert output.endswith("    3  x=3  not started\n")
 
@@ -433,7 +433,7 @@ def test_all_points_of_a_sweep_are_marked_first_and_then_stopped(demo: Stop) -> 
 def test_points_that_do_not_end_are_killed_and_then_an_error(demo: Stop) -> None:
     sweep(demo, {"9_0": "RUNNING None", "9_1": "COMPLETED None"}, ends_at="never")
     code, output = demo("--now")
-    assert code == 1 and "error: some points are still running\n" in output and "SIGTERM" not in output
+    assert code == 1 and "error: some points are still running\n" in output and "stopping sweep" not in output
     assert demo.signals("scancel") == ["scancel --signal=QUIT 9_0", "scancel 9_0"] and 30 <= demo.clock.now < 34
 
 
