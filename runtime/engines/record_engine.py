@@ -7,7 +7,6 @@ engines forget them.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -194,13 +193,3 @@ def write_record(run: Run, attempt: int, keys: Mapping[str, object]) -> None:
         write_small_file(path, keys={**keys, "exit": "", "reason": ""})
     except OSError as error:
         raise Failure(f"cannot write {path}: {error.strerror}", "check permissions and free space") from None
-
-
-def write_saved_output(path: Path, content: bytes) -> None:
-    """Write an engine's output to a file in one of this user's run folders. Symbolic links are not followed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-    os.replace(unfinished, path)

@@ -10,14 +10,14 @@ import errno
 import os
 import re
 import stat
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from .. import exit_codes
-from ..system.untrusted_files import MIB, Unreadable, parse_json, read_bytes
+from ..system.untrusted_files import Unreadable, parse_json, read_bytes
 
-LARGEST = MIB  # size limit of a small file
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 RESERVED_BYTES = 4096  # one block on most file systems
 PROGRESS = "state/progress"  # where attempt_counter.py counts the starts that completed no new step
@@ -115,16 +115,30 @@ def write_small_file(
     lines = [first_line] if first_line else []
     lines += [f"{key}={_one_line(str(value))}" for key, value in (keys or {}).items()]
     content = "".join(line + "\n" for line in lines).encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        unfinished.touch(0o600 if private else 0o666)
-        unfinished.write_bytes(content)
-        unfinished.replace(path)
+        replace_file(path, content, mode=0o600 if private else 0o666)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         if error.errno not in NO_SPACE or not _write_in_reserve(path, content):
             raise
+
+
+def replace_file(path: Path, content: bytes, changed: float | None = None, mode: int = 0o666) -> None:
+    """Create a file, or replace it atomically. Follows no symbolic links. Raises OSError.
+
+    changed: the file's modification time, in seconds since the epoch; by default, now
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with open(os.open(part, flags, mode), "wb") as opened:
+            opened.write(content)
+        if changed is not None:
+            os.utime(part, (changed, changed))
+        os.replace(part, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            part.unlink()
 
 
 def reserve_small_file(path: Path) -> None:
@@ -165,7 +179,7 @@ def _write_in_reserve(path: Path, content: bytes) -> bool:
 def read_small_file(path: Path) -> tuple[str, dict[str, str]] | None:
     """Return the first line ("" if it is `key=value`) and the keys of a small file, or None if it cannot be read."""
     try:
-        return parse_small_file(read_bytes(path, LARGEST, follow=False))
+        return parse_small_file(read_bytes(path, follow=False))
     except Unreadable:
         return None
 
