@@ -6,14 +6,12 @@ In:  items with kind (model, dataset or run), what (a name on the Hugging Face h
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 
 from ..engines.artifact_location import Place
-from ..node.node_start import launch_command_of_node
+from ..node.node_start import launch_command_of_node, run_program
 from ..system.failure import Failure, print_failure
-from ..system.streams import terminate_at_exit
 
 HUB_CLIENTS = ("hf", "huggingface-cli")  # the second is its name before huggingface_hub 0.34
 
@@ -30,7 +28,7 @@ def _download(place: Place, item: Mapping[str, str]) -> bool:
     if item["kind"] == "run":
         return _run(place, "bash", "-c", item["what"]) == 0
     for client in HUB_CLIENTS:
-        if _run(place, "sh", "-c", f"command -v {client}", output=subprocess.DEVNULL) == 0:
+        if _run(place, "sh", "-c", f"command -v {client} >/dev/null") == 0:
             revision = ["--revision", item["revision"]] if item.get("revision") else []
             return _run(place, client, "download", item["what"], "--repo-type", item["kind"], *revision) == 0
     title = "hf is not installed in the job's environment"
@@ -39,9 +37,7 @@ def _download(place: Place, item: Mapping[str, str]) -> bool:
     return False  # the other downloads may still work
 
 
-def _run(place: Place, *command: str, output: int | None = None) -> int:
+def _run(place: Place, *command: str) -> int:
     """Run a command in the ranks' environment, on this machine and with internet access. Return its exit code."""
     environ = {**os.environ, "JOBC_ONLINE": "yes", "JOBC_RUN_DIR": "", "JOBC_PROJECT": str(place.project)}
-    words = [*launch_command_of_node(place.artifact, "shell"), *command]
-    with terminate_at_exit(subprocess.Popen(words, env=environ, stdout=output)) as process:
-        return process.wait()
+    return run_program([*launch_command_of_node(place.artifact, "shell"), *command], environ)

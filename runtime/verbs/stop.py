@@ -16,8 +16,6 @@ from ..system.command_line import Parser
 from ..system.failure import Failure
 from ..system.text import one_line
 
-HINT = "try again when the engine responds"
-
 
 def main(argv: list[str]) -> int:
     place = Place.program_location()
@@ -78,7 +76,7 @@ def _find_live_run(place: Place, engine: Engine, named: str) -> RunWatch:
     Raises Failure if no run or more than one is live, or if it belongs to another user.
     """
     if named or place.own_run is not None:
-        watch = RunWatch(engine, [require_own_run(place.choose_run(named))], HINT)
+        watch = RunWatch(engine, [require_own_run(place.choose_run(named))])
         if not watch.is_live():
             raise Failure(f"run {watch.runs[0].id} is not live: {_state(watch)}")
         return watch
@@ -94,7 +92,7 @@ def _find_live_run(place: Place, engine: Engine, named: str) -> RunWatch:
 
 
 def _watch_own_runs(place: Place, engine: Engine) -> RunWatch:
-    return RunWatch(engine, [run for run in place.list_runs() if run.is_mine], HINT)
+    return RunWatch(engine, [run for run in place.list_runs() if run.is_mine])
 
 
 # ---- how to stop it

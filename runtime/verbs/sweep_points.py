@@ -13,7 +13,7 @@ from ..system.text import one_line
 from ..system.untrusted_files import Unreadable
 from .run_rows import RunRow, make_run_row, rows_as_json
 from .status import print_json
-from .stop import HINT, end_runs
+from .stop import end_runs
 
 MOST_LABEL_WIDTH = 60  # widest label that is aligned in the table of points
 
@@ -61,7 +61,7 @@ def print_logs_of_points(engine: Engine, sweep: Run, request: LogRequest) -> int
 def stop_points(engine: Engine, sweep: Run, is_now: bool = False, is_down: bool = False) -> None:
     assert isinstance(engine, SweepEngine)
     engine.mark_stopped(sweep)  # so that jobctl submit starts no further points
-    watch = RunWatch(engine, engine.started(sweep), HINT)
+    watch = RunWatch(engine, engine.started(sweep))
     watch.runs = watch.live()
     live = end_runs(watch, f"sweep {sweep.id}", is_now)
     after = SweepEngine(engine.engine.renewed())
