@@ -150,11 +150,6 @@ class Place:
             hint = f"to select it: --run {newest.id}; jobctl status --all lists all runs"
         raise Failure(f"{title} in {runs}", hint)
 
-    def choose_any_run(self, named: str) -> Run:
-        """Return a run whose path comes from jobctl itself, even while the run is being created."""
-        is_path = os.path.isabs(named) and os.path.isdir(os.path.join(named, "state"))
-        return Run(Path(named)) if is_path else self.choose_run(named)
-
 
 def add_point_option(parser: argparse.ArgumentParser, engine: Engine, default: str) -> None:
     """Add --point if the artifact is a sweep. default: what the verb does without --point"""

@@ -26,12 +26,12 @@ from ..run_folder.run import (
     quote_shell_word,
 )
 from ..run_folder.run_secrets import delete_run_secrets, secrets_folder_of_run
+from ..run_folder.stopping import signal_supervisors_here, write_stop_mark
 from ..system.failure import Failure
 from ..system.text import one_line
 from ..system.values import read_settings
 from .live_notes import notes_on_live_run, why_run_may_be_live
 from .log_files import LogRequest
-from .stopping import signal_supervisors_here, write_stop_mark
 
 ASK_S = 60  # timeout of an engine's client
 

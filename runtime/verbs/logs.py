@@ -25,7 +25,7 @@ def main(argv: list[str]) -> int:
     if options.point is not None:
         artifact, options.run = artifact.location_of_point(options.point, options.run), ""
         engine = artifact.engine()
-    run = artifact.choose_any_run(options.run)
+    run = artifact.choose_run(options.run)
     if artifact.is_sweep:
         from .sweep_points import print_logs_of_points  # only in a sweep's jobctl
 

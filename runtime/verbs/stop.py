@@ -10,7 +10,6 @@ import argparse
 from ..engines.artifact_location import Place, add_point_option, require_own_run
 from ..engines.engine import Engine
 from ..engines.run_watch import RunWatch
-from ..engines.stopping import signal_supervisors_here
 from ..run_folder.run import Run
 from ..system.command_line import Parser
 from ..system.failure import Failure
@@ -24,9 +23,7 @@ def main(argv: list[str]) -> int:
     if options.point is not None:
         place, options.run = place.location_of_point(options.point, options.run), ""
         engine = place.engine()
-    if options.signal:
-        _signal(engine, place.choose_any_run(options.run), options.signal, options.node)
-    elif place.is_sweep:
+    if place.is_sweep:
         from .sweep_points import stop_points  # only in a sweep's jobctl
 
         stop_points(engine, require_own_run(place.choose_run(options.run)), options.now, options.down)
@@ -53,18 +50,7 @@ def parser(engine: Engine) -> Parser:
             "live, only delete the cluster"
         )
         words.add_argument("--down", action="store_true", help=text)
-    # for scripts: mark the run and send this signal, without waiting; with --node, run it on that node's machine
-    words.add_argument("--signal", choices=("TERM", "QUIT", "KILL"), help=argparse.SUPPRESS)
-    words.add_argument("--node", type=int, help=argparse.SUPPRESS)
     return words
-
-
-def _signal(engine: Engine, run: Run, name: str, node: int | None) -> None:
-    if node is not None:
-        signal_supervisors_here(run, name, node)
-    else:
-        engine.mark_stopped(run)
-        engine.signal(run, name)
 
 
 # ---- which run

@@ -23,9 +23,10 @@ from jobc.compiler.emit.points_json import PointFiles, points_json_text
 from jobc.runtime.engines import run_watch
 from jobc.runtime.engines.artifact_location import Place
 from jobc.runtime.engines.engine import Answer, Engine, Job
-from jobc.runtime.engines.stopping import signal_supervisors_here, write_stop_mark
+from jobc.runtime.node import task
 from jobc.runtime.run_folder.run import Run
 from jobc.runtime.run_folder.run_secrets import secrets_folder_of_run
+from jobc.runtime.run_folder.stopping import signal_supervisors_here, write_stop_mark
 from jobc.runtime.system.command_line import run_verb_until_ended
 from jobc.runtime.system.failure import Failure
 from jobc.runtime.system.processes import process_start_time
@@ -298,15 +299,14 @@ def test_a_node_elsewhere_is_named_and_never_signalled(
     assert signal_supervisors_here(run, "KILL") == ([line] if where else []) and sleeper.poll() is None
 
 
-def test_scripts_mark_and_signal_without_waiting(demo: Stop, process: Callable[[str], subprocess.Popen[bytes]]) -> None:
+def test_a_host_signals_only_its_own_node(demo: Stop, process: Callable[[str], subprocess.Popen[bytes]]) -> None:
     run = demo.run()
     sleepers = [process(str(run.path)) for _ in range(2)]
     for number, each in enumerate(sleepers):
         (run.path / f"state/node_0{number}").write_text(state_of(each))
-    assert demo("--run", str(run.path), "--signal", "QUIT", "--node", "1") == (0, "")
+    (demo.artifact / "hosts.txt").write_text("a\nb\n")
+    assert task.main([str(run.path), "0", "b", "signal", "QUIT"]) == 0
     assert sleepers[1].wait(10) == -3 and sleepers[0].poll() is None and not (run.path / "control").exists()
-    assert demo("--run", str(run.path), "--signal", "TERM") == (0, "")
-    assert sleepers[0].wait(10) == -15 and (run.path / "control/STOP").exists()
 
 
 # ---- Slurm

@@ -15,10 +15,10 @@ from jobc.compiler.pipeline.types import CompileRequest
 from jobc.runtime.engines.artifact_location import Place
 from jobc.runtime.engines.new_run import create_run
 from jobc.runtime.engines.new_sweep import NewSweep
-from jobc.runtime.engines.stopping import write_stop_mark
 from jobc.runtime.engines.sweep_engine import SUBMIT, SweepEngine, is_submitting
 from jobc.runtime.run_folder.points_file import read_points
 from jobc.runtime.run_folder.run import Run
+from jobc.runtime.run_folder.stopping import write_stop_mark
 from jobc.runtime.system.failure import Failure
 from jobc.runtime.verbs import sweep_loop, sweep_points
 from jobc.runtime.verbs.submit_sweep import _continue_sweep, point_artifact

@@ -16,9 +16,9 @@ from pathlib import Path
 from ....runtime.engines.engine import Job, NodeLine, State
 from ....runtime.engines.log_files import LogRequest
 from ....runtime.engines.record_engine import ENDED, GONE, LIVE, MARK_ON_NODE, Record, newest_record
-from ....runtime.engines.stopping import write_stop_mark
 from ....runtime.run_folder.run import Run, jobctl_command, last_progress
 from ....runtime.run_folder.run_folder import replace_file
+from ....runtime.run_folder.stopping import write_stop_mark
 from ....runtime.system.failure import Failure
 from ....runtime.system.streams import print_client_output, print_lines
 from ....runtime.system.text import one_line, printable

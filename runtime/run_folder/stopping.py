@@ -12,8 +12,8 @@ import signal
 from functools import partial
 from pathlib import Path
 
-from ..run_folder.run import NodeState, Run, identify_machine
 from ..system.failure import Failure
+from .run import NodeState, Run, identify_machine
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MARK = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
