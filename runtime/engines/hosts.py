@@ -178,16 +178,13 @@ class LocalNodesClient(HostClient):
         self.nodes, self.gpus = nodes, gpus
 
     def command(self, host: HostEntry, words: Sequence[str], options: Sequence[str] = ()) -> LocalCommand:
-        return LocalCommand(words, self._environ(host))
-
-    def _environ(self, host: HostEntry) -> dict[str, str]:
-        """Return the variable that selects, from the GPUs available to this program, those that the node uses."""
+        """Return the command, with the variable that selects the node's GPUs from those available to this program."""
         if self.nodes == 1 or not self.gpus:
-            return {}
+            return LocalCommand(words)
         first = host.node * self.gpus
         allowed = os.environ.get("CUDA_VISIBLE_DEVICES", "")
         numbers = allowed.split(",") if allowed else list(map(str, range(first + self.gpus)))
-        return {"CUDA_VISIBLE_DEVICES": ",".join(numbers[first : first + self.gpus]) or "-1"}
+        return LocalCommand(words, {"CUDA_VISIBLE_DEVICES": ",".join(numbers[first : first + self.gpus]) or "-1"})
 
 
 class _Processes:

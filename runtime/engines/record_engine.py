@@ -122,10 +122,7 @@ class RecordEngine(Engine):
         """Record how the job ended, and return the new state. Raises Failure."""
         keys = {key: value for key, value in record.keys.items() if key not in ("exit", "reason")}
         status = ObservedState(record, ENDED, code, one_line(reason))
-        try:
-            write_small_file(record.path, keys={**keys, "exit": code, "reason": status.reason})
-        except OSError as error:
-            raise Failure(f"cannot write {record.path}: {error.strerror}", "check permissions and free space") from None
+        _write_keys(record.path, {**keys, "exit": code, "reason": status.reason})
         self._seen[record.run.path] = status
         return status
 
@@ -188,8 +185,11 @@ def write_record(run: Run, attempt: int, keys: Mapping[str, object]) -> None:
     """Record the IDs of an attempt that the engine accepted. Its exit and reason stay empty until it ends. Raises
     Failure.
     """
-    path = run.path / f"state/job_{attempt}"
+    _write_keys(run.path / f"state/job_{attempt}", {**keys, "exit": "", "reason": ""})
+
+
+def _write_keys(path: Path, keys: Mapping[str, object]) -> None:
     try:
-        write_small_file(path, keys={**keys, "exit": "", "reason": ""})
+        write_small_file(path, keys=keys)
     except OSError as error:
         raise Failure(f"cannot write {path}: {error.strerror}", "check permissions and free space") from None

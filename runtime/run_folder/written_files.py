@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..system.text import count_of
+
 MOST_S = 2.0  # time limit for the scan, because a scheduler kills a job soon after the job's own time limit
 MOST_NAMES, MOST_CHARACTERS = 3, 48
 BY_PRODUCTS = {"__pycache__", ".git"}
@@ -70,7 +72,7 @@ class FilesWrittenByProgram:
         names = ", ".join(_shorten_name(name) for name in largest)
         if len(sizes) > len(largest):
             names += f" and {len(sizes) - len(largest)} more"
-        files = f"{len(sizes)} file{'s' if len(sizes) > 1 else ''}"
+        files = count_of(len(sizes), "file")
         return f"script wrote {at_least}{files} ({format_size(sum(sizes.values()))}) {where}: {names}"
 
 
