@@ -21,7 +21,6 @@ from ..run_folder.run import (
     NodeState,
     Run,
     format_utc,
-    identify_machine,
     jobctl_command,
     quote_shell_word,
 )
@@ -153,9 +152,9 @@ class Engine:
         """Yield one line for each node: whether it is up, ended or down, its host, and its first rank's last step."""
         if not run.nodes():
             return
-        this_machine, statuses, attempt = identify_machine(), run.statuses(), run.attempt
+        statuses, attempt = run.statuses(), run.attempt
         for node in run.nodes():
-            text = _describe(node, this_machine, run.silent_s(node))
+            text = _describe(node, run.silent_s(node))
             if node.attempt is not None and node.attempt != attempt:
                 text += f", attempt {node.attempt}"
             progress = run.progress(node.first_rank)
@@ -352,13 +351,13 @@ def state_of_ended_run(run: Run, code: int | None, reason: str = "") -> State:
     return State("failed", f"failed (exit {meaning})", code, reason)
 
 
-def _describe(node: NodeState, this_machine: dict[str, str], silent_s: float | None) -> str:
+def _describe(node: NodeState, silent_s: float | None) -> str:
     host = one_line(node.host)
     since = "an unknown time" if node.started is None else format_utc(node.started)
     if node.ended is not None:
         code = "unknown" if node.exit is None else node.exit
         return f"ended on {host} at {format_utc(node.ended)}, exit {code}"
-    if node.place(this_machine) in ("here", "unknown"):
+    if node.place() in ("here", "unknown"):
         if node.is_running():
             return f"up on {host} since {since}, pid {node.pid}"
         return f"down on {host}, started {since}"

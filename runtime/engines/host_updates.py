@@ -12,10 +12,9 @@ import re
 import tarfile
 import time
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
 from typing import IO, NamedTuple
 
-from ..run_folder.run import NodeState, Run, identify_machine
+from ..run_folder.run import NodeState, Run
 from ..run_folder.run_folder import replace_file
 from ..system.values import read_keys
 from . import host_commands
@@ -107,9 +106,8 @@ class HostStateCopier:
         return {node.number for node in self._read_nodes() if node.ended is not None} >= set(range(self.nodes))
 
     def _is_node_0_live(self) -> bool:
-        here = identify_machine()
         nodes = [node for node in self._read_nodes() if node.number == 0]
-        return any(node.status(here, partial(self.run.silent_s, node)) in ("up", "elsewhere") for node in nodes)
+        return any(self.run.status_of(node) in ("up", "elsewhere") for node in nodes)
 
     # ---- logs
 

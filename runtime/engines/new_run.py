@@ -186,7 +186,7 @@ def find_run_to_continue(place: Place, engine: Engine, named: str) -> Run:
     if state.name == "unknown":
         raise Failure(state.reason or state.text, "try again when the engine responds")
     if state.is_live:
-        title = f"run {run.id} is live{_describe_remote_node(run)}"
+        title = f"run {run.id} is live{run.describe_remote_node()}"
         raise Failure(title, "stop the run with jobctl stop, or start a new run with jobctl submit without --resume")
     _require_same_identity(place, run)
     if state.name == "done":
@@ -295,13 +295,6 @@ def _entries(folder: Path, name: str, depth: int) -> Iterator[tuple[str, int]]:
         yield from _entries(folder / entry, f"{name}/{entry}", depth - 1)
 
 
-def _describe_remote_node(run: Run) -> str:
-    """Return `, node NN PLACE` for the first node that runs where its process is not visible, or "" if none."""
-    statuses = run.statuses()
-    node = next((node for node in run.nodes() if statuses.get(node.number) == "elsewhere"), None)
-    return f", node {node.name} {node.where()}" if node is not None else ""
-
-
 # ---- the folder of a new run
 
 
@@ -318,7 +311,7 @@ def _remove_abandoned(folder: Path) -> None:
     making = folder / MAKING
     if is_complete_run(folder) or making.is_symlink() or not making.is_file() or not is_mine(folder):
         return
-    if RecordedProcess(making).status(identify_machine(), partial(_silent_s, making)) in ("dead", "silent"):
+    if RecordedProcess(making).status(partial(_silent_s, making)) in ("dead", "silent"):
         try:
             remove_own_folder(folder)
         except OSError as error:

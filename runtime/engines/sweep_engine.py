@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..run_folder.points_file import SweepPoint, read_points
-from ..run_folder.run import RecordedProcess, Run, identify_machine, worst_code
+from ..run_folder.run import RecordedProcess, Run, worst_code
 from ..system.failure import Failure
 from .artifact_location import is_complete_run
 from .engine import Engine, State
@@ -146,4 +146,4 @@ class SweepEngine(Engine):
 
 def is_submitting(sweep: Run) -> bool:
     """Return whether a jobctl submit on this machine is starting the points of the sweep."""
-    return RecordedProcess(sweep.path / SUBMIT).status(identify_machine(), lambda: None) == "up"
+    return RecordedProcess(sweep.path / SUBMIT).status() == "up"

@@ -54,12 +54,11 @@ class RecordedProcess:
     def _number(self, key: str) -> int | None:
         return number_or_none(self.keys.get(key, ""))
 
-    def place(self, here: dict[str, str]) -> str:
+    def place(self) -> str:
         """Return where the process is: here, beside (in another PID namespace of this kernel), away, or unknown (the
         file does not say).
-
-        here: result of identify_machine().
         """
+        here = identify_machine()
         if self.host != here["host"]:
             return "away"
         if not self.pid_namespace:
@@ -70,17 +69,17 @@ class RecordedProcess:
 
     def where(self) -> str:
         """Describe where the process is running if it is not visible from here."""
-        here, host = identify_machine(), one_line(self.host)
-        if self.place(here) == "beside":
+        host = one_line(self.host)
+        if self.place() == "beside":
             return f"in another container on {host}"
-        if self.host == here["host"]:
+        if self.host == identify_machine()["host"]:
             return f"on another machine named {host}, or before this one was restarted"
         return f"on {host}"
 
     def is_running(self) -> bool:
         return self.pid is not None and self.start_ticks is not None and is_running(self.pid, self.start_ticks)
 
-    def status(self, here: dict[str, str], get_silent_s: Callable[[], float | None]) -> str:
+    def status(self, get_silent_s: Callable[[], float | None] = lambda: None) -> str:
         """Return the process's status, which is one of these:
 
         up:        it is running here.
@@ -93,7 +92,7 @@ class RecordedProcess:
         if self.ended is not None:
             return "ended"
         over = "dead" if self.exit is None else "ended"
-        location = self.place(here)
+        location = self.place()
         if location in ("here", "unknown") and self.is_running():
             return "up"
         if location == "here":
@@ -176,10 +175,16 @@ class Run:
         finally:
             os.close(descriptor)
 
+    def status_of(self, node: NodeState) -> str:
+        return node.status(partial(self.silent_s, node))
+
     def statuses(self) -> dict[int, str]:
         """Return the status of each node, by node number."""
-        this_machine = identify_machine()
-        return {node.number: node.status(this_machine, partial(self.silent_s, node)) for node in self.nodes()}
+        return {node.number: self.status_of(node) for node in self.nodes()}
+
+    def describe_remote_node(self) -> str:
+        """Return `, node NN PLACE` for the first node that runs where its process is not visible, or "" if none."""
+        return next((f", node {n.name} {n.where()}" for n in self.nodes() if self.status_of(n) == "elsewhere"), "")
 
     def is_live(self) -> bool:
         """Return whether a node is running, or is on another machine and has not ended."""

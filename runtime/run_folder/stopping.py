@@ -9,11 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from functools import partial
 from pathlib import Path
 
 from ..system.failure import Failure
-from .run import NodeState, Run, identify_machine
+from .run import NodeState, Run
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MARK = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -43,7 +42,7 @@ def signal_supervisors_here(run: Run, name: str, number: int | None = None) -> l
     """
     lines = []
     for node in run.nodes():
-        status = node.status(identify_machine(), partial(run.silent_s, node))
+        status = run.status_of(node)
         if status == "up" and number in (None, node.number):
             _signal_supervisor(run, node, name)
         elif status == "elsewhere" and number is None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 
-from ....runtime.run_folder.run import Run, identify_machine
+from ....runtime.run_folder.run import Run
 
 
 class RunPinnedToAttempt(Run):
@@ -30,7 +29,5 @@ class RunPinnedToAttempt(Run):
 
     def unfinished_node_count(self, nodes: int) -> int:
         """Return how many nodes have not recorded an exit code but may still do so."""
-        here = identify_machine()
         missing = [node for node in self.nodes() if node.number < nodes and not self.has_ended(node.number)]
-        statuses = (node.status(here, partial(self.silent_s, node)) for node in missing)
-        return sum(status not in ("dead", "silent") for status in statuses)
+        return sum(self.status_of(node) not in ("dead", "silent") for node in missing)
