@@ -30,12 +30,10 @@ def main(words: "list[str]") -> int:
         return 1
     if name in VERBS and not sys.flags.isolated:
         os.execv(sys.executable, [sys.executable, "-I", "-S", sys.argv[0], *words])
-    keep_bytecode = _use_bytecode_cache(name)
     if name not in (*PROGRAMS, *ENGINE_PROGRAMS, *VERBS):
         return _help(name)
     words.remove(name)
     main = _module(name).main
-    keep_bytecode()  # here as well as at exit because some programs end in exec
     if name in VERBS:
         main = partial(import_module(f"{PACKAGE}.system.command_line").run_verb_until_ended, main)
     code: int = main(words)
@@ -46,13 +44,6 @@ def _module(name: str):  # type: ignore[no-untyped-def]
     if name in ENGINE_PROGRAMS:
         return import_module(f"jobc_engine.{name}")
     return import_module(f"{PACKAGE}.{PROGRAMS.get(name, 'verbs')}.{name}")
-
-
-def _use_bytecode_cache(name: str):  # type: ignore[no-untyped-def]
-    archive = getattr(globals()["__loader__"], "archive", None)
-    if archive is None:  # unpacked: Python caches the bytecode itself
-        return lambda: None
-    return import_module(f"{PACKAGE}.system.bytecode").use_cache(archive, name)
 
 
 def _help(name: str) -> int:

@@ -18,7 +18,7 @@ Sources, names: catalogs/v8/common/accelerators.csv of github.com/skypilot-org/s
 
 from collections.abc import Mapping
 
-from ...runtime.system.gpu_names import is_gpu_of_type
+from ...runtime.system.gpus import is_gpu_of_type
 
 # GPU -> maximum number in one cloud machine.
 GPUS: Mapping[str, int] = {

@@ -9,7 +9,7 @@ aws-efa-k8s-device-plugin.
 """
 
 from ...compiler.plan.launch_plan import LaunchPlan
-from ...runtime.system.gpu_names import is_gpu_of_type
+from ...runtime.system.gpus import is_gpu_of_type
 from .options import KubernetesOptions
 
 RDMA_PROFILES = ("infiniband", "roce", "efa")

@@ -4,7 +4,7 @@ In:  the plan and the options.
 Out: the label and its values; no values if no node can match, which JC4521 reports.
 No tool labels a node `H100`: NVIDIA's discovery writes the product name, and AMD and GKE write names of their own. So
 H100 matches every product of that type, unless `backend.gpu_labels` defines H100 for this cluster. (On hosts,
-runtime/system/gpu_names.py compares driver names in the same way.) Nodes whose GPUs are shared or in MIG slices have
+runtime/system/gpus.py compares driver names in the same way.) Nodes whose GPUs are shared or in MIG slices have
 other names (…-SHARED, …-MIG-1g.5gb) and do not match, because `gpus` counts whole GPUs.
 
 Source: nvidia.com/gpu.product: GPU feature discovery 0.20 (internal/lm/resource.go: the driver's name with dashes for
@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping
 
 from ...compiler.plan.launch_plan import LaunchPlan
-from ...runtime.system.gpu_names import is_gpu_of_type
+from ...runtime.system.gpus import is_gpu_of_type
 from .options import KubernetesOptions
 
 DISCOVERED = {"nvidia.com/gpu": "nvidia.com/gpu.product", "amd.com/gpu": "amd.com/gpu.product-name"}  # by resource

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import argparse
 
-from ...runtime.engines.checking_engine import CheckingEngine
 from ...runtime.engines.engine import Job
 from ...runtime.engines.new_run import NewRun
 from ...runtime.engines.one_machine import OneMachineEngine
+from ...runtime.engines.starting_engine import StartingEngine
 from ...runtime.node.node_start import exec_node, start_in_background
 from ...runtime.run_folder.run import jobctl_command, quote_shell_word
 
@@ -39,7 +39,7 @@ class LocalEngine(OneMachineEngine):
         return start_in_background(copy, run.path, new.attempt, environ)
 
 
-def ENGINE(job: Job) -> CheckingEngine:
+def ENGINE(job: Job) -> StartingEngine:
     if job.nodes == 1:
         return LocalEngine(job)
     from ...runtime.engines.hosts_engine import HostsEngine  # packed only into jobs with several nodes

@@ -37,7 +37,6 @@ _ON_NODES = (
 )  # fmt: skip
 _VERB_FILES = ("engines/check_table.py", *(f"verbs/{name}.py" for name in (*VERBS, "help")))
 _PROGRAM_FILES = tuple(f"{PROGRAMS[name]}/{name}.py" for name in _ON_NODES)
-_BYTECODE = "system/bytecode.py"  # __main__.py imports this by name
 _OF_TRAINER = (f"{TRAINER}/smoke.py", f"{TRAINER}/script.py")  # packed for the nodes of every job
 # Modules that only jobs with a certain feature need. Other jobs never call the functions that import them, so these
 # imports are ignored; imports at the top of a module always count. A feature's modules are packed together.
@@ -169,11 +168,7 @@ def select_modules(contents: ProgramContents, backend: Path | None = None) -> di
 def _is_root(path: str, contents: ProgramContents) -> bool:
     package, _, below = path.partition("/")
     if package == RUNTIME:
-        return (
-            below == _BYTECODE
-            or (contents.verbs and below in _VERB_FILES)
-            or (contents.nodes and below in _PROGRAM_FILES)
-        )
+        return (contents.verbs and below in _VERB_FILES) or (contents.nodes and below in _PROGRAM_FILES)
     if package == TRAINER:
         return contents.nodes and (contents.trainer or path in _OF_TRAINER)
     return contents.nodes if Path(path).stem in _ENGINE_ON_NODES else contents.verbs

@@ -5,13 +5,12 @@ engine.py is packed into jobctl, so it may import only this module and Python 3.
 
 from ..node.node_start import exec_node, run_node
 from ..run_folder.run import LastProgress, Run, worst_code
-from ..run_folder.saved_secrets import save_secret
+from ..run_folder.run_secrets import save_secret
 from ..system.failure import Failure
 from ..system.streams import client_output_lines, print_client_output
 from ..system.values import number_or_none, numbers_of_files, read_keys, read_text, word_or_empty
 from .artifact_location import Place
 from .check_table import Table
-from .checking_engine import CheckingEngine
 from .engine import Answer, Engine, Job, NodeLine, State, state_of_ended_run
 from .hosts_engine import HostsEngine
 from .log_files import LogRequest
@@ -25,7 +24,6 @@ __all__ = [
     "GONE",
     "LIVE",
     "Answer",
-    "CheckingEngine",
     "Engine",
     "Failure",
     "HostsEngine",

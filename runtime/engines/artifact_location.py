@@ -38,25 +38,22 @@ class Place:
         self.own_run = Run(own_run) if sweep is None and os.path.isfile(own_run / "state/run") else None
         self.is_moved = False
         self.project: Path = self._project() if sweep is None else sweep.project
-        project = self.project
+        is_elsewhere = self.is_moved or bool(os.environ.get("JOBC_RUN_ROOT"))
         if sweep is not None:
+            is_elsewhere = sweep.job.is_elsewhere
             runs = sweep.job.runs.parent / name
         elif self.own_run is not None:
             runs = own_run.parent
         else:
-            run_root = os.environ.get("JOBC_RUN_ROOT")
-            runs = Path(run_root or project / root) / name
-            runs = runs if runs.is_absolute() else Path.cwd() / runs
+            runs = Path.cwd() / (os.environ.get("JOBC_RUN_ROOT") or self.project / root) / name
             if self.is_moved:
                 print(f"this artifact was moved; its runs are in {runs}", file=sys.stderr)
-        for folder in (project, runs):
+        for folder in (self.project, runs):
             if _CONTROL.search(str(folder)):
                 raise Failure(f"the folder's name has a control character: {str(folder)!r}", "rename the folder", 2)
         runs = Path(os.path.realpath(runs)) if os.path.isdir(runs) else runs
-        is_elsewhere = self.is_moved or bool(os.environ.get("JOBC_RUN_ROOT"))
-        is_elsewhere = is_elsewhere if sweep is None else sweep.job.is_elsewhere
         self.job: Job = Job(name, self.artifact, runs, self.settings, is_elsewhere)
-        self.job.project = str(project)
+        self.job.project = str(self.project)
 
     @classmethod
     def program_location(cls) -> Place:
@@ -67,9 +64,7 @@ class Place:
         """Return the folder that contains artifacts/, or the working directory if the artifact was moved."""
         if self.own_run is not None:
             return Path(read_keys(self.own_run.path / "state/run").get("project", "/"))
-        place, parts = self.settings.get("place"), self.artifact.parts
-        compiled_path = place if isinstance(place, str) else ""
-        if len(parts) > 4 and compiled_path and str(self.artifact).endswith(f"/{compiled_path}"):
+        if len(self.artifact.parts) > 4 and str(self.artifact).endswith(f"/{self.settings.get('place', '')}"):
             return self.artifact.parents[2]
         self.is_moved = True
         if Path.cwd() == Path("/"):
@@ -96,9 +91,16 @@ class Place:
 
     def location_of_point(self, named: str, named_run: str) -> Place:
         """Return the artifact in a point's run. named_run: the sweep's run, or "" for the newest. Raises Failure."""
-        from .sweep_engine import locate_point
+        from ..run_folder.points_file import read_points  # these two are packed only in a sweep's jobctl
+        from .sweep_engine import SweepEngine
 
-        return locate_point(self, named, named_run)
+        sweep = self.choose_run(named_run)
+        number = read_points(sweep.path / f"artifact/{sweep.attempt}").find(named).number
+        point = SweepEngine(self.engine()).points(sweep)[number]
+        if not point.is_started:
+            title = f"point {number} of sweep {sweep.id} has no run: it has not been started, or its run was removed"
+            raise Failure(title, f"jobctl submit --point {number} starts it")
+        return Place(point.run.path / f"artifact/{point.run.attempt}")
 
     @property
     def is_sweep(self) -> bool:
@@ -131,10 +133,9 @@ class Place:
                 if is_complete_run(candidate):
                     return Run(Path(os.path.realpath(candidate)))
             if os.path.isfile(runs / named / ".making") and is_mine(runs / named):
-                why = (
-                    f"run {named} is incomplete: jobctl submit was killed while it created the run, or is still running"
-                )
-                raise Failure(why, f"jobctl submit --run-id {named} creates the run again")
+                why = "jobctl submit was killed while it created the run, or is still running"
+                hint = f"jobctl submit --run-id {named} creates the run again"
+                raise Failure(f"run {named} is incomplete: {why}", hint)
             raise Failure(f"job {self.job.name} has no run {named} in {runs}", "jobctl status --all lists them")
         if self.own_run is not None:
             return self.own_run
@@ -142,18 +143,12 @@ class Place:
         for run in all_runs:
             if run.is_mine:
                 return run
+        title, hint = f"job {self.job.name} has no run", "jobctl submit creates a run; JOBC_RUN_ROOT sets the run root"
         if all_runs:
             newest = all_runs[0]
-            why = f"you have no run in {runs}: the newest belongs to {owner_name(newest.path)}"
+            title += f" of yours: the newest run belongs to {owner_name(newest.path)}"
             hint = f"to select it: --run {newest.id}; jobctl status --all lists all runs"
-            raise Failure(f"job {self.job.name} has {why}", hint)
-        hint = "jobctl submit creates a run; JOBC_RUN_ROOT sets the run root"
-        raise Failure(f"job {self.job.name} has no run in {runs}", hint)
-
-    def choose_any_run(self, named: str) -> Run:
-        """Return a run whose path comes from jobctl itself, even while the run is being created."""
-        is_path = os.path.isabs(named) and os.path.isdir(os.path.join(named, "state"))
-        return Run(Path(named)) if is_path else self.choose_run(named)
+        raise Failure(f"{title} in {runs}", hint)
 
 
 def add_point_option(parser: argparse.ArgumentParser, engine: Engine, default: str) -> None:

@@ -12,7 +12,6 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from ..system.text import printable
 
@@ -21,18 +20,13 @@ NOT_REACHED = re.compile("Could not resolve|not known|No route to host|timed out
 
 
 class CheckRow:
-    """Checks with the same result on several nodes."""
+    """Checks with the same result on several nodes. least: the lowest number and its node, if results have numbers"""
 
     def __init__(self, level: str, check: str, text: str, hint: str) -> None:
         self.level, self.check, self.text, self.hint = level, check, text, hint
         self.nodes: set[int] = set()
-        self.least: tuple[float, int, str] | None = None  # number, node, text
+        self.least: tuple[float, int] | None = None
         self.differs = False
-
-    def count_numbered_node(self, number: float, node: int, text: str) -> None:
-        self.differs = self.differs or (self.least is not None and text != self.text)
-        if self.least is None or number < self.least[0]:
-            self.least, self.text = (number, node, text), text
 
 
 class NodeOutput:
@@ -44,17 +38,6 @@ class NodeOutput:
         self.error = self.hint = ""
         self.lines: list[str] = []
 
-    def why_missing(self) -> str:
-        why = self.error or "; ".join(self.lines)
-        return f"no answer: {why}" if why else "no answer"
-
-
-class SameOnAllNodes(NamedTuple):
-    """The nodes' values of a property that must be the same on all nodes."""
-
-    hint: str
-    values: dict[int, str]
-
 
 class Table:
     """The rows of all nodes. Lines may be added in any order before lines() is called."""
@@ -64,7 +47,7 @@ class Table:
         self.outputs = [NodeOutput(name) for name in names]
         self.position = {name: node for node, name in enumerate(names)}
         self.rows: dict[tuple[str, ...], CheckRow] = {}
-        self.same: dict[str, SameOnAllNodes] = {}
+        self.same: dict[tuple[str, str], dict[int, str]] = {}  # check, hint -> each node's value
 
     def add(self, line: str) -> None:
         """Parse one line from stdin and add it to the table."""
@@ -77,7 +60,7 @@ class Table:
         if fields[0] in ("ok", "FAIL"):
             self.add_check(node, fields[0], fields[1], fields[2], fields[3], fields[4])
         elif fields[0] == "same":
-            self.same.setdefault(fields[1], SameOnAllNodes(fields[3], {})).values[node] = fields[2]
+            self.same.setdefault((fields[1], fields[3]), {})[node] = fields[2]
         elif fields[0] == "name":
             output.name = fields[1]
         elif text == "end":
@@ -96,19 +79,21 @@ class Table:
         row = self.rows.setdefault(key, CheckRow(level, check, text, hint))
         row.nodes.add(node)
         if least is not None:
-            row.count_numbered_node(least, node, text)
+            row.differs = row.differs or text != row.text
+            if row.least is None or least < row.least[0]:
+                row.least, row.text = (least, node), text
 
-    def compare(self, check: str, same: SameOnAllNodes) -> None:
+    def compare(self, check: str, hint: str, values: dict[int, str]) -> None:
         """Report nodes whose value differs from the most common one. In a tie, the first node's value wins."""
-        if len(same.values) < 2:
+        if len(values) < 2:
             return
-        values = dict(sorted(same.values.items()))
+        values = dict(sorted(values.items()))
         counts = Counter(values.values())
         best = max(values.values(), key=lambda value: counts[value])
         majority = [node for node, value in values.items() if value == best]
         for node, value in values.items():
             if value != best:
-                self.add_check(node, "FAIL", check, f"{value}, but {best} on {self.names(majority)}", same.hint)
+                self.add_check(node, "FAIL", check, f"{value}, but {best} on {self.names(majority)}", hint)
             elif len(majority) == len(values):
                 self.add_check(node, "ok", check, f"the same on all nodes: {best}")
 
@@ -119,10 +104,10 @@ class Table:
         """Return whether all checks passed, and the table's lines."""
         for node, output in enumerate(self.outputs):
             if not output.ended:
-                why = output.why_missing()
+                why = ": ".join(filter(None, ("no answer", output.error or "; ".join(output.lines))))
                 self.add_check(node, "FAIL", "answer", why, output.hint or _hint(why, output.name))
-        for check, values in self.same.items():
-            self.compare(check, values)
+        for (check, hint), values in self.same.items():
+            self.compare(check, hint, values)
         checks = list(dict.fromkeys(row.check for row in self.rows.values()))
         rows = sorted(
             self.rows.values(), key=lambda row: (row.level == "ok", row.check != "answer", checks.index(row.check))

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,17 +21,16 @@ from ..run_folder.run import (
     NodeState,
     Run,
     format_utc,
-    identify_machine,
     jobctl_command,
     quote_shell_word,
 )
 from ..run_folder.run_secrets import delete_run_secrets, secrets_folder_of_run
+from ..run_folder.stopping import signal_supervisors_here, write_stop_mark
 from ..system.failure import Failure
 from ..system.text import one_line
 from ..system.values import read_settings
 from .live_notes import notes_on_live_run, why_run_may_be_live
 from .log_files import LogRequest
-from .stopping import signal_supervisors_here, write_stop_mark
 
 ASK_S = 60  # timeout of an engine's client
 
@@ -151,15 +149,19 @@ class Engine:
         return head_reason if run.ended_nodes() >= self.job.nodes else "not all nodes recorded an exit code"
 
     def nodes(self, run: Run, state: State) -> Iterator[NodeLine]:
-        """Yield one line for each node."""
-        yield from node_lines(run, self.job.nodes)
-
-    def describe_engine_state(self, run: Run) -> str:
-        """Return the engine's own name for the job state, or "" if there is no engine."""
-        return ""
-
-    def record_end_from_node_codes(self, run: Run, codes: Iterable[int]) -> None:
-        """Record the end of a job that the engine has forgotten, using the exit codes of all its nodes."""
+        """Yield one line for each node: whether it is up, ended or down, its host, and its first rank's last step."""
+        if not run.nodes():
+            return
+        statuses, attempt = run.statuses(), run.attempt
+        for node in run.nodes():
+            text = _describe(node, run.silent_s(node))
+            if node.attempt is not None and node.attempt != attempt:
+                text += f", attempt {node.attempt}"
+            progress = run.progress(node.first_rank)
+            yield NodeLine(node.number, text, statuses[node.number], one_line(node.host), progress)
+        for number in range(self.job.nodes):
+            if number not in statuses:
+                yield NodeLine(number, "has not started", "not started")
 
     def cost(self) -> Iterator[str]:
         """Yield lines about machines that cost money, and how to stop them."""
@@ -240,7 +242,7 @@ class Engine:
         """Write the stop mark where the nodes look for it. Called before any signal is sent because a node could
         otherwise mistake the stop for a preemption. Raises Failure.
         """
-        self.write_stop_mark(run.path)
+        write_stop_mark(run.path)
 
     def signal(self, run: Run, name: str) -> None:
         """Send TERM, QUIT or KILL to the supervisors of a run with a stop mark."""
@@ -299,17 +301,13 @@ class Engine:
     def query_again(self, runs: Sequence[Run]) -> tuple[Engine, list[Run]]:
         """Query a new engine about the runs. Return this engine and the runs, whose folders have been read again."""
         self.fetch("state", runs)
-        engine, runs = type(self)(self.job), [Run(run.path) for run in runs]
+        engine, runs = self.renewed(), [Run(run.path) for run in runs]
         engine.prepare(runs)
         return engine, runs
 
-    def write_stop_mark(self, path: Path) -> None:
-        """Write the stop mark in a run folder. Raises Failure."""
-        try:
-            write_stop_mark(path)
-        except OSError as error:
-            hint = "check permissions and free space, or set JOBC_RUN_ROOT to another folder"
-            raise Failure(f"cannot write the stop mark in {path}/control: {error.strerror}", hint) from None
+    def renewed(self) -> Engine:
+        """Return a new engine, which has not queried anything yet."""
+        return type(self)(self.job)
 
     def resume(self, run: Run) -> str:
         """Return the command that resumes the run."""
@@ -349,39 +347,17 @@ def state_of_ended_run(run: Run, code: int | None, reason: str = "") -> State:
         return State("done", "done (exit 0)", code, reason)
     if code == PREEMPTED:
         return State("preempted", "stopped early (exit 75)", code, reason)
-    shown = "unknown" if code is None else str(code)
-    meaning = "unknown" if code is None else MEANING.get(code, "unknown")
-    return State("failed", f"failed (exit {shown}: {meaning})", code, reason)
+    meaning = "unknown: unknown" if code is None else f"{code}: {MEANING.get(code, 'unknown')}"
+    return State("failed", f"failed (exit {meaning})", code, reason)
 
 
-def node_lines(run: Run, nodes: int) -> Iterator[NodeLine]:
-    """Yield one line for each node: whether it is up, ended or down, its host, and its first rank's last step."""
-    present_nodes = run.nodes()
-    if not present_nodes:
-        return
-    this_machine, attempt = identify_machine(), run.attempt
-    for node in present_nodes:
-        silent_s = run.silent_s(node)
-        text = _describe(node, this_machine, silent_s)
-        if node.attempt is not None and node.attempt != attempt:
-            text += f", attempt {node.attempt}"
-        progress = run.progress(node.first_rank)
-        status = node.status(this_machine, partial(run.silent_s, node))
-        yield NodeLine(node.number, text, status, one_line(node.host), progress)
-    present = {node.number for node in present_nodes}
-    for number in range(nodes):
-        if number not in present:
-            yield NodeLine(number, "has not started", "not started")
-
-
-def _describe(node: NodeState, this_machine: dict[str, str], silent_s: float | None) -> str:
-    host, since = one_line(node.host), "an unknown time"
-    if node.started is not None:
-        since = format_utc(node.started)
+def _describe(node: NodeState, silent_s: float | None) -> str:
+    host = one_line(node.host)
+    since = "an unknown time" if node.started is None else format_utc(node.started)
     if node.ended is not None:
         code = "unknown" if node.exit is None else node.exit
         return f"ended on {host} at {format_utc(node.ended)}, exit {code}"
-    if node.place(this_machine) in ("here", "unknown"):
+    if node.place() in ("here", "unknown"):
         if node.is_running():
             return f"up on {host} since {since}, pid {node.pid}"
         return f"down on {host}, started {since}"

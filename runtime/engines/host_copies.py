@@ -69,7 +69,7 @@ class HostCopies:
         """Remove from the hosts what was sent for an attempt that could not be started."""
         if self.is_sent:
             words = ["sh", "-c", host_commands.REMOVE, str(self.run.path), run_checksum(self.run), str(attempt)]
-            self.client.call_on_all_hosts(self.hosts, lambda host, _: self.client.run_on(host, words, _ignore_line))
+            self.client.run(self.hosts, words, lambda _: None)
 
     def forget_secrets(self) -> None:
         """Remove the run's secrets from this machine and its hosts."""
@@ -79,9 +79,7 @@ class HostCopies:
         delete_run_secrets(self.run.path)
         if os.path.lexists(self.run.path / _MARK):
             words = ["sh", "-c", host_commands.FORGET_SECRETS, folder.name]
-            self.client.call_on_all_hosts(
-                self.hosts, lambda host, say: self.client.run_on(host, words, say), print_to_stderr
-            )
+            self.client.run(self.hosts, words, print_to_stderr)
 
     def record_checkpoint_host(self) -> None:
         if self.hosts[0].name not in _checkpoint_hosts(self.run):
@@ -125,9 +123,8 @@ def require_checkpoints_on_host(run: Run, hosts: Sequence[HostEntry]) -> None:
         if name and name not in names:
             why = f"run {run.id} may have checkpoints on {name}, which is not one of the hosts"
             copy = f"copy {run.path}/checkpoints from there to one of the hosts"
-            raise Failure(
-                why, (f"add the host to hosts; or {copy}, and remove its line in {run.path / _CHECKPOINT_HOSTS}")
-            )
+            hint = f"add the host to hosts; or {copy}, and remove its line in {run.path / _CHECKPOINT_HOSTS}"
+            raise Failure(why, hint)
 
 
 def was_sent_from_here(run: Run) -> bool:
@@ -159,7 +156,3 @@ def _write_archive(folder: Path, names: Sequence[str], file: BinaryIO) -> None:
 def _writable(member: tarfile.TarInfo) -> tarfile.TarInfo:
     member.mode |= 0o200
     return member
-
-
-def _ignore_line(line: str) -> None:
-    pass

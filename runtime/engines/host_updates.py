@@ -9,20 +9,18 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import stat
 import tarfile
-import threading
 import time
 from collections.abc import Callable, Collection, Sequence
-from functools import partial
-from pathlib import Path
 from typing import IO, NamedTuple
 
-from ..run_folder.run import NodeState, Run, identify_machine
+from ..run_folder.run import NodeState, Run
+from ..run_folder.run_folder import replace_file
 from ..system.values import read_keys
 from . import host_commands
 from .host_copies import was_sent_from_here
 from .hosts import HostClient, HostEntry, hosts_of
+from .log_files import regular_file_size
 
 MOST_BYTES = 1 << 20  # size limit of an archive with three small files
 BLOCK = 1 << 16
@@ -51,7 +49,8 @@ class HostStateCopier:
         if self._is_node_0_live():
             return
         self._copy_states(self.hosts[1:])
-        if self._all_have_ended() and any(_lingers(node) for node in self._read_nodes()):
+        # a node that lingers has ended, but waits to learn how the others ended
+        if self._all_have_ended() and any(node.keys.get("lingers") == "yes" for node in self._read_nodes()):
             time.sleep(1)
             self._copy_states(self.hosts)
 
@@ -72,7 +71,7 @@ class HostStateCopier:
         words = ["sh", "-c", host_commands.MEETING, str(self.run.path), str(self.attempt)]
         found = self._ask(self.hosts[0], words, ("head", "link"))
         for name, file in found.items():
-            _replace(self.run.path / "state" / name, file)
+            replace_file(self.run.path / "state" / name, file.content, file.changed)
         return self.has_reported_rendezvous()
 
     def _copy_states(self, hosts: Sequence[HostEntry]) -> None:
@@ -90,9 +89,9 @@ class HostStateCopier:
             return
         for end in ends:
             if end in found:
-                _replace(self.run.path / end, found[end])
+                replace_file(self.run.path / end, found[end].content, found[end].changed)
         age_s = found["state/.now"].changed - found[state].changed  # on the host's clock
-        _replace(self.run.path / state, found[state]._replace(changed=time.time() - age_s))
+        replace_file(self.run.path / state, found[state].content, time.time() - age_s)
 
     def _ask(self, host: HostEntry, words: Sequence[str], names: Collection[str]) -> dict[str, _File]:
         with self.client.answering(host, words) as process:
@@ -108,9 +107,7 @@ class HostStateCopier:
 
     def _is_node_0_live(self) -> bool:
         nodes = [node for node in self._read_nodes() if node.number == 0]
-        return any(
-            node.status(identify_machine(), partial(self.run.silent_s, node)) in ("up", "elsewhere") for node in nodes
-        )
+        return any(self.run.status_of(node) in ("up", "elsewhere") for node in nodes)
 
     # ---- logs
 
@@ -130,7 +127,7 @@ class HostStateCopier:
     def _copy_appended(self, host: HostEntry, name: str) -> None:
         """Copy what has been appended to a file since the last call. Concurrent callers write the same bytes."""
         path = self.run.path / name
-        size = _size(path)
+        size = regular_file_size(path) or 0
         words = ["sh", "-c", host_commands.REST_OF_FILE, str(self.run.path), name, str(size + 1)]
         with self.client.answering(host, words) as process:
             assert process.stdout is not None
@@ -190,31 +187,3 @@ def _unpack_archive(stream: IO[bytes], names: Collection[str]) -> dict[str, _Fil
     except (tarfile.TarError, OSError, EOFError, ValueError):
         return {}
     return files
-
-
-def _replace(path: Path, file: _File) -> None:
-    """Create a file, or replace it atomically. Raises OSError."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        with open(os.open(part, flags, 0o666), "wb") as opened:
-            opened.write(file.content)
-        os.utime(part, (file.changed, file.changed))
-        os.replace(part, path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            part.unlink()
-
-
-def _size(path: Path) -> int:
-    try:
-        seen = path.lstat()
-    except OSError:
-        return 0
-    return seen.st_size if stat.S_ISREG(seen.st_mode) else 0
-
-
-def _lingers(node: NodeState) -> bool:
-    """Return whether a node has ended but is still waiting to learn how all the others ended."""
-    return node.keys.get("lingers") == "yes"

@@ -178,16 +178,13 @@ class LocalNodesClient(HostClient):
         self.nodes, self.gpus = nodes, gpus
 
     def command(self, host: HostEntry, words: Sequence[str], options: Sequence[str] = ()) -> LocalCommand:
-        return LocalCommand(words, self._environ(host))
-
-    def _environ(self, host: HostEntry) -> dict[str, str]:
-        """Return the variable that selects, from the GPUs available to this program, those that the node uses."""
+        """Return the command, with the variable that selects the node's GPUs from those available to this program."""
         if self.nodes == 1 or not self.gpus:
-            return {}
+            return LocalCommand(words)
         first = host.node * self.gpus
         allowed = os.environ.get("CUDA_VISIBLE_DEVICES", "")
         numbers = allowed.split(",") if allowed else list(map(str, range(first + self.gpus)))
-        return {"CUDA_VISIBLE_DEVICES": ",".join(numbers[first : first + self.gpus]) or "-1"}
+        return LocalCommand(words, {"CUDA_VISIBLE_DEVICES": ",".join(numbers[first : first + self.gpus]) or "-1"})
 
 
 class _Processes:
@@ -226,14 +223,23 @@ class _Processes:
     def run(self, command: LocalCommand, say: Say, feed: Feed | None = None, timeout_s: float | None = None) -> int:
         """Run a program, print its stdout and stderr, and return its exit code as a shell would."""
         try:
-            with self.started(command, has_input=feed is not None) as process, _feed_in_background(process, feed):
-                is_late = _kill_after(process, timeout_s)
+            with self.started(command, has_input=feed is not None) as process:
+                timer = threading.Timer(timeout_s or 0, process.kill)
+                timer.daemon = True
+                writer = threading.Thread(target=_feed, args=(process.stdin, feed))
+                if timeout_s is not None:
+                    timer.start()
+                if feed is not None:
+                    writer.start()
                 assert process.stdout is not None
                 for line in _lines(process.stdout):
                     say(_text(line))
                 code = process.wait()
-                if is_late():
+                if timer.finished.is_set():
                     say(f"{Path(command.words[0]).name} did not respond within {timeout_s:g} s")
+                timer.cancel()
+                if feed is not None:
+                    writer.join()
         except OSError as error:
             say(f"cannot run {command.words[0]}: {error.strerror}")
             return 127
@@ -244,33 +250,6 @@ class _Processes:
         with self._lock:
             for process in self._running:
                 process.terminate()
-
-
-@contextlib.contextmanager
-def _feed_in_background(process: subprocess.Popen[bytes], feed: Feed | None) -> Iterator[None]:
-    """Write to a program's stdin while its output is being read."""
-    if feed is None:
-        yield
-        return
-    thread = threading.Thread(target=_feed, args=(process.stdin, feed))
-    thread.start()
-    yield
-    thread.join()
-
-
-def _kill_after(process: subprocess.Popen[bytes], timeout_s: float | None) -> Callable[[], bool]:
-    """Kill a program after the timeout. Return a function that stops the timer and returns whether it had expired."""
-    timer = threading.Timer(timeout_s or 0, process.kill)
-    timer.daemon = True
-    if timeout_s is not None:
-        timer.start()
-
-    def kill_process() -> bool:
-        is_over = timer.finished.is_set()
-        timer.cancel()
-        return is_over
-
-    return kill_process
 
 
 def _lines(file: IO[bytes]) -> Iterator[bytes]:

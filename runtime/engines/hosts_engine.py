@@ -23,12 +23,11 @@ from typing import TYPE_CHECKING
 from ..exit_codes import CRASHED, DATA_BROKEN, INTERRUPTED, RENDEZVOUS_FAILED
 from ..node.node_start import exec_program
 from ..run_folder.run import Run, jobctl_command, quote_shell_word
-from ..run_folder.saved_secrets import save_secret
+from ..run_folder.run_secrets import save_secret
 from ..system.failure import Failure, print_failure
 from ..system.untrusted_files import Unreadable
 from . import host_commands
 from .check_table import Table
-from .checking_engine import CheckingEngine
 from .engine import Job
 from .host_copies import HostCopies, require_checkpoints_on_host
 from .host_updates import HostStateCopier
@@ -46,6 +45,7 @@ from .hosts import (
 from .log_files import LogRequest
 from .new_run import NewRun, temporary_run
 from .print_logs import print_logs
+from .starting_engine import StartingEngine
 
 if TYPE_CHECKING:
     from .artifact_location import Place
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 LOOK_S = 0.3  # pause between checks of whether node 0 has reported its rendezvous endpoint
 
 
-class HostsEngine(CheckingEngine):
+class HostsEngine(StartingEngine):
     """Engine for a job with one node on each host."""
 
     def __init__(self, job: Job) -> None:
@@ -203,7 +203,7 @@ class HostsEngine(CheckingEngine):
         try:
             print_logs(self, run, LogRequest(follow=True, new_attempt=True))
         except (Failure, Unreadable) as error:
-            print_failure(error if isinstance(error, Failure) else Failure(str(error)))
+            print_failure(error)
         finally:
             signal.signal(signal.SIGINT, previous)
         state = self.state_now(run)
@@ -229,12 +229,10 @@ class HostsEngine(CheckingEngine):
     def _copy_smoke_logs(self, run: Run, nodes: int) -> None:
         procs = 1 if nodes > 1 and self.job.settings.get("gpus") == 1 else 2  # as in the smoke test (node_settings.py)
         news = HostStateCopier(self.client, run, nodes, procs)
-        for names in (
-            (f"node_{node:02}.log" for node in range(nodes)),
-            (f"rank_{rank:02}.log" for rank in range(nodes * procs)),
-        ):
-            for name in names:
-                news.copy_logs(name)
+        for node in range(nodes):
+            news.copy_logs(f"node_{node:02}.log")
+        for rank in range(nodes * procs):
+            news.copy_logs(f"rank_{rank:02}.log")
 
     def preflight(self, place: Place, options: argparse.Namespace) -> Table:
         table = Table([host.name for host in self.hosts()])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ..run_folder.run import NodeState, Run, format_utc, identify_machine
@@ -69,10 +68,9 @@ def why_run_may_be_live(run: Run, state: State) -> str:
     """Return why a run may still be running, or "" only if all its nodes are known to have ended."""
     if state.name == "unknown":
         return state.reason or state.text
-    statuses = [(node, node.status(identify_machine(), partial(run.silent_s, node))) for node in run.nodes()]
+    statuses = [(node, run.status_of(node)) for node in run.nodes()]
     if state.is_live or any(status in ("up", "elsewhere") for _, status in statuses):
-        away = next((node for node, status in statuses if status == "elsewhere"), None)
-        return f"it is live{f', node {away.name} {away.where()}' if away else ''}"
+        return f"it is live{run.describe_remote_node()}"
     for node, status in statuses:
         if status == "silent" and not _is_long_silent(run, node):
             return f"node {node.name} {node.where()} has not recorded its end, and may still be running there"

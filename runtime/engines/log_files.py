@@ -120,7 +120,7 @@ class RequestedLogs:
         sizes = {}
         for name in names:
             if _NAME.fullmatch(name):
-                size = _size(self.folder / name)
+                size = regular_file_size(self.folder / name)
                 if size is not None:
                     sizes[name] = size
         return sizes
@@ -234,7 +234,7 @@ def _header(attempt: int | None) -> bytes:
 
 def _failure_lines(path: Path, header: bytes) -> list[bytes]:
     """Return the last lines of the attempt that begins with `header`: from the first traceback, or else the last 20."""
-    size = _size(path)
+    size = regular_file_size(path)
     if not size:
         return []
     try:
@@ -292,7 +292,7 @@ def _readable(log: PrintedLog, end: int) -> Iterator[bytes]:
         log.offset = end
 
 
-def _size(path: Path) -> int | None:
+def regular_file_size(path: Path) -> int | None:
     try:
         status = os.stat(path, follow_symlinks=False)
     except OSError:

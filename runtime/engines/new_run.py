@@ -132,15 +132,9 @@ class NewRun:
         _try(f"create the folder {part}", part.mkdir)
         self._unfinished = self._unfinished or part
         _try(f"copy the artifact to {part}", lambda: copy_read_only(self.place.artifact, part))
-        try:
-            if os.path.lexists(self.artifact):
-                raise FileExistsError
-            part.rename(self.artifact)
-        except OSError as error:
-            if os.path.lexists(self.artifact):
-                why = f"another jobctl submit is already starting attempt {self.attempt} of run {self.run.id}"
-                raise Failure(why) from error
-            raise _failure(f"create the folder {self.artifact}", error) from error
+        if os.path.lexists(self.artifact):  # or else, the rename fails because the other folder is not empty
+            raise Failure(f"another jobctl submit is already starting attempt {self.attempt} of run {self.run.id}")
+        _try(f"create the folder {self.artifact}", lambda: part.rename(self.artifact))
         if self._unfinished == part:
             self._unfinished = self.artifact
 
@@ -150,7 +144,9 @@ def create_run(place: Place, engine: Engine, run_id: str = "") -> NewRun:
     if run_id and not RUN_ID.fullmatch(run_id):
         raise Failure(f"not a run id: {run_id}", "letters, digits, dot, dash and underscore", 2)
     runs = place.job.runs
-    _create_run_root(runs.parent)
+    if not runs.parent.exists():
+        _create_folder(runs.parent)
+        _write(runs.parent / ".gitignore", "*\n")
     _create_folder(runs)
     place.job.runs = Path(os.path.realpath(runs))
     _warn_of_live_runs(place, engine)
@@ -190,7 +186,7 @@ def find_run_to_continue(place: Place, engine: Engine, named: str) -> Run:
     if state.name == "unknown":
         raise Failure(state.reason or state.text, "try again when the engine responds")
     if state.is_live:
-        title = f"run {run.id} is live{_describe_remote_node(run)}"
+        title = f"run {run.id} is live{run.describe_remote_node()}"
         raise Failure(title, "stop the run with jobctl stop, or start a new run with jobctl submit without --resume")
     _require_same_identity(place, run)
     if state.name == "done":
@@ -299,32 +295,15 @@ def _entries(folder: Path, name: str, depth: int) -> Iterator[tuple[str, int]]:
         yield from _entries(folder / entry, f"{name}/{entry}", depth - 1)
 
 
-def _describe_remote_node(run: Run) -> str:
-    """Return `, node NN PLACE` for the first node that runs where its process is not visible, or "" if none."""
-    statuses = run.statuses()
-    node = next((node for node in run.nodes() if statuses.get(node.number) == "elsewhere"), None)
-    return f", node {node.name} {node.where()}" if node is not None else ""
-
-
 # ---- the folder of a new run
-
-
-def _create_run_root(folder: Path) -> None:
-    """Create the folder of all runs, which git ignores until someone removes its .gitignore."""
-    if not folder.exists():
-        _create_folder(folder)
-        _write(folder / ".gitignore", "*\n")
 
 
 def _warn_of_live_runs(place: Place, engine: Engine) -> None:
     """Warn if this user has live runs of this job: jobctl submit may have been called twice by mistake."""
     with contextlib.suppress(Failure):
         if live := live_run_ids(engine, place.list_runs()):
-            print(
-                f"warning: job {place.job.name} already has a live run: {', '.join(live)}; this submit starts a second "
-                f"one (to stop a run: jobctl stop --run ID)",
-                file=sys.stderr,
-            )
+            why = f"job {place.job.name} already has a live run: {', '.join(live)}; this submit starts a second one"
+            print(f"warning: {why} (to stop a run: jobctl stop --run ID)", file=sys.stderr)
 
 
 def _remove_abandoned(folder: Path) -> None:
@@ -332,7 +311,7 @@ def _remove_abandoned(folder: Path) -> None:
     making = folder / MAKING
     if is_complete_run(folder) or making.is_symlink() or not making.is_file() or not is_mine(folder):
         return
-    if RecordedProcess(making).status(identify_machine(), partial(_silent_s, making)) in ("dead", "silent"):
+    if RecordedProcess(making).status(partial(_silent_s, making)) in ("dead", "silent"):
         try:
             remove_own_folder(folder)
         except OSError as error:
@@ -351,9 +330,8 @@ def _silent_s(making: Path) -> float | None:
 
 def _existing_run_failure(folder: Path) -> Failure:
     if is_complete_run(folder):
-        return Failure(
-            f"run {folder.name} already exists", (f"resume that run with jobctl submit --resume {folder.name}")
-        )
+        hint = f"resume that run with jobctl submit --resume {folder.name}"
+        return Failure(f"run {folder.name} already exists", hint)
     hint = "choose another --run-id; or remove this folder, unless another jobctl submit is creating it"
     return Failure(f"{folder} exists, but is not a run that jobctl can resume", hint)
 

@@ -25,13 +25,10 @@ class NewSweep:
     def run(self) -> Run:
         return self.new.run
 
-    def run_id(self, point: SweepPoint) -> str:
-        return f"{self.run.id}-{point.number}"
-
     def create_point(self, point: SweepPoint) -> NewRun:
         with point_artifact(self.place, self.points, point) as place:
             engine = starting_engine(place)
-            new = create_run(place, engine, self.run_id(point))
+            new = create_run(place, engine, f"{self.run.id}-{point.number}")
             try:
                 copy_user_code(place, engine, new)
                 new.describe("")

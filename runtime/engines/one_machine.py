@@ -14,8 +14,8 @@ from ..run_folder.run import Run, quote_shell_word
 from ..system.failure import Failure
 from ..system.streams import client_output_lines
 from .check_table import Table
-from .checking_engine import CheckingEngine
 from .new_run import NewRun, temporary_run
+from .starting_engine import StartingEngine
 
 if TYPE_CHECKING:
     from .artifact_location import Place
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SMOKE_S = 60  # time limit for the collective
 
 
-class OneMachineEngine(CheckingEngine):
+class OneMachineEngine(StartingEngine):
     """An engine that starts a job's node on this machine. Subclasses define start()."""
 
     def can_nodes_read_folder(self, folder: Path, new: NewRun) -> bool:

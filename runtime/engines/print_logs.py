@@ -10,7 +10,6 @@ from .engine import Engine
 from .log_files import LogRequest, RequestedLogs, print_first_failure
 from .run_watch import RunWatch
 
-HINT = "try again when the engine responds; jobctl logs without --follow does not query it"
 TICK_S = 0.5  # pause between checks of the logs
 HELD_TICKS = 4  # how long several nodes' lines are held back, so that the first failure is printed before its effects
 FIRST_TICKS = 3  # by then, an earlier failure on a slower node has been recorded
@@ -23,7 +22,7 @@ def print_logs(engine: Engine, run: Run, request: LogRequest, is_patient: bool =
         return code
     files = RequestedLogs(run, request.name, engine.job.nodes)
     names = files.name or "node_*.log"
-    watch = RunWatch(engine, [run], HINT, is_patient)
+    watch = RunWatch(engine, [run], is_patient)
     if request.follow and watch.is_live():
         _follow(watch, files, names, request)
         return 0

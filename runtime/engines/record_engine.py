@@ -7,7 +7,6 @@ engines forget them.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -123,23 +122,23 @@ class RecordEngine(Engine):
         """Record how the job ended, and return the new state. Raises Failure."""
         keys = {key: value for key, value in record.keys.items() if key not in ("exit", "reason")}
         status = ObservedState(record, ENDED, code, one_line(reason))
-        try:
-            write_small_file(record.path, keys={**keys, "exit": code, "reason": status.reason})
-        except OSError as error:
-            raise Failure(f"cannot write {record.path}: {error.strerror}", "check permissions and free space") from None
+        _write_keys(record.path, {**keys, "exit": code, "reason": status.reason})
         self._seen[record.run.path] = status
         return status
 
     def record_end_from_node_codes(self, run: Run, codes: Iterable[int]) -> None:
+        """Record the end of a job that the engine has forgotten, using the exit codes of all its nodes."""
         status, code = self.seen(run), worst_code(list(codes))
         if status.state == GONE and status.record is not None and code is not None:
             self.record_end(status.record, code, self.forgotten_job_reason(status.record))
 
     def wait(self, run: Run) -> int:
         """Wait until the job has ended, print how it ended, and return its exit code."""
-        while self.query_again([run])[0].describe_engine_state(run).split()[:1] == [LIVE]:
+        while True:
+            engine, (run,) = self.query_again([run])
+            if not isinstance(engine, RecordEngine) or engine.seen(run).state != LIVE:
+                break
             time.sleep(WAIT_S)
-        engine, (run,) = self.query_again([run])
         engine.fetch("news", [run])
         state = engine.state(run)
         print(f"run {run.id}: {one_line(state.text)}", flush=True)
@@ -147,14 +146,6 @@ class RecordEngine(Engine):
             for line in (f"reason: {reason}", *engine.failure_lines(run)):
                 print(f"  {one_line(line)}", flush=True)
         return CRASHED if state.exit_code is None else state.exit_code
-
-    def describe_engine_state(self, run: Run) -> str:
-        """Return live, ended or gone, followed by the engine's own name for the job state."""
-        return f"{self.seen(run).state} {self.engine_state_name(run)}".strip()
-
-    def engine_state_name(self, run: Run) -> str:
-        """Return the engine's own name for the job state."""
-        return ""
 
     def state(self, run: Run) -> State:
         status = self.seen(run)
@@ -194,18 +185,11 @@ def write_record(run: Run, attempt: int, keys: Mapping[str, object]) -> None:
     """Record the IDs of an attempt that the engine accepted. Its exit and reason stay empty until it ends. Raises
     Failure.
     """
-    path = run.path / f"state/job_{attempt}"
+    _write_keys(run.path / f"state/job_{attempt}", {**keys, "exit": "", "reason": ""})
+
+
+def _write_keys(path: Path, keys: Mapping[str, object]) -> None:
     try:
-        write_small_file(path, keys={**keys, "exit": "", "reason": ""})
+        write_small_file(path, keys=keys)
     except OSError as error:
         raise Failure(f"cannot write {path}: {error.strerror}", "check permissions and free space") from None
-
-
-def write_saved_output(path: Path, content: bytes) -> None:
-    """Write an engine's output to a file in one of this user's run folders. Symbolic links are not followed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-    os.replace(unfinished, path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from ..run_folder.artifact_copies import JOB_FILE
 from ..run_folder.run import Run
 from ..system.text import one_line
 from ..system.values import number_or_none, read_settings, word_or_empty
@@ -51,8 +52,7 @@ class RecordedEngine(Engine):
 
 def recorded_engine(run: Run) -> Engine:
     artifact, runs = run.path / f"artifact/{run.attempt}", run.path.parent
-    job_settings = read_settings(artifact / ".jobc/job.json")
-    backend = job_settings.get("backend")
-    backend = word_or_empty(backend) if isinstance(backend, str) else ""
-    engine = RecordedEngine(Job(runs.name, artifact, runs, {**job_settings, "backend": backend}))
-    return SweepEngine(engine) if job_settings.get("sweep") else engine
+    settings = read_settings(artifact / JOB_FILE)
+    settings["backend"] = word_or_empty(str(settings.get("backend", "")))
+    engine = RecordedEngine(Job(runs.name, artifact, runs, settings))
+    return SweepEngine(engine) if settings.get("sweep") else engine

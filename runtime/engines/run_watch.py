@@ -16,10 +16,10 @@ MOST_RUNS = 20  # how many of the newest runs live_run_ids() checks
 class RunWatch:
     """Watches one job's runs. engine, runs: as of the last query"""
 
-    def __init__(self, engine: Engine, runs: Sequence[Run], hint: str, is_patient: bool = False) -> None:
-        """hint: what to do if the engine does not respond; is_patient: whether to wait if it never responded"""
+    def __init__(self, engine: Engine, runs: Sequence[Run], is_patient: bool = False) -> None:
+        """is_patient: whether to wait for an engine that has never responded"""
         self.engine, self.runs = engine, list(runs)
-        self._hint, self._has_answered, self._is_silent = hint, is_patient, False
+        self._has_answered, self._is_silent = is_patient, False
 
     def is_live(self) -> bool:
         return bool(self.live())
@@ -30,7 +30,7 @@ class RunWatch:
         states = [(run, self.engine.state(run)) for run in self.runs]
         silence = next((state.reason or state.text for _, state in states if state.name == "unknown"), "")
         if silence and not self._has_answered:
-            raise Failure(silence, self._hint)
+            raise Failure(silence, "try again when the engine responds")
         if silence and not self._is_silent:
             print(f"{silence}; asking again", file=sys.stderr, flush=True)
         self._has_answered, self._is_silent = True, bool(silence)

@@ -1,4 +1,4 @@
-"""Base class of engines that start runs, for verbs/submit.py."""
+"""Base class of engines that start runs and check a job's nodes: for submit, smoke, preflight and shell."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
+from ..node.node_start import exec_node
 from ..run_folder.run import Run
 from ..system.failure import Failure
 from ..system.values import number_or_none
@@ -16,12 +17,13 @@ from .engine import Engine
 
 if TYPE_CHECKING:
     from .artifact_location import Place
+    from .check_table import Table
     from .new_run import NewRun
     from .new_sweep import NewSweep
 
 
 class StartingEngine(Engine, ABC):
-    """An engine that submit uses to start a run's attempt."""
+    """An engine that starts runs, and runs other commands on the job's nodes."""
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         """Add the submit options that only this backend has."""
@@ -87,6 +89,28 @@ class StartingEngine(Engine, ABC):
             environ["JOBC_INIT_FROM"] = init_from
         return environ
 
+    @abstractmethod
+    def smoke(self, place: Place) -> int:
+        """Run a collective across the nodes. Return the exit code; 0 means success. Raises Failure."""
+
+    def add_preflight_options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the preflight options that only this backend has."""
+
+    @abstractmethod
+    def preflight(self, place: Place, options: argparse.Namespace) -> Table | int:
+        """Check the nodes. Return the table of checks, or an exit code if there is no table. Raises Failure."""
+
+    def shell_nodes(self, place: Place, named: str) -> int:
+        """Return the number of nodes on which a shell can be opened. named: as for shell(). Raises Failure."""
+        return place.job.nodes
+
+    def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
+        """Run the command, or a shell if there is none, on a node in the ranks' environment. Return the exit code.
+
+        named: the run whose code is used, or "" for the default. Raises Failure.
+        """
+        exec_shell(place, named, node, command)
+
 
 def parse_positive_number(text: str) -> int:
     """Return the option value as a number. Raises Failure."""
@@ -99,8 +123,20 @@ def parse_positive_number(text: str) -> int:
 def starting_engine(place: Place) -> StartingEngine:
     engine = place.engine()
     if not isinstance(engine, StartingEngine):
-        raise Failure(f"backend {engine.job.backend} has no engine that starts jobs")
+        raise Failure(f"backend {engine.job.backend} has no engine that starts jobs and checks nodes")
     return engine
+
+
+def exec_shell(place: Place, named: str, node: int, command: Sequence[str]) -> NoReturn:
+    """Exec the command, or a shell if there is none, on this machine. Raises Failure.
+
+    named: the run whose code is used. If it is "", the newest run's code is used, or your current code if there is no
+    run.
+    """
+    run = place.choose_run(named) if named or place.has_runs() else None
+    folder = "" if run is None else str(run.path)
+    environ = {**os.environ, "JOBC_PROJECT": place.job.project, "JOBC_RUN_DIR": folder}
+    exec_node(place.artifact, environ, "shell", *command, node=node)
 
 
 def copy_user_code(place: Place, engine: StartingEngine, new: NewRun) -> None:

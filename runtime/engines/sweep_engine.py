@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..run_folder.points_file import SweepPoint, read_points
-from ..run_folder.run import RecordedProcess, Run, identify_machine, worst_code
+from ..run_folder.run import RecordedProcess, Run, worst_code
 from ..system.failure import Failure
-from .artifact_location import Place, is_complete_run
+from .artifact_location import is_complete_run
 from .engine import Engine, State
 
 SUBMIT = "state/submit"  # in a sweep's run: the process that starts one point after another
@@ -74,11 +74,8 @@ class SweepEngine(Engine):
         self.engine.prepare([run for run in folders if not self.is_sweep(run)])
         self._engines.clear()
 
-    def query_again(self, runs: Sequence[Run]) -> tuple[Engine, list[Run]]:
-        self.fetch("state", runs)
-        engine, runs = SweepEngine(type(self.engine)(self.job)), [Run(run.path) for run in runs]
-        engine.prepare(runs)
-        return engine, runs
+    def renewed(self) -> Engine:
+        return SweepEngine(self.engine.renewed())
 
     def fetch(self, what: str, runs: Sequence[Run]) -> None:
         for run in runs:
@@ -112,7 +109,7 @@ class SweepEngine(Engine):
 
     def mark_stopped(self, run: Run) -> None:
         if self.is_sweep(run):
-            self.write_stop_mark(run.path)
+            super().mark_stopped(run)
         else:
             self.engine_of(run).mark_stopped(run)
 
@@ -149,15 +146,4 @@ class SweepEngine(Engine):
 
 def is_submitting(sweep: Run) -> bool:
     """Return whether a jobctl submit on this machine is starting the points of the sweep."""
-    return RecordedProcess(sweep.path / SUBMIT).status(identify_machine(), lambda: None) == "up"
-
-
-def locate_point(place: Place, named: str, named_run: str) -> Place:
-    """Return the artifact in a point's run. named_run: the sweep's run, or "" for the newest. Raises Failure."""
-    sweep = place.choose_run(named_run)
-    number = read_points(sweep.path / f"artifact/{sweep.attempt}").find(named).number
-    point = SweepEngine(place.engine()).points(sweep)[number]
-    if not point.is_started:
-        title = f"point {number} of sweep {sweep.id} has no run: it has not been started, or its run was removed"
-        raise Failure(title, f"jobctl submit --point {number} starts it")
-    return Place(point.run.path / f"artifact/{point.run.attempt}")
+    return RecordedProcess(sweep.path / SUBMIT).status() == "up"

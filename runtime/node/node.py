@@ -197,11 +197,9 @@ def reject_live_node(read: NodeSettings, payload: str, environ: Mapping[str, str
         title = f"no run folder: JOBC_RUN_DIR='{path}'"
         raise NodeFailure(2, title, "jobctl submit creates a run folder and starts launch.sh; see launch.sh --help")
     run, node = Run(Path(path)), int(environ["JOBC_NODE_RANK"])
-    statuses = run.statuses()
-    if statuses.get(node) == "up":
-        where = next((f", node {n.name} {n.where()}" for n in run.nodes() if statuses[n.number] == "elsewhere"), "")
+    if run.statuses().get(node) == "up":
         hint = "stop the run with jobctl stop, or start a new run with jobctl submit without --resume"
-        raise NodeAlreadyRunning(CRASHED, f"run {run.id} is live{where}", hint)
+        raise NodeAlreadyRunning(CRASHED, f"run {run.id} is live{run.describe_remote_node()}", hint)
     first = Path(path, "exit", environ["JOBC_ATTEMPT"], "first")
     # keep it with srun, because another task of this node may just have written it
     if read.launcher != "srun" and read_keys(first).get("node") == str(node):

@@ -13,11 +13,13 @@ import os
 import sys
 from pathlib import Path
 
+from ..run_folder.run import Run
+from ..run_folder.stopping import signal_supervisors_here
 from ..system.failure import print_failure
 from ..system.values import number_or_none, read_keys
 from .node import listed_host_variables
 from .node_failure import NodeFailure
-from .node_start import exec_node, exec_program, start_in_background
+from .node_start import exec_node, start_in_background
 
 
 def main(argv: list[str]) -> int:
@@ -33,8 +35,8 @@ def main(argv: list[str]) -> int:
         return failure.code
     node = int(environ["JOBC_NODE_RANK"])
     if payload == "signal":
-        program = [sys.executable, "-I", "-S", str(artifact / "jobctl")]
-        exec_program([*program, "stop", "--run", run, "--node", str(node), "--signal", words[0]], os.environ)
+        signal_supervisors_here(Run(Path(run)), words[0], node)
+        return 0
     run_id = os.path.basename(run)
     environ.update(JOBC_RUN_DIR=run, JOBC_RUN_ID=run_id, JOBC_JOB_ID=run_id, JOBC_ATTEMPT=attempt)
     keys = read_keys(Path(run, "state/run")) if run else {}

@@ -23,7 +23,7 @@ import time
 from collections.abc import Mapping
 
 from .. import exit_codes
-from ..run_folder.run import NodeState, identify_machine
+from ..run_folder.run import NodeState
 from ..run_folder.run_folder import RunFolder
 from ..system import processes
 from ..system.failure import Failure
@@ -156,7 +156,7 @@ def _connect(timeout_s: float, signals: SignalQueue) -> socket.socket:
 def _supervisor_status(run: RunFolder, node: int) -> str:
     """Return RecordedProcess.status() of this node's supervisor, which task 0 execs, or "" if it has not started."""
     state = NodeState(run.node_state(node))
-    return state.status(identify_machine(), lambda: None) if state.attempt == run.attempt else ""
+    return state.status() if state.attempt == run.attempt else ""
 
 
 def node_socket_address() -> str:

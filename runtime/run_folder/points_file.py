@@ -10,7 +10,6 @@ point. Changes map a file's lines to the lines that replace them: "7", "7-9", or
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shutil
 import stat
@@ -115,19 +114,13 @@ def write_artifact_of_point(sweep: Path, points: SweepPoints, point: SweepPoint,
             except ValueError as error:
                 raise _damaged(sweep / POINTS, f"is damaged: point {point.number}, {path}: {error}") from None
         texts[path] = text
-    shutil.copytree(sweep, folder, symlinks=True, ignore=_ignored_names)
-    for directory, _, _ in os.walk(folder):  # in runs of earlier jobc versions, folders are read-only
-        os.chmod(directory, 0o755)
+    shutil.copytree(sweep, folder, symlinks=True, ignore=shutil.ignore_patterns(POINTS, "__pycache__"))
     for path, text in texts.items():
         file = folder / path
         mode = stat.S_IMODE(file.stat().st_mode)
         file.unlink()  # because it may be a symbolic link to some other file
         file.write_bytes(text.encode("utf-8", "surrogateescape"))
         file.chmod(mode)
-
-
-def _ignored_names(folder: str, names: Sequence[str]) -> list[str]:
-    return [name for name in names if name in (POINTS, "__pycache__")]
 
 
 def _sweep_file_text(sweep: Path, path: str, lines: int | None, entry: Any) -> str:

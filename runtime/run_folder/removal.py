@@ -13,24 +13,20 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 from .run import is_mine
 
-PREFIX, SUFFIX = ".", ".removed"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-
-
-def hidden_name(name: str) -> str:
-    return f"{PREFIX}{name}{SUFFIX}"
 
 
 def original_name(hidden: str) -> str:
     """Return the original name of a hidden folder, or "" if the folder is not hidden."""
-    is_hidden = hidden.startswith(PREFIX) and hidden.endswith(SUFFIX)
-    return hidden[len(PREFIX) : -len(SUFFIX)] if is_hidden else ""
+    match = re.fullmatch(r"[.](.*)[.]removed", hidden, re.DOTALL)
+    return match.group(1) if match else ""
 
 
 def remove_own_folder(folder: Path) -> None:
@@ -43,7 +39,7 @@ def remove_own_folder(folder: Path) -> None:
             raise PermissionError(errno.EPERM, "belongs to another user", str(folder))
         name = folder.name
         if not original_name(name):
-            name = hidden_name(name)
+            name = f".{name}.removed"
             os.rename(folder.name, name, src_dir_fd=parent, dst_dir_fd=parent)
         if not os.path.samestat(found, os.stat(name, dir_fd=parent, follow_symlinks=False)):
             raise OSError(errno.ESTALE, "was replaced while it was being removed", str(folder))

@@ -39,9 +39,6 @@ class LastProgress(NamedTuple):
     step: int
     loss: float
 
-    def __str__(self) -> str:
-        return f"step {self.step}, loss {self.loss:.4g}"
-
 
 class RecordedProcess:
     """A process that a file describes: `key=value` lines with host, boot, pid_namespace, pid and start_ticks."""
@@ -57,12 +54,11 @@ class RecordedProcess:
     def _number(self, key: str) -> int | None:
         return number_or_none(self.keys.get(key, ""))
 
-    def place(self, here: dict[str, str]) -> str:
+    def place(self) -> str:
         """Return where the process is: here, beside (in another PID namespace of this kernel), away, or unknown (the
         file does not say).
-
-        here: result of identify_machine().
         """
+        here = identify_machine()
         if self.host != here["host"]:
             return "away"
         if not self.pid_namespace:
@@ -72,18 +68,18 @@ class RecordedProcess:
         return "here" if self.pid_namespace == here.get("pid_namespace") else "beside"
 
     def where(self) -> str:
-        """Return a description of where the process is running if it is not visible from here."""
-        here, host = identify_machine(), one_line(self.host)
-        if self.place(here) == "beside":
+        """Describe where the process is running if it is not visible from here."""
+        host = one_line(self.host)
+        if self.place() == "beside":
             return f"in another container on {host}"
-        if self.host == here["host"]:
+        if self.host == identify_machine()["host"]:
             return f"on another machine named {host}, or before this one was restarted"
         return f"on {host}"
 
     def is_running(self) -> bool:
         return self.pid is not None and self.start_ticks is not None and is_running(self.pid, self.start_ticks)
 
-    def status(self, here: dict[str, str], get_silent_s: Callable[[], float | None]) -> str:
+    def status(self, get_silent_s: Callable[[], float | None] = lambda: None) -> str:
         """Return the process's status, which is one of these:
 
         up:        it is running here.
@@ -96,12 +92,12 @@ class RecordedProcess:
         if self.ended is not None:
             return "ended"
         over = "dead" if self.exit is None else "ended"
-        location = self.place(here)
+        location = self.place()
         if location in ("here", "unknown") and self.is_running():
             return "up"
         if location == "here":
             return over
-        lock = _lock_state(Path(f"{self.path}.lock"))
+        lock = _lock_state(f"{self.path}.lock")
         if lock == "held":
             return "elsewhere"
         if location == "unknown" or (location, lock) == ("beside", "free"):
@@ -159,23 +155,18 @@ class Run:
         return [self.path / f"state/{name}" for name in names]
 
     def silent_s(self, node: NodeState) -> float | None:
-        """Return the seconds since the supervisor touched its file, by the storage's clock, or None if unknown."""
+        """Return the seconds since the supervisor touched its file, by the storage's clock or, in another user's
+        folder, by this machine's clock. Return None if unknown.
+        """
         try:
-            return self.storage_time() - node.path.stat().st_mtime
+            if self._now is None:
+                self._now = self._touch() if self.is_mine else time.time()
+            return self._now - node.path.stat().st_mtime
         except OSError:
             return None
 
-    def storage_time(self) -> float:
-        """Return the time in seconds since the epoch by the storage's clock or, in another user's folder, by this
-        machine's clock.
-
-        Raises OSError if state/.now cannot be written.
-        """
-        if self._now is None:
-            self._now = self._touch() if self.is_mine else time.time()
-        return self._now
-
     def _touch(self) -> float:
+        """Return the time in seconds since the epoch, by the storage's clock. Raises OSError."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         descriptor = os.open(self.path / "state/.now", flags, 0o666)
         try:
@@ -184,18 +175,20 @@ class Run:
         finally:
             os.close(descriptor)
 
+    def status_of(self, node: NodeState) -> str:
+        return node.status(partial(self.silent_s, node))
+
     def statuses(self) -> dict[int, str]:
         """Return the status of each node, by node number."""
-        this_machine = identify_machine()
-        return {node.number: node.status(this_machine, partial(self.silent_s, node)) for node in self.nodes()}
+        return {node.number: self.status_of(node) for node in self.nodes()}
+
+    def describe_remote_node(self) -> str:
+        """Return `, node NN PLACE` for the first node that runs where its process is not visible, or "" if none."""
+        return next((f", node {n.name} {n.where()}" for n in self.nodes() if self.status_of(n) == "elsewhere"), "")
 
     def is_live(self) -> bool:
         """Return whether a node is running, or is on another machine and has not ended."""
         return any(status in ("up", "elsewhere") for status in self.statuses().values())
-
-    def exit_codes(self) -> dict[str, int]:
-        """Return the exit codes recorded in the newest attempt, by file name: `first` or `node_NN`."""
-        return recorded_exit_codes(self.path / "exit" / str(self.attempt))
 
     def ended_nodes(self) -> int:
         """Return how many nodes have recorded an exit code in the newest attempt."""
@@ -205,18 +198,19 @@ class Run:
             return 0
 
     def worst_exit(self, status: int, nodes: int) -> int:
-        """Return the worst exit code that the nodes have recorded.
+        """Return the worst exit code that the nodes have recorded in the newest attempt, or 0 if all succeeded.
 
-        status: exit code of the program that ran the nodes. Unless all nodes have recorded a code, it makes the run a
-        crash; otherwise, it is ignored, because a signal may have hit the program as the nodes exited.
+        status: exit status of the process that ran the nodes. It counts only if a node has recorded nothing, because a
+        signal may have hit the process as a node exited.
         """
-        code = worst_code([code for code in self.exit_codes().values() if code in PRIORITY]) or DONE
-        return CRASHED if code == DONE and status != DONE and self.ended_nodes() < nodes else code
+        codes = recorded_exit_codes(self.path / "exit" / str(self.attempt)).values()
+        code = worst_code([code for code in codes if code in PRIORITY]) or DONE
+        return CRASHED if code == DONE and status and self.ended_nodes() < nodes else code
 
     def first_failure(self) -> dict[str, str]:
         """Return `node`, `reason` and `log` (a file name) of the newest attempt's first failure, or {} if none."""
         path = self.path / "exit" / str(self.attempt) / "first"
-        if not os.path.isfile(path):
+        if not path.is_file():
             return {}
         keys = read_keys(path)
         node, rank = number_or_none(keys.get("node", "")), number_or_none(keys.get("rank", ""))
@@ -345,7 +339,7 @@ def _escaped(letter: str) -> str:
     return f"\\U{code:08x}"
 
 
-def _lock_state(path: Path) -> str:
+def _lock_state(path: str) -> str:
     """Return whether a file's lock is held, free, or unknown (because the file does not exist or locks are not
     supported). This is reliable only between processes on one kernel.
     """

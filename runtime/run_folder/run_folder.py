@@ -10,14 +10,14 @@ import errno
 import os
 import re
 import stat
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from .. import exit_codes
-from ..system.untrusted_files import MIB, Unreadable, parse_json, read_bytes
+from ..system.untrusted_files import Unreadable, parse_json, read_bytes
 
-LARGEST = MIB  # size limit of a small file
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 RESERVED_BYTES = 4096  # one block on most file systems
 PROGRESS = "state/progress"  # where attempt_counter.py counts the starts that completed no new step
@@ -30,6 +30,18 @@ class RunFolder:
 
     def __init__(self, path: Path, attempt: int) -> None:
         self.path, self.attempt = path, attempt
+        self.exits = path / "exit" / str(attempt)
+        self.first_failure = self.exits / "first"  # which node failed first, and why (peers.py)
+        self.first_stop_file = self.exits / "stop"  # the first node that was asked to stop early, and the reason
+        self.steps = self.exits / "steps"  # the nodes' progress with `before` and `per_node` (steps.py)
+        self.mpi_daemon = self.exits / "mpi_daemon"  # node 0's command for mpirun's daemons (mpi.py)
+        self.ended_commands_file = path / COMMANDS
+        self.rendezvous_file = path / "state/head"  # node 0's rendezvous port
+        self.supervisor_address_file = path / "state/link"  # address of node 0's supervisor (links.py)
+        self.resume_command = path / "state/resume"  # `command=`; missing if the backend has none, and in jobctl smoke
+        self.code = path / "code"  # working copy of the user's code; missing if the ranks run in another folder
+        self.checkpoints = path / "checkpoints"  # of jobc's own trainer
+        self.stop_mark = path / "control/STOP"  # if it exists, a user has stopped the run: it exits with 0 for good
 
     @classmethod
     def from_environment(cls) -> RunFolder:
@@ -37,93 +49,36 @@ class RunFolder:
         return cls(Path(os.environ["JOBC_RUN_DIR"]), int(os.environ["JOBC_ATTEMPT"]))
 
     def node_state(self, node: int) -> Path:
-        return self.path / "state" / f"node_{node:02}"
+        return self.path / f"state/node_{node:02}"
 
     def node_lock(self, node: int) -> Path:
-        return self.path / "state" / f"node_{node:02}.lock"
+        return self.path / f"state/node_{node:02}.lock"
 
     def rank_state(self, rank: int) -> Path:
-        return self.path / "state" / f"rank_{rank:02}"
+        return self.path / f"state/rank_{rank:02}"
 
     def node_exit(self, node: int) -> Path:
-        return self.path / "exit" / str(self.attempt) / f"node_{node:02}"
+        return self.exits / f"node_{node:02}"
 
     def rank_exit(self, rank: int) -> Path:
-        return self.path / "exit" / str(self.attempt) / f"rank_{rank:02}"
-
-    @property
-    def first_failure(self) -> Path:
-        """Return the file that records which node failed first, and why (peers.py)."""
-        return self.path / "exit" / str(self.attempt) / "first"
+        return self.exits / f"rank_{rank:02}"
 
     def restart(self, number: int) -> Path:
         """Return the folder in which the nodes agree on a restart. number: counted from 1"""
-        return self.path / "exit" / str(self.attempt) / f"restart_{number}"
-
-    @property
-    def steps(self) -> Path:
-        """Return the folder in which nodes record their progress with `before` and `per_node` (steps.py)."""
-        return self.path / "exit" / str(self.attempt) / "steps"
+        return self.exits / f"restart_{number}"
 
     def steps_process(self, node: int) -> Path:
         """Return the file that describes the process that is running a node's steps."""
         return self.steps / f"process_{node}"
 
-    @property
-    def ended_commands_file(self) -> Path:
-        """Return the file with the number of commands that have ended, in a job with `then` (then.py)."""
-        return self.path / COMMANDS
-
-    @property
-    def first_stop_file(self) -> Path:
-        """Return the file in which the first node that is asked to stop early writes its number and the reason."""
-        return self.path / "exit" / str(self.attempt) / "stop"
-
     def node_log(self, node: int) -> Path:
-        return self.path / "logs" / f"node_{node:02}.log"
+        return self.path / f"logs/node_{node:02}.log"
 
     def launcher_log(self, node: int) -> Path:
-        return self.path / "logs" / f"launcher_{node:02}.log"
+        return self.path / f"logs/launcher_{node:02}.log"
 
     def rank_log(self, rank: int) -> Path:
-        return self.path / "logs" / f"rank_{rank:02}.log"
-
-    @property
-    def rendezvous_file(self) -> Path:
-        """Return the file in which node 0 publishes the rendezvous port."""
-        return self.path / "state" / "head"
-
-    @property
-    def supervisor_address_file(self) -> Path:
-        """Return the file in which node 0 publishes its supervisor's address (links.py)."""
-        return self.path / "state" / "link"
-
-    @property
-    def mpi_daemon(self) -> Path:
-        """Return the file in which node 0 publishes the command for mpirun's daemons (mpi.py)."""
-        return self.path / "exit" / str(self.attempt) / "mpi_daemon"
-
-    @property
-    def resume_command(self) -> Path:
-        """Return the file with the resume command (`command=`). It does not exist if the backend has no such command,
-        or in jobctl smoke.
-        """
-        return self.path / "state" / "resume"
-
-    @property
-    def code(self) -> Path:
-        """Return the working copy of the user's code. It does not exist if the ranks run in another folder."""
-        return self.path / "code"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Return the checkpoint folder of jobc's own trainer."""
-        return self.path / "checkpoints"
-
-    @property
-    def stop_mark(self) -> Path:
-        """Return the stop mark. If it exists, a user has stopped the run, which exits with 0 and is not requeued."""
-        return self.path / "control" / "STOP"
+        return self.path / f"logs/rank_{rank:02}.log"
 
     def keys_of_attempt(self, path: Path) -> dict[str, str] | None:
         """Return the keys of a small file that this attempt wrote, or None if it has not written the file."""
@@ -165,16 +120,30 @@ def write_small_file(
     lines = [first_line] if first_line else []
     lines += [f"{key}={_one_line(str(value))}" for key, value in (keys or {}).items()]
     content = "".join(line + "\n" for line in lines).encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        unfinished.touch(0o600 if private else 0o666)
-        unfinished.write_bytes(content)
-        unfinished.replace(path)
+        replace_file(path, content, mode=0o600 if private else 0o666)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         if error.errno not in NO_SPACE or not _write_in_reserve(path, content):
             raise
+
+
+def replace_file(path: Path, content: bytes, changed: float | None = None, mode: int = 0o666) -> None:
+    """Create a file, or replace it atomically. Follows no symbolic links. Raises OSError.
+
+    changed: the file's modification time, in seconds since the epoch; by default, now
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with open(os.open(part, flags, mode), "wb") as opened:
+            opened.write(content)
+        if changed is not None:
+            os.utime(part, (changed, changed))
+        os.replace(part, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            part.unlink()
 
 
 def reserve_small_file(path: Path) -> None:
@@ -215,7 +184,7 @@ def _write_in_reserve(path: Path, content: bytes) -> bool:
 def read_small_file(path: Path) -> tuple[str, dict[str, str]] | None:
     """Return the first line ("" if it is `key=value`) and the keys of a small file, or None if it cannot be read."""
     try:
-        return parse_small_file(read_bytes(path, LARGEST, follow=False))
+        return parse_small_file(read_bytes(path, follow=False))
     except Unreadable:
         return None
 

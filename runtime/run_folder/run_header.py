@@ -12,6 +12,8 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from ..system.text import count_of
+
 DEVICES = Path("/dev")
 KFD = Path("/sys/class/kfd/kfd/topology/nodes")  # AMD's driver: a folder for each CPU and GPU; gpu_id is 0 for CPUs
 NVIDIA_SMI_S = 10.0  # nvidia-smi hangs if the driver is broken; jobctl preflight reports that
@@ -24,7 +26,7 @@ def run_header_lines(environ: Mapping[str, str]) -> Iterator[str]:
     yield f"run {environ['JOBC_RUN_ID']} of {environ['JOBC_JOB_NAME']}, attempt {environ['JOBC_ATTEMPT']}{engine}"
     hosts = environ["JOBC_NODE_LIST"]
     meet = f"{environ['JOBC_HEAD_ADDR']}:{environ['JOBC_HEAD_PORT']}"
-    size = f"{_count(nodes, 'node')} x {_count(procs, 'rank')} = world size {nodes * procs}"
+    size = f"{count_of(nodes, 'node')} x {count_of(procs, 'rank')} = world size {nodes * procs}"
     yield f"{size}, on {hosts}; rendezvous at {meet}"
     if int(environ.get("JOBC_GPUS") or 0):
         yield f"GPUs of this node: {describe_gpus(environ) or 'none visible'}"
@@ -35,7 +37,7 @@ def warn_about_few_cores(environ: Mapping[str, str], ranks: int, cores: int) -> 
     threads = int(environ.get("OMP_NUM_THREADS") or 1)
     if cores >= ranks * threads:
         return ""
-    given = f"{_count(ranks, 'rank')} x {_count(threads, 'thread')} on {_count(cores, 'CPU core')} of this node"
+    given = f"{count_of(ranks, 'rank')} x {count_of(threads, 'thread')} on {count_of(cores, 'CPU core')} of this node"
     return f"warning: {given}: training will be slow; set cpus={ranks * threads} or more, or fewer threads"
 
 
@@ -63,7 +65,3 @@ def _names() -> list[str]:
     except (OSError, subprocess.TimeoutExpired):
         return []
     return process.stdout.splitlines() if process.returncode == 0 else []
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"

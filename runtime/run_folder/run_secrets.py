@@ -1,29 +1,65 @@
-"""Find and delete a run's secrets. Secrets are in the user's home because run folders are shared."""
+"""Save, find and delete a run's secrets. They are in the user's home because run folders are shared."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ..exit_codes import DATA_BROKEN
+from ..system.failure import Failure
+from ..system.private_folder import make_private
 from .removal import remove_folder
-
-_BASIS, _PRIME, _MASK = 0xCBF29CE484222325, 0x100000001B3, 2**64 - 1  # constants of FNV-1a, 64 bits
 
 
 def secrets_folder_of_run(run: Path) -> Path:
     """Return the folder with a run's secrets. The folder's name ends with a hash of the run's path because another run
     root may have the same IDs. run: resolved path
     """
-    value = _BASIS
-    for byte in os.fsencode(run):
-        value = (value ^ byte) * _PRIME & _MASK
     root = os.environ.get("JOBC_SECRETS_ROOT") or f"{os.environ.get('HOME') or '/nonexistent'}/.jobc/secrets"
-    return Path(root, f"{run.name}-{value:016x}")
+    return Path(root, f"{run.name}-{hashlib.sha256(os.fsencode(run)).hexdigest()[:16]}")
 
 
 def delete_run_secrets(run: Path) -> None:
     """Remove a run's secrets, if there are any. Raises OSError."""
     folder = secrets_folder_of_run(run)
-    if not folder.is_dir() or folder.is_symlink():
-        return
-    remove_folder(folder)
+    if folder.is_dir() and not folder.is_symlink():
+        remove_folder(folder)
+
+
+@contextlib.contextmanager
+def saved_secrets(run: Path, variables: Iterable[str]) -> Iterator[None]:
+    """Save the values of environment variables, and remove them if the block raises an exception. Raises Failure."""
+    try:
+        for variable in variables:
+            save_secret(run, variable)
+        yield
+    except BaseException:
+        delete_run_secrets(run)
+        raise
+
+
+def save_secret(run: Path, variable: str) -> None:
+    """Save an environment variable's value for a run's nodes. Raises Failure.
+
+    The value is never on a command line or in a job's environment. run: resolved path
+    """
+    value = os.environb.get(os.fsencode(variable), b"")
+    if not value:
+        title = f"secret: the environment variable {variable} is not set"
+        raise Failure(title, f"export {variable}, then submit again", DATA_BROKEN)
+    folder = secrets_folder_of_run(run)
+    if not (make_private(folder.parent) and make_private(folder)):
+        hint = "remove it, or the folder above it, if another user owns it"
+        raise Failure(f"{folder} is not a private folder of this user", hint)
+    file = folder / variable
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            file.unlink()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(file, flags, 0o600), "wb") as opened:
+            opened.write(value)
+    except OSError as error:
+        raise Failure(f"cannot write to {folder}: {error.strerror}") from error

@@ -6,11 +6,14 @@ Out: a line for each location with the number of files, their total size, where 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from ..system.text import count_of
 
 MOST_S = 2.0  # time limit for the scan, because a scheduler kills a job soon after the job's own time limit
 MOST_NAMES, MOST_CHARACTERS = 3, 48
@@ -46,11 +49,20 @@ class FilesWrittenByProgram:
         return [*filter(None, (in_run, through_links))]
 
     def _line(self, folders: list[str], links: list[str], deadline: float, where: str) -> str:
+        """Describe the files in the folders whose content or name has changed since begin(), or return "" if there are
+        none. Links to folders are not followed but added to `links`.
+
+        Compares the change time (ctime), not the modification time, because a script may preserve the latter when it
+        copies a file.
+        """
+        assert self._since is not None
         sizes: dict[str, int] = {}
         at_least = ""
-        for name, size in self._changed(folders, links):
-            if size is not None:
-                sizes[name] = size
+        for path, status in _entries(folders):
+            if stat.S_ISLNK(status.st_mode) and os.path.isdir(path):
+                links.append(path)
+            elif stat.S_ISREG(status.st_mode) and status.st_ctime >= self._since:
+                sizes[os.path.relpath(path, self.folder)] = status.st_size
             if time.monotonic() > deadline:
                 at_least = "at least "
                 break
@@ -60,34 +72,19 @@ class FilesWrittenByProgram:
         names = ", ".join(_shorten_name(name) for name in largest)
         if len(sizes) > len(largest):
             names += f" and {len(sizes) - len(largest)} more"
-        files = f"{len(sizes)} file{'s' if len(sizes) > 1 else ''}"
+        files = count_of(len(sizes), "file")
         return f"script wrote {at_least}{files} ({format_size(sum(sizes.values()))}) {where}: {names}"
 
-    def _changed(self, queue: list[str], links: list[str]) -> Iterator[tuple[str, int | None]]:
-        """Yield the relative path and size in bytes of each regular file in these folders whose content or name has
-        changed since begin(), and ("", None) after each folder. Links to folders are not followed but added to `links`.
 
-        Compares the change time (ctime), not the modification time, because a script may preserve the latter when it
-        copies a file.
-        """
-        assert self._since is not None
-        while queue:
-            try:
-                entries = list(os.scandir(queue.pop()))
-            except OSError:  # removed in the meantime, or closed by the script
-                continue
-            for entry in entries:
-                try:
-                    status = entry.stat(follow_symlinks=False)
-                    if stat.S_ISLNK(status.st_mode) and entry.is_dir():
-                        links.append(entry.path)
-                except OSError:
-                    continue
-                if stat.S_ISDIR(status.st_mode) and entry.name not in BY_PRODUCTS:
-                    queue.append(entry.path)
-                elif stat.S_ISREG(status.st_mode) and status.st_ctime >= self._since:
-                    yield os.path.relpath(entry.path, self.folder), status.st_size
-            yield "", None
+def _entries(folders: list[str]) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the path and status of everything in the folders, except in by-products. Follows no links."""
+    for folder in folders:
+        for parent, subfolders, names in os.walk(folder):
+            subfolders[:] = [name for name in subfolders if name not in BY_PRODUCTS]
+            for name in (*names, *subfolders):
+                with contextlib.suppress(OSError):  # removed in the meantime
+                    path = os.path.join(parent, name)
+                    yield path, os.lstat(path)
 
 
 def format_size(size: float) -> str:

@@ -8,6 +8,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import NoReturn
 
@@ -32,25 +33,14 @@ class Parser(argparse.ArgumentParser):
             epilog=end,
             allow_abbrev=False,
             add_help=False,
-            formatter_class=_Help,
+            formatter_class=partial(argparse.HelpFormatter, max_help_position=22, width=HELP_WIDTH),
         )
         self.add_argument("-h", "--help", action="help", help="print this")
 
     def error(self, message: str) -> NoReturn:
-        unknown, without = (
-            "unrecognized arguments: ",
-            re.match("argument (--[a-z-]+).*: expected one argument", message),
-        )
-        if message.startswith(unknown):
-            message = f"unknown option: {message[len(unknown) :]}"
-        raise Failure(f"{without.group(1)} needs a value" if without else message, f"{self.prog} --help", 2)
-
-
-class _Help(argparse.HelpFormatter):
-    """Help formatter with options and their text in two columns, whatever the terminal's width."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=22, width=HELP_WIDTH)
+        message = re.sub("^unrecognized arguments:", "unknown option:", message)
+        message = re.sub("^argument (--[a-z-]+).*: expected one argument$", r"\1 needs a value", message)
+        raise Failure(message, f"{self.prog} --help", 2)
 
 
 def run_verb(verb: Callable[[list[str]], int], argv: list[str]) -> int:
@@ -59,14 +49,10 @@ def run_verb(verb: Callable[[list[str]], int], argv: list[str]) -> int:
         code = verb(argv)
         sys.stdout.flush()
         return code
-    except Failure as failure:
+    except (Failure, Unreadable) as error:
         sys.stdout.flush()
-        print_failure(failure)
-        return failure.code
-    except Unreadable as error:
-        sys.stdout.flush()
-        print_failure(Failure(str(error)))
-        return 1
+        print_failure(error)
+        return error.code if isinstance(error, Failure) else 1
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody will read what is still in the buffer
         return NO_READER

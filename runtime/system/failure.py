@@ -8,6 +8,7 @@ import shlex
 import sys
 
 from .text import printable
+from .untrusted_files import Unreadable
 
 
 class Failure(Exception):
@@ -25,10 +26,10 @@ class NodeMustNotStart(Failure):
         super().__init__(title, hint, code)
 
 
-def print_failure(failure: Failure) -> None:
-    print(f"error: {printable(failure.title)}", file=sys.stderr)
-    if failure.hint:
-        print(f"  hint: {printable(_insert_jobctl_path(failure.hint))}", file=sys.stderr)
+def print_failure(error: Failure | Unreadable) -> None:
+    print(f"error: {printable(str(error))}", file=sys.stderr)
+    if hint := getattr(error, "hint", ""):
+        print(f"  hint: {printable(_insert_jobctl_path(hint))}", file=sys.stderr)
 
 
 def _insert_jobctl_path(hint: str) -> str:

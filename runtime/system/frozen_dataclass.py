@@ -26,63 +26,49 @@ def _decorate(cls: Any) -> Any:
     cls.__doc__ = cls.__doc__ or cls.__name__  # otherwise, `dataclasses` generates a signature
     dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
     cls._frozen_fields = {field.name: field for field in dataclasses.fields(cls)}
-    for name, function in _METHODS.items():
-        if name not in vars(cls):
+    for name, function in vars(_Methods).items():
+        if callable(function) and name not in vars(cls):
             setattr(cls, name, function)
     return cls
 
 
-def _init(self: Any, *positional: Any, **named: Any) -> None:
-    if named.keys() == self._frozen_fields.keys() and not positional:
-        vars(self).update(named)
-        return
-    if len(positional) > len(self._frozen_fields):
-        raise TypeError(f"{type(self).__name__}() takes {len(self._frozen_fields)} arguments, not {len(positional)}")
-    values, arguments = vars(self), iter(positional)
-    for name, field in self._frozen_fields.items():
-        if len(values) < len(positional):
-            values[name] = next(arguments)
-        elif name in named:
-            values[name] = named.pop(name)
-        elif field.default is not dataclasses.MISSING:
-            values[name] = field.default
-        elif field.default_factory is not dataclasses.MISSING:
-            values[name] = field.default_factory()
-        else:
-            raise TypeError(f"{type(self).__name__}() needs the argument {name}")
-    if named:
-        raise TypeError(f"{type(self).__name__}() does not take {', '.join(named)}, or has it already")
+class _Methods:
+    """The methods of all classes."""
+
+    _frozen_fields: dict[str, dataclasses.Field[Any]]
+
+    def __init__(self, *positional: Any, **named: Any) -> None:
+        fields, name = self._frozen_fields, type(self).__name__
+        values = dict(zip(fields, positional, strict=False), **named)
+        if len(values) < len(positional) + len(named) or not values.keys() <= fields.keys():
+            raise TypeError(f"{name}() takes each of {', '.join(fields)} once, and no other arguments")
+        for key, field in fields.items():
+            if key in values:
+                continue
+            if field.default_factory is not dataclasses.MISSING:
+                values[key] = field.default_factory()
+            elif field.default is not dataclasses.MISSING:
+                values[key] = field.default
+            else:
+                raise TypeError(f"{name}() needs the argument {key}")
+        vars(self).update(values)
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._frozen_fields)
+        return f"{type(self).__qualname__}({values})"
+
+    def __eq__(self, other: object) -> Any:
+        return _values(self) == _values(other) if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(_values(self))
+
+    def __setattr__(self, name: str, _value: object) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
-def _values(self: Any) -> tuple[Any, ...]:
-    return tuple([getattr(self, name) for name in self._frozen_fields])
-
-
-def _repr(self: Any) -> str:
-    return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in self._frozen_fields)})"
-
-
-def _eq(self: Any, other: object) -> Any:
-    return _values(self) == _values(other) if type(other) is type(self) else NotImplemented
-
-
-def _hash(self: Any) -> int:
-    return hash(_values(self))
-
-
-def _setattr(self: Any, name: str, _value: object) -> None:
-    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-
-
-def _delattr(self: Any, name: str) -> None:
-    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
-
-
-_METHODS = {
-    "__init__": _init,
-    "__repr__": _repr,
-    "__eq__": _eq,
-    "__hash__": _hash,
-    "__setattr__": _setattr,
-    "__delattr__": _delattr,
-}
+def _values(instance: Any) -> tuple[Any, ...]:
+    return tuple([getattr(instance, name) for name in instance._frozen_fields])

@@ -9,12 +9,11 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
-
-from .gpu_names import is_gpu_of_type
 
 TIMEOUT_S = 60  # without persistence mode, the first query starts the driver
 BUSY_MIB = 1024  # a free GPU itself uses a few hundred MiB
@@ -49,6 +48,31 @@ def compare_gpu_types(found: list[Gpu] | None, wanted: str) -> tuple[bool, str]:
     kinds = ", ".join(sorted({gpu.name for gpu in found})) or "none"
     good = bool(found) and all(is_gpu_of_type(gpu.name, wanted) for gpu in found)
     return good, f"GPUs of {host}: {kinds}; required: {wanted}"
+
+
+def is_gpu_of_type(name: str, wanted: str) -> bool:
+    """Return whether a product name contains every part of a type: `NVIDIA A100-SXM4-80GB` contains A100 and 80GB.
+
+    Letters and digits are separate words, and a part must end where a part of the name ends: A10 does not match A100,
+    L4 and L40 do not match L40S, and RTX3090 matches `GeForce RTX 3090`.
+    """
+    name = re.sub(r"(MI\d{3})([_ ]OAM)", r"\1X\2", name)  # an MI325X reports itself as MI325 OAM, for example
+    part_words = [_words(part) for part in _parts(name)]
+    ends = [sum(map(len, part_words[: i + 1])) for i in range(len(part_words))]
+    flat = [word for words in part_words for word in words]
+
+    def contains_word(words: list[str]) -> bool:
+        return any(flat[end - len(words) : end] == words for end in ends if end >= len(words))
+
+    return all(contains_word(_words(part)) for part in _parts(wanted))
+
+
+def _parts(text: str) -> list[str]:
+    return [part for part in re.split(r"[^A-Za-z0-9]+", text) if part]
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[a-z]+|[0-9]+", text.lower())
 
 
 def usable_gpu_count(environ: Mapping[str, str], devices: Path = Path("/dev")) -> int | None:

@@ -21,6 +21,11 @@ def one_line(text: str) -> str:
     return printable(text.replace("\n", " ")).strip()
 
 
+def count_of(number: int, noun: str) -> str:
+    """Return "1 node" or "2 nodes"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def describe_ranks(ranks: Sequence[int]) -> str:
     """Return "rank 3" or "ranks 0 1 2"; after 16 ranks, the rest is printed as a count."""
     more = f" and {len(ranks) - MOST_RANKS} more" if len(ranks) > MOST_RANKS else ""

@@ -1,6 +1,5 @@
 """Keep small results between commands, in the user's cache folder. A file that cannot be read or written is ignored.
 
-jobctl runs this module before all others, so it imports little.
 Source: XDG Base Directory Specification 0.8.
 """
 

@@ -24,7 +24,7 @@ from ..system.text import one_line
 from ..system.untrusted_files import Unreadable, open_regular
 from ..system.values import number_or_none, read_keys
 from .old_checkpoints import find_removable_checkpoints
-from .run_rows import DiskUse, format_size, measure_disk_use
+from .run_rows import DiskUse, format_age, format_size, measure_disk_use
 
 MOST_STATE_BYTES = 65536  # size limit of a state/run file, which names the checkpoint that the run started from
 
@@ -36,31 +36,27 @@ class FolderToRemove(NamedTuple):
     run: Run | None
 
 
-class RemovableRuns(NamedTuple):
-    """Finished runs that can be removed, newest first, and lines that explain which runs are kept and why."""
-
-    removable: list[Run]
-    spared: list[str]
-
-
 def main(argv: list[str]) -> int:
     place = Place.program_location()
     engine = place.watching_engine()
     options = parser(engine).parse_args(argv)
-    old = find_old_runs(place, engine, _keep(options.keep, place))
-    for line in old.spared:
+    old_runs, spared = find_old_runs(place, engine, _keep(options.keep, place))
+    for line in spared:
         _print(line)
     removals = _leftovers(place.job.runs)
-    sizes = [measure_disk_use(removal.path, sys.maxsize).bytes for removal in removals]
-    for run in old.removable:
+    size = _size(removals)
+    for run in old_runs:
         folders = _select_folders(engine, run, options.keep_checkpoints)
         if folders:
-            sizes.append(_print_removal(engine, run, folders, options.keep_checkpoints))
+            names = f": {' '.join(folder.path.name for folder in folders)}" if options.keep_checkpoints else ""
+            about = f"{_age(run):>6} old  {_printed_size(_size(folders)):>6}  {engine.describe_outcome(run)}"
+            _print(f"{run.id:<22}  {about}{names}")
+            size += _size(folders)
             removals += folders
     if not removals:
         _print("nothing to remove")
         return 0
-    _print(f"total {format_size(DiskUse(sum(sizes), True))}")
+    _print(f"total {_printed_size(size)}")
     if not (options.yes or _is_confirmed()):
         _print("nothing was removed; --yes removes these")
         return 0
@@ -69,9 +65,8 @@ def main(argv: list[str]) -> int:
 
 
 def parser(engine: Engine) -> Parser:
-    words = Parser(
-        "clean", "Remove old runs of a job, or some of their checkpoints. Lists them first, with age and size."
-    )
+    summary = "Remove old runs of a job, or some of their checkpoints. Lists them first, with age and size."
+    words = Parser("clean", summary)
     text = (
         "keep the N newest runs of this user; default: keep_runs in the spec. A run is always kept if it may still be"
         " running, or if another run started from its checkpoint"
@@ -88,8 +83,7 @@ def parser(engine: Engine) -> Parser:
 
 def _keep(text: str, place: Place) -> int:
     """Return how many runs to keep. keep_runs=0 in the spec means that no number is set. Raises Failure."""
-    chosen = place.settings.get("keep_runs")
-    keep = text or (str(chosen) if chosen else "")
+    keep = text or str(place.settings.get("keep_runs") or "")
     if not keep:
         raise Failure("how many runs should be kept?", "--keep 5, or keep_runs=5 in the spec", 2)
     if not re.fullmatch("[0-9]{1,9}", keep):
@@ -104,9 +98,9 @@ def _print(line: str) -> None:
 # ---- which runs may be removed
 
 
-def find_old_runs(place: Place, engine: Engine, keep: int) -> RemovableRuns:
-    """Return this user's finished runs of this job, except the newest `keep`, and why others are kept. Incomplete runs
-    are not mentioned.
+def find_old_runs(place: Place, engine: Engine, keep: int) -> tuple[list[Run], list[str]]:
+    """Return this user's finished runs of this job, newest first, except the newest `keep`; and lines that say why
+    others are kept. Incomplete runs are not mentioned.
     """
     runs, spared, finished = [], [], []
     for run in place.list_runs():
@@ -137,26 +131,23 @@ def _keep_reason(engine: Engine, run: Run) -> str:
         return "the state of the run cannot be read"
 
 
-def _exclude_origins(engine: Engine, finished: list[Run], spared: list[str]) -> RemovableRuns:
-    """Return the finished runs, except those whose checkpoint a kept run started from."""
+def _exclude_origins(engine: Engine, finished: list[Run], spared: list[str]) -> tuple[list[Run], list[str]]:
+    """Return find_old_runs()'s result without the runs whose checkpoint a kept run started from."""
     going = {run.path for run in finished}
-    origins: dict[Path, set[bytes]] = {}  # folder of runs -> origins of the runs that are kept in it
+    folders = {run.id: [folder.path for folder in engine.folders(run)] for run in finished}
+    jobs = {path.parent for paths in folders.values() for path in paths}
+    origins = {origin for job in jobs for origin in _origins(job, going)}
     removable = []
     for run in finished:
-        is_origin = False
-        for folder in engine.folders(run):
-            beside = folder.path.parent
-            if beside not in origins:
-                origins[beside] = set(_origins(beside, going))
-            is_origin = is_origin or os.fsencode(folder.path) in origins[beside]
-        if is_origin:
+        if any(os.fsencode(path) in origins for path in folders[run.id]):
             spared.append(f"run {run.id} is kept: another run started from its checkpoint")
         else:
             removable.append(run)
-    return RemovableRuns(removable, spared)
+    return removable, spared
 
 
 def _origins(runs: Path, going: set[Path]) -> Iterator[bytes]:
+    """Yield the origins of the runs that are kept in a job's folder."""
     with contextlib.suppress(OSError), os.scandir(runs) as entries:
         others = [entry.path for entry in entries if not entry.name.startswith(".") and Path(entry.path) not in going]
         for path in others:
@@ -175,30 +166,24 @@ def _select_folders(engine: Engine, run: Run, only_checkpoints: bool) -> list[Fo
         return [FolderToRemove(folder.path, folder) for folder in folders]
     wanted = []
     for folder in folders:
-        checkpoints = find_removable_checkpoints(folder.path)
-        for path in checkpoints.unread:
+        removable, unread = find_removable_checkpoints(folder.path)
+        for path in unread:
             print(f"warning: {quote_shell_word(str(path))} cannot be read, so it is kept", file=sys.stderr)
-        wanted += [FolderToRemove(path, folder) for path in checkpoints.removable]
+        wanted += [FolderToRemove(path, folder) for path in removable]
     return wanted
 
 
-def _print_removal(engine: Engine, run: Run, folders: Sequence[FolderToRemove], only_checkpoints: bool) -> int:
-    size = sum(measure_disk_use(removal.path, sys.maxsize).bytes for removal in folders)
+def _size(folders: Sequence[FolderToRemove]) -> int:
+    return sum(measure_disk_use(folder.path, sys.maxsize).bytes for folder in folders)
+
+
+def _printed_size(size: int) -> str:
+    return format_size(DiskUse(size, True))
+
+
+def _age(run: Run) -> str:
     created = number_or_none(read_keys(run.path / "state/run").get("created", ""))
-    names = f": {' '.join(removal.path.name for removal in folders)}" if only_checkpoints else ""
-    printed_size = format_size(DiskUse(size, True))
-    _print(f"{run.id:<22}  {_age(created):>6} old  {printed_size:>6}  {engine.describe_outcome(run)}{names}")
-    return size
-
-
-def _age(created: int | None) -> str:
-    if created is None:
-        return "?"
-    ago = int(time.time()) - created
-    for unit, length in (("d", 86400), ("h", 3600)):
-        if ago >= length:
-            return f"{ago // length} {unit}"
-    return f"{int(ago / 60)} min"
+    return "?" if created is None else format_age(time.time() - created)
 
 
 def _leftovers(runs: Path) -> list[FolderToRemove]:
@@ -234,18 +219,11 @@ def _remove(place: Place, engine: Engine, removal: FolderToRemove) -> int:
         remove_own_folder(removal.path)
     except Failure as failure:
         print_failure(failure)
+        return 1
     except OSError as error:
         why = f": {error.strerror}" if error.strerror else ""
         print(f"error: cannot remove {quote_shell_word(str(removal.path))}{why}", file=sys.stderr)
-    else:
-        _print(f"removed {_shown(removal.path, place.job.runs)}")
-        return 0
-    return 1
-
-
-def _shown(path: Path, runs: Path) -> str:
-    """Return the path relative to the folder of the job's runs, or else to the run root."""
-    for folder in (runs, runs.parent):
-        with contextlib.suppress(ValueError):
-            return str(path.relative_to(folder))
-    return str(path)
+        return 1
+    runs = place.job.runs
+    _print(f"removed {removal.path.relative_to(runs if runs in removal.path.parents else runs.parent)}")
+    return 0

@@ -9,7 +9,7 @@ from typing import Any
 from ..engines.artifact_location import Place
 from ..exit_codes import CRASHED, DATA_BROKEN, DONE, INTERRUPTED, MEANING, PEER_LOST, PREEMPTED, RENDEZVOUS_FAILED
 from ..system.command_line import run_verb
-from ..system.text import one_line, printable
+from ..system.text import count_of, one_line, printable
 
 RESUME = "jobctl submit --resume RUN_ID"
 NEXT_STEP = {
@@ -52,12 +52,8 @@ def _size(settings: dict[str, Any]) -> str:
     nodes, gpus, node = settings.get("nodes", 1), settings.get("gpus", 0), settings.get("node") or {}
     procs = node.get("procs", 1)
     processes = f"{procs} process{'' if procs == 1 else 'es'}"
-    counts = f"{_count(nodes, 'node')} × {processes}, {_count(gpus, 'GPU')} per node"
+    counts = f"{count_of(nodes, 'node')} × {processes}, {count_of(gpus, 'GPU')} per node"
     return f"{counts}: world size {nodes * procs}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _runs(place: Place) -> str:

@@ -16,7 +16,6 @@ from ..engines.log_files import LogRequest
 from ..engines.print_logs import print_logs
 from ..system.command_line import Parser
 from ..system.failure import Failure
-from ..system.values import number_or_none
 
 
 def main(argv: list[str]) -> int:
@@ -26,26 +25,23 @@ def main(argv: list[str]) -> int:
     if options.point is not None:
         artifact, options.run = artifact.location_of_point(options.point, options.run), ""
         engine = artifact.engine()
-    run = artifact.choose_any_run(options.run)
+    run = artifact.choose_run(options.run)
     if artifact.is_sweep:
         from .sweep_points import print_logs_of_points  # only in a sweep's jobctl
 
         return print_logs_of_points(engine, run, request)
-    return print_logs(engine, run, request, options.patient)
+    return print_logs(engine, run, request)
 
 
 def parser(engine: Engine) -> Parser:
-    words = Parser(
-        "logs", "Print the output of a run: the console of its nodes, merged by time, or the output of one rank."
-    )
+    summary = "Print the output of a run: the console of its nodes, merged by time, or the output of one rank."
+    words = Parser("logs", summary)
     words.add_argument("--run", metavar="ID", default="", help="ID or path of the run; default: the newest")
     words.add_argument("--node", metavar="N", help=f"the console of node N; default: {engine.default_console}")
     words.add_argument("--rank", metavar="N", help="the output of global rank N")
     words.add_argument("--tail", metavar="N", help="only the last N lines")
-    words.add_argument(
-        "--follow", "-f", action="store_true", help="print new output until the run ends; Ctrl-C does not stop the run"
-    )
-    words.add_argument("--patient", action="store_true", help=argparse.SUPPRESS)  # the engine has responded to submit
+    text = "print new output until the run ends; Ctrl-C does not stop the run"
+    words.add_argument("--follow", "-f", action="store_true", help=text)
     add_point_option(words, engine, "all points, one after another")
     return words
 
@@ -65,7 +61,6 @@ def _parse(argv: list[str], engine: Engine) -> tuple[argparse.Namespace, LogRequ
 def _count(text: str | None, option: str) -> int | None:
     if not text:
         return None
-    value = number_or_none(text) if re.fullmatch("[0-9]{1,9}", text) else None
-    if value is None:
+    if not re.fullmatch("[0-9]{1,9}", text):
         raise Failure(f"{option} takes a number, not {text}", "jobctl logs --help", 2)
-    return value
+    return int(text)

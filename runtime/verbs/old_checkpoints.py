@@ -11,9 +11,8 @@ import enum
 import hashlib
 import os
 import re
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from ..run_folder.removal import original_name
 from ..system.untrusted_files import MIB, Unreadable, is_file_name, open_regular, read_json
@@ -32,19 +31,15 @@ class CheckpointState(enum.Enum):
     SOUND, DAMAGED, UNREAD = "sound", "damaged", "unread"
 
 
-class RemovableCheckpoints(NamedTuple):
-    """Checkpoints that can be removed, newest first, and checkpoints that cannot be read."""
-
-    removable: list[Path]
-    unread: list[Path]
-
-
-def find_removable_checkpoints(run: Path) -> RemovableCheckpoints:
-    """Find a run's old checkpoints. If none is intact, only the leftovers of a killed clean can be removed."""
+def find_removable_checkpoints(run: Path) -> tuple[list[Path], list[Path]]:
+    """Return a run's checkpoints that can be removed, newest first, and those that cannot be read. If none is intact,
+    only the leftovers of a killed clean can be removed.
+    """
     last, removable, unread = None, [], []
     best, names = _best_link(run), _subfolders(run / "checkpoints")
     leftovers = [run / "checkpoints" / name for name in names if _STEP.fullmatch(original_name(name))]
-    for folder in _newest_first(run / "checkpoints", names):
+    steps = sorted(filter(_STEP.fullmatch, names), key=lambda name: (int(name[len("step_") :]), name), reverse=True)
+    for folder in (run / "checkpoints" / name for name in steps):
         found = compare_with_manifest(folder) if last is None else None
         if found is CheckpointState.SOUND:
             last = folder
@@ -52,7 +47,7 @@ def find_removable_checkpoints(run: Path) -> RemovableCheckpoints:
             unread.append(folder)
         elif folder.name != best:
             removable.append(folder)
-    return RemovableCheckpoints([*(removable if last else []), *leftovers], unread)
+    return [*(removable if last else []), *leftovers], unread
 
 
 def _best_link(run: Path) -> str:
@@ -72,11 +67,6 @@ def _subfolders(folder: Path) -> list[str]:
         return []
 
 
-def _newest_first(folder: Path, names: Iterable[str]) -> list[Path]:
-    names = sorted(filter(_STEP.fullmatch, names), key=lambda name: (int(name[len("step_") :]), name), reverse=True)
-    return [folder / name for name in names]
-
-
 def compare_with_manifest(checkpoint: Path) -> CheckpointState:
     """Compare a checkpoint with its manifest. If it cannot be read, retry once, because a disk may recover."""
     found = _inspect(checkpoint)
@@ -92,9 +82,8 @@ def _inspect(checkpoint: Path) -> CheckpointState:
     if not isinstance(files, dict) or not files:
         return CheckpointState.DAMAGED
     results = {_inspect_file(checkpoint, name, entry) for name, entry in files.items()}
-    return next(
-        state for state in (CheckpointState.UNREAD, CheckpointState.DAMAGED, CheckpointState.SOUND) if state in results
-    )
+    worst_first = (CheckpointState.UNREAD, CheckpointState.DAMAGED, CheckpointState.SOUND)
+    return next(state for state in worst_first if state in results)
 
 
 def _inspect_file(checkpoint: Path, name: str, entry: Any) -> CheckpointState:

@@ -6,23 +6,21 @@ Exit:  0 if the nodes are ready, 1 if a check failed, or 2 for an invalid option
 from __future__ import annotations
 
 from ..engines.artifact_location import Place
-from ..engines.checking_engine import CheckingEngine, checking_engine
 from ..engines.engine import Engine
+from ..engines.starting_engine import StartingEngine, starting_engine
 from ..system.command_line import Parser
 
 
 def main(argv: list[str]) -> int:
     place = Place.program_location()
-    engine = place.engine()
-    options = parser(engine).parse_args(argv)
-    result = checking_engine(engine).preflight(place, options)
+    engine = starting_engine(place)
+    result = engine.preflight(place, parser(engine).parse_args(argv))
     return result if isinstance(result, int) else result.print()
 
 
 def parser(engine: Engine) -> Parser:
-    words = Parser(
-        "preflight", ("Check whether the job's nodes are ready, without starting the job, and print a table of checks.")
-    )
-    if isinstance(engine, CheckingEngine):
+    summary = "Check whether the job's nodes are ready, without starting the job, and print a table of checks."
+    words = Parser("preflight", summary)
+    if isinstance(engine, StartingEngine):
         engine.add_preflight_options(words)
     return words

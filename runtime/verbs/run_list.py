@@ -14,42 +14,12 @@ from pathlib import Path
 from ..engines.artifact_location import RUN_ID, is_complete_run
 from ..engines.engine import State
 from ..run_folder.run import Run
-from .run_rows import MOST_FILES, RunRow, format_size, measure_disk_use
+from .run_rows import MOST_FILES, RunRow, format_age, format_size, measure_disk_use
 
-KEYS = {  # a row's key in JSON -> its meaning; docs/reference/ls.md
-    "job": "name of the job: the folder that contains its runs",
-    "run": "ID of the run",
-    "path": "the run folder",
-    "backend": "backend that compiled the newest attempt; empty when it cannot be read",
-    "attempt": "number of the newest attempt; null if there is none",
-    "state": "one of the states below",
-    "text": "the state as readable text",
-    "exit_code": "exit code of the job once it has ended; null when it is not known",
-    "step": "last step in the metrics of rank 0; null without metrics",
-    "loss": "loss of that step; null without metrics",
-    "started": "when the newest attempt was created, in seconds since the epoch",
-    "size_bytes": "disk space of the run folder, as reported by `du`; null where it was not counted",
-    "size_is_complete": "false when the size is a lower bound, because not all files were counted",
-}
-STATES = {  # state -> what it means; completes "the run ..."
-    "not started": "has no job, or no node has started",
-    "submitted": "was submitted to its engine or hosts; its folder contains no later record",
-    "queued": "is waiting for nodes",
-    "starting": "is waiting for pods or machines",
-    "live": "is running",
-    "stopping": "is running, and has been asked to stop",
-    "done": "ended with exit code 0",
-    "stopped": "was stopped by a user",
-    "preempted": "saved and ended early (75)",
-    "failed": "ended with any other exit code, or its supervisor was killed",
-    "gone": "ended; the engine does not know its exit code",
-    "unknown": "the engine does not respond",
-    "of another user": "belongs to another user: its files are only read if you select the run with --run",
-    "incomplete": "jobctl submit is still creating it, or was killed while creating it",
-    "other layout": "a run folder that this version of jobc cannot read",
-}
-RECORDED_STATES = [name for name in STATES if name not in ("queued", "starting", "gone", "unknown")]  # ls prints them
-LISTED_STATES = ("submitted", "incomplete", "other layout")  # states that only ls prints
+RECORDED_STATES = (  # states that `jobc ls` prints; tools/pages/ls.py says what they mean
+    "not started", "submitted", "live", "stopping", "done", "stopped", "preempted", "failed", "of another user",
+    "incomplete", "other layout",
+)  # fmt: skip
 INCOMPLETE = State("incomplete", "jobctl submit was killed while it created the run, or is still running")
 OTHER_LAYOUT = State("other layout", "a run folder of another version of jobc; that version reads it")
 
@@ -163,12 +133,3 @@ def _cells(row: RunRow, most_files: int, now: float) -> tuple[str, ...]:
     loss = loss if len(loss) < MOST_LOSS_WIDTH else f"{row.loss:.1e}"
     age = format_age(now - row.started) if row.started > 0 else "-"
     return (ascii(row.job)[1:-1], row.run.id, row.backend or "-", state, step, loss, age, size)
-
-
-def format_age(seconds: float) -> str:
-    """Return an age in its largest unit, such as 3h. A negative age is returned as 0s."""
-    seconds = max(0, int(seconds))
-    for unit, length in (("y", 365 * 86400), ("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= length:
-            return f"{seconds // length}{unit}"
-    return f"{seconds}s"

@@ -133,6 +133,15 @@ def format_size(size: DiskUse) -> str:
     return f"{'' if size.is_complete else '>'}{text}{unit}"
 
 
+def format_age(seconds: float) -> str:
+    """Return an age in its largest unit, such as 3h. A negative age is returned as 0s."""
+    seconds = max(0, int(seconds))
+    for unit, length in (("y", 365 * 86400), ("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= length:
+            return f"{seconds // length}{unit}"
+    return f"{seconds}s"
+
+
 def _to_unicode(text: str) -> str:
     """Return the text with bytes that are not UTF-8 replaced, so that every JSON parser accepts it."""
     return os.fsencode(text).decode(errors="replace")

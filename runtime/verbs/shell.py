@@ -6,8 +6,8 @@ Exit:  the command's exit code, or 2 for an invalid option.
 from __future__ import annotations
 
 from ..engines.artifact_location import Place, add_point_option
-from ..engines.checking_engine import CheckingEngine, exec_shell
 from ..engines.engine import Engine
+from ..engines.starting_engine import StartingEngine, exec_shell
 from ..system.command_line import Parser
 from ..system.failure import Failure
 from ..system.values import number_or_none
@@ -25,7 +25,7 @@ def main(argv: list[str]) -> int:
         place, options.run = place.location_of_point(options.point or "0", options.run), ""
         engine = place.engine()
     rank = options.node or options.named_node
-    if not isinstance(engine, CheckingEngine):
+    if not isinstance(engine, StartingEngine):
         exec_shell(place, options.run, _node(rank, place.job.nodes), command)
     node = _node(rank, engine.shell_nodes(place, options.run))
     return engine.shell(place, options.run, node, command)

@@ -6,16 +6,16 @@ Exit:  0 if it worked. The run folder is temporary, and is kept only if the chec
 from __future__ import annotations
 
 from ..engines.artifact_location import Place
-from ..engines.checking_engine import checking_engine
 from ..engines.engine import Engine
+from ..engines.starting_engine import starting_engine
 from ..system.command_line import Parser
 
 
 def main(argv: list[str]) -> int:
     place = Place.program_location()
-    engine = place.engine()
+    engine = starting_engine(place)
     parser(engine).parse_args(argv)
-    return checking_engine(engine).smoke(place)
+    return engine.smoke(place)
 
 
 def parser(engine: Engine) -> Parser:

@@ -104,10 +104,5 @@ def _lines(report: dict[str, Any], logs_label: str) -> list[str]:
     return [*lines, f"  {logs_label} {quote_shell_word(report['logs'])}"]
 
 
-def print_cost(engine: Engine) -> None:
-    for line in engine.cost():
-        print(f"  {one_line(line)}", flush=True)
-
-
 def print_json(tree: dict[str, Any]) -> None:
     print(json.dumps({"schema": SCHEMA, **tree}, indent=2))

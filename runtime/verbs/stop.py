@@ -10,14 +10,10 @@ import argparse
 from ..engines.artifact_location import Place, add_point_option, require_own_run
 from ..engines.engine import Engine
 from ..engines.run_watch import RunWatch
-from ..engines.stopping import signal_supervisors_here
 from ..run_folder.run import Run
 from ..system.command_line import Parser
 from ..system.failure import Failure
 from ..system.text import one_line
-from .status import print_cost
-
-HINT = "try again when the engine responds"
 
 
 def main(argv: list[str]) -> int:
@@ -27,9 +23,7 @@ def main(argv: list[str]) -> int:
     if options.point is not None:
         place, options.run = place.location_of_point(options.point, options.run), ""
         engine = place.engine()
-    if options.signal:
-        _signal(engine, place.choose_any_run(options.run), options.signal, options.node)
-    elif place.is_sweep:
+    if place.is_sweep:
         from .sweep_points import stop_points  # only in a sweep's jobctl
 
         stop_points(engine, require_own_run(place.choose_run(options.run)), options.now, options.down)
@@ -56,18 +50,7 @@ def parser(engine: Engine) -> Parser:
             "live, only delete the cluster"
         )
         words.add_argument("--down", action="store_true", help=text)
-    # for scripts: mark the run and send this signal, without waiting; with --node, run it on that node's machine
-    words.add_argument("--signal", choices=("TERM", "QUIT", "KILL"), help=argparse.SUPPRESS)
-    words.add_argument("--node", type=int, help=argparse.SUPPRESS)
     return words
-
-
-def _signal(engine: Engine, run: Run, name: str, node: int | None) -> None:
-    if node is not None:
-        signal_supervisors_here(run, name, node)
-    else:
-        engine.mark_stopped(run)
-        engine.signal(run, name)
 
 
 # ---- which run
@@ -79,7 +62,7 @@ def _find_live_run(place: Place, engine: Engine, named: str) -> RunWatch:
     Raises Failure if no run or more than one is live, or if it belongs to another user.
     """
     if named or place.own_run is not None:
-        watch = RunWatch(engine, [require_own_run(place.choose_run(named))], HINT)
+        watch = RunWatch(engine, [require_own_run(place.choose_run(named))])
         if not watch.is_live():
             raise Failure(f"run {watch.runs[0].id} is not live: {_state(watch)}")
         return watch
@@ -95,7 +78,7 @@ def _find_live_run(place: Place, engine: Engine, named: str) -> RunWatch:
 
 
 def _watch_own_runs(place: Place, engine: Engine) -> RunWatch:
-    return RunWatch(engine, [run for run in place.list_runs() if run.is_mine], HINT)
+    return RunWatch(engine, [run for run in place.list_runs() if run.is_mine])
 
 
 # ---- how to stop it
@@ -103,24 +86,33 @@ def _watch_own_runs(place: Place, engine: Engine) -> RunWatch:
 
 def _end(watch: RunWatch, is_now: bool) -> bool:
     """Stop a live run, and print how it ended. Return False if it does not end."""
-    engine, (run,) = watch.engine, watch.runs
-    engine.mark_stopped(run)
+    (run,) = watch.runs
+    if end_runs(watch, f"run {run.id}", is_now):
+        return False
+    _print(f"run {run.id}: {_state(watch)}")
+    return True
+
+
+def end_runs(watch: RunWatch, name: str, is_now: bool) -> list[Run]:
+    """Stop the watched runs, which are live. Return those that do not end. is_now: whether to kill them immediately"""
+    engine, live = watch.engine, watch.runs
+    for run in live:  # all are marked first, so that no point of a sweep starts in place of one that has ended
+        engine.mark_stopped(run)
     is_killed = False
-    for name, wait_s in engine.stop_signals_and_waits():
-        if name == "TERM" and is_now:
+    for signal, wait_s in engine.stop_signals_and_waits():
+        if not live or (signal == "TERM" and is_now):
             continue
-        if name == "TERM":
-            _print(f"stopping run {run.id}: it has {engine.grace_s} s to save")
+        if signal == "TERM":
+            _print(f"stopping {name}: it has {engine.grace_s} s to save")
         elif not is_killed:
-            _print(f"killing run {run.id}")
+            _print(f"killing {name}")
             is_killed = True
-        watch.engine.signal(run, name)
-        if not watch.wait(wait_s, engine.stop_every_s):
-            _print(f"run {run.id}: {_state(watch)}")
-            return True
-        if name == "TERM":
+        for run in live:
+            watch.engine.signal(run, signal)
+        live = watch.wait(wait_s, engine.stop_every_s)
+        if live and signal == "TERM":
             _print(f"still running after {wait_s} s")
-    return False
+    return live
 
 
 def _state(watch: RunWatch) -> str:
@@ -145,7 +137,8 @@ def _stop_and_release(place: Place, engine: Engine, options: argparse.Namespace)
         if not _end(watch, options.now):
             failure = _still_running_failure(watch)
     engine.release_machines(options.down)
-    print_cost(engine)
+    for line in engine.cost():
+        print(f"  {one_line(line)}", flush=True)
     if failure is not None and not options.down:
         raise failure
 

@@ -13,6 +13,7 @@ from ..system.text import one_line
 from ..system.untrusted_files import Unreadable
 from .run_rows import RunRow, make_run_row, rows_as_json
 from .status import print_json
+from .stop import end_runs
 
 MOST_LABEL_WIDTH = 60  # widest label that is aligned in the table of points
 
@@ -52,37 +53,20 @@ def print_logs_of_points(engine: Engine, sweep: Run, request: LogRequest) -> int
         print(f"==> point {point.point.number}, {point.point.label}, {point.run.path}", flush=True)
         try:
             print_logs(engine.engine_of(point.run), point.run, request)
-        except Failure as failure:  # its nodes may not have started
-            print_failure(failure)
-        except Unreadable as error:
-            print_failure(Failure(str(error)))
+        except (Failure, Unreadable) as error:  # its nodes may not have started
+            print_failure(error)
     return 0
 
 
 def stop_points(engine: Engine, sweep: Run, is_now: bool = False, is_down: bool = False) -> None:
-    """Stop all of a sweep's points. All points are marked first, so that none starts in place of one that has ended."""
     assert isinstance(engine, SweepEngine)
     engine.mark_stopped(sweep)  # so that jobctl submit starts no further points
-    watch = RunWatch(engine, engine.started(sweep), "try again when the engine responds")
-    live = watch.live()
-    for point in live:
-        engine.mark_stopped(point)
-    for name, wait_s in engine.stop_signals_and_waits():
-        if not live:
-            break
-        if name == "TERM" and is_now:
-            continue
-        _say(f"sweep {sweep.id}: SIG{name} to all points that have not ended")
-        for point in live:
-            watch.engine.signal(point, name)
-        live = watch.wait(wait_s, engine.stop_every_s)
-    after = SweepEngine(type(engine.engine)(engine.job))
+    watch = RunWatch(engine, engine.started(sweep))
+    watch.runs = watch.live()
+    live = end_runs(watch, f"sweep {sweep.id}", is_now)
+    after = SweepEngine(engine.engine.renewed())
     for point in after.started(sweep) if engine.has_machines else ():
         after.engine_of(point).release_machines(is_down)
     print_points(after, Run(sweep.path), "text")
     if live:
         raise Failure("some points are still running", "jobctl status --point N shows where the nodes of a point are")
-
-
-def _say(line: str) -> None:
-    print(one_line(line), flush=True)

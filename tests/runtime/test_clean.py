@@ -81,7 +81,7 @@ def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 def test_it_lists_and_removes_nothing_until_told(old: Old) -> None:
     code, output = old.clean("--keep", "2")
     assert code == 0 and old.names() == [*FOUR], output
-    line = r" +0 min old +\d+K  done \(exit 0\)\n"
+    line = r" +0s old +\d+K  done \(exit 0\)\n"
     assert re.match(rf"b{line}a{line}total [\d.]+[KM]\n", output), output
     assert output.endswith("nothing was removed; --yes removes these\n")
     code, output = old.clean("--keep", "2", "--yes")
@@ -358,8 +358,8 @@ def test_a_manifest_names_only_files_of_its_folder(tmp_path: Path, name: str) ->
 
 
 def find(old: Old, engine: Engine) -> tuple[list[str], list[str]]:
-    runs = clean.find_old_runs(Place(old.artifact), engine, 0)
-    return [run.id for run in runs.removable], runs.spared
+    runs, spared = clean.find_old_runs(Place(old.artifact), engine, 0)
+    return [run.id for run in runs], spared
 
 
 @pytest.mark.parametrize(

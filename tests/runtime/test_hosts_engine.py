@@ -18,7 +18,7 @@ from jobc.runtime.engines.hosts_engine import HostsEngine
 from jobc.runtime.run_folder.run import Run
 from jobc.runtime.run_folder.run_secrets import secrets_folder_of_run
 from jobc.runtime.system.command_line import run_verb_until_ended
-from jobc.runtime.verbs import logs, preflight, shell, smoke, status, stop, submit
+from jobc.runtime.verbs import logs, preflight, shell, smoke, status, submit
 
 from .hosts_bed import Bed
 from .test_status import node
@@ -204,9 +204,11 @@ def test_ctrl_c_while_it_follows_stops_the_run_and_prints_its_end(demo: Submit) 
 def test_hosts_get_only_the_signals_that_come_after_the_mark(demo: Submit) -> None:
     demo("--detach", "--run-id", "r")
     (demo.folder / "calls").unlink()
-    assert demo("--run", "r", "--signal", "TERM", verb=stop) == (0, "") and not demo.calls
-    assert (demo.runs / "r/control/STOP").exists()
-    demo("--run", "r", "--signal", "KILL", verb=stop)
+    engine, run = Place(demo.artifact).engine(), Run(demo.runs / "r")
+    engine.mark_stopped(run)
+    engine.signal(run, "TERM")
+    assert (run.path / "control/STOP").exists() and not demo.calls
+    engine.signal(run, "KILL")
     assert sorted(demo.calls) == ["a signal KILL", "b signal KILL", "c signal KILL"]
 
 

@@ -16,8 +16,7 @@ from jobc.runtime.preflight.code_digest import compute_code_digest
 from jobc.runtime.preflight.node_checks import Check, SameOnAllNodes, check_gpus, result_as_line
 from jobc.runtime.preflight.peer_checks import check_clock, check_head, check_memlock
 from jobc.runtime.system import gpus
-from jobc.runtime.system.gpu_names import is_gpu_of_type
-from jobc.runtime.system.gpus import Gpu
+from jobc.runtime.system.gpus import Gpu, is_gpu_of_type
 from tests.packed import write_program
 
 MIB = 2**20

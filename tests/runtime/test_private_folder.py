@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.runtime.run_folder.run_secrets import secrets_folder_of_run
-from jobc.runtime.run_folder.saved_secrets import save_secret
+from jobc.runtime.run_folder.run_secrets import save_secret, secrets_folder_of_run
 from jobc.runtime.system.failure import Failure
 from jobc.runtime.system.private_folder import is_replaceable_only_by_user, make_private, private_folder
 

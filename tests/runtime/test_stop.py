@@ -23,9 +23,10 @@ from jobc.compiler.emit.points_json import PointFiles, points_json_text
 from jobc.runtime.engines import run_watch
 from jobc.runtime.engines.artifact_location import Place
 from jobc.runtime.engines.engine import Answer, Engine, Job
-from jobc.runtime.engines.stopping import signal_supervisors_here, write_stop_mark
+from jobc.runtime.node import task
 from jobc.runtime.run_folder.run import Run
 from jobc.runtime.run_folder.run_secrets import secrets_folder_of_run
+from jobc.runtime.run_folder.stopping import signal_supervisors_here, write_stop_mark
 from jobc.runtime.system.command_line import run_verb_until_ended
 from jobc.runtime.system.failure import Failure
 from jobc.runtime.system.processes import process_start_time
@@ -298,15 +299,14 @@ def test_a_node_elsewhere_is_named_and_never_signalled(
     assert signal_supervisors_here(run, "KILL") == ([line] if where else []) and sleeper.poll() is None
 
 
-def test_scripts_mark_and_signal_without_waiting(demo: Stop, process: Callable[[str], subprocess.Popen[bytes]]) -> None:
+def test_a_host_signals_only_its_own_node(demo: Stop, process: Callable[[str], subprocess.Popen[bytes]]) -> None:
     run = demo.run()
     sleepers = [process(str(run.path)) for _ in range(2)]
     for number, each in enumerate(sleepers):
         (run.path / f"state/node_0{number}").write_text(state_of(each))
-    assert demo("--run", str(run.path), "--signal", "QUIT", "--node", "1") == (0, "")
+    (demo.artifact / "hosts.txt").write_text("a\nb\n")
+    assert task.main([str(run.path), "0", "b", "signal", "QUIT"]) == 0
     assert sleepers[1].wait(10) == -3 and sleepers[0].poll() is None and not (run.path / "control").exists()
-    assert demo("--run", str(run.path), "--signal", "TERM") == (0, "")
-    assert sleepers[0].wait(10) == -15 and (run.path / "control/STOP").exists()
 
 
 # ---- Slurm
@@ -425,7 +425,7 @@ def test_all_points_of_a_sweep_are_marked_first_and_then_stopped(demo: Stop) -> 
     code, output = demo()
     assert code == 0 and demo.signals("scancel") == ["scancel --signal=TERM 9_0", "scancel 9_1"]
     assert [(point.path / "control/STOP").exists() for point in points] == [True, True, False]
-    assert output.startswith("sweep s: SIGTERM to all points that have not ended\nsweep s of demo, job array 9: ")
+    assert output.startswith("stopping sweep s: it has 30 s to save\nsweep s of demo, job array 9: ")
     assert output.count("stopped by jobctl stop before it started") == 2 and output.count("done (exit 0)") == 1
     assert output.endswith("    3  x=3  not started\n")
 
@@ -433,7 +433,7 @@ def test_all_points_of_a_sweep_are_marked_first_and_then_stopped(demo: Stop) -> 
 def test_points_that_do_not_end_are_killed_and_then_an_error(demo: Stop) -> None:
     sweep(demo, {"9_0": "RUNNING None", "9_1": "COMPLETED None"}, ends_at="never")
     code, output = demo("--now")
-    assert code == 1 and "error: some points are still running\n" in output and "SIGTERM" not in output
+    assert code == 1 and "error: some points are still running\n" in output and "stopping sweep" not in output
     assert demo.signals("scancel") == ["scancel --signal=QUIT 9_0", "scancel 9_0"] and 30 <= demo.clock.now < 34
 
 

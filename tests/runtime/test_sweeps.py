@@ -15,12 +15,12 @@ from jobc.compiler.pipeline.types import CompileRequest
 from jobc.runtime.engines.artifact_location import Place
 from jobc.runtime.engines.new_run import create_run
 from jobc.runtime.engines.new_sweep import NewSweep
-from jobc.runtime.engines.stopping import write_stop_mark
 from jobc.runtime.engines.sweep_engine import SUBMIT, SweepEngine, is_submitting
 from jobc.runtime.run_folder.points_file import read_points
 from jobc.runtime.run_folder.run import Run
+from jobc.runtime.run_folder.stopping import write_stop_mark
 from jobc.runtime.system.failure import Failure
-from jobc.runtime.verbs import sweep_loop, sweep_points
+from jobc.runtime.verbs import submit_sweep, sweep_points
 from jobc.runtime.verbs.submit_sweep import _continue_sweep, point_artifact
 
 # Creates the run of its point as an ended one. Point 1 cannot be started, point 2 fails.
@@ -46,7 +46,7 @@ print(f"{'resumed' if 'resume' in options else 'started'} {number}", *sys.argv[4
 @pytest.fixture
 def sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NewSweep:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sweep_loop, "LOOK_S", 0.01)
+    monkeypatch.setattr(submit_sweep, "LOOK_S", 0.01)
     monkeypatch.setattr(Place, "engine", lambda place: LocalEngine(place.job))
     (folder,), _ = group_points_into_folders(compile_sweep(CompileRequest(("name=s", "seed=0,1,2,3"), ("train.py",))))
     artifact = write_compiled_job(folder, tmp_path / "artifacts")
@@ -64,7 +64,7 @@ def sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NewSweep:
 def test_points_are_started_some_at_a_time(
     sweep: NewSweep, limit: int | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert sweep_loop.start_points(sweep, limit, ["--detach"]) == 1
+    assert submit_sweep.start_points(sweep, limit, ["--detach"]) == 1
     said = capsys.readouterr().out
     assert "point 1  seed=1: not started: error: no such host; hint: x\n" in said
     assert f"point 3  seed=3: started, run {sweep.run.path.parents[1]}/s+seed=3/a-3\n" in said
@@ -75,7 +75,7 @@ def test_points_are_started_some_at_a_time(
 
 
 def test_a_stopped_sweep_starts_no_further_point(sweep: NewSweep, capsys: pytest.CaptureFixture[str]) -> None:
-    loop = sweep_loop.PointStarter(sweep, 1, [])
+    loop = submit_sweep.PointStarter(sweep, 1, [])
     take_ended = loop._collect_ended
 
     def stop_after_the_first() -> None:
@@ -90,12 +90,12 @@ def test_a_stopped_sweep_starts_no_further_point(sweep: NewSweep, capsys: pytest
 def test_a_resumed_sweep_starts_what_was_not_started_and_resumes_what_failed(
     sweep: NewSweep, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    sweep_loop.start_points(sweep, None, [])
+    submit_sweep.start_points(sweep, None, [])
     capsys.readouterr()
-    waiting = sweep_loop.PointStarter(sweep, 1, []).waiting
+    waiting = submit_sweep.PointStarter(sweep, 1, []).waiting
     assert [point.point.number for point in waiting] == [1, 2]
     new = _continue_sweep(sweep.place, sweep.engine, "a")
-    assert sweep_loop.start_points(NewSweep(sweep.place, sweep.engine, new, sweep.points), 1, []) == 1
+    assert submit_sweep.start_points(NewSweep(sweep.place, sweep.engine, new, sweep.points), 1, []) == 1
     said = capsys.readouterr().out
     assert "2 points, 1 at a time" in said and "point 1  seed=1: not started: error: no such host" in said
     assert "point 0" not in said and "point 2  seed=2: failed" in said
@@ -103,7 +103,7 @@ def test_a_resumed_sweep_starts_what_was_not_started_and_resumes_what_failed(
 
 
 def test_status_has_a_row_for_each_point(sweep: NewSweep, capsys: pytest.CaptureFixture[str]) -> None:
-    sweep_loop.start_points(sweep, None, [])
+    submit_sweep.start_points(sweep, None, [])
     capsys.readouterr()
     assert sweep_points.print_points(SweepEngine(sweep.engine), sweep.run, "json") == 1
     points = json.loads(capsys.readouterr().out)["points"]
@@ -118,7 +118,7 @@ def test_status_has_a_row_for_each_point(sweep: NewSweep, capsys: pytest.Capture
 def test_the_state_of_a_sweep_is_that_of_its_worst_point(sweep: NewSweep) -> None:
     engine = SweepEngine(sweep.engine)
     assert engine.state(sweep.run).name == "not started" and engine.folders(sweep.run) == [sweep.run]
-    sweep_loop.start_points(sweep, 4, [])
+    submit_sweep.start_points(sweep, 4, [])
     engine = SweepEngine(sweep.engine)
     state = engine.state(sweep.run)
     assert (state.name, state.exit_code) == ("failed", 1) and len(engine.folders(sweep.run)) == 4

@@ -10,7 +10,6 @@ from ._common import GENERATED, table
 
 CLASSES = (
     "StartingEngine",
-    "CheckingEngine",
     "OneMachineEngine",
     "HostsEngine",
     "Engine",

@@ -3,10 +3,43 @@
 from __future__ import annotations
 
 from jobc.runtime.verbs.ls import OPTIONS
-from jobc.runtime.verbs.run_list import KEYS, LISTED_STATES, RECORDED_STATES, STATES
+from jobc.runtime.verbs.run_list import RECORDED_STATES
 from jobc.runtime.verbs.run_rows import MOST_FILES
 
 from ._common import GENERATED, table
+
+KEYS = {  # a row's key in JSON -> its meaning
+    "job": "name of the job: the folder that contains its runs",
+    "run": "ID of the run",
+    "path": "the run folder",
+    "backend": "backend that compiled the newest attempt; empty when it cannot be read",
+    "attempt": "number of the newest attempt; null if there is none",
+    "state": "one of the states below",
+    "text": "the state as readable text",
+    "exit_code": "exit code of the job once it has ended; null when it is not known",
+    "step": "last step in the metrics of rank 0; null without metrics",
+    "loss": "loss of that step; null without metrics",
+    "started": "when the newest attempt was created, in seconds since the epoch",
+    "size_bytes": "disk space of the run folder, as reported by `du`; null where it was not counted",
+    "size_is_complete": "false when the size is a lower bound, because not all files were counted",
+}
+STATES = {  # state -> what it means; completes "the run ..."
+    "not started": "has no job, or no node has started",
+    "submitted": "was submitted to its engine or hosts; its folder contains no later record",
+    "queued": "is waiting for nodes",
+    "starting": "is waiting for pods or machines",
+    "live": "is running",
+    "stopping": "is running, and has been asked to stop",
+    "done": "ended with exit code 0",
+    "stopped": "was stopped by a user",
+    "preempted": "saved and ended early (75)",
+    "failed": "ended with any other exit code, or its supervisor was killed",
+    "gone": "ended; the engine does not know its exit code",
+    "unknown": "the engine does not respond",
+    "of another user": "belongs to another user: its files are only read if you select the run with --run",
+    "incomplete": "jobctl submit is still creating it, or was killed while creating it",
+    "other layout": "a run folder that this version of jobc cannot read",
+}
 
 
 def page() -> str:
@@ -27,10 +60,6 @@ def page() -> str:
             table(("state", "printed by", "the run"), *states),
         ]
     )
-
-
-def _printed_by(state: str) -> str:
-    return "status" if state not in RECORDED_STATES else "ls" if state in LISTED_STATES else "ls, status"
 
 
 INTRODUCTION = f"""\

@@ -14,11 +14,10 @@ from pathlib import Path
 
 from ....runtime.engines.artifact_location import Place
 from ....runtime.engines.check_table import Table
-from ....runtime.engines.checking_engine import CheckingEngine
 from ....runtime.engines.engine import Job, State
 from ....runtime.engines.new_run import NewRun, temporary_run
 from ....runtime.engines.record_engine import LIVE, Record, newest_record, write_record
-from ....runtime.engines.starting_engine import copy_user_code
+from ....runtime.engines.starting_engine import StartingEngine, copy_user_code
 from ....runtime.exit_codes import DATA_BROKEN
 from ....runtime.run_folder.run import Run, jobctl_command
 from ....runtime.system.failure import Failure
@@ -36,7 +35,7 @@ from .storage_reading import JOIN, StorageReadingEngine
 MARK = 'mkdir -p -- "$1/control" && echo "$JOBC_JOB_UID" >"$1/control/STOP"'
 
 
-class KubernetesEngine(StorageReadingEngine, CheckingEngine):
+class KubernetesEngine(StorageReadingEngine, StartingEngine):
     """Starts and stops runs, and checks the nodes."""
 
     def __init__(self, job: Job) -> None:

@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ....runtime.engines.engine import Job, NodeLine, State
-from ....runtime.engines.record_engine import ENDED, GONE, LIVE, Record, RecordEngine, write_saved_output
+from ....runtime.engines.record_engine import ENDED, GONE, LIVE, Record, RecordEngine
 from ....runtime.exit_codes import PEER_LOST, PREEMPTED
 from ....runtime.run_folder.run import Run, last_progress, worst_code
+from ....runtime.run_folder.run_folder import replace_file
 from ....runtime.system.failure import Failure, print_failure
 from ....runtime.system.values import read_text, word_or_empty
 from .cluster import Cluster, FoundObject, ObjectCondition, UnknownContext, recorded_job_object
@@ -148,7 +149,7 @@ class ObservingEngine(RecordEngine):
             text += cluster.k("logs", pod.name, "--tail=200", "--all-containers", "--prefix", "--ignore-errors").text
             text += cluster.k("get", "pod", pod.name, "--output=jsonpath={.status}").text
         with contextlib.suppress(OSError):
-            write_saved_output(path, f"node {pod.node}, pod {pod.name}:\n{text}".encode())
+            replace_file(path, f"node {pod.node}, pod {pod.name}:\n{text}".encode())
 
     def live_state(self, record: Record) -> State:
         target, run = self.cluster(record).target, record.run

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, nearest
 from ....compiler.plan.launch_plan import LaunchPlan
-from ....runtime.system.gpu_names import is_gpu_of_type
+from ....runtime.system.gpus import is_gpu_of_type
 from ..._shared.gpus import GPUS, MOST_GPUS, USUAL_GPUS, gpu_spread_overrides, max_gpus_at_site, max_gpus_in_cloud
 from .. import tcpx
 from ..devices import EFA, EFA_CARDS, EFA_GPUS, RDMA_PROFILES, network_resource

@@ -27,8 +27,7 @@ from ....runtime.exit_codes import DONE, MEANING, PEER_LOST, PREEMPTED
 from ....runtime.node.join_attempt import depot_command, report_start_failure
 from ....runtime.node.node_failure import NodeFailure
 from ....runtime.run_folder.run import Run
-from ....runtime.run_folder.run_secrets import delete_run_secrets
-from ....runtime.run_folder.saved_secrets import save_secret
+from ....runtime.run_folder.run_secrets import delete_run_secrets, save_secret
 from ....runtime.system.failure import Failure, NodeMustNotStart, print_failure
 from .node import SkypilotNode, has_ended
 

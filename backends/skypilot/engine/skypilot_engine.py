@@ -15,9 +15,11 @@ from pathlib import Path
 
 from ....runtime.engines.engine import Job, NodeLine, State
 from ....runtime.engines.log_files import LogRequest
-from ....runtime.engines.record_engine import ENDED, GONE, LIVE, MARK_ON_NODE, Record, newest_record, write_saved_output
+from ....runtime.engines.record_engine import ENDED, GONE, LIVE, MARK_ON_NODE, Record, newest_record
 from ....runtime.exit_codes import CRASHED, DONE, PEER_LOST, PREEMPTED
 from ....runtime.run_folder.run import Run, jobctl_command, last_progress
+from ....runtime.run_folder.run_folder import replace_file
+from ....runtime.run_folder.stopping import write_stop_mark
 from ....runtime.system.failure import Failure
 from ....runtime.system.streams import print_client_output, print_lines
 from ....runtime.system.text import one_line, printable
@@ -68,7 +70,7 @@ class SkypilotEngine(StartingSkypilot):
         printed = self.sky(*sky_logs_arguments(record, LogRequest()))
         lines = [strip_colors(line) for line in printed.split("\n")]
         with contextlib.suppress(OSError):
-            write_saved_output(saved_output_file(record), "\n".join(lines).encode())
+            replace_file(saved_output_file(record), "\n".join(lines).encode())
 
     def job_end(self, record: Record) -> tuple[int, str]:
         status, lines = self._words.get(record.path, ""), saved_output_lines(record)
@@ -232,7 +234,7 @@ class SkypilotEngine(StartingSkypilot):
                 return
             print(printable(answer.errors.strip()), file=sys.stderr)
         elif path.is_absolute() and path.is_dir():
-            self.write_stop_mark(path)
+            write_stop_mark(path)
             self._marked.add(run.path)
             return
         if is_managed_job(record):

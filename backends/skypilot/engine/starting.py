@@ -12,11 +12,10 @@ from pathlib import Path
 
 from ....runtime.engines.artifact_location import Place
 from ....runtime.engines.check_table import Table
-from ....runtime.engines.checking_engine import CheckingEngine
 from ....runtime.engines.log_files import LogRequest
 from ....runtime.engines.new_run import NewRun, temporary_run
 from ....runtime.engines.record_engine import Record, newest_record, write_record
-from ....runtime.engines.starting_engine import copy_user_code
+from ....runtime.engines.starting_engine import StartingEngine, copy_user_code
 from ....runtime.exit_codes import CRASHED, DONE
 from ....runtime.run_folder.run import Run, jobctl_command
 from ....runtime.system.failure import Failure, print_failure
@@ -40,7 +39,7 @@ _SHELL = 'cd && cd -- "$1" && export JOBC_RUN_DIR=$PWD && exec bash "artifact/$2
 TRIAL_S = 1  # pause between queries about whether a check has ended
 
 
-class StartingSkypilot(SkypilotClient, CheckingEngine):
+class StartingSkypilot(SkypilotClient, StartingEngine):
     """The part of the engine that starts programs on the nodes."""
 
     points_at_a_time = None

@@ -15,7 +15,7 @@ from ....runtime.engines.new_run import NewRun
 from ....runtime.engines.new_sweep import NewSweep, print_sweep
 from ....runtime.engines.run_watch import RunWatch
 from ....runtime.engines.sweep_engine import SweepEngine
-from ....runtime.run_folder.saved_secrets import saved_secrets
+from ....runtime.run_folder.run_secrets import saved_secrets
 from ....runtime.verbs.sweep_points import print_points
 from .job_records import record_queued_job
 from .submission import SlurmQueue, dependency_option
@@ -39,7 +39,7 @@ def start_array(sweep: NewSweep, queue: SlurmQueue, options: argparse.Namespace)
     if not options.wait:
         return 0
     engine = SweepEngine(sweep.engine)
-    RunWatch(engine, [point.run for point in points], "", is_patient=True).wait(float("inf"), LOOK_S)
+    RunWatch(engine, [point.run for point in points], is_patient=True).wait(float("inf"), LOOK_S)
     return print_points(SweepEngine(sweep.engine), sweep.run, "text")
 
 

@@ -17,17 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 from ....runtime.engines.artifact_location import Place, is_complete_run
 from ....runtime.engines.check_table import Table
-from ....runtime.engines.checking_engine import CheckingEngine
 from ....runtime.engines.engine import Job, State, state_of_ended_run
 from ....runtime.engines.log_files import LogRequest
 from ....runtime.engines.new_run import NewRun, temporary_run
 from ....runtime.engines.print_logs import print_logs
-from ....runtime.engines.starting_engine import parse_positive_number
+from ....runtime.engines.starting_engine import StartingEngine, parse_positive_number
 from ....runtime.exit_codes import CRASHED
 from ....runtime.node.node_start import exec_program, run_program
 from ....runtime.run_folder.run import Run, jobctl_command, quote_shell_word
-from ....runtime.run_folder.run_secrets import delete_run_secrets
-from ....runtime.run_folder.saved_secrets import saved_secrets
+from ....runtime.run_folder.run_secrets import delete_run_secrets, saved_secrets
 from ....runtime.system.failure import Failure, print_failure
 from ....runtime.system.streams import client_output_lines
 from ....runtime.system.text import one_line, printable
@@ -71,7 +69,7 @@ HOW = {
 }
 
 
-class SlurmEngine(CheckingEngine):
+class SlurmEngine(StartingEngine):
     """Queries squeue only once for all runs."""
 
     def __init__(self, job: Job) -> None:

@@ -9,11 +9,11 @@ import argparse
 from pathlib import Path
 
 from jobc.runtime.engines.api import (
-    CheckingEngine,
     Failure,
     NewRun,
     Place,
     Run,
+    StartingEngine,
     State,
     Table,
     client_output_lines,
@@ -26,7 +26,7 @@ from jobc.runtime.engines.api import (
 CHECK_S = "60"  # time limit of preflight and smoke
 
 
-class AcmeEngine(CheckingEngine):
+class AcmeEngine(StartingEngine):
     def start(self, new: NewRun, init_from: str, options: argparse.Namespace) -> int:
         answer = self.ask(["acme", "submit", job_file(new)], environment=self.environment_for_launch_sh(new, init_from))
         job = number_or_none(answer.text.strip())

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobc.runtime.run_folder.run_secrets import secrets_folder_of_run
-from jobc.runtime.run_folder.saved_secrets import save_secret, saved_secrets
+from jobc.runtime.run_folder.run_secrets import save_secret, saved_secrets, secrets_folder_of_run
 from jobc.runtime.system.failure import Failure
 
 

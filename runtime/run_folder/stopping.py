@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from functools import partial
 from pathlib import Path
 
-from ..run_folder.run import NodeState, Run, identify_machine
+from ..system.failure import Failure
+from .run import NodeState, Run
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MARK = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -20,18 +20,18 @@ _RUN_DIR = b"JOBC_RUN_DIR="
 
 
 def write_stop_mark(run: Path) -> None:
-    """Create control/STOP in a run folder, or set its time to now. Follows no symbolic links. Raises OSError."""
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(run / "control")
-    folder = os.open(run / "control", _FOLDER)
-    try:
-        mark = os.open("STOP", _MARK, 0o666, dir_fd=folder)
+    """Create control/STOP in a run folder, or set its time to now. Follows no symbolic links. Raises Failure."""
+    with contextlib.ExitStack() as stack:
         try:
+            (run / "control").mkdir(exist_ok=True)
+            folder = os.open(run / "control", _FOLDER)
+            stack.callback(os.close, folder)
+            mark = os.open("STOP", _MARK, 0o666, dir_fd=folder)
+            stack.callback(os.close, mark)
             os.utime(mark)
-        finally:
-            os.close(mark)
-    finally:
-        os.close(folder)
+        except OSError as error:
+            hint = "check permissions and free space, or set JOBC_RUN_ROOT to another folder"
+            raise Failure(f"cannot write the stop mark in {run}/control: {error.strerror}", hint) from None
 
 
 def signal_supervisors_here(run: Run, name: str, number: int | None = None) -> list[str]:
@@ -42,7 +42,7 @@ def signal_supervisors_here(run: Run, name: str, number: int | None = None) -> l
     """
     lines = []
     for node in run.nodes():
-        status = node.status(identify_machine(), partial(run.silent_s, node))
+        status = run.status_of(node)
         if status == "up" and number in (None, node.number):
             _signal_supervisor(run, node, name)
         elif status == "elsewhere" and number is None:
