@@ -3,7 +3,7 @@
 import gc
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +228,3 @@ def _yaml(tree: object) -> str:
     Dumper.add_multi_representer(str, lambda d, v: d.represent_str(str(v)))
     Dumper.add_multi_representer(object, lambda d, v: d.represent_str(str(v)))
     return yaml.dump(tree, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10**9)
-
-
-COMMANDS: dict[str, Callable[[Arguments], int]] = {"compile": compile_command, "check": check_command}

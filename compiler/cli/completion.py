@@ -4,14 +4,13 @@
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..plugins.registry import PACKAGE, find_plugins
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import accepted_words, dataclass_field_types, type_of_key
-from .arguments import COMMANDS as ALL_COMMANDS
-from .arguments import Arguments, option_names, parse
+from .arguments import COMMANDS, Arguments, option_names, parse
 from .reporting import OK
 from .terminal import print_lines, print_text
 
@@ -60,7 +59,7 @@ def complete_last_word(line: str) -> list[str]:
         return [f"{operator}{key}={matching}" for matching in _matching_words(value, _values(key))]
     matching = _matching_words(typed, _keys(typed))
     if not operator and len(words) == 2:
-        matching += _matching_words(typed, (f"{name} " for name, text in ALL_COMMANDS.items() if text))
+        matching += _matching_words(typed, (f"{name} " for name, text in COMMANDS.items() if text))
     return [f"{operator}{candidate}" for candidate in matching]
 
 
@@ -128,6 +127,3 @@ def find_group_options() -> dict[str, list[str]]:
         for file in root.glob("*/**/*.yaml"):
             options.setdefault(file.parent.relative_to(root).as_posix(), []).append(file.stem)
     return options
-
-
-COMMANDS: dict[str, Callable[[Arguments], int]] = {"completion": completion_command, "_complete": complete_command}

@@ -16,7 +16,7 @@ import json
 import re
 import shlex
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -254,6 +254,3 @@ def _shown(change: KeyChange) -> str:
         return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
 
     return f"{format_value(change.before)} → {format_value(change.after)}"
-
-
-COMMANDS: dict[str, Callable[[Arguments], int]] = {"diff": diff_command}

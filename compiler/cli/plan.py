@@ -129,6 +129,3 @@ def _draw(draw: Callable[[Path], None], file: Path) -> None:
     except ImportError:
         because, hint = "figures need Matplotlib, which is not installed", "pip install 'jobc[plot]'"
         raise CompileError([Diagnostic("JC2125", f"cannot draw {file}", because, hint)]) from None
-
-
-COMMANDS: dict[str, Callable[[Arguments], int]] = {"plan": plan_command}

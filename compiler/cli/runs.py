@@ -10,7 +10,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
@@ -19,7 +19,7 @@ from typing import Any
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..emit.artifact import PROGRAM
 from ..untrusted_files import parse_json
-from .arguments import VERBS, Arguments
+from .arguments import Arguments
 from .find_artifacts import find_named_artifacts
 from .reporting import NO_READER, report_diagnostics
 from .streams import has_reader
@@ -156,10 +156,3 @@ def _show_live(lines: Iterable[str]) -> None:
             if task is None:
                 task = bar.add_task("", total=int(match["total"]), rest="", eta="")
             bar.update(task, completed=int(match["step"]), rest=match["rest"], eta=match["eta"] or "-")
-
-
-COMMANDS: dict[str, Callable[[Arguments], int]] = {
-    "run": run_command,
-    "watch": watch_command,
-    **dict.fromkeys(VERBS, verb_command),
-}

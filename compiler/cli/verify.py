@@ -215,6 +215,3 @@ def _report_drift(one: VerifyResult, found: Drift) -> None:
         print_lines("", "files", *(f"  {path}" for path in found.files))
     if found.library:
         print_lines("", "  jobctl would differ")
-
-
-COMMANDS: dict[str, Callable[[Arguments], int]] = {"verify": verify_command}

@@ -61,9 +61,6 @@ def init_command(arguments: Arguments) -> int:
     return OK
 
 
-COMMANDS = {"init": init_command}
-
-
 def _parse_arguments(words: Sequence[str]) -> InitArguments:
     """Parse the arguments. Raises CompileError JC1110 for an unknown word, and JC1136 for an invalid file name."""
     names = [word for word in words if not word.startswith("-") and "=" not in word]

@@ -9,7 +9,7 @@ A written directory is compiled again in memory, from the command line in its jo
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -219,6 +219,3 @@ def _example_place(path: Path) -> str:
     if path.is_file():
         return f"{path}:1"
     return f"{path}/launch.sh:1" if (path / JOB).is_file() else "artifacts/hello/local/launch.sh:12"
-
-
-COMMANDS: dict[str, Callable[[Arguments], int]] = {"why": why_command}
