@@ -1,12 +1,13 @@
 """Keys and values merged into accelerate.yaml and deepspeed.json: JC4602, JC4603, JC4606."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...diagnostics.diagnostic import Diagnostic, Severity, nearest
 from ...emit.extra_entries import Path
 from ...launchers.accelerate import gpu_ids
 from ...launchers.accelerate.engine_tables import (
+    Section,
     describe_valid_values,
     engine_name_and_version,
     example_value,
@@ -15,9 +16,62 @@ from ...launchers.accelerate.engine_tables import (
     rule_literals,
     section_keys,
 )
-from ...launchers.accelerate.protected_keys import accelerate_protected_keys, deepspeed_protected_keys
+from ...launchers.accelerate.protected_keys import (
+    Protected,
+    accelerate_protected_keys,
+    deepspeed_protected_keys,
+)
 from ...plan.launch_plan import LaunchPlan
-from ._user_entries import Tree, UserEntry, user_entries
+
+Tree = Mapping[str, Any]
+
+
+class UserEntry(NamedTuple):
+    """One entry.
+
+    path: starts with the spec section.
+    file: `accelerate` or `deepspeed`.
+    rule: the type of its value, or the keys if it is a section, or None if the key is unknown.
+    known: the valid keys in the same section.
+    """
+
+    path: Path
+    file: str
+    value: Any
+    rule: str | Section | None
+    known: Section
+
+    @property
+    def key(self) -> str:
+        return ".".join(self.path)
+
+    @property
+    def path_in_file(self) -> Path:
+        """Return the path in the file."""
+        return self.path[2:]
+
+
+def user_entries(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[UserEntry]:
+    """Yield the entries of both trees. Omit those that the plan sets (JC4600), and sections whose keys are known."""
+    yield from _entries_of_section(
+        extra, "accelerate", load_engine_tables()["accelerate"], accelerate_protected_keys(plan), (section, "extra")
+    )
+    path = (section, "deepspeed_extra")
+    yield from _entries_of_section(
+        deepspeed_extra, "deepspeed", load_engine_tables()["deepspeed"], deepspeed_protected_keys(plan), path
+    )
+
+
+def _entries_of_section(tree: Tree, file: str, known: Section, ours: Protected, at: Path) -> Iterator[UserEntry]:
+    for name, value in tree.items():
+        path, rule = (*at, name), known.get(name)
+        inside = path[2:]
+        if any(inside == protected for protected in ours):
+            continue
+        if isinstance(rule, Mapping) and isinstance(value, Mapping):
+            yield from _entries_of_section(value, file, section_keys(inside, rule, value), ours, path)
+        else:
+            yield UserEntry(path, file, value, rule, known)
 
 
 def check_unknown_key(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:

@@ -11,8 +11,10 @@ from ...diagnostics.diagnostic import Diagnostic, join_with_or
 from ...emit.extra_entries import Path, value_paths
 from ...launchers.accelerate.config_files import SHARDED
 from ...launchers.accelerate.gpu_ids import is_valid_gpu_ids
+from ...launchers.accelerate.protected_keys import FSDP_1
 from ...plan.launch_plan import LaunchPlan
-from ._user_entries import Tree, is_fsdp_1_only
+
+Tree = Mapping[str, Any]
 
 
 def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
@@ -50,7 +52,7 @@ def _misplaced(plan: LaunchPlan, extra: Tree, at: Path) -> Iterator[Diagnostic]:
         )
     fsdp = extra.get("fsdp_config")
     for name in fsdp if isinstance(fsdp, Mapping) else ():
-        if is_fsdp_1_only(name):
+        if name.removeprefix("fsdp_") in FSDP_1:
             key = ".".join((*at, "fsdp_config", name))
             because = "parallel=fsdp is FSDP version 2, which ignores or rejects this key (accelerate#3394)"
             hint = f"remove {key}; parallel.reshard_after_forward replaces sharding_strategy"
