@@ -59,6 +59,12 @@ class Figures:
     cost: float | None
     write_s: float | None
 
+    @property
+    def checkpoint_bytes(self) -> int | None:
+        """Return the total size of a run's checkpoints."""
+        size = self.memory.checkpoint if self.memory else None
+        return None if size is None or self.checkpoints is None else size * self.checkpoints
+
 
 def estimate_figures(
     label: str,
@@ -114,12 +120,6 @@ def estimate_figures(
         cost=hours * price if hours is not None and price is not None else None,
         write_s=write_s,
     )
-
-
-def total_checkpoint_bytes(one: Figures) -> int | None:
-    """Return the total size of a run's checkpoints in bytes."""
-    one_save = one.memory.checkpoint if one.memory else None
-    return None if one_save is None or one.checkpoints is None else one_save * one.checkpoints
 
 
 def size_text(size: float) -> str:

@@ -8,7 +8,7 @@ from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
 from ...spec.value_types import format_bytes
 from ..disk import fewer_checkpoints_hint
-from ..figures import Figures, size_text, total_checkpoint_bytes
+from ..figures import Figures, size_text
 from ..limits import SizeFinding, make_warning
 from ..memory_hint import hint_to_fit_on_gpu
 
@@ -56,15 +56,11 @@ def check_batches_exceed_shared_memory(figures: Figures, spec: JobSpec, plan: La
 
 def check_disk_exceeds_free_space(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
     """JC2126: a run's checkpoints need more disk space than is free."""
-    needed, has, size = (
-        total_checkpoint_bytes(figures),
-        spec.estimate.disk,
-        figures.memory.checkpoint if figures.memory else None,
-    )
-    if has and needed and size and needed > has:
+    needed, has = figures.checkpoint_bytes, spec.estimate.disk
+    if has and needed and figures.memory and (size := figures.memory.checkpoint) and needed > has:
         title = f"checkpoints need more than the {format_bytes(has)} free in the run root"
-        readable = size_text(size)
-        because = f"up to {figures.checkpoints} checkpoints of {readable} exist at once, {size_text(needed)} in total"
+        count = figures.checkpoints
+        because = f"up to {count} checkpoints of {size_text(size)} exist at once, {size_text(needed)} in total"
         hint = fewer_checkpoints_hint(spec.checkpoint, figures.schedule, has // size)
         yield make_warning("JC2126", title, because, hint, "estimate.disk", needed / has)
 
