@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ..checks.capabilities import supported_values
-from ..checks.unused_command_line_hosts import is_typed
+from ..checks.unused_keys import is_typed
 from ..frontend.overrides import Override, override_for_key
 from ..plan.derive import usable_hosts
 from .resolve import TypedConfig
