@@ -6,7 +6,6 @@ from collections.abc import Callable
 from importlib import import_module
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
-from ..untrusted_files import Unreadable
 from .arguments import VERBS, Arguments, parse, parse_leniently
 from .reporting import (
     DIAGNOSTICS,
@@ -14,7 +13,7 @@ from .reporting import (
     OK,
     OUR_BUG,
     TROUBLE,
-    input_too_large_diagnostic,
+    SystemFailure,
     report_diagnostics,
     system_error_diagnostic,
 )
@@ -38,11 +37,8 @@ def run_command_line(words: list[str], of_process: bool) -> int:
         return _error_exit_code(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except (OSError, Unreadable) as error:
+    except SystemFailure as error:
         report_diagnostics([system_error_diagnostic(error)], arguments)
-        return _error_exit_code(arguments)
-    except (MemoryError, RecursionError) as error:
-        report_diagnostics([input_too_large_diagnostic(error)], arguments)
         return _error_exit_code(arguments)
     except (Exception, SystemExit) as error:  # SystemExit from a plugin would exit without a message
         if os.environ.get("JOBC_DEBUG"):

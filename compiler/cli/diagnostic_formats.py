@@ -26,9 +26,7 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 
 
 def path_in_report(origin: Origin | None, folders: Folders) -> str:
-    """Return the file's path, relative if the file is inside the current directory and absolute otherwise. Return ""
-    for a word on the command line, and for a file that is not the user's.
-    """
+    """Return the file's path, relative if it is in the current directory, "" if it is not a file of the user."""
     if origin is None or origin.root == COMMAND_LINE:
         return ""
     if origin.root == "file":  # hosts=@FILE, as typed
@@ -135,10 +133,9 @@ def _escaped(text: str, more: str = "") -> str:
 
 def _message(d: Diagnostic) -> str:
     lines = [d.title]
-    lines += [f"{name}: {text}" for name, text in (("because", d.because), ("hint", d.hint)) if text]
-    return "\n".join(
-        escape_to_one_line(line) for line in [*lines, *([f"points: {describe_sweep_points(d)}"] if d.points else [])]
-    )
+    named = (("because", d.because), ("hint", d.hint), ("points", describe_sweep_points(d)))
+    lines += [f"{name}: {text}" for name, text in named if text]
+    return "\n".join(map(escape_to_one_line, lines))
 
 
 def _json_text(document: object) -> str:

@@ -42,7 +42,7 @@ from ..pipeline.types import CompiledJob
 from ..spec.secret_scan import redact_override
 from ..untrusted_files import Unreadable
 from .arguments import Arguments, is_override
-from .find_artifacts import no_artifact_error
+from .find_artifacts import newest_copy, no_artifact_error
 from .reporting import OK, progress_printer
 from .request import build_request
 from .terminal import print_json, print_lines
@@ -84,10 +84,8 @@ def _sides(arguments: Arguments) -> tuple[ComparedArtifact, ComparedArtifact]:
         because = f"these arguments describe {len(sides)}"
         hint = "jobc diff nodes=2,4, or jobc diff DIR DIR, or jobc diff DIR nodes=4"
         if VERSUS in (arguments.rest or ()):
-            because, hint = (
-                "everything after ` -- ` belongs to one command",
-                _commands_as_overrides(words, arguments.rest or ()),
-            )
+            because = "everything after ` -- ` belongs to one command"
+            hint = _commands_as_overrides(words, arguments.rest or ())
         raise CompileError([Diagnostic("JC1110", "jobc diff compares two jobs", because, hint)])
     return sides[0], sides[1]
 
@@ -155,12 +153,10 @@ def _open_directory(word: str) -> Iterator[Path]:
 
 
 def _folder(word: str) -> Path:
-    """Return the artifact directory, or the newest attempt in a run folder. Raises CompileError JC5004 for any other
-    folder.
-    """
+    """Return the artifact directory, or the newest attempt in a run folder. Raises CompileError JC5004 for others."""
     folder = Path(word)
-    if not (folder / JOB).is_file() and (attempts := _attempts(folder)):
-        folder = attempts[-1]
+    if not (folder / JOB).is_file():
+        folder = newest_copy(folder)
     if not (folder / JOB).is_file():
         raise no_artifact_error(folder, "jobc diff")
     return folder
@@ -174,32 +170,18 @@ def _load_written(word: str) -> ComparedArtifact:
 
 def _read(word: str, folder: Path) -> ComparedArtifact:
     if is_sweep(read_job(folder)):
-        title, because = (
-            f"{word} is not a single job",
-            "the directory contains a sweep, and each point is a separate job",
-        )
+        title, because = f"{word} is not a single job", "each point of a sweep is a separate job"
         hint = shlex.join(["jobc", "diff", f"{word}:0", f"{word}:1"])
         raise CompileError([Diagnostic("JC1110", title, because, hint)])
     edits = find_edited_files(folder)
     if any(edit.path == JOB and edit.kind != UNSUMMED for edit in edits):
-        title = f"{word} was edited and no longer describes its job"
-        raise CompileError(
-            [Diagnostic("JC5009", title, f"edited by hand: {JOB}", "compile the job again with --force")]
-        )
+        title, because = f"{word} was edited and no longer describes its job", f"edited by hand: {JOB}"
+        raise CompileError([Diagnostic("JC5009", title, because, "compile the job again with --force")])
     paths = {*read_job(folder)["checksums"], *(edit.path for edit in edits)}
     existing = {path: folder / path for path in paths if (folder / path).is_file()}
     files = {path: read_text_with_line_endings(file) for path, file in existing.items()}
-    return ComparedArtifact(
-        word,
-        files,
-        frozenset(path for path, file in existing.items() if is_executable(file)),
-        frozenset(edit.path for edit in edits if edit.kind == "link"),
-    )
-
-
-def _attempts(run: Path) -> list[Path]:
-    attempts = [path for path in run.glob("artifact/*") if path.name.isdecimal() and (path / JOB).is_file()]
-    return sorted(attempts, key=lambda path: int(path.name))
+    executable = frozenset(path for path, file in existing.items() if is_executable(file))
+    return ComparedArtifact(word, files, executable, frozenset(edit.path for edit in edits if edit.kind == "link"))
 
 
 def _text(a: ComparedArtifact, b: ComparedArtifact, found: Comparison) -> list[str]:
@@ -213,7 +195,11 @@ def _text(a: ComparedArtifact, b: ComparedArtifact, found: Comparison) -> list[s
 
 def diff_as_json(found: Comparison) -> dict[str, Any]:
     """Return the diff as JSON. A side that lacks a key has no value there."""
-    return dataclasses.asdict(found, dict_factory=_drop_absent)
+
+    def drop_absent(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+        return {name: value for name, value in fields if value is not ABSENT}
+
+    return dataclasses.asdict(found, dict_factory=drop_absent)
 
 
 def format_diff(found: Comparison) -> list[str]:
@@ -230,10 +216,8 @@ def format_diff(found: Comparison) -> list[str]:
         by_folder = " with --resume FOLDER (an ID is looked up among the runs of the same job)"
         lines += ["", f"one can resume the other{by_folder * elsewhere}"]
     if found.files:
-        rows = [
-            (file.path, f"{file.lines} line{'s' if file.lines != 1 else ''}" if file.kind == "changed" else file.kind)
-            for file in found.files
-        ]
+        counts = {file: f"{file.lines} line{'s' if file.lines != 1 else ''}" for file in found.files}
+        rows = [(file.path, count if file.kind == "changed" else file.kind) for file, count in counts.items()]
         lines += ["", "files", *_align_columns(rows)]
     return lines
 
@@ -241,10 +225,6 @@ def format_diff(found: Comparison) -> list[str]:
 def _align_columns(rows: Sequence[tuple[str, str]]) -> list[str]:
     width = max(len(name) for name, _ in rows)
     return [f"  {name.ljust(width)}  {text}" for name, text in rows]
-
-
-def _drop_absent(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    return {name: value for name, value in fields if value is not ABSENT}
 
 
 def _shown(change: KeyChange) -> str:

@@ -18,9 +18,7 @@ ONE = ("stop",)  # commands in BY_NAME that take only one artifact
 
 
 def find_named_artifacts(command: str, words: Sequence[str]) -> tuple[list[Path], list[str]]:
-    """Return the artifact directories that the first words name, and the remaining words. Some commands take several
-    directories.
-    """
+    """Return the artifact directories that the first words name (some commands take several), and the other words."""
     if not words:
         example = f"jobc {command} {_example()}"
         because = "this command runs an artifact directory's jobctl"
@@ -32,13 +30,13 @@ def find_named_artifacts(command: str, words: Sequence[str]) -> tuple[list[Path]
 
 
 def _resolve_artifact(command: str, word: str) -> Path:
-    directory = _newest_copy(Path(word).absolute())
+    directory = newest_copy(Path(word).absolute())
     if not (directory / JOB).is_file() and command in BY_NAME:
         run = _find_run_by_name(command, word)
         if run is None and not directory.exists():
             because = "there is no folder with that name, and you have no such job or run in the run root"
             raise CompileError([Diagnostic("JC5004", f"{word} is neither a run nor an artifact", because, "jobc ls")])
-        directory = _newest_copy(run or directory)
+        directory = newest_copy(run or directory)
     if not (directory / JOB).is_file():
         raise no_artifact_error(Path(word), f"jobc {command}")
     _require_complete_program(directory / PROGRAM)
@@ -59,7 +57,7 @@ def _require_complete_program(program: Path) -> None:
         raise CompileError([Diagnostic("JC5004", f"{program} is damaged", because, "copy or compile the job again")])
 
 
-def _newest_copy(folder: Path) -> Path:
+def newest_copy(folder: Path) -> Path:
     """Return the newest copy of the artifact if `folder` is a run folder; otherwise return `folder` unchanged."""
     copies = [copy for copy in folder.glob("artifact/*") if copy.name.isdecimal() and (copy / JOB).is_file()]
     return max(copies, key=lambda copy: int(copy.name), default=folder)

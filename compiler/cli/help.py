@@ -3,7 +3,7 @@
 import re
 
 from ..plugins.registry import PACKAGE
-from .arguments import COMMANDS, USAGE, VERBS, Arguments, option_lines
+from .arguments import COMMANDS, USAGE, VERBS, Arguments, described_options
 from .completion import find_group_options
 from .terminal import print_text
 from .verb_options import options_of_verb
@@ -58,7 +58,10 @@ def _show_command(command: str) -> int:
     if command == "init":
         print_text(INIT_OPTIONS)
     if command == "ls":
-        _show_ls_options()
+        from ...runtime.verbs.ls import OPTIONS
+
+        for option, text in OPTIONS.items():
+            print_text(f"  {option:<18} {text}")
     if command == "watch":
         _show_verb_options("logs")
     if command in ("check", "run"):
@@ -76,16 +79,9 @@ def _show_verb_options(verb: str) -> None:
         print_text(f"  {option:<18} {text}")
 
 
-def _show_ls_options() -> None:
-    from ...runtime.verbs.ls import OPTIONS
-
-    for option, text in OPTIONS.items():
-        print_text(f"  {option:<18} {text}")
-
-
 def _show_options() -> None:
-    for names, text in option_lines():
-        print_text(f"  {names:<22} {text}")
+    for names, text in described_options():
+        print_text(f"  {', '.join(names):<22} {text}")
 
 
 def _everyday_keys() -> list[tuple[str, str]]:

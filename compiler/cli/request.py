@@ -7,23 +7,18 @@ from .arguments import Arguments
 
 
 def build_request(arguments: Arguments) -> CompileRequest:
-    """Return the compile request. Raises CompileError JC1108 for a bad --config-dir, and JC1101 for words that are not
-    UTF-8.
-    """
+    """Return the compile request. Raises CompileError JC1108 (bad --config-dir) or JC1101 (words are not UTF-8)."""
     if arguments.config_dir is not None and not ask_file_system("folder", arguments.config_dir):
         because = "the path is not a directory" if arguments.config_dir.exists() else "no such folder"
-        raise CompileError(
-            [Diagnostic("JC1108", f"--config-dir {arguments.config_dir}", because, "give a folder of YAML files")]
-        )
+        title, hint = f"--config-dir {arguments.config_dir}", "give a folder of YAML files"
+        raise CompileError([Diagnostic("JC1108", title, because, hint)])
     for word in arguments.rest or ():
         try:
             word.encode()
         except UnicodeEncodeError:
+            title = f"cannot read the argument {word!r} after --"
             because = "artifact files are UTF-8, and these bytes are not valid UTF-8"
-            title, hint = (
-                f"cannot read the argument {word!r} after --",
-                "use UTF-8, or pass the name of a file that contains the text",
-            )
+            hint = "use UTF-8, or pass the name of a file that contains the text"
             raise CompileError([Diagnostic("JC1101", title, because, hint)]) from None
     return CompileRequest(
         arguments.words, arguments.rest, arguments.config_dirs, arguments.config_name, arguments.strict

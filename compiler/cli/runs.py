@@ -31,10 +31,8 @@ STEP = re.compile(r"^step (?P<step>[0-9]{1,15})/(?P<total>[0-9]{1,15})  (?P<rest
 
 def run_command(arguments: Arguments) -> int:
     """Compile, submit and follow. Returns the run's exit code (D13)."""
-    from ..pipeline.compile import (  # imported here, because the other commands do not compile
-        compile_job,
-        write_compiled_job,
-    )
+    # imported here, because the other commands do not compile
+    from ..pipeline.compile import compile_job, write_compiled_job
     from ..plugins.registry import plugin
     from .compiling import check_output_folder, display_path
     from .request import build_request
@@ -48,18 +46,14 @@ def run_command(arguments: Arguments) -> int:
     report_diagnostics([*compiled.diagnostics, *check_output_folder(compiled, arguments.out)])
     target = write_compiled_job(compiled, arguments.out, arguments.force)
     print_lines(f"compiled {display_path(target)}", *_example_note(compiled.plan.uses_trainer, arguments), flush=True)
-    options = options_of_backend_verb(
-        plugin(compiled.backend.name), "submit"
-    )  # some backends always wait; others never do
+    options = options_of_backend_verb(plugin(compiled.backend.name), "submit")  # not all backends can choose to wait
     wait = "--detach" if arguments.detach else "--wait"
     words = [str(target.absolute() / PROGRAM), "submit", *([wait] if wait in options else [])]
     return subprocess.run(words, check=False).returncode if arguments.detach else run_forwarding_signals(words)
 
 
 def _example_note(uses_trainer: bool, arguments: Arguments) -> list[str]:
-    """Return a line that says that the run trains the bundled example, if it does so because the user chose nothing
-    else.
-    """
+    """Return a line that says that the run trains the bundled example, if the user chose nothing else."""
     chosen = {word.lstrip("+~").partition("=")[0].partition(".")[0] for word in arguments.words}
     if not uses_trainer or chosen & EXAMPLE_CHOICES or arguments.config_name != "config":
         return []
@@ -75,9 +69,7 @@ def watch_command(arguments: Arguments) -> int:
 
 
 def verb_command(arguments: Arguments) -> int:
-    """Run jobc VERB DIR …: call DIR/jobctl VERB with the other words. With a single DIR, exec it instead of starting a
-    child.
-    """
+    """Run jobc VERB DIR …: call DIR/jobctl VERB with the other words, with exec if there is a single DIR."""
     directories, words = find_named_artifacts(arguments.command, arguments.words)
     words += ("--", *arguments.rest) if arguments.rest is not None else ()
     commands = [[str(directory / PROGRAM), arguments.command, *words] for directory in directories]
@@ -113,10 +105,9 @@ def _single_run_error(what: str, command: str, directory: Path) -> CompileError:
 
 
 def run_forwarding_signals(words: list[str]) -> int:
-    """Run a program and return its exit code. Forwards signals to it. On a terminal, shows its step lines as one live
-    line.
+    """Run a program, forward signals to it, and return its exit code, or NO_READER if the reader of stdout has exited.
 
-    Returns NO_READER if the reader of stdout has exited.
+    On a terminal, its step lines are shown as one live line.
     """
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 

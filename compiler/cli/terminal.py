@@ -1,14 +1,12 @@
 """Print the output of all commands, so that no value, file name or file content can control the terminal or forge a
 line.
 
-print_lines        lines; embedded newlines, control characters and direction changes (Unicode bidi) are escaped
-print_text         text with several lines, such as a page or YAML; escaped in the same way, except for newlines
-print_json         a document; escaped with JSON escapes, so that it is parsed back unchanged
-print_styled_text  diagnostics; escaped when they are formatted, because they may have colors
+print_lines  lines; embedded newlines, control characters and direction changes (Unicode bidi) are escaped
+print_text   text with several lines, such as a page or YAML; escaped in the same way, except for newlines
+print_json   a document; escaped with JSON escapes, so that it is parsed back unchanged
 """
 
 import json
-import sys
 from typing import Any, TextIO
 
 from ..diagnostics.origin import escape_to_one_line
@@ -25,14 +23,6 @@ def print_text(text: str) -> None:
 
 def print_json(tree: Any) -> None:
     print_text(to_printable_json(tree))
-
-
-def print_styled_text(text: str, file: TextIO) -> None:
-    print(text, file=file)
-
-
-def print_progress_line(line: str) -> None:
-    print_lines(line, file=sys.stderr, flush=True)
 
 
 def to_printable_json(tree: Any) -> str:

@@ -93,9 +93,8 @@ def detect_facts(given: Sequence[Fact], environment: os._Environ[str]) -> list[F
     elif not facts:
         facts = [Fact("backend", "local", "sinfo is not available"), *probe.detect_machine(runner)]
     facts += [*probe.detect_network_interfaces(runner), *probe.detect_python_environment(environment)]
-    python_path = given_values.get("python.path") or next(
-        (fact.value for fact in facts if fact.key == "python.path"), ""
-    )
+    detected_path = next((fact.value for fact in facts if fact.key == "python.path"), "")
+    python_path = given_values.get("python.path") or detected_path
     facts += probe.detect_torch_version(runner, f"{python_path}/bin/python" if python_path else "python3")
     if "python" in given_values:
         facts = [fact for fact in facts if fact.key not in ("python", "python.path")]
@@ -132,24 +131,17 @@ def ask_for_facts(name: str, facts: list[Fact], ask: Ask) -> tuple[str, list[Fac
             backend = answer
             remaining += _backend_questions(backend)
     if backend != "slurm":  # what follows only concerns Slurm
-        facts_by_key = {
-            key: fact for key, fact in facts_by_key.items() if not key.startswith(("backend.", "site.partition"))
-        }
+        of_slurm = [key for key in facts_by_key if key.startswith(("backend.", "site.partition"))]
+        facts_by_key = {key: fact for key, fact in facts_by_key.items() if key not in of_slurm}
     shown = [fact for fact in facts if not fact.key]
     return name, [*(fact for key, fact in facts_by_key.items() if key), *shown]
 
 
 def _backend_questions(backend: str) -> list[tuple[str, str]]:
-    of_backend = {
-        "slurm": [
-            ("queue.account", "account to charge"),
-            ("queue.name", "partition (empty: the site's default)"),
-        ],
-        "ssh": [("hosts", "hosts, such as node[1-4] or @/path/to/list")],
-        "pdsh": [("hosts", "hosts, such as node[1-4] or @/path/to/list")],
-    }
+    hosts = [("hosts", "hosts, such as node[1-4] or @/path/to/list")]
+    queue = [("queue.account", "account to charge"), ("queue.name", "partition (empty: the site's default)")]
     return [
-        *of_backend.get(backend, []),
+        *{"slurm": queue, "ssh": hosts, "pdsh": hosts}.get(backend, []),
         ("site.gpus", "GPUs of each node") if backend != "slurm" else ("storage.data", "folder for data sets"),
         ("storage.root", "run root, a folder that all nodes share (empty: ./runs)"),
         ("python", "Python environment of the ranks: none, venv, conda, uv or modules"),
@@ -174,26 +166,20 @@ def _target(name: str, options: frozenset[str]) -> Path:
     try:
         read_name(name)
     except InvalidValue as error:
-        hint = f"jobc init {error.values[0]}"
-        raise CompileError(
-            [Diagnostic("JC1136", f"{name!r} is not a valid profile name", error.because, hint)]
-        ) from None
+        title, hint = f"{name!r} is not a valid profile name", f"jobc init {error.values[0]}"
+        raise CompileError([Diagnostic("JC1136", title, error.because, hint)]) from None
     folder = Path("jobc") if "--project" in options else user_config_folder()
     target = folder / "cluster" / f"{name}.yaml"
     if target.exists() and "--force" not in options:
-        hint = f"jobc init {name} --force, or another name"
-        raise CompileError(
-            [Diagnostic("JC1135", f"{target} already exists", "the profile may contain your edits", hint)]
-        )
+        because, hint = "the profile may contain your edits", f"jobc init {name} --force, or another name"
+        raise CompileError([Diagnostic("JC1135", f"{target} already exists", because, hint)])
     return target
 
 
 def _compilable_profile(
     name: str, facts: Sequence[Fact], given: Sequence[Fact], folders: Sequence[tuple[str, Path]]
 ) -> str:
-    """Return the text of a profile that compiles. Detected facts that do not compile are dropped and reported; facts
-    from the command line are errors.
-    """
+    """Return the text of a profile that compiles. Detected facts that do not compile are dropped; given ones raise."""
     facts, dropped = list(facts), list[Fact]()
     while True:
         text = format_profile(name, facts, sorted(find_group_options()), dropped)
@@ -211,9 +197,7 @@ def _compilable_profile(
 
 
 def _profile_finding(diagnostic: Diagnostic, given: Sequence[Fact]) -> Diagnostic:
-    """Return a finding about the profile, which is not yet written. If the user typed the value, point to the typed
-    word.
-    """
+    """Return a finding about the profile, which is not yet written, that points to the typed word if there is one."""
     word = next((f"{fact.key}={fact.value}" for fact in given if fact.key == diagnostic.key), "")
     return replace(diagnostic, origin=None, title=diagnostic.title + (f" (from {word})" if word else ""))
 

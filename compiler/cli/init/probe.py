@@ -89,9 +89,7 @@ def _config(text: str) -> list[Fact]:
 
 
 def parse_sinfo_partitions(rows: str) -> list[Fact]:
-    """Return one fact per partition from sinfo's rows `NAME|NODES|CPUS|MIB|GRES|LIMIT`. A `*` marks the default
-    partition.
-    """
+    """Return one fact per partition from sinfo's rows `NAME|NODES|CPUS|MIB|GRES|LIMIT`. A `*` marks the default."""
     merged: dict[str, dict[str, list[str]]] = {}
     for row in rows.split("\n"):
         if row.count("|") == 5:

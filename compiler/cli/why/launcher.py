@@ -1,4 +1,4 @@
-"""Explain, for `jobc why`, how the launcher sets a rank's variables.
+"""Explain, for `jobc why`, how the launcher sets a rank's variables, and what sets CUDA_VISIBLE_DEVICES.
 
 Source: torch 2.13 (torchrun), torch/distributed/run.py, elastic/agent/server/local_elastic_agent.py and, in
         elastic/rendezvous/, static_tcp_rendezvous.py and dynamic_rendezvous.py; accelerate 1.15: utils/launch.py.
@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ....runtime.system.frozen_dataclass import dataclass
+from ...plan.runtime_vars import RuntimeVar, Scope
+from ...plugins.registry import find_plugins
 
 LAUNCH, ACCELERATE = "launch.sh", "accelerate.yaml"
 
@@ -31,16 +33,11 @@ class LauncherSetting:
 
 
 def launcher_setting(plan: Mapping[str, Any], name: str) -> LauncherSetting | None:
-    """Return how the launcher sets the variable. Return None if the launcher does not set the
-    variable, or if jobc does not know the launcher.
-    """
+    """Return how the launcher sets the variable, None if it does not or if jobc does not know the launcher."""
     launcher = plan.get("launcher", "")
     if name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME") and plan.get("topology.nodes", 1) > 1:
-        return LauncherSetting(
-            "jobctl sets this variable, unless it is already set, to network.interface or to the "
-            "interface that leads to node 0",
-            keys=("network.interface",),
-        )
+        how = "jobctl sets it, unless it is already set, to network.interface or the interface that leads to node 0"
+        return LauncherSetting(how, keys=("network.interface",))
     if launcher in ("spawn", "srun", "mpirun"):
         return _spawn_setting(launcher, name)
     if launcher == "accelerate":
@@ -98,18 +95,12 @@ def _spawn_setting(launcher: str, name: str) -> LauncherSetting | None:
     if name not in _READS:
         return None
     if launcher == "mpirun":
-        how, words = "mpi.py --rank, which mpirun starts, sets it as spawn.py does", ((LAUNCH, r"^mpirun\b"),)
-        sizes = ((LAUNCH, r"^-np "),) if name == "WORLD_SIZE" else ()
-        return LauncherSetting(
-            f"{how}, from {' and '.join(_READS[name])}", (*words, *sizes), _READS[name], ("ranks/spawn.py",)
-        )
-    how = f"spawn.py sets it from {' and '.join(_READS[name])}"
-    return LauncherSetting(
-        how,
-        ((LAUNCH, rf"^{launcher}\b"),),
-        _READS[name],
-        ("ranks/spawn.py",),
-    )
+        how = "mpi.py --rank, which mpirun starts, sets it as spawn.py does, from"
+    else:
+        how = "spawn.py sets it from"
+    words = [rf"^{launcher}\b", *(["^-np "] if launcher == "mpirun" and name == "WORLD_SIZE" else [])]
+    lines = tuple((LAUNCH, word) for word in words)
+    return LauncherSetting(f"{how} {' and '.join(_READS[name])}", lines, _READS[name], ("ranks/spawn.py",))
 
 
 _ACCELERATE: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
@@ -136,3 +127,30 @@ def _accelerate(plan: Mapping[str, Any], name: str) -> LauncherSetting | None:
         return LauncherSetting(how, files=("ranks/launchers.py",))
     how, words = _ACCELERATE[name]
     return LauncherSetting(f"torchrun, which accelerate runs, sets it from {how}", words)
+
+
+VISIBLE_GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+
+
+def explain_visible_gpus(plan: Mapping[str, Any], path: str, is_shared: bool = False) -> str:
+    """Return a sentence that explains what sets the variable.
+
+    plan: the plan's keys and values.
+    path: the job's file that sets the variable, "" for none.
+    is_shared: whether several nodes share a machine.
+    """
+    if path:
+        return f"{path} sets it"
+    if not plan["topology.gpus"]:
+        return "this job neither sets the variable nor requests GPUs from an engine"
+    if is_shared:
+        return "jobctl sets this variable to the node's share of the GPUs that jobctl submit may use"
+    if _has_engine(plan["backend.name"]):
+        return "the engine allocates `gpus` GPUs on each node: it sets this variable or hides the other GPUs"
+    return "not set by jobc: the ranks inherit the value from their node's environment, or see all GPUs"
+
+
+def _has_engine(backend: str) -> bool:
+    """Return whether an engine places the nodes. Assumes that it does if the backend is not installed."""
+    plugin = find_plugins().get(backend)
+    return plugin is None or plugin.load().spellings[RuntimeVar.NODE_RANK].scope > Scope.SUBMIT

@@ -1,5 +1,6 @@
 """Explain one artifact line (jobc why FILE:LINE) or one spec key."""
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -24,20 +25,16 @@ def artifact_containing(file: Path) -> Path:
 
 
 def explain_line(job: ExplainedJob, path: str, place: str, number: int) -> Iterator[str]:
-    """Yield the output lines for FILE:LINE, which was typed as `place`. Raises CompileError JC5006 if the file has no
-    such line.
-    """
+    """Yield the output lines for FILE:LINE, typed as `place`. Raises CompileError JC5006 if there is no such line."""
     lines = job.files[path]
     if path == PROGRAM:
         yield place
         yield "  packed   jobc's program; unzip -l lists its modules"
         return
     if not 1 <= number <= len(lines):
-        name = place.rpartition(":")[0]
+        name, because = place.rpartition(":")[0], f"the file has {len(lines)} lines"
         hint = f"{name}:{max(len(lines), 1)}"
-        raise CompileError(
-            [Diagnostic("JC5006", f"{name} has no line {number}", f"the file has {len(lines)} lines", hint)]
-        )
+        raise CompileError([Diagnostic("JC5006", f"{name} has no line {number}", because, hint)])
     yield place
     yield f"  | {lines[number - 1]}"
     for change in job.changes:
@@ -70,9 +67,7 @@ def explain_line(job: ExplainedJob, path: str, place: str, number: int) -> Itera
 
 
 def explain_spec_key(source_map: SourceMap, key: str, told: set[str] | None = None) -> Iterator[str]:
-    """Yield lines about a key (its value, its position and why that file is read), then about the keys that it refers
-    to.
-    """
+    """Yield a key's value, its position and why that file is read, then the same for the keys that it refers to."""
     told = set() if told is None else told
     told.add(key)
     value = source_map.spec.get(key)
@@ -113,16 +108,10 @@ def _option(source_map: SourceMap, origin: Origin | None) -> Iterator[str]:
 def plan_key_lines(job: ExplainedJob, keys: Sequence[str]) -> Iterator[str]:
     for key in keys:
         short = key.replace("topology.groups.0", "topology")
-        value = f" = {_json(job.plan[short])}" if short in job.plan else ""
+        value = f" = {json.dumps(job.plan[short], ensure_ascii=False)}" if short in job.plan else ""
         yield f"  plan     {short}{value}"
         if key in job.source_map.rules:
             yield f"           {job.source_map.rules[key]}"
-
-
-def _json(value: Any) -> str:
-    import json
-
-    return json.dumps(value, ensure_ascii=False)
 
 
 def format_columns(title: str, rows: Any) -> Iterator[str]:

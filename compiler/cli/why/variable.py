@@ -2,16 +2,17 @@
 reads.
 """
 
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ...diagnostics.diagnostic import CompileError, Diagnostic, nearest
 from ...pipeline.common_files import JOB
 from ...plugins.registry import PACKAGE
-from .gpus import VISIBLE_GPUS, explain_visible_gpus
 from .job import ExplainedJob, match_lines_to_compiled, split_into_lines
-from .launcher import launcher_setting
+from .launcher import VISIBLE_GPUS, explain_visible_gpus, launcher_setting
 from .line import explain_spec_key, format_columns, plan_key_lines
 
 
@@ -35,12 +36,8 @@ def explain_variable(job: ExplainedJob, name: str, rank: int | None) -> Iterator
     if assignment is not None:
         yield f"  how      {assignment.how}"
     printed: set[tuple[str, int]] = set()
-    if (
-        assignment is not None
-        and assignment.words
-        and job.plan.get("launcher") == "accelerate"
-        and name in LAUNCHER_NAMES
-    ):
+    is_of_accelerate = job.plan.get("launcher") == "accelerate" and name in LAUNCHER_NAMES
+    if assignment is not None and assignment.words and is_of_accelerate:
         settings = []  # those lines apply to a single process
     yield from _setting_lines(job, "set", name, settings, printed, reads := dict[str, None]())
     for path, pattern in assignment.words if assignment is not None else ():
@@ -64,19 +61,9 @@ def explain_variable(job: ExplainedJob, name: str, rank: int | None) -> Iterator
     if not settings and key in job.source_map.spec:
         yield from explain_spec_key(job.source_map, key)
     if name in LAUNCHER_NAMES:
-        library = {
-            file: lines for file, lines in library.items() if assignment is not None and file in assignment.files
-        }
-    copied = [
-        f"jobc:runtime/{file}:{n}  {lines[n - 1].strip()}"
-        for file, lines in library.items()
-        for n in _assignment_lines(lines, name)
-    ]
-    started = [
-        f"jobc:{path}:{n}  {lines[n - 1].strip()}"
-        for path, lines in _engine_sources(job)
-        for n in _assignment_lines(lines, name)
-    ]
+        library = {file: library[file] for file in library if assignment is not None and file in assignment.files}
+    copied = [row for file, lines in library.items() for row in _assignment_rows(f"runtime/{file}", lines, name)]
+    started = [row for path, lines in _engine_sources(job) for row in _assignment_rows(path, lines, name)]
     yield from format_columns("submit", started)
     yield from format_columns("on node", copied)
     if row is None and not of_gpus and not settings and not copied and key not in job.source_map.spec:
@@ -98,18 +85,19 @@ def _library() -> dict[str, list[str]]:
 
 
 def _shares_machine(job: ExplainedJob) -> bool:
-    """Return whether submit starts several nodes on one machine. It does if hosts.txt has addresses and no client is
-    set.
-    """
-    text = "\n".join(job.written.get(JOB, ()))
-    settings = json.loads(text) if text else {}
+    """Return whether submit starts several nodes on one machine: hosts.txt has addresses and no client is set."""
+    settings = _job_settings(job)
     return "hosts.txt" in job.files and settings.get("nodes", 1) > 1 and "hosts" not in settings
+
+
+def _job_settings(job: ExplainedJob) -> dict[str, Any]:
+    settings: dict[str, Any] = json.loads("\n".join(job.written[JOB]))
+    return settings
 
 
 def _engine_sources(job: ExplainedJob) -> Iterator[tuple[str, list[str]]]:
     """Yield the path and lines of each engine module that starts the job, if its backend is part of jobc."""
-    text = "\n".join(job.written.get(JOB, ()))
-    settings = json.loads(text) if text else {}
+    settings = _job_settings(job)
     folder = PACKAGE / "backends" / settings.get("backend", "")
     files = [*folder.glob("engine.py"), *sorted(folder.glob("engine/*.py"))]
     if settings.get("nodes") == 1 and any("OneMachineEngine" in file.read_text(encoding="utf-8") for file in files):
@@ -141,12 +129,8 @@ def _node_variable_lines(
 ) -> Iterator[str]:
     """Yield where jobctl sets each of these variables on a node, and the keys that they are computed from."""
     for variable in variables:
-        rows = [
-            f"jobc:runtime/{file}:{n}  {library[file][n - 1].strip()}"
-            for file in _OF_NODE
-            for n in _assignment_lines(library[file], variable)
-        ]
-        yield from format_columns("through", rows)
+        rows = (_assignment_rows(f"runtime/{file}", library[file], variable) for file in _OF_NODE)
+        yield from format_columns("through", itertools.chain(*rows))
         yield from _plan_key_lines(job, _KEYS.get(variable, ()))
 
 
@@ -240,14 +224,8 @@ def _setting_lines(
         yield f"  {title:<8} {job.show(path, number)}"
         yield from _line_origins(job, path, number)
         if re.search(r"\bname: ", lines[number - 1]):
-            yield from _setting_lines(
-                job,
-                "through",
-                "",
-                [(path, line_number) for line_number in _yaml_value_lines(lines, number)],
-                told,
-                reads,
-            )
+            inner = [(path, line_number) for line_number in _yaml_value_lines(lines, number)]
+            yield from _setting_lines(job, "through", "", inner, told, reads)
         if title == "passed" and not lines[number - 1].lstrip().startswith("--"):
             continue  # a whole command; the variables that it reads are listed separately
         for variable in _variables_in_value(lines[number - 1], name):
@@ -271,9 +249,7 @@ def _yaml_value_lines(lines: Sequence[str], number: int) -> Iterator[int]:
 
 
 def _variables_in_value(line: str, name: str) -> list[str]:
-    """Return the variables read in the value of `name`, or in the whole line. Includes only jobc's own environment
-    variables.
-    """
+    """Return the shell variables, and jobc's environment variables, that the value of `name` or the line reads."""
     value = re.search(rf"\b{name}\+?=((?:\"[^\"]*\"|'[^']*'|\$\([^)]*\)|[^\s;])*)", line) if name else None
     names = re.findall(r"\$\{?([a-z][a-z0-9_]*|JOBC_\w+)\b", value[1] if value else line)
     return [variable for variable in dict.fromkeys(names) if variable not in (name, "python", "here")]
@@ -297,15 +273,15 @@ def _setting(lines: Sequence[str], name: str) -> list[int]:
     shell = re.compile(rf"(^|[\s;(]){name}\+?=")
     data = re.compile(rf"^\s*(- )?(name: \"?{name}\"?$|{name}: |\"{name}\": \")")
     code = [re.sub(r"'[^']*'|\"[^\"]*\"", "''", line) for line in lines]  # ignore quoted text such as messages
-    return [
-        n for n, line in enumerate(lines, 1) if data.search(line) or (shell.search(code[n - 1]) and line[:1] != "#")
-    ]
+    is_shell = [bool(shell.search(text)) and text[:1] != "#" for text in code]
+    return [n for n, line in enumerate(lines, 1) if data.search(line) or is_shell[n - 1]]
 
 
-def _assignment_lines(lines: Sequence[str], name: str) -> list[int]:
-    """Return the numbers of the Python lines that set or build the value, but not of those that only print it."""
+def _assignment_rows(path: str, lines: Sequence[str], name: str) -> list[str]:
+    """Return the Python lines that set or build the value, but not those that only print it."""
     pattern = re.compile(rf"(^\s*|[(,]\s*){name}=|\b{name}={{|[\"']{name}[\"'](\s*:|\]\s*=(?!=))")
-    return [n for n, line in enumerate(lines, 1) if pattern.search(line) and line.lstrip()[:1] != "#"]
+    rows = enumerate(map(str.strip, lines), 1)
+    return [f"jobc:{path}:{n}  {line}" for n, line in rows if pattern.search(line) and line[:1] != "#"]
 
 
 def _line_origins(job: ExplainedJob, path: str, number: int) -> Iterator[str]:
