@@ -112,7 +112,7 @@ def plan_point(request: CompileRequest, overrides: Sequence[Override], loader: A
     spec, deciders["storage.run"] = capabilities.resolve_run_storage(spec, read.backend, read.options)
     checked, failure = rules.collect_findings(
         lambda: [*own_container, *(item.note for item in filled if item.note)],
-        lambda: rules.check_spec(spec),
+        lambda: rules.check("spec", spec),
         lambda: find_missing_slots(read.host_files, spec.nodes, procs(spec)),
         lambda: check_unused_hosts(read.values),
     )
@@ -121,8 +121,8 @@ def plan_point(request: CompileRequest, overrides: Sequence[Override], loader: A
     table = capabilities.add_deciding_keys(table, deciders)
     diagnostics, failure = rules.collect_findings(
         lambda: trainer_config.check(plan, partial(is_set_by_user, composed, read.values)),
-        lambda: rules.check_values(read.values),
-        lambda: rules.check_plan(spec, plan),
+        lambda: rules.check("values", read.values),
+        lambda: rules.check("plan", spec, plan),
         lambda: site_policy.check(spec, plan),
     )
     notes = levels.settle(add_origins(diagnostics, origin_of), notes, last, failure)

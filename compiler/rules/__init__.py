@@ -17,7 +17,7 @@ near miss and sources. All rules run and report. Files whose names begin with _ 
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from importlib import import_module
 from inspect import signature
@@ -26,21 +26,11 @@ from types import ModuleType
 from typing import Any
 
 from ..diagnostics.diagnostic import Diagnostic
-from ..emit.source_map import SpecValue
-from ..plan.launch_plan import LaunchPlan
-from ..spec.job_spec import JobSpec
 
 
-def check_spec(spec: JobSpec) -> Iterator[Diagnostic]:
-    return findings(f"{__name__}.spec", spec)
-
-
-def check_values(values: Mapping[str, SpecValue]) -> Iterator[Diagnostic]:
-    return findings(f"{__name__}.values", values)
-
-
-def check_plan(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    return findings(f"{__name__}.plan", spec, plan)
+def check(folder: str, *arguments: object) -> Iterator[Diagnostic]:
+    """Yield the findings of jobc's own rules in a folder, such as `spec`."""
+    return findings(f"{__name__}.{folder}", *arguments)
 
 
 def findings(folder: str, *arguments: object) -> Iterator[Any]:

@@ -44,12 +44,9 @@ def _misplaced(plan: LaunchPlan, extra: Tree, at: Path) -> Iterator[Diagnostic]:
             because = "jobc's own trainer shards its model itself"
             yield _no_effect_diagnostic((*at, section), because, f"remove {'.'.join((*at, section))}")
     if "megatron_lm_config" in extra:
-        because = (
-            "accelerate reads this section only with distributed_type MEGATRON_LM, which no `parallel` option selects"
-        )
-        yield _no_effect_diagnostic(
-            (*at, "megatron_lm_config"), because, f"remove {'.'.join((*at, 'megatron_lm_config'))}"
-        )
+        because = "accelerate reads it only with distributed_type MEGATRON_LM, which no `parallel` option selects"
+        path = (*at, "megatron_lm_config")
+        yield _no_effect_diagnostic(path, because, f"remove {'.'.join(path)}")
     fsdp = extra.get("fsdp_config")
     for name in fsdp if isinstance(fsdp, Mapping) else ():
         if name.removeprefix("fsdp_") in FSDP_1:
@@ -65,9 +62,7 @@ def _misplaced(plan: LaunchPlan, extra: Tree, at: Path) -> Iterator[Diagnostic]:
 
 
 def _gpus(plan: LaunchPlan, ids: Any, at: Path) -> Iterator[Diagnostic]:
-    """Yield JC4604 for GPUs in gpu_ids (CUDA_VISIBLE_DEVICES) that no process uses. A process uses the GPU at the index
-    of its local rank.
-    """
+    """Yield JC4604 for GPUs in gpu_ids that no process uses. A process uses the GPU at the index of its local rank."""
     key, procs, gpus = ".".join((*at, "gpu_ids")), plan.topology.procs, plan.topology.gpus
     if ids in (None, "all") or not is_valid_gpu_ids(ids):
         return
@@ -83,9 +78,8 @@ def _gpus(plan: LaunchPlan, ids: Any, at: Path) -> Iterator[Diagnostic]:
 def _check_mesh(plan: LaunchPlan, sizes: Any, at: Path) -> Iterator[Diagnostic]:
     if plan.parallel != "fsdp" or not isinstance(sizes, Mapping):
         return
-    mesh_sizes = {
-        name: size for name, size in sizes.items() if name.endswith("_size") and type(size) is int and size > 0
-    }
+    numbers = {name: size for name, size in sizes.items() if name.endswith("_size") and type(size) is int}
+    mesh_sizes = {name: size for name, size in numbers.items() if size > 0}
     world, product = plan.topology.world_size, prod(mesh_sizes.values())
     if mesh_sizes and product != world:
         key = ".".join((*at, "parallelism_config", next(iter(mesh_sizes))))

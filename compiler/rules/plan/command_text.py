@@ -25,13 +25,10 @@ def check_secret(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     """JC3003: a password or token in the command or in a label, where all users of a node can read it."""
     in_shell = re.sub("[\"']", "", shell_text(spec.command)).split()
     if shown := describe_secret_in_command((*(spec.command or ()), *in_shell)):
-        because = (
-            "`ps` shows command-line arguments to all users of the node, and launch.sh contains them in plain text"
-        )
+        title = f"the command contains {shown}"
+        because = "`ps` shows the arguments to all users of the node, and launch.sh contains them in plain text"
         hint = "secrets.NAME=env:NAME, and read the environment variable in the program"
-        yield Diagnostic(
-            "JC3003", f"the command contains {shown}", because, hint, key="command", private=True, judgment=True
-        )
+        yield Diagnostic("JC3003", title, because, hint, key="command", private=True, judgment=True)
     for name, value in spec.labels.items():
         if looks_like_token(value):
             because = "everyone who can list jobs can read labels"
@@ -49,9 +46,7 @@ def check_command_in_one_word(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagn
         hint = f"-- {quote_for_bash(['bash', '-c', in_shell])}"
         if position_of_unclosed_quote(text) is not None:  # no shell can read it
             hint = f"-- {quote_for_bash(text.split())}"
-        elif (
-            not re.search(r"[^\w ./:=,@%+'\"-]", blank_quoted_text(text)) and "\\" not in text
-        ):  # otherwise only a shell can parse it
+        elif not re.search(r"[^\w ./:=,@%+'\"-]", blank_quoted_text(text)) and "\\" not in text:  # needs no shell
             hint = f"-- {text}; or, for a shell, {hint}"
         title = f"the command is one argument with spaces: {spec.command[0]!r}"
         yield Diagnostic("JC3010", title, because, hint, key="command", judgment=True)
@@ -65,9 +60,8 @@ def check_open_quote(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
         line = text[position:].split("\n", 1)[0]
         title = f"unclosed quote: `{line[:40]}{'…' if len(line) > 40 else ''}`"
         because = "the shell finds no closing quote before the end of the text, and runs nothing"
-        yield Diagnostic(
-            "JC3013", title, because, "close the quote, or escape it with a backslash", key="command", judgment=True
-        )
+        hint = "close the quote, or escape it with a backslash"
+        yield Diagnostic("JC3013", title, because, hint, key="command", judgment=True)
 
 
 def check_broken_continuation(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:

@@ -70,9 +70,8 @@ def check_renamed_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnost
         elif variable.name == "PYTORCH_ALLOC_CONF" and _torch(spec) < (2, 10):
             title = f"torch {spec.site.torch} does not read PYTORCH_ALLOC_CONF for CUDA"
             because = "torch 2.9 and older read PYTORCH_CUDA_ALLOC_CONF, which newer versions accept too"
-            yield _renamed(
-                title, because, variable.without(f"env.PYTORCH_CUDA_ALLOC_CONF={variable.value}"), variable.key
-            )
+            hint = variable.without(f"env.PYTORCH_CUDA_ALLOC_CONF={variable.value}")
+            yield _renamed(title, because, hint, variable.key)
 
 
 def _torch(spec: JobSpec) -> tuple[int, int]:

@@ -48,15 +48,13 @@ def check_interface(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
             because = f"only NCCL interprets {variable.value[0]}; Gloo looks for an interface with this exact name"
             yield _error(f"{variable.name}={variable.value} is not an interface name", because, variable)
         elif nodes > 1 and (
-            _lists_loopback(variable.value)
+            "lo" in variable.value.split(",")
             if variable.name in (*_GLOO, _OWN)
             else variable.name == _NCCL and _nccl_uses_loopback(variable.value)
         ):
-            yield _loopback_diagnostic(variable, nodes)
-
-
-def _lists_loopback(value: str) -> bool:
-    return "lo" in value.split(",")
+            because = "this selects lo, the loopback interface, so ranks on other nodes cannot connect"
+            title = f"{variable.name}={variable.value} with {nodes} nodes"
+            yield _error(title, because, variable, judgment=True)
 
 
 def _nccl_uses_loopback(value: str) -> bool:
@@ -65,15 +63,6 @@ def _nccl_uses_loopback(value: str) -> bool:
     is_exact = value.removeprefix("^").startswith("=")
     matches = "lo" in names if is_exact else any("lo".startswith(name) for name in names)
     return len(value) > 1 and matches is not value.startswith("^")
-
-
-def _loopback_diagnostic(variable: UserVariable, nodes: int) -> Diagnostic:
-    because = "lo is the loopback interface, so ranks on other nodes cannot connect"
-    if variable.value.startswith("^"):
-        because = f"the value selects all interfaces except these, including lo, and {because}"
-    elif "," in variable.value:
-        because = f"the list contains lo, and {because}"
-    return _error(f"{variable.name}={variable.value} with {nodes} nodes", because, variable, judgment=True)
 
 
 def _error(title: str, because: str, variable: UserVariable, judgment: bool = False) -> Diagnostic:

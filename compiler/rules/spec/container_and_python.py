@@ -111,7 +111,5 @@ def _image_hint(image: str) -> str:
     """Return the corrected image if only a scheme or upper case is wrong."""
     meant = re.sub(r"^(?!file:)[a-z]+://", "", image)
     name = re.sub(r"(:[^/]*)?$", "", meant)
-    return next(
-        (f"image={candidate}" for candidate in (meant, name.lower() + meant[len(name) :]) if _is_reference(candidate)),
-        "image=name:tag",
-    )
+    candidates = (meant, name.lower() + meant[len(name) :], "name:tag")
+    return f"image={next(filter(_is_reference, candidates))}"

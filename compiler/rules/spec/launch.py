@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from ...diagnostics.diagnostic import Diagnostic, nearest
 from ...emit.extra_entries import check_extra_entries
@@ -106,14 +105,7 @@ def check_torchrun_options(spec: JobSpec) -> Iterator[Diagnostic]:
             hint = f"torchrun.extra.{close[0]}={value}" if close else f"remove {key}"
             because = f"torchrun of PyTorch 2.13 has {', '.join(sorted(TORCHRUN_OPTIONS))}"
             yield Diagnostic("JC2025", f"torchrun has no option --{option}", because, hint, key=key)
-        elif not _is_readable(value, option in TORCHRUN_FLAGS):
+        elif value is not None and type(value) not in ((bool,) if option in TORCHRUN_FLAGS else (str, int, float)):
             title, hint = f"torchrun cannot read the value of {key}", f"remove {key}"
             form = "a flag: true or false" if option in TORCHRUN_FLAGS else "an option with one value"
-            because = f"--{option} is {form}"
-            yield Diagnostic("JC2025", title, because, hint, key=key)
-
-
-def _is_readable(value: Any, is_flag: bool) -> bool:
-    if value is None:
-        return True
-    return isinstance(value, bool) if is_flag else type(value) in (str, int, float)
+            yield Diagnostic("JC2025", title, f"--{option} is {form}", hint, key=key)

@@ -65,15 +65,12 @@ def check_fp16_with_deepspeed(spec: JobSpec) -> Iterator[Diagnostic]:
     if spec.parallel.kind == "deepspeed" and spec.loop.precision == "fp16" and spec.command is None:
         because = "the trainer already scales the loss, and DeepSpeed would scale it again"
         hint = "loop.precision=bf16, or parallel=fsdp"
-        yield Diagnostic(
-            "JC2077", "loop.precision=fp16 is not supported with deepspeed", because, hint, key="loop.precision"
-        )
+        title = "loop.precision=fp16 is not supported with deepspeed"
+        yield Diagnostic("JC2077", title, because, hint, key="loop.precision")
 
 
 def check_uneven_shards(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2074: a number of shards that does not fit the nodes: a copy of the model must fill whole nodes, or several
-    copies must exactly fill a node.
-    """
+    """JC2074: shards that do not fit the nodes: a copy of the model must fill nodes, or several copies one node."""
     if not isinstance(spec.parallel, HsdpSpec):
         return
     shard_count, of_a_node, world = shards(spec), procs(spec), world_size(spec)
@@ -99,9 +96,7 @@ def check_sharded_checkpoints_of_trainer(spec: JobSpec) -> Iterator[Diagnostic]:
 def check_compile_of_sharded_model(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2076: torch.compile of a whole sharded model."""
     if spec.parallel.kind in ("fsdp", "hsdp") and spec.loop.compile == "model" and spec.command is None:
-        because = (
-            f"{spec.parallel.kind} gathers weights before each block, which causes a graph break in a compiled model"
-        )
+        because = f"{spec.parallel.kind} gathers weights before each block, which breaks the graph of a compiled model"
         title, hint = f"loop.compile=model with parallel={spec.parallel.kind}", "loop.compile=blocks"
         yield Diagnostic("JC2076", title, because, hint, key="loop.compile")
 

@@ -43,9 +43,8 @@ def check_invalid_network_setting(spec: JobSpec) -> Iterator[Diagnostic]:
         if not setting.value:
             because = "an empty value is not the same as an unset variable"
             hint = f"{setting.name}: 0, or remove {setting.name}"
-            yield Diagnostic(
-                "JC2050", f"network.settings sets {setting.name} to an empty value", because, hint, key=key
-            )
+            title = f"network.settings sets {setting.name} to an empty value"
+            yield Diagnostic("JC2050", title, because, hint, key=key)
         elif is_derived(setting.name):
             because = "a value that you set would contradict the launcher's value"
             yield Diagnostic("JC2050", f"{setting.name} is derived and cannot be set", because, "remove it", key=key)
