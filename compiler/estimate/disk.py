@@ -12,9 +12,7 @@ from .training_length import TrainingLength
 
 
 def max_checkpoints(how: CheckpointConfig, length: TrainingLength) -> int:
-    """Return how many checkpoints may exist at the same time: the newest, the one being written, the best and the
-    permanent ones.
-    """
+    """Return how many checkpoints may exist at once: the newest, the one being written, the best, permanent ones."""
     most, every = how.keep + 1 + 1, how.interval(length.steps_of_epoch)
     if length.steps is None or not every:
         return most

@@ -11,8 +11,7 @@ from ..plan.launch_plan import LaunchPlan
 from ..spec.job_spec import JobSpec
 from .disk import max_checkpoints
 from .goodput import Goodput, estimate_goodput
-from .host_memory import host_memory, max_shared_memory
-from .memory import Memory, estimate_rank_memory
+from .memory import Memory, estimate_rank_memory, host_memory, max_shared_memory
 from .parameters import job_model_size
 from .step_time import StepTimeEstimate
 from .training_length import SAVES, TrainingLength, training_length
@@ -123,7 +122,6 @@ def estimate_figures(
 
 
 def size_text(size: float) -> str:
-    """Return a human-readable size, such as 1.5 GiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(size) < 1024:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"

@@ -1,4 +1,5 @@
-"""Estimate how much memory each part of the training state takes on a rank's device, and the size of a checkpoint.
+"""Estimate how much memory each part of the training state takes on a rank's device, the size of a checkpoint, and how
+much CPU memory and shared memory a node needs.
 
 Weights, gradients and optimizer state take 4 bytes per number. 16-bit copies are extra, except in the user's own
 programs with DeepSpeed. Each kind of sharding divides some of these parts by the number of ranks that share them.
@@ -12,9 +13,11 @@ from dataclasses import replace
 from typing import Any
 
 from ...runtime.system.frozen_dataclass import dataclass
-from .parameters import ModelSize, gathered_parameters
+from ..plan.launch_plan import LaunchPlan
+from ..spec.job_spec import JobSpec
+from .parameters import PIXELS, ModelSize, gathered_parameters
 
-FP32 = 4
+FP32, INT64 = 4, 8  # bytes
 ADAM = 2 * FP32  # exp_avg and exp_avg_sq
 OF_ADAMS = frozenset(f"torch.optim.{name}" for name in ("Adam", "AdamW", "NAdam", "RAdam", "Adamax"))
 LARGEST_OF = frozenset(("torch.optim.Adam", "torch.optim.AdamW"))  # these support amsgrad, which stores a third number
@@ -119,9 +122,8 @@ def _torch_states(train: Mapping[str, Any], size: ModelSize, world_size: int, mo
     if kind != "ddp" and parallel["offload_params"]:
         host, weights, gradients, optimizer = weights + gradients + (optimizer or 0), 0, 0, 0
     buffers = low * n if low < FP32 and kind == "ddp" else 0  # autocast caches its copies during a pass
-    return Memory(
-        weights, gradients, optimizer, buffers, None if gathered_count is None else low * gathered_count, host
-    )
+    gathered = None if gathered_count is None else low * gathered_count
+    return Memory(weights, gradients, optimizer, buffers, gathered, host)
 
 
 SUB_GROUP = 1_000_000_000  # parameters that stage 3 updates at once: sub_group_size
@@ -181,3 +183,39 @@ def _bucket_bytes(parallel: Mapping[str, Any], of_number: int) -> int:
         return 0
     count = 2 if parallel["overlap_comm"] and parallel["zero_stage"] < 3 else 1
     return count * of_number * int(parallel["reduce_bucket_size"])
+
+
+def host_memory(train: Mapping[str, Any], needs: Memory, procs: int, uses_trainer: bool) -> int | None:
+    """Return the bytes of CPU memory that a node's ranks need to resume, None for unsharded models and other programs.
+
+    A checkpoint is not sharded: rank 0 gathers it to save, and each rank reads all of it (trainer/parallel/fsdp.py).
+    """
+    if not uses_trainer or train["parallel"]["kind"] not in ("fsdp", "hsdp") or needs.checkpoint is None:
+        return None
+    file_share = 2 / 3  # the larger of the two files is in memory while it is read; it contains the moments
+    return procs * round(needs.checkpoint * (1 + file_share) + needs.host)
+
+
+def max_shared_memory(spec: JobSpec, plan: LaunchPlan) -> int | None:
+    """Return the maximum number of bytes of /dev/shm that loader workers use per node, None if it is unknown.
+
+    Each worker holds `prefetch` training batches and as many validation batches. For the user's own data,
+    estimate.sample_size must give the size of a sample.
+    Source: torch 2.13, torch/utils/data/_utils/worker.py: a worker puts each tensor of a batch into a file of /dev/shm.
+    """
+    if not plan.uses_trainer:
+        return None
+    train = plan.train
+    loader, micro = train["loader"], int(train["batch"]["micro"])
+    sample = spec.estimate.sample_size or _builtin_sample_bytes(train)
+    if not loader["workers"] or sample is None:
+        return None if loader["workers"] else 0
+    return 2 * plan.topology.procs * int(loader["workers"]) * int(loader["prefetch"]) * micro * sample
+
+
+def _builtin_sample_bytes(train: Any) -> int | None:
+    kind = train["data"].get("kind")  # a `_target_` has no kind
+    if kind == "digits":
+        return PIXELS * FP32 + INT64
+    context = train["model"].get("context")
+    return INT64 * (int(context) + 1) if kind and isinstance(context, int) else None

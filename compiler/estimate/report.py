@@ -116,7 +116,6 @@ def _cell(figures: Figures, field: str, form: Format) -> str:
 
 
 def figures_table(sizes: Sequence[Figures]) -> str:
-    """Return a table with one column per size, without a trailing newline."""
     lines = [["", *(figures.label for figures in sizes)]]
     for heading, rows in SECTIONS:
         shown = [[name, *(_cell(figures, field, form) for figures in sizes)] for name, field, form in rows]
@@ -124,13 +123,12 @@ def figures_table(sizes: Sequence[Figures]) -> str:
         if shown:
             lines += [[], [heading, *[""] * len(sizes)], *([f"  {row[0]}", *row[1:]] for row in shown)]
     widths = [max(len(row[i]) for row in lines if row) for i in range(len(sizes) + 1)]
-    padded = [
-        "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:], widths[1:], strict=True))])
-        if row
-        else ""
-        for row in lines
-    ]
-    return "\n".join(line.rstrip() for line in padded)
+    first, *others = widths
+    padded = []
+    for row in lines:
+        cells = [cell.rjust(width) for cell, width in zip(row[1:], others, strict=bool(row))]
+        padded.append("  ".join([row[0].ljust(first), *cells]).rstrip() if row else "")
+    return "\n".join(padded)
 
 
 def figures_as_json(sizes: Sequence[Figures]) -> str:
