@@ -24,13 +24,7 @@ COMMANDS = {
     "explain": "explain a diagnostic: jobc explain JC3011, jobc explain taken-port",
     "backends": "list the installed backends and what each one supports",
     "submit": "run DIR/jobctl submit; also status, logs, stop, preflight, smoke, shell and clean",
-    "status": "",
-    "logs": "",
-    "stop": "",
-    "preflight": "",
-    "smoke": "",
-    "shell": "",
-    "clean": "",
+    **dict.fromkeys(("status", "logs", "stop", "preflight", "smoke", "shell", "clean"), ""),
     "ls": "list the runs of all jobs, newest first: jobc ls --state failed --limit 20",
     "watch": "show a run's live progress, using DIR/jobctl logs: jobc watch DIR",
     "init": "write a cluster profile from detected facts and your answers: jobc init lab",
@@ -92,7 +86,6 @@ class Arguments:
 
     @property
     def prints_machine_format(self) -> bool:
-        """Return whether diagnostics are printed as one document on stdout."""
         return self.command in ("compile", "check") and self.format not in (None, "text")
 
     @property
@@ -238,13 +231,13 @@ class _Parser(argparse.ArgumentParser):
         about = re.match(r"argument ([^:]+): (.*)", message)
         if about and (action := actions.get(about[1].split("/")[-1])):
             option = action.option_strings[-1]
-            value = next(iter(action.choices)) if action.choices else action.dest.upper()
-            takes_none = action.nargs == 0
-            known_ones = f"one of {', '.join(action.choices)}" if action.choices else "a value"
-            title = f"{option} takes no value" if takes_none else f"{option} needs {known_ones}"
-            because = action.help or about[2]
-            hint = option if takes_none else f"{option} {value}"
-            raise CompileError([Diagnostic("JC1110", title, because, hint)])
+            title, hint = f"{option} needs a value", f"{option} {action.dest.upper()}"
+            if action.nargs == 0:
+                title, hint = f"{option} takes no value", option
+            elif action.choices:
+                title = f"{option} needs one of {', '.join(action.choices)}"
+                hint = f"{option} {next(iter(action.choices))}"
+            raise CompileError([Diagnostic("JC1110", title, action.help or about[2], hint)])
         word = next((w for w in message.replace(",", " ").split() if w.startswith("-")), message)
         name, _, value = word.partition("=")
         close = nearest(name, actions) if name.startswith("--") else []
@@ -307,5 +300,4 @@ def _parser(words: Sequence[str] = ()) -> _Parser:
 
 
 def described_options() -> list[tuple[Sequence[str], str]]:
-    """Return (names, help) of each option."""
     return [(action.option_strings, action.help or "") for action in _parser()._actions if action.option_strings]

@@ -42,9 +42,9 @@ from ..pipeline.types import CompiledJob
 from ..spec.secret_scan import redact_override
 from ..untrusted_files import Unreadable
 from .arguments import Arguments, is_override
+from .compiling import build_request
 from .find_artifacts import newest_copy, no_artifact_error
 from .reporting import OK, progress_printer
-from .request import build_request
 from .terminal import print_json, print_lines
 
 DIFFERS = 1
@@ -60,8 +60,14 @@ def diff_command(arguments: Arguments) -> int:
         raise CompileError([Diagnostic("JC5009", "cannot compare these artifacts", str(error), hint)]) from None
     if arguments.format == "json":
         print_json({"a": a.name, "b": b.name, **diff_as_json(comparison)})
+        return DIFFERS if comparison.differs else OK
+    print_lines(f"a  {a.name}", f"b  {b.name}")
+    if comparison.differs:
+        print_lines(*format_diff(comparison))
+    elif without_record_files(a.files) == without_record_files(b.files):
+        print_lines("the same job, in the same files")
     else:
-        print_lines(*_text(a, b, comparison))
+        print_lines("the same job, in files that differ in comments, order or whitespace")
     return DIFFERS if comparison.differs else OK
 
 
@@ -69,14 +75,16 @@ def _sides(arguments: Arguments) -> tuple[ComparedArtifact, ComparedArtifact]:
     words = arguments.words
     if VERSUS in words:
         index = words.index(VERSUS)
-        sides = [_load_side(arguments, part) for part in _validated_sides(words[:index], words[index + 1 :])]
+        sides = [_load_side(arguments, side) for side in (words[:index], words[index + 1 :])]
     elif folders := [word for word in words if not is_override(word)]:
         overrides = tuple(word for word in words if word not in folders)
         sides = [*map(_load_written, folders)]
         if overrides:
             sides.append(_compile_side(arguments, overrides))
         elif len(folders) == 1:
-            sides.append(_recompiled_side(arguments, folders[0]))
+            with _open_directory(folders[0]) as folder:
+                recorded = read_recorded_request(folder, arguments.config_dirs)
+            sides.append(_compiled_side("the same overrides, compiled now", compile_job(recorded)))
     else:
         points = compile_sweep_without_labels(build_request(arguments), progress_printer())
         sides = [_compiled_side(point.where or point.place, point) for point in points]
@@ -90,16 +98,15 @@ def _sides(arguments: Arguments) -> tuple[ComparedArtifact, ComparedArtifact]:
     return sides[0], sides[1]
 
 
-def _validated_sides(*sides: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Return the sides. Raises CompileError JC1110 for a side that is neither a directory nor overrides."""
-    for side in sides:
-        folders = [word for word in side if not is_override(word)]
-        if not side or (folders and len(side) > 1):
-            title = f"{' '.join(map(redact_override, side)) or 'nothing'} is not a valid side of {VERSUS}"
-            because = "a side must be one artifact directory, or the overrides of one job"
-            hint = "jobc diff DIR vs nodes=4, or jobc diff DIR nodes=4, or jobc diff nodes=2 vs nodes=4"
-            raise CompileError([Diagnostic("JC1110", title, because, hint)])
-    return sides
+def _load_side(arguments: Arguments, side: tuple[str, ...]) -> ComparedArtifact:
+    """Return one side of `vs`. Raises CompileError JC1110 for a side that is neither a directory nor overrides."""
+    folders = [word for word in side if not is_override(word)]
+    if not side or (folders and len(side) > 1):
+        title = f"{' '.join(map(redact_override, side)) or 'nothing'} is not a valid side of {VERSUS}"
+        because = "a side must be one artifact directory, or the overrides of one job"
+        hint = "jobc diff DIR vs nodes=4, or jobc diff DIR nodes=4, or jobc diff nodes=2 vs nodes=4"
+        raise CompileError([Diagnostic("JC1110", title, because, hint)])
+    return _load_written(side[0]) if folders else _compile_side(arguments, side)
 
 
 def _commands_as_overrides(words: Sequence[str], rest: Sequence[str]) -> str:
@@ -111,20 +118,9 @@ def _commands_as_overrides(words: Sequence[str], rest: Sequence[str]) -> str:
     return shlex.join(["jobc", "diff", *words, command_as_override(rest[:index]), VERSUS, *others, *command])
 
 
-def _load_side(arguments: Arguments, words: tuple[str, ...]) -> ComparedArtifact:
-    is_folder = len(words) == 1 and not is_override(words[0])
-    return _load_written(words[0]) if is_folder else _compile_side(arguments, words)
-
-
 def _compile_side(arguments: Arguments, words: tuple[str, ...]) -> ComparedArtifact:
     job = compile_job(build_request(dataclasses.replace(arguments, words=words)))
     return _compiled_side(" ".join(words), job)
-
-
-def _recompiled_side(arguments: Arguments, word: str) -> ComparedArtifact:
-    with _open_directory(word) as folder:
-        recorded = read_recorded_request(folder, arguments.config_dirs)
-    return _compiled_side("the same overrides, compiled now", compile_job(recorded))
 
 
 def _compiled_side(name: str, compiled: CompiledJob) -> ComparedArtifact:
@@ -182,15 +178,6 @@ def _read(word: str, folder: Path) -> ComparedArtifact:
     files = {path: read_text_with_line_endings(file) for path, file in existing.items()}
     executable = frozenset(path for path, file in existing.items() if is_executable(file))
     return ComparedArtifact(word, files, executable, frozenset(edit.path for edit in edits if edit.kind == "link"))
-
-
-def _text(a: ComparedArtifact, b: ComparedArtifact, found: Comparison) -> list[str]:
-    lines = [f"a  {a.name}", f"b  {b.name}"]
-    if not found.differs:
-        is_equal = without_record_files(a.files) == without_record_files(b.files)
-        remark = "in the same files" if is_equal else "in files that differ in comments, order or whitespace"
-        return [*lines, f"the same job, {remark}"]
-    return [*lines, *format_diff(found)]
 
 
 def diff_as_json(found: Comparison) -> dict[str, Any]:

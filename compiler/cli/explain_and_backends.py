@@ -64,7 +64,6 @@ def pop_option(words: list[str], option: str) -> str | None:
 
 
 def unknown_option_error(command: str, option: str, because: str) -> CompileError:
-    """Return JC1110 for an unknown option of a command that parses its own words."""
     return CompileError([Diagnostic("JC1110", f"jobc {command} has no option {option}", because, f"remove {option}")])
 
 

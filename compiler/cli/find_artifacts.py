@@ -14,7 +14,6 @@ from ..emit.job_json import JOB
 
 BY_NAME = ("status", "logs", "watch", "stop")  # a job name selects the job's newest run; a run ID selects that run
 ZIP_END_BYTES = 22  # the end of central directory record, without a comment
-ONE = ("stop",)  # commands in BY_NAME that take only one artifact
 
 
 def find_named_artifacts(command: str, words: Sequence[str]) -> tuple[list[Path], list[str]]:
@@ -24,7 +23,7 @@ def find_named_artifacts(command: str, words: Sequence[str]) -> tuple[list[Path]
         because = "this command runs an artifact directory's jobctl"
         raise CompileError([Diagnostic("JC1110", f"jobc {command} needs a directory", because, example)])
     count = 1
-    while command in BY_NAME and command not in ONE and count < len(words) and not words[count].startswith("-"):
+    while command in BY_NAME and command != "stop" and count < len(words) and not words[count].startswith("-"):
         count += 1
     return [_resolve_artifact(command, word) for word in words[:count]], list(words[count:])
 
@@ -69,9 +68,8 @@ def _find_run_by_name(command: str, word: str) -> Path | None:
     from .ls import run_roots
 
     roots = [root for root in dict.fromkeys(run_roots()) if root.is_dir()]
-    called = [
-        run for run in find_runs(roots) if word in (run.id, run.path.parent.name) and not run.flaw and run.is_mine
-    ]
+    own = [run for run in find_runs(roots) if run.is_mine and not run.flaw]
+    called = [run for run in own if word in (run.id, run.path.parent.name)]
     with_id = [run.path for run in called if run.id == word]
     if len(with_id) > 1:
         hint = shlex.join(["jobc", command, str(with_id[0])])

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ..checks.capabilities import supported_values
 from ..checks.suppressions import SeverityFilter
@@ -16,11 +17,12 @@ from ..estimate.step_time import StepTimeEstimate, read_step_time, samples_per_r
 from ..frontend.sweep import with_sweep_point
 from ..pipeline.sweeps import plan_sweep
 from ..pipeline.types import CompiledJob, PlannedJob
+from ..plan.launch_plan import LaunchPlan
 from ..plugins.backend import Backend, NotifyingBackend, RecoveringBackend
 from ..untrusted_files import Unreadable
 from .arguments import Arguments
+from .compiling import build_request
 from .reporting import DIAGNOSTICS, OK, progress_printer, report_diagnostics
-from .request import build_request
 from .terminal import print_text
 
 
@@ -61,8 +63,10 @@ def estimate_points(points: Sequence[PlannedJob | CompiledJob]) -> tuple[list[Fi
         pace_key = point.spec.estimate.step_s, point.spec.estimate.run
         if pace_key not in paces:
             paces[pace_key] = _pace(*pace_key, samples_per_rank_and_step(point.plan.train))
-        pace, attempts = paces[pace_key], _attempts(point)
-        size = estimate_figures(label, point.spec, point.plan, pace, attempts, _notice_s(point), point.unsaid)
+        typed = point if isinstance(point, CompiledJob) else point.typed
+        pace, attempts = paces[pace_key], _attempts(point.plan, typed.backend, typed.options)
+        notice_s = typed.backend.notice_s(point.plan) if isinstance(typed.backend, NotifyingBackend) else 0
+        size = estimate_figures(label, point.spec, point.plan, pace, attempts, notice_s, point.unsaid)
         sizes.append(size)
         for finding in find_exceeded_limits(size, point.spec, point.plan):
             placed = replace(finding.diagnostic, origin=point.origin_of(finding.diagnostic.key))
@@ -84,23 +88,12 @@ def _unique_labels(labels: Sequence[str]) -> list[str]:
     return list(apart)
 
 
-def _attempts(one: PlannedJob | CompiledJob) -> int:
+def _attempts(plan: LaunchPlan, backend: Backend, options: Any) -> int:
     """Return how many times the engine may start the job, which is 1 if it cannot requeue."""
-    backend, options = _backend(one), one.options if isinstance(one, CompiledJob) else one.typed.options
     starts_again = bool(supported_values(backend, "lifecycle.max_requeues"))
     if isinstance(backend, RecoveringBackend):
-        starts_again = backend.starts_again(one.plan, options)
-    return 1 + one.plan.lifecycle.max_requeues if starts_again else 1
-
-
-def _notice_s(one: PlannedJob | CompiledJob) -> int:
-    """Return how many seconds before the time limit the engine signals an attempt to save; 0 for most engines."""
-    backend = _backend(one)
-    return backend.notice_s(one.plan) if isinstance(backend, NotifyingBackend) else 0
-
-
-def _backend(one: PlannedJob | CompiledJob) -> Backend:
-    return one.backend if isinstance(one, CompiledJob) else one.typed.backend
+        starts_again = backend.starts_again(plan, options)
+    return 1 + plan.lifecycle.max_requeues if starts_again else 1
 
 
 def _pace(step_s: float | None, run: str | None, samples: int) -> StepTimeEstimate | None:

@@ -22,8 +22,7 @@ from ..untrusted_files import parse_json
 from .arguments import Arguments
 from .find_artifacts import find_named_artifacts
 from .reporting import NO_READER, report_diagnostics
-from .streams import has_reader
-from .terminal import print_json, print_lines
+from .terminal import has_reader, print_json, print_lines
 
 EXAMPLE_CHOICES = {"experiment", "task", "model", "data", "recipe"}  # overrides that choose what to train
 STEP = re.compile(r"^step (?P<step>[0-9]{1,15})/(?P<total>[0-9]{1,15})  (?P<rest>.*?)(?:  eta (?P<eta>\S+))?$")
@@ -34,8 +33,7 @@ def run_command(arguments: Arguments) -> int:
     # imported here, because the other commands do not compile
     from ..pipeline.compile import compile_job, write_compiled_job
     from ..plugins.registry import plugin
-    from .compiling import check_output_folder, display_path
-    from .request import build_request
+    from .compiling import build_request, check_output_folder, display_path
     from .verb_options import options_of_backend_verb
 
     if arguments.multirun:

@@ -21,7 +21,6 @@ def options_of_verb(verb: str) -> dict[str, str]:
 
 
 def options_of_backend_verb(plugin: Plugin, verb: str) -> dict[str, str]:
-    """Return option -> description for a verb on one backend."""
     module: Any = import_module(f"...runtime.verbs.{verb}", __package__)
     return dict(_describe_options(module.parser(_load_engine(plugin))))
 

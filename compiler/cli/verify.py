@@ -38,20 +38,32 @@ def verify_command(arguments: Arguments) -> int:
     if folder == "":
         raise usage_error("verify", "--config-dir needs a folder", EXAMPLE)
     if option := next((word for word in words if word.startswith("-")), None):
-        raise unknown_option_error(
-            "verify", option, "the options of jobc verify are --config-dir FOLDER and --format json"
-        )
+        because = "the options of jobc verify are --config-dir FOLDER and --format json"
+        raise unknown_option_error("verify", option, because)
     if not words:
         raise usage_error("verify", "DIR", EXAMPLE)
     if folder:
         arguments = replace(arguments, config_dir=Path(folder))
-    results = [_verified(word, arguments) for word in words]
+    documents, differs = [], False
+    for word in words:
+        try:
+            result = _verify(word, arguments)
+        except (CompileError, OSError, Unreadable) as error:  # the other directories are still reported
+            differs = True
+            diagnostics = error.diagnostics if isinstance(error, CompileError) else (system_error_diagnostic(error),)
+            fields = ("code", "title", "because", "hint")
+            refused = [{field: getattr(diagnostic, field) for field in fields} for diagnostic in diagnostics]
+            documents.append({"directory": word, "refused": refused})
+            if not form:
+                report_diagnostics(diagnostics)
+            continue
+        differs |= bool(result.edits) or result.drift is not None
+        documents.append(result.document())
+        if not form:
+            _report_edits(result)
     if form:
-        print_json([result.document() for result in results])
-    else:
-        for result in results:
-            report_diagnostics(result.diagnostics) if isinstance(result, UnreadableArtifact) else _report_edits(result)
-    return DIAGNOSTICS if any(result.differs for result in results) else OK
+        print_json(documents)
+    return DIAGNOSTICS if differs else OK
 
 
 @dataclass(frozen=True)
@@ -72,22 +84,21 @@ class VerifyResult:
     unknown: str
     again: str
 
-    @property
-    def differs(self) -> bool:
-        return bool(self.edits) or self.drift is not None
-
     def document(self) -> dict[str, Any]:
         inputs: dict[str, Any] = {"state": "the same" if self.drift is None else "changed"}
         if self.unknown:
             inputs = {"state": "not compared", "because": self.unknown}
         elif self.drift is not None:
+            from .diff import diff_as_json
+
+            comparison = diff_as_json(self.drift.found) if self.drift.found is not None else {}
             inputs |= {
                 "causes": self.drift.causes,
                 "files": self.drift.files,
                 "library": self.drift.library,
                 "refused": [{"code": diagnostic.code, "title": diagnostic.title} for diagnostic in self.drift.refused],
                 "not_here": self.drift.elsewhere,
-                **_comparison_document(self.drift),
+                **{key: comparison.get(key) for key in ("meaning", "spec", "breaks_resume")},
             }
         return {
             "directory": self.folder,
@@ -96,36 +107,6 @@ class VerifyResult:
             "edits": [describe_edit(edit) for edit in self.edits],
             "inputs": inputs,
         }
-
-
-@dataclass(frozen=True)
-class UnreadableArtifact:
-    """A directory that cannot be read, and why."""
-
-    folder: str
-    diagnostics: tuple[Diagnostic, ...]
-    differs = True
-
-    def document(self) -> dict[str, Any]:
-        fields = ("code", "title", "because", "hint")
-        refused = [{field: getattr(diagnostic, field) for field in fields} for diagnostic in self.diagnostics]
-        return {"directory": self.folder, "refused": refused}
-
-
-def _comparison_document(found: Drift) -> dict[str, Any]:
-    from .diff import diff_as_json
-
-    tree = diff_as_json(found.found) if found.found is not None else {}
-    return {key: tree.get(key) for key in ("meaning", "spec", "breaks_resume")}
-
-
-def _verified(word: str, arguments: Arguments) -> VerifyResult | UnreadableArtifact:
-    try:
-        return _verify(word, arguments)
-    except CompileError as error:
-        return UnreadableArtifact(word, error.diagnostics)
-    except (OSError, Unreadable) as error:
-        return UnreadableArtifact(word, (system_error_diagnostic(error),))
 
 
 def _verify(word: str, arguments: Arguments) -> VerifyResult:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ....runtime.system.frozen_dataclass import dataclass
 from ...diagnostics.diagnostic import CompileError, Diagnostic, has_errors, nearest
 from ...diagnostics.origin import escape_to_one_line
 from ...pipeline.compile import compile_job
@@ -30,28 +29,20 @@ Ask = Callable[[str, str], str]  # question, default -> answer
 OPTIONS = ("--yes", "--force", "--project")
 
 
-@dataclass(frozen=True)
-class InitArguments:
-    """Parsed command line. given: facts from KEY=VALUE words."""
-
-    name: str
-    given: tuple[Fact, ...]
-    options: frozenset[str]
-
-
 def init_command(arguments: Arguments) -> int:
     """Run jobc init [NAME] [--project] [--yes] [--force] [KEY=VALUE …]."""
-    requested = _parse_arguments(arguments.words)
-    asking = "--yes" not in requested.options and sys.stdin.isatty()
-    facts = detect_facts(requested.given, os.environ)
+    name, given, options = _parse_arguments(arguments.words)
+    asking = "--yes" not in options and sys.stdin.isatty()
+    facts = detect_facts(given, os.environ)
     for fact in facts:
-        print_lines(f"  {_fact_text(fact):<56} {fact.by}")
-    name = requested.name or next((fact.value for fact in facts if fact.key == "name"), "site")
+        text = f"{fact.key} = {fact.value}" if fact.key else fact.value
+        print_lines(f"  {text:<56} {fact.by}")
+    name = name or next((fact.value for fact in facts if fact.key == "name"), "site")
     facts = [fact for fact in facts if fact.key != "name"]
     if asking:
         name, facts = ask_for_facts(name, facts, _ask)
-    target = _target(name, requested.options)
-    text = _compilable_profile(name, facts, requested.given, arguments.config_dirs)
+    target = _target(name, options)
+    text = _compilable_profile(name, facts, given, arguments.config_dirs)
     print_text(f"\n{text}\n")
     if asking and _ask(f"write {target}? [Y/n]", "y").lower()[:1] != "y":
         print_lines("nothing was written")
@@ -61,8 +52,8 @@ def init_command(arguments: Arguments) -> int:
     return OK
 
 
-def _parse_arguments(words: Sequence[str]) -> InitArguments:
-    """Parse the arguments. Raises CompileError JC1110 for an unknown word, and JC1136 for an invalid file name."""
+def _parse_arguments(words: Sequence[str]) -> tuple[str, tuple[Fact, ...], frozenset[str]]:
+    """Return the name, the facts from KEY=VALUE words, and the options. Raises CompileError JC1110 for other words."""
     names = [word for word in words if not word.startswith("-") and "=" not in word]
     for word in words:
         if (word.startswith("-") and word not in OPTIONS) or word in names[1:]:
@@ -71,7 +62,7 @@ def _parse_arguments(words: Sequence[str]) -> InitArguments:
             because = "jobc init accepts one name, any number of KEY=VALUE words, --yes, --force and --project"
             raise CompileError([Diagnostic("JC1110", f"jobc init does not accept {word}", because, hint)])
     facts = [_parse_fact(word) for word in words if "=" in word and word[0] != "-"]
-    return InitArguments(names[0] if names else "", tuple(facts), frozenset(words) & frozenset(OPTIONS))
+    return names[0] if names else "", tuple(facts), frozenset(words) & frozenset(OPTIONS)
 
 
 def _parse_fact(word: str) -> Fact:
@@ -117,19 +108,19 @@ def ask_for_facts(name: str, facts: list[Fact], ask: Ask) -> tuple[str, list[Fac
     print_text("\nEnter accepts the value in brackets, - skips a value, Ctrl-C quits without writing anything.")
     name = ask(f"name of the site [{name}]", name)
     facts_by_key = {fact.key: fact for fact in facts}
-    remaining = [("backend", "backend: slurm, ssh, pdsh or local")]
-    backend = ""
-    while remaining:
-        key, question = remaining.pop(0)
+
+    def ask_for_fact(key: str, question: str) -> str:
         default = facts_by_key[key].value if key in facts_by_key else ""
         answer = ask(f"{question} [{default}]" if default else question, default)
         if answer in ("", "-"):
             facts_by_key.pop(key, None)
         elif answer != default:
             facts_by_key[key] = Fact(key, answer, "as answered")
-        if key == "backend":
-            backend = answer
-            remaining += _backend_questions(backend)
+        return answer
+
+    backend = ask_for_fact("backend", "backend: slurm, ssh, pdsh or local")
+    for key, question in _backend_questions(backend):
+        ask_for_fact(key, question)
     if backend != "slurm":  # what follows only concerns Slurm
         of_slurm = [key for key in facts_by_key if key.startswith(("backend.", "site.partition"))]
         facts_by_key = {key: fact for key, fact in facts_by_key.items() if key not in of_slurm}
@@ -155,10 +146,6 @@ def _ask(question: str, default: str) -> str:
         return input(f"  {escape_to_one_line(question)}: ").strip() or default
     except EOFError:
         raise KeyboardInterrupt from None
-
-
-def _fact_text(fact: Fact) -> str:
-    return f"{fact.key} = {fact.value}" if fact.key else fact.value
 
 
 def _target(name: str, options: frozenset[str]) -> Path:
@@ -212,7 +199,6 @@ def _try(name: str, text: str, folders: Sequence[tuple[str, Path]]) -> None:
 
 
 def _write(target: Path, text: str) -> None:
-    """Write the profile atomically."""
     target.parent.mkdir(parents=True, exist_ok=True)
     staging = target.with_name(f".{target.name}.{os.getpid()}")
     try:

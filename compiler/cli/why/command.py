@@ -127,10 +127,15 @@ def _job(words: Sequence[str], arguments: Arguments) -> ExplainedJob:
 
 def explain_name(job: ExplainedJob, name: str, rank: int | None) -> Iterator[str]:
     """Yield the explanation of a key or variable. Raises CompileError JC5030 (unknown name) or JC5031 (bad rank)."""
-    plan_keys = [key for key in job.source_map.table if _is_same_key(key, name)] or [
-        key for key in job.plan if key == name
-    ]
-    spec_keys = [key for key in job.source_map.spec if key == name or key.startswith(f"{name}.")]
+
+    def is_named(key: str) -> bool:
+        return f"{key}.".startswith(f"{name}.")
+
+    # records omit `groups.0` if there is one group
+    short_names = {key: key.replace("topology.groups.0", "topology") for key in job.source_map.table}
+    plan_keys = [key for key, short in short_names.items() if is_named(key) or is_named(short)]
+    plan_keys = plan_keys or [key for key in job.plan if key == name]
+    spec_keys = [key for key in job.source_map.spec if is_named(key)]
     if _is_variable(name):
         yield from explain_variable(job, name, rank)
     elif spec_keys:
@@ -155,14 +160,6 @@ def explain_name(job: ExplainedJob, name: str, rank: int | None) -> Iterator[str
         raise CompileError([Diagnostic("JC5030", f"unknown name {name}", because, hint)])
 
 
-def _is_same_key(key: str, name: str) -> bool:
-    """Return whether a plan key is the given key or is inside it. Records omit `groups.0` if there is one group."""
-    return any(
-        candidate == name or candidate.startswith(f"{name}.")
-        for candidate in (key, key.replace("topology.groups.0", "topology"))
-    )
-
-
 def _dependent_lines(job: ExplainedJob, spec_keys: Sequence[str], plan_keys: Sequence[str] = ()) -> Iterator[str]:
     """Yield every line that depends on one of the plan keys if there are any, or else on one of the spec keys."""
     if plan_keys:
@@ -175,11 +172,8 @@ def _dependent_lines(job: ExplainedJob, spec_keys: Sequence[str], plan_keys: Seq
     else:
         rows = [row for key in spec_keys for row in job.lines.get(key, ())]
     yield from format_columns("lines", dict.fromkeys(rows))
-    files = [
-        f"{job.folder}{path}"
-        for path, keys in job.source_map.chosen.items()
-        if set(job.source_map.spec_keys(keys)) & set(spec_keys)
-    ]
+    chosen = {path: set(job.source_map.spec_keys(keys)) for path, keys in job.source_map.chosen.items()}
+    files = [f"{job.folder}{path}" for path, keys in chosen.items() if keys & set(spec_keys)]
     yield from format_columns("files", files)
     if not rows and not files:
         yield "  lines    none: no file of this job depends on this name"

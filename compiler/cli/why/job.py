@@ -100,9 +100,8 @@ def split_into_lines(text: str) -> list[str]:
 
 
 def job_from_overrides(words: tuple[str, ...], arguments: Arguments) -> ExplainedJob:
-    """Compile overrides in memory. Raises CompileError."""
     from ...pipeline.compile import compile_job
-    from ..request import build_request
+    from ..compiling import build_request
 
     compiled = compile_job(build_request(replace(arguments, words=words)))
     lines = {artifact.path: split_into_lines(artifact.text) for artifact in compiled.artifacts}

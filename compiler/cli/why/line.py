@@ -10,7 +10,7 @@ from ...diagnostics.diagnostic import CompileError, Diagnostic
 from ...diagnostics.origin import Origin
 from ...emit.artifact import PROGRAM
 from ...emit.job_json import JOB
-from ...emit.source_map import PACKED, SEAL, SourceMap, SpecValue
+from ...emit.source_map import PACKED, SEAL, SourceMap
 from .job import ExplainedJob, line_plan_keys, match_lines_to_compiled
 
 
@@ -74,26 +74,18 @@ def explain_spec_key(source_map: SourceMap, key: str, told: set[str] | None = No
     if value is None:
         yield f"  spec     {key}"
         return
-    yield f"  spec     {key} = {_shown(value)}"
-    via = f", written as {value.via}" if value.via else ""
-    yield f"           {_position(source_map, key, value)}{via}"
+    text = "null" if value.value is None else str(value.value)
+    if isinstance(value.value, list):
+        text = f"[{','.join('null' if item is None else item for item in value.value)}]"
+    position = str(value.origin or "default")
+    if key == "nodes" and value.origin and value.origin == source_map.spec["hosts"].origin:
+        position = f"counted from {value.origin.path} on the {value.origin.root}"
+    yield f"  spec     {key} = {text}"
+    yield f"           {position}" + (f", written as {value.via}" if value.via else "")
     yield from _option(source_map, value.origin)
     for referenced_key in re.findall(r"\$\{([\w.]+)\}", value.via):
         if referenced_key in source_map.spec and referenced_key not in told:
             yield from explain_spec_key(source_map, referenced_key, told)
-
-
-def _position(source_map: SourceMap, key: str, value: SpecValue) -> str:
-    """Return the position of a value, or how `nodes` was counted from the hosts on the command line."""
-    if key == "nodes" and value.origin and value.origin == source_map.spec["hosts"].origin:
-        return f"counted from {value.origin.path} on the {value.origin.root}"
-    return str(value.origin or "default")
-
-
-def _shown(value: SpecValue) -> str:
-    if isinstance(value.value, list):
-        return f"[{','.join('null' if item is None else item for item in value.value)}]"
-    return "null" if value.value is None else str(value.value)
 
 
 def _option(source_map: SourceMap, origin: Origin | None) -> Iterator[str]:

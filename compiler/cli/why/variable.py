@@ -1,6 +1,4 @@
-"""Implement jobc why NAME for an environment variable of the ranks: where it is set, and which variables that line
-reads.
-"""
+"""jobc why NAME for an environment variable of the ranks: where it is set, and which variables that line reads."""
 
 import itertools
 import json
@@ -26,33 +24,34 @@ def explain_variable(job: ExplainedJob, name: str, rank: int | None) -> Iterator
         yield f"  means    {row.meaning}; set by {row.setter}"
     if rank is not None:
         yield f"  rank     {_place(job, rank, name)}"
-    assignment = launcher_setting(job.plan, name)
+    launcher = launcher_setting(job.plan, name)
     key = f"env.{name}" if f"env.{name}" in job.source_map.spec else f"secrets.{name}"
     settings = _settings(job, name)
-    of_gpus = name in VISIBLE_GPUS and assignment is None and key not in job.source_map.spec
+    job_settings: dict[str, Any] = json.loads("\n".join(job.written[JOB]))
+    of_gpus = name in VISIBLE_GPUS and not launcher.how and key not in job.source_map.spec
     if of_gpus and job.plan:
-        path, is_shared = settings[0][0] if settings else "", _shares_machine(job)
-        yield f"  how      {explain_visible_gpus(job.plan, path, is_shared)}"
-    if assignment is not None:
-        yield f"  how      {assignment.how}"
+        # submit starts several nodes on one machine if hosts.txt has addresses and no client is set
+        is_shared = "hosts.txt" in job.files and job_settings.get("nodes", 1) > 1 and "hosts" not in job_settings
+        yield f"  how      {explain_visible_gpus(job.plan, settings[0][0] if settings else '', is_shared)}"
+    if launcher.how:
+        yield f"  how      {launcher.how}"
     printed: set[tuple[str, int]] = set()
-    is_of_accelerate = job.plan.get("launcher") == "accelerate" and name in LAUNCHER_NAMES
-    if assignment is not None and assignment.words and is_of_accelerate:
+    if launcher.words and job.plan.get("launcher") == "accelerate" and name in LAUNCHER_NAMES:
         settings = []  # those lines apply to a single process
     yield from _setting_lines(job, "set", name, settings, printed, reads := dict[str, None]())
-    for path, pattern in assignment.words if assignment is not None else ():
+    for path, pattern in launcher.words:
         place = _embedding_file(job, path)
         lines = job.files.get(place, ())
         passed = [(place, n) for n, line in enumerate(lines, 1) if re.search(pattern, line.strip())]
         yield from _setting_lines(job, "passed", "", passed, printed, reads)
-    for variable in assignment.reads if assignment is not None else ():
+    for variable in launcher.reads:
         reads[variable] = None
         yield from _setting_lines(job, "through", variable, _settings(job, variable), printed, reads)
     library = _library()
     yield from _node_variable_lines(job, [variable for variable in reads if variable != name], library)
     if name == "JOBC_RUN_DIR":
         yield from _run_root(job)
-    yield from _plan_key_lines(job, [*(assignment.keys if assignment is not None else ()), *_KEYS.get(name, ())])
+    yield from _plan_key_lines(job, [*launcher.keys, *_KEYS.get(name, ())])
     yield from _secret(job, name)
     if name == "WORLD_SIZE":
         yield from plan_key_lines(job, ["topology.world_size"])
@@ -61,9 +60,9 @@ def explain_variable(job: ExplainedJob, name: str, rank: int | None) -> Iterator
     if not settings and key in job.source_map.spec:
         yield from explain_spec_key(job.source_map, key)
     if name in LAUNCHER_NAMES:
-        library = {file: library[file] for file in library if assignment is not None and file in assignment.files}
+        library = {file: library[file] for file in library if file in launcher.files}
     copied = [row for file, lines in library.items() for row in _assignment_rows(f"runtime/{file}", lines, name)]
-    started = [row for path, lines in _engine_sources(job) for row in _assignment_rows(path, lines, name)]
+    started = [row for path, lines in _engine_sources(job_settings) for row in _assignment_rows(path, lines, name)]
     yield from format_columns("submit", started)
     yield from format_columns("on node", copied)
     if row is None and not of_gpus and not settings and not copied and key not in job.source_map.spec:
@@ -76,28 +75,12 @@ def explain_variable(job: ExplainedJob, name: str, rank: int | None) -> Iterator
 def _library() -> dict[str, list[str]]:
     """Return path in runtime/ -> lines, for the files in jobctl that run on nodes."""
     root = PACKAGE / "runtime"
-    files = {file.relative_to(root).as_posix(): file for file in sorted(root.rglob("*.py"))}
-    return {
-        path: split_into_lines(file.read_text(encoding="utf-8"))
-        for path, file in files.items()
-        if not path.startswith(("verbs/", "engines/"))
-    }
+    files = [file for file in sorted(root.rglob("*.py")) if file.relative_to(root).parts[0] not in ("verbs", "engines")]
+    return {file.relative_to(root).as_posix(): split_into_lines(file.read_text(encoding="utf-8")) for file in files}
 
 
-def _shares_machine(job: ExplainedJob) -> bool:
-    """Return whether submit starts several nodes on one machine: hosts.txt has addresses and no client is set."""
-    settings = _job_settings(job)
-    return "hosts.txt" in job.files and settings.get("nodes", 1) > 1 and "hosts" not in settings
-
-
-def _job_settings(job: ExplainedJob) -> dict[str, Any]:
-    settings: dict[str, Any] = json.loads("\n".join(job.written[JOB]))
-    return settings
-
-
-def _engine_sources(job: ExplainedJob) -> Iterator[tuple[str, list[str]]]:
+def _engine_sources(settings: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     """Yield the path and lines of each engine module that starts the job, if its backend is part of jobc."""
-    settings = _job_settings(job)
     folder = PACKAGE / "backends" / settings.get("backend", "")
     files = [*folder.glob("engine.py"), *sorted(folder.glob("engine/*.py"))]
     if settings.get("nodes") == 1 and any("OneMachineEngine" in file.read_text(encoding="utf-8") for file in files):
@@ -120,7 +103,6 @@ _KEYS = {  # plan keys from which jobctl sets a node's variables
     "JOBC_DOWNLOADS": ("caches.downloads",),
     "JOBC_COMPILED": ("caches.compiled",),
 }
-NODE = "node"  # section of job.json that programs on a node read
 _OF_NODE = ("node/node.py", "supervisor/launch.py", "ranks/launchers.py")  # set the variables that launch.sh reads
 
 
@@ -135,23 +117,18 @@ def _node_variable_lines(
 
 
 def _plan_key_lines(job: ExplainedJob, plan_keys: Sequence[str]) -> Iterator[str]:
-    """Yield each plan key, the line of job.json where jobctl reads it, and the spec keys that it is derived from."""
+    """Yield each plan key, the line of job.json's section `node` with it, and the spec keys that it is derived from."""
     for key in plan_keys:
         if key == "resources.hosts" and not job.plan.get(key):
             continue  # the engine chooses the hosts
         full = key.replace("topology.", "topology.groups.0.")
         full = full if full in job.source_map.table else key
-        yield from format_columns("through", _job_json_lines(job, full))
+        rows = enumerate(job.source_map.files.get(JOB, ()), 1)
+        numbers = [n for n, (keys, template) in rows if keys == (full,) and template.startswith("data at node.")]
+        yield from format_columns("through", [job.format_written_line(JOB, number) for number in numbers[:1]])
         yield from plan_key_lines(job, [full])
         for spec in job.source_map.spec_keys((full,)):
             yield from explain_spec_key(job.source_map, spec)
-
-
-def _job_json_lines(job: ExplainedJob, key: str) -> list[str]:
-    """Return the line in section `node` of job.json that depends only on this plan key."""
-    rows = enumerate(job.source_map.files.get(JOB, ()), 1)
-    numbers = [n for n, (keys, template) in rows if keys == (key,) and template.startswith(f"data at {NODE}.")]
-    return [job.format_written_line(JOB, number) for number in numbers[:1]]
 
 
 def _embedding_file(job: ExplainedJob, path: str) -> str:
