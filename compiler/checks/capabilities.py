@@ -87,7 +87,6 @@ def supported_values(backend: Backend, key: str) -> tuple[str, ...]:
 
 
 def unsupported_values(backend: Backend, demand: BackendRequirement) -> tuple[Any, ...]:
-    """Return the values in a demand that the backend does not honour."""
     supported = supported_values(backend, demand.key)
     values = demand.value if isinstance(demand.value, tuple) else (demand.value,)
     return () if supported == ANY else tuple(value for value in values if value not in supported)

@@ -67,7 +67,6 @@ class SeverityFilter:
     strict: bool = False
 
     def judge(self, found: Iterable[Diagnostic]) -> list[Diagnostic]:
-        """Return the findings with their final severity."""
         return [judged for diagnostic in found for judged in self._apply_allowance(diagnostic)]
 
     def settle(

@@ -26,7 +26,6 @@ def check_unused_hosts(values: Mapping[str, SpecValue]) -> Iterator[Diagnostic]:
 
 
 def is_typed(values: Mapping[str, SpecValue], key: str) -> bool:
-    """Return whether the value was set on the command line."""
     origin = values[key].origin
     return origin is not None and origin.root == COMMAND_LINE
 
