@@ -255,7 +255,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _verb_example(name: str) -> str:
     """Return `jobc logs DIR --rank N` for --rank; "" if no verb has that option."""
-    from .verb_options import options_of_verb
+    from .help import options_of_verb
 
     matches = ((verb, option) for verb in VERBS for option in options_of_verb(verb) if option.split()[0] == name)
     return next((f"jobc {verb} DIR {option}" for verb, option in matches), "")

@@ -33,9 +33,9 @@ def path_in_report(origin: Origin | None, folders: Folders) -> str:
         return origin.path
     if origin.root not in folders:
         return ""
-    path = folders[origin.root] / origin.path
+    path = os.path.abspath(folders[origin.root] / origin.path)
     relative = os.path.relpath(path)
-    return os.path.abspath(path) if relative.startswith("..") else relative
+    return path if relative.startswith("..") else relative
 
 
 def _repository_relative(file: str) -> str:
@@ -50,7 +50,9 @@ def _repository_relative(file: str) -> str:
 
 def diagnostics_as_json(found: Sequence[Diagnostic], folders: Folders) -> str:
     """Return {"version": 1, "diagnostics": [{code, name, severity, title, because, hint, key, place, points, …}]}."""
-    return _json_text({"version": 1, "diagnostics": [_plain(d, folders) for d in merge_equal_diagnostics(found)]})
+    return to_printable_json(
+        {"version": 1, "diagnostics": [_plain(d, folders) for d in merge_equal_diagnostics(found)]}
+    )
 
 
 def _plain(d: Diagnostic, folders: Folders) -> dict[str, Any]:
@@ -69,7 +71,7 @@ def diagnostics_as_sarif(found: Sequence[Diagnostic], folders: Folders) -> str:
     driver = {"name": "jobc", "version": __version__, "rules": [_rule(code, pages.get(code)) for code in codes]}
     results = [_result(d, codes.index(d.code), folders) for d in diagnostics]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
-    return _json_text({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+    return to_printable_json({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 def _rule(code: str, page: Path | None) -> dict[str, Any]:
@@ -136,10 +138,6 @@ def _message(d: Diagnostic) -> str:
     named = (("because", d.because), ("hint", d.hint), ("points", describe_sweep_points(d)))
     lines += [f"{name}: {text}" for name, text in named if text]
     return "\n".join(map(escape_to_one_line, lines))
-
-
-def _json_text(document: object) -> str:
-    return to_printable_json(document) + "\n"
 
 
 FORMATS: dict[str, Callable[[Sequence[Diagnostic], Folders], str]] = {

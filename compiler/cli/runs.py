@@ -34,7 +34,7 @@ def run_command(arguments: Arguments) -> int:
     from ..pipeline.compile import compile_job, write_compiled_job
     from ..plugins.registry import plugin
     from .compiling import build_request, check_output_folder, display_path
-    from .verb_options import options_of_backend_verb
+    from .help import options_of_backend_verb
 
     if arguments.multirun:
         because = "jobc run starts and follows a single run"

@@ -9,12 +9,11 @@ from collections.abc import Set
 from ...runtime.system.frozen_dataclass import dataclass
 from ..plan.launch_plan import LaunchPlan
 from ..spec.job_spec import JobSpec
-from .disk import max_checkpoints
 from .goodput import Goodput, estimate_goodput
 from .memory import Memory, estimate_rank_memory, host_memory, max_shared_memory
 from .parameters import job_model_size
 from .step_time import StepTimeEstimate
-from .training_length import SAVES, TrainingLength, training_length
+from .training_length import SAVES, TrainingLength, max_checkpoints, training_length
 
 ANY_GPU = "any"  # key in `prices` that applies to GPU types without a price of their own
 

@@ -1,6 +1,6 @@
 """Rules check a job before it uses a GPU. The rules are found by listing their folder.
 
-A rule is a function that yields Diagnostics with one code and reads only its arguments. A file has one rule, named
+A rule is a function that yields Diagnostics and reads only its arguments. A file has one rule, named
 `check`, or several about one subject, named `check_NAME`. A file without a rule is an error. A rule may rely on other
 rules to reject bad values, because an exception in a rule is ignored if an error is also reported (collect_findings()).
 The folder determines the arguments:

@@ -7,10 +7,10 @@ from ...diagnostics.diagnostic import Diagnostic
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
 from ...spec.value_types import format_bytes
-from ..disk import fewer_checkpoints_hint
 from ..figures import Figures, size_text
 from ..limits import SizeFinding, make_warning
 from ..memory_hint import hint_to_fit_on_gpu
+from ..training_length import fewer_checkpoints_hint
 
 _GIB = 1 << 30
 _MIB = 1024**2

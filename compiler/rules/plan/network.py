@@ -52,7 +52,7 @@ def check_interface(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
             if variable.name in (*_GLOO, _OWN)
             else variable.name == _NCCL and _nccl_uses_loopback(variable.value)
         ):
-            because = "this selects lo, the loopback interface, so ranks on other nodes cannot connect"
+            because = "this selects lo (the loopback interface), so ranks on other nodes cannot connect"
             title = f"{variable.name}={variable.value} with {nodes} nodes"
             yield _error(title, because, variable, judgment=True)
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from jobc.compiler.cli.arguments import VERBS
-from jobc.compiler.cli.verb_options import options_of_backend_verb, options_of_verb
+from jobc.compiler.cli.help import options_of_backend_verb, options_of_verb
 from jobc.compiler.emit.artifact import PROGRAM
 from jobc.compiler.plugins.registry import plugin
 
