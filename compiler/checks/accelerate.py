@@ -14,7 +14,6 @@ from ..diagnostics.diagnostic import Diagnostic
 from ..emit.extra_entries import check_extra_entries
 from ..launchers.accelerate.protected_keys import accelerate_protected_keys, deepspeed_protected_keys
 from ..plan.launch_plan import LaunchPlan
-from ..rules import findings
 from ..spec.job_spec import JobSpec
 from ..spec.site_facts import describe_partitions, site_limit
 
@@ -26,7 +25,7 @@ def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) ->
     if extra or deepspeed_extra:  # most jobs have neither and need not load the tables
         yield from check_extra_entries(extra, accelerate_protected_keys(plan), (section, "extra"))
         yield from check_extra_entries(deepspeed_extra, deepspeed_protected_keys(plan), (section, "deepspeed_extra"))
-        yield from findings(f"{rules.__name__}.accelerate", plan, extra, deepspeed_extra, section)
+        yield from rules.check("accelerate", plan, extra, deepspeed_extra, section)
 
 
 def check_gpu_ids(spec: JobSpec, extra: Tree, section: str) -> Iterator[Diagnostic]:

@@ -33,10 +33,7 @@ def replace_container_by_pod(spec: JobSpec, backend: Backend, is_chosen: bool) -
     is_open = is_pod_implied_by_image(spec, backend, is_chosen)
     if named == "pod" or not supports_only_pods(backend) or (named == "none" and not (is_open and spec.image)):
         return spec, []
-    title, because = (
-        f"the image runs in a pod, not in {named}",
-        f"backend {backend.name} runs the image itself",
-    )
+    title, because = f"the image runs in a pod, not in {named}", f"backend {backend.name} runs the image itself"
     note = Diagnostic("JC4517", title, because, "container=pod", key="container.kind", severity=Severity.NOTE)
     in_pod = dataclasses.replace(spec, container=dataclasses.replace(spec.container, kind="pod"))
     return in_pod, [] if is_open else [note]
@@ -65,16 +62,11 @@ def apply_backend_values(
 
 
 def add_deciding_keys(table: KeyTable, deciders: Mapping[str, tuple[str, ...]]) -> KeyTable:
-    """Return the table with the deciding keys added after each spec key. deciders: spec key -> keys that decided its
-    value
-    """
-    in_spec = {f"spec.{key}": (key,) for key in deciders}
-    return MappingProxyType(
-        {
-            key: tuple(dict.fromkeys([*by, *(other for one in by for other in deciders.get(one, ()))]))
-            for key, by in {**table, **in_spec}.items()
-        }
-    )
+    """Return the table with the keys added that decided the value of a spec key. deciders: spec key -> those keys"""
+    extended = {}
+    for key, by in {**table, **{f"spec.{key}": (key,) for key in deciders}}.items():
+        extended[key] = tuple(dict.fromkeys([*by, *(other for one in by for other in deciders.get(one, ()))]))
+    return MappingProxyType(extended)
 
 
 def resolve_run_storage(spec: JobSpec, backend: Backend, options: Any) -> tuple[JobSpec, tuple[str, ...]]:
@@ -88,14 +80,11 @@ def resolve_run_storage(spec: JobSpec, backend: Backend, options: Any) -> tuple[
 
 
 def supported_values(backend: Backend, key: str) -> tuple[str, ...]:
-    """Return the values that the backend supports for a plan key, or for its family `section.*`. ANY means all, ()
-    none.
-    """
+    """Return the values that the backend supports for a plan key, or for its section. ANY means all, () none."""
     return backend.honours.get(key) or backend.honours.get(f"{key.split('.')[0]}.*", ())
 
 
 def unsupported_values(backend: Backend, demand: BackendRequirement) -> tuple[Any, ...]:
-    """Return the values in a demand that the backend does not honour."""
     supported = supported_values(backend, demand.key)
     values = demand.value if isinstance(demand.value, tuple) else (demand.value,)
     return () if supported == ANY else tuple(value for value in values if value not in supported)
@@ -143,18 +132,16 @@ def ignored_optional_settings(
 ) -> list[IgnoredSetting]:
     """Return the optional settings for which the backend's own check() yields a note that they are ignored."""
     noted = {note.key for note in found if note.severity is Severity.NOTE}
-    wishes = [
-        (demand, key) for demand in backend_requirements(plan) if not demand.must for key in table.get(demand.key, ())
-    ]
+    wishes = [(demand, key) for demand in backend_requirements(plan) for key in table.get(demand.key, ())]
     return [
-        IgnoredSetting(demand, key, f"{_group(key)}={_text(key, values)}") for demand, key in wishes if key in noted
+        IgnoredSetting(demand, key, f"{_group(key)}={_text(key, values)}")
+        for demand, key in wishes
+        if not demand.must and key in noted
     ]
 
 
 def _keys_with_value(words: tuple[Any, ...], keys: tuple[str, ...], values: Mapping[str, SpecValue]) -> list[str]:
-    """Return the spec keys that set one of these words, such as `code.kind` or `secrets.TOKEN`; otherwise the first
-    key.
-    """
+    """Return the spec keys that set one of these words, such as `code.kind`, or else the first key."""
     matching_keys = [key for key in keys if key in values and str(values[key].value).partition(":")[0] in words]
     return matching_keys or [*keys[:1]] or [""]
 
@@ -168,52 +155,35 @@ def check_unsupported_settings(
     """
     for item in missing:
         others, supported = able(item.demand), supported_values(backend, item.demand.key)
-        lack = (
-            f"the backend supports {', '.join(supported)}"
-            if supported
-            else f"the backend does not support {item.demand.key}"
-        )
-        undo = _selecting_override(item.key, supported[0]) if supported else _removing_override(item.key, item.leaves)
+        if supported:
+            because, undo = f"the backend supports {', '.join(supported)}", _selecting_override(item.key, supported[0])
+        else:
+            because = f"the backend does not support {item.demand.key}"
+            undo = _removing_override(item.key, item.leaves)
         hint = f"backend={others[0]}, or {undo}" if others else undo
         if item.demand.must:
-            yield Diagnostic(
-                "JC4101",
-                f"backend {backend.name} does not support {item.typed}",
-                lack if supported else f"{lack}, and the job would be different without this setting",
-                hint,
-                key=item.key,
-            )
+            title = f"backend {backend.name} does not support {item.typed}"
+            because += "" if supported else ", and the job would be different without this setting"
+            yield Diagnostic("JC4101", title, because, hint, key=item.key)
         else:
-            yield Diagnostic(
-                "JC4102",
-                f"backend {backend.name} ignores {item.typed}",
-                f"{lack}; the job computes the same results without this setting",
-                hint,
-                key=item.key,
-                severity=Severity.NOTE,
-            )
+            title = f"backend {backend.name} ignores {item.typed}"
+            because += "; the job computes the same results without this setting"
+            yield Diagnostic("JC4102", title, because, hint, key=item.key, severity=Severity.NOTE)
 
 
 def check_runtime_variable_scopes(plan: LaunchPlan, backend: Backend) -> Iterable[Diagnostic]:
-    """Yield JC4005 for a runtime variable that the backend lacks, and JC4006 for one that is used before its value is
-    known.
-    """
+    """Yield JC4005 for a runtime variable that the backend lacks, and JC4006 for one that is used too early."""
     for missing in sorted(v.name for v in RuntimeVar if v not in backend.spellings):
-        yield Diagnostic(
-            "JC4005",
-            f"backend {backend.name} does not define {missing}",
-            "launch.sh needs it",
-            "add the variable to `spellings`",
-        )
+        title = f"backend {backend.name} does not define {missing}"
+        yield Diagnostic("JC4005", title, "launch.sh needs it", "add the variable to `spellings`")
     slots = [("command", plan.command, Scope.RANK), *((f"env.{k}", w, Scope.RANK) for k, w in plan.env.items())]
     for slot, word, scope in [*slots, ("setup.python", plan.setup.python, Scope.NODE)]:
         for variable in sorted(find_runtime_vars(word), key=lambda v: v.name):
             spelling = backend.spellings.get(variable)
             if spelling and spelling.scope > scope:
-                because = (
-                    f"{slot} is evaluated at {scope.name}; {variable.name} is unknown before {spelling.scope.name}"
-                )
-                yield Diagnostic("JC4006", f"{variable.name} is used before it is known", because, f"change {slot}")
+                title = f"{variable.name} is used before it is known"
+                because = f"{slot} is evaluated at {scope.name}; the value is unknown before {spelling.scope.name}"
+                yield Diagnostic("JC4006", title, because, f"change {slot}")
 
 
 def _removing_override(key: str, leaves: tuple[str, ...]) -> str:

@@ -55,10 +55,8 @@ class Policy:
             yield from rule(spec, plan)
 
     def _image(self, spec: JobSpec) -> Iterator[Diagnostic]:
-        image, allowed = (
-            (spec.image or "").removeprefix(_DOCKER),
-            [pattern.removeprefix(_DOCKER) for pattern in self.images],
-        )
+        image = (spec.image or "").removeprefix(_DOCKER)
+        allowed = [pattern.removeprefix(_DOCKER) for pattern in self.images]
         if allowed and image and not any(fnmatchcase(image, pattern) for pattern in allowed):
             because = f"policy {self.name} allows {', '.join(self.images)}"
             hint = f"image={_example_image(allowed[0])}"
@@ -68,11 +66,9 @@ class Policy:
     def _time(self, spec: JobSpec) -> Iterator[Diagnostic]:
         if self.most_time_s is not None and (spec.time is None or spec.time > self.most_time_s):
             most = format_duration(self.most_time_s)
-            title = (
-                "jobs need a time limit at this site"
-                if spec.time is None
-                else f"time={format_duration(spec.time)} is too long"
-            )
+            title = "jobs need a time limit at this site"
+            if spec.time is not None:
+                title = f"time={format_duration(spec.time)} is too long"
             because = f"policy {self.name} limits each job to {most}"
             hint = f"time={most}; with a queue, also lifecycle.max_requeues=3, because a requeued job resumes"
             yield Diagnostic("JC3091", title, because, hint, key="time", severity=self.severity)
@@ -109,17 +105,12 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
             if not isinstance(policy, PolicyProtocol):
                 raise TypeError("the policy has no `name` and `check`")
             diagnostics: list[Any] = list(policy.check(spec, plan))
-            if wrong := next(
-                (diagnostic for diagnostic in diagnostics if not isinstance(diagnostic, Diagnostic)), None
-            ):
-                raise TypeError(f"the policy yields {wrong!r}, which is not a Diagnostic")
+            for diagnostic in diagnostics:
+                if not isinstance(diagnostic, Diagnostic):
+                    raise TypeError(f"the policy yields {diagnostic!r}, which is not a Diagnostic")
         except (Exception, SystemExit) as error:  # another package's code may raise anything
             title, because = f"policy {plugin.name} cannot be checked", f"{type(error).__name__}: {error}"
-            yield Diagnostic(
-                "JC3093",
-                title,
-                because,
-                "fix the policy's package, or uninstall it if the policy should not apply here",
-            )
+            hint = "fix the policy's package, or uninstall it if the policy should not apply here"
+            yield Diagnostic("JC3093", title, because, hint)
         else:
             yield from (replace(diagnostic, policy=plugin.name) for diagnostic in diagnostics)

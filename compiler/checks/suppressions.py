@@ -67,7 +67,6 @@ class SeverityFilter:
     strict: bool = False
 
     def judge(self, found: Iterable[Diagnostic]) -> list[Diagnostic]:
-        """Return the findings with their final severity."""
         return [judged for diagnostic in found for judged in self._apply_allowance(diagnostic)]
 
     def settle(
@@ -126,10 +125,8 @@ def _unused_allowance(allowance: AllowComment) -> Diagnostic:
         because = f"{' and '.join(codes)} share this name, which selects {codes[0]}"
         hint = f"allow {join_with_or(codes[1:])} by code, or remove the comment"
     elif allowance.code not in pages:
-        title, because = (
-            f"no diagnostic has the code or name {allowance.word}",
-            "the comment has no effect on any backend",
-        )
+        title = f"no diagnostic has the code or name {allowance.word}"
+        because = "the comment has no effect on any backend"
         near = get_close_matches(allowance.word, [*pages, *names], 1)
         hint = f"did you mean {near[0]}? see jobc explain {near[0]}" if near else "remove the comment"
     return Diagnostic("JC3081", title, because, hint, allowance.origin, severity=Severity.NOTE)

@@ -1,18 +1,33 @@
-"""Warn about keys for jobc's own trainer when the user's command runs instead and never reads them.
+"""Find keys that have no effect: hosts that the backend does not use (JC2022), and keys for jobc's own trainer when the
+user's command runs instead and never reads them (JC2014).
 
 In:  the composed tree, the user's command, the key table, the spec's leaves.
-Out: JC2014 for such keys that the user set, and the list of those left at their defaults.
 """
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..diagnostics.diagnostic import Diagnostic, Severity
+from ..diagnostics.origin import COMMAND_LINE
 from ..emit.source_map import SpecValue
 from ..frontend.compose import ComposedConfig
 from ..frontend.overrides import command_as_override
 from ..plan.lower import KeyTable
 from .capabilities import is_in_section
+
+
+def check_unused_hosts(values: Mapping[str, SpecValue]) -> Iterator[Diagnostic]:
+    """Yield JC2022 for hosts that were typed on the command line although the backend is the default, local."""
+    backend = values["backend"]
+    if is_typed(values, "hosts") and backend.is_set_only_by_jobc and backend.value == "local":
+        title = "hosts are set, but the backend does not use them"
+        because = "the default is backend=local, which starts the job on this machine"
+        yield Diagnostic("JC2022", title, because, "backend=ssh, backend=pdsh or backend=slurm", key="hosts")
+
+
+def is_typed(values: Mapping[str, SpecValue], key: str) -> bool:
+    origin = values[key].origin
+    return origin is not None and origin.root == COMMAND_LINE
 
 
 def check_unused_keys(
@@ -28,9 +43,8 @@ def check_unused_keys(
     """
     lost = _find_unused(composed, table, values, read)
     names = [key for key in values if key in lost and not values[key].is_set_only_by_jobc]
-    groups = [
-        group for group in _chosen(composed) if _is_lost(f"/{group}/{composed.choices[group]}.yaml", values, lost)
-    ]
+    chosen = dict.fromkeys(o.key for o in composed.overrides if o.key in composed.choices)
+    groups = [group for group in chosen if _is_lost(f"/{group}/{composed.choices[group]}.yaml", values, lost)]
     if not names and not groups:
         return
     hint = f"remove {(names or groups)[0]}"
@@ -53,29 +67,19 @@ def unused_keys_not_set_by_user(
 def _find_unused(
     composed: ComposedConfig, table: KeyTable, values: Mapping[str, SpecValue], read: Sequence[str]
 ) -> set[str]:
-    only_trainer = _trainer_only_keys(table)
-    used = {*composed.interpolated_keys(), *read}
-    return {key for key in values if key in only_trainer and not any(is_in_section(key, used_key) for used_key in used)}
-
-
-def _trainer_only_keys(table: KeyTable) -> set[str]:
-    """Return the spec keys that only affect the plan's section `train`."""
-    readers: dict[str, set[str]] = {}
+    sections: dict[str, set[str]] = {}  # spec key -> the plan's sections that it affects
     for plan_key, spec_keys in table.items():
         for key in spec_keys:
-            readers.setdefault(key, set()).add(plan_key.partition(".")[0])
-    return {key for key, sections in readers.items() if sections == {"train"}}
-
-
-def _chosen(composed: ComposedConfig) -> list[str]:
-    """Return the groups whose option was chosen on the command line."""
-    return list(dict.fromkeys(o.key for o in composed.overrides if o.key in composed.choices))
+            sections.setdefault(key, set()).add(plan_key.partition(".")[0])
+    used = {*composed.interpolated_keys(), *read}
+    only_trainer = [key for key in values if sections.get(key) == {"train"}]
+    return {key for key in only_trainer if not any(is_in_section(key, used_key) for used_key in used)}
 
 
 def _is_lost(file: str, values: Mapping[str, SpecValue], lost: set[str]) -> bool:
-    option_keys = [
-        k for k, v in values.items() if v.origin and v.origin.root == "jobc" and v.origin.path.endswith(file)
-    ]
+    """Return whether every key that an option's file sets is lost."""
+    origins = {key: value.origin for key, value in values.items() if value.origin and value.origin.root == "jobc"}
+    option_keys = [key for key, origin in origins.items() if origin.path.endswith(file)]
     return bool(option_keys) and lost.issuperset(option_keys)
 
 

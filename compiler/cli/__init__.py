@@ -8,7 +8,7 @@ this folder. Only these files print; the modules that they call return values. O
 import sys
 from collections.abc import Sequence
 
-from .streams import ignore_broken_pipes
+from .terminal import ignore_broken_pipes
 
 
 def main(argv: Sequence[str] | None = None) -> int:

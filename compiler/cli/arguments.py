@@ -24,13 +24,7 @@ COMMANDS = {
     "explain": "explain a diagnostic: jobc explain JC3011, jobc explain taken-port",
     "backends": "list the installed backends and what each one supports",
     "submit": "run DIR/jobctl submit; also status, logs, stop, preflight, smoke, shell and clean",
-    "status": "",
-    "logs": "",
-    "stop": "",
-    "preflight": "",
-    "smoke": "",
-    "shell": "",
-    "clean": "",
+    **dict.fromkeys(("status", "logs", "stop", "preflight", "smoke", "shell", "clean"), ""),
     "ls": "list the runs of all jobs, newest first: jobc ls --state failed --limit 20",
     "watch": "show a run's live progress, using DIR/jobctl logs: jobc watch DIR",
     "init": "write a cluster profile from detected facts and your answers: jobc init lab",
@@ -92,7 +86,6 @@ class Arguments:
 
     @property
     def prints_machine_format(self) -> bool:
-        """Return whether diagnostics are printed as one document on stdout."""
         return self.command in ("compile", "check") and self.format not in (None, "text")
 
     @property
@@ -101,9 +94,8 @@ class Arguments:
         home = user_config_folder()
         project = Path("jobc")
         folders = [("input", self.config_dir)] if self.config_dir else []
-        if ask_file_system("folder", project) and not ask_file_system(
-            "exists", project / "__init__.py"
-        ):  # a checkout of jobc is not a config folder
+        is_checkout = ask_file_system("exists", project / "__init__.py")  # of jobc, which is not a config folder
+        if ask_file_system("folder", project) and not is_checkout:
             folders.append(("project", project))
         if ask_file_system("folder", home):
             folders.append(("user", home))
@@ -123,7 +115,7 @@ def parse(argv: Sequence[str]) -> Arguments:
     first = _command_at(words)
     command = "compile" if first is None else words.pop(first)
     if command in TAKES_ARGUMENTS:
-        wants_help = command != "_complete" and bool(words) and words[-1] in ("-h", "--help") and len(words) == 1
+        wants_help = command != "_complete" and words in (["-h"], ["--help"])
         return Arguments(command, tuple(words), program_words, help=wants_help)
     for i, word in enumerate(words):
         if word in ("-i", "--info") and (words[i + 1 : i + 2] or ["all"])[0] not in _INFO:
@@ -138,9 +130,8 @@ def parse(argv: Sequence[str]) -> Arguments:
             _reject_user_command(command, words)
         raise
     if options["detach"] and command != "run":
-        raise _no_effect_error(
-            "--detach", "only jobc run starts a job", "jobc run --detach …, or jobctl submit --detach"
-        )
+        hint = "jobc run --detach …, or jobctl submit --detach"
+        raise _no_effect_error("--detach", "only jobc run starts a job", hint)
     if options["format"] not in (None, *FORMATS.get(command, ())):
         raise _format_error(command, options["format"])
     if options["plot"] and command != "plan":
@@ -149,9 +140,8 @@ def parse(argv: Sequence[str]) -> Arguments:
         if one_dash := next((word for word in words if word.startswith("-p") and "=" in word), ""):
             because = "an override does not begin with a dash"
             raise CompileError([Diagnostic("JC1110", f"unknown option {one_dash}", because, one_dash.lstrip("-"))])
-        raise _no_effect_error(
-            "--package", "--package selects what --cfg prints", f"--cfg job --package {options['package']}"
-        )
+        hint = f"--cfg job --package {options['package']}"
+        raise _no_effect_error("--package", "--package selects what --cfg prints", hint)
     return Arguments(command, overrides, program_words, **options)
 
 
@@ -192,10 +182,8 @@ def _reject_user_command(command: str, words: Sequence[str]) -> None:
         verb = [command] if command != "compile" else []
         hint = shlex.join(["jobc", *verb, *words[:first], "--", *words[first:]])
         because = "without ` -- ` before your command, jobc would read it as overrides and options"
-        origin = Origin(COMMAND_LINE, words[index])
-        raise CompileError(
-            [Diagnostic("JC1110", f"{words[index]} is neither an override nor a command", because, hint, origin)]
-        )
+        title, origin = f"{words[index]} is neither an override nor a command", Origin(COMMAND_LINE, words[index])
+        raise CompileError([Diagnostic("JC1110", title, because, hint, origin)])
 
 
 def _no_effect_error(option: str, because: str, hint: str) -> CompileError:
@@ -207,15 +195,9 @@ def _format_error(command: str, name: str) -> CompileError:
     if not formats:
         because = "only compile, check, plan and diff have an output format"
         return _no_effect_error("--format", because, f"jobc check --format {FORMATS['check'][0]}")
-    title, because = (
-        f"jobc {command} does not support --format {name}",
-        f"the format must be one of {', '.join(formats)}",
-    )
+    title = f"jobc {command} does not support --format {name}"
+    because = f"the format must be one of {', '.join(formats)}"
     return CompileError([Diagnostic("JC1110", title, because, f"--format {formats[0]}")])
-
-
-def option_names() -> list[str]:
-    return sorted(name for action in _parser()._actions for name in action.option_strings if name.startswith("--"))
 
 
 def _is_value(words: Sequence[str], at: int) -> bool:
@@ -224,25 +206,17 @@ def _is_value(words: Sequence[str], at: int) -> bool:
 
 
 def _reject_non_overrides(overrides: Sequence[str]) -> None:
-    wrong = [word for word in overrides if "=" not in word and not word.startswith("~")]
     diagnostics = []
-    for word in wrong:
-        close = nearest(word, [name for name in COMMANDS if not name.startswith("_")])
-        hint = (
-            f"did you mean jobc {close[0]}?"
-            if close
-            else f"an override is {word}=VALUE; your own program goes after --"
-        )
-        title, because = (
-            f"unknown command {word}",
-            "the first word without `=` must be a command, and this word is not",
-        )
+    for word in (word for word in overrides if "=" not in word and not word.startswith("~")):
         if word in COMMANDS:
-            title, because, hint = (
-                f"{word} is a second command",
-                "jobc runs one command at a time",
-                f"remove {word} or the other command",
-            )
+            title, because = f"{word} is a second command", "jobc runs one command at a time"
+            hint = f"remove {word} or the other command"
+        else:
+            close = nearest(word, [name for name in COMMANDS if not name.startswith("_")])
+            title = f"unknown command {word}"
+            because = "the first word without `=` must be a command, and this word is not"
+            hint = f"an override is {word}=VALUE; your own program goes after --"
+            hint = f"did you mean jobc {close[0]}?" if close else hint
         diagnostics.append(Diagnostic("JC1110", title, because, hint, Origin(COMMAND_LINE, word)))
     if diagnostics:
         raise CompileError(diagnostics)
@@ -257,13 +231,13 @@ class _Parser(argparse.ArgumentParser):
         about = re.match(r"argument ([^:]+): (.*)", message)
         if about and (action := actions.get(about[1].split("/")[-1])):
             option = action.option_strings[-1]
-            value = next(iter(action.choices)) if action.choices else action.dest.upper()
-            takes_none = action.nargs == 0
-            known_ones = f"one of {', '.join(action.choices)}" if action.choices else "a value"
-            title = f"{option} takes no value" if takes_none else f"{option} needs {known_ones}"
-            because = action.help or about[2]
-            hint = option if takes_none else f"{option} {value}"
-            raise CompileError([Diagnostic("JC1110", title, because, hint)])
+            title, hint = f"{option} needs a value", f"{option} {action.dest.upper()}"
+            if action.nargs == 0:
+                title, hint = f"{option} takes no value", option
+            elif action.choices:
+                title = f"{option} needs one of {', '.join(action.choices)}"
+                hint = f"{option} {next(iter(action.choices))}"
+            raise CompileError([Diagnostic("JC1110", title, action.help or about[2], hint)])
         word = next((w for w in message.replace(",", " ").split() if w.startswith("-")), message)
         name, _, value = word.partition("=")
         close = nearest(name, actions) if name.startswith("--") else []
@@ -281,7 +255,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _verb_example(name: str) -> str:
     """Return `jobc logs DIR --rank N` for --rank; "" if no verb has that option."""
-    from .verb_options import options_of_verb
+    from .help import options_of_verb
 
     matches = ((verb, option) for verb in VERBS for option in options_of_verb(verb) if option.split()[0] == name)
     return next((f"jobc {verb} DIR {option}" for verb, option in matches), "")
@@ -307,42 +281,23 @@ def _parser(words: Sequence[str] = ()) -> _Parser:
     add("words", nargs="*")
     add("-m", "--multirun", action="store_true", help="compile every combination of comma-separated values (a sweep)")
     add("-c", "--cfg", choices=("job", "hydra", "all"), help="print the composed config instead of compiling")
-    add(
-        "-i",
-        "--info",
-        nargs="?",
-        const="all",
-        choices=_INFO,
-        help="print how the config was composed",
-    )
+    add("-i", "--info", nargs="?", const="all", choices=_INFO, help="print how the config was composed")
     add("-p", "--package", help="with --cfg: print only this section of the config")
     add("-cd", "--config-dir", type=Path, help="a folder of config files that overrides all others")
     add("-cn", "--config-name", default="config", help="the primary config file (default: config)")
-    add(
-        "--out",
-        type=Path,
-        default=Path("artifacts"),
-        help="folder for artifact directories (default: artifacts); relative paths in the job are resolved against its "
-        "parent",
-    )
+    out_help = "folder for artifact directories; relative paths in the job are resolved against its parent"
+    add("--out", type=Path, default=Path("artifacts"), help=f"{out_help} (default: artifacts)")
     add("--force", action="store_true", help="overwrite files that were edited by hand")
     add("--strict", action="store_true", help="treat warnings and notes as errors, unless `# jobc: allow` covers them")
     add("--detach", action="store_true", help="with run: return after submitting")
-    add(
-        "--format",
-        choices=tuple(dict.fromkeys(name for formats in FORMATS.values() for name in formats)),
-        help="diagnostics as text, json, sarif or github; plan as table, json or csv; diff as text or json",
-    )
+    formats = tuple(dict.fromkeys(name for formats in FORMATS.values() for name in formats))
+    format_help = "diagnostics as text, json, sarif or github; plan as table, json or csv; diff as text or json"
+    add("--format", choices=formats, help=format_help)
     add("--plot", type=Path, metavar="FILE", help="with plan: also draw the figures, as .png, .svg or .pdf")
     add("-h", "--help", action="store_true", help="print this help")
     add("--version", action="store_true", help="print the version")
     return parser
 
 
-def option_lines() -> list[tuple[str, str]]:
-    """Return (names, help) of each option, for --help."""
-    rows = []
-    for action in _parser()._actions:
-        if action.option_strings:
-            rows.append((", ".join(action.option_strings), action.help or ""))
-    return rows
+def described_options() -> list[tuple[Sequence[str], str]]:
+    return [(action.option_strings, action.help or "") for action in _parser()._actions if action.option_strings]

@@ -2,9 +2,10 @@
 
 import os
 import sys
+from collections.abc import Callable
+from importlib import import_module
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
-from ..untrusted_files import Unreadable
 from .arguments import VERBS, Arguments, parse, parse_leniently
 from .reporting import (
     DIAGNOSTICS,
@@ -12,7 +13,7 @@ from .reporting import (
     OK,
     OUR_BUG,
     TROUBLE,
-    input_too_large_diagnostic,
+    SystemFailure,
     report_diagnostics,
     system_error_diagnostic,
 )
@@ -36,11 +37,8 @@ def run_command_line(words: list[str], of_process: bool) -> int:
         return _error_exit_code(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except (OSError, Unreadable) as error:
+    except SystemFailure as error:
         report_diagnostics([system_error_diagnostic(error)], arguments)
-        return _error_exit_code(arguments)
-    except (MemoryError, RecursionError) as error:
-        report_diagnostics([input_too_large_diagnostic(error)], arguments)
         return _error_exit_code(arguments)
     except (Exception, SystemExit) as error:  # SystemExit from a plugin would exit without a message
         if os.environ.get("JOBC_DEBUG"):
@@ -55,57 +53,38 @@ def _error_exit_code(arguments: Arguments) -> int:
     return TROUBLE if arguments.command == "diff" else DIAGNOSTICS
 
 
-def _dispatch(arguments: Arguments, typed: list[str] | None) -> int:
-    command = arguments.command
-    if arguments.help or command == "help":
-        from .help import show_help
+_COMMANDS = {  # command -> its module, which is imported only when the command is used, and its function
+    "compile": ("compiling", "compile_command"),
+    "check": ("compiling", "check_command"),
+    "plan": ("plan", "plan_command"),
+    "diff": ("diff", "diff_command"),
+    "run": ("runs", "run_command"),
+    "watch": ("runs", "watch_command"),
+    **dict.fromkeys(VERBS, ("runs", "verb_command")),
+    "ls": ("ls", "ls_command"),
+    "why": ("why.command", "why_command"),
+    "verify": ("verify", "verify_command"),
+    "explain": ("explain_and_backends", "explain_command"),
+    "backends": ("explain_and_backends", "backends_command"),
+    "init": ("init.command", "init_command"),
+    "completion": ("completion", "completion_command"),
+    "_complete": ("completion", "complete_command"),
+    "help": ("help", "show_help"),
+}
 
-        return show_help(arguments)
-    if arguments.version:
+
+def _dispatch(arguments: Arguments, typed: list[str] | None) -> int:
+    command_name = "help" if arguments.help else arguments.command
+    if arguments.version and command_name != "help":
         from ... import __version__
 
         print_lines(f"jobc {__version__}")
         return OK
-    if command == "why":
-        from .why import command as why
-
-        return why.COMMANDS[command](arguments)
-    if command == "verify":
-        from . import verify
-
-        return verify.COMMANDS[command](arguments)
-    if command in ("explain", "backends"):
-        from . import explain_and_backends
-
-        return explain_and_backends.COMMANDS[command](arguments)
-    if command in ("run", "watch", *VERBS):
-        from . import runs
-
-        return runs.COMMANDS[command](arguments)
-    if command == "ls":
-        from . import ls
-
-        return ls.COMMANDS[command](arguments)
-    if command == "diff":
-        from . import diff
-
-        return diff.COMMANDS[command](arguments)
-    if command == "plan":
-        from . import plan
-
-        return plan.COMMANDS[command](arguments)
-    if command == "init":
-        from .init import command as init
-
-        return init.COMMANDS[command](arguments)
-    if command in ("completion", "_complete"):
-        from . import completion
-
-        return completion.COMMANDS[command](arguments)
-    from . import compiling
-
-    if typed is not None and command == "compile" and not (arguments.multirun or arguments.cfg or arguments.info):
+    module, function = _COMMANDS[command_name]
+    command: Callable[[Arguments], int] = getattr(import_module(f".{module}", __package__), function)
+    is_plain_compile = command_name == "compile" and not (arguments.multirun or arguments.cfg or arguments.info)
+    if typed is not None and is_plain_compile:
         from .skip_unchanged import compile_and_record
 
-        return compile_and_record(typed, lambda: compiling.compile_command(arguments))
-    return compiling.COMMANDS[command](arguments)
+        return compile_and_record(typed, lambda: command(arguments))
+    return command(arguments)

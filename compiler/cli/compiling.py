@@ -3,7 +3,7 @@
 import gc
 import os
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,27 @@ from ..pipeline.types import CompiledJob, CompileRequest, SweepFolder
 from ..spec.job_spec import open_keys
 from .arguments import Arguments
 from .reporting import DIAGNOSTICS, OK, progress_printer, report_diagnostics
-from .request import build_request
 from .skip_unchanged import record_written_files
 from .terminal import print_lines, print_text
+
+
+def build_request(arguments: Arguments) -> CompileRequest:
+    """Return the compile request. Raises CompileError JC1108 (bad --config-dir) or JC1101 (words are not UTF-8)."""
+    if arguments.config_dir is not None and not ask_file_system("folder", arguments.config_dir):
+        because = "the path is not a directory" if arguments.config_dir.exists() else "no such folder"
+        title, hint = f"--config-dir {arguments.config_dir}", "give a folder of YAML files"
+        raise CompileError([Diagnostic("JC1108", title, because, hint)])
+    for word in arguments.rest or ():
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            title = f"cannot read the argument {word!r} after --"
+            because = "artifact files are UTF-8, and these bytes are not valid UTF-8"
+            hint = "use UTF-8, or pass the name of a file that contains the text"
+            raise CompileError([Diagnostic("JC1101", title, because, hint)]) from None
+    return CompileRequest(
+        arguments.words, arguments.rest, arguments.config_dirs, arguments.config_name, arguments.strict
+    )
 
 
 def compile_command(arguments: Arguments) -> int:
@@ -60,11 +78,8 @@ def check_command(arguments: Arguments) -> int:
     try:
         compiled = compile_sweep(requested, progress_printer()) if arguments.multirun else [compile_job(requested)]
         _reject_collisions(compiled)
-        diagnostics = [
-            *_collect_diagnostics(compiled, arguments.out),
-            *group_points_into_folders(compiled)[1],
-            *_size_findings(compiled),
-        ]
+        diagnostics = _collect_diagnostics(compiled, arguments.out)
+        diagnostics += [*group_points_into_folders(compiled)[1], *_size_findings(compiled)]
     except CompileError as error:
         diagnostics = list(error.diagnostics)
     report_diagnostics(diagnostics, arguments)
@@ -104,9 +119,8 @@ def check_output_folder(compiled: CompiledJob, out: Path) -> list[Diagnostic]:
     if ours:
         raise CompileError([note_about_folder(ours, f"{' and '.join(ours)} would be in {project}", Severity.ERROR)])
     if values["storage.root"].is_set_only_by_jobc:
-        return [
-            note_about_folder(["storage.root"], f"runs go to {project / values['storage.root'].value}", Severity.NOTE)
-        ]
+        title = f"runs go to {project / values['storage.root'].value}"
+        return [note_about_folder(["storage.root"], title, Severity.NOTE)]
     return []
 
 
@@ -120,9 +134,7 @@ def missing_inputs(compiled: CompiledJob, out: Path) -> list[Diagnostic]:
     diagnostics = []
     for key, path in sent.items():
         if not ask_file_system("exists", Path(path).expanduser()):
-            because = (
-                "jobctl submit copies this path from the machine where you run it, and fails if the path is missing"
-            )
+            because = "jobctl submit copies this path from the machine where you run it, and fails if it is missing"
             origin = values[key].origin if key in values else None
             hint = f"set {key} to an existing path, or submit from the machine that has this path"
             title = f"{path} does not exist on this machine"
@@ -144,10 +156,7 @@ def _reject_collisions(compiled: list[CompiledJob]) -> None:
             continue
         because, hint = "the sweep lists a value twice, so two points are the same job", "list each value only once"
         if (job.spec, job.options) != (existing.spec, existing.options):
-            because = (
-                "the points differ only in characters that a folder name cannot contain, or after the first 60 "
-                "characters"
-            )
+            because = "the points differ only after 60 characters, or in characters that a folder name cannot contain"
             hint = "compile the points without -m, each with its own name=…"
         raise CompileError([Diagnostic("JC5005", f"two artifacts would be written to {job.place}", because, hint)])
 
@@ -170,10 +179,8 @@ def _show_config(arguments: Arguments, wanted: CompileRequest) -> int:
         if arguments.package:
             config = OmegaConf.select(config, arguments.package)
             if not OmegaConf.is_config(config):
-                because = "the composed config does not have this section"
-                raise CompileError(
-                    [Diagnostic("JC1102", f"unknown section {arguments.package}", because, "-p optim, or omit -p")]
-                )
+                because, hint = "the composed config does not have this section", "-p optim, or omit -p"
+                raise CompileError([Diagnostic("JC1102", f"unknown section {arguments.package}", because, hint)])
         print_text(_yaml(OmegaConf.to_container(config, resolve=False)))
     return OK
 
@@ -185,9 +192,7 @@ _INFO_PARTS = {
 
 
 def _hydra_info(info: str, config_name: str, overrides: list[str], config: Any) -> str:
-    """Return what Hydra logs to stdout. Hydra cannot print the config, because its values are TextWithOrigin, so jobc
-    does.
-    """
+    """Return what Hydra logs to stdout. Hydra cannot print the config, because its values are TextWithOrigin."""
     from contextlib import redirect_stdout
     from io import StringIO
 
@@ -227,6 +232,3 @@ def _yaml(tree: object) -> str:
     Dumper.add_multi_representer(str, lambda d, v: d.represent_str(str(v)))
     Dumper.add_multi_representer(object, lambda d, v: d.represent_str(str(v)))
     return yaml.dump(tree, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10**9)
-
-
-COMMANDS: dict[str, Callable[[Arguments], int]] = {"compile": compile_command, "check": check_command}

@@ -4,14 +4,13 @@
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..plugins.registry import PACKAGE, find_plugins
 from ..spec.job_spec import JobSpec
-from ..spec.type_hints import accepted_words, dataclass_field_types, type_of_key
-from .arguments import COMMANDS as ALL_COMMANDS
-from .arguments import Arguments, option_names, parse
+from ..spec.type_hints import accepted_words, dataclass_field_types, type_of_key, union_members
+from .arguments import COMMANDS, Arguments, described_options, parse
 from .reporting import OK
 from .terminal import print_lines, print_text
 
@@ -40,8 +39,7 @@ def completion_command(arguments: Arguments) -> int:
 def complete_command(arguments: Arguments) -> int:
     line = arguments.words[0] if arguments.words else ""
     if arguments.rest is None:
-        for candidate in complete_last_word(line):
-            print_lines(candidate)
+        print_lines(*complete_last_word(line))
     return OK
 
 
@@ -52,7 +50,8 @@ def complete_last_word(line: str) -> list[str]:
     if "--" in words[:-1]:
         return []
     if word.startswith("-"):
-        return _matching_words(word, (f"{name} " for name in option_names()))
+        names = (name for names, _ in described_options() for name in names)
+        return _matching_words(word, (f"{name} " for name in names if name.startswith("--")))
     operator = word[: len(word) - len(word.lstrip("+~"))]
     typed = word[len(operator) :]
     key, equals, value = typed.partition("=")
@@ -60,7 +59,7 @@ def complete_last_word(line: str) -> list[str]:
         return [f"{operator}{key}={matching}" for matching in _matching_words(value, _values(key))]
     matching = _matching_words(typed, _keys(typed))
     if not operator and len(words) == 2:
-        matching += _matching_words(typed, (f"{name} " for name, text in ALL_COMMANDS.items() if text))
+        matching += _matching_words(typed, (f"{name} " for name, text in COMMANDS.items() if text))
     return [f"{operator}{candidate}" for candidate in matching]
 
 
@@ -87,7 +86,7 @@ def _keys(typed: str) -> Iterable[str]:
 def _fields(section: str) -> dict[str, object]:
     """Return the keys directly in a section, including the keys of every variant of a union."""
     fields: dict[str, object] = {"backend": None} if not section else {}
-    for variant in (variant for hint in _key_types(section) for variant in _members(hint)):
+    for variant in (variant for hint in _key_types(section) for variant in union_members(hint)):
         if isinstance(variant, type) and dataclasses.is_dataclass(variant):
             fields.update(dataclass_field_types(variant))
     return fields
@@ -99,10 +98,6 @@ def _key_types(key: str) -> list[object]:
         return [type_of_key(JobSpec, key) if key else JobSpec]
     below = key.partition(".")[2]
     return [type_of_key(options, below) if below else options for options in map(_options, find_plugins()) if options]
-
-
-def _members(hint: object) -> tuple[object, ...]:
-    return getattr(hint, "__args__", None) or (hint,)
 
 
 def _options(name: str) -> type | None:
@@ -128,6 +123,3 @@ def find_group_options() -> dict[str, list[str]]:
         for file in root.glob("*/**/*.yaml"):
             options.setdefault(file.parent.relative_to(root).as_posix(), []).append(file.stem)
     return options
-
-
-COMMANDS: dict[str, Callable[[Arguments], int]] = {"completion": completion_command, "_complete": complete_command}

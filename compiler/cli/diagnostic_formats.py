@@ -26,18 +26,16 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 
 
 def path_in_report(origin: Origin | None, folders: Folders) -> str:
-    """Return the file's path, relative if the file is inside the current directory and absolute otherwise. Return ""
-    for a word on the command line, and for a file that is not the user's.
-    """
+    """Return the file's path, relative if it is in the current directory, "" if it is not a file of the user."""
     if origin is None or origin.root == COMMAND_LINE:
         return ""
     if origin.root == "file":  # hosts=@FILE, as typed
         return origin.path
     if origin.root not in folders:
         return ""
-    path = folders[origin.root] / origin.path
+    path = os.path.abspath(folders[origin.root] / origin.path)
     relative = os.path.relpath(path)
-    return os.path.abspath(path) if relative.startswith("..") else relative
+    return path if relative.startswith("..") else relative
 
 
 def _repository_relative(file: str) -> str:
@@ -52,7 +50,9 @@ def _repository_relative(file: str) -> str:
 
 def diagnostics_as_json(found: Sequence[Diagnostic], folders: Folders) -> str:
     """Return {"version": 1, "diagnostics": [{code, name, severity, title, because, hint, key, place, points, …}]}."""
-    return _json_text({"version": 1, "diagnostics": [_plain(d, folders) for d in merge_equal_diagnostics(found)]})
+    return to_printable_json(
+        {"version": 1, "diagnostics": [_plain(d, folders) for d in merge_equal_diagnostics(found)]}
+    )
 
 
 def _plain(d: Diagnostic, folders: Folders) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def diagnostics_as_sarif(found: Sequence[Diagnostic], folders: Folders) -> str:
     driver = {"name": "jobc", "version": __version__, "rules": [_rule(code, pages.get(code)) for code in codes]}
     results = [_result(d, codes.index(d.code), folders) for d in diagnostics]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
-    return _json_text({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+    return to_printable_json({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 def _rule(code: str, page: Path | None) -> dict[str, Any]:
@@ -135,14 +135,9 @@ def _escaped(text: str, more: str = "") -> str:
 
 def _message(d: Diagnostic) -> str:
     lines = [d.title]
-    lines += [f"{name}: {text}" for name, text in (("because", d.because), ("hint", d.hint)) if text]
-    return "\n".join(
-        escape_to_one_line(line) for line in [*lines, *([f"points: {describe_sweep_points(d)}"] if d.points else [])]
-    )
-
-
-def _json_text(document: object) -> str:
-    return to_printable_json(document) + "\n"
+    named = (("because", d.because), ("hint", d.hint), ("points", describe_sweep_points(d)))
+    lines += [f"{name}: {text}" for name, text in named if text]
+    return "\n".join(map(escape_to_one_line, lines))
 
 
 FORMATS: dict[str, Callable[[Sequence[Diagnostic], Folders], str]] = {

@@ -16,7 +16,7 @@ import json
 import re
 import shlex
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +42,9 @@ from ..pipeline.types import CompiledJob
 from ..spec.secret_scan import redact_override
 from ..untrusted_files import Unreadable
 from .arguments import Arguments, is_override
-from .find_artifacts import no_artifact_error
+from .compiling import build_request
+from .find_artifacts import newest_copy, no_artifact_error
 from .reporting import OK, progress_printer
-from .request import build_request
 from .terminal import print_json, print_lines
 
 DIFFERS = 1
@@ -60,8 +60,14 @@ def diff_command(arguments: Arguments) -> int:
         raise CompileError([Diagnostic("JC5009", "cannot compare these artifacts", str(error), hint)]) from None
     if arguments.format == "json":
         print_json({"a": a.name, "b": b.name, **diff_as_json(comparison)})
+        return DIFFERS if comparison.differs else OK
+    print_lines(f"a  {a.name}", f"b  {b.name}")
+    if comparison.differs:
+        print_lines(*format_diff(comparison))
+    elif without_record_files(a.files) == without_record_files(b.files):
+        print_lines("the same job, in the same files")
     else:
-        print_lines(*_text(a, b, comparison))
+        print_lines("the same job, in files that differ in comments, order or whitespace")
     return DIFFERS if comparison.differs else OK
 
 
@@ -69,14 +75,16 @@ def _sides(arguments: Arguments) -> tuple[ComparedArtifact, ComparedArtifact]:
     words = arguments.words
     if VERSUS in words:
         index = words.index(VERSUS)
-        sides = [_load_side(arguments, part) for part in _validated_sides(words[:index], words[index + 1 :])]
+        sides = [_load_side(arguments, side) for side in (words[:index], words[index + 1 :])]
     elif folders := [word for word in words if not is_override(word)]:
         overrides = tuple(word for word in words if word not in folders)
         sides = [*map(_load_written, folders)]
         if overrides:
             sides.append(_compile_side(arguments, overrides))
         elif len(folders) == 1:
-            sides.append(_recompiled_side(arguments, folders[0]))
+            with _open_directory(folders[0]) as folder:
+                recorded = read_recorded_request(read_job(folder), arguments.config_dirs)
+            sides.append(_compiled_side("the same overrides, compiled now", compile_job(recorded)))
     else:
         points = compile_sweep(build_request(arguments), progress_printer(), are_labelled=False)
         sides = [_compiled_side(point.where or point.place, point) for point in points]
@@ -84,24 +92,21 @@ def _sides(arguments: Arguments) -> tuple[ComparedArtifact, ComparedArtifact]:
         because = f"these arguments describe {len(sides)}"
         hint = "jobc diff nodes=2,4, or jobc diff DIR DIR, or jobc diff DIR nodes=4"
         if VERSUS in (arguments.rest or ()):
-            because, hint = (
-                "everything after ` -- ` belongs to one command",
-                _commands_as_overrides(words, arguments.rest or ()),
-            )
+            because = "everything after ` -- ` belongs to one command"
+            hint = _commands_as_overrides(words, arguments.rest or ())
         raise CompileError([Diagnostic("JC1110", "jobc diff compares two jobs", because, hint)])
     return sides[0], sides[1]
 
 
-def _validated_sides(*sides: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Return the sides. Raises CompileError JC1110 for a side that is neither a directory nor overrides."""
-    for side in sides:
-        folders = [word for word in side if not is_override(word)]
-        if not side or (folders and len(side) > 1):
-            title = f"{' '.join(map(redact_override, side)) or 'nothing'} is not a valid side of {VERSUS}"
-            because = "a side must be one artifact directory, or the overrides of one job"
-            hint = "jobc diff DIR vs nodes=4, or jobc diff DIR nodes=4, or jobc diff nodes=2 vs nodes=4"
-            raise CompileError([Diagnostic("JC1110", title, because, hint)])
-    return sides
+def _load_side(arguments: Arguments, side: tuple[str, ...]) -> ComparedArtifact:
+    """Return one side of `vs`. Raises CompileError JC1110 for a side that is neither a directory nor overrides."""
+    folders = [word for word in side if not is_override(word)]
+    if not side or (folders and len(side) > 1):
+        title = f"{' '.join(map(redact_override, side)) or 'nothing'} is not a valid side of {VERSUS}"
+        because = "a side must be one artifact directory, or the overrides of one job"
+        hint = "jobc diff DIR vs nodes=4, or jobc diff DIR nodes=4, or jobc diff nodes=2 vs nodes=4"
+        raise CompileError([Diagnostic("JC1110", title, because, hint)])
+    return _load_written(side[0]) if folders else _compile_side(arguments, side)
 
 
 def _commands_as_overrides(words: Sequence[str], rest: Sequence[str]) -> str:
@@ -113,20 +118,9 @@ def _commands_as_overrides(words: Sequence[str], rest: Sequence[str]) -> str:
     return shlex.join(["jobc", "diff", *words, command_as_override(rest[:index]), VERSUS, *others, *command])
 
 
-def _load_side(arguments: Arguments, words: tuple[str, ...]) -> ComparedArtifact:
-    is_folder = len(words) == 1 and not is_override(words[0])
-    return _load_written(words[0]) if is_folder else _compile_side(arguments, words)
-
-
 def _compile_side(arguments: Arguments, words: tuple[str, ...]) -> ComparedArtifact:
     job = compile_job(build_request(dataclasses.replace(arguments, words=words)))
     return _compiled_side(" ".join(words), job)
-
-
-def _recompiled_side(arguments: Arguments, word: str) -> ComparedArtifact:
-    with _open_directory(word) as folder:
-        recorded = read_recorded_request(read_job(folder), arguments.config_dirs)
-    return _compiled_side("the same overrides, compiled now", compile_job(recorded))
 
 
 def _compiled_side(name: str, compiled: CompiledJob) -> ComparedArtifact:
@@ -155,12 +149,10 @@ def _open_directory(word: str) -> Iterator[Path]:
 
 
 def _folder(word: str) -> Path:
-    """Return the artifact directory, or the newest attempt in a run folder. Raises CompileError JC5004 for any other
-    folder.
-    """
+    """Return the artifact directory, or the newest attempt in a run folder. Raises CompileError JC5004 for others."""
     folder = Path(word)
-    if not (folder / JOB).is_file() and (attempts := _attempts(folder)):
-        folder = attempts[-1]
+    if not (folder / JOB).is_file():
+        folder = newest_copy(folder)
     if not (folder / JOB).is_file():
         raise no_artifact_error(folder, "jobc diff")
     return folder
@@ -174,46 +166,27 @@ def _load_written(word: str) -> ComparedArtifact:
 
 def _read(word: str, folder: Path) -> ComparedArtifact:
     if is_sweep(read_job(folder)):
-        title, because = (
-            f"{word} is not a single job",
-            "the directory contains a sweep, and each point is a separate job",
-        )
+        title, because = f"{word} is not a single job", "each point of a sweep is a separate job"
         hint = shlex.join(["jobc", "diff", f"{word}:0", f"{word}:1"])
         raise CompileError([Diagnostic("JC1110", title, because, hint)])
     edits = find_edited_files(folder)
     if any(edit.path == JOB and edit.kind != UNSUMMED for edit in edits):
-        title = f"{word} was edited and no longer describes its job"
-        raise CompileError(
-            [Diagnostic("JC5009", title, f"edited by hand: {JOB}", "compile the job again with --force")]
-        )
+        title, because = f"{word} was edited and no longer describes its job", f"edited by hand: {JOB}"
+        raise CompileError([Diagnostic("JC5009", title, because, "compile the job again with --force")])
     paths = {*read_job(folder)["checksums"], *(edit.path for edit in edits)}
     existing = {path: folder / path for path in paths if (folder / path).is_file()}
     files = {path: read_text_with_line_endings(file) for path, file in existing.items()}
-    return ComparedArtifact(
-        word,
-        files,
-        frozenset(path for path, file in existing.items() if is_executable(file)),
-        frozenset(edit.path for edit in edits if edit.kind == "link"),
-    )
-
-
-def _attempts(run: Path) -> list[Path]:
-    attempts = [path for path in run.glob("artifact/*") if path.name.isdecimal() and (path / JOB).is_file()]
-    return sorted(attempts, key=lambda path: int(path.name))
-
-
-def _text(a: ComparedArtifact, b: ComparedArtifact, found: Comparison) -> list[str]:
-    lines = [f"a  {a.name}", f"b  {b.name}"]
-    if not found.differs:
-        is_equal = without_record_files(a.files) == without_record_files(b.files)
-        remark = "in the same files" if is_equal else "in files that differ in comments, order or whitespace"
-        return [*lines, f"the same job, {remark}"]
-    return [*lines, *format_diff(found)]
+    executable = frozenset(path for path, file in existing.items() if is_executable(file))
+    return ComparedArtifact(word, files, executable, frozenset(edit.path for edit in edits if edit.kind == "link"))
 
 
 def diff_as_json(found: Comparison) -> dict[str, Any]:
     """Return the diff as JSON. A side that lacks a key has no value there."""
-    return dataclasses.asdict(found, dict_factory=_drop_absent)
+
+    def drop_absent(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+        return {name: value for name, value in fields if value is not ABSENT}
+
+    return dataclasses.asdict(found, dict_factory=drop_absent)
 
 
 def format_diff(found: Comparison) -> list[str]:
@@ -230,10 +203,8 @@ def format_diff(found: Comparison) -> list[str]:
         by_folder = " with --resume FOLDER (an ID is looked up among the runs of the same job)"
         lines += ["", f"one can resume the other{by_folder * elsewhere}"]
     if found.files:
-        rows = [
-            (file.path, f"{file.lines} line{'s' if file.lines != 1 else ''}" if file.kind == "changed" else file.kind)
-            for file in found.files
-        ]
+        counts = {file: f"{file.lines} line{'s' if file.lines != 1 else ''}" for file in found.files}
+        rows = [(file.path, count if file.kind == "changed" else file.kind) for file, count in counts.items()]
         lines += ["", "files", *_align_columns(rows)]
     return lines
 
@@ -243,10 +214,6 @@ def _align_columns(rows: Sequence[tuple[str, str]]) -> list[str]:
     return [f"  {name.ljust(width)}  {text}" for name, text in rows]
 
 
-def _drop_absent(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    return {name: value for name, value in fields if value is not ABSENT}
-
-
 def _shown(change: KeyChange) -> str:
     def format_value(value: Any) -> str:
         if value is ABSENT:
@@ -254,6 +221,3 @@ def _shown(change: KeyChange) -> str:
         return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
 
     return f"{format_value(change.before)} → {format_value(change.after)}"
-
-
-COMMANDS: dict[str, Callable[[Arguments], int]] = {"diff": diff_command}

@@ -1,13 +1,10 @@
 """Commands that list what exists (explain, backends), and helpers with which other commands report usage errors."""
 
-from collections.abc import Callable
-
 from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest
 from ..plugins.backend import ANY
 from ..plugins.registry import code_pages, codes_by_name, find_plugins
 from ..spec.type_hints import spec_keys
-from .arguments import COMMANDS as COMMAND_HELP
-from .arguments import Arguments
+from .arguments import COMMANDS, Arguments
 from .reporting import OK, report_diagnostics
 from .terminal import print_lines, print_text
 
@@ -67,7 +64,6 @@ def pop_option(words: list[str], option: str) -> str | None:
 
 
 def unknown_option_error(command: str, option: str, because: str) -> CompileError:
-    """Return JC1110 for an unknown option of a command that parses its own words."""
     return CompileError([Diagnostic("JC1110", f"jobc {command} has no option {option}", because, f"remove {option}")])
 
 
@@ -77,11 +73,5 @@ def _leaf_keys(options: type) -> list[str]:
 
 
 def usage_error(command: str, wanted: str, example: str) -> CompileError:
-    because = COMMAND_HELP[command].partition(":")[0]
+    because = COMMANDS[command].partition(":")[0]
     return CompileError([Diagnostic("JC1110", f"jobc {command} needs {wanted}", because, example)])
-
-
-COMMANDS: dict[str, Callable[[Arguments], int]] = {
-    "explain": explain_command,
-    "backends": backends_command,
-}

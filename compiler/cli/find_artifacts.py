@@ -14,31 +14,28 @@ from ..emit.job_json import JOB
 
 BY_NAME = ("status", "logs", "watch", "stop")  # a job name selects the job's newest run; a run ID selects that run
 ZIP_END_BYTES = 22  # the end of central directory record, without a comment
-ONE = ("stop",)  # commands in BY_NAME that take only one artifact
 
 
 def find_named_artifacts(command: str, words: Sequence[str]) -> tuple[list[Path], list[str]]:
-    """Return the artifact directories that the first words name, and the remaining words. Some commands take several
-    directories.
-    """
+    """Return the artifact directories that the first words name (some commands take several), and the other words."""
     if not words:
         example = f"jobc {command} {_example()}"
         because = "this command runs an artifact directory's jobctl"
         raise CompileError([Diagnostic("JC1110", f"jobc {command} needs a directory", because, example)])
     count = 1
-    while command in BY_NAME and command not in ONE and count < len(words) and not words[count].startswith("-"):
+    while command in BY_NAME and command != "stop" and count < len(words) and not words[count].startswith("-"):
         count += 1
     return [_resolve_artifact(command, word) for word in words[:count]], list(words[count:])
 
 
 def _resolve_artifact(command: str, word: str) -> Path:
-    directory = _newest_copy(Path(word).absolute())
+    directory = newest_copy(Path(word).absolute())
     if not (directory / JOB).is_file() and command in BY_NAME:
         run = _find_run_by_name(command, word)
         if run is None and not directory.exists():
             because = "there is no folder with that name, and you have no such job or run in the run root"
             raise CompileError([Diagnostic("JC5004", f"{word} is neither a run nor an artifact", because, "jobc ls")])
-        directory = _newest_copy(run or directory)
+        directory = newest_copy(run or directory)
     if not (directory / JOB).is_file():
         raise no_artifact_error(Path(word), f"jobc {command}")
     _require_complete_program(directory / PROGRAM)
@@ -59,7 +56,7 @@ def _require_complete_program(program: Path) -> None:
         raise CompileError([Diagnostic("JC5004", f"{program} is damaged", because, "copy or compile the job again")])
 
 
-def _newest_copy(folder: Path) -> Path:
+def newest_copy(folder: Path) -> Path:
     """Return the newest copy of the artifact if `folder` is a run folder; otherwise return `folder` unchanged."""
     copies = [copy for copy in folder.glob("artifact/*") if copy.name.isdecimal() and (copy / JOB).is_file()]
     return max(copies, key=lambda copy: int(copy.name), default=folder)
@@ -71,9 +68,8 @@ def _find_run_by_name(command: str, word: str) -> Path | None:
     from .ls import run_roots
 
     roots = [root for root in dict.fromkeys(run_roots()) if root.is_dir()]
-    called = [
-        run for run in find_runs(roots) if word in (run.id, run.path.parent.name) and not run.flaw and run.is_mine
-    ]
+    own = [run for run in find_runs(roots) if run.is_mine and not run.flaw]
+    called = [run for run in own if word in (run.id, run.path.parent.name)]
     with_id = [run.path for run in called if run.id == word]
     if len(with_id) > 1:
         hint = shlex.join(["jobc", command, str(with_id[0])])

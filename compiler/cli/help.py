@@ -1,12 +1,21 @@
-"""`jobc --help` and `jobc VERB --help`, for newcomers. Does not import Hydra."""
+"""`jobc --help` and `jobc VERB --help`, for newcomers. Does not import Hydra.
 
+The options of jobctl's verbs differ between backends, because engines define some of them.
+"""
+
+import argparse
 import re
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
 
-from ..plugins.registry import PACKAGE
-from .arguments import COMMANDS, USAGE, VERBS, Arguments, option_lines
+from ...runtime.engines.engine import Engine, Job
+from ..plugins.registry import PACKAGE, Plugin, find_plugins
+from .arguments import COMMANDS, USAGE, VERBS, Arguments, described_options
 from .completion import find_group_options
 from .terminal import print_text
-from .verb_options import options_of_verb
 
 _INTRO = """\
 jobc compiles one job spec into launch files for a backend. The job then runs without jobc.
@@ -58,7 +67,10 @@ def _show_command(command: str) -> int:
     if command == "init":
         print_text(INIT_OPTIONS)
     if command == "ls":
-        _show_ls_options()
+        from ...runtime.verbs.ls import OPTIONS
+
+        for option, text in OPTIONS.items():
+            print_text(f"  {option:<18} {text}")
     if command == "watch":
         _show_verb_options("logs")
     if command in ("check", "run"):
@@ -76,16 +88,9 @@ def _show_verb_options(verb: str) -> None:
         print_text(f"  {option:<18} {text}")
 
 
-def _show_ls_options() -> None:
-    from ...runtime.verbs.ls import OPTIONS
-
-    for option, text in OPTIONS.items():
-        print_text(f"  {option:<18} {text}")
-
-
 def _show_options() -> None:
-    for names, text in option_lines():
-        print_text(f"  {names:<22} {text}")
+    for names, text in described_options():
+        print_text(f"  {', '.join(names):<22} {text}")
 
 
 def _everyday_keys() -> list[tuple[str, str]]:
@@ -94,3 +99,36 @@ def _everyday_keys() -> list[tuple[str, str]]:
     block = text.split("everyday keys")[1].split("# ----")[0]
     rows = re.findall(r"^(\w+): *(\S+) +# (.*)$", block, re.MULTILINE)
     return [(key, meaning if default in ("[]", "{}") else f"{meaning} [{default}]") for key, default, meaning in rows]
+
+
+def options_of_verb(verb: str) -> dict[str, str]:
+    """Return option (such as `--run ID`) -> description, over all installed backends."""
+    options: dict[str, str] = {}
+    for plugin in find_plugins().values():
+        for option, text in options_of_backend_verb(plugin, verb).items():
+            options.setdefault(option, text)
+    return options
+
+
+def options_of_backend_verb(plugin: Plugin, verb: str) -> dict[str, str]:
+    module: Any = import_module(f"...runtime.verbs.{verb}", __package__)
+    return dict(_describe_options(module.parser(_load_engine(plugin))))
+
+
+def _load_engine(plugin: Plugin) -> Engine:
+    job = Job("job", Path("/nonexistent"), Path("/nonexistent"), {})
+    name = f"{type(plugin.load()).__module__.rpartition('.')[0]}.engine"
+    if find_spec(name) is None:
+        return Engine(job)
+    engine: Engine = import_module(name).ENGINE(job)
+    return engine
+
+
+def _describe_options(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
+    for action in parser._actions:
+        text = action.help or ""
+        if text == argparse.SUPPRESS or "--help" in action.option_strings:
+            continue
+        value = f" {action.metavar}" if action.nargs != 0 and action.option_strings else ""
+        name = action.option_strings[0] if action.option_strings else str(action.metavar)
+        yield f"{name}{value}", text

@@ -6,7 +6,7 @@ jobc ls FOLDER …     in these folders
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from ...runtime.run_folder.artifact_copies import JOB_FILE
@@ -35,6 +35,3 @@ def run_roots() -> Iterator[Path]:
         root = read_settings(job_file).get("runs")
         if isinstance(root, str) and "\0" not in root:
             yield Path(root)
-
-
-COMMANDS: dict[str, Callable[[Arguments], int]] = {"ls": ls_command}

@@ -1,27 +1,28 @@
 """jobc plan: print estimates for every size of a job. Writes no file except the plot, if one is requested."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ..checks.capabilities import supported_values
 from ..checks.suppressions import SeverityFilter
 from ..diagnostics.diagnostic import CompileError, Diagnostic, has_errors
 from ..estimate.figures import Figures, estimate_figures
 from ..estimate.limits import SizeFinding, find_exceeded_limits, worst_per_code
-from ..estimate.measured_step import read_step_time
 from ..estimate.plot import ENDINGS, plot_figures
 from ..estimate.report import FORMATS
-from ..estimate.step_time import StepTimeEstimate, samples_per_rank_and_step
+from ..estimate.step_time import StepTimeEstimate, read_step_time, samples_per_rank_and_step
 from ..frontend.sweep import with_sweep_point
 from ..pipeline.sweeps import plan_sweep
 from ..pipeline.types import CompiledJob, PlannedJob
+from ..plan.launch_plan import LaunchPlan
 from ..plugins.backend import Backend
 from ..untrusted_files import Unreadable
 from .arguments import Arguments
+from .compiling import build_request
 from .reporting import DIAGNOSTICS, OK, progress_printer, report_diagnostics
-from .request import build_request
 from .terminal import print_text
 
 
@@ -30,8 +31,7 @@ def plan_command(arguments: Arguments) -> int:
     if arguments.plot and arguments.plot.suffix not in ENDINGS:
         because = f"the file extension selects the format, and {arguments.plot.suffix or 'none'} is not supported"
         named = arguments.plot.with_suffix(".png") if arguments.plot.name else arguments.plot / "sizes.png"
-        hint = f"--plot {named}"
-        raise CompileError([Diagnostic("JC1110", f"cannot draw {arguments.plot}", because, hint)])
+        raise CompileError([Diagnostic("JC1110", f"cannot draw {arguments.plot}", because, f"--plot {named}")])
     if arguments.plot and not arguments.plot.parent.is_dir():
         because, hint = f"folder {arguments.plot.parent} does not exist", f"--plot {arguments.plot.name}"
         raise CompileError([Diagnostic("JC1110", f"cannot draw {arguments.plot}", because, hint)])
@@ -42,7 +42,11 @@ def plan_command(arguments: Arguments) -> int:
     print_text(FORMATS[arguments.format or "table"](sizes))
     if arguments.plot:
         gpu_mem = [point.spec.estimate.gpu_mem for point in points]
-        _draw(lambda file: plot_figures(sizes, gpu_mem, file), arguments.plot)
+        try:
+            plot_figures(sizes, gpu_mem, arguments.plot)
+        except ImportError:
+            because, hint = "figures need Matplotlib, which is not installed", "pip install 'jobc[plot]'"
+            raise CompileError([Diagnostic("JC2125", f"cannot draw {arguments.plot}", because, hint)]) from None
     return DIAGNOSTICS if has_errors(diagnostics) else OK
 
 
@@ -59,15 +63,15 @@ def estimate_points(points: Sequence[PlannedJob | CompiledJob]) -> tuple[list[Fi
         pace_key = point.spec.estimate.step_s, point.spec.estimate.run
         if pace_key not in paces:
             paces[pace_key] = _pace(*pace_key, samples_per_rank_and_step(point.plan.train))
-        size = estimate_figures(
-            label, point.spec, point.plan, paces[pace_key], _attempts(point), _notice_s(point), point.unsaid
-        )
+        typed = point if isinstance(point, CompiledJob) else point.typed
+        pace, attempts = paces[pace_key], _attempts(point.plan, typed.backend, typed.options)
+        notice_s = typed.backend.notice_s(point.plan)
+        size = estimate_figures(label, point.spec, point.plan, pace, attempts, notice_s, point.unsaid)
         sizes.append(size)
         for finding in find_exceeded_limits(size, point.spec, point.plan):
             placed = replace(finding.diagnostic, origin=point.origin_of(finding.diagnostic.key))
-            findings += [
-                replace(finding, diagnostic=d) for d in with_sweep_point(point.levels.judge([placed]), point.where)
-            ]
+            judged = with_sweep_point(point.levels.judge([placed]), point.where)
+            findings += [replace(finding, diagnostic=d) for d in judged]
     comments = dict.fromkeys(comment for point in points for comment in point.levels.allowances)
     return sizes, [
         *worst_per_code(findings),
@@ -76,9 +80,7 @@ def estimate_points(points: Sequence[PlannedJob | CompiledJob]) -> tuple[list[Fi
 
 
 def _unique_labels(labels: Sequence[str]) -> list[str]:
-    """Return unique labels. Labels are truncated to 60 characters and may then repeat; repeated ones get a suffix such
-    as `~2`.
-    """
+    """Return unique labels: a repeated one, of which only 60 characters are left, gets a suffix such as `~2`."""
     apart: dict[str, None] = {}
     for label in labels:
         others = (f"{label}~{number}" for number in itertools.count(2))
@@ -86,20 +88,10 @@ def _unique_labels(labels: Sequence[str]) -> list[str]:
     return list(apart)
 
 
-def _attempts(one: PlannedJob | CompiledJob) -> int:
+def _attempts(plan: LaunchPlan, backend: Backend, options: Any) -> int:
     """Return how many times the engine may start the job, which is 1 if it cannot requeue."""
-    backend, options = _backend(one), one.options if isinstance(one, CompiledJob) else one.typed.options
-    starts_again = supported_values(backend, "lifecycle.max_requeues") and backend.starts_again(one.plan, options)
-    return 1 + one.plan.lifecycle.max_requeues if starts_again else 1
-
-
-def _notice_s(one: PlannedJob | CompiledJob) -> int:
-    """Return how many seconds before the time limit the engine signals an attempt to save; 0 for most engines."""
-    return _backend(one).notice_s(one.plan)
-
-
-def _backend(one: PlannedJob | CompiledJob) -> Backend:
-    return one.backend if isinstance(one, CompiledJob) else one.typed.backend
+    starts_again = supported_values(backend, "lifecycle.max_requeues") and backend.starts_again(plan, options)
+    return 1 + plan.lifecycle.max_requeues if starts_again else 1
 
 
 def _pace(step_s: float | None, run: str | None, samples: int) -> StepTimeEstimate | None:
@@ -110,22 +102,11 @@ def _pace(step_s: float | None, run: str | None, samples: int) -> StepTimeEstima
     if step_s is not None or run is None:
         return None if step_s is None else StepTimeEstimate(step_s, samples)
     try:
-        measurement, because = read_step_time(Path(run)), "the run's metrics contain no step"
+        if estimate := read_step_time(Path(run), samples):
+            return estimate
+        because = "the run's metrics contain no step"
     except Unreadable as error:
-        measurement, because = None, f"{error.path} {error.reason}"
-    if measurement is None:
-        hint = "estimate.run=null, or the folder of a run that used the trainer: estimate.run=runs/NAME/RUN_ID"
-        title = f"cannot read the step time from {run}"
-        raise CompileError([Diagnostic("JC2124", title, because, hint, key="estimate.run")])
-    return StepTimeEstimate(measurement.step_s, measurement.samples_of_rank or samples)
-
-
-def _draw(draw: Callable[[Path], None], file: Path) -> None:
-    try:
-        draw(file)
-    except ImportError:
-        because, hint = "figures need Matplotlib, which is not installed", "pip install 'jobc[plot]'"
-        raise CompileError([Diagnostic("JC2125", f"cannot draw {file}", because, hint)]) from None
-
-
-COMMANDS: dict[str, Callable[[Arguments], int]] = {"plan": plan_command}
+        because = f"{error.path} {error.reason}"
+    hint = "estimate.run=null, or the folder of a run that used the trainer: estimate.run=runs/NAME/RUN_ID"
+    title = f"cannot read the step time from {run}"
+    raise CompileError([Diagnostic("JC2124", title, because, hint, key="estimate.run")])

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ..diagnostics.diagnostic import Diagnostic, format_for_terminal
 from ..untrusted_files import Unreadable
 from .arguments import Arguments
-from .terminal import print_progress_line, print_styled_text, print_text
+from .terminal import print_lines, print_text
 
 OK, DIAGNOSTICS, OUR_BUG, INTERRUPTED = 0, 1, 2, 130
 NO_READER = 141  # exit code of run and watch if that of the run is unknown: 128 + SIGPIPE
@@ -21,25 +21,24 @@ _NAMELESS = {  # hints for operating system errors without a file name
 }
 
 
-def input_too_large_diagnostic(error: MemoryError | RecursionError) -> Diagnostic:
-    """Return JC1001 for input that exceeds memory or the stack."""
-    is_deep = isinstance(error, RecursionError)
-    because = "the input's values are nested too deeply" if is_deep else "this process cannot allocate more memory"
-    hint = "remove files and overrides until the command works; the last one you removed is the cause"
-    return Diagnostic("JC1001", "the input is too large", because, hint)
+SystemFailure = (OSError, Unreadable, MemoryError, RecursionError)
 
 
-def system_error_diagnostic(error: OSError | Unreadable) -> Diagnostic:
-    """Return JC1001 for an operating system error or an unusable file."""
+def system_error_diagnostic(error: BaseException) -> Diagnostic:
+    """Return JC1001 for a SystemFailure: an operating system error, an unusable file or too large input."""
+    if isinstance(error, (MemoryError, RecursionError)):
+        is_deep = isinstance(error, RecursionError)
+        because = "the input's values are nested too deeply" if is_deep else "this process cannot allocate more memory"
+        hint = "remove files and overrides until the command works; the last one you removed is the cause"
+        return Diagnostic("JC1001", "the input is too large", because, hint)
     if isinstance(error, Unreadable):
         hint = "remove it, or replace it with a regular file" if not error.missing else "check the name"
         return Diagnostic("JC1001", f"cannot use {error.path}", f"it {error.reason}", hint)
+    assert isinstance(error, OSError)
     title, hint = f"cannot use {error.filename}", "check its permissions"
     if not error.filename:
-        title, hint = (
-            "the operating system reported an error",
-            _NAMELESS.get(error.errno or 0, "fix the cause and try again"),
-        )
+        title = "the operating system reported an error"
+        hint = _NAMELESS.get(error.errno or 0, "fix the cause and try again")
     return Diagnostic("JC1001", title, error.strerror or str(error), hint)
 
 
@@ -59,7 +58,7 @@ def report_diagnostics(diagnostics: Sequence[Diagnostic], arguments: Arguments |
 
     colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     if shown := format_for_terminal(diagnostics, colour, _texts(diagnostics), code_name):
-        print_styled_text(shown, sys.stderr)
+        print(shown, file=sys.stderr)  # escaped when it was formatted, because it may have colors
 
 
 def progress_printer(every_s: float = 5) -> Callable[[int, int], None]:
@@ -70,7 +69,7 @@ def progress_printer(every_s: float = 5) -> Callable[[int, int], None]:
         nonlocal said_at
         if time.monotonic() - said_at >= every_s:
             said_at = time.monotonic()
-            print_progress_line(f"jobc: {done:,} of {count:,} points")
+            print_lines(f"jobc: {done:,} of {count:,} points", file=sys.stderr, flush=True)
 
     return print_count
 

@@ -10,7 +10,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
@@ -19,11 +19,10 @@ from typing import Any
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..emit.artifact import PROGRAM
 from ..untrusted_files import parse_json
-from .arguments import VERBS, Arguments
+from .arguments import Arguments
 from .find_artifacts import find_named_artifacts
 from .reporting import NO_READER, report_diagnostics
-from .streams import has_reader
-from .terminal import print_json, print_lines
+from .terminal import has_reader, print_json, print_lines
 
 EXAMPLE_CHOICES = {"experiment", "task", "model", "data", "recipe"}  # overrides that choose what to train
 STEP = re.compile(r"^step (?P<step>[0-9]{1,15})/(?P<total>[0-9]{1,15})  (?P<rest>.*?)(?:  eta (?P<eta>\S+))?$")
@@ -31,14 +30,11 @@ STEP = re.compile(r"^step (?P<step>[0-9]{1,15})/(?P<total>[0-9]{1,15})  (?P<rest
 
 def run_command(arguments: Arguments) -> int:
     """Compile, submit and follow. Returns the run's exit code (D13)."""
-    from ..pipeline.compile import (  # imported here, because the other commands do not compile
-        compile_job,
-        write_compiled_job,
-    )
+    # imported here, because the other commands do not compile
+    from ..pipeline.compile import compile_job, write_compiled_job
     from ..plugins.registry import plugin
-    from .compiling import check_output_folder, display_path
-    from .request import build_request
-    from .verb_options import options_of_backend_verb
+    from .compiling import build_request, check_output_folder, display_path
+    from .help import options_of_backend_verb
 
     if arguments.multirun:
         because = "jobc run starts and follows a single run"
@@ -48,18 +44,14 @@ def run_command(arguments: Arguments) -> int:
     report_diagnostics([*compiled.diagnostics, *check_output_folder(compiled, arguments.out)])
     target = write_compiled_job(compiled, arguments.out, arguments.force)
     print_lines(f"compiled {display_path(target)}", *_example_note(compiled.plan.uses_trainer, arguments), flush=True)
-    options = options_of_backend_verb(
-        plugin(compiled.backend.name), "submit"
-    )  # some backends always wait; others never do
+    options = options_of_backend_verb(plugin(compiled.backend.name), "submit")  # not all backends can choose to wait
     wait = "--detach" if arguments.detach else "--wait"
     words = [str(target.absolute() / PROGRAM), "submit", *([wait] if wait in options else [])]
     return subprocess.run(words, check=False).returncode if arguments.detach else run_forwarding_signals(words)
 
 
 def _example_note(uses_trainer: bool, arguments: Arguments) -> list[str]:
-    """Return a line that says that the run trains the bundled example, if it does so because the user chose nothing
-    else.
-    """
+    """Return a line that says that the run trains the bundled example, if the user chose nothing else."""
     chosen = {word.lstrip("+~").partition("=")[0].partition(".")[0] for word in arguments.words}
     if not uses_trainer or chosen & EXAMPLE_CHOICES or arguments.config_name != "config":
         return []
@@ -75,9 +67,7 @@ def watch_command(arguments: Arguments) -> int:
 
 
 def verb_command(arguments: Arguments) -> int:
-    """Run jobc VERB DIR …: call DIR/jobctl VERB with the other words. With a single DIR, exec it instead of starting a
-    child.
-    """
+    """Run jobc VERB DIR …: call DIR/jobctl VERB with the other words, with exec if there is a single DIR."""
     directories, words = find_named_artifacts(arguments.command, arguments.words)
     words += ("--", *arguments.rest) if arguments.rest is not None else ()
     commands = [[str(directory / PROGRAM), arguments.command, *words] for directory in directories]
@@ -113,10 +103,9 @@ def _single_run_error(what: str, command: str, directory: Path) -> CompileError:
 
 
 def run_forwarding_signals(words: list[str]) -> int:
-    """Run a program and return its exit code. Forwards signals to it. On a terminal, shows its step lines as one live
-    line.
+    """Run a program, forward signals to it, and return its exit code, or NO_READER if the reader of stdout has exited.
 
-    Returns NO_READER if the reader of stdout has exited.
+    On a terminal, its step lines are shown as one live line.
     """
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
 
@@ -156,10 +145,3 @@ def _show_live(lines: Iterable[str]) -> None:
             if task is None:
                 task = bar.add_task("", total=int(match["total"]), rest="", eta="")
             bar.update(task, completed=int(match["step"]), rest=match["rest"], eta=match["eta"] or "-")
-
-
-COMMANDS: dict[str, Callable[[Arguments], int]] = {
-    "run": run_command,
-    "watch": watch_command,
-    **dict.fromkeys(VERBS, verb_command),
-}

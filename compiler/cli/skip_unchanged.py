@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 from ...runtime.system import user_cache
 from ..file_states import SETTLED_S, list_file_states
 from ..frontend.observed_files import (
-    Answers,
     add_to_recordings,
     answer_for_written_file,
     are_answers_unchanged,
@@ -78,8 +77,9 @@ def compile_and_record(words: Sequence[str], compile_job: Callable[[], int]) -> 
             status = compile_job()
     finally:
         sys.stdout, sys.stderr = streams
-    if status == 0 and key is not None and not _has_foreign_plugins() and _newest(code) < started - SETTLED_S:
-        record = {"code": code, "answers": _answers_as_lists(answers), "stdout": out.text, "stderr": err.text}
+    if status == 0 and key is not None and not _has_foreign_plugins() and code[1] / 1e9 < started - SETTLED_S:
+        questions = [[question, path, answer] for (question, path), answer in answers.items()]
+        record = {"code": code, "answers": questions, "stdout": out.text, "stderr": err.text}
         user_cache.write(RECORDS, key, json.dumps(record).encode(), MOST_RECORDS)
     return status
 
@@ -87,12 +87,8 @@ def compile_and_record(words: Sequence[str], compile_job: Callable[[], int]) -> 
 def record_written_files(files: Iterable[Artifact], target: Path) -> None:
     """Record the files of an artifact directory that was just written."""
     folder = target.absolute()
-    add_to_recordings(
-        {
-            ("our file", str(folder / file.path)): answer_for_written_file(file.content, file.executable)
-            for file in files
-        }
-    )
+    answers = {file.path: answer_for_written_file(file.content, file.executable) for file in files}
+    add_to_recordings({("our file", str(folder / path)): answer for path, answer in answers.items()})
     for part in (folder, folder / ".jobc"):
         ask_file_system("real path", part)
         ask_file_system("mode", part)
@@ -117,12 +113,11 @@ class _Copy:
 
 
 def installed_code_state() -> list[Any]:
-    """Return the state of all code that a compile runs: jobc's own files and the installed packages."""
+    """Return the state of all code that a compile runs (jobc's own files and the installed packages), as a digest and
+    the time of the last change to jobc's files in nanoseconds since 1970.
+    """
     own = [_PACKAGE / name for name in _OWN_FOLDERS]
-    files = [
-        *list_file_states(_PACKAGE, below=False),
-        *(state for folder in own for state in list_file_states(folder)),
-    ]
+    files = [*list_file_states(_PACKAGE, below=False), *(state for folder in own for state in list_file_states(folder))]
     digest, newest = hashlib.sha256(), 0
     for state in files:
         digest.update(repr(state).encode("utf-8", "surrogateescape"))
@@ -131,11 +126,6 @@ def installed_code_state() -> list[Any]:
         plugins = os.path.isdir(os.path.join(folder, _HYDRA_PLUGINS))
         digest.update(repr((folder, plugins, *_packages_in(folder))).encode("utf-8", "surrogateescape"))
     return [digest.hexdigest(), newest]
-
-
-def _newest(code: Sequence[Any]) -> float:
-    """Return when jobc's files were last changed, in seconds since 1970."""
-    return float(code[1]) / 1e9
 
 
 def _packages_in(folder: str) -> Iterator[tuple[str, int]]:
@@ -179,7 +169,3 @@ def _read(key: bytes) -> dict[str, Any] | None:
     except Unreadable:
         return None
     return tree if isinstance(tree, dict) else None
-
-
-def _answers_as_lists(answers: Answers) -> list[list[Any]]:
-    return [[question, path, answer] for (question, path), answer in answers.items()]

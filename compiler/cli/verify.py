@@ -9,10 +9,9 @@ something cannot be read. `--format json` prints one document on stdout. Nothing
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import CompileError, Diagnostic, Severity
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from ..artifacts.recompile import Drift
 
 EXAMPLE = "jobc verify artifacts/hello/local"
-T = TypeVar("T")
 
 
 def verify_command(arguments: Arguments) -> int:
@@ -39,30 +37,33 @@ def verify_command(arguments: Arguments) -> int:
         raise usage_error("verify", "--format must be json", EXAMPLE)
     if folder == "":
         raise usage_error("verify", "--config-dir needs a folder", EXAMPLE)
-    for_machines = form is not None
-    if "--equivalence" in words:
-        raise _removed_option_error()
     if option := next((word for word in words if word.startswith("-")), None):
-        raise unknown_option_error(
-            "verify", option, "the options of jobc verify are --config-dir FOLDER and --format json"
-        )
+        because = "the options of jobc verify are --config-dir FOLDER and --format json"
+        raise unknown_option_error("verify", option, because)
     if not words:
         raise usage_error("verify", "DIR", EXAMPLE)
     if folder:
         arguments = replace(arguments, config_dir=Path(folder))
-    results = [result_or_unreadable_artifact(word, lambda folder: _verified(folder, arguments)) for word in words]
-    if for_machines:
-        print_json([result.document() for result in results])
-    else:
-        for result in results:
-            report_diagnostics(result.diagnostics) if isinstance(result, UnreadableArtifact) else _report_edits(result)
-    return DIAGNOSTICS if any(result.differs for result in results) else OK
-
-
-def _removed_option_error() -> CompileError:
-    because = "the option ran the directory's scripts with your permissions, but another user may have written them"
-    hint = f"{EXAMPLE} finds hand edits and changed inputs; jobc smoke DIR and jobc submit DIR show what the scripts do"
-    return CompileError([Diagnostic("JC1110", "jobc verify --equivalence was removed", because, hint)])
+    documents, differs = [], False
+    for word in words:
+        try:
+            result = _verify(word, arguments)
+        except (CompileError, OSError, Unreadable) as error:  # the other directories are still reported
+            differs = True
+            diagnostics = error.diagnostics if isinstance(error, CompileError) else (system_error_diagnostic(error),)
+            fields = ("code", "title", "because", "hint")
+            refused = [{field: getattr(diagnostic, field) for field in fields} for diagnostic in diagnostics]
+            documents.append({"directory": word, "refused": refused})
+            if not form:
+                report_diagnostics(diagnostics)
+            continue
+        differs |= bool(result.edits) or result.drift is not None
+        documents.append(result.document())
+        if not form:
+            _report_edits(result)
+    if form:
+        print_json(documents)
+    return DIAGNOSTICS if differs else OK
 
 
 @dataclass(frozen=True)
@@ -83,22 +84,21 @@ class VerifyResult:
     unknown: str
     again: str
 
-    @property
-    def differs(self) -> bool:
-        return bool(self.edits) or self.drift is not None
-
     def document(self) -> dict[str, Any]:
         inputs: dict[str, Any] = {"state": "the same" if self.drift is None else "changed"}
         if self.unknown:
             inputs = {"state": "not compared", "because": self.unknown}
         elif self.drift is not None:
+            from .diff import diff_as_json
+
+            comparison = diff_as_json(self.drift.found) if self.drift.found is not None else {}
             inputs |= {
                 "causes": self.drift.causes,
                 "files": self.drift.files,
                 "library": self.drift.library,
                 "refused": [{"code": diagnostic.code, "title": diagnostic.title} for diagnostic in self.drift.refused],
                 "not_here": self.drift.elsewhere,
-                **_meaning(self.drift),
+                **{key: comparison.get(key) for key in ("meaning", "spec", "breaks_resume")},
             }
         return {
             "directory": self.folder,
@@ -109,38 +109,7 @@ class VerifyResult:
         }
 
 
-@dataclass(frozen=True)
-class UnreadableArtifact:
-    """A directory that cannot be read, and why."""
-
-    folder: str
-    diagnostics: tuple[Diagnostic, ...]
-    differs = True
-
-    def document(self) -> dict[str, Any]:
-        fields = ("code", "title", "because", "hint")
-        refused = [{field: getattr(diagnostic, field) for field in fields} for diagnostic in self.diagnostics]
-        return {"directory": self.folder, "refused": refused}
-
-
-def _meaning(found: Drift) -> dict[str, Any]:
-    from .diff import diff_as_json
-
-    tree = diff_as_json(found.found) if found.found is not None else {}
-    return {key: tree.get(key) for key in ("meaning", "spec", "breaks_resume")}
-
-
-def result_or_unreadable_artifact(word: str, look: Callable[[str], T]) -> T | UnreadableArtifact:
-    """Return the result for one directory, or UnreadableArtifact, so that the other directories are still reported."""
-    try:
-        return look(word)
-    except CompileError as error:
-        return UnreadableArtifact(word, error.diagnostics)
-    except (OSError, Unreadable) as error:
-        return UnreadableArtifact(word, (system_error_diagnostic(error),))
-
-
-def _verified(word: str, arguments: Arguments) -> VerifyResult:
+def _verify(word: str, arguments: Arguments) -> VerifyResult:
     from ..artifacts.recompile import InputsMissing, find_drift
 
     if not (Path(word) / JOB).is_file():
@@ -172,13 +141,14 @@ def _recompile_command(folder: Path, config_dir: Path | None) -> str:
 
 
 def _report_edits(one: VerifyResult) -> None:
-    because = "the file was changed after jobc wrote it"
-    undo = f"{one.again}, to undo the edits; without --force nothing is overwritten"
-    hints = [
-        f"rm -- {shlex.quote(f'{one.folder}/{edit.path}')}" if edit.kind == "added" else undo for edit in one.edits
-    ]
-    titles = [f"{one.folder}/{describe_edit(edit)}" for edit in one.edits]
-    report_diagnostics([Diagnostic("JC5007", title, because, hint) for title, hint in zip(titles, hints, strict=True)])
+    diagnostics = []
+    for edit in one.edits:
+        title, because = f"{one.folder}/{describe_edit(edit)}", "the file was changed after jobc wrote it"
+        hint = f"{one.again}, to undo the edits; without --force nothing is overwritten"
+        if edit.kind == "added":
+            hint = f"rm -- {shlex.quote(f'{one.folder}/{edit.path}')}"
+        diagnostics.append(Diagnostic("JC5007", title, because, hint))
+    report_diagnostics(diagnostics)
     if one.edits:
         print_lines(f"{one.folder}: {len(one.edits)} edit{'s' * (len(one.edits) > 1)}")
         print_lines(f"  digest   {one.digest} (of the original files)")
@@ -213,6 +183,3 @@ def _report_drift(one: VerifyResult, found: Drift) -> None:
         print_lines("", "files", *(f"  {path}" for path in found.files))
     if found.library:
         print_lines("", "  jobctl would differ")
-
-
-COMMANDS: dict[str, Callable[[Arguments], int]] = {"verify": verify_command}

@@ -6,24 +6,19 @@ A plugin's page may omit the name (`# CODE: title`).
 
 import re
 from pathlib import Path
-
-from ...runtime.system.frozen_dataclass import dataclass
+from typing import NamedTuple
 
 NAME = r"[a-z0-9]+(?:-[a-z0-9]+)+"  # at least two words, so that no single word in an allow comment can be a name
 LONGEST = 25  # characters in a name
 _HEADING = re.compile(rf"# [A-Z]+\d+(?: ({NAME}))?: (.+)")
 
 
-@dataclass(frozen=True)
-class CodePageHeading:
-    """Heading of a code's page. name: "" if the page has none."""
-
-    name: str
+class CodePageHeading(NamedTuple):
+    name: str  # "" if the page has none
     title: str
 
 
 def read_code_page_heading(page: Path) -> CodePageHeading:
-    """Return the name and title of the code that this page describes."""
     with page.open(encoding="utf-8", errors="replace") as file:
         line = file.readline().rstrip()
     heading = _HEADING.fullmatch(line)

@@ -76,9 +76,7 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
 
 
 def merge_equal_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Merge equal diagnostics: keep the text of the first one, and list all their sweep points. Sort the result by
-    position.
-    """
+    """Merge equal diagnostics: keep the text of the first one, and list all points. Sort the result by position."""
     by_content: dict[Diagnostic, Diagnostic] = {}
     for d in diagnostics:
         bare = replace(d, points=(), otherwise=())
@@ -86,9 +84,8 @@ def merge_equal_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[Diagnosti
     groups: dict[Diagnostic, list[Diagnostic]] = {}
     for d in by_content.values():
         group = groups.setdefault(_without_numbers(d), [])
-        index = next(
-            (n for n, candidate in enumerate(group) if d.points and not {*candidate.points} & {*d.points}), None
-        )
+        apart = (n for n, candidate in enumerate(group) if d.points and not {*candidate.points} & {*d.points})
+        index = next(apart, None)
         if index is None:  # two equal diagnostics at the same point are two problems
             group.append(d)
         else:
@@ -107,10 +104,11 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?:(?:, | or )\d+(?:[.,]\d+)*)*"
 
 def _without_numbers(d: Diagnostic) -> Diagnostic:
     """Return the message without numbers and plurals, so that points with the same problem compare equal."""
-    title, because, hint = (
-        re.sub(r"# (\w+?)s\b", r"# \1", _NUMBER.sub("#", text)) for text in (d.title, d.because, d.hint)
-    )
-    return replace(d, title=title, because=because, hint=hint, points=(), otherwise=())
+
+    def strip(text: str) -> str:
+        return re.sub(r"# (\w+?)s\b", r"# \1", _NUMBER.sub("#", text))
+
+    return replace(d, title=strip(d.title), because=strip(d.because), hint=strip(d.hint), points=(), otherwise=())
 
 
 def describe_sweep_points(d: Diagnostic) -> str:

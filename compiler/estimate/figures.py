@@ -9,13 +9,11 @@ from collections.abc import Set
 from ...runtime.system.frozen_dataclass import dataclass
 from ..plan.launch_plan import LaunchPlan
 from ..spec.job_spec import JobSpec
-from .disk import max_checkpoints
 from .goodput import Goodput, estimate_goodput
-from .host_memory import host_memory, max_shared_memory
-from .memory import Memory, estimate_rank_memory
+from .memory import Memory, estimate_rank_memory, host_memory, max_shared_memory
 from .parameters import job_model_size
 from .step_time import StepTimeEstimate
-from .training_length import SAVES, TrainingLength, training_length
+from .training_length import SAVES, TrainingLength, max_checkpoints, training_length
 
 ANY_GPU = "any"  # key in `prices` that applies to GPU types without a price of their own
 
@@ -58,6 +56,12 @@ class Figures:
     gpu_hours: float | None
     cost: float | None
     write_s: float | None
+
+    @property
+    def checkpoint_bytes(self) -> int | None:
+        """Return the total size of a run's checkpoints."""
+        size = self.memory.checkpoint if self.memory else None
+        return None if size is None or self.checkpoints is None else size * self.checkpoints
 
 
 def estimate_figures(
@@ -116,14 +120,7 @@ def estimate_figures(
     )
 
 
-def total_checkpoint_bytes(one: Figures) -> int | None:
-    """Return the total size of a run's checkpoints in bytes."""
-    one_save = one.memory.checkpoint if one.memory else None
-    return None if one_save is None or one.checkpoints is None else one_save * one.checkpoints
-
-
 def size_text(size: float) -> str:
-    """Return a human-readable size, such as 1.5 GiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(size) < 1024:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:,.1f} {unit}"

@@ -28,15 +28,14 @@ def worst_per_code(found: Iterable[SizeFinding]) -> list[Diagnostic]:
     for finding in found:
         d = finding.diagnostic
         groups.setdefault((d.code, d.origin, d.allowed), []).append(finding)
-    return [_worst_finding(group) for group in groups.values()]
-
-
-def _worst_finding(group: list[SizeFinding]) -> Diagnostic:
-    worst = max(group, key=lambda finding: finding.by).diagnostic
-    points = tuple(dict.fromkeys(point for finding in group for point in finding.diagnostic.points))
-    differs = len({finding.diagnostic.because for finding in group}) > 1
-    because = f"with {worst.points[0]}, the worst of these points, {worst.because}" if differs else worst.because
-    return replace(worst, because=because, points=points)
+    merged = []
+    for group in groups.values():
+        worst = max(group, key=lambda finding: finding.by).diagnostic
+        points = tuple(dict.fromkeys(point for finding in group for point in finding.diagnostic.points))
+        differs = len({finding.diagnostic.because for finding in group}) > 1
+        because = f"with {worst.points[0]}, the worst of these points, {worst.because}" if differs else worst.because
+        merged.append(replace(worst, because=because, points=points))
+    return merged
 
 
 def make_warning(code: str, title: str, because: str, hint: str, key: str, by: float) -> SizeFinding:

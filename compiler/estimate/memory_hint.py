@@ -7,9 +7,8 @@ weights, gradients and optimizer state are. No suggestion changes the number of 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from ...runtime.system.frozen_dataclass import dataclass
 from ..plan.derive import divisors
 from ..plan.launch_plan import LaunchPlan
 from ..spec.job_spec import JobSpec
@@ -18,9 +17,7 @@ from .parameters import job_model_size
 
 MORE_NODES = "more nodes with {}, or a GPU with more memory: the model does not fit even if sharded over these GPUs"
 LARGER_GPU = "a GPU with more memory, or CPU offload: more GPUs do not help, because each holds one part in full"
-NOT_ALL = (
-    "; set estimate.largest_unit=N, the size of the largest layer in parameters, to check that this layer fits too"
-)
+NOT_ALL = "; set estimate.largest_unit=N, the largest layer's size in parameters, to check that this layer fits too"
 MANY_RANKS = 2**20
 # The settings in conf/parallel/fsdp.yaml that control how parameters are gathered, for jobs with another parallelism.
 FSDP: Mapping[str, Any] = {
@@ -28,16 +25,9 @@ FSDP: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class SuggestedChange:
-    """A change.
-
-    words: command-line words that make the change.
-    train: sections of train.json that it changes.
-    """
-
-    words: tuple[str, ...]
-    train: Mapping[str, Any]
+class SuggestedChange(NamedTuple):
+    words: tuple[str, ...]  # command-line words that make the change
+    train: Mapping[str, Any]  # sections of train.json that it changes
 
 
 def hint_to_fit_on_gpu(spec: JobSpec, plan: LaunchPlan, most: int) -> str:

@@ -1,4 +1,4 @@
-"""Count a built-in model's parameters and activations from train.json, without torch.
+"""Count a built-in model's parameters and activations from train.json, without torch, and what FSDP gathers of them.
 
 Shapes: B samples, T context, C width, V vocabulary. Dropout masks take one byte per number, as on GPUs. Attention
 stores no masks, because its kernels recompute them. tests/trainer/models/test_estimate.py compares the counts with the
@@ -54,9 +54,7 @@ class ModelSize:
 
 
 def job_model_size(spec: JobSpec, plan: LaunchPlan) -> ModelSize | None:
-    """Return the model size that `estimate` sets, or else the size of the built-in model. If it sets none, return
-    None for a user's own program, and for a recipe, which may build a different model.
-    """
+    """Return the model size that `estimate` sets, or else that of the built-in model. A recipe may build another."""
     estimate = spec.estimate
     if estimate.parameters is not None:
         n = round(estimate.parameters)
@@ -69,20 +67,14 @@ def model_size_from_train_json(train: Mapping[str, Any]) -> ModelSize | None:
     model = train["model"]
     kind = model.get("kind")  # a `_target_` has no kind
     if kind == "gpt":
-        return _gpt_size(model, _vocabulary(train["data"]), train["loop"])
+        return _gpt_size(model, int(train["data"].get("vocabulary", BYTES)), train["loop"])
     if kind == "mlp":
         return _mlp_size(model)
     return None
 
 
-def _vocabulary(data: Mapping[str, Any]) -> int:
-    return int(data.get("vocabulary", BYTES))
-
-
 def _gpt_size(model: Mapping[str, Any], vocabulary: int, loop: Mapping[str, Any]) -> ModelSize:
-    """Return the size of trainer/models/gpt.py, which has blocks of 12 C^2 + 2 C parameters, tied embeddings, learned
-    positions and a norm.
-    """
+    """Return the size of trainer/models/gpt.py: blocks of 12 C^2 + 2 C, tied embeddings, learned positions, a norm."""
     width, context, layers = model["width"], model["context"], model["layers"]
     block = 12 * width * width + 2 * width
     ends = (vocabulary + context) * width + width
@@ -111,3 +103,40 @@ def _mlp_size(model: Mapping[str, Any]) -> ModelSize:
     layers = [i * o + o for i, o in pairwise(widths)]
     modules = ParametersByModule(max(layers), "Linear", 0, ((1, tuple((1, layer) for layer in layers)),))
     return ModelSize(sum(layers), max(layers), 4 * sum(widths), 1, modules)
+
+
+def gathered_parameters(parallel: Mapping[str, Any], size: ModelSize) -> int | None:
+    """Return how many parameters FSDP gathers at once, None if the largest unit is unknown. parallel: from train.json
+
+    A unit is gathered while it runs, and the next one is prefetched. Parameters outside all units belong to the root:
+    trainer/parallel/fsdp.py keeps them from the forward pass to the end of the backward pass. Other programs use
+    accelerate 1.15.0. Source: torch 2.13, torch.distributed.fsdp.fully_shard.
+    """
+    n, policy = size.parameters, parallel["auto_wrap_policy"]
+    is_whole = policy == "NO_WRAP" or (policy == "SIZE_BASED_WRAP" and n < parallel["min_num_params"])
+    if is_whole or not parallel["reshard_after_forward"]:
+        return n
+    if size.modules is None:
+        return None if size.largest_unit is None else min(2 * size.largest_unit, n)
+    unit, unwrapped = size.modules.block, size.modules.rest
+    if policy == "SIZE_BASED_WRAP":
+        unit, unwrapped = parameters_wrapped_by_size(size.modules.tree, parallel["min_num_params"])
+    elif {*parallel["transformer_layer_cls_to_wrap"]} - {size.modules.kind}:
+        return None
+    return min(2 * unit + unwrapped, n)
+
+
+def parameters_wrapped_by_size(module: Tree, least: int) -> tuple[int, int]:
+    """Return the number of parameters in the largest unit, and the number outside all units, for wrapping by size.
+
+    least: a module is a unit if it has at least this many parameters that are not in a unit inside it.
+    """
+    if isinstance(module, int):
+        return 0, module
+    largest = unwrapped = 0
+    for count, child in module:
+        inside, remaining = parameters_wrapped_by_size(child, least)
+        is_unit = remaining >= least
+        largest = max(largest, inside, remaining if is_unit else 0)
+        unwrapped += 0 if is_unit else count * remaining
+    return largest, unwrapped

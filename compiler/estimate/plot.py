@@ -32,25 +32,25 @@ def plot_figures(sizes: Sequence[Figures], gpu_mem: Sequence[int | None], file: 
     from matplotlib.figure import Figure
 
     with_memory = [(figures, has) for figures, has in zip(sizes, gpu_mem, strict=True) if figures.memory]
-    with_time = [figures for figures in sizes if figures.total_s]
-    panels = [bool(with_memory), any(figures.schedule.steps_of_epoch for figures in sizes), bool(with_time)]
-    picture = Figure(figsize=(4.5 * max(sum(panels), 1), 4), layout="constrained")
-    axes = iter(picture.subplots(1, max(sum(panels), 1), squeeze=False)[0])
-    labels = [figures.label for figures in sizes]
-    if panels[0]:
+    steps = {figures.label: figures.schedule.steps_of_epoch or 0 for figures in sizes}
+    hours = {figures.label: figures.total_s / 3600 for figures in sizes if figures.total_s}
+    panels = bool(with_memory) + any(steps.values()) + bool(hours)
+    picture = Figure(figsize=(4.5 * max(panels, 1), 4), layout="constrained")
+    axes = iter(picture.subplots(1, max(panels, 1), squeeze=False)[0])
+    if with_memory:
         axis = next(axes)
         _memory(axis, with_memory)
-        picture.legend(
-            *axis.get_legend_handles_labels(), loc="outside lower center", ncols=COLUMNS * sum(panels), fontsize="small"
-        )
-    if panels[1]:
+        names = axis.get_legend_handles_labels()
+        picture.legend(*names, loc="outside lower center", ncols=COLUMNS * panels, fontsize="small")
+    if any(steps.values()):
         axis = next(axes)
-        axis.bar(labels, [figures.schedule.steps_of_epoch or 0 for figures in sizes])
+        axis.bar([*steps], [*steps.values()])
         axis.set(title="steps per epoch")
-    if panels[2]:
+    if hours:
         axis = next(axes)
-        axis.bar([figures.label for figures in with_time], [(figures.total_s or 0) / 3600 for figures in with_time])
+        axis.bar([*hours], [*hours.values()])
         axis.set(title="training", ylabel="hours")
+    labels = [figures.label for figures in sizes]
     if len(labels) * max(map(len, labels)) > ROOM:
         for label in (label for axis in picture.axes for label in axis.get_xticklabels()):
             label.set(rotation=30, horizontalalignment="right", rotation_mode="anchor")
@@ -65,11 +65,8 @@ def _memory(axis: Axes, sizes: Sequence[tuple[Figures, int | None]]) -> None:
         heights = [(getattr(figures.memory, part) or 0) / GIB for figures, _ in sizes]
         axis.bar(places, heights, bottom=bottom, label=part)
         bottom = [low + height for low, height in zip(bottom, heights, strict=True)]
-    errors = {
-        index: figures.memory.error / GIB
-        for index, (figures, _) in enumerate(sizes)
-        if figures.memory and figures.memory.error
-    }
+    memories = [figures.memory for figures, _ in sizes]
+    errors = {index: memory.error / GIB for index, memory in enumerate(memories) if memory and memory.error}
     if errors:
         tops = [bottom[index] for index in errors]
         axis.errorbar([*errors], tops, [*errors.values()], fmt="none", color="black", capsize=4, label="give or take")

@@ -13,9 +13,9 @@ from typing import Any
 
 from .. import rules
 from ..checks import accelerate as accelerate_checks
-from ..checks import capabilities, site_policy, trainer_config, unused_command_line_hosts
+from ..checks import capabilities, site_policy, trainer_config
 from ..checks.suppressions import SeverityFilter, read_allow_comments
-from ..checks.unused_keys import check_unused_keys, unused_keys_not_set_by_user
+from ..checks.unused_keys import check_unused_hosts, check_unused_keys, unused_keys_not_set_by_user
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..emit import artifact_dir
 from ..emit.artifact import PROGRAM
@@ -116,17 +116,17 @@ def plan_point(request: CompileRequest, overrides: Sequence[Override], loader: A
     spec, deciders["storage.run"] = capabilities.resolve_run_storage(spec, read.backend, read.options)
     checked, failure = rules.collect_findings(
         lambda: [*own_container, *(item.note for item in filled if item.note)],
-        lambda: rules.check_spec(spec),
+        lambda: rules.check("spec", spec),
         lambda: find_missing_slots(read.host_files, spec.nodes, procs(spec)),
-        lambda: unused_command_line_hosts.check(read.values),
+        lambda: check_unused_hosts(read.values),
     )
     notes = levels.settle(add_origins(checked, origin_of), last=False, failure=failure)
     plan, table, made_by = lower(spec)
     table = capabilities.add_deciding_keys(table, deciders)
     diagnostics, failure = rules.collect_findings(
         lambda: trainer_config.check(plan, partial(is_set_by_user, composed, read.values)),
-        lambda: rules.check_values(read.values),
-        lambda: rules.check_plan(spec, plan),
+        lambda: rules.check("values", read.values),
+        lambda: rules.check("plan", spec, plan),
         lambda: site_policy.check(spec, plan),
     )
     notes = levels.settle(add_origins(diagnostics, origin_of), notes, last, failure)

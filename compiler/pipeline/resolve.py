@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ..checks.capabilities import supported_values
-from ..checks.unused_command_line_hosts import is_typed
+from ..checks.unused_keys import is_typed
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..emit.source_map import SpecValue

@@ -1,6 +1,6 @@
 """Rules check a job before it uses a GPU. The rules are found by listing their folder.
 
-A rule is a function that yields Diagnostics with one code and reads only its arguments. A file has one rule, named
+A rule is a function that yields Diagnostics and reads only its arguments. A file has one rule, named
 `check`, or several about one subject, named `check_NAME`. A file without a rule is an error. A rule may rely on other
 rules to reject bad values, because an exception in a rule is ignored if an error is also reported (collect_findings()).
 The folder determines the arguments:
@@ -17,7 +17,7 @@ near miss and sources. All rules run and report. Files whose names begin with _ 
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
 from importlib import import_module
 from inspect import signature
@@ -26,21 +26,11 @@ from types import ModuleType
 from typing import Any
 
 from ..diagnostics.diagnostic import Diagnostic
-from ..emit.source_map import SpecValue
-from ..plan.launch_plan import LaunchPlan
-from ..spec.job_spec import JobSpec
 
 
-def check_spec(spec: JobSpec) -> Iterator[Diagnostic]:
-    return findings(f"{__name__}.spec", spec)
-
-
-def check_values(values: Mapping[str, SpecValue]) -> Iterator[Diagnostic]:
-    return findings(f"{__name__}.values", values)
-
-
-def check_plan(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    return findings(f"{__name__}.plan", spec, plan)
+def check(folder: str, *arguments: object) -> Iterator[Diagnostic]:
+    """Yield the findings of jobc's own rules in a folder, such as `spec`."""
+    return findings(f"{__name__}.{folder}", *arguments)
 
 
 def findings(folder: str, *arguments: object) -> Iterator[Any]:

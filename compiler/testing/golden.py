@@ -80,9 +80,7 @@ def _chosen(case: Path, files: dict[str, Artifact]) -> dict[str, Artifact]:
 
 
 def golden_differences(case: Path, neutral: bool = False, update: bool = False) -> list[str]:
-    """Return the differences between a golden case and a fresh compile, as unified diffs. update: whether to rewrite
-    the case
-    """
+    """Return the differences between a golden case and a fresh compile. update: whether to rewrite the case"""
     try:
         files = _chosen(case, golden_files(_compile_case(case), neutral))
         failure = None

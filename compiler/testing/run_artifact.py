@@ -59,29 +59,19 @@ def run_verb(
 ) -> subprocess.CompletedProcess[str]:
     """Run an artifact's verb in its project folder, which is also HOME."""
     return subprocess.run(
-        [str(artifact.absolute() / "jobctl"), verb, *words],
-        cwd=project,
-        env=_variables(project, environment),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        errors="backslashreplace",
-        timeout=timeout_s,
+        [str(artifact.absolute() / "jobctl"), verb, *words], cwd=project, env=_variables(project, environment),
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="backslashreplace", timeout=timeout_s,
         check=False,
-    )
+    )  # fmt: skip
 
 
 def start_verb(artifact: Path, verb: str, project: Path, environment: Mapping[str, str], output: Path) -> Process:
     """Start a verb like run_verb(), but do not wait for it. output: file for stdout and stderr"""
     with output.open("wb") as file:
         return subprocess.Popen(
-            [str(artifact.absolute() / "jobctl"), verb],
-            cwd=project,
-            env=_variables(project, environment),
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=subprocess.STDOUT,
-        )
+            [str(artifact.absolute() / "jobctl"), verb], cwd=project, env=_variables(project, environment),
+            stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
+        )  # fmt: skip
 
 
 def _variables(project: Path, environment: Mapping[str, str]) -> dict[str, str]:
@@ -128,18 +118,14 @@ def differences_from_plan(compiled: CompiledJob, received: list[ReceivedByRank])
             "master_addr": received[0].env["MASTER_ADDR"],
             "master_port": int(received[0].env["MASTER_PORT"]),
         }
-        problems += [
-            f"rank {rank}: {name} is {getattr(variables, name)!r}, not {value!r}"
-            for name, value in expected.items()
-            if getattr(variables, name) != value
-        ]
+        for name, value in expected.items():
+            if (actual := getattr(variables, name)) != value:
+                problems.append(f"rank {rank}: {name} is {actual!r}, not {value!r}")
         words = list(plan.command[plan.command.index("record.py") + 1 :])
         if record.argv[1:] != words:
             problems.append(f"rank {rank}: arguments {record.argv[1:]!r}, not {words!r}")
-        problems += [
-            f"rank {rank}: {name}={record.env.get(name)!r}, not {value!r}"
-            for name, value in plan.env.items()
-            if name not in PATH_VARIABLES and record.env.get(name) != value
-        ]
+        for name, value in plan.env.items():
+            if name not in PATH_VARIABLES and record.env.get(name) != value:
+                problems.append(f"rank {rank}: {name}={record.env.get(name)!r}, not {value!r}")
         problems += [f"rank {rank}: secret {name} is not set" for name in plan.secrets if not record.env.get(name)]
     return problems if received[0].env["MASTER_PORT"] != "0" else [*problems, "MASTER_PORT is 0"]

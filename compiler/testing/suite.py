@@ -24,23 +24,22 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, ClassVar, get_type_hints
 
+from ..diagnostics.code_heading import LONGEST, read_code_page_heading
 from ..diagnostics.diagnostic import CompileError
-from ..emit.artifact import PROGRAM, Artifact
+from ..emit.artifact import PROGRAM
 from ..pipeline.compile import compile_job, write_compiled_job
 from ..pipeline.types import CompiledJob, CompileRequest
 from ..plan.launch_plan import Secret, capability_keys
 from ..plan.runtime_vars import RuntimeVar
 from ..plugins.backend import ANY, VERBS
-from ..plugins.registry import plugin
+from ..plugins.registry import code_pages, codes_by_name, plugin
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import accepted_words, type_of_key
 from .golden import golden_differences, read_golden_case
-from .headings import find_heading_problems
 from .hostile_text import TEXTS, find_escaped_text, hostile_overrides, quote_as_override_value
 from .run_artifact import differences_from_plan, run_verb, submit_recording_job, wait_for_end
 from .verb_behaviour import (
@@ -105,12 +104,8 @@ class BackendSuite:
 
     def environment(self, project: Path) -> dict[str, str]:
         """Return additional variables for the shell that calls jobctl submit. A subclass may add more."""
-        python_folder = os.path.dirname(sys.executable)
-        return {
-            "PATH": os.pathsep.join(
-                [*([str(self.stand_ins)] if self.stand_ins else []), python_folder, os.environ["PATH"]]
-            )
-        }
+        folders = [str(self.stand_ins)] if self.stand_ins else []
+        return {"PATH": os.pathsep.join([*folders, os.path.dirname(sys.executable), os.environ["PATH"]])}
 
     def seen_by_nodes(self, project: Path) -> Path:
         """Return the path of the project folder on the nodes. Override this method if nodes mount it elsewhere."""
@@ -139,9 +134,8 @@ class BackendSuite:
             shutil.copytree(case / "project", project) if (case / "project").exists() else project.mkdir()
             compiled = compile_job(read_golden_case(case))
             received = submit_recording_job(compiled, project, self.environment(project))
-            problems = differences_from_plan(compiled, received) + self._silent_verbs(
-                project / "artifacts" / compiled.place
-            )
+            problems = differences_from_plan(compiled, received)
+            problems += self._silent_verbs(project / "artifacts" / compiled.place)
             assert not problems, f"{case.name}:\n" + "\n".join(problems)
 
     def _silent_verbs(self, artifact: Path) -> list[str]:
@@ -164,10 +158,13 @@ class BackendSuite:
         assert not problems, "\n".join(problems)
 
     def test_shell_files_parse(self, tmp_path: Path) -> None:
-        for artifact in _shell_files(
-            self.compile("env.HOSTILE=" + quote_as_override_value(HOSTILE), command=("prog", HOSTILE))
-        ):
-            _parse(artifact, tmp_path)
+        compiled = self.compile("env.HOSTILE=" + quote_as_override_value(HOSTILE), command=("prog", HOSTILE))
+        for artifact in compiled.artifacts:
+            if artifact.path != PROGRAM and artifact.text.startswith(("#!/usr/bin/env bash", "#!/bin/bash")):
+                (tmp_path / "script").write_text(artifact.text, encoding="utf-8")
+                command = ["bash", "-n", str(tmp_path / "script")]
+                done = subprocess.run(command, capture_output=True, text=True, check=False)
+                assert done.returncode == 0, f"{artifact.path}: {done.stderr}"
 
     def test_text_of_no_key_becomes_structure(self) -> None:
         """For every key that accepts text, hostile text remains text in all files or is rejected."""
@@ -185,9 +182,8 @@ class BackendSuite:
         """An unknown option exits with 2, --help with 0; neither starts anything or leaves anything behind. The help
         explains every option in the usage; an option with a value requires that value, which must be a number for `N`.
         """
-        artifact = write_compiled_job(
-            self.compile(f"launcher={self.launcher}", command=("true",)), tmp_path / "artifacts"
-        )
+        compiled = self.compile(f"launcher={self.launcher}", command=("true",))
+        artifact = write_compiled_job(compiled, tmp_path / "artifacts")
         environment, before = self.environment(tmp_path), sorted(tmp_path.rglob("*"))
         for verb in VERBS:
             done = run_verb(artifact, verb, tmp_path, environment, "--help")
@@ -263,9 +259,8 @@ class BackendSuite:
         unknown = set(honours) - {*keys, *(f"{key.split('.')[0]}.*" for key in keys if "." in key)}
         assert not unknown, f"honours: {sorted(unknown)} are not among {keys}"
         for key, words in honours.items():
-            allowed = {
-                w for k in compiled.source_map.table.get(key, ()) for w in accepted_words(type_of_key(JobSpec, k))
-            }
+            types = [type_of_key(JobSpec, spec_key) for spec_key in compiled.source_map.table.get(key, ())]
+            allowed = {word for hint in types for word in accepted_words(hint)}
             if key == "secret_kinds":
                 allowed = set(accepted_words(get_type_hints(Secret)["kind"]))
             wrong = [] if words == ANY else [word for word in words if allowed and word not in allowed]
@@ -277,7 +272,19 @@ class BackendSuite:
         assert (backend_plugin.folder / "README.md").is_file() or backend_plugin.root != "jobc"
 
     def test_every_code_has_a_name_of_its_own(self) -> None:
-        problems = list(find_heading_problems(plugin(self.backend).folder / "codes"))
+        problems = []
+        for page in sorted((plugin(self.backend).folder / "codes").glob("*.md")):
+            code, name = page.stem, read_code_page_heading(page).name
+            others = [other_code for other_code in codes_by_name().get(name, ()) if other_code != code]
+            if code_pages()[code] != page:
+                problems.append(f"{page.name}: {code_pages()[code]} already describes {code}; choose another code")
+            elif not name:
+                form = f"`# {code} NAME: title`, where NAME is two to four lower-case words with hyphens"
+                problems.append(f"{page.name}: the code has no name; begin the page with {form}, such as taken-port")
+            elif len(name) > LONGEST:
+                problems.append(f"{page.name}: name {name} has {len(name)} characters, more than {LONGEST}")
+            elif others:
+                problems.append(f"{page.name}: {name} is also the name of {', '.join(others)}; choose another name")
         assert not problems, "\n".join(problems)
 
     def test_every_runtime_variable_is_spelt(self) -> None:
@@ -308,15 +315,3 @@ class BackendSuite:
             command = [sys.executable, "-c", program]
             digests.add(subprocess.run(command, cwd=home, env=environment, capture_output=True, check=True).stdout)
         assert len(digests) == 1
-
-
-def _shell_files(compiled: CompiledJob) -> Iterator[Artifact]:
-    for artifact in compiled.artifacts:
-        if artifact.path != PROGRAM and artifact.text.startswith(("#!/usr/bin/env bash", "#!/bin/bash")):
-            yield artifact
-
-
-def _parse(artifact: Artifact, folder: Path) -> None:
-    (folder / "script").write_text(artifact.text, encoding="utf-8")
-    done = subprocess.run(["bash", "-n", str(folder / "script")], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{artifact.path}: {done.stderr}"

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
-from ...runtime.system.frozen_dataclass import dataclass
 from ..pipeline.compile import write_compiled_job
 from ..pipeline.types import CompiledJob
 from ..plan.runtime_vars import Scope
@@ -57,9 +57,7 @@ class SubmittedJob:
         return re.sub(r"\d+", "N", line.replace(self.compiled.plan.name, "JOB"))
 
     def settled_status(self, *earlier: str) -> str:
-        """Return the status once it has changed and has been stable for a second. Return the last status if that never
-        happens.
-        """
+        """Return the status once it has changed and has been stable for a second, or the last one after a timeout."""
         until = time.monotonic() + SETTLE_S
         line = self.status()
         while time.monotonic() < until:
@@ -120,24 +118,12 @@ def submitted_job(compiled: CompiledJob, project: Path, environment: Mapping[str
 
 def find_indistinguishable_states(states: Mapping[str, str]) -> list[str]:
     """Return a problem for each pair of states with the same output of jobctl status. states: state -> its line"""
-    told_apart = [pair for pair in combinations(states, 2) if set(pair) != {"stopped", "stopped in the queue"}]
-    return [
-        f"jobctl status prints the same for {first} and {second}: {states[first]!r}"
-        for first, second in told_apart
-        if states[first] == states[second]
-    ]
+    pairs = [pair for pair in combinations(states, 2) if set(pair) != {"stopped", "stopped in the queue"}]
+    equal = [(first, second) for first, second in pairs if states[first] == states[second]]
+    return [f"jobctl status prints the same for {first} and {second}: {states[first]!r}" for first, second in equal]
 
 
 # ---- preflight
-
-
-@dataclass(frozen=True)
-class CheckedNode:
-    """A node that jobctl preflight checked. variables: names of the checks' environment variables."""
-
-    node: int
-    host: str
-    variables: frozenset[str]
 
 
 LOOK = """import json, os, sys
@@ -165,13 +151,13 @@ class RecordingPython:
         (self.folder / "python").chmod(0o755)
         self.command = str(seen / "witness" / "python")
 
-    def checked_nodes(self) -> list[CheckedNode]:
-        records = [json.loads(file.read_text(encoding="utf-8")) for file in sorted(self.folder.glob("*.json"))]
-        return [CheckedNode(record["node"], record["host"], frozenset(record["variables"])) for record in records]
+    def checked_nodes(self) -> list[dict[str, Any]]:
+        """Return the records that LOOK wrote: node, host, and the names of the checks' environment variables."""
+        return [json.loads(file.read_text(encoding="utf-8")) for file in sorted(self.folder.glob("*.json"))]
 
 
 def find_preflight_problems(
-    compiled: CompiledJob, checked: Sequence[CheckedNode], received: Sequence[ReceivedByRank], here: str
+    compiled: CompiledJob, checked: Sequence[dict[str, Any]], received: Sequence[ReceivedByRank], here: str
 ) -> list[str]:
     """Return evidence that preflight checked the submit host instead of the nodes.
 
@@ -179,24 +165,18 @@ def find_preflight_problems(
     received: what the ranks received.
     """
     nodes = range(compiled.plan.topology.nodes)
-    unseen = [node for node in nodes if node not in {check.node for check in checked}]
+    unseen = [node for node in nodes if node not in {check["node"] for check in checked}]
     if unseen:
         return [f"jobctl preflight ran no checks for node {', '.join(map(str, unseen))} of {len(nodes)}"]
     problems = []
-    if here in {check.host for check in checked} and here not in {rank.host for rank in received}:
+    if here in {check["host"] for check in checked} and here not in {rank.host for rank in received}:
         problems.append(f"jobctl preflight ran its checks on the submit host {here}, where no rank runs")
-    engine = variables_only_in_jobs(compiled) & {name for rank in received for name in rank.env}
+    # the engine's variables that exist only inside a job, such as SLURM_NODEID
+    spellings = [spelling for spelling in compiled.backend.spellings.values() if spelling.scope is not Scope.SUBMIT]
+    names = {name for spelling in spellings for name in re.findall(r"\$[{(]?([A-Z][A-Z0-9_]*)", spelling.text)}
+    engine = {name for name in names if any(name in rank.env for rank in received) and not name.startswith("JOBC_")}
     for check in checked:
-        if engine and not engine & check.variables:
-            problems.append(
-                f"jobctl preflight ran the checks of node {check.node} outside a job of the engine: "
-                f"the ranks have {', '.join(sorted(engine))}, but the checks did not"
-            )
+        if engine and engine.isdisjoint(check["variables"]):
+            title = f"jobctl preflight ran the checks of node {check['node']} outside a job of the engine"
+            problems.append(f"{title}: the ranks have {', '.join(sorted(engine))}, but the checks did not")
     return problems
-
-
-def variables_only_in_jobs(compiled: CompiledJob) -> set[str]:
-    """Return the engine's variables in the backend's spellings that exist only inside a job, such as SLURM_NODEID."""
-    inside = [spelling.text for spelling in compiled.backend.spellings.values() if spelling.scope is not Scope.SUBMIT]
-    names = {name for text in inside for name in re.findall(r"\$[{(]?([A-Z][A-Z0-9_]*)", text)}
-    return {name for name in names if not name.startswith("JOBC_")}

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ....runtime.system.frozen_dataclass import dataclass
 from ...diagnostics.diagnostic import CompileError, Diagnostic, has_errors, nearest
 from ...diagnostics.origin import escape_to_one_line
 from ...pipeline.compile import compile_job
@@ -30,28 +29,20 @@ Ask = Callable[[str, str], str]  # question, default -> answer
 OPTIONS = ("--yes", "--force", "--project")
 
 
-@dataclass(frozen=True)
-class InitArguments:
-    """Parsed command line. given: facts from KEY=VALUE words."""
-
-    name: str
-    given: tuple[Fact, ...]
-    options: frozenset[str]
-
-
 def init_command(arguments: Arguments) -> int:
     """Run jobc init [NAME] [--project] [--yes] [--force] [KEY=VALUE …]."""
-    requested = _parse_arguments(arguments.words)
-    asking = "--yes" not in requested.options and sys.stdin.isatty()
-    facts = detect_facts(requested.given, os.environ)
+    name, given, options = _parse_arguments(arguments.words)
+    asking = "--yes" not in options and sys.stdin.isatty()
+    facts = detect_facts(given, os.environ)
     for fact in facts:
-        print_lines(f"  {_fact_text(fact):<56} {fact.by}")
-    name = requested.name or next((fact.value for fact in facts if fact.key == "name"), "site")
+        text = f"{fact.key} = {fact.value}" if fact.key else fact.value
+        print_lines(f"  {text:<56} {fact.by}")
+    name = name or next((fact.value for fact in facts if fact.key == "name"), "site")
     facts = [fact for fact in facts if fact.key != "name"]
     if asking:
         name, facts = ask_for_facts(name, facts, _ask)
-    target = _target(name, requested.options)
-    text = _compilable_profile(name, facts, requested.given, arguments.config_dirs)
+    target = _target(name, options)
+    text = _compilable_profile(name, facts, given, arguments.config_dirs)
     print_text(f"\n{text}\n")
     if asking and _ask(f"write {target}? [Y/n]", "y").lower()[:1] != "y":
         print_lines("nothing was written")
@@ -61,11 +52,8 @@ def init_command(arguments: Arguments) -> int:
     return OK
 
 
-COMMANDS = {"init": init_command}
-
-
-def _parse_arguments(words: Sequence[str]) -> InitArguments:
-    """Parse the arguments. Raises CompileError JC1110 for an unknown word, and JC1136 for an invalid file name."""
+def _parse_arguments(words: Sequence[str]) -> tuple[str, tuple[Fact, ...], frozenset[str]]:
+    """Return the name, the facts from KEY=VALUE words, and the options. Raises CompileError JC1110 for other words."""
     names = [word for word in words if not word.startswith("-") and "=" not in word]
     for word in words:
         if (word.startswith("-") and word not in OPTIONS) or word in names[1:]:
@@ -74,7 +62,7 @@ def _parse_arguments(words: Sequence[str]) -> InitArguments:
             because = "jobc init accepts one name, any number of KEY=VALUE words, --yes, --force and --project"
             raise CompileError([Diagnostic("JC1110", f"jobc init does not accept {word}", because, hint)])
     facts = [_parse_fact(word) for word in words if "=" in word and word[0] != "-"]
-    return InitArguments(names[0] if names else "", tuple(facts), frozenset(words) & frozenset(OPTIONS))
+    return names[0] if names else "", tuple(facts), frozenset(words) & frozenset(OPTIONS)
 
 
 def _parse_fact(word: str) -> Fact:
@@ -96,9 +84,8 @@ def detect_facts(given: Sequence[Fact], environment: os._Environ[str]) -> list[F
     elif not facts:
         facts = [Fact("backend", "local", "sinfo is not available"), *probe.detect_machine(runner)]
     facts += [*probe.detect_network_interfaces(runner), *probe.detect_python_environment(environment)]
-    python_path = given_values.get("python.path") or next(
-        (fact.value for fact in facts if fact.key == "python.path"), ""
-    )
+    detected_path = next((fact.value for fact in facts if fact.key == "python.path"), "")
+    python_path = given_values.get("python.path") or detected_path
     facts += probe.detect_torch_version(runner, f"{python_path}/bin/python" if python_path else "python3")
     if "python" in given_values:
         facts = [fact for fact in facts if fact.key not in ("python", "python.path")]
@@ -121,38 +108,31 @@ def ask_for_facts(name: str, facts: list[Fact], ask: Ask) -> tuple[str, list[Fac
     print_text("\nEnter accepts the value in brackets, - skips a value, Ctrl-C quits without writing anything.")
     name = ask(f"name of the site [{name}]", name)
     facts_by_key = {fact.key: fact for fact in facts}
-    remaining = [("backend", "backend: slurm, ssh, pdsh or local")]
-    backend = ""
-    while remaining:
-        key, question = remaining.pop(0)
+
+    def ask_for_fact(key: str, question: str) -> str:
         default = facts_by_key[key].value if key in facts_by_key else ""
         answer = ask(f"{question} [{default}]" if default else question, default)
         if answer in ("", "-"):
             facts_by_key.pop(key, None)
         elif answer != default:
             facts_by_key[key] = Fact(key, answer, "as answered")
-        if key == "backend":
-            backend = answer
-            remaining += _backend_questions(backend)
+        return answer
+
+    backend = ask_for_fact("backend", "backend: slurm, ssh, pdsh or local")
+    for key, question in _backend_questions(backend):
+        ask_for_fact(key, question)
     if backend != "slurm":  # what follows only concerns Slurm
-        facts_by_key = {
-            key: fact for key, fact in facts_by_key.items() if not key.startswith(("backend.", "site.partition"))
-        }
+        of_slurm = [key for key in facts_by_key if key.startswith(("backend.", "site.partition"))]
+        facts_by_key = {key: fact for key, fact in facts_by_key.items() if key not in of_slurm}
     shown = [fact for fact in facts if not fact.key]
     return name, [*(fact for key, fact in facts_by_key.items() if key), *shown]
 
 
 def _backend_questions(backend: str) -> list[tuple[str, str]]:
-    of_backend = {
-        "slurm": [
-            ("queue.account", "account to charge"),
-            ("queue.name", "partition (empty: the site's default)"),
-        ],
-        "ssh": [("hosts", "hosts, such as node[1-4] or @/path/to/list")],
-        "pdsh": [("hosts", "hosts, such as node[1-4] or @/path/to/list")],
-    }
+    hosts = [("hosts", "hosts, such as node[1-4] or @/path/to/list")]
+    queue = [("queue.account", "account to charge"), ("queue.name", "partition (empty: the site's default)")]
     return [
-        *of_backend.get(backend, []),
+        *{"slurm": queue, "ssh": hosts, "pdsh": hosts}.get(backend, []),
         ("site.gpus", "GPUs of each node") if backend != "slurm" else ("storage.data", "folder for data sets"),
         ("storage.root", "run root, a folder that all nodes share (empty: ./runs)"),
         ("python", "Python environment of the ranks: none, venv, conda, uv or modules"),
@@ -168,35 +148,25 @@ def _ask(question: str, default: str) -> str:
         raise KeyboardInterrupt from None
 
 
-def _fact_text(fact: Fact) -> str:
-    return f"{fact.key} = {fact.value}" if fact.key else fact.value
-
-
 def _target(name: str, options: frozenset[str]) -> Path:
     """Return the profile's path. Raises CompileError JC1135 if the file exists, and JC1136 for an invalid name."""
     try:
         read_name(name)
     except InvalidValue as error:
-        hint = f"jobc init {error.values[0]}"
-        raise CompileError(
-            [Diagnostic("JC1136", f"{name!r} is not a valid profile name", error.because, hint)]
-        ) from None
+        title, hint = f"{name!r} is not a valid profile name", f"jobc init {error.values[0]}"
+        raise CompileError([Diagnostic("JC1136", title, error.because, hint)]) from None
     folder = Path("jobc") if "--project" in options else user_config_folder()
     target = folder / "cluster" / f"{name}.yaml"
     if target.exists() and "--force" not in options:
-        hint = f"jobc init {name} --force, or another name"
-        raise CompileError(
-            [Diagnostic("JC1135", f"{target} already exists", "the profile may contain your edits", hint)]
-        )
+        because, hint = "the profile may contain your edits", f"jobc init {name} --force, or another name"
+        raise CompileError([Diagnostic("JC1135", f"{target} already exists", because, hint)])
     return target
 
 
 def _compilable_profile(
     name: str, facts: Sequence[Fact], given: Sequence[Fact], folders: Sequence[tuple[str, Path]]
 ) -> str:
-    """Return the text of a profile that compiles. Detected facts that do not compile are dropped and reported; facts
-    from the command line are errors.
-    """
+    """Return the text of a profile that compiles. Detected facts that do not compile are dropped; given ones raise."""
     facts, dropped = list(facts), list[Fact]()
     while True:
         text = format_profile(name, facts, sorted(find_group_options()), dropped)
@@ -214,9 +184,7 @@ def _compilable_profile(
 
 
 def _profile_finding(diagnostic: Diagnostic, given: Sequence[Fact]) -> Diagnostic:
-    """Return a finding about the profile, which is not yet written. If the user typed the value, point to the typed
-    word.
-    """
+    """Return a finding about the profile, which is not yet written, that points to the typed word if there is one."""
     word = next((f"{fact.key}={fact.value}" for fact in given if fact.key == diagnostic.key), "")
     return replace(diagnostic, origin=None, title=diagnostic.title + (f" (from {word})" if word else ""))
 
@@ -231,7 +199,6 @@ def _try(name: str, text: str, folders: Sequence[tuple[str, Path]]) -> None:
 
 
 def _write(target: Path, text: str) -> None:
-    """Write the profile atomically."""
     target.parent.mkdir(parents=True, exist_ok=True)
     staging = target.with_name(f".{target.name}.{os.getpid()}")
     try:

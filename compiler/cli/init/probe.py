@@ -12,26 +12,20 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
-from ....runtime.system.frozen_dataclass import dataclass
 from ...spec.value_types import format_duration
 
 Run = Callable[..., "str | None"]  # a command's words -> stdout; None if it does not exist or fails
 PATIENCE_S = 10  # timeout of one lookup: a scheduler that does not respond counts as absent
 
 
-@dataclass(frozen=True)
-class Fact:
-    """A detected or given fact.
+class Fact(NamedTuple):
+    """A detected or given fact."""
 
-    key: profile key, "" if the fact is only printed.
-    value: the value as written in the profile.
-    by: where the fact comes from.
-    """
-
-    key: str
-    value: str
-    by: str
+    key: str  # in the profile, "" if the fact is only printed
+    value: str  # as written in the profile
+    by: str  # where the fact comes from
 
 
 def run_locally(*words: str) -> str | None:
@@ -89,9 +83,7 @@ def _config(text: str) -> list[Fact]:
 
 
 def parse_sinfo_partitions(rows: str) -> list[Fact]:
-    """Return one fact per partition from sinfo's rows `NAME|NODES|CPUS|MIB|GRES|LIMIT`. A `*` marks the default
-    partition.
-    """
+    """Return one fact per partition from sinfo's rows `NAME|NODES|CPUS|MIB|GRES|LIMIT`. A `*` marks the default."""
     merged: dict[str, dict[str, list[str]]] = {}
     for row in rows.split("\n"):
         if row.count("|") == 5:
@@ -159,9 +151,8 @@ def detect_machine(run: Run) -> list[Fact]:
 def detect_network_interfaces(run: Run) -> list[Fact]:
     """Return the network interfaces with an address: `ip -oneline -family inet address show up scope global`."""
     rows = run("ip", "-oneline", "-family", "inet", "address", "show", "up", "scope", "global") or ""
-    return [
-        Fact("", f"{name} {address}", "ip address") for name, address in re.findall(r"\d+: (\S+) +inet (\S+)", rows)
-    ]
+    interfaces = re.findall(r"\d+: (\S+) +inet (\S+)", rows)
+    return [Fact("", f"{name} {address}", "ip address") for name, address in interfaces]
 
 
 def detect_python_environment(environment: Mapping[str, str]) -> list[Fact]:

@@ -28,10 +28,8 @@ def format_profile(name: str, facts: Sequence[Fact], groups: Sequence[str], drop
     for fact in facts:
         if fact.key and fact.key not in groups:
             _set(tree, fact.key.split("."), fact)
-    out = [
-        "# @package _global_",
-        f"# Site {name}, for `jobc cluster={name} …`. Written by `jobc init`; edit it freely.",
-    ]
+    title = f"Site {name}, for `jobc cluster={name} …`. Written by `jobc init`; edit it freely."
+    out = ["# @package _global_", f"# {title}"]
     if chosen:
         out += ["", "defaults:"]
         out += [_line(f"  - override /{fact.key}: {_scalar(fact.value)}", fact.by) for fact in chosen]

@@ -9,7 +9,7 @@ A written directory is compiled again in memory, from the command line in its jo
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,34 +18,32 @@ from ...emit.artifact_dir import read_text_with_line_endings
 from ...emit.job_json import JOB
 from ..arguments import Arguments, is_override
 from ..explain_and_backends import pop_option, unknown_option_error, usage_error
+from ..find_artifacts import no_artifact_error
 from ..reporting import OK
 from ..terminal import print_lines
-from .job import ExplainedJob, line_plan_keys, split_into_lines
+from .job import ExplainedJob, job_from_artifact, job_from_overrides, line_plan_keys, split_into_lines
 from .line import artifact_containing, explain_line, explain_spec_key, format_columns, plan_key_lines
-from .load import job_from_artifact, job_from_overrides
 from .variable import explain_variable
 
-EXAMPLE = "jobc why artifacts/hello/local/launch.sh:12"
-WANTED = "FILE:LINE, or DIR and a name"
+EXAMPLE = "artifacts/hello/local/launch.sh:12"
 
 
 def why_command(arguments: Arguments) -> int:
-    words, rank = _rank(list(arguments.words))
+    words = list(arguments.words)
+    number = pop_option(words, "--rank")
+    if number is not None and not number.isdecimal():
+        raise usage_error("why", "--rank needs a number", "jobc why artifacts/hello/local RANK --rank 3")
+    rank = None if number is None else int(number)
     if folder := pop_option(words, "--config-dir"):
         arguments = replace(arguments, config_dir=Path(folder))
     places = [word for word in words if re.search(r":\d+(-\d+)?$", word) and not is_override(word)]
     remaining = [word for word in words if word not in places]
     _reject_options(words)
     if not words or (not places and not any(_is_name(word) for word in remaining)):
-        raise usage_error(
-            "why",
-            WANTED,
-            f"jobc why {_example_place(Path(remaining[0]))}" if remaining and _is_path(remaining[0]) else EXAMPLE,
-        )
+        example = _example_place(Path(remaining[0])) if remaining and _is_path(remaining[0]) else EXAMPLE
+        raise usage_error("why", "FILE:LINE, or DIR and a name", f"jobc why {example}")
     if rank is not None and not any(_is_variable(word) for word in remaining):
-        because = (
-            "--rank prints where a rank runs and a variable's value there; keys and lines are the same for all ranks"
-        )
+        because = "--rank prints a variable's value for one rank; keys and lines are the same for all ranks"
         raise CompileError([Diagnostic("JC1110", "--rank has no effect here", because, "remove --rank")])
     jobs: dict[Path, ExplainedJob] = {}
     for location in places:
@@ -96,22 +94,10 @@ def _reject_options(words: Sequence[str]) -> None:
     if option in ("-m", "--multirun"):
         of_one = [re.sub(r"^([\w.+]+=[^,\[{(\"']+),.*", r"\1", word) for word in words if word != option]
         because = f"{option} compiles several jobs, and a line can have a different source in each"
-        raise CompileError(
-            [Diagnostic("JC1110", "jobc why explains one job", because, shlex.join(["jobc", "why", *of_one]))]
-        )
+        hint = shlex.join(["jobc", "why", *of_one])
+        raise CompileError([Diagnostic("JC1110", "jobc why explains one job", because, hint)])
     if option is not None:
         raise unknown_option_error("why", option, "the options of jobc why are --rank N and --config-dir FOLDER")
-
-
-def _rank(words: list[str]) -> tuple[list[str], int | None]:
-    """Return the words without `--rank N`, and N."""
-    if "--rank" not in words:
-        return words, None
-    index = words.index("--rank")
-    number = words[index + 1] if index + 1 < len(words) else ""
-    if not number.isdecimal():
-        raise usage_error("why", "--rank needs a number", "jobc why artifacts/hello/local RANK --rank 3")
-    return [*words[:index], *words[index + 2 :]], int(number)
 
 
 def _is_path(word: str) -> bool:
@@ -132,28 +118,24 @@ def _job(words: Sequence[str], arguments: Arguments) -> ExplainedJob:
     if not folders:
         return job_from_overrides(tuple(word for word in words if not _is_name(word)), arguments)
     if len(folders) > 1 or any(map(is_override, words)):
-        because = f"{folders[0]} already selects the job"
-        raise CompileError(
-            [Diagnostic("JC1110", "jobc why explains one job", because, f"jobc why {folders[0]} loop.steps")]
-        )
+        because, hint = f"{folders[0]} already selects the job", f"jobc why {folders[0]} loop.steps"
+        raise CompileError([Diagnostic("JC1110", "jobc why explains one job", because, hint)])
     if not (folders[0] / JOB).is_file():
-        from ..find_artifacts import no_artifact_error
-
         raise no_artifact_error(folders[0], "jobc why")
     return job_from_artifact(folders[0], arguments, f"{folders[0]}/")
 
 
-# ---- a name
-
-
 def explain_name(job: ExplainedJob, name: str, rank: int | None) -> Iterator[str]:
-    """Yield the explanation of a key or variable. Raises CompileError JC5030 for an unknown name, and JC5031 for a bad
-    rank.
-    """
-    plan_keys = [key for key in job.source_map.table if _is_same_key(key, name)] or [
-        key for key in job.plan if key == name
-    ]
-    spec_keys = [key for key in job.source_map.spec if key == name or key.startswith(f"{name}.")]
+    """Yield the explanation of a key or variable. Raises CompileError JC5030 (unknown name) or JC5031 (bad rank)."""
+
+    def is_named(key: str) -> bool:
+        return f"{key}.".startswith(f"{name}.")
+
+    # records omit `groups.0` if there is one group
+    short_names = {key: key.replace("topology.groups.0", "topology") for key in job.source_map.table}
+    plan_keys = [key for key, short in short_names.items() if is_named(key) or is_named(short)]
+    plan_keys = plan_keys or [key for key in job.plan if key == name]
+    spec_keys = [key for key in job.source_map.spec if is_named(key)]
     if _is_variable(name):
         yield from explain_variable(job, name, rank)
     elif spec_keys:
@@ -168,17 +150,14 @@ def explain_name(job: ExplainedJob, name: str, rank: int | None) -> Iterator[str
         spec_keys = list(job.source_map.spec_keys(line_plan_keys(tuple(plan_keys), f"data at {name}")))
         for key in spec_keys:
             yield from explain_spec_key(job.source_map, key)
-        of_lines = [
-            key for key in plan_keys if key in job.source_map.table
-        ]  # the other plan keys exist only in the record
-        yield from _dependent_lines(job, spec_keys, of_lines)
+        # the plan keys that are not in the table exist only in the record
+        yield from _dependent_lines(job, spec_keys, [key for key in plan_keys if key in job.source_map.table])
     else:
         all_keys = [*job.source_map.spec, *job.source_map.table, *job.plan]
         close = nearest(name, all_keys)
         hint = f"did you mean {close[0]}?" if close else "docs/keys.md lists the keys; variables are in capitals"
-        raise CompileError(
-            [Diagnostic("JC5030", f"unknown name {name}", "this job has no such key in its spec or plan", hint)]
-        )
+        because = "this job has no such key in its spec or plan"
+        raise CompileError([Diagnostic("JC5030", f"unknown name {name}", because, hint)])
 
 
 def _is_same_key(key: str, name: str) -> bool:
@@ -198,24 +177,15 @@ def _dependent_lines(job: ExplainedJob, spec_keys: Sequence[str], plan_keys: Seq
     else:
         rows = [row for key in spec_keys for row in job.lines.get(key, ())]
     yield from format_columns("lines", dict.fromkeys(rows))
-    files = [
-        f"{job.folder}{path}"
-        for path, keys in job.source_map.chosen.items()
-        if set(job.source_map.spec_keys(keys)) & set(spec_keys)
-    ]
+    chosen = {path: set(job.source_map.spec_keys(keys)) for path, keys in job.source_map.chosen.items()}
+    files = [f"{job.folder}{path}" for path, keys in chosen.items() if keys & set(spec_keys)]
     yield from format_columns("files", files)
     if not rows and not files:
         yield "  lines    none: no file of this job depends on this name"
-
-
-# ---- a variable
 
 
 def _example_place(path: Path) -> str:
     """Return a FILE:LINE in the existing file or artifact directory, else the example from the README."""
     if path.is_file():
         return f"{path}:1"
-    return f"{path}/launch.sh:1" if (path / JOB).is_file() else "artifacts/hello/local/launch.sh:12"
-
-
-COMMANDS: dict[str, Callable[[Arguments], int]] = {"why": why_command}
+    return f"{path}/launch.sh:1" if (path / JOB).is_file() else EXAMPLE

@@ -1,5 +1,6 @@
 """Explain one artifact line (jobc why FILE:LINE) or one spec key."""
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from ...diagnostics.diagnostic import CompileError, Diagnostic
 from ...diagnostics.origin import Origin
 from ...emit.artifact import PROGRAM
 from ...emit.job_json import JOB
-from ...emit.source_map import PACKED, SEAL, SourceMap, SpecValue
+from ...emit.source_map import PACKED, SEAL, SourceMap
 from .job import ExplainedJob, line_plan_keys, match_lines_to_compiled
 
 
@@ -24,20 +25,16 @@ def artifact_containing(file: Path) -> Path:
 
 
 def explain_line(job: ExplainedJob, path: str, place: str, number: int) -> Iterator[str]:
-    """Yield the output lines for FILE:LINE, which was typed as `place`. Raises CompileError JC5006 if the file has no
-    such line.
-    """
+    """Yield the output lines for FILE:LINE, typed as `place`. Raises CompileError JC5006 if there is no such line."""
     lines = job.files[path]
     if path == PROGRAM:
         yield place
         yield "  packed   jobc's program; unzip -l lists its modules"
         return
     if not 1 <= number <= len(lines):
-        name = place.rpartition(":")[0]
+        name, because = place.rpartition(":")[0], f"the file has {len(lines)} lines"
         hint = f"{name}:{max(len(lines), 1)}"
-        raise CompileError(
-            [Diagnostic("JC5006", f"{name} has no line {number}", f"the file has {len(lines)} lines", hint)]
-        )
+        raise CompileError([Diagnostic("JC5006", f"{name} has no line {number}", because, hint)])
     yield place
     yield f"  | {lines[number - 1]}"
     for change in job.changes:
@@ -70,35 +67,25 @@ def explain_line(job: ExplainedJob, path: str, place: str, number: int) -> Itera
 
 
 def explain_spec_key(source_map: SourceMap, key: str, told: set[str] | None = None) -> Iterator[str]:
-    """Yield lines about a key (its value, its position and why that file is read), then about the keys that it refers
-    to.
-    """
+    """Yield a key's value, its position and why that file is read, then the same for the keys that it refers to."""
     told = set() if told is None else told
     told.add(key)
     value = source_map.spec.get(key)
     if value is None:
         yield f"  spec     {key}"
         return
-    yield f"  spec     {key} = {_shown(value)}"
-    via = f", written as {value.via}" if value.via else ""
-    yield f"           {_position(source_map, key, value)}{via}"
+    text = "null" if value.value is None else str(value.value)
+    if isinstance(value.value, list):
+        text = f"[{','.join('null' if item is None else item for item in value.value)}]"
+    position = str(value.origin or "default")
+    if key == "nodes" and value.origin and value.origin == source_map.spec["hosts"].origin:
+        position = f"counted from {value.origin.path} on the {value.origin.root}"
+    yield f"  spec     {key} = {text}"
+    yield f"           {position}" + (f", written as {value.via}" if value.via else "")
     yield from _option(source_map, value.origin)
     for referenced_key in re.findall(r"\$\{([\w.]+)\}", value.via):
         if referenced_key in source_map.spec and referenced_key not in told:
             yield from explain_spec_key(source_map, referenced_key, told)
-
-
-def _position(source_map: SourceMap, key: str, value: SpecValue) -> str:
-    """Return the position of a value, or how `nodes` was counted from the hosts on the command line."""
-    if key == "nodes" and value.origin and value.origin == source_map.spec["hosts"].origin:
-        return f"counted from {value.origin.path} on the {value.origin.root}"
-    return str(value.origin or "default")
-
-
-def _shown(value: SpecValue) -> str:
-    if isinstance(value.value, list):
-        return f"[{','.join('null' if item is None else item for item in value.value)}]"
-    return "null" if value.value is None else str(value.value)
 
 
 def _option(source_map: SourceMap, origin: Origin | None) -> Iterator[str]:
@@ -112,16 +99,10 @@ def _option(source_map: SourceMap, origin: Origin | None) -> Iterator[str]:
 
 def plan_key_lines(job: ExplainedJob, keys: Sequence[str]) -> Iterator[str]:
     for key in keys:
-        value = f" = {_json(job.plan[key])}" if key in job.plan else ""
+        value = f" = {json.dumps(job.plan[key], ensure_ascii=False)}" if key in job.plan else ""
         yield f"  plan     {key}{value}"
         if key in job.source_map.rules:
             yield f"           {job.source_map.rules[key]}"
-
-
-def _json(value: Any) -> str:
-    import json
-
-    return json.dumps(value, ensure_ascii=False)
 
 
 def format_columns(title: str, rows: Any) -> Iterator[str]:

@@ -1,17 +1,16 @@
-"""Implement jobc why NAME for an environment variable of the ranks: where it is set, and which variables that line
-reads.
-"""
+"""jobc why NAME for an environment variable of the ranks: where it is set, and which variables that line reads."""
 
+import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from ...diagnostics.diagnostic import CompileError, Diagnostic, nearest
 from ...pipeline.common_files import JOB
 from ...plugins.registry import PACKAGE
-from .gpus import VISIBLE_GPUS, explain_visible_gpus
 from .job import ExplainedJob, match_lines_to_compiled, split_into_lines
-from .launcher import launcher_setting
+from .launcher import VISIBLE_GPUS, explain_visible_gpus, launcher_setting
 from .line import explain_spec_key, format_columns, plan_key_lines
 
 
@@ -25,37 +24,34 @@ def explain_variable(job: ExplainedJob, name: str, rank: int | None) -> Iterator
         yield f"  means    {row.meaning}; set by {row.setter}"
     if rank is not None:
         yield f"  rank     {_place(job, rank, name)}"
-    assignment = launcher_setting(job.plan, name)
+    launcher = launcher_setting(job.plan, name)
     key = f"env.{name}" if f"env.{name}" in job.source_map.spec else f"secrets.{name}"
     settings = _settings(job, name)
-    of_gpus = name in VISIBLE_GPUS and assignment is None and key not in job.source_map.spec
+    job_settings: dict[str, Any] = json.loads("\n".join(job.written[JOB]))
+    of_gpus = name in VISIBLE_GPUS and not launcher.how and key not in job.source_map.spec
     if of_gpus and job.plan:
-        path, is_shared = settings[0][0] if settings else "", _shares_machine(job)
-        yield f"  how      {explain_visible_gpus(job.plan, path, is_shared)}"
-    if assignment is not None:
-        yield f"  how      {assignment.how}"
+        # submit starts several nodes on one machine if hosts.txt has addresses and no client is set
+        is_shared = "hosts.txt" in job.files and job_settings.get("nodes", 1) > 1 and "hosts" not in job_settings
+        yield f"  how      {explain_visible_gpus(job.plan, settings[0][0] if settings else '', is_shared)}"
+    if launcher.how:
+        yield f"  how      {launcher.how}"
     printed: set[tuple[str, int]] = set()
-    if (
-        assignment is not None
-        and assignment.words
-        and job.plan.get("launcher") == "accelerate"
-        and name in LAUNCHER_NAMES
-    ):
+    if launcher.words and job.plan.get("launcher") == "accelerate" and name in LAUNCHER_NAMES:
         settings = []  # those lines apply to a single process
     yield from _setting_lines(job, "set", name, settings, printed, reads := dict[str, None]())
-    for path, pattern in assignment.words if assignment is not None else ():
+    for path, pattern in launcher.words:
         place = _embedding_file(job, path)
         lines = job.files.get(place, ())
         passed = [(place, n) for n, line in enumerate(lines, 1) if re.search(pattern, line.strip())]
         yield from _setting_lines(job, "passed", "", passed, printed, reads)
-    for variable in assignment.reads if assignment is not None else ():
+    for variable in launcher.reads:
         reads[variable] = None
         yield from _setting_lines(job, "through", variable, _settings(job, variable), printed, reads)
     library = _library()
     yield from _node_variable_lines(job, [variable for variable in reads if variable != name], library)
     if name == "JOBC_RUN_DIR":
         yield from _run_root(job)
-    yield from _plan_key_lines(job, [*(assignment.keys if assignment is not None else ()), *_KEYS.get(name, ())])
+    yield from _plan_key_lines(job, [*launcher.keys, *_KEYS.get(name, ())])
     yield from _secret(job, name)
     if name == "WORLD_SIZE":
         yield from plan_key_lines(job, ["topology.world_size"])
@@ -64,19 +60,9 @@ def explain_variable(job: ExplainedJob, name: str, rank: int | None) -> Iterator
     if not settings and key in job.source_map.spec:
         yield from explain_spec_key(job.source_map, key)
     if name in LAUNCHER_NAMES:
-        library = {
-            file: lines for file, lines in library.items() if assignment is not None and file in assignment.files
-        }
-    copied = [
-        f"jobc:runtime/{file}:{n}  {lines[n - 1].strip()}"
-        for file, lines in library.items()
-        for n in _assignment_lines(lines, name)
-    ]
-    started = [
-        f"jobc:{path}:{n}  {lines[n - 1].strip()}"
-        for path, lines in _engine_sources(job)
-        for n in _assignment_lines(lines, name)
-    ]
+        library = {file: library[file] for file in library if file in launcher.files}
+    copied = [row for file, lines in library.items() for row in _assignment_rows(f"runtime/{file}", lines, name)]
+    started = [row for path, lines in _engine_sources(job_settings) for row in _assignment_rows(path, lines, name)]
     yield from format_columns("submit", started)
     yield from format_columns("on node", copied)
     if row is None and not of_gpus and not settings and not copied and key not in job.source_map.spec:
@@ -89,27 +75,12 @@ def explain_variable(job: ExplainedJob, name: str, rank: int | None) -> Iterator
 def _library() -> dict[str, list[str]]:
     """Return path in runtime/ -> lines, for the files in jobctl that run on nodes."""
     root = PACKAGE / "runtime"
-    files = {file.relative_to(root).as_posix(): file for file in sorted(root.rglob("*.py"))}
-    return {
-        path: split_into_lines(file.read_text(encoding="utf-8"))
-        for path, file in files.items()
-        if not path.startswith(("verbs/", "engines/"))
-    }
+    files = [file for file in sorted(root.rglob("*.py")) if file.relative_to(root).parts[0] not in ("verbs", "engines")]
+    return {file.relative_to(root).as_posix(): split_into_lines(file.read_text(encoding="utf-8")) for file in files}
 
 
-def _shares_machine(job: ExplainedJob) -> bool:
-    """Return whether submit starts several nodes on one machine. It does if hosts.txt has addresses and no client is
-    set.
-    """
-    text = "\n".join(job.written.get(JOB, ()))
-    settings = json.loads(text) if text else {}
-    return "hosts.txt" in job.files and settings.get("nodes", 1) > 1 and "hosts" not in settings
-
-
-def _engine_sources(job: ExplainedJob) -> Iterator[tuple[str, list[str]]]:
+def _engine_sources(settings: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     """Yield the path and lines of each engine module that starts the job, if its backend is part of jobc."""
-    text = "\n".join(job.written.get(JOB, ()))
-    settings = json.loads(text) if text else {}
     folder = PACKAGE / "backends" / settings.get("backend", "")
     files = [*folder.glob("engine.py"), *sorted(folder.glob("engine/*.py"))]
     if settings.get("nodes") == 1 and any("OneMachineEngine" in file.read_text(encoding="utf-8") for file in files):
@@ -141,17 +112,13 @@ def _node_variable_lines(
 ) -> Iterator[str]:
     """Yield where jobctl sets each of these variables on a node, and the keys that they are computed from."""
     for variable in variables:
-        rows = [
-            f"jobc:runtime/{file}:{n}  {library[file][n - 1].strip()}"
-            for file in _OF_NODE
-            for n in _assignment_lines(library[file], variable)
-        ]
-        yield from format_columns("through", rows)
+        rows = (_assignment_rows(f"runtime/{file}", library[file], variable) for file in _OF_NODE)
+        yield from format_columns("through", itertools.chain(*rows))
         yield from _plan_key_lines(job, _KEYS.get(variable, ()))
 
 
 def _plan_key_lines(job: ExplainedJob, plan_keys: Sequence[str]) -> Iterator[str]:
-    """Yield each plan key, the line of job.json where jobctl reads it, and the spec keys that it is derived from."""
+    """Yield each plan key, the line of job.json's section `node` with it, and the spec keys that it is derived from."""
     for key in plan_keys:
         if key == "resources.hosts" and not job.plan.get(key):
             continue  # the engine chooses the hosts
@@ -238,14 +205,8 @@ def _setting_lines(
         yield f"  {title:<8} {job.show(path, number)}"
         yield from _line_origins(job, path, number)
         if re.search(r"\bname: ", lines[number - 1]):
-            yield from _setting_lines(
-                job,
-                "through",
-                "",
-                [(path, line_number) for line_number in _yaml_value_lines(lines, number)],
-                told,
-                reads,
-            )
+            inner = [(path, line_number) for line_number in _yaml_value_lines(lines, number)]
+            yield from _setting_lines(job, "through", "", inner, told, reads)
         if title == "passed" and not lines[number - 1].lstrip().startswith("--"):
             continue  # a whole command; the variables that it reads are listed separately
         for variable in _variables_in_value(lines[number - 1], name):
@@ -269,9 +230,7 @@ def _yaml_value_lines(lines: Sequence[str], number: int) -> Iterator[int]:
 
 
 def _variables_in_value(line: str, name: str) -> list[str]:
-    """Return the variables read in the value of `name`, or in the whole line. Includes only jobc's own environment
-    variables.
-    """
+    """Return the shell variables, and jobc's environment variables, that the value of `name` or the line reads."""
     value = re.search(rf"\b{name}\+?=((?:\"[^\"]*\"|'[^']*'|\$\([^)]*\)|[^\s;])*)", line) if name else None
     names = re.findall(r"\$\{?([a-z][a-z0-9_]*|JOBC_\w+)\b", value[1] if value else line)
     return [variable for variable in dict.fromkeys(names) if variable not in (name, "python", "here")]
@@ -295,15 +254,15 @@ def _setting(lines: Sequence[str], name: str) -> list[int]:
     shell = re.compile(rf"(^|[\s;(]){name}\+?=")
     data = re.compile(rf"^\s*(- )?(name: \"?{name}\"?$|{name}: |\"{name}\": \")")
     code = [re.sub(r"'[^']*'|\"[^\"]*\"", "''", line) for line in lines]  # ignore quoted text such as messages
-    return [
-        n for n, line in enumerate(lines, 1) if data.search(line) or (shell.search(code[n - 1]) and line[:1] != "#")
-    ]
+    is_shell = [bool(shell.search(text)) and text[:1] != "#" for text in code]
+    return [n for n, line in enumerate(lines, 1) if data.search(line) or is_shell[n - 1]]
 
 
-def _assignment_lines(lines: Sequence[str], name: str) -> list[int]:
-    """Return the numbers of the Python lines that set or build the value, but not of those that only print it."""
+def _assignment_rows(path: str, lines: Sequence[str], name: str) -> list[str]:
+    """Return the Python lines that set or build the value, but not those that only print it."""
     pattern = re.compile(rf"(^\s*|[(,]\s*){name}=|\b{name}={{|[\"']{name}[\"'](\s*:|\]\s*=(?!=))")
-    return [n for n, line in enumerate(lines, 1) if pattern.search(line) and line.lstrip()[:1] != "#"]
+    rows = enumerate(map(str.strip, lines), 1)
+    return [f"jobc:{path}:{n}  {line}" for n, line in rows if pattern.search(line) and line[:1] != "#"]
 
 
 def _line_origins(job: ExplainedJob, path: str, number: int) -> Iterator[str]:

@@ -30,9 +30,7 @@ def check(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFin
 
 
 def _fewer_ranks_hint(samples: int, spec: JobSpec, plan: LaunchPlan) -> str:
-    """Return a hint to use only as many nodes or processes as there are samples, if the batch size depends on the
-    ranks.
-    """
+    """Return a hint to use as many nodes or processes as there are samples, if the batch depends on the ranks."""
     of_node = plan.topology.world_size // plan.topology.nodes
     nodes = max(samples // of_node, 1)
     is_enough = samples >= of_node

@@ -7,10 +7,10 @@ from ...diagnostics.diagnostic import Diagnostic
 from ...plan.launch_plan import LaunchPlan
 from ...spec.job_spec import JobSpec
 from ...spec.value_types import format_bytes
-from ..disk import fewer_checkpoints_hint
-from ..figures import Figures, size_text, total_checkpoint_bytes
+from ..figures import Figures, size_text
 from ..limits import SizeFinding, make_warning
 from ..memory_hint import hint_to_fit_on_gpu
+from ..training_length import fewer_checkpoints_hint
 
 _GIB = 1 << 30
 _MIB = 1024**2
@@ -24,9 +24,8 @@ def check_memory_exceeds_gpu(figures: Figures, spec: JobSpec, plan: LaunchPlan) 
         optional_parts = [part for part in ("optimizer", "activations") if part not in needs.unknown]
         *parts, last = ["weights", "gradients", *optional_parts]
         because = f"{', '.join(parts)} and {last} take about {size_text(needs.total)}"
-        yield make_warning(
-            "JC2120", title, because, hint_to_fit_on_gpu(spec, plan, has), "estimate.gpu_mem", needs.total / has
-        )
+        hint = hint_to_fit_on_gpu(spec, plan, has)
+        yield make_warning("JC2120", title, because, hint, "estimate.gpu_mem", needs.total / has)
 
 
 def check_resume_exceeds_node_memory(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
@@ -36,9 +35,8 @@ def check_resume_exceeds_node_memory(figures: Figures, spec: JobSpec, plan: Laun
         title = f"resuming takes about {size_text(needs)} of a node's memory, but mem is {format_bytes(has)}"
         procs = plan.topology.procs
         because = f"a checkpoint contains the whole model, and each of a node's {procs} ranks reads all of it"
-        yield make_warning(
-            "JC2133", title, because, f"mem={format_bytes(math.ceil(1.1 * needs / _GIB) * _GIB)}", "mem", needs / has
-        )
+        hint = f"mem={format_bytes(math.ceil(1.1 * needs / _GIB) * _GIB)}"
+        yield make_warning("JC2133", title, because, hint, "mem", needs / has)
 
 
 def check_batches_exceed_shared_memory(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
@@ -56,15 +54,11 @@ def check_batches_exceed_shared_memory(figures: Figures, spec: JobSpec, plan: La
 
 def check_disk_exceeds_free_space(figures: Figures, spec: JobSpec, plan: LaunchPlan) -> Iterator[SizeFinding]:
     """JC2126: a run's checkpoints need more disk space than is free."""
-    needed, has, size = (
-        total_checkpoint_bytes(figures),
-        spec.estimate.disk,
-        figures.memory.checkpoint if figures.memory else None,
-    )
-    if has and needed and size and needed > has:
+    needed, has = figures.checkpoint_bytes, spec.estimate.disk
+    if has and needed and figures.memory and (size := figures.memory.checkpoint) and needed > has:
         title = f"checkpoints need more than the {format_bytes(has)} free in the run root"
-        readable = size_text(size)
-        because = f"up to {figures.checkpoints} checkpoints of {readable} exist at once, {size_text(needed)} in total"
+        count = figures.checkpoints
+        because = f"up to {count} checkpoints of {size_text(size)} exist at once, {size_text(needed)} in total"
         hint = fewer_checkpoints_hint(spec.checkpoint, figures.schedule, has // size)
         yield make_warning("JC2126", title, because, hint, "estimate.disk", needed / has)
 
@@ -77,6 +71,5 @@ def check_unit_exceeds_model(figures: Figures, spec: JobSpec, plan: LaunchPlan) 
     title = f"estimate.largest_unit={unit:,} is larger than the model, which has {n:,} parameters"
     because = "the largest unit is a part of the model (estimate.parameters)"
     key = "estimate.largest_unit"
-    yield SizeFinding(
-        Diagnostic("JC2129", title, because, f"{key}={n}, if the whole model is gathered at once", key=key), unit / n
-    )
+    hint = f"{key}={n}, if the whole model is gathered at once"
+    yield SizeFinding(Diagnostic("JC2129", title, because, hint, key=key), unit / n)

@@ -83,10 +83,8 @@ def check_ignored_estimate_run(figures: Figures, spec: JobSpec, plan: LaunchPlan
     """JC2132: estimate.step_s overrides estimate.run."""
     run, step_s = spec.estimate.run, spec.estimate.step_s
     if run is not None and step_s is not None:
-        title, because = (
-            f"estimate.run={run} is ignored",
-            f"estimate.step_s={step_s:g} sets the step time and overrides it",
-        )
+        title = f"estimate.run={run} is ignored"
+        because = f"estimate.step_s={step_s:g} sets the step time and overrides it"
         hint = "estimate.run=null, or estimate.step_s=null to take the step time from the run"
         yield SizeFinding(Diagnostic("JC2132", title, because, hint, key="estimate.run", severity=Severity.NOTE), 1)
 

@@ -11,8 +11,10 @@ from ...diagnostics.diagnostic import Diagnostic, join_with_or
 from ...emit.extra_entries import Path, value_paths
 from ...launchers.accelerate.config_files import SHARDED
 from ...launchers.accelerate.engine_tables import is_valid_gpu_ids
+from ...launchers.accelerate.protected_keys import FSDP_1
 from ...plan.launch_plan import LaunchPlan
-from ._user_entries import Tree, is_fsdp_1_only
+
+Tree = Mapping[str, Any]
 
 
 def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
@@ -42,15 +44,12 @@ def _misplaced(plan: LaunchPlan, extra: Tree, at: Path) -> Iterator[Diagnostic]:
             because = "jobc's own trainer shards its model itself"
             yield _no_effect_diagnostic((*at, section), because, f"remove {'.'.join((*at, section))}")
     if "megatron_lm_config" in extra:
-        because = (
-            "accelerate reads this section only with distributed_type MEGATRON_LM, which no `parallel` option selects"
-        )
-        yield _no_effect_diagnostic(
-            (*at, "megatron_lm_config"), because, f"remove {'.'.join((*at, 'megatron_lm_config'))}"
-        )
+        because = "accelerate reads it only with distributed_type MEGATRON_LM, which no `parallel` option selects"
+        path = (*at, "megatron_lm_config")
+        yield _no_effect_diagnostic(path, because, f"remove {'.'.join(path)}")
     fsdp = extra.get("fsdp_config")
     for name in fsdp if isinstance(fsdp, Mapping) else ():
-        if is_fsdp_1_only(name):
+        if name.removeprefix("fsdp_") in FSDP_1:
             key = ".".join((*at, "fsdp_config", name))
             because = "parallel=fsdp is FSDP version 2, which ignores or rejects this key (accelerate#3394)"
             hint = f"remove {key}; parallel.reshard_after_forward replaces sharding_strategy"
@@ -63,9 +62,7 @@ def _misplaced(plan: LaunchPlan, extra: Tree, at: Path) -> Iterator[Diagnostic]:
 
 
 def _gpus(plan: LaunchPlan, ids: Any, at: Path) -> Iterator[Diagnostic]:
-    """Yield JC4604 for GPUs in gpu_ids (CUDA_VISIBLE_DEVICES) that no process uses. A process uses the GPU at the index
-    of its local rank.
-    """
+    """Yield JC4604 for GPUs in gpu_ids that no process uses. A process uses the GPU at the index of its local rank."""
     key, procs, gpus = ".".join((*at, "gpu_ids")), plan.topology.procs, plan.topology.gpus
     if ids in (None, "all") or not is_valid_gpu_ids(ids):
         return
@@ -81,9 +78,8 @@ def _gpus(plan: LaunchPlan, ids: Any, at: Path) -> Iterator[Diagnostic]:
 def _check_mesh(plan: LaunchPlan, sizes: Any, at: Path) -> Iterator[Diagnostic]:
     if plan.parallel != "fsdp" or not isinstance(sizes, Mapping):
         return
-    mesh_sizes = {
-        name: size for name, size in sizes.items() if name.endswith("_size") and type(size) is int and size > 0
-    }
+    numbers = {name: size for name, size in sizes.items() if name.endswith("_size") and type(size) is int}
+    mesh_sizes = {name: size for name, size in numbers.items() if size > 0}
     world, product = plan.topology.world_size, prod(mesh_sizes.values())
     if mesh_sizes and product != world:
         key = ".".join((*at, "parallelism_config", next(iter(mesh_sizes))))

@@ -45,24 +45,21 @@ class _Starter:
 # Not looked up: options of dbus-run-session, dumb-init, gosu, pdm, pipenv, su-exec, tini, unbuffer and xvfb-run.
 _OF_CONDA = "-n --name -p --prefix --cwd -r --root-prefix -a --attach -e --env --label"
 _STARTERS: Mapping[str, _Starter] = {
+    **dict.fromkeys(("command", "nohup", "setsid", "unbuffer"), _Starter()),
+    **dict.fromkeys(("conda", "mamba", "micromamba"), _Starter(_OF_CONDA, "run")),
+    **dict.fromkeys(("gosu", "su-exec", "taskset"), _Starter(others=1)),
     "chrt": _Starter("-T -P -D", others=1),
-    "command": _Starter(),
-    "conda": _Starter(_OF_CONDA, "run"),
     "dbus-run-session": _Starter("--config-file --dbus-daemon"),
     "dumb-init": _Starter("-r --rewrite"),
     "env": _Starter("-u -C --unset --chdir"),
     "exec": _Starter("-a"),
     "flock": _Starter("-w -E --wait --timeout --conflict-exit-code", others=1),
-    "gosu": _Starter(others=1),
     "ionice": _Starter("-c -n"),
-    "mamba": _Starter(_OF_CONDA, "run"),
-    "micromamba": _Starter(_OF_CONDA, "run"),
     "ncu": _Starter(
         "-o --export -k --kernel-name -c --launch-count -s --launch-skip --set --section --metrics --target-processes"
         " --replay-mode --nvtx-include --nvtx-exclude --log-file --config-file-path --cache-control --clock-control"
     ),
     "nice": _Starter("-n --adjustment"),
-    "nohup": _Starter(),
     "nsys": _Starter(
         "-b -c -d -e -f -n -o -p -s -t -w -x -y --output --trace --sample --cpuctxsw --capture-range --force-overwrite"
         " --delay --duration --stats --kill --wait --cuda-graph-trace --gpu-metrics-devices --python-sampling",
@@ -74,15 +71,11 @@ _STARTERS: Mapping[str, _Starter] = {
     "pixi": _Starter("-e --environment -p --platform --manifest-path --config-file", "run"),
     "poetry": _Starter("-C --directory -P --project", "run"),
     "prlimit": _Starter("-o -p --output --pid"),
-    "setsid": _Starter(),
     "stdbuf": _Starter("-i -o -e"),
-    "su-exec": _Starter(others=1),
     "sudo": _Starter("-u -g -C -p"),
-    "taskset": _Starter(others=1),
     "time": _Starter("-f -o"),
     "timeout": _Starter("-k -s --kill-after --signal", others=1),
     "tini": _Starter("-e -p"),
-    "unbuffer": _Starter(),
     "uv": _Starter(
         "-C -P -f -i -p -w --cache-dir --config-file --config-setting --default-index --directory --env-file"
         " --exclude-newer --extra --extra-index-url --find-links --group --index --index-url --link-mode --no-extra"

@@ -64,9 +64,7 @@ def program_words_of_commands(command: Sequence[str]) -> Iterator[Sequence[str]]
 
 
 def shell_text(command: Sequence[str] | None) -> str:
-    """Return the text after `bash -c`, preceded by a line `set …` with the shell's options. Return "" for other
-    commands.
-    """
+    """Return the text after `bash -c`, below a line `set …` with the shell's options; "" for other commands."""
     words = strip_command_prefix(command or ())
     text = _shell_text_index(words)
     return f"set {' '.join(words[1:text])}\n{words[text]}" if text else ""
@@ -88,9 +86,7 @@ def nested_bash_texts(command: Sequence[str] | None) -> Iterator[str]:
 
 
 def _shell_text_index(words: Sequence[str]) -> int:
-    """Return the index of the text that a shell runs, 0 if there is none. In `bash run.sh -c x`, -c belongs to the
-    script.
-    """
+    """Return the index of the text that a shell runs, 0 for none. In `bash run.sh -c x`, -c belongs to the script."""
     if program_name(words) not in SHELLS:
         return 0
     index, reads_text = 1, False
@@ -103,9 +99,7 @@ def _shell_text_index(words: Sequence[str]) -> int:
 
 
 def position_of_unclosed_quote(text: str) -> int | None:
-    """Return the position of an unclosed quote. Return None if there is none, or if nested quotes in `$(…)` or `${…}`
-    or an unfinished here-document make it impossible to tell.
-    """
+    """Return the position of an unclosed quote, None if there is none or if nested text makes it impossible to tell."""
     if "$(" in text or "`" in text or _IN_BRACES.search(text):
         return None
     if any(kind == "body" and start == end for start, end, kind in _parts(text)):
@@ -114,9 +108,7 @@ def position_of_unclosed_quote(text: str) -> int | None:
 
 
 def find_broken_continuations(text: str) -> list[tuple[int, int]]:
-    """Return (start, end) of each backslash that only blanks, or blanks and a comment, separate from the end of the
-    line.
-    """
+    """Return (start, end) of each backslash that only blanks or a comment separate from the end of the line."""
     matches = (_BROKEN.match(text, start) for start, _, kind in _parts(text) if kind == "hidden")
     return [broken.span() for broken in matches if broken]
 
@@ -139,17 +131,14 @@ def add_shell_option(command: Sequence[str], *option: str) -> str:
 
 def quote_for_bash(words: Iterable[str]) -> str:
     """Return the words as typed in bash. Newlines are written as `\\n`, which bash interprets only in $'…'."""
-    return " ".join(shlex.quote(word) if word.isprintable() else _with_escapes(word) for word in words)
 
+    def escape(sign: str) -> str:
+        """Return a character for $'…', as an escape that is valid in every locale if it is not printable."""
+        if sign.isprintable():
+            return f"\\{sign}" if sign in "'\\" else sign
+        return r"\n" if sign == "\n" else "".join(f"\\x{byte:02x}" for byte in sign.encode(errors="surrogatepass"))
 
-def _with_escapes(word: str) -> str:
-    safe = re.sub(r"(['\\])", r"\\\1", word)
-    return f"$'{''.join(c if c.isprintable() else _escaped(c) for c in safe)}'"
-
-
-def _escaped(sign: str) -> str:
-    """Return a character as an escape for $'…' that is valid in every locale."""
-    return r"\n" if sign == "\n" else "".join(f"\\x{byte:02x}" for byte in sign.encode(errors="surrogatepass"))
+    return " ".join(shlex.quote(word) if word.isprintable() else f"$'{''.join(map(escape, word))}'" for word in words)
 
 
 def is_shell_option_set(option: str, words: Sequence[str], before: bool, letter: str = "-") -> bool:
@@ -177,9 +166,7 @@ def _blank_quotes(text: str) -> str:
 
 
 def _parts(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield a text's parts as (start, end, kind). kind: an operator, quoted text, a comment, the start of a
-    here-document, or its body, which begins on the next line.
-    """
+    """Yield a text's parts as (start, end, kind); kind `here` is the start of a here-document, `body` its text."""
     position, bodies = 0, list[re.Match[str]]()
     while position < len(text):
         start = position

@@ -48,9 +48,8 @@ class UserVariable:
 def user_variables(spec: JobSpec) -> Iterator[UserVariable]:
     """Yield the variables of `env`, then those of the command."""
     yield from (UserVariable(name, value, f"env.{name}") for name, value in spec.env.items())
-    yield from (
-        UserVariable(name, value, "command") for name, value in variables_set_by_command(spec.command or ()).items()
-    )
+    set_by_command = variables_set_by_command(spec.command or ())
+    yield from (UserVariable(name, value, "command") for name, value in set_by_command.items())
 
 
 def variables_set_by_command(command: Sequence[str]) -> dict[str, str]:
@@ -61,9 +60,8 @@ def variables_set_by_command(command: Sequence[str]) -> dict[str, str]:
 
 
 def _text_assignments(found: Sequence[ShellCommand]) -> dict[str, str]:
-    last = max(
-        (index for index, command in enumerate(found) if command.words and _may_train(command.words)), default=-1
-    )
+    training = [index for index, command in enumerate(found) if command.words and _may_train(command.words)]
+    last = max(training, default=-1)
     result, depth = dict[str, str](), 0
     for index, command in enumerate(found[: last + 1]):
         before = found[index - 1] if index else None
@@ -80,11 +78,8 @@ def _text_assignments(found: Sequence[ShellCommand]) -> dict[str, str]:
 
 
 def _may_train(words: Sequence[str]) -> bool:
-    return (
-        starts_training(words)
-        or words[0].startswith("./")
-        or any(starts_training(command.words) for command in split_into_commands(shell_text(words)))
-    )
+    commands = [words, *(command.words for command in split_into_commands(shell_text(words)))]
+    return words[0].startswith("./") or any(map(starts_training, commands))
 
 
 def _tests(command: ShellCommand) -> bool:

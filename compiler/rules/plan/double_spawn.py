@@ -37,25 +37,15 @@ _NUMBER = re.compile(r"-np?|--n(proc|um|gpus)[\w-]*")  # an option whose value m
 
 def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     nodes, procs, command = plan.topology.nodes, plan.topology.procs, spec.command or ()
-    name, words = next(
-        (
-            (name, candidate)
-            for candidate in program_words_of_commands(command)
-            if (name := rank_launcher_name(candidate))
-        ),
-        ("", ()),
-    )
+    launchers = ((rank_launcher_name(candidate), candidate) for candidate in program_words_of_commands(command))
+    name, words = next((launcher for launcher in launchers if launcher[0]), ("", ()))
     if not name or (procs < 2 and (nodes < 2 or _may_know_other_nodes(spec, name, words))):
         return
     title = f"{name} would run in each of the {procs} ranks of a node"
-    because = (
-        f"launcher={spec.launcher} already starts {procs} processes, and each of them would start the same number again"
-    )
+    because = f"launcher={spec.launcher} already starts {procs} processes, and each would start the same number again"
     if procs < 2:
         title = f"{name} would run separately on each of {nodes} nodes"
-        because = (
-            f"the launcher's options do not specify other nodes, so {nodes} independent single-node trainings would run"
-        )
+        because = f"the launcher's options do not specify other nodes, so {nodes} independent trainings would run"
     hint = _launcher_hint(name, command, procs, plan.topology.gpus)
     if nodes < 2:
         alone = f"procs=1, so that {name} starts the ranks of the node"
@@ -70,12 +60,11 @@ def _may_know_other_nodes(spec: JobSpec, name: str, words: Sequence[str]) -> boo
     if any("PET_" in word for word in spec.command or ()):
         return True
     launcher_words = list(takewhile(lambda word: not word.endswith(".py"), words))
-    in_variable = any(
-        word.startswith("$") and not _NUMBER.fullmatch(before) for before, word in pairwise(launcher_words)
-    )
-    return in_variable or all(
-        any(re.fullmatch(rf"({option})(=.*)?", word) for word in launcher_words) for option in _OTHER_NODES[name]
-    )
+    pairs = pairwise(launcher_words)
+    if any(word.startswith("$") and not _NUMBER.fullmatch(before) for before, word in pairs):
+        return True
+    forms = [re.compile(rf"({option})(=.*)?") for option in _OTHER_NODES[name]]
+    return all(any(map(form.fullmatch, launcher_words)) for form in forms)
 
 
 def _launcher_hint(name: str, command: Sequence[str], procs: int, gpus: int) -> str:

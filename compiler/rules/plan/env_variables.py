@@ -1,7 +1,8 @@
-"""Variables that the user sets for libraries and other programs: JC3004, JC3005, JC3007."""
+"""Variables that the user sets for libraries and other programs: JC3004 to JC3007."""
 
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 
 from ...diagnostics.diagnostic import Diagnostic, Severity
 from ...plan.launch_plan import LaunchPlan
@@ -69,9 +70,8 @@ def check_renamed_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnost
         elif variable.name == "PYTORCH_ALLOC_CONF" and _torch(spec) < (2, 10):
             title = f"torch {spec.site.torch} does not read PYTORCH_ALLOC_CONF for CUDA"
             because = "torch 2.9 and older read PYTORCH_CUDA_ALLOC_CONF, which newer versions accept too"
-            yield _renamed(
-                title, because, variable.without(f"env.PYTORCH_CUDA_ALLOC_CONF={variable.value}"), variable.key
-            )
+            hint = variable.without(f"env.PYTORCH_CUDA_ALLOC_CONF={variable.value}")
+            yield _renamed(title, because, hint, variable.key)
 
 
 def _torch(spec: JobSpec) -> tuple[int, int]:
@@ -94,3 +94,47 @@ def check_torchrun_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnos
             because = "torchrun reads options from PET_ variables, which would override those in launch.sh and the plan"
             hint = f"~env.{name}" + (f", and {_KEYS_OF_TORCHRUN[name]}" if name in _KEYS_OF_TORCHRUN else "")
             yield Diagnostic("JC3007", f"env.{name} is an option of torchrun", because, hint, key=f"env.{name}")
+
+
+_MASKS = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+_DEVICES = (r"\s*\+?0*(\d+)", r"(GPU-.+)", r"(MIG-.+)")  # all entries of one mask have the same kind
+
+
+def check_visible_devices(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
+    """JC3006: a variable that the user sets and that hides GPUs from ranks that need them.
+
+    Source: CUDA Programming Guide 13 (CUDA_VISIBLE_DEVICES); torch 2.13, torch/cuda/__init__.py
+            (_parse_visible_devices).
+    """
+    masks = {variable.name: variable for variable in user_variables(spec) if variable.name in _MASKS}
+    procs = plan.topology.procs
+    if not masks or not plan.topology.gpus:
+        return
+    first, *others = sorted(masks.values(), key=lambda variable: _MASKS.index(variable.name))
+    if others:
+        title = f"{' and '.join(variable.name for variable in (first, *others))} together"
+        because = "each variable filters the GPUs that the other leaves visible, so ranks may find no GPU"
+        yield _hidden_gpus(title, because, others[0].without(), others[0].key)
+        return
+    visible, hidden = _count_visible(first.value)
+    if visible < procs and first.is_known:
+        title = f"{first.title} leaves {visible} GPU{'s' * (visible != 1)} to {procs} rank{'s' * (procs != 1)}"
+        because = "the other ranks fail immediately with `invalid device ordinal`" if visible else "no rank finds a GPU"
+        alternative = f"procs={visible}" if visible else "gpus=0"
+        hint = f"{first.without()}, so that the engine allocates the GPUs; or {alternative}"
+        yield _hidden_gpus(title, "; ".join(filter(None, (hidden, because))), hint, first.key)
+
+
+def _count_visible(mask: str) -> tuple[int, str]:
+    """Return how many GPUs a mask leaves visible, and why the rest is hidden."""
+    names = mask.split(",")
+    kind = next((pattern for pattern in _DEVICES if re.match(pattern, mask)), _DEVICES[0])
+    devices = [match[1] for match in takewhile(bool, (re.match(kind, name) for name in names)) if match]
+    if twice := next((device for device in devices if devices.count(device) > 1), None):
+        return 0, f"GPU {twice} is listed twice, which hides all GPUs"
+    hides = len(devices) < len(names) - 1
+    return len(devices), f"{names[len(devices)]!r} is not a GPU, and CUDA ignores the rest of the list" if hides else ""
+
+
+def _hidden_gpus(title: str, because: str, hint: str, key: str) -> Diagnostic:
+    return Diagnostic("JC3006", title, because, hint, key=key, judgment=True)

@@ -41,9 +41,7 @@ def check(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
 
 
 def _check_mpirun_limits(plan: LaunchPlan, command: list[str]) -> Iterator[Diagnostic]:
-    """Yield JC2019 for the command, which jobctl quotes in one variable, and for the list of nodes, which is one
-    argument.
-    """
+    """Yield JC2019 for the command, which is quoted in one variable, and for the list of nodes, which is one word."""
     quoted = sum(_size(word.replace("'", "'\\''")) + 2 for word in command) + _PATHS
     if quoted > MOST_OF_ONE:
         because = f"launcher=mpirun passes the command in one variable, which Linux limits to {MOST_OF_ONE:,} bytes"
@@ -52,9 +50,8 @@ def _check_mpirun_limits(plan: LaunchPlan, command: list[str]) -> Iterator[Diagn
     hosts = nodes * _size(f"jobc-{nodes}:{plan.topology.procs}")
     if hosts > MOST_OF_ONE:
         because = f"mpirun gets the list of nodes as one argument, which Linux limits to {MOST_OF_ONE:,} bytes"
-        yield Diagnostic(
-            "JC2019", f"{nodes:,} nodes with launcher=mpirun", because, "launcher=torchrun", key="launcher"
-        )
+        title = f"{nodes:,} nodes with launcher=mpirun"
+        yield Diagnostic("JC2019", title, because, "launcher=torchrun", key="launcher")
 
 
 def _size(text: str) -> int:

@@ -47,29 +47,22 @@ def check_status_lost_in_pipe(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagn
 
 
 def _is_status_hidden(found: Sequence[ShellCommand]) -> bool:
-    last = next((command for command in reversed(found) if starts_training(command.words)), None)
-    if not last:
-        last = next(
-            (command for command in reversed(found) if program_name(command.words) not in ("", *_FILTERS, *TOOLS)), None
-        )
-    return bool(
-        last and (starts_training(last.words) or _is_script(last.words)) and last in _commands_hidden_by_pipe(found)
-    )
+    training = [command for command in found if starts_training(command.words)]
+    others = [command for command in found if program_name(command.words) not in ("", *_FILTERS, *TOOLS)]
+    if not training:
+        training = [command for command in others[-1:] if _is_script(command.words)]
+    return bool(training) and training[-1] in _commands_hidden_by_pipe(found)
 
 
 def _is_script(words: Sequence[str]) -> bool:
-    first = (
-        next((word for word in words[1:] if not word.startswith("-")), "")
-        if program_name(words) in SHELLS
-        else words[0]
-    )
+    first = words[0]
+    if program_name(words) in SHELLS:
+        first = next((word for word in words[1:] if not word.startswith("-")), "")
     return first.startswith("./") or first.endswith(".sh")
 
 
 def _commands_hidden_by_pipe(found: Sequence[ShellCommand]) -> Iterator[ShellCommand]:
-    """Yield the commands whose exit code a pipe hides. These are all commands in a pipe except the last, even inside a
-    group.
-    """
+    """Yield the commands whose exit code a pipe hides: all in a pipe except the last, even inside a group."""
     is_kept, pipefail_states = False, list[bool]()
     for command in found:
         is_kept = is_shell_option_set("pipefail", command.words, is_kept)
@@ -79,17 +72,12 @@ def _commands_hidden_by_pipe(found: Sequence[ShellCommand]) -> Iterator[ShellCom
         in_pipe = groups[-1] or command.join in ("|", "|&")
         if in_pipe and not is_kept:
             yield command
-        groups += [in_pipe] * _count_closed(command)
-        groups = groups[: max(1, len(groups) - _count_opened(command))]
-
-
-def _count_closed(command: ShellCommand) -> int:
-    return command.typed.count(")") + (command.typed[:1] != () and command.typed[0] in _CLOSE)
-
-
-def _count_opened(command: ShellCommand) -> int:
-    in_front = command.typed[: len(command.typed) - len(strip_command_prefix(command.typed)) + 1]
-    return "".join(word for word in command.typed if word in ("(", "((")).count("(") + sum(w in _OPEN for w in in_front)
+        typed = command.typed
+        in_front = typed[: len(typed) - len(strip_command_prefix(typed)) + 1]
+        closed = typed.count(")") + sum(word in _CLOSE for word in typed[:1])
+        opened = typed.count("(") + 2 * typed.count("((") + sum(word in _OPEN for word in in_front)
+        groups += [in_pipe] * closed
+        groups = groups[: max(1, len(groups) - opened)]
 
 
 @dataclass(frozen=True)
@@ -173,11 +161,8 @@ def _is_failure_detected(part: _Part) -> bool:
 
 def _exits(part: _Part) -> bool:
     """Return whether a command is `exit $status`, even in a condition. If so, the script itself checks the status."""
-    words = [tuple(command_words.words) for command_words in part.commands]
-    return any(
-        command_words[:1] in (("exit",), ("return",)) and command_words[1:2] not in ((), ("0",))
-        for command_words in words
-    )
+    commands = [(*command.words, "", "")[:2] for command in part.commands]
+    return any(name in ("exit", "return") and status not in ("", "0") for name, status in commands)
 
 
 def _sets_exit_code(last: _Part, text: str) -> bool:

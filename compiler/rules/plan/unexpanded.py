@@ -43,7 +43,7 @@ def check_unexpanded_path(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnosti
             hint = "an absolute path"
             if key == "storage.root" and spec.storage.run != "object":
                 hint += "; or set JOBC_RUN_ROOT in the shell that calls jobctl submit, which expands it"
-            yield Diagnostic("JC3002", title, because, hint, key=key, severity=Severity.WARNING)
+            yield _warning(title, because, hint, key)
 
 
 def _paths(value: Any, key: str) -> Iterator[tuple[str, str]]:
@@ -71,9 +71,7 @@ def _strip_node_expansions(spec: JobSpec, key: str, path: str) -> str:
 
 
 def check_unexpanded_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-    """JC3002: text such as `$SCRATCH/data` or `~/data` where no shell expands it, so that the ranks receive it
-    literally.
-    """
+    """JC3002: text such as `$SCRATCH/data` or `~/data` that no shell expands, so that the ranks get it literally."""
     for name, value in spec.env.items():
         if (expression := _find_unexpanded(value)) and not _EXPANDED.fullmatch(name):
             because = f"the scripts quote env, so the ranks get {expression} literally"

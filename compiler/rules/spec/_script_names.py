@@ -18,10 +18,7 @@ _SET_BY_BASH = {
     "BASH_SOURCE", "DIRSTACK", "EPOCHREALTIME", "EPOCHSECONDS", "FUNCNAME", "GROUPS", "HISTCMD", "IFS", "LINENO",
     "OLDPWD", "PIPESTATUS", "PWD", "RANDOM", "SECONDS", "SHLVL", "SRANDOM", "_",
 }  # fmt: skip
-_OBEYED = {
-    "EXECIGNORE",
-    "FUNCNEST",
-}  # variables that change bash 5.2's behavior: with FUNCNEST=1 or EXECIGNORE=*, no job starts
+_OBEYED = {"EXECIGNORE", "FUNCNEST"}  # change bash 5.2's behavior: with FUNCNEST=1 or EXECIGNORE=*, no job starts
 
 _READ = re.compile(r"\$\{?[#!]?([a-z_]\w*)")
 _SET = re.compile(  # at the start of a command

@@ -12,13 +12,10 @@ def check_accumulation_contradicts_batch(spec: JobSpec) -> Iterator[Diagnostic]:
     micro, accumulation, total, ranks = spec.batch.micro, spec.batch.accumulation, spec.batch.global_, data_ranks(spec)
     product = micro * (accumulation or 1) * ranks
     if total is not None and accumulation is not None and product != total:
-        yield Diagnostic(
-            "JC2002",
-            f"batch.global={total} contradicts batch.accumulation={accumulation}",
-            f"micro {micro} x accumulation {accumulation} x {_describe_data_ranks(spec)} = {product}",
-            "batch.accumulation=null, to have it computed",
-            key="batch.global",
-        )
+        title = f"batch.global={total} contradicts batch.accumulation={accumulation}"
+        because = f"micro {micro} x accumulation {accumulation} x {_describe_data_ranks(spec)} = {product}"
+        hint = "batch.accumulation=null, to have it computed"
+        yield Diagnostic("JC2002", title, because, hint, key="batch.global")
 
 
 def check_batch_not_divisible(spec: JobSpec) -> Iterator[Diagnostic]:
@@ -27,20 +24,14 @@ def check_batch_not_divisible(spec: JobSpec) -> Iterator[Diagnostic]:
     if total is not None and spec.batch.accumulation is None and total % (micro * ranks):
         unit = micro * ranks
         below, above = total // unit * unit, (total // unit + 1) * unit
-        nearest = f"batch.global={below} or {above}" if below else f"batch.global={above}"
-        yield Diagnostic(
-            "JC2003",
-            f"batch.global={total} cannot be split over {_describe_data_ranks(spec)}",
-            f"batch.global must be a multiple of micro {micro} x {_describe_data_ranks(spec)} = {unit}",
-            nearest,
-            key="batch.global",
-        )
+        title = f"batch.global={total} cannot be split over {_describe_data_ranks(spec)}"
+        because = f"batch.global must be a multiple of micro {micro} x {_describe_data_ranks(spec)} = {unit}"
+        hint = f"batch.global={below} or {above}" if below else f"batch.global={above}"
+        yield Diagnostic("JC2003", title, because, hint, key="batch.global")
 
 
 def check_samples_shared_by_ranks(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2026: ranks that share samples although the program is the trainer, or although the number of ranks is not a
-    multiple of the group size.
-    """
+    """JC2026: ranks that share samples although the trainer runs, or in groups that do not divide the ranks."""
     shared_by, world = spec.batch.shared_by, world_size(spec)
     if shared_by == 1:
         return

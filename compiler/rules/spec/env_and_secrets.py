@@ -66,23 +66,19 @@ def check_secret_in_env(spec: JobSpec) -> Iterator[Diagnostic]:
 
 def check_derived_variable(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2006: a variable that the launcher sets, but that `env` or the command's own shell also sets."""
-    has_launcher = any(
-        map(rank_launcher_name, program_words_of_commands(spec.command or ()))
-    )  # that launcher sets them for its own ranks
+    # a launcher in the command sets them for its own ranks
+    has_launcher = any(map(rank_launcher_name, program_words_of_commands(spec.command or ())))
     for variable in user_variables(spec):
-        if (
-            variable.name not in PATH_VARIABLES
-            and is_derived(variable.name)
-            and not (variable.is_set_by_command and (has_launcher or variable.name in _OF_ITS_OWN))
-        ):
-            title, because = (
-                f"{variable.title} is derived and cannot be set",
-                "a value that you set would contradict the launcher's value",
-            )
-            hint = (
-                variable.without() if variable.is_set_by_command else _replacement_hint(variable.name, variable.value)
-            )
-            yield Diagnostic("JC2006", title, because, hint, key=variable.key, judgment=variable.is_set_by_command)
+        if variable.name in PATH_VARIABLES or not is_derived(variable.name):
+            continue
+        hint = _replacement_hint(variable.name, variable.value)
+        if variable.is_set_by_command:
+            if has_launcher or variable.name in _OF_ITS_OWN:
+                continue
+            hint = variable.without()
+        title = f"{variable.title} is derived and cannot be set"
+        because = "a value that you set would contradict the launcher's value"
+        yield Diagnostic("JC2006", title, because, hint, key=variable.key, judgment=variable.is_set_by_command)
 
 
 def _replacement_hint(name: str, value: str) -> str:

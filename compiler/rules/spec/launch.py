@@ -1,10 +1,11 @@
-"""The launcher, its command and its ranks: JC2001, JC2010, JC2012, JC2016."""
+"""The launcher, its options, its command and its ranks: JC2001, JC2010, JC2012, JC2016, JC2025."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from ...diagnostics.diagnostic import Diagnostic
-from ...plan.derive import procs
+from ...diagnostics.diagnostic import Diagnostic, nearest
+from ...emit.extra_entries import check_extra_entries
+from ...plan.derive import TORCHRUN_LAUNCHERS, procs, torchrun_option_name
 from ...spec.job_spec import JobSpec
 
 
@@ -53,3 +54,58 @@ def check_c10d_without_torchrun(spec: JobSpec) -> Iterator[Diagnostic]:
         title = f"rendezvous.backend=c10d needs torchrun, not launcher={spec.launcher}"
         hint = "rendezvous.backend=static; or launcher=torchrun"
         yield Diagnostic("JC2016", title, because, hint, key="rendezvous.backend")
+
+
+# PyTorch 2.13, torch/distributed/run.py, get_args_parser()
+TORCHRUN_OPTIONS = frozenset({
+    "duplicate-stderr-filters", "duplicate-stdout-filters", "event-log-handler", "local-addr", "local-ranks-filter",
+    "logs-specs", "monitor-interval", "numa-binding", "redirects", "role", "signals-to-handle", "start-method", "tee",
+    "virtual-local-rank",
+})  # fmt: skip
+TORCHRUN_FLAGS = frozenset({"virtual-local-rank"})
+SET_BY_JOBC: Mapping[str, str] = {
+    "help": "the words after --",
+    "log-dir": "storage.root",
+    "master-addr": "hosts",
+    "master-port": "rendezvous.port",
+    "max-restarts": "lifecycle.max_restarts",
+    "module": "the words after --",
+    "nnodes": "nodes",
+    "no-python": "the words after --",
+    "node-rank": "hosts",
+    "nproc-per-node": "procs",
+    "rdzv-backend": "rendezvous.backend",
+    "rdzv-conf": "rendezvous.timeout",
+    "rdzv-endpoint": "hosts and rendezvous.port",
+    "rdzv-id": "name",
+    "run-path": "the words after --",
+    "shutdown-timeout": "lifecycle.grace",
+    "standalone": "nodes",
+}
+
+
+def check_torchrun_options(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2025: options in torchrun.extra that torchrun does not have. JC4600: options that jobc sets."""
+    extra = spec.torchrun.extra
+    if extra and spec.launcher not in TORCHRUN_LAUNCHERS:
+        because = f"launcher={spec.launcher} does not start torchrun"
+        yield Diagnostic("JC2025", "torchrun.extra has no effect", because, "launcher=torchrun", key="torchrun.extra")
+        return
+    names = {name: torchrun_option_name(name) for name in extra}
+    protected: dict[tuple[str, ...], str] = {
+        (name,): SET_BY_JOBC[option] for name, option in names.items() if option in SET_BY_JOBC
+    }
+    yield from check_extra_entries(extra, protected, ("torchrun", "extra"))
+    for name, option in names.items():
+        key, value = f"torchrun.extra.{name}", extra[name]
+        if option in SET_BY_JOBC:
+            continue
+        if option not in TORCHRUN_OPTIONS:
+            close = nearest(option, TORCHRUN_OPTIONS)
+            hint = f"torchrun.extra.{close[0]}={value}" if close else f"remove {key}"
+            because = f"torchrun of PyTorch 2.13 has {', '.join(sorted(TORCHRUN_OPTIONS))}"
+            yield Diagnostic("JC2025", f"torchrun has no option --{option}", because, hint, key=key)
+        elif value is not None and type(value) not in ((bool,) if option in TORCHRUN_FLAGS else (str, int, float)):
+            title, hint = f"torchrun cannot read the value of {key}", f"remove {key}"
+            form = "a flag: true or false" if option in TORCHRUN_FLAGS else "an option with one value"
+            yield Diagnostic("JC2025", title, f"--{option} is {form}", hint, key=key)

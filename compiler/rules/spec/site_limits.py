@@ -1,7 +1,7 @@
 """Limits and requirements of the site: JC2060 to JC2068."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ...diagnostics.diagnostic import Diagnostic, join_with_or, nearest
@@ -14,41 +14,25 @@ from ...spec.value_types import format_bytes, format_duration
 _OLDEST = (2, 4)  # oldest version that the trainer supports; pyproject.toml, extra `trainer`
 
 
-def report_site_excess(code: str, spec: JobSpec, key: str, show: Any = str) -> Iterator[Diagnostic]:
-    """Yield a diagnostic if the job requests more than the site has.
-
-    key: the name of the key in both the job and the site.
-    show: formats a value.
-    """
-    requested, limit = getattr(spec, key), site_limit(spec, key)
-    if requested is None or limit is None or requested <= limit:
-        return
-    unit = {"nodes": " nodes", "gpus": " GPUs on each node", "cpus": " cores on each node"}.get(key, "")
-    because = f"{describe_partitions(spec)} has {show(limit)}" + {"time": " as its maximum time"}.get(key, unit)
-    others = [partition for partition in spec.site.partitions if (site_fact(spec, key, partition) or 0) >= requested]
-    hint = join_with_or([f"{key}={show(limit)}", *(f"queue.name={name}" for name in others[:2])])
-    yield Diagnostic(code, f"{key}={show(requested)} exceeds the site's limit", because, hint, key=key)
+_LIMITS: tuple[tuple[str, str, Callable[[int], str], str], ...] = (  # code, key of the job and the site, format, unit
+    ("JC2065", "nodes", str, " nodes"),
+    ("JC2060", "gpus", str, " GPUs on each node"),  # checks/accelerate.py checks the numbers in gpu_ids
+    ("JC2062", "cpus", str, " cores on each node"),
+    ("JC2062", "mem", format_bytes, ""),
+    ("JC2063", "time", format_duration, " as its maximum time"),
+)
 
 
-def check_nodes_exceed_site(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2065: more nodes than the site has."""
-    yield from report_site_excess("JC2065", spec, "nodes")
-
-
-def check_gpus_exceed_site(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2060: more GPUs than a node at the site has. checks/accelerate.py checks the numbers in gpu_ids."""
-    yield from report_site_excess("JC2060", spec, "gpus")
-
-
-def check_cores_or_memory_exceed_site(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2062: more cores or memory than a node at the site has."""
-    yield from report_site_excess("JC2062", spec, "cpus")
-    yield from report_site_excess("JC2062", spec, "mem", format_bytes)
-
-
-def check_time_exceeds_site(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2063: a time limit that exceeds the partition's."""
-    yield from report_site_excess("JC2063", spec, "time", format_duration)
+def check_site_excess(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2060, JC2062, JC2063, JC2065: the job requests more than the site, a node or the partition has."""
+    for code, key, show, unit in _LIMITS:
+        requested, limit = getattr(spec, key), site_limit(spec, key)
+        if requested is None or limit is None or requested <= limit:
+            continue
+        because = f"{describe_partitions(spec)} has {show(limit)}{unit}"
+        others = [name for name in spec.site.partitions if (site_fact(spec, key, name) or 0) >= requested]
+        hint = join_with_or([f"{key}={show(limit)}", *(f"queue.name={name}" for name in others[:2])])
+        yield Diagnostic(code, f"{key}={show(requested)} exceeds the site's limit", because, hint, key=key)
 
 
 def check_unavailable_gpu_type(spec: JobSpec) -> Iterator[Diagnostic]:
@@ -73,10 +57,17 @@ def check_unknown_partition(spec: JobSpec) -> Iterator[Diagnostic]:
             yield Diagnostic("JC2064", f"partition {name} does not exist at this site", because, hint, key=key)
 
 
-def check_missing_site_requirement(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2067: a missing value that the site requires."""
+def check_site_requirements(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2067: a missing value that the site requires. JC2068: site.requires names an unknown key."""
     known_keys = spec_keys(JobSpec) if spec.site.requires else ()
-    missing = [key for key in spec.site.requires if key in known_keys and _value_of_key(spec, key) in (None, (), {})]
+    missing = []
+    for key in spec.site.requires:
+        if key not in known_keys:
+            close = nearest(key, known_keys)
+            hint = f"site.requires=[{close[0]}]" if close else "site.requires=[queue.account]"
+            yield Diagnostic("JC2068", f"the site requires {key}", "the key does not exist", hint, key="site.requires")
+        elif _value_of_key(spec, key) in (None, (), {}):
+            missing.append(key)
     if missing:
         lines = [f"{key}={example_value(union_members(type_of_key(JobSpec, key)))}" for key in missing]
         title = f"this site needs {' and '.join(missing)}"
@@ -89,20 +80,11 @@ def check_missing_site_requirement(spec: JobSpec) -> Iterator[Diagnostic]:
 def _value_of_key(spec: JobSpec, key: str) -> Any:
     value: Any = spec
     for part in key.split("."):
-        value = (
-            value.get(part) if isinstance(value, Mapping) else getattr(value, part, getattr(value, f"{part}_", None))
-        )
+        if isinstance(value, Mapping):
+            value = value.get(part)
+        else:
+            value = getattr(value, part, getattr(value, f"{part}_", None))
     return value
-
-
-def check_unknown_requirement(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2068: site.requires names an unknown key."""
-    known_keys = spec_keys(JobSpec) if spec.site.requires else ()
-    for key in spec.site.requires:
-        if key not in known_keys:
-            close = nearest(key, known_keys)
-            hint = f"site.requires=[{close[0]}]" if close else "site.requires=[queue.account]"
-            yield Diagnostic("JC2068", f"the site requires {key}", "the key does not exist", hint, key="site.requires")
 
 
 def check_old_torch(spec: JobSpec) -> Iterator[Diagnostic]:

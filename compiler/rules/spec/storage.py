@@ -31,15 +31,12 @@ def check_invalid_storage_endpoint(spec: JobSpec) -> Iterator[Diagnostic]:
     elif endpoint is not None and not re.fullmatch(r"https?://[\w.-]+(:\d{1,5})?(/\S*)?", endpoint):
         because = "an endpoint must be http:// or https://, a host, and optionally a port"
         hint = "storage.endpoint=https://minio.example.org:9000"
-        yield Diagnostic(
-            "JC2081", f"storage.endpoint: {endpoint!r} is not a valid URL", because, hint, key="storage.endpoint"
-        )
+        title = f"storage.endpoint: {endpoint!r} is not a valid URL"
+        yield Diagnostic("JC2081", title, because, hint, key="storage.endpoint")
 
 
 def check_cache_in_tmp(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2069: a cache in /tmp that all users of a node would share, or downloads to a /tmp that the nodes cannot
-    access.
-    """
+    """JC2069: a cache in /tmp that all users of a node would share, or downloads to a /tmp that nodes cannot access."""
     for key in ("downloads", "compiled"):
         folder = getattr(spec.caches, key)
         if folder and _is_temporary(folder) and "$UID" not in folder:

@@ -17,9 +17,7 @@ def check(values: Mapping[str, SpecValue]) -> Iterator[Diagnostic]:
         if key.startswith(_OWN_RULE):
             continue
         if name := next(filter(None, map(find_secret_in_text, _texts(leaf.value))), ""):
-            because = (
-                "spec.yaml and the emitted files would show the secret in plain text to everyone who can read the run"
-            )
+            because = "spec.yaml and the emitted files would show it in plain text to everyone who can read the run"
             name = name.upper()
             hint = f"secrets.{name}=env:{name} (for pods k8s:SECRET/KEY), and ${name} where a shell expands the text"
             title = f"{key} contains text that looks like a secret"

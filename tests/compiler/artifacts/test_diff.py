@@ -228,7 +228,7 @@ def test_the_directory_of_a_sweep_is_no_side(diff: Diff) -> None:
     for sides in ((all_of_them,), (all_of_them, point), (point, all_of_them), (all_of_them, all_of_them)):
         status, printed, said = diff(*sides)
         assert (status, printed) == (2, "") and f"{all_of_them} is not a single job" in said
-        assert "because: the directory contains a sweep, and each" in said
+        assert "because: each point of a sweep is a separate job" in said
     assert diff(all_of_them, "name=s", "backend=slurm")[2].startswith("error[JC1110 ")
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from jobc.compiler.cli.arguments import VERBS
-from jobc.compiler.cli.verb_options import options_of_backend_verb, options_of_verb
+from jobc.compiler.cli.help import options_of_backend_verb, options_of_verb
 from jobc.compiler.emit.artifact import PROGRAM
 from jobc.compiler.plugins.registry import plugin
 
@@ -297,7 +297,7 @@ def test_artifacts_beside_another_project_are_named(shell: Shell, words: list[st
 def test_our_own_bug_is_status_2_and_one_line(shell: Shell) -> None:
     program = (
         "import sys, jobc.compiler.cli.compiling as c; from jobc.compiler.cli import main\n"
-        "c.COMMANDS['check'] = lambda arguments: 1 / 0\nsys.exit(main(['check']))"
+        "c.check_command = lambda arguments: 1 / 0\nsys.exit(main(['check']))"
     )
     done = shell.run([sys.executable, "-c", program])
     assert done.returncode == 2

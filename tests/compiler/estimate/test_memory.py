@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobc.compiler.estimate.host_memory import host_memory
-from jobc.compiler.estimate.memory import estimate_rank_memory
+from jobc.compiler.estimate.memory import estimate_rank_memory, host_memory
 from jobc.compiler.estimate.parameters import ModelSize
 
 from ..conftest import Plan

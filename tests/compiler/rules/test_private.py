@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from jobc.compiler import rules
 from jobc.compiler.cli import main
 from jobc.compiler.cli.diagnostic_formats import FORMATS
 from jobc.compiler.diagnostics.diagnostic import CompileError, format_for_terminal
 from jobc.compiler.emit.source_map import SpecValue
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import CompileRequest
-from jobc.compiler.rules import check_values
 
 from ..diagnosed import found
 
@@ -19,7 +19,7 @@ HASH = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
 
 def hints(value: object, key: str = "backend.setup") -> list[str]:
-    return [d.hint.partition(" ")[0] for d in check_values({key: SpecValue(value, None)})]
+    return [d.hint.partition(" ")[0] for d in rules.check("values", {key: SpecValue(value, None)})]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import CompileRequest
-from jobc.compiler.rules.spec.torchrun_options import FLAGS, OPTIONS, SET_BY_JOBC
+from jobc.compiler.rules.spec.launch import SET_BY_JOBC, TORCHRUN_FLAGS, TORCHRUN_OPTIONS
 
 
 def launch_words(*words: str) -> list[str]:
@@ -66,7 +66,7 @@ def test_every_option_of_the_installed_torchrun_is_known() -> None:
     run = pytest.importorskip("torch.distributed.run")
     actions = [action for action in run.get_args_parser()._actions if action.option_strings]
     names = {string[2:] for action in actions for string in action.option_strings if string.startswith("--")}
-    assert {name.replace("_", "-") for name in names} == OPTIONS | SET_BY_JOBC.keys()
+    assert {name.replace("_", "-") for name in names} == TORCHRUN_OPTIONS | SET_BY_JOBC.keys()
     assert {
         name for action in actions if action.nargs == 0 for name in (action.option_strings[0][2:],)
-    } & OPTIONS == FLAGS
+    } & TORCHRUN_OPTIONS == TORCHRUN_FLAGS

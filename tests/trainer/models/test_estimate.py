@@ -8,10 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from jobc.compiler.estimate.gathered_parameters import gathered_parameters
-from jobc.compiler.estimate.memory import ACTIVATION_ERROR, estimate_rank_memory
-from jobc.compiler.estimate.model_states import optimizer_bytes_per_parameter
-from jobc.compiler.estimate.parameters import BYTES, DIGITS, PIXELS, model_size_from_train_json
+from jobc.compiler.estimate.memory import ACTIVATION_ERROR, estimate_rank_memory, optimizer_bytes_per_parameter
+from jobc.compiler.estimate.parameters import BYTES, DIGITS, PIXELS, gathered_parameters, model_size_from_train_json
 from jobc.trainer.config.parse import to_json_types
 from jobc.trainer.config.schema import FsdpConfig, GptConfig, MlpConfig
 from jobc.trainer.models.gpt import Attention, Gpt

@@ -1,9 +1,11 @@
-"""Code from a git repository: JC4514, JC4516."""
+"""The job's code and its own bash lines: JC2024, JC4514, JC4516."""
 
 import re
 from collections.abc import Iterator
 
-from ...diagnostics.diagnostic import Diagnostic
+from ... import bash_syntax
+from ...diagnostics.diagnostic import Diagnostic, Severity
+from ...frontend.observed_files import record_no_answer, record_program_lookup
 from ...plan.derive import runs_user_code
 from ...spec.job_spec import JobSpec
 
@@ -38,3 +40,24 @@ def check_password_in_repository(spec: JobSpec) -> Iterator[Diagnostic]:
         hint = f"code.repository={plain} secrets.GIT_TOKEN=env:GIT_TOKEN (or k8s:SECRET/KEY)"
         title = "code.repository contains a password"
         yield Diagnostic("JC4516", title, because, hint, key="code.repository", private=True)
+
+
+def check_bash_lines(spec: JobSpec) -> Iterator[Diagnostic]:
+    """JC2024: lines of `setup`, `before`, `per_node`, `then` or `after` that bash cannot parse."""
+    keys = ("setup", "before", "per_node", "then", "after")
+    if any(getattr(spec, key) for key in keys):
+        record_program_lookup("bash")
+    for key in keys:
+        lines = getattr(spec, key)
+        scripts = lines if key == "then" else ["\n".join(lines)]
+        errors = [bash_syntax.syntax_error(f"{script}\n") for script in scripts if script]
+        if None in errors:
+            record_no_answer("bash")
+            title = f"{key}: not checked, because bash did not respond within {bash_syntax.TIMEOUT_S} s"
+            because = "bash parses such lines in milliseconds, unless this machine is overloaded"
+            hint = "run the command again"
+            yield Diagnostic("JC2024", title, because, hint, key=key, severity=Severity.WARNING)
+        for error in filter(None, errors):
+            because = f"bash reports {error}"
+            hint = "close the quote, the block or the here-document that the message names"
+            yield Diagnostic("JC2024", f"{key}: bash cannot parse these lines", because, hint, key=key, judgment=True)
