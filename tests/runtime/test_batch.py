@@ -18,12 +18,8 @@ from jobc.backends.slurm.engine.batch import failed_check_nodes, task_environmen
 from jobc.backends.slurm.engine.link_named_log import expand_log_name, link_log
 from jobc.backends.slurm.engine.requeue import (
     decide_next_start,
-    excluded_nodes,
     lost_nodes,
-    node_addresses,
-    nodes_without_connection,
     requeue_without_lost_nodes,
-    slurmd_port,
 )
 from jobc.runtime.engines.engine import Answer, Engine, Job
 from jobc.runtime.system.values import read_keys
@@ -260,23 +256,9 @@ def test_which_jobs_start_again(shown: str, code: int, asked: str, restarts: int
 
 
 NODES = (
-    "NodeName=n7 Arch=x86_64 NodeAddr=10.0.0.7 NodeHostName=n7 Version=22.05.8\n"
-    "NodeName=n8 Arch=x86_64 NodeAddr=n8.lan NodeHostName=n8\n"
+    "NodeName=n7 Arch=x86_64 NodeAddr=127.0.0.1 NodeHostName=n7 Version=22.05.8\n"
+    "NodeName=n8 Arch=x86_64 NodeAddr=127.0.0.2 NodeHostName=n8\n"
 )
-
-
-def test_what_scontrol_prints_is_read() -> None:
-    assert slurmd_port("SlurmctldPort           = 6817\nSlurmdPort              = 6818\n") == 6818
-    assert slurmd_port("") is None
-    assert node_addresses(NODES) == {"n7": "10.0.0.7", "n8": "n8.lan"}
-    assert excluded_nodes("   ReqNodeList=(null) ExcNodeList=n[1-2]\n   NodeList=n3\n") == "n[1-2]"
-    assert excluded_nodes("   ReqNodeList=(null) ExcNodeList=(null)\n") == excluded_nodes("") == ""
-
-
-def test_nodes_that_accept_no_connection_are_lost() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        assert nodes_without_connection({"n7": "127.0.0.1", "n8": "127.0.0.2"}, port) == ["n8"]
 
 
 class Clients(Engine):
@@ -300,17 +282,27 @@ class Clients(Engine):
         )
 
 
-def test_a_lost_node_leaves_the_job_before_its_requeue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_that_accept_no_connection_are_lost() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        config = f"SlurmctldPort           = 6817\nSlurmdPort              = {server.getsockname()[1]}\n"
+        assert lost_nodes(Clients({"show config": config, "show node": NODES}), "n[7-8]") == ["n8"]
+
+
+@pytest.mark.parametrize(("shown", "excluded"), [("n[1-2]", "n[1-2],n8"), ("(null)", "n8")])
+def test_a_lost_node_leaves_the_job_before_its_requeue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shown: str, excluded: str
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "slurm_job_7_resize.sh").touch()
-    clients = Clients({"show hostnames": "n7\nn8\nn9\n", "show job": "ExcNodeList=n1\n"})
+    job = f"   ReqNodeList=(null) ExcNodeList={shown}\n   NodeList=n3\n"
+    clients = Clients({"show hostnames": "n7\nn8\nn9\n", "show job": job})
     handler = signal.getsignal(signal.SIGTERM)
     try:
         assert requeue_without_lost_nodes(clients, tmp_path, "7", "n[7-9]", ["n8"])
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN  # a requeue ends this job
     finally:
         signal.signal(signal.SIGTERM, handler)
-    expected = ["update jobid=7 nodelist=n7,n9", "show job 7", "requeue 7", "update jobid=7 excnodelist=n1,n8"]
+    expected = ["update jobid=7 nodelist=n7,n9", "show job 7", "requeue 7", f"update jobid=7 excnodelist={excluded}"]
     assert clients.asked[1:] == [f"scontrol {words}" for words in expected] and not list(tmp_path.iterdir())
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -51,7 +52,6 @@ _CANNOT_READ = '[[ -r $0 ]] || echo "$SLURM_NODEID $(uname -n)"'
 
 
 def main(argv: list[str]) -> int:
-    """Return the job's exit code."""
     return run_verb(run_batch_job, argv)
 
 
@@ -87,10 +87,7 @@ class BatchAttempt:
         self._signals = signals
 
     def run_attempt(self, srun: Sequence[str]) -> int:
-        """Run the tasks and return the job's exit code.
-
-        srun: the words of the srun command, which end with `bash launch.sh`
-        """
+        """Run the tasks and return the job's exit code. srun: the srun command, which ends with `bash launch.sh`"""
         if why := self._skip_reason():
             return self._record_and_leave(*why)
         self._record()
@@ -113,20 +110,14 @@ class BatchAttempt:
         return self._record_and_leave(code, MEANING[code])
 
     def _name_log(self) -> None:
-        """Link the log to the name in backend.output.
-
-        With --here, there is no log, because the output goes to the terminal.
-        """
+        """Link the log to the name in backend.output. With --here, there is no log: the output goes to the terminal."""
         pattern = self.place.settings.get("output")
         log = self.run.path / f"logs/slurm-{self.job_id}.log"
         if pattern and not self.is_here and (why := link_log(log, pattern, self.place.project, os.environ)):
             print(f"warning: {why}", file=sys.stderr)
 
     def _skip_reason(self) -> tuple[int, str] | None:
-        """Return the exit code and the reason if the job must not run, otherwise None.
-
-        The checks are needed because Slurm restarts a job after a preemption or a lost node without making any of them.
-        """
+        """Return the exit code and the reason if the job must not run, although Slurm has restarted it, else None."""
         if self.run.is_stopped:
             return DONE, "stopped by jobctl stop before it started"
         # since 24.05, Slurm also requeues a job that exits with 0 during a preemption's GraceTime
@@ -134,12 +125,10 @@ class BatchAttempt:
         if self.restarts > 0 and number_or_none(last.get("exit", "")) == DONE:
             return DONE, "finished before Slurm started it again"
         if self.restarts > self.most_restarts:
-            limit = f"lifecycle.max_requeues is {self.most_restarts}"
-            return CRASHED, f"already restarted {self.restarts} times: {limit}"
+            return CRASHED, f"already restarted {self.restarts} times: lifecycle.max_requeues is {self.most_restarts}"
         return None
 
     def _task_words(self, srun: Sequence[str]) -> list[str]:
-        """Return the srun command with the Pyxis options, if Pyxis is used, and the path of launch.sh in the run."""
         *options, bash, script = srun
         container: list[str] = []
         if self.place.settings.get("pyxis"):
@@ -151,21 +140,14 @@ class BatchAttempt:
         environ = task_environment(os.environ)
         if self.place.settings.get("cluster"):
             environ.pop("SLURM_CLUSTERS", None)  # the job already runs on that cluster
-        return {
-            **environ,
-            "JOBC_RUN_DIR": str(self.run.path),
-            "JOBC_ATTEMPT": str(self.attempt),
-            "JOBC_PROJECT": str(self.place.project),
-            "JOBC_STEP_TASKS": str(self.place.settings["step_tasks"]),
-        }
+        environ.update(JOBC_RUN_DIR=str(self.run.path), JOBC_ATTEMPT=str(self.attempt))
+        environ.update(JOBC_PROJECT=str(self.place.project), JOBC_STEP_TASKS=str(self.place.settings["step_tasks"]))
+        return environ
 
     # ---- the tasks
 
     def _nodes_without_access(self, environ: Mapping[str, str]) -> dict[int, str]:
-        """Return the nodes that cannot read the run folder, as a mapping from node number to host.
-
-        Such a node could not report this in the run folder, and the other nodes would wait for it.
-        """
+        """Return the nodes that cannot read the run folder, and so could not report this there: node number -> host."""
         nodes = self.place.job.nodes
         layout = [f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1", "--mpi=none"]
         words = ["timeout", str(CHECK_S), "srun", *layout, "bash", "-c", _CANNOT_READ, str(self.artifact / "launch.sh")]
@@ -206,10 +188,7 @@ class BatchAttempt:
         return srun.returncode
 
     def _receive_signals(self, timeout_s: float) -> None:
-        """Wait for signals, and handle those that have arrived.
-
-        On SIGTERM, srun would kill the tasks; `scancel --signal` signals only the tasks, not this program.
-        """
+        """Wait for signals, and handle those that have arrived."""
         for arrived in self._signals.wait(timeout_s)[0]:
             if arrived == signal.SIGUSR2:
                 self.asked = "time"
@@ -219,7 +198,7 @@ class BatchAttempt:
                 self._signal_steps()
 
     def _signal_steps(self) -> None:
-        """Send SIGTERM to this job's steps; with --here, only to the run's step, once it exists."""
+        """Send SIGTERM to this job's steps (with --here, only to the run's) with scancel: srun would kill the tasks."""
         target = recorded_step_id(self.run.path, self.attempt) if self.is_here else self.job_id
         if target:
             self.engine.ask(["scancel", "--signal=TERM", target])
@@ -272,19 +251,14 @@ def attempt_artifact(run: Path, first_attempt: int, attempt: int) -> Path:
 
 def task_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return srun's environment, without variables left over from an allocation or another job."""
-    return {
-        name: value
-        for name, value in environ.items()
-        if name not in _FOREIGN and not name.startswith(_FOREIGN_PREFIXES)
-    }
+    names = [name for name in environ if name not in _FOREIGN and not name.startswith(_FOREIGN_PREFIXES)]
+    return {name: environ[name] for name in names}
 
 
 def failed_check_nodes(text: str) -> dict[int, str]:
     """Return the nodes in the check's output, as an ordered mapping from node number to host."""
-    fields = [line.split() for line in text.splitlines()]
-    return dict(
-        sorted((int(pair[0]), pair[1]) for pair in fields if len(pair) == 2 and number_or_none(pair[0]) is not None)
-    )
+    nodes = re.findall(r"^([0-9]{1,9}) (\S+)$", text, re.MULTILINE)
+    return dict(sorted((int(number), host) for number, host in nodes))
 
 
 def spawn_ignoring_sigint(words: list[str], environ: Mapping[str, str]) -> subprocess.Popen[bytes]:

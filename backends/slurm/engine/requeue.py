@@ -11,7 +11,7 @@ import os
 import re
 import signal
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -41,33 +41,14 @@ def decide_next_start(shown: str, code: int, asked: str, restarts: int, most_res
 
 
 def lost_nodes(engine: Engine, nodes: str) -> list[str]:
-    """Return the names of the nodes whose slurmd accepts no connections.
-
-    nodes: in the form of SLURM_JOB_NODELIST
-    """
-    port = slurmd_port(engine.ask(["scontrol", "show", "config"]).text)
+    """Return the names of the nodes whose slurmd accepts no connections. nodes: as in SLURM_JOB_NODELIST"""
+    config = engine.ask(["scontrol", "show", "config"]).text
+    port = re.search("^SlurmdPort *= *([0-9]{1,5})", config, re.MULTILINE)
     if port is None:
         return []
-    return nodes_without_connection(
-        node_addresses(engine.ask(["scontrol", "--oneliner", "show", "node", nodes]).text), port
-    )
-
-
-def slurmd_port(config: str) -> int | None:
-    """Return slurmd's port from the output of `scontrol show config`."""
-    match = re.search("^SlurmdPort *= *([0-9]{1,5})", config, re.MULTILINE)
-    return int(match[1]) if match else None
-
-
-def node_addresses(shown: str) -> dict[str, str]:
-    """Map each node's name to its address, from the output of `scontrol --oneliner show node`."""
-    return dict(_NODE.findall(shown))
-
-
-def nodes_without_connection(addresses: Mapping[str, str], port: int) -> list[str]:
-    """Return the names of the nodes that accept no connections."""
+    addresses = dict(_NODE.findall(engine.ask(["scontrol", "--oneliner", "show", "node", nodes]).text))
     with ThreadPoolExecutor(MOST_ASKED) as pool:
-        answers = {name: pool.submit(_accepts_connections, address, port) for name, address in addresses.items()}
+        answers = {name: pool.submit(_accepts_connections, host, int(port[1])) for name, host in addresses.items()}
     return [name for name, answer in answers.items() if not answer.result()]
 
 
@@ -86,7 +67,6 @@ def requeue_without_lost_nodes(engine: Engine, folder: Path, job_id: str, nodes:
     the lost nodes are removed from the job first, and excluded from the next start. The node that runs this program
     cannot be removed from the job. If that node is lost, Slurm itself requeues the job after SlurmdTimeout.
     folder: becomes the working directory. scontrol writes a script for interactive shells there, which is removed.
-    nodes: in the form of SLURM_JOB_NODELIST
     """
     excluded = ""
     if lost:
@@ -96,7 +76,8 @@ def requeue_without_lost_nodes(engine: Engine, folder: Path, job_id: str, nodes:
         engine.ask(["scontrol", "update", f"jobid={job_id}", f"nodelist={kept}"])
         for script in folder.glob("slurm_job_*_resize.*"):
             script.unlink()
-        excluded = excluded_nodes(engine.ask(["scontrol", "show", "job", job_id]).text)
+        match = re.search(r"\bExcNodeList=(\S*)", engine.ask(["scontrol", "show", "job", job_id]).text)
+        excluded = match[1] if match and match[1] != "(null)" else ""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a requeue ends this job, which then has KillWait (30 s) to finish
     if engine.ask(["scontrol", "requeue", job_id]).code:
         return False
@@ -104,9 +85,3 @@ def requeue_without_lost_nodes(engine: Engine, folder: Path, job_id: str, nodes:
         without = ",".join(filter(None, [excluded, *lost]))
         engine.ask(["scontrol", "update", f"jobid={job_id}", f"excnodelist={without}"])
     return True
-
-
-def excluded_nodes(shown: str) -> str:
-    """Return the nodes that a job excludes, from the output of `scontrol show job`, or "" if it excludes none."""
-    match = re.search(r"\bExcNodeList=(\S*)", shown)
-    return match[1] if match and match[1] != "(null)" else ""

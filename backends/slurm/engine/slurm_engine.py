@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ....runtime.engines.artifact_location import Place, is_complete_run
 from ....runtime.engines.check_table import Table
@@ -40,18 +40,14 @@ if TYPE_CHECKING:
     from ....runtime.engines.new_sweep import NewSweep
 
 _JOB_ID = re.compile(r"[0-9]{1,18}(_[0-9]{1,18})?")
-_OVER = re.compile(
-    "COMPLETED|CANCELLED|FAILED|TIMEOUT|NODE_FAIL|OUT_OF_MEMORY|BOOT_FAIL|DEADLINE|PREEMPTED"
-)  # a job in any other state may be live
+# A job in any other state may be live.
+_OVER = re.compile("COMPLETED|CANCELLED|FAILED|TIMEOUT|NODE_FAIL|OUT_OF_MEMORY|BOOT_FAIL|DEADLINE|PREEMPTED")
 _PENDING = (  # reason in squeue -> text that explains why the job is waiting
     ("JobArrayTaskLimit", "waiting for other points of the sweep (backend.array_limit)"),
     ("Resources", "next in line, waiting for free nodes"),
     ("Priority", "jobs with a higher priority are ahead"),
     ("Dependency", "the jobs that it depends on (queue.after) have not ended"),
-    (
-        "DependencyNeverSatisfied",
-        "its dependency (queue.after) can no longer be satisfied, so it will never start: jobctl stop removes it",
-    ),
+    ("DependencyNeverSatisfied", "its dependency (queue.after) can never be met: jobctl stop removes the job"),
     ("BeginTime", "Slurm requeued the job and will start it again soon"),
     ("JobHeldUser", "held: scontrol release"),
     ("JobHeldAdmin", "held by an administrator"),
@@ -67,8 +63,6 @@ _PENDING = (  # reason in squeue -> text that explains why the job is waiting
     ("Licenses", "waiting for licenses"),
     ("None|", "the scheduler has not considered the job yet"),
 )
-
-
 HOW = {
     "wait": "print the output until the job ends, and exit with its exit code",
     "detach": "return when the job is queued; the default",
@@ -98,8 +92,7 @@ class SlurmEngine(CheckingEngine):
         words = ["squeue", "--noheader", "--states=all", "--array", "--format=%i %T %r"]
         answer = self.ask([*words, f"--jobs={','.join(ids)}"], environment=self._environment)
         if answer.code and len(ids) > 1 and _is_job_unknown(answer.errors):
-            # some versions reject the whole list because of one unknown ID
-            whys = [self._ask([single_id]) for single_id in ids]
+            whys = [self._ask([single_id]) for single_id in ids]  # some versions reject the whole list
             return next(filter(None, whys), "")
         if answer.code and not _is_job_unknown(answer.errors):
             return answer.errors.strip().split("\n")[-1].rpartition(": ")[2] or "squeue failed"
@@ -152,10 +145,7 @@ class SlurmEngine(CheckingEngine):
         return why
 
     def why_not_removable(self, run: Run) -> str:
-        """Return why the run cannot be removed, or "" if Slurm reports that its job has ended.
-
-        Until then, the job may still have processes.
-        """
+        """Return why the run cannot be removed: Slurm has not reported the end of its job, which may have processes."""
         path = _job_file(run)
         if path is None or path.name != f"job_{run.attempt}":
             return f"attempt {'' if run.attempt is None else run.attempt} has not been queued yet"
@@ -200,13 +190,10 @@ class SlurmEngine(CheckingEngine):
         self._add_after_option(parser)
 
     def _add_after_option(self, parser: argparse.ArgumentParser) -> None:
-        text = (
-            "start after job ID has succeeded; also afterany:ID, afternotok:ID and singleton, as in sbatch "
-            "--dependency; added to queue.after"
-        )
-        parser.add_argument(
-            "--after", metavar="ID", action="append", default=[], type=dependency_from_after_option, help=text
-        )
+        kinds = "afterany:ID, afternotok:ID and singleton, as in sbatch --dependency"
+        text = f"start after job ID has succeeded; also {kinds}; added to queue.after"
+        how: dict[str, Any] = {"metavar": "ID", "action": "append", "default": [], "type": dependency_from_after_option}
+        parser.add_argument("--after", help=text, **how)
 
     def begin(self, options: argparse.Namespace) -> int | None:
         """If the job was started with `sbatch job.sbatch` and Slurm has restarted it since, print its run."""
@@ -318,11 +305,7 @@ class SlurmEngine(CheckingEngine):
                 delete_run_secrets(new.run.path)
 
     def _trial_environment(self) -> dict[str, str]:
-        return {
-            **environment_for_job(os.environ),
-            **self._environment,
-            **secrets_folder_for_container(self, os.environ),
-        }
+        return {**environment_for_job(os.environ), **self._environment, **secrets_folder_for_container(self)}
 
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
         """Exec a shell on a node of a live run, or on a newly allocated node."""
@@ -332,16 +315,15 @@ class SlurmEngine(CheckingEngine):
         allocation = None if run is None else self._allocation(run)
         if run is not None and allocation is not None:
             words = srun_in_live_run(self, run, place.project, allocation, node, pty)
-            environ = {**os.environ, **self._environment, **secrets_folder_for_container(self, os.environ)}
+            environ = {**os.environ, **self._environment, **secrets_folder_for_container(self)}
             exec_program([*words, *command], environ)
         if node:
             hint = "without NODE, Slurm allocates a node for the shell"
             raise Failure(f"node {node} does not exist, because no run is live", hint, 2)
         folder = Path(os.path.realpath(place.runs())) if run is None else run.path
         options = ["--nodes=1", *pty]
-        exec_program(
-            srun_in_new_allocation(self, folder, place.project, options, ["shell", *command]), self._trial_environment()
-        )
+        words = srun_in_new_allocation(self, folder, place.project, options, ["shell", *command])
+        exec_program(words, self._trial_environment())
 
     def _allocation(self, run: Run) -> tuple[str, str] | None:
         """Return a running job's ID and node list, or None if the job is not running. Raises Failure."""
@@ -369,7 +351,6 @@ class SlurmEngine(CheckingEngine):
 
 
 def why_job_is_pending(reason: str) -> str:
-    """Return the text with which jobctl status explains why a job is waiting."""
     for pattern, text in _PENDING:
         if re.fullmatch(pattern, reason):
             return text.format(reason)

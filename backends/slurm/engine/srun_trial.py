@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ....runtime.engines.engine import Engine
@@ -30,14 +30,13 @@ def srun_in_new_allocation(
 
     options: further srun options, which override the job's
     payload: launch.sh's payload, followed by the payload's command, if any
-    Raises Failure.
     """
     artifact, cores = engine.job.artifact, engine.job.settings.get("cpus")
     flags = [option for option in _job_options(artifact / "job.sbatch") if not _OF_THE_JOB_ALONE.match(option)]
     flags += [f"--cpus-per-task={cores}"] if cores else []
     trial = ["--ntasks-per-node=1", f"--time={MINUTES}", "--mpi=none", "--quiet", *options]
     container = pyxis_options(engine, run, project)
-    environ = _env_command(JOBC_RUN_DIR=run, JOBC_ATTEMPT=0, JOBC_PROJECT=project)
+    environ = _env_command(run, 0, project)
     return ["srun", *flags, *trial, *container, *environ, "bash", str(artifact / "launch.sh"), "", *payload]
 
 
@@ -46,31 +45,23 @@ def srun_in_live_run(
 ) -> list[str]:
     """Return an srun command that runs launch.sh with the payload `shell` on one of a live run's nodes.
 
-    The caller may append the command that the shell is to run.
     allocation: job ID and list of nodes, as squeue prints them
-    Raises Failure.
+    Raises Failure if the node does not exist.
     """
     job_id, nodes = allocation
     hosts = engine.ask(["scontrol", "show", "hostnames", nodes]).text.split()
     if node >= len(hosts):
         raise Failure(f"node {node} does not exist", f"the run has {len(hosts)} nodes", 2)
     where = [f"--jobid={job_id}", "--overlap", "--nodes=1", "--ntasks=1", f"--nodelist={hosts[node]}", "--mpi=none"]
-    environ = _env_command(  # variables of the run's step, not of this step
-        JOBC_RUN_DIR=run.path,
-        JOBC_ATTEMPT=run.attempt,
-        JOBC_PROJECT=project,
-        JOBC_JOB_ID=job_id,
-        JOBC_NODE_RANK=node,
-        JOBC_HEAD_ADDR=hosts[0],
-        JOBC_NODE_LIST=nodes,
-    )
+    own = [f"JOBC_JOB_ID={job_id}", f"JOBC_NODE_RANK={node}", f"JOBC_HEAD_ADDR={hosts[0]}", f"JOBC_NODE_LIST={nodes}"]
+    environ = [*_env_command(run.path, run.attempt, project), *own]  # variables of the run's step, not of this step
     script = f"{run.path}/artifact/{run.attempt}/launch.sh"
     container = pyxis_options(engine, run.path, project)
     return ["srun", *where, *pty, *container, *environ, "bash", script, str(node), "shell"]
 
 
-def _env_command(**variables: object) -> list[str]:
-    return ["env", *(f"{name}={value}" for name, value in variables.items())]
+def _env_command(run: Path, attempt: int | None, project: Path) -> list[str]:
+    return ["env", f"JOBC_RUN_DIR={run}", f"JOBC_ATTEMPT={attempt}", f"JOBC_PROJECT={project}"]
 
 
 def pyxis_options(engine: Engine, run: Path, project: Path) -> list[str]:
@@ -79,9 +70,9 @@ def pyxis_options(engine: Engine, run: Path, project: Path) -> list[str]:
     return container_options(job.settings, job.artifact, run, project) if job.settings.get("pyxis") else []
 
 
-def secrets_folder_for_container(engine: Engine, environ: Mapping[str, str]) -> dict[str, str]:
+def secrets_folder_for_container(engine: Engine) -> dict[str, str]:
     """Return the variable that names the secrets folder for a Pyxis container."""
-    return {"JOBC_SECRETS_ROOT": secrets_root(environ)} if engine.job.settings.get("pyxis") else {}
+    return {"JOBC_SECRETS_ROOT": secrets_root(os.environ)} if engine.job.settings.get("pyxis") else {}
 
 
 def strip_label_padding(line: str) -> str:
