@@ -39,7 +39,7 @@ class AccelerateBackend:
         yield accelerate_yaml(plan, render, options.extra)
         if plan.parallel == "deepspeed":
             yield deepspeed_json(plan, render, options.deepspeed_extra)
-        yield from hosts.emit_hosts_file(render, plan, is_here=not hosts.hosts_in_rank_order(plan))
+        yield hosts.hosts_file(render, plan)
 
     def engine_settings(self, plan: LaunchPlan, options: AccelerateOptions) -> Mapping[str, Any]:
         settings = ssh_settings(options)

@@ -2,7 +2,6 @@
 
 `submit` execs launch.sh, which execs the supervisor. Several nodes are started in the same way as on several hosts.
 
-
 Packed into jobctl; Python 3.8.
 """
 

@@ -15,7 +15,7 @@ from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.spec.value_types import Count, Duration
 from ...runtime.system.frozen_dataclass import dataclass
 from .._shared import hosts
-from .._shared.ssh import ssh_command
+from .._shared.ssh import SSH_COMMAND
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class PdshBackend:
         yield from hosts.check(self.name, plan)
 
     def emit(self, plan: LaunchPlan, options: PdshOptions, render: Render) -> Iterator[Artifact]:
-        yield from hosts.emit_hosts_file(render, plan)
+        yield hosts.hosts_file(render, plan)
 
     def engine_settings(self, plan: LaunchPlan, options: PdshOptions) -> Mapping[str, Any]:
-        return hosts.engine_settings(hosts.client_settings(of.options.client, ssh_command()))
+        return hosts.host_settings(of.options.client, SSH_COMMAND)
 
 
 BACKEND = PdshBackend()

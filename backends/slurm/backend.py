@@ -112,7 +112,7 @@ class SlurmBackend:
         if not any(point.options.array_limit for points in groups for point in points):
             return
         shapes = [set(self.sweep_shape(points[0])) for points in groups]
-        differing = set.union(*shapes) - set.intersection(*shapes)
+        differing = {line for shape in shapes for line in shape} - shapes[0].intersection(*shapes)
         options = ", ".join(sorted({line.partition("=")[0] for line in differing}))
         title = f"backend.array_limit limits each of {len(groups)} jobs, not all points of the sweep together"
         because = f"all elements of a job array have the same #SBATCH lines, and these points differ in {options}"

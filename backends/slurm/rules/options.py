@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, join_with_or
-from ....compiler.emit.extra_entries import check_extra_entries
+from ....compiler.emit.extra_entries import Path, check_extra_entries
 from ....compiler.plan.launch_plan import LaunchPlan
 from ..._shared import sbatch_options
 from ..option_tables import OURS, SRUN, SRUN_OPTIONS, SRUN_SINCE
@@ -43,7 +43,7 @@ def check_unknown_version(plan: LaunchPlan, options: SlurmOptions) -> Iterator[D
 def check_protected_option(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     """JC4600: an option that a job key sets, that jobctl batch would undo, or that would break jobctl submit."""
     for program in PROGRAMS:
-        owners = {(option,): owner for option, owner in program.owners.items()}
+        owners: dict[Path, str] = {(option,): owner for option, owner in program.owners.items()}
         if program.name == "sbatch" and plan.queue.exclusive:
             owners["oversubscribe",] = "queue.exclusive"  # Slurm uses the last one
         yield from check_extra_entries(getattr(options, program.section), owners, ("backend", program.section))
