@@ -12,10 +12,7 @@ from ...compiler.plugins.backend import ANY
 
 
 def supported_container_settings(*runtimes: str) -> Mapping[str, tuple[str, ...]]:
-    """Return the entries of `honours` for containers.
-
-    runtimes: the supported values of container.kind
-    """
+    """Return the entries of `honours` for containers. runtimes: the supported values of container.kind"""
     return {
         "container.kind": runtimes,
         "container.*": ANY,

@@ -41,10 +41,7 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
 
 
 def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnostic]:
-    """Yield the diagnostics of rules/ and of the mount check.
-
-    here: whether a job with one node and no hosts runs on this machine.
-    """
+    """Check the hosts and mounts. here: whether a job with one node and no hosts runs on this machine"""
     return run_all(lambda: findings(f"{__package__}.rules", name, plan, here), lambda: containers.check(name, plan))
 
 
@@ -54,7 +51,6 @@ def hosts_in_rank_order(plan: LaunchPlan) -> tuple[str, ...]:
 
 
 def node_settings() -> dict[str, Any]:
-    """Return the settings that jobctl uses to start the nodes."""
     return {"saved_secrets": variables_to_save, "procs": of.plan.topology.procs}
 
 

@@ -92,7 +92,6 @@ FORMS: Mapping[str, Form] = {field: form for form, fields in _BY_FORM for field 
 
 
 def reason_for_rejection(definition: str, field: str, value: Any) -> str:
-    """Return why Kubernetes would reject a field's value, or ""."""
     form = FORMS.get(f"{definition}.{field}")
     return form(value) if form is not None and value is not None else ""
 

@@ -78,10 +78,7 @@ def dependency_value(after: Sequence[str]) -> str:
 
 
 def is_known_option(option: str) -> bool:
-    """Return whether sbatch or a widely used plugin has the option.
-
-    option: long name without the leading dashes
-    """
+    """Return whether sbatch or a widely used plugin has the option. option: long name without the leading dashes"""
     return option in OPTIONS or option in PYXIS or option in PLUGINS
 
 

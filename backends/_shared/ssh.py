@@ -13,13 +13,7 @@ from . import hosts
 
 @dataclass(frozen=True)
 class SshOptions:
-    """The ssh client's options.
-
-    fanout: maximum number of simultaneous connections
-    connect_timeout: seconds
-    user, port: user name and port on the hosts
-    options: further ssh options, one word per item
-    """
+    """The ssh client's options, which conf/backend/ssh.yaml describes."""
 
     fanout: Count
     connect_timeout: Duration
@@ -38,7 +32,6 @@ SSH_COMMAND: tuple[str | Leaf, ...] = (
 
 
 def ssh_settings(options: SshOptions) -> dict[str, Any]:
-    """Return the settings that jobctl uses to start the nodes over ssh."""
     more: list[Leaf] = [
         lambda v: Omit if v.options.user is None else "-l",
         lambda v: Omit if v.options.user is None else v.options.user,

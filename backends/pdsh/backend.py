@@ -20,12 +20,7 @@ from .._shared.ssh import SSH_COMMAND
 
 @dataclass(frozen=True)
 class PdshOptions:
-    """Options of backend pdsh.
-
-    client: the program that reaches the hosts
-    fanout: maximum number of simultaneous connections
-    connect_timeout: seconds
-    """
+    """Options of backend pdsh, which conf/backend/pdsh.yaml describes."""
 
     client: Literal["pdsh", "clush"]
     fanout: Count

@@ -41,8 +41,6 @@ TRIAL_S = 1  # pause between queries about whether a check has ended
 
 
 class StartingSkypilot(SkypilotClient, CheckingEngine):
-    """The part of the engine that starts programs on the nodes."""
-
     points_at_a_time = None
     default_shell = "the newest run, whose cluster must be up"
 
@@ -80,10 +78,7 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         return self._follow_to_the_end(run) if options.wait else 0
 
     def _launch(self, launch: LaunchedPayload, kind: str) -> Record:
-        """Start the payload on the nodes, record the job in the run, and return the record.
-
-        kind: "managed" or ""
-        """
+        """Start the payload on the nodes, and record the job in the run. kind: "managed", or empty"""
         folder, settings = prepare_folder_to_send(launch), self.job.settings
         try:
             code, text = run_and_capture(["sky", *sky_launch_arguments(settings, launch)], self.sky_environment, folder)
@@ -102,7 +97,6 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         return Record(launch.run, launch.run.path / f"state/job_{launch.attempt}", launch.attempt, keys)
 
     def _follow_to_the_end(self, run: Run) -> int:
-        """Print the job's output until it ends, then how it ended. Return its exit code."""
         engine = type(self)(self.job)
         try:
             engine.print_logs(run, LogRequest(follow=True))
@@ -140,9 +134,8 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
         return table if code == DONE else table.print() or code
 
     def _trial(self, place: Place, payload: str, change: Callable[[bytes], bytes | None]) -> int:
-        """Run a payload on the nodes of the job's cluster, and keep the cluster for the job.
+        """Run a payload on the nodes of the job's cluster. Return 0 if all nodes exit with 0.
 
-        Return 0 if all nodes exit with 0.
         change: function that returns the text to print for a line of output, or None to print nothing
         """
         with temporary_run(place, self) as new:

@@ -23,10 +23,9 @@ _HOST_LIST = re.compile(r"([^][,]*)\[([^][,-]+)[^]]*\](.*)", re.DOTALL)
 
 
 def job_variables(environ: Mapping[str, str], artifact: Path, rank: str) -> dict[str, str]:
-    """Return this task's variables, or {} outside a Slurm step.
+    """Return this task's variables, or {} outside a Slurm step. Raises NodeFailure.
 
     rank: ignored, because the same command starts launch.sh on all nodes.
-    Raises NodeFailure if Slurm has not distributed the tasks as the job requires.
     """
     if not environ.get("SLURM_NODEID") or not environ.get("SLURM_STEP_ID"):
         return {}
@@ -68,9 +67,7 @@ def first_host(nodes: str) -> str:
 
 
 def require_tasks(wanted: str, present: str) -> None:
-    """Raise NodeFailure if the step does not have the requested number of tasks per node.
-
-    wanted, present: in the form of SLURM_STEP_TASKS_PER_NODE
+    """Raise NodeFailure if the step does not have the requested tasks per node, as in SLURM_STEP_TASKS_PER_NODE.
 
     In the user's allocation (--here), srun places tasks wherever they fit, regardless of --ntasks-per-node.
     """

@@ -22,8 +22,6 @@ def container_options(settings: Mapping[str, Any], artifact: Path, run: Path, pr
     """Return the srun options. Raises Failure.
 
     --container-env is not needed, because the variables that launch.sh exports override the image's.
-    settings: from job.json
-    project: the folder in which the job was compiled
     """
     container, node = settings["container"], settings["node"]
     mounts = [

@@ -11,9 +11,7 @@ from ..options import SlurmOptions
 def check_modules_with_pyxis(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     """JC4332: environment modules together with Pyxis, under which they would never be loaded."""
     if plan.container.kind == "pyxis" and plan.setup.modules:
-        because = (
-            "Slurm starts the container before the job's setup, and modules are not available inside the container"
-        )
+        because = "Slurm starts the container before the job's setup, and modules are not available in the container"
         hint = "python.modules=[]; or container=apptainer, which loads modules first"
         yield Diagnostic("JC4332", "Pyxis cannot load modules", because, hint, key="python.modules")
 

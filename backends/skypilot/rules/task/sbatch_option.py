@@ -20,41 +20,37 @@ def check(task: FinishedTask) -> Iterator[Diagnostic]:
 
 
 def _option(task: FinishedTask, key: str, option: str, value: Any) -> Iterator[Diagnostic]:
-    """Check one option.
-
-    option: its name as SkyPilot writes it after `#SBATCH --`
-    """
-
-    def refuse(title: str, because: str, hint: str) -> Iterator[Diagnostic]:
-        yield Diagnostic("JC4716", title, because, hint, key=key)
-
+    """Check one option. option: its name as SkyPilot writes it after `#SBATCH --`"""
+    title = f"{key}: {value!r} is not valid"
     if option in OWNED:
+        title = f"{key} has no effect"
         because = f"SkyPilot sets this option from {OWNED[option]}, and ignores your value with a warning"
-        yield from refuse(f"{key} has no effect", because, f"remove {key}, and set {OWNED[option]}")
+        hint = f"remove {key}, and set {OWNED[option]}"
     elif option in BREAKS and value not in (None, False):
+        title = f"{key} would contradict the plan"
         because = "SkyPilot passes the option to sbatch, which would then start something other than the compiled job"
-        yield from refuse(f"{key} would contradict the plan", because, f"remove {key}, and set {BREAKS[option]}")
+        hint = f"remove {key}, and set {BREAKS[option]}"
     elif option in task.queued and key.startswith("backend.config."):  # JC4600 reports this for backend.extra
+        title = f"{key} is set twice"
         because = f"{QUEUED[option]} already sets --{option}, and this value would override it"
-        yield from refuse(f"{key} is set twice", because, f"remove {key}, or {QUEUED[option]}")
+        hint = f"remove {key}, or {QUEUED[option]}"
     elif not sbatch_options.is_known_option(option):
+        title = f"sbatch has no option --{option}"
         because = f"SkyPilot passes on --{option}, and sbatch fails on unknown options"
-        yield from refuse(
-            f"sbatch has no option --{option}", because, _option_hint(key, sbatch_options.similar_options(option))
-        )
+        hint = _option_hint(key, sbatch_options.similar_options(option))
     elif option == "time" and not re.fullmatch(SBATCH_TIME, str(value), re.IGNORECASE):
         because = "sbatch expects minutes, HH:MM:SS or D-HH:MM:SS, and SkyPilot passes the value on unchanged"
-        yield from refuse(f"{key}: {value!r} is not a time", because, f'{key}="12:00:00"')
+        hint = f'{key}="12:00:00"'
     elif option == "exclusive" and not _is_exclusive(value):
         because = f"sbatch accepts the option without a value, or with one of {', '.join(sbatch_options.EXCLUSIVE)}"
-        yield from refuse(f"{key}: {value!r} is not valid", because, f"{key}=true")
+        hint = f"{key}=true"
+    else:
+        return
+    yield Diagnostic("JC4716", title, because, hint, key=key)
 
 
 def _option_hint(key: str, meant: list[str]) -> str:
-    """Return the hint for an unknown option.
-
-    meant: known options with similar names
-    """
+    """Return the hint for an unknown option. meant: known options with similar names"""
     if not meant:
         return f"remove {key}"
     if owner := OWNED.get(meant[0]) or BREAKS.get(meant[0]):
