@@ -9,22 +9,22 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ...compiler.diagnostics.diagnostic import nearest
 
+
+def by_option(options: Mapping[str, str]) -> dict[str, str]:
+    """Return option -> key for a mapping from keys to options separated by spaces."""
+    return {option: key for key, names in options.items() for option in names.split()}
+
+
 # Options that only some versions from 22.05 to 25.11 have -> the first version with the option (SINCE) or without it
 # (GONE).
-SINCE: Mapping[str, str] = {
-    "container-id": "23.02",
-    "extra": "23.02",
-    "tres-per-task": "23.02",
-    "tres-bind": "23.11",
-    "resv-ports": "24.05",
-    "segment": "24.05",
-    "stepmgr": "24.05",
-    "oom-kill-step": "24.11",
-    "external": "25.05",
-    "consolidate-segments": "25.11",
-    "resources": "25.11",
-    "spread-segments": "25.11",
-}
+SINCE: Mapping[str, str] = by_option({
+    "23.02": "container-id extra tres-per-task",
+    "23.11": "tres-bind",
+    "24.05": "resv-ports segment stepmgr",
+    "24.11": "oom-kill-step",
+    "25.05": "external",
+    "25.11": "consolidate-segments resources spread-segments",
+})  # fmt: skip
 GONE: Mapping[str, str] = {"power": "24.05"}
 OPTIONS = frozenset((
     "account", "acctg-freq", "array", "batch", "bb", "bbf", "begin", "chdir", "cluster", "cluster-constraint",

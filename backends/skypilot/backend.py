@@ -61,8 +61,7 @@ class SkypilotBackend:
     def check(self, plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         rules = f"{__package__}.rules"
         checks = run_all(
-            lambda: findings(rules, plan, options),
-            lambda: findings(f"{rules}.task", FinishedTask.of(plan, options)),
+            lambda: findings(rules, plan, options), lambda: findings(f"{rules}.task", FinishedTask.of(plan, options))
         )
         diagnostics = []
         for diagnostic in checks:

@@ -63,14 +63,11 @@ class SlurmBackend:
         "lifecycle.max_requeues": ANY,
         "queue.*": ANY,
     }
-    files: ClassVar[Mapping[str, str]] = {
-        "job.sbatch": "the batch job; `sbatch job.sbatch` by hand works as well",
-    }
+    files: ClassVar[Mapping[str, str]] = {"job.sbatch": "the batch job; `sbatch job.sbatch` by hand works as well"}
 
     def check(self, plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
         return run_all(
-            lambda: findings(f"{__package__}.rules", plan, options),
-            lambda: containers.check(self.name, plan),
+            lambda: findings(f"{__package__}.rules", plan, options), lambda: containers.check(self.name, plan)
         )
 
     def emit(self, plan: LaunchPlan, options: SlurmOptions, render: Render) -> Iterator[Artifact]:

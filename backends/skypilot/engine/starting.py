@@ -166,24 +166,22 @@ class StartingSkypilot(SkypilotClient, CheckingEngine):
             for name in secrets:
                 self._save_secret(record, node, name)
             options = ["-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
-            words = self._node_command(record, node, _SHELL, str(node), *command)
-            return run_attached_to_terminal(ssh_command_for_node(cluster, node, words, options))
+            return run_attached_to_terminal(self._on_node(record, node, _SHELL, str(node), *command, options=options))
         finally:
             if secrets:
-                self.ask(ssh_command_for_node(cluster, node, self._node_command(record, node, _FORGET_SECRETS)))
+                self.ask(self._on_node(record, node, _FORGET_SECRETS))
 
     def _save_secret(self, record: Record, node: int, name: str) -> None:
         """Save a secret for launch.sh. The secret is sent on stdin, so that no command line contains it."""
-        words = self._node_command(record, node, _SAVE_SECRET, name)
-        answer = self.ask(ssh_command_for_node(cluster_in_record(record), node, words), text=os.environ[name])
+        answer = self.ask(self._on_node(record, node, _SAVE_SECRET, name), text=os.environ[name])
         if answer.code:
             print(printable(answer.errors), end="", file=sys.stderr)
             raise Failure(f"cannot save secret {name} on node {node}", "the messages from ssh are above")
 
-    def _node_command(self, record: Record, node: int, script: str, *words: str) -> list[str]:
-        """Return the command that runs a bash script with the run folder, the attempt and `words` as arguments."""
-        run = record.run
-        return ["bash", "-c", script, "-", self.path_on_nodes(run, node), str(run.attempt), *words]
+    def _on_node(self, record: Record, node: int, script: str, *words: str, options: Sequence[str] = ()) -> list[str]:
+        """Return the ssh command that runs a bash script with the run folder, the attempt and `words` as arguments."""
+        command = ["bash", "-c", script, "-", self.path_on_nodes(record.run, node), str(record.run.attempt), *words]
+        return ssh_command_for_node(cluster_in_record(record), node, command, options)
 
 
 def _add_check_line(table: Table, line: bytes) -> None:

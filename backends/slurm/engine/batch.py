@@ -33,7 +33,7 @@ from ....runtime.system.signal_queue import SignalQueue
 from ....runtime.system.values import number_or_none, read_keys
 from .job_records import full_job_id, recorded_step_id
 from .link_named_log import link_log
-from .pyxis import container_options, secrets_root
+from .pyxis import container_environment, container_options
 from .requeue import decide_next_start, lost_nodes, requeue_without_lost_nodes
 
 LOOK_S = 1.0  # interval at which to check for a failed node
@@ -130,10 +130,8 @@ class BatchAttempt:
 
     def _task_words(self, srun: Sequence[str]) -> list[str]:
         *options, bash, script = srun
-        container: list[str] = []
-        if self.place.settings.get("pyxis"):
-            os.environ["JOBC_SECRETS_ROOT"] = secrets_root(os.environ)
-            container = container_options(self.place.settings, self.artifact, self.run.path, self.place.project)
+        os.environ.update(container_environment(self.place.settings, os.environ))
+        container = container_options(self.place.settings, self.artifact, self.run.path, self.place.project)
         return [*options, *container, bash, str(self.artifact / script)]
 
     def _environment(self) -> dict[str, str]:

@@ -8,7 +8,10 @@ from .....compiler.diagnostics.diagnostic import Diagnostic
 from ...._shared.kubernetes_formats import DNS_NAME, LABEL_KEY, LABEL_VALUE
 from ...config import PODS, SITES
 from ...finished_task import FinishedTask, removal_hint
-from ...sky_names import LEAST_DISK_GB
+
+# Minimum disk in GB: the size of SkyPilot's machine image (DEFAULT_AMI_GB and similar in sky/clouds/), or the cloud's
+# own minimum (scp). For other clouds, the smallest of these applies.
+LEAST_DISK_GB: Mapping[str, int] = {"aws": 45, "gcp": 50, "azure": 30, "scp": 100}
 
 LATE = "SkyPilot rejects this setting at launch"
 # field in `resources` -> clouds that lack the feature, whether a value needs it, title, because, override without it
@@ -77,7 +80,7 @@ def check_priority(task: FinishedTask) -> Iterator[Diagnostic]:
     because = "a priority must be an integer from -1000 to 1000, or a class name of a-z, 0-9, dash and dot"
     if re.fullmatch(r"[-+]?[0-9]*\.?[0-9]+", str(value)):  # numbers such as 0.5 or 010 would also be valid class names
         if type(value) is not int or not -1000 <= value <= 1000:
-            hint = f"{key}={max(-1000, min(1000, round(float(value))))}"
+            hint = f"{key}={max(-1000, min(1000, round(float(str(value)))))}"
             yield Diagnostic("JC4714", f"priority {value} is invalid", because, hint, key=key)
     elif isinstance(value, str) and not re.fullmatch(DNS_NAME, value):
         yield Diagnostic("JC4714", f"{value!r} is not a priority class", because, f"{key}=high", key=key)

@@ -5,13 +5,38 @@ Source: SkyPilot 0.14.1, _build_custom_sbatch_directives in sky/provision/slurm/
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .....compiler.diagnostics.diagnostic import Diagnostic, join_with_or
 from ...._shared import sbatch_options
 from ...finished_task import SBATCH, FinishedTask
-from ...sky_names import BREAKS, OWNED, QUEUED, SBATCH_TIME
+
+# sbatch options that SkyPilot sets itself (it drops the user's with a warning) -> the job key to set instead.
+OWNED: Mapping[str, str] = {
+    "job-name": "backend.cluster", "output": "storage.root", "error": "storage.root", "nodes": "nodes",
+    "wait-all-nodes": "nodes", "no-requeue": "backend.managed", "cpus-per-task": "cpus", "mem": "mem", "gres": "gpus",
+    "partition": "queue.name",
+}  # fmt: skip
+# sbatch options that SkyPilot passes on but that contradict the plan -> the job key to set instead.
+_LAYOUT = ("ntasks", "ntasks-per-node", "ntasks-per-core", "ntasks-per-gpu", "ntasks-per-socket", "ntasks-per-tres")
+BREAKS: Mapping[str, str] = {
+    "array": "jobc -m, which compiles each point as a job",
+    **dict.fromkeys((*_LAYOUT, "tasks-per-node"), "nodes and procs"),
+    **dict.fromkeys(("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "gpu-bind", "tres-per-task"), "gpus"),
+    "cpus-per-gpu": "cpus", "mem-per-cpu": "mem", "mem-per-gpu": "mem", "requeue": "backend.managed",
+    "nodefile": "queue.nodelist", "clusters": "backend.infra", "cluster": "backend.infra",
+    **dict.fromkeys(sbatch_options.CONTAINER, "image, container and mounts"),
+    **dict.fromkeys(("wrap", "test-only", "wait", "help", "usage", "version"), "submit, which calls SkyPilot"),
+}  # fmt: skip
+# sbatch options that config.py derives from job keys. If such an option were set twice, one of the values would be
+# ignored.
+QUEUED: Mapping[str, str] = {
+    "account": "queue.account", "qos": "queue.qos", "reservation": "queue.reservation",
+    "nodelist": "hosts or queue.nodelist", "exclude": "queue.exclude", "exclusive": "queue.exclusive",
+    "dependency": "queue.after",
+}  # fmt: skip
+SBATCH_TIME = r"(\d+-)?\d+(:\d+){0,2}|UNLIMITED|INFINITE"  # sbatch manual, --time
 
 
 def check(task: FinishedTask) -> Iterator[Diagnostic]:
