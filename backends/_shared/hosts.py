@@ -1,4 +1,4 @@
-"""Code shared by the backends that run commands on a list of hosts: ssh, pdsh, accelerate.
+"""Code shared by the backends that run commands on a list of hosts (ssh, pdsh, accelerate), and by local and slurm.
 
 Emits: hosts.txt, with one host per line in rank order.
 In:    a run folder that has the same path on the submit host and on all nodes, whether or not they share it.
@@ -14,7 +14,6 @@ from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
 from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS
 from ...compiler.rules import findings, run_all
-from . import containers
 
 SPELLINGS: Mapping[RuntimeVar, Spelling] = {
     RuntimeVar.RUN_ID: Spelling(Scope.SUBMIT, '$(basename -- "$run")'),
@@ -25,9 +24,22 @@ SPELLINGS: Mapping[RuntimeVar, Spelling] = {
     RuntimeVar.HEAD_ADDR: Spelling(Scope.SUBMIT, "first line of hosts.txt, without user@"),
     RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses a port and shares it"),
 }
+
+
+def container_settings(*runtimes: str) -> Mapping[str, tuple[str, ...]]:
+    """Return the entries of `honours` for containers that launch.sh enters. runtimes: values of container.kind"""
+    return {
+        "container.kind": runtimes,
+        "container.*": ANY,
+        "mounts": ANY,
+        "resources.shm_bytes": ANY,
+        "setup.kind": ("none", "venv", "conda", "uv", "modules", "image"),
+    }
+
+
 HONOURS: Mapping[str, tuple[str, ...]] = {
     "launcher": NODE_LAUNCHERS,
-    **containers.supported_container_settings("docker", "apptainer"),
+    **container_settings("docker", "apptainer"),
     "code.kind": ("snapshot", "shared", "rsync", "none"),
     "run.storage": ("shared", "node"),
     "secret_kinds": ("env", "file"),
@@ -42,7 +54,16 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
 
 def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnostic]:
     """Check the hosts and mounts. here: whether a job with one node and no hosts runs on this machine"""
-    return run_all(lambda: findings(f"{__package__}.rules", name, plan, here), lambda: containers.check(name, plan))
+    return run_all(lambda: findings(f"{__package__}.rules", name, plan, here), lambda: check_mounts(name, plan))
+
+
+def check_mounts(name: str, plan: LaunchPlan) -> Iterator[Diagnostic]:
+    """Yield JC4410 for mounts whose source is not a folder or file on the node."""
+    for i, mount in enumerate(plan.mounts):
+        if mount.kind != "host":
+            title = f"backend {name} does not support mounts of kind {mount.kind}"
+            because = "the backend can only mount the nodes' own folders and files"
+            yield Diagnostic("JC4410", title, because, "kind: host", key=f"mounts.{i}.kind")
 
 
 def hosts_in_rank_order(plan: LaunchPlan) -> tuple[str, ...]:

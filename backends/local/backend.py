@@ -20,7 +20,7 @@ from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
 from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, Filled
 from ...compiler.spec.job_spec import JobSpec
 from ...runtime.system.frozen_dataclass import dataclass
-from .._shared import containers, hosts
+from .._shared import hosts
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class LocalBackend:
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "launcher": NODE_LAUNCHERS,
-        **containers.supported_container_settings("docker", "apptainer"),
+        **hosts.container_settings("docker", "apptainer"),
         "code.kind": ("snapshot", "shared", "none"),
         "run.storage": ("shared",),
         "secret_kinds": ("env", "file"),
@@ -65,7 +65,7 @@ class LocalBackend:
             yield Filled("nodes", 1, ("backend",), note)
 
     def check(self, plan: LaunchPlan, options: LocalOptions) -> Iterator[Diagnostic]:
-        yield from containers.check(self.name, plan)
+        yield from hosts.check_mounts(self.name, plan)
 
     def engine_settings(self, plan: LaunchPlan, options: LocalOptions) -> Mapping[str, Any]:
         return {

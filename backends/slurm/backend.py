@@ -19,8 +19,7 @@ from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, Filled, Point
 from ...compiler.rules import findings, run_all
 from ...compiler.spec.job_spec import JobSpec
 from ...compiler.spec.site_facts import proportional_cores
-from .._shared import containers
-from .._shared.hosts import variables_to_save
+from .._shared.hosts import check_mounts, container_settings, variables_to_save
 from .._shared.sbatch_options import dependency_value
 from .option_values import (
     cpus_per_task,
@@ -50,7 +49,7 @@ class SlurmBackend:
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "launcher": (*NODE_LAUNCHERS, "srun"),
-        **containers.supported_container_settings("apptainer", "pyxis"),
+        **container_settings("apptainer", "pyxis"),
         "code.kind": ("snapshot", "shared", "none"),
         "run.storage": ("shared",),
         "secret_kinds": ("env", "file"),
@@ -66,9 +65,7 @@ class SlurmBackend:
     files: ClassVar[Mapping[str, str]] = {"job.sbatch": "the batch job; `sbatch job.sbatch` by hand works as well"}
 
     def check(self, plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
-        return run_all(
-            lambda: findings(f"{__package__}.rules", plan, options), lambda: containers.check(self.name, plan)
-        )
+        return run_all(lambda: findings(f"{__package__}.rules", plan, options), lambda: check_mounts(self.name, plan))
 
     def emit(self, plan: LaunchPlan, options: SlurmOptions, render: Render) -> Iterator[Artifact]:
         functions = (memory, duration, tasks_per_node, cpus_per_task, mpi, format_option, dependency_value)

@@ -13,7 +13,6 @@ from ..option_values import format_option
 from ..options import SlurmOptions
 
 LONG = "[a-z][a-z-]+"  # name of a long option
-_PLUGINS = sbatch_options.PYXIS | sbatch_options.PLUGINS
 
 
 class Program(NamedTuple):
@@ -26,8 +25,8 @@ class Program(NamedTuple):
 
 
 PROGRAMS = (
-    Program("sbatch", "extra", sbatch_options.OPTIONS | _PLUGINS, OURS),
-    Program("srun", "srun_extra", SRUN_OPTIONS | _PLUGINS, SRUN),
+    Program("sbatch", "extra", sbatch_options.OPTIONS | sbatch_options.PLUGINS, OURS),
+    Program("srun", "srun_extra", SRUN_OPTIONS | sbatch_options.PLUGINS, SRUN),
 )
 
 

@@ -59,14 +59,14 @@ def _option(task: FinishedTask, key: str, option: str, value: Any) -> Iterator[D
         title = f"{key} is set twice"
         because = f"{QUEUED[option]} already sets --{option}, and this value would override it"
         hint = f"remove {key}, or {QUEUED[option]}"
-    elif not sbatch_options.is_known_option(option):
+    elif option not in sbatch_options.OPTIONS | sbatch_options.PLUGINS:
         title = f"sbatch has no option --{option}"
         because = f"SkyPilot passes on --{option}, and sbatch fails on unknown options"
         hint = _option_hint(key, sbatch_options.similar_options(option))
     elif option == "time" and not re.fullmatch(SBATCH_TIME, str(value), re.IGNORECASE):
         because = "sbatch expects minutes, HH:MM:SS or D-HH:MM:SS, and SkyPilot passes the value on unchanged"
         hint = f'{key}="12:00:00"'
-    elif option == "exclusive" and not _is_exclusive(value):
+    elif option == "exclusive" and str(value).lower() not in ("none", "true", "false", *sbatch_options.EXCLUSIVE):
         because = f"sbatch accepts the option without a value, or with one of {', '.join(sbatch_options.EXCLUSIVE)}"
         hint = f"{key}=true"
     else:
@@ -82,7 +82,3 @@ def _option_hint(key: str, meant: list[str]) -> str:
         return f"remove {key}, and set {owner}"
     above = key.rpartition(".")[0]
     return f"did you mean {join_with_or(f'{above}.{name}' for name in meant)}?"
-
-
-def _is_exclusive(value: Any) -> bool:
-    return value is None or isinstance(value, bool) or str(value).lower() in sbatch_options.EXCLUSIVE
