@@ -1,1 +1,1 @@
-"""Code shared by several backends: hosts.py for nodes and mounts, sbatch_options.py, gpus.py, kubernetes_*.py for pods."""
+"""Code shared by several backends: hosts.py for nodes and mounts, kubernetes_*.py for pods, and tables."""

@@ -1,4 +1,4 @@
-"""What the user adds to the task with `backend.extra` and `backend.config`: JC4540, JC4550, JC4600."""
+"""Additions to the task by `backend.extra` and `backend.config`: JC4540, JC4550, JC4600."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

@@ -32,7 +32,8 @@ def srun_in_new_allocation(
     payload: launch.sh's payload, followed by the payload's command, if any
     """
     artifact, cores = engine.job.artifact, engine.job.settings.get("cpus")
-    flags = [option for option in _job_options(artifact / "job.sbatch") if not _OF_THE_JOB_ALONE.match(option)]
+    job_options = re.findall("^#SBATCH (.*)$", os.fsdecode((artifact / "job.sbatch").read_bytes()), re.MULTILINE)
+    flags = [option for option in job_options if not _OF_THE_JOB_ALONE.match(option)]
     flags += [f"--cpus-per-task={cores}"] if cores else []
     trial = ["--ntasks-per-node=1", f"--time={MINUTES}", "--mpi=none", "--quiet", *options]
     container = container_options(engine.job.settings, artifact, run, project)
@@ -67,8 +68,3 @@ def _env_command(run: Path, attempt: int | None, project: Path) -> list[str]:
 def strip_label_padding(line: str) -> str:
     """Return a line of `srun --label` without the padding of task numbers, which srun adds for ten tasks or more."""
     return re.sub("^[ 0]*([0-9]+: )", r"\1", line)
-
-
-def _job_options(script: Path) -> list[str]:
-    lines = os.fsdecode(script.read_bytes()).splitlines()
-    return [line[len("#SBATCH ") :] for line in lines if line.startswith("#SBATCH ")]
