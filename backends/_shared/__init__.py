@@ -1,1 +1,1 @@
-"""Code shared by several backends: hosts.py for nodes reached over the network, kubernetes_*.py for pods."""
+"""Code shared by several backends: hosts.py for nodes and mounts, kubernetes_*.py for pods, and tables."""

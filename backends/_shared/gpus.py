@@ -55,17 +55,7 @@ SOLD: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     },
 }  # fmt: skip
 # Clouds that rent out single GPUs, or whose machines belong to different owners.
-_ANY_NUMBER = (
-    "runpod",
-    "vast",
-    "fluidstack",
-    "hyperbolic",
-    "shadeform",
-    "primeintellect",
-    "cudo",
-    "mithril",
-    "vsphere",
-)
+_ANY_COUNT = ("cudo", "fluidstack", "hyperbolic", "mithril", "primeintellect", "runpod", "shadeform", "vast", "vsphere")
 USUAL_GPUS = 8  # the maximum on nearly all nodes
 MOST_GPUS = 32  # the maximum for any type that is sold as cards: 32 in one node composed over PCIe
 # Types sold on boards of a fixed size, not as cards, so every machine has the same number.
@@ -88,30 +78,23 @@ def max_gpus_in_cloud(gpu_type: str) -> int | None:
 
 
 def max_gpus_at_site(gpu_type: str) -> int | None:
-    """Return the maximum number per machine at a site, or None if the type is unknown.
-
-    It is the board size for a type sold on boards, otherwise MOST_GPUS.
-    """
+    """Return a board's size for a type sold on boards, otherwise MOST_GPUS; None if the type is unknown."""
     name = _known(gpu_type)
     return _BOARDS.get(name, MOST_GPUS) if name else None
 
 
 def max_gpus_per_machine(cloud: str, gpu_type: str) -> int | None:
-    """Return the maximum number per machine in a cloud.
-
-    cloud: "" for any cloud. A cloud that allows any number is treated as a site.
-    """
-    return max_gpus_at_site(gpu_type) if cloud in _ANY_NUMBER else max_gpus_in_cloud(gpu_type)
+    """Return the maximum in a cloud ("" for any). A cloud that allows any number is treated as a site."""
+    return max_gpus_at_site(gpu_type) if cloud in _ANY_COUNT else max_gpus_in_cloud(gpu_type)
 
 
 def offered_gpu_counts(cloud: str, gpu_type: str) -> tuple[int, ...] | None:
-    """Return the GPU counts that a cloud's machines have, in ascending order.
+    """Return the counts per machine in ascending order: () if the cloud does not offer the type, None for any count.
 
-    Return () if the cloud does not offer the type, and None if any count is possible or the type is unknown. For
-    clouds not in SOLD, the counts are the powers of 2 up to the maximum in any cloud.
+    For clouds not in SOLD, they are the powers of 2 up to the maximum in any cloud.
     """
     name = _known(gpu_type)
-    if not name or cloud in _ANY_NUMBER:
+    if not name or cloud in _ANY_COUNT:
         return None
     if cloud in SOLD:
         return SOLD[cloud].get(name, ())

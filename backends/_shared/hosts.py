@@ -1,4 +1,4 @@
-"""Code shared by the backends that run commands on a list of hosts: ssh, pdsh, accelerate.
+"""Code shared by the backends that run commands on a list of hosts (ssh, pdsh, accelerate), and by local and slurm.
 
 Emits: hosts.txt, with one host per line in rank order.
 In:    a run folder that has the same path on the submit host and on all nodes, whether or not they share it.
@@ -14,7 +14,6 @@ from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
 from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS
 from ...compiler.rules import findings, run_all
-from . import containers
 
 SPELLINGS: Mapping[RuntimeVar, Spelling] = {
     RuntimeVar.RUN_ID: Spelling(Scope.SUBMIT, '$(basename -- "$run")'),
@@ -25,9 +24,22 @@ SPELLINGS: Mapping[RuntimeVar, Spelling] = {
     RuntimeVar.HEAD_ADDR: Spelling(Scope.SUBMIT, "first line of hosts.txt, without user@"),
     RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses a port and shares it"),
 }
+
+
+def container_settings(*runtimes: str) -> Mapping[str, tuple[str, ...]]:
+    """Return the entries of `honours` for containers that launch.sh enters. runtimes: values of container.kind"""
+    return {
+        "container.kind": runtimes,
+        "container.*": ANY,
+        "mounts": ANY,
+        "resources.shm_bytes": ANY,
+        "setup.kind": ("none", "venv", "conda", "uv", "modules", "image"),
+    }
+
+
 HONOURS: Mapping[str, tuple[str, ...]] = {
     "launcher": NODE_LAUNCHERS,
-    **containers.supported_container_settings("docker", "apptainer"),
+    **container_settings("docker", "apptainer"),
     "code.kind": ("snapshot", "shared", "rsync", "none"),
     "run.storage": ("shared", "node"),
     "secret_kinds": ("env", "file"),
@@ -41,14 +53,17 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
 
 
 def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnostic]:
-    """Yield the diagnostics of the host rules (rules/) and of the mount check.
+    """Check the hosts and mounts. here: whether a job with one node and no hosts runs on this machine"""
+    return run_all(lambda: findings(f"{__package__}.rules", name, plan, here), lambda: check_mounts(name, plan))
 
-    here: whether a job with one node and no hosts runs on this machine.
-    """
-    return run_all(
-        lambda: findings(f"{__package__}.rules", name, plan, here),
-        lambda: containers.check(name, plan),
-    )
+
+def check_mounts(name: str, plan: LaunchPlan) -> Iterator[Diagnostic]:
+    """Yield JC4410 for mounts whose source is not a folder or file on the node."""
+    for i, mount in enumerate(plan.mounts):
+        if mount.kind != "host":
+            title = f"backend {name} does not support mounts of kind {mount.kind}"
+            because = "the backend can only mount the nodes' own folders and files"
+            yield Diagnostic("JC4410", title, because, "kind: host", key=f"mounts.{i}.kind")
 
 
 def hosts_in_rank_order(plan: LaunchPlan) -> tuple[str, ...]:
@@ -56,32 +71,14 @@ def hosts_in_rank_order(plan: LaunchPlan) -> tuple[str, ...]:
     return plan.resources.hosts or plan.queue.nodelist
 
 
-def loopback_addresses(nodes: int) -> tuple[str, ...]:
-    """Return this machine's loopback addresses, one per node, for hosts.txt.
-
-    nodes: at most 100,000, the maximum of the type NodeCount. All of 127.0.0.0/8 is loopback (RFC 1122).
-    """
-    return tuple(f"127.{i // 62_500}.{i // 250 % 250}.{i % 250 + 1}" for i in range(nodes))
+def node_settings() -> dict[str, Any]:
+    return {"saved_secrets": variables_to_save, "procs": of.plan.topology.procs}
 
 
-def client_settings(client: str | Leaf, ssh_command: Sequence[str | Leaf]) -> Mapping[str, Any]:
-    """Return the settings that jobctl uses to reach the hosts.
-
-    client: `ssh`, `pdsh` or `clush`
-    """
-    return {"client": client, "ssh_command": ssh_command, "fanout": of.options.fanout}
-
-
-def engine_settings(client: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the settings that jobctl uses to start the nodes.
-
-    client: the result of client_settings(), or None if all nodes are on this machine
-    """
-    return {
-        **({} if client is None else {"hosts": client}),
-        "saved_secrets": variables_to_save,
-        "procs": of.plan.topology.procs,
-    }
+def host_settings(client: str | Leaf, ssh_command: Sequence[str | Leaf]) -> dict[str, Any]:
+    """Return the settings that jobctl uses to start nodes on hosts. client: `ssh`, `pdsh` or `clush`"""
+    hosts = {"client": client, "ssh_command": ssh_command, "fanout": of.options.fanout}
+    return {"hosts": hosts, **node_settings()}
 
 
 def variables_to_save(v: Any) -> list[str]:
@@ -89,10 +86,18 @@ def variables_to_save(v: Any) -> list[str]:
     return [secret.ref for secret in v.plan.secrets.values() if secret.kind == "env"]
 
 
-def emit_hosts_file(render: Render, plan: LaunchPlan, is_here: bool = False) -> Iterator[Artifact]:
-    """Yield hosts.txt. is_here: whether all nodes are on this machine"""
+def hosts_file(render: Render, plan: LaunchPlan) -> Artifact:
+    """Return hosts.txt, with this machine's loopback addresses if there are no hosts."""
+    if not hosts_in_rank_order(plan):
+        return loopback_hosts_file(render, plan)
     key = "resources.hosts" if plan.resources.hosts else "queue.nodelist"
-    if is_here:
-        yield render.table("hosts.txt", loopback_addresses(plan.topology.nodes), "topology.nodes")
-    else:
-        yield render.table("hosts.txt", hosts_in_rank_order(plan), key)
+    return render.table("hosts.txt", hosts_in_rank_order(plan), key)
+
+
+def loopback_hosts_file(render: Render, plan: LaunchPlan) -> Artifact:
+    """Return hosts.txt for nodes that are all on this machine.
+
+    All of 127.0.0.0/8 is loopback (RFC 1122); a job has at most 100,000 nodes (NodeCount).
+    """
+    addresses = [f"127.{i // 62_500}.{i // 250 % 250}.{i % 250 + 1}" for i in range(plan.topology.nodes)]
+    return render.table("hosts.txt", addresses, "topology.nodes")

@@ -50,10 +50,7 @@ def check(extra: Mapping[str, Any]) -> Iterator[Diagnostic]:
 
 
 def check_pod(tree: Any, at: At) -> Iterator[Diagnostic]:
-    """Check the fields of a pod that another program sends to Kubernetes.
-
-    at: path of the key that contains the pod
-    """
+    """Check the fields of a pod that another program sends to Kubernetes. at: path of the key that contains the pod"""
     yield from _check(tree, "PodTemplateSpec", at)
 
 
@@ -65,12 +62,9 @@ def known_kubernetes_fields() -> Mapping[str, Any]:
 
 def _check(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
     definition = shape if isinstance(shape, str) else ""
-    if isinstance(shape, str) and shape in known_kubernetes_fields():
-        shape = (
-            {**CLOSED, **defined_shape}
-            if isinstance(defined_shape := known_kubernetes_fields()[shape], dict)
-            else defined_shape
-        )
+    if definition in known_kubernetes_fields():
+        shape = known_kubernetes_fields()[definition]
+        shape = {**CLOSED, **shape} if isinstance(shape, dict) else shape
     if value is None or shape == "any":  # null removes the field
         return
     if isinstance(shape, list):
@@ -78,11 +72,10 @@ def _check(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
     elif isinstance(shape, dict):
         yield from _mapping(value, shape, at, definition)
     elif "|" in shape:
+        words = [*filter(None, shape.split("|"))]
         if value not in shape.split("|"):
-            near = (nearest(str(value), shape.split("|")) or shape.strip("|").split("|"))[0]
-            yield _rejection(
-                at, f"{value!r} is invalid: must be one of {', '.join(filter(None, shape.split('|')))}", f"={near}"
-            )
+            near = [*nearest(str(value), words), *words][0]
+            yield _rejection(at, f"{value!r} is invalid: must be one of {', '.join(words)}", f"={near}")
     elif shape in TYPES and not _has_json_type(value, shape):
         is_number = shape == "string" and isinstance(value, float)
         instead = f'in a YAML file, {at[-1]}: "{value}"' if is_number else ""
@@ -112,10 +105,7 @@ def _is_named(shape: Any) -> bool:
 
 
 def is_list_in_schema(at: At) -> bool:
-    """Return whether a mapping at that path stands for a list of named items.
-
-    at: path below `extra`, starting with the kind
-    """
+    """Return whether a mapping stands for a list of named items. at: path below `extra`, starting with the kind"""
     shape: Any = KINDS
     for part in at:
         shape = shape[0] if isinstance(shape, list) else shape.get(part, shape.get("*"))
@@ -127,12 +117,9 @@ def is_list_in_schema(at: At) -> bool:
 
 
 def to_api_form(kind: str, tree: Any) -> Any:
-    """Convert a kind's tree to the API's form.
+    """Convert a kind's tree, whose leaves may be functions of the views, to the API's form.
 
-    A mapping of named items, such as `{A: {value: 1}}`, becomes a list. A number such as `1` becomes text if the API
-    requires text.
-
-    A leaf of the tree may be a function of the views.
+    A mapping of named items, such as `{A: {value: 1}}`, becomes a list. A number becomes text if the API requires text.
     """
     return _to_api_form(tree, KINDS.get(kind))
 
@@ -166,19 +153,17 @@ def _check_format(definition: str, field: str, value: Any, at: At) -> Iterator[D
 
 def _mapping(value: Any, shape: Mapping[str, Any], at: At, definition: str) -> Iterator[Diagnostic]:
     if not isinstance(value, Mapping):
-        yield _rejection(
-            at, "the value must be a mapping", f".{next((name for name in shape if name != '*'), 'NAME')}=…"
-        )
+        name = next((name for name in shape if name != "*"), "NAME")
+        yield _rejection(at, "the value must be a mapping", f".{name}=…")
         return
     for name, inner in value.items():
         expected = shape.get(name, shape["*"]) if "*" in shape else None
         if expected is None:
             near = nearest(name, [field for field in shape if field != "*"])
-            because = f"{at[-1]} has no field {name}"
             path = ".".join(at)
-            hint = f"did you mean {path}.{near[0]}?" if near else f"remove {path}.{name}"
             key = f"{path}.{name}"
-            yield Diagnostic("JC4540", f"{key}: {because}", _REFUSED, hint, key=key)
+            hint = f"did you mean {path}.{near[0]}?" if near else f"remove {key}"
+            yield Diagnostic("JC4540", f"{key}: {at[-1]} has no field {name}", _REFUSED, hint, key=key)
         else:
             diagnostics = [*_check(inner, expected, (*at, name))]
             yield from diagnostics or _check_format(definition, name, inner, (*at, name))

@@ -53,62 +53,46 @@ def _resources(value: Any) -> str:
     return ""
 
 
-_LABEL = _text(rf"(?!.{{64}}){DNS_LABEL}", "name of at most 63 characters from a-z, 0-9 and dash")
-_NAME = _text(DNS_NAME, "name that contains only a-z, 0-9, dash and dot")
-_LABEL_KEY = _text(LABEL_KEY, "key of a label")
 _QUANTITY = _text(QUANTITY, "quantity such as 64Gi or 500m")
-_PORT, _FROM_0, _FROM_1 = _number(1, 65535), _number(0, 2**31 - 1), _number(1, 2**31 - 1)
-_WEIGHT = _number(1, 100)
-FORMS: Mapping[tuple[str, str], Form] = {
-    ("Container", "name"): _LABEL,
-    ("Container", "image"): _text(IMAGE, "image [REGISTRY/]NAME[:TAG][@DIGEST], with a lower-case name"),
-    ("Volume", "name"): _LABEL,
-    ("ObjectMeta", "labels"): _labels,
-    ("LabelSelector", "matchLabels"): _labels,
-    ("PodSpec", "nodeSelector"): _labels,
-    ("Toleration", "key"): _text(LABEL_KEY, "key of a taint"),
-    ("Toleration", "value"): _text(LABEL_VALUE, "value of a taint"),
-    ("NodeSelectorRequirement", "key"): _LABEL_KEY,
-    ("LabelSelectorRequirement", "key"): _LABEL_KEY,
-    ("PodAffinityTerm", "topologyKey"): _LABEL_KEY,
-    ("WeightedPodAffinityTerm", "weight"): _WEIGHT,
-    ("PreferredSchedulingTerm", "weight"): _WEIGHT,
-    ("TopologySpreadConstraint", "topologyKey"): _LABEL_KEY,
-    ("TopologySpreadConstraint", "maxSkew"): _FROM_1,
-    ("TopologySpreadConstraint", "minDomains"): _FROM_1,
-    ("PodSpec", "priorityClassName"): _NAME,
-    ("PodSpec", "runtimeClassName"): _NAME,
-    ("PodSpec", "serviceAccountName"): _NAME,
-    ("PodSpec", "schedulerName"): _NAME,
-    ("PodSpec", "nodeName"): _NAME,
-    ("PodSpec", "activeDeadlineSeconds"): _FROM_1,
-    ("JobSpec", "activeDeadlineSeconds"): _FROM_0,
-    ("JobSpec", "ttlSecondsAfterFinished"): _FROM_0,
-    ("LocalObjectReference", "name"): _NAME,
-    ("SecretKeySelector", "name"): _NAME,
-    ("ConfigMapKeySelector", "name"): _NAME,
-    ("SecretEnvSource", "name"): _NAME,
-    ("ConfigMapEnvSource", "name"): _NAME,
-    ("SecretVolumeSource", "secretName"): _NAME,
-    ("ConfigMapVolumeSource", "name"): _NAME,
-    ("SecretProjection", "name"): _NAME,
-    ("ConfigMapProjection", "name"): _NAME,
-    ("PersistentVolumeClaimVolumeSource", "claimName"): _NAME,
-    ("EmptyDirVolumeSource", "sizeLimit"): _QUANTITY,
-    ("EmptyDirVolumeSource", "medium"): _text(r"(Memory|HugePages(-\S+)?)?", "medium: Memory, HugePages or nothing"),
-    ("ResourceRequirements", "limits"): _resources,
-    ("ResourceRequirements", "requests"): _resources,
-    ("ContainerPort", "containerPort"): _PORT,
-    ("ContainerPort", "hostPort"): _PORT,
-    ("ServicePort", "port"): _PORT,
-    ("EnvVar", "name"): _text(r"[ -<>-~]+", "variable name of printable characters without ="),
-    ("VolumeMount", "mountPath"): _text(r"[^:]+", "path without a colon"),
-}
+_BY_FORM: tuple[tuple[Form, str], ...] = (
+    (_labels, "ObjectMeta.labels LabelSelector.matchLabels PodSpec.nodeSelector"),
+    (_number(0, 2**31 - 1), "JobSpec.activeDeadlineSeconds JobSpec.ttlSecondsAfterFinished"),
+    (
+        _number(1, 2**31 - 1),
+        "PodSpec.activeDeadlineSeconds TopologySpreadConstraint.maxSkew TopologySpreadConstraint.minDomains",
+    ),
+    (_number(1, 100), "WeightedPodAffinityTerm.weight PreferredSchedulingTerm.weight"),
+    (_number(1, 65535), "ContainerPort.containerPort ContainerPort.hostPort ServicePort.port"),
+    (_QUANTITY, "EmptyDirVolumeSource.sizeLimit"),
+    (_resources, "ResourceRequirements.limits ResourceRequirements.requests"),
+    (
+        _text(rf"(?!.{{64}}){DNS_LABEL}", "name of at most 63 characters from a-z, 0-9 and dash"),
+        "Container.name Volume.name",
+    ),
+    (
+        _text(DNS_NAME, "name that contains only a-z, 0-9, dash and dot"),
+        "ConfigMapEnvSource.name ConfigMapKeySelector.name ConfigMapProjection.name ConfigMapVolumeSource.name "
+        "LocalObjectReference.name PersistentVolumeClaimVolumeSource.claimName PodSpec.nodeName "
+        "PodSpec.priorityClassName PodSpec.runtimeClassName PodSpec.schedulerName PodSpec.serviceAccountName "
+        "SecretEnvSource.name SecretKeySelector.name SecretProjection.name SecretVolumeSource.secretName",
+    ),
+    (
+        _text(LABEL_KEY, "key of a label"),
+        "LabelSelectorRequirement.key NodeSelectorRequirement.key PodAffinityTerm.topologyKey "
+        "TopologySpreadConstraint.topologyKey",
+    ),
+    (_text(IMAGE, "image [REGISTRY/]NAME[:TAG][@DIGEST], with a lower-case name"), "Container.image"),
+    (_text(LABEL_KEY, "key of a taint"), "Toleration.key"),
+    (_text(LABEL_VALUE, "value of a taint"), "Toleration.value"),
+    (_text(r"(Memory|HugePages(-\S+)?)?", "medium: Memory, HugePages or nothing"), "EmptyDirVolumeSource.medium"),
+    (_text(r"[ -<>-~]+", "variable name of printable characters without ="), "EnvVar.name"),
+    (_text(r"[^:]+", "path without a colon"), "VolumeMount.mountPath"),
+)
+FORMS: Mapping[str, Form] = {field: form for form, fields in _BY_FORM for field in fields.split()}
 
 
 def reason_for_rejection(definition: str, field: str, value: Any) -> str:
-    """Return why Kubernetes would reject a field's value, or ""."""
-    form = FORMS.get((definition, field))
+    form = FORMS.get(f"{definition}.{field}")
     return form(value) if form is not None and value is not None else ""
 
 

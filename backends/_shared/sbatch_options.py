@@ -9,22 +9,22 @@ from collections.abc import Collection, Mapping, Sequence
 
 from ...compiler.diagnostics.diagnostic import nearest
 
+
+def by_option(options: Mapping[str, str]) -> dict[str, str]:
+    """Return option -> key for a mapping from keys to options separated by spaces."""
+    return {option: key for key, names in options.items() for option in names.split()}
+
+
 # Options that only some versions from 22.05 to 25.11 have -> the first version with the option (SINCE) or without it
 # (GONE).
-SINCE: Mapping[str, str] = {
-    "container-id": "23.02",
-    "extra": "23.02",
-    "tres-per-task": "23.02",
-    "tres-bind": "23.11",
-    "resv-ports": "24.05",
-    "segment": "24.05",
-    "stepmgr": "24.05",
-    "oom-kill-step": "24.11",
-    "external": "25.05",
-    "consolidate-segments": "25.11",
-    "resources": "25.11",
-    "spread-segments": "25.11",
-}
+SINCE: Mapping[str, str] = by_option({
+    "23.02": "container-id extra tres-per-task",
+    "23.11": "tres-bind",
+    "24.05": "resv-ports segment stepmgr",
+    "24.11": "oom-kill-step",
+    "25.05": "external",
+    "25.11": "consolidate-segments resources spread-segments",
+})  # fmt: skip
 GONE: Mapping[str, str] = {"power": "24.05"}
 OPTIONS = frozenset((
     "account", "acctg-freq", "array", "batch", "bb", "bbf", "begin", "chdir", "cluster", "cluster-constraint",
@@ -50,9 +50,9 @@ PYXIS = frozenset(
         "writable", "readonly", "env", "unshare",
     )
 ) | {"no-container-mount-home", "no-container-remap-root", "no-container-entrypoint"}  # fmt: skip
-# Options of other SPANK plugins that public job scripts use: Shifter (github.com/NERSC/shifter, wlm_integration/slurm;
+# Also options of other SPANK plugins in public job scripts: Shifter (github.com/NERSC/shifter, wlm_integration/slurm;
 # docs.nersc.gov for --module) and SageMaker HyperPod (--auto-resume).
-PLUGINS = frozenset(("auto-resume", "ccm", "image", "module", "volume"))
+PLUGINS = PYXIS | {"auto-resume", "ccm", "image", "module", "volume"}
 CONTAINER = PYXIS | {"container", "container-id"}  # options for containers; the last two are Slurm's own (OCI)
 LETTERS: Mapping[str, str] = {
     "A": "account", "B": "extra-node-info", "C": "constraint", "D": "chdir", "F": "nodefile", "G": "gpus", "H": "hold",
@@ -77,14 +77,6 @@ def dependency_value(after: Sequence[str]) -> str:
     return ",".join([*([":".join(["afterok", *ids])] if ids else []), *others])
 
 
-def is_known_option(option: str) -> bool:
-    """Return whether sbatch or a widely used plugin has the option.
-
-    option: long name without the leading dashes
-    """
-    return option in OPTIONS or option in PYXIS or option in PLUGINS
-
-
 def options_with_prefix(option: str, known: Collection[str] = OPTIONS | PYXIS) -> list[str]:
     """Return the options that start with an unknown name. getopt_long(3) accepts a unique prefix as an abbreviation."""
     return sorted(name for name in known if name.startswith(option))
@@ -101,16 +93,8 @@ def similar_options(option: str, known: Collection[str] = OPTIONS | PYXIS) -> li
         return [LETTERS[name]]
     if name in known:
         return [name]
-    known_names = sorted(known)
-    near = nearest(name, known_names, len(known_names))
-    alike = [candidate for candidate in near if candidate[0] == name[:1]]
-    first_words = {
-        candidate.partition("-")[0] for candidate in known_names if "-" in candidate and candidate[0] == name[:1]
-    }
-    begun = [
-        candidate
-        for first in nearest(name, first_words, 1)
-        for candidate in known_names
-        if candidate.startswith(f"{first}-")
-    ]
+    near = nearest(name, sorted(known), len(known))
+    alike = [other for other in near if other[0] == name[:1]]
+    first_words = {other.partition("-")[0] for other in known if "-" in other and other[0] == name[:1]}
+    begun = [other for word in nearest(name, first_words, 1) for other in sorted(known) if other.startswith(f"{word}-")]
     return alike[:1] or begun or near[:1]

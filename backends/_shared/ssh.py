@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, Literal
 
 from ...compiler.diagnostics.diagnostic import Diagnostic
@@ -14,13 +13,7 @@ from . import hosts
 
 @dataclass(frozen=True)
 class SshOptions:
-    """The ssh client's options.
-
-    fanout: maximum number of simultaneous connections
-    connect_timeout: seconds
-    user, port: user name and port on the hosts
-    options: further ssh options, one word per item
-    """
+    """The ssh client's options, which conf/backend/ssh.yaml describes."""
 
     fanout: Count
     connect_timeout: Duration
@@ -30,43 +23,28 @@ class SshOptions:
     options: tuple[str, ...]
 
 
-def ssh_command() -> list[str | Leaf]:
-    """Return an ssh command that never prompts, gives up on dead hosts, and accepts new host keys only if allowed."""
-    words: list[str | Leaf] = [
-        "BatchMode=yes",
-        lambda v: f"ConnectTimeout={v.options.connect_timeout}",
-        "ServerAliveInterval=5",
-        "ServerAliveCountMax=3",
-        lambda v: f"StrictHostKeyChecking={'yes' if v.options.host_keys == 'known' else 'accept-new'}",
-    ]
-    return ["ssh", *(part for word in words for part in ("-o", word))]
+# An ssh command that never prompts, gives up on dead hosts, and accepts new host keys only if allowed.
+SSH_COMMAND: tuple[str | Leaf, ...] = (
+    "ssh", "-o", "BatchMode=yes", "-o", lambda v: f"ConnectTimeout={v.options.connect_timeout}",
+    "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3",
+    "-o", lambda v: f"StrictHostKeyChecking={'yes' if v.options.host_keys == 'known' else 'accept-new'}",
+)  # fmt: skip
 
 
 def ssh_settings(options: SshOptions) -> dict[str, Any]:
-    """Return the settings that jobctl uses to start the nodes over ssh."""
     more: list[Leaf] = [
         lambda v: Omit if v.options.user is None else "-l",
         lambda v: Omit if v.options.user is None else v.options.user,
         lambda v: Omit if v.options.port is None else "-p",
         lambda v: Omit if v.options.port is None else str(v.options.port),
-        *(partial(_option, number) for number in range(len(options.options))),
+        *(lambda v, number=number: v.options.options[number] for number in range(len(options.options))),
     ]
-    return hosts.engine_settings(hosts.client_settings("ssh", [*ssh_command(), *more]))
-
-
-def _option(number: int, v: Any) -> str:
-    option: str = v.options.options[number]
-    return option
+    return hosts.host_settings("ssh", [*SSH_COMMAND, *more])
 
 
 def check_user(options: SshOptions) -> Iterator[Diagnostic]:
     """Yield JC4402 if backend.user is not a valid user name."""
     if options.user is not None and not re.fullmatch(r"[\w.][\w.-]*", options.user):
         because = "a user name may contain only letters, digits, dots, dashes and underscores"
-        yield Diagnostic(
-            "JC4402",
-            f"backend.user: {options.user!r} is not a valid user name",
-            because,
-            "backend.user=null",
-            key="backend.user",
-        )
+        title = f"backend.user: {options.user!r} is not a valid user name"
+        yield Diagnostic("JC4402", title, because, "backend.user=null", key="backend.user")

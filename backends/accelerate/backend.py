@@ -15,10 +15,18 @@ from ...compiler.emit.render import Omit, Render
 from ...compiler.launchers.accelerate.config_files import accelerate_yaml, deepspeed_json
 from ...compiler.plan.launch_plan import LaunchPlan
 from ...compiler.plugins.backend import Backend
-from ...compiler.rules import findings, run_all
+from ...compiler.rules import run_all
+from ...runtime.system.frozen_dataclass import dataclass
 from .._shared import hosts
-from .._shared.ssh import check_user, ssh_settings
-from .options import AccelerateOptions
+from .._shared.ssh import SshOptions, check_user, ssh_settings
+
+
+@dataclass(frozen=True)
+class AccelerateOptions(SshOptions):
+    """The ssh options, plus extra and deepspeed_extra: trees merged last into accelerate.yaml and deepspeed.json."""
+
+    extra: Mapping[str, Any]
+    deepspeed_extra: Mapping[str, Any]
 
 
 class AccelerateBackend(Backend):
@@ -33,18 +41,34 @@ class AccelerateBackend(Backend):
             lambda: hosts.check(self.name, plan, here=True),
             lambda: check_user(options),
             lambda: accelerate_checks.check(plan, options.extra, options.deepspeed_extra, "backend"),
-            lambda: findings(f"{__package__}.rules", plan, options),
+            lambda: check_launch(plan),
         )
 
     def emit(self, plan: LaunchPlan, options: AccelerateOptions, render: Render) -> Iterator[Artifact]:
         yield accelerate_yaml(plan, render, options.extra)
         if plan.parallel == "deepspeed":
             yield deepspeed_json(plan, render, options.deepspeed_extra)
-        yield from hosts.emit_hosts_file(render, plan, is_here=not hosts.hosts_in_rank_order(plan))
+        yield hosts.hosts_file(render, plan)
 
     def engine_settings(self, plan: LaunchPlan, options: AccelerateOptions) -> Mapping[str, Any]:
         settings = ssh_settings(options)
         return {**settings, "hosts": lambda v: settings["hosts"] if hosts.hosts_in_rank_order(v.plan) else Omit}
+
+
+def check_launch(plan: LaunchPlan) -> Iterator[Diagnostic]:
+    """Yield JC4601 for storage.run=node without hosts, and JC4605 for a launcher other than `accelerate launch`.
+
+    `honours` cannot report JC4605, because it does not cover torchrun, which needs no support from the backend.
+    """
+    if not hosts.hosts_in_rank_order(plan) and plan.run.storage == "node":
+        because = "without hosts, the only node is this machine, which already has the run folder"
+        title = "storage.run=node has no effect without hosts"
+        yield Diagnostic("JC4601", title, because, "storage.run=shared", key="storage.run")
+    if plan.launcher != "accelerate":
+        because = "backend accelerate is backend ssh with `accelerate launch` as the launcher"
+        hint = f"backend=ssh launcher={plan.launcher}, or launcher=accelerate"
+        title = f"backend accelerate does not support launcher={plan.launcher}"
+        yield Diagnostic("JC4605", title, because, hint, key="launcher")
 
 
 BACKEND = AccelerateBackend()

@@ -20,7 +20,7 @@ from ...compiler.plan.runtime_vars import RuntimeVar, Scope, Spelling
 from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, Backend, Filled
 from ...compiler.spec.job_spec import JobSpec
 from ...runtime.system.frozen_dataclass import dataclass
-from .._shared import containers, hosts
+from .._shared import hosts
 
 
 @dataclass(frozen=True)
@@ -39,15 +39,13 @@ class LocalBackend(Backend):
         RuntimeVar.RUN_ID: Spelling(Scope.SUBMIT, "$run_id"),
         RuntimeVar.RUN_DIR: Spelling(Scope.SUBMIT, "$run"),
         RuntimeVar.ATTEMPT: Spelling(Scope.SUBMIT, "$attempt"),
-        RuntimeVar.NODE_RANK: Spelling(
-            Scope.SUBMIT, ("0, or the line number of the address in hosts.txt, counted from 0")
-        ),
+        RuntimeVar.NODE_RANK: Spelling(Scope.SUBMIT, "0, or line number of the address in hosts.txt, counted from 0"),
         RuntimeVar.HEAD_ADDR: Spelling(Scope.SUBMIT, "127.0.0.1"),
         RuntimeVar.HEAD_PORT: Spelling(Scope.NODE, "plan.rendezvous.port, or 0: node 0 chooses a port and shares it"),
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "launcher": NODE_LAUNCHERS,
-        **containers.supported_container_settings("docker", "apptainer"),
+        **hosts.container_settings("docker", "apptainer"),
         "code.kind": ("snapshot", "shared", "none"),
         "run.storage": ("shared",),
         "secret_kinds": ("env", "file"),
@@ -61,26 +59,23 @@ class LocalBackend(Backend):
         """Yield nodes=1 for a GPU job unless the command line sets `nodes`. Nodes would share this machine's GPUs."""
         origin = values["nodes"].origin
         if spec.gpus and spec.nodes > 1 and (origin is None or origin.root != COMMAND_LINE):
-            because = (
-                f"backend local starts all ranks on this machine, so {spec.nodes} nodes would have to share its GPUs"
-            )
+            because = f"backend local starts all ranks on this machine, so {spec.nodes} nodes would share its GPUs"
             title = f"nodes={spec.nodes} is reduced to 1 on this machine"
             note = Diagnostic("JC2023", title, because, "nodes=1", key="nodes", severity=Severity.NOTE)
             yield Filled("nodes", 1, ("backend",), note)
 
     def check(self, plan: LaunchPlan, options: LocalOptions) -> Iterator[Diagnostic]:
-        yield from containers.check(self.name, plan)
+        yield from hosts.check_mounts(self.name, plan)
 
     def engine_settings(self, plan: LaunchPlan, options: LocalOptions) -> Mapping[str, Any]:
         return {
-            **{key: partial(_if_several_nodes, leaf) for key, leaf in hosts.engine_settings(None).items()},
+            **{key: partial(_if_several_nodes, leaf) for key, leaf in hosts.node_settings().items()},
             "detach": lambda v: getattr(v.options, "detach", False),  # a plugin that inherits may have other options
         }
 
     def emit(self, plan: LaunchPlan, options: LocalOptions, render: Render) -> Iterator[Artifact]:
         if plan.topology.nodes > 1:
-            for artifact in hosts.emit_hosts_file(render, plan, is_here=True):
-                yield render.chosen(artifact, of.plan.topology.nodes)
+            yield render.chosen(hosts.loopback_hosts_file(render, plan), of.plan.topology.nodes)
 
 
 def _if_several_nodes(leaf: Leaf, v: Any) -> Any:

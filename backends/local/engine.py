@@ -2,7 +2,6 @@
 
 `submit` execs launch.sh, which execs the supervisor. Several nodes are started in the same way as on several hosts.
 
-
 Packed into jobctl; Python 3.8.
 """
 
@@ -19,8 +18,6 @@ from ...runtime.run_folder.run import jobctl_command, quote_shell_word
 
 
 class LocalEngine(OneMachineEngine):
-    """Engine for one node, which is this machine."""
-
     def add_options(self, parser: argparse.ArgumentParser) -> None:
         text = "start the job in the background and return; by default, wait and exit with the job's exit code"
         is_detached = self.job.settings.get("detach") is True

@@ -16,17 +16,12 @@ from ...compiler.plugins.backend import Backend
 from ...compiler.spec.value_types import Count, Duration
 from ...runtime.system.frozen_dataclass import dataclass
 from .._shared import hosts
-from .._shared.ssh import ssh_command
+from .._shared.ssh import SSH_COMMAND
 
 
 @dataclass(frozen=True)
 class PdshOptions:
-    """Options of backend pdsh.
-
-    client: the program that reaches the hosts
-    fanout: maximum number of simultaneous connections
-    connect_timeout: seconds
-    """
+    """Options of backend pdsh, which conf/backend/pdsh.yaml describes."""
 
     client: Literal["pdsh", "clush"]
     fanout: Count
@@ -45,10 +40,10 @@ class PdshBackend(Backend):
         yield from hosts.check(self.name, plan)
 
     def emit(self, plan: LaunchPlan, options: PdshOptions, render: Render) -> Iterator[Artifact]:
-        yield from hosts.emit_hosts_file(render, plan)
+        yield hosts.hosts_file(render, plan)
 
     def engine_settings(self, plan: LaunchPlan, options: PdshOptions) -> Mapping[str, Any]:
-        return hosts.engine_settings(hosts.client_settings(of.options.client, ssh_command()))
+        return hosts.host_settings(of.options.client, SSH_COMMAND)
 
 
 BACKEND = PdshBackend()

@@ -1,7 +1,4 @@
-"""Run the artifact's verbs on hosts reached by pdsh or clush.
-
-Packed into jobctl; Python 3.8.
-"""
+"""Run the artifact's verbs on hosts reached by pdsh or clush. Packed into jobctl; Python 3.8."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ Launch: ./jobctl submit, or sky launch task.sky.yaml
 Source: SkyPilot 0.14.1: docs.skypilot.co, its schema, and real launches on Slurm 22.05.
 """
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -62,8 +61,7 @@ class SkypilotBackend(Backend):
     def check(self, plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         rules = f"{__package__}.rules"
         checks = run_all(
-            lambda: findings(rules, plan, options),
-            lambda: findings(f"{rules}.task", FinishedTask.of(plan, options)),
+            lambda: findings(rules, plan, options), lambda: findings(f"{rules}.task", FinishedTask.of(plan, options))
         )
         diagnostics = []
         for diagnostic in checks:
@@ -80,7 +78,7 @@ class SkypilotBackend(Backend):
         sent = [*self.sends(plan, options).values()]
         return {
             "runs": lambda v: str(v.options.records),
-            "storage_root": lambda v: task.run_root(v.plan),
+            "storage_root": lambda v: v.plan.run.scratch if v.plan.run.storage == "object" else v.plan.run.root,
             task.DIGEST: DigestLeaf(task.artifact_digest(plan), of.whole.digest),
             "start_timeout_s": of.options.start_timeout,
             "cluster": lambda v: v.options.cluster or task.to_cluster_name(v.plan.run.folder),
@@ -114,22 +112,14 @@ _STORE: Mapping[str, Any] = {
 }
 
 
-def _idle_minutes(options: SkypilotOptions) -> int | None:
-    return None if options.autostop is None else math.ceil(options.autostop / 60)
-
-
 def _idle_action_text(options: SkypilotOptions) -> str:
-    idle = _idle_minutes(options)
-    return (
-        ""
-        if idle is None
-        else (f"after {idle} min idle, SkyPilot {'deletes' if options.down else 'stops'} the cluster")
-    )
+    idle, verb = task.idle_minutes(options), "deletes" if options.down else "stops"
+    return "" if idle is None else f"after {idle} min idle, SkyPilot {verb} the cluster"
 
 
 def _autostop_words(options: SkypilotOptions) -> list[str]:
     """Return the `sky launch` options that set autostop for a check's cluster. A managed job's task does not set it."""
-    idle = _idle_minutes(options)
+    idle = task.idle_minutes(options)
     return [] if idle is None else ["--idle-minutes-to-autostop", str(idle), *(["--down"] if options.down else [])]
 
 

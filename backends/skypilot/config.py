@@ -38,11 +38,9 @@ def task_config_section(v: Any) -> dict[str, Any] | None:
         sections["slurm"] = {"sbatch_options": options}
     if cloud_name == "kubernetes" and v.plan.queue.name:
         sections["kubernetes"] = {"kueue": {"local_queue_name": v.plan.queue.name}}
-    if pod := pod_config(v.plan):
-        for section in PODS if cloud_name in PODS else ("kubernetes",):
-            if cloud_name in ("", section):
-                sections.setdefault(section, {})["pod_config"] = pod
-    if v.plan.resources.shm_bytes and v.plan.container.image and cloud_name not in (*PODS, "slurm"):
+    if (pod := pod_config(v.plan)) and cloud_name in ("", *PODS):
+        sections.setdefault(cloud_name or "kubernetes", {})["pod_config"] = pod
+    if v.plan.resources.shm_bytes and v.plan.container.image and cloud_name not in SITES:
         sections["docker"] = {"run_options": [f"--shm-size={-(-v.plan.resources.shm_bytes // MIB)}m"]}
     given = to_mutable_tree(v.options.config)
     for tree in (given[name] for name in PODS if isinstance(given.get(name), Mapping)):
@@ -68,24 +66,20 @@ def sbatch_options(plan: LaunchPlan) -> dict[str, Any]:
 
 def pod_config(plan: LaunchPlan) -> dict[str, Any] | None:
     """Return the pod config: host folders, and the size of /dev/shm."""
-    hosts = [(i, mount) for i, mount in enumerate(plan.mounts) if mount.kind == "host"]
+    hosts = {f"mount-{i}": mount for i, mount in enumerate(plan.mounts) if mount.kind == "host"}
     volumes: list[dict[str, Any]] = [
-        {"name": f"mount-{i}", "hostPath": {"path": mount.source, "type": "Directory"}} for i, mount in hosts
+        {"name": name, "hostPath": {"path": mount.source, "type": "Directory"}} for name, mount in hosts.items()
     ]
     if plan.resources.shm_bytes:
         mib = -(-plan.resources.shm_bytes // MIB)
         size = f"{mib}Mi" if mib % 1024 else f"{mib // 1024}Gi"
         volumes.append({"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": size}})
-    if not volumes:
-        return None
-    spec: dict[str, Any] = {"volumes": volumes}
-    if hosts:
-        mounts = [
-            {"name": f"mount-{i}", "mountPath": m.target, **({"readOnly": True} if m.read_only else {})}
-            for i, m in hosts
-        ]
-        spec = {"containers": [{"volumeMounts": mounts}], **spec}
-    return {"spec": spec}
+    mounts = [
+        {"name": name, "mountPath": mount.target, **({"readOnly": True} if mount.read_only else {})}
+        for name, mount in hosts.items()
+    ]
+    containers = {"containers": [{"volumeMounts": mounts}]} if mounts else {}
+    return {"spec": {**containers, "volumes": volumes}} if volumes else None
 
 
 def _merge_like_skypilot(made: Any, given: Any) -> Any:

@@ -18,36 +18,28 @@ Tree = Mapping[str, Any]
 SBATCH = ("config", "slurm", "sbatch_options")
 
 # place in the task -> the job key that sets it, if neither backend.extra nor backend.config does
+_OWN_KEYS = ("infra", "any_of", "ordered", "use_spot", "disk_size", "disk_tier", "network_tier", "ports")
 SAID_BY: Mapping[schema.At, str] = {
-    ("resources", "infra"): "backend.infra",
-    ("resources", "any_of"): "backend.any_of",
-    ("resources", "ordered"): "backend.ordered",
+    **{("resources", name): f"backend.{name}" for name in _OWN_KEYS},
     ("resources", "accelerators"): "gpu_type",
     ("resources", "memory"): "mem",
-    ("resources", "use_spot"): "backend.use_spot",
-    ("resources", "disk_size"): "backend.disk_size",
-    ("resources", "disk_tier"): "backend.disk_tier",
-    ("resources", "network_tier"): "backend.network_tier",
-    ("resources", "ports"): "backend.ports",
     ("resources", "image_id"): "image",
     ("resources", "labels"): "labels",
     ("resources", "priority"): "queue.priority",
     ("resources", "priority_class"): "queue.priority",
     ("resources", "autostop"): "backend.down",
     ("file_mounts",): "backend.file_mounts",
-    (*SBATCH, "account"): "queue.account",
-    (*SBATCH, "qos"): "queue.qos",
-    (*SBATCH, "reservation"): "queue.reservation",
+    **{(*SBATCH, name): f"queue.{name}" for name in ("account", "qos", "reservation")},
 }
 NAMED = (("resources", "labels"), ("file_mounts",))  # at these places, the item's name is appended to the key
 
 
 @dataclass(frozen=True)
 class AcceptableMachine:
-    """One entry of `any_of` or `ordered`, merged over `resources`, or `resources` itself if there are no entries.
+    """An acceptable machine: an entry of `any_of` or `ordered`, or `resources` itself if there are none.
 
+    asked: the entry merged over `resources`
     at: the entry's place in the task
-    entry: the entry's value
     """
 
     asked: Tree
@@ -64,11 +56,7 @@ class AcceptableMachine:
 
 @dataclass(frozen=True)
 class FinishedTask:
-    """The finished task.
-
-    tree: the data that SkyPilot will read
-    queued: the sbatch options that job keys set
-    """
+    """The finished task. tree: the data that SkyPilot will read; queued: the sbatch options that job keys set"""
 
     tree: Tree
     options: SkypilotOptions
@@ -77,11 +65,8 @@ class FinishedTask:
     @classmethod
     def of(cls, plan: LaunchPlan, options: SkypilotOptions) -> "FinishedTask":
         queued = sbatch_options(plan) if requested_cloud(plan, options) == "slurm" else {}
-        return cls(
-            evaluate_document(task.task_document(plan, options), plan, options, task.artifact_digest(plan)),
-            options,
-            queued,
-        )
+        document, digest = task.task_document(plan, options), task.artifact_digest(plan)
+        return cls(evaluate_document(document, plan, options, digest), options, queued)
 
     def section(self, *path: str) -> Tree:
         """Return the mapping at a path, or an empty mapping if there is none."""
@@ -145,13 +130,11 @@ def as_text(value: Any) -> str:
 
 
 def _typed_path(tree: Any, at: schema.At) -> tuple[str, ...]:
-    """Return the longest leading part of a path that the user typed, or () if there is none."""
-    typed: list[str] = []
-    for part in at:
+    """Return the path that the user typed, which ends at a value that is not a mapping, or () if there is none."""
+    for i, part in enumerate(at):
         if not isinstance(tree, Mapping):
-            break
+            return tuple(map(str, at[:i]))
         if part not in tree:
             return ()
         tree = tree[part]
-        typed.append(str(part))
-    return tuple(typed)
+    return tuple(map(str, at))

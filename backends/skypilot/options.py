@@ -1,4 +1,4 @@
-"""The options of backend skypilot: types and docs; the defaults are in conf/backend/skypilot.yaml."""
+"""The types of backend skypilot's options. Their meanings and defaults are in conf/backend/skypilot.yaml."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -19,19 +19,7 @@ class AlternativeMachine:
 
 @dataclass(frozen=True)
 class SkypilotOptions:
-    """Options of backend skypilot, under SkyPilot's own names where it has them.
-
-    infra: cloud[/region[/zone]], k8s[/context], slurm[/cluster[/partition]] or ssh[/pool]
-    managed: whether to use `sky jobs launch`, which recovers the job, instead of `sky launch`
-    cluster: cluster name for `sky launch`
-    records: folder on the submitting machine for the run records
-    setup: bash lines that run once on each node, and again when the lines or the code change
-    file_mounts: path on the nodes -> local file, bucket, or SkyPilot's mapping that describes a bucket
-    config: ~/.sky/config.yaml keys for this task
-    extra: tree merged last into the task
-    clusters, partitions, qos, most_nodes, most_gpus, pyxis, tracks_memory: facts about a site, used by checks. null
-        means unknown.
-    """
+    """Options of backend skypilot, under SkyPilot's own names where it has them."""
 
     infra: str | None
     any_of: tuple[AlternativeMachine, ...]

@@ -7,22 +7,24 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from ...compiler.emit.extra_entries import merge_extra_entries
 from ...compiler.emit.render import Given, of
 from ...compiler.plan.launch_plan import LaunchPlan, to_mutable_tree
 from ...compiler.plan.shell_quoting import sh
+from ...runtime.exit_codes import PEER_LOST, PREEMPTED
 from .._shared.gpus import offered_gpu_counts
 from .config import needs_pods, task_config_section
 from .options import AlternativeMachine, SkypilotOptions, infra_cloud
 
 GIB = 1024**3
 FABRICS = ("infiniband", "roce", "efa", "tcpx", "slingshot")
-AGAIN = [
-    69,
-    75,
-]  # lost peer, preempted. SkyPilot recovers if any node exits with these; join.py makes the nodes agree (D13)
+# SkyPilot recovers a managed job if any node exits with one of these; join.py makes the nodes agree (D13).
+AGAIN = [PEER_LOST, PREEMPTED]
+DIGEST = "task_digest"  # key in job.json by which `run` recognizes this artifact
+FROM_SUBMIT = ("JOBC_ARTIFACT", "JOBC_RUN_ID", "JOBC_ATTEMPT", "JOBC_FORK_OF")  # empty if launched by hand
 
 
 def task_document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
@@ -31,7 +33,7 @@ def task_document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
         "name": lambda v: to_cluster_name(v.plan.name),
         "num_nodes": of.plan.topology.nodes,
         "workdir": Given(workdir),
-        "resources": resources_section(options),
+        "resources": resources_section(),
         "volumes": Given(lambda v: {m.target: m.source for m in v.plan.mounts if m.kind == "volume"} or None),
         "file_mounts": Given(file_mounts),
         "envs": {"JOBC_PAYLOAD": "train", "JOBC_PLAN": of.whole.digest, **dict.fromkeys(FROM_SUBMIT, "")},
@@ -43,10 +45,6 @@ def task_document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
     return merge_extra_entries(tree, options.extra)
 
 
-DIGEST = "task_digest"  # key in job.json by which `run` recognizes this artifact
-FROM_SUBMIT = ("JOBC_ARTIFACT", "JOBC_RUN_ID", "JOBC_ATTEMPT", "JOBC_FORK_OF")  # empty if launched by hand
-
-
 def artifact_digest(plan: LaunchPlan) -> str:
     """Return a digest that distinguishes this artifact from older ones on the nodes, which SkyPilot never removes."""
     parts = [plan.name, plan.topology.world_size, plan.command, dict(plan.env), to_mutable_tree(plan.train)]
@@ -54,34 +52,26 @@ def artifact_digest(plan: LaunchPlan) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
 
-def resources_section(options: SkypilotOptions) -> dict[str, Any]:
+def resources_section() -> dict[str, Any]:
     return {
         "infra": Given(infra_with_partition),
         "instance_type": Given(of.options.instance_type),
         "accelerators": Given(lambda v: accelerators(v.plan, v.plan.resources.gpu_type)),
         "cpus": Given(lambda v: f"{v.plan.resources.cpus}+" if v.plan.resources.cpus else None),
-        "memory": Given(
-            lambda v: f"{math.ceil(v.plan.resources.mem_bytes / GIB)}+" if v.plan.resources.mem_bytes else None
-        ),
+        "memory": Given(lambda v: f"{gib}+" if (gib := to_gib(v.plan.resources.mem_bytes)) else None),
         "use_spot": Given(lambda v: v.options.use_spot or None),
         "network_tier": Given(lambda v: v.options.network_tier or _network_tier(v.plan)),
-        "disk_size": Given(lambda v: math.ceil(v.options.disk_size / GIB) if v.options.disk_size else None),
+        "disk_size": Given(lambda v: to_gib(v.options.disk_size)),
         "disk_tier": Given(of.options.disk_tier),
         "ports": Given(lambda v: list(v.options.ports) or None),
-        "image_id": Given(
-            lambda v: f"docker:{v.plan.container.image}" if v.plan.container.image else v.options.image_id
-        ),
+        "image_id": Given(image_id),
         "labels": Given(lambda v: dict(v.plan.labels) or None),
-        "priority": Given(lambda v: _number(v.plan.queue.priority)),
-        "priority_class": Given(
-            lambda v: None if _number(v.plan.queue.priority) is not None else v.plan.queue.priority
-        ),
+        "priority": Given(lambda v: int(text) if is_integer(text := v.plan.queue.priority) else None),
+        "priority_class": Given(lambda v: None if is_integer(text := v.plan.queue.priority) else text),
         "autostop": Given(autostop),
         "job_recovery": Given(job_recovery),
-        "any_of": Given(
-            lambda v: [any_of_entry(v.plan, entry) for entry in acceptable_machines(v.plan, v.options)] or None
-        ),
-        "ordered": Given(lambda v: [any_of_entry(v.plan, entry) for entry in v.options.ordered] or None),
+        "any_of": Given(lambda v: any_of_entries(v.plan, acceptable_machines(v.plan, v.options))),
+        "ordered": Given(lambda v: any_of_entries(v.plan, v.options.ordered)),
     }
 
 
@@ -116,14 +106,17 @@ def gpu_types_with_count(plan: LaunchPlan, options: SkypilotOptions) -> list[str
     return [gpu_type for gpu_type, counts in offers.items() if counts is None or count in counts]
 
 
-def any_of_entry(plan: LaunchPlan, each: AlternativeMachine) -> dict[str, Any]:
-    fields = {
-        "infra": add_partition_to_infra(each.infra, plan),
-        "accelerators": accelerators(plan, each.gpu_type),
-        "use_spot": each.use_spot,
-        "image_id": each.image_id,
-    }
-    return {key: value for key, value in fields.items() if value is not None}
+def any_of_entries(plan: LaunchPlan, machines: Iterable[AlternativeMachine]) -> list[dict[str, Any]] | None:
+    entries = [
+        {
+            "infra": add_partition_to_infra(machine.infra, plan),
+            "accelerators": accelerators(plan, machine.gpu_type),
+            "use_spot": machine.use_spot,
+            "image_id": machine.image_id,
+        }
+        for machine in machines
+    ]
+    return [{key: value for key, value in entry.items() if value is not None} for entry in entries] or None
 
 
 def infra_with_partition(v: Any) -> str | None:
@@ -142,24 +135,22 @@ def add_partition_to_infra(asked: str | None, plan: LaunchPlan) -> str | None:
 
 def autostop(v: Any) -> dict[str, Any] | None:
     """Return the autostop section, or None for a managed job, whose cluster is deleted with the job."""
-    if v.options.managed or v.options.autostop is None:
-        return None
-    return {"idle_minutes": math.ceil(v.options.autostop / 60), "down": v.options.down}
+    minutes = idle_minutes(v.options)
+    return None if v.options.managed or minutes is None else {"idle_minutes": minutes, "down": v.options.down}
+
+
+def idle_minutes(options: SkypilotOptions) -> int | None:
+    """Return after how many idle minutes autostop stops or deletes the machines, or None without autostop."""
+    return None if options.autostop is None else math.ceil(options.autostop / 60)
 
 
 def job_recovery(v: Any) -> dict[str, Any] | None:
-    """Return a managed job's job_recovery section.
-
-    recover_on_exit_codes has no limit, because jobctl join counts attempts.
-    """
+    """Return a managed job's job_recovery section. Its recoveries have no limit: jobctl join counts the attempts."""
     if not v.options.managed:
         return None
-    chosen = {"strategy": v.options.strategy} if v.options.strategy else {}
-    return {
-        **chosen,
-        "max_restarts_on_errors": 0,
-        "recover_on_exit_codes": AGAIN if v.plan.lifecycle.max_requeues else [],
-    }
+    strategy = {"strategy": v.options.strategy} if v.options.strategy else {}
+    codes = AGAIN if v.plan.lifecycle.max_requeues else []
+    return {**strategy, "max_restarts_on_errors": 0, "recover_on_exit_codes": codes}
 
 
 def workdir(v: Any) -> Any:
@@ -186,12 +177,6 @@ def secret_variables(plan: LaunchPlan) -> list[str]:
     return sorted({secret.ref for secret in plan.secrets.values() if secret.kind == "env"})
 
 
-def run_root(plan: Any) -> str:
-    """Return the run root, as a path on the nodes."""
-    root: str = plan.run.scratch if plan.run.storage == "object" else plan.run.root
-    return root
-
-
 def result_location_hint(plan: Any) -> str:
     """Return a hint on where to find the result of a run that SkyPilot no longer lists."""
     if plan.run.storage == "object":
@@ -205,15 +190,15 @@ def result_location_hint(plan: Any) -> str:
 def setup_script(v: Any) -> str | None:
     """Return the setup script.
 
-    SkyPilot runs it at every launch, but a marker file lets it skip the user's lines if neither they nor the code have
-    changed. The lines may read any file in the code, so the marker's name depends on all files or, with code=git, on
-    the commit.
+    SkyPilot runs it at every launch. A marker file, whose name depends on the user's lines and on all files of the code
+    (with code=git, on the commit), lets it skip the lines if nothing has changed.
     """
     lines, code = v.options.setup, v.plan.code
     if not lines:
         return None
     digest = hashlib.sha256("\n".join(filter(None, [*lines, code.commit])).encode()).hexdigest()[:8]
     inner = "".join(f"  {line}\n" for line in lines)
+    scope = "with this code on this cluster" if code.kind in ("snapshot", "git") else "on this cluster"
     if code.kind == "snapshot":
         enter = (
             "sent=''\n"
@@ -228,16 +213,12 @@ def setup_script(v: Any) -> str | None:
     return (
         "set -euo pipefail\n"
         f"{enter}"
-        f"mark=~/.jobc/setup-{mark}-$(uname -n) # so that the next launch {_sharing_scope(code.kind)} skips it\n"
+        f"mark=~/.jobc/setup-{mark}-$(uname -n) # so that the next launch {scope} skips it\n"
         f"if [[ {is_wanted} ]]; then\n"
         f"{inner}"
         '  mkdir -p -- "${mark%/*}" && touch -- "$mark"\n'
         "fi\n"
     )
-
-
-def _sharing_scope(kind: str) -> str:
-    return "with this code on this cluster" if kind in ("snapshot", "git") else "on this cluster"
 
 
 def run_script(v: Any) -> str:
@@ -262,5 +243,13 @@ def _network_tier(plan: LaunchPlan) -> str | None:
     return "best" if plan.topology.nodes > 1 and plan.network.profile in FABRICS else None
 
 
-def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and re.fullmatch(r"0|-?[1-9][0-9]*", text) else None
+def is_integer(text: str | None) -> bool:
+    return re.fullmatch(r"0|-?[1-9][0-9]*", text or "") is not None
+
+
+def to_gib(size: int | None) -> int | None:
+    return math.ceil(size / GIB) if size else None
+
+
+def image_id(v: Any) -> str | None:
+    return f"docker:{v.plan.container.image}" if v.plan.container.image else v.options.image_id

@@ -29,11 +29,8 @@ def idle_cluster_comment(v: Any) -> str:
 
 def restart_comment(v: Any) -> str:
     most = v.plan.lifecycle.max_requeues
-    return (
-        f"69: lost a peer, 75: saved and stopped early; jobctl join stops restarting after {most}"
-        if v.options.managed
-        else ""
-    )
+    text = f"69: lost a peer, 75: saved and stopped early; jobctl join stops restarting after {most}"
+    return text if v.options.managed else ""
 
 
 # place in the task -> comment above it

@@ -19,8 +19,7 @@ from ...compiler.plugins.backend import ANY, NODE_LAUNCHERS, Backend, Filled, Po
 from ...compiler.rules import findings, run_all
 from ...compiler.spec.job_spec import JobSpec
 from ...compiler.spec.site_facts import proportional_cores
-from .._shared import containers
-from .._shared.hosts import variables_to_save
+from .._shared.hosts import check_mounts, container_settings, variables_to_save
 from .._shared.sbatch_options import dependency_value
 from .option_values import (
     cpus_per_task,
@@ -50,7 +49,7 @@ class SlurmBackend(Backend):
     }
     honours: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "launcher": (*NODE_LAUNCHERS, "srun"),
-        **containers.supported_container_settings("apptainer", "pyxis"),
+        **container_settings("apptainer", "pyxis"),
         "code.kind": ("snapshot", "shared", "none"),
         "run.storage": ("shared",),
         "secret_kinds": ("env", "file"),
@@ -63,15 +62,10 @@ class SlurmBackend(Backend):
         "lifecycle.max_requeues": ANY,
         "queue.*": ANY,
     }
-    files: ClassVar[Mapping[str, str]] = {
-        "job.sbatch": "the batch job; `sbatch job.sbatch` by hand works as well",
-    }
+    files: ClassVar[Mapping[str, str]] = {"job.sbatch": "the batch job; `sbatch job.sbatch` by hand works as well"}
 
     def check(self, plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
-        return run_all(
-            lambda: findings(f"{__package__}.rules", plan, options),
-            lambda: containers.check(self.name, plan),
-        )
+        return run_all(lambda: findings(f"{__package__}.rules", plan, options), lambda: check_mounts(self.name, plan))
 
     def emit(self, plan: LaunchPlan, options: SlurmOptions, render: Render) -> Iterator[Artifact]:
         functions = (memory, duration, tasks_per_node, cpus_per_task, mpi, format_option, dependency_value)
@@ -115,7 +109,7 @@ class SlurmBackend(Backend):
         if not any(point.options.array_limit for points in groups for point in points):
             return
         shapes = [set(sbatch_options_of(points[0])) for points in groups]
-        differing = set.union(*shapes) - set.intersection(*shapes)
+        differing = {line for shape in shapes for line in shape} - shapes[0].intersection(*shapes)
         options = ", ".join(sorted({line.partition("=")[0] for line in differing}))
         title = f"backend.array_limit limits each of {len(groups)} jobs, not all points of the sweep together"
         because = f"all elements of a job array have the same #SBATCH lines, and these points differ in {options}"

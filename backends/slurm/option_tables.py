@@ -6,14 +6,11 @@ set_func or set_func_srun, but not those with a set_func_sbatch. sbatch's are in
 
 from collections.abc import Mapping
 
-from .._shared.sbatch_options import CONTAINER, OPTIONS, SINCE
+from .._shared.sbatch_options import CONTAINER, OPTIONS, SINCE, by_option
 
 SRUN_SINCE: Mapping[str, str] = {
     **SINCE,
-    "autocomplete": "23.02",
-    "external-launcher": "23.11",
-    "treewidth": "23.11",
-    "wait-for-children": "25.05",
+    **by_option({"23.02": "autocomplete", "23.11": "external-launcher treewidth", "25.05": "wait-for-children"}),
 }
 OF_SRUN_ALONE = frozenset((
     "accel-bind", "autocomplete", "bcast", "bcast-exclude", "compress", "cpu-bind", "debugger-test", "disable-status",
@@ -28,11 +25,6 @@ OF_SBATCH_ALONE = frozenset((
 ))  # fmt: skip
 SRUN_OPTIONS = (OPTIONS | OF_SRUN_ALONE) - OF_SBATCH_ALONE
 
-
-def _by_option(options_by_key: Mapping[str, str]) -> dict[str, str]:
-    return {option: key for key, options in options_by_key.items() for option in options.split()}
-
-
 # Job keys -> the sbatch options that they set, those that contradict these, and those that jobctl submit passes.
 # --gpus-per-task and similar would hide the node's other GPUs from a rank. A container set only in Slurm would bypass
 # the site's rules for images. With --export or --export-file, the script itself would lack HOME, PATH and
@@ -40,7 +32,7 @@ def _by_option(options_by_key: Mapping[str, str]) -> dict[str, str]:
 # --mem-bind and --tres-bind reach srun, because an allocation may set them. With --clusters alone, the job would be
 # queued on a cluster that no verb queries. --wait would block jobctl submit until the job has ended, without a run
 # folder to follow. With the last options of `the words after --`, sbatch queues nothing.
-OURS: Mapping[str, str] = _by_option({
+OURS: Mapping[str, str] = by_option({
     "a sweep (jobc -m) and backend.array_limit": "array",
     "backend.cluster": "cluster clusters",
     "backend.constraint": "constraint",
@@ -80,7 +72,7 @@ OURS: Mapping[str, str] = _by_option({
 _NOT_OF_SRUN = ("array", "export-file", "external", "mem-bind", "no-requeue", "requeue", "wrap")
 SRUN: Mapping[str, str] = {
     **{option: key for option, key in OURS.items() if option not in _NOT_OF_SRUN},
-    **_by_option({
+    **by_option({
         "backend.cpu_bind": "cpu-bind",
         "backend.label": "label",
         "backend.mpi": "mpi",

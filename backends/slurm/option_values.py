@@ -20,10 +20,7 @@ def cpus_per_task(plan: LaunchPlan) -> int | None:
 
 
 def mpi(plan: LaunchPlan, options: SlurmOptions) -> str:
-    """Return the value for srun's --mpi: "none" unless each rank is a task.
-
-    With any other value, MPI would mistake each node for a rank.
-    """
+    """Return srun's --mpi: "none" unless each rank is a task, because MPI would take each task for a rank."""
     return options.mpi if plan.launcher == "srun" else "none"
 
 

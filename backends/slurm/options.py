@@ -1,4 +1,4 @@
-"""The options of backend slurm: types and docs; the defaults are in conf/backend/slurm.yaml."""
+"""The types of backend slurm's options. Their meanings and defaults are in conf/backend/slurm.yaml."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -29,21 +29,6 @@ class Group:
 
 @dataclass(frozen=True)
 class SlurmOptions:
-    """Options of backend slurm.
-
-    version: MAJOR.MINOR of the site's Slurm
-    gpus_as, mem_policy: which options the site expects for GPUs and memory
-    cluster: the cluster that queues the job
-    gres: devices other than GPUs
-    constraint: node features
-    groups: other groups of nodes in the same job
-    output: file name pattern of the log
-    array_limit: maximum number of sweep points that run at the same time
-    mpi, cpu_bind, gpu_bind, distribution, label: srun options
-    srun_extra, extra: further options of srun and sbatch, merged last, as a mapping from the name without dashes to the
-        value. The value is true for an option without a value, and null to omit the option.
-    """
-
     version: str
     gpus_as: Literal["gpus-per-node", "gres"]
     cluster: str | None

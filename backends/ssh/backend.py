@@ -29,7 +29,7 @@ class SshBackend(Backend):
         return run_all(lambda: hosts.check(self.name, plan), lambda: check_user(options))
 
     def emit(self, plan: LaunchPlan, options: SshOptions, render: Render) -> Iterator[Artifact]:
-        yield from hosts.emit_hosts_file(render, plan)
+        yield hosts.hosts_file(render, plan)
 
     def engine_settings(self, plan: LaunchPlan, options: SshOptions) -> Mapping[str, Any]:
         return ssh_settings(options)

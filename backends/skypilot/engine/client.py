@@ -26,8 +26,6 @@ SKY_S = 300  # timeout of a sky command, which may start its API server and quer
 
 
 class SkypilotClient(RecordEngine):
-    """The part of the engine that queries sky and the bucket."""
-
     @property
     def is_in_bucket(self) -> bool:
         return self.job.settings.get("storage") == "object"
@@ -84,13 +82,11 @@ def job_id_in_record(record: Record) -> str:
 
 
 def describe_job(record: Record) -> str:
-    """Return the name of the recorded job, as printed in messages."""
     job_id = job_id_in_record(record)
     return f"managed job {job_id}" if is_managed_job(record) else f"job {job_id} of cluster {cluster_in_record(record)}"
 
 
 def saved_output_file(record: Record) -> Path:
-    """Return the file in which an ended job's output is saved."""
     return record.run.path / "logs" / f"sky_{record.attempt}.log"
 
 
@@ -103,7 +99,6 @@ def saved_output_lines(record: Record) -> list[str]:
 
 
 def sky_logs_arguments(record: Record, request: LogRequest) -> list[str]:
-    """Return the sky arguments that print a job's output."""
     how = ["--tail", str(request.tail or 0), "--follow" if request.follow else "--no-follow"]
     verb = ["jobs", "logs", *how] if is_managed_job(record) else ["logs", *how, cluster_in_record(record)]
     return [*verb, job_id_in_record(record)]

@@ -161,7 +161,6 @@ class SkypilotNode:
 
 
 def has_ended(run: Run, node: int) -> bool:
-    """Return whether the node has recorded its exit code."""
     return (run.path / f"exit/{run.attempt}/node_{node:02}").is_file()
 
 

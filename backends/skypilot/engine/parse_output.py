@@ -82,12 +82,10 @@ def worst_output_code(lines: list[str]) -> int | None:
 
 def first_failure_reason(lines: list[str], code: int) -> str:
     """Return the reason printed by the first node that exited with the job's code in the newest attempt."""
-    first = exact = ""
+    reasons: list[str] = []
     for line in lines:
         if re.search("jobc: run .*, attempt [0-9]+, job ", line):
-            first = exact = ""
-        match = re.search("jobc: (.*failed first.*)", line)
-        if match:
-            first = first or match.group(1)
-            exact = exact or (match.group(1) if re.search(rf"[(]exit {code}[):]", line) else "")
-    return exact or first
+            reasons = []
+        reasons += re.findall("jobc: (.*failed first.*)", line)
+    exact = [reason for reason in reasons if re.search(rf"[(]exit {code}[):]", reason)]
+    return next(iter(exact + reasons), "")

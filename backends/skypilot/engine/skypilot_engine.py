@@ -270,5 +270,4 @@ class SkypilotEngine(StartingSkypilot):
             raise Failure(f"cluster {cluster} could not be deleted", f"sky down {cluster}")
 
     def _run_sky(self, *words: str) -> int:
-        """Run a sky command, print its output, and return its exit code."""
         return print_client_output(["sky", *words], environment=self.sky_environment)

@@ -40,8 +40,6 @@ TRIAL_S = 1  # pause between queries about whether a check has ended
 
 
 class StartingSkypilot(SkypilotClient, StartingEngine):
-    """The part of the engine that starts programs on the nodes."""
-
     points_at_a_time = None
     default_shell = "the newest run, whose cluster must be up"
 
@@ -79,10 +77,7 @@ class StartingSkypilot(SkypilotClient, StartingEngine):
         return self._follow_to_the_end(run) if options.wait else 0
 
     def _launch(self, launch: LaunchedPayload, kind: str) -> Record:
-        """Start the payload on the nodes, record the job in the run, and return the record.
-
-        kind: "managed" or ""
-        """
+        """Start the payload on the nodes, and record the job in the run. kind: "managed", or empty"""
         folder, settings = prepare_folder_to_send(launch), self.job.settings
         try:
             code, text = run_and_capture(["sky", *sky_launch_arguments(settings, launch)], self.sky_environment, folder)
@@ -101,7 +96,6 @@ class StartingSkypilot(SkypilotClient, StartingEngine):
         return Record(launch.run, launch.run.path / f"state/job_{launch.attempt}", launch.attempt, keys)
 
     def _follow_to_the_end(self, run: Run) -> int:
-        """Print the job's output until it ends, then how it ended. Return its exit code."""
         engine = type(self)(self.job)
         try:
             engine.print_logs(run, LogRequest(follow=True))
@@ -139,9 +133,8 @@ class StartingSkypilot(SkypilotClient, StartingEngine):
         return table if code == DONE else table.print() or code
 
     def _trial(self, place: Place, payload: str, change: Callable[[bytes], bytes | None]) -> int:
-        """Run a payload on the nodes of the job's cluster, and keep the cluster for the job.
+        """Run a payload on the nodes of the job's cluster. Return 0 if all nodes exit with 0.
 
-        Return 0 if all nodes exit with 0.
         change: function that returns the text to print for a line of output, or None to print nothing
         """
         with temporary_run(place, self) as new:
@@ -172,24 +165,22 @@ class StartingSkypilot(SkypilotClient, StartingEngine):
             for name in secrets:
                 self._save_secret(record, node, name)
             options = ["-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
-            words = self._node_command(record, node, _SHELL, str(node), *command)
-            return run_attached_to_terminal(ssh_command_for_node(cluster, node, words, options))
+            return run_attached_to_terminal(self._on_node(record, node, _SHELL, str(node), *command, options=options))
         finally:
             if secrets:
-                self.ask(ssh_command_for_node(cluster, node, self._node_command(record, node, _FORGET_SECRETS)))
+                self.ask(self._on_node(record, node, _FORGET_SECRETS))
 
     def _save_secret(self, record: Record, node: int, name: str) -> None:
         """Save a secret for launch.sh. The secret is sent on stdin, so that no command line contains it."""
-        words = self._node_command(record, node, _SAVE_SECRET, name)
-        answer = self.ask(ssh_command_for_node(cluster_in_record(record), node, words), text=os.environ[name])
+        answer = self.ask(self._on_node(record, node, _SAVE_SECRET, name), text=os.environ[name])
         if answer.code:
             print(printable(answer.errors), end="", file=sys.stderr)
             raise Failure(f"cannot save secret {name} on node {node}", "the messages from ssh are above")
 
-    def _node_command(self, record: Record, node: int, script: str, *words: str) -> list[str]:
-        """Return the command that runs a bash script with the run folder, the attempt and `words` as arguments."""
-        run = record.run
-        return ["bash", "-c", script, "-", self.path_on_nodes(run, node), str(run.attempt), *words]
+    def _on_node(self, record: Record, node: int, script: str, *words: str, options: Sequence[str] = ()) -> list[str]:
+        """Return the ssh command that runs a bash script with the run folder, the attempt and `words` as arguments."""
+        command = ["bash", "-c", script, "-", self.path_on_nodes(record.run, node), str(record.run.attempt), *words]
+        return ssh_command_for_node(cluster_in_record(record), node, command, options)
 
 
 def _add_check_line(table: Table, line: bytes) -> None:

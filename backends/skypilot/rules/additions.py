@@ -1,4 +1,4 @@
-"""What the user adds to the task with `backend.extra` and `backend.config`: JC4540, JC4550, JC4600."""
+"""Additions to the task by `backend.extra` and `backend.config`: JC4540, JC4550, JC4600."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -71,8 +71,8 @@ def check_protected_fields(plan: LaunchPlan, options: SkypilotOptions) -> Iterat
     config_paths = [path for path in value_paths(config) if path]
     places = {("config", *path): OF_CONFIG[path[0]] for path in config_paths}
     sent = as_mapping(bare_task.get("file_mounts"))
-    files = {("file_mounts", target): _sending_key(target, plan, options) for target in sent}
-    added = {("file_mounts", target): "mounts" for target in _bucket_targets(options)}
+    files: dict[Path, str] = {("file_mounts", target): _sending_key(target, plan, options) for target in sent}
+    added: dict[Path, str] = {("file_mounts", target): "mounts" for target in _bucket_targets(options)}
     yield from check_extra_entries(options.extra, {**ALWAYS, **added, **files, **places})
     protected = {path: OF_CONFIG[path[0]] for path in config_paths if not _is_merged(path, config, options)}
     yield from check_extra_entries(options.config, protected, ("backend", "config"))

@@ -95,9 +95,8 @@ def check_gpu_count(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diag
             hint = gpu_spread_overrides(count, nodes, min(most, GPUS.get(request.type, USUAL_GPUS)))
             yield Diagnostic("JC4705", title, because, hint, key="gpus")
         elif request.is_site and options.most_gpus is None and count > USUAL_GPUS:
-            because = (
-                f"few machines have more than {USUAL_GPUS} GPUs, and SkyPilot only checks at launch; gpus is per node"
-            )
+            few = f"few machines have more than {USUAL_GPUS} GPUs"
+            because = f"{few}, and SkyPilot only checks at launch; gpus is per node"
             fewer = gpu_spread_overrides(count, nodes, USUAL_GPUS)
             hint = f"{fewer}, or site.gpus={count} in the cluster profile if the machines have that many"
             yield Diagnostic("JC4705", title, because, hint, key="gpus", severity=Severity.WARNING)

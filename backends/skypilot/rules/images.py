@@ -28,14 +28,14 @@ def check_image_without_pyxis(plan: LaunchPlan, options: SkypilotOptions) -> Ite
     """JC4711: an image on Slurm without Pyxis. This is a note if backend.pyxis is unset."""
     if plan.container.image is None or requested_cloud(plan, options) != "slurm" or options.pyxis:
         return
-    without = "image=null container=none python=venv"
+    title, severity = "image is not supported on this Slurm", Severity.ERROR
+    because = "this Slurm does not have Pyxis (backend.pyxis=false), and SkyPilot rejects images without it"
+    hint = "image=null container=none python=venv"
     if options.pyxis is None:
+        title, severity = "image needs Pyxis on Slurm", Severity.NOTE
         because = "SkyPilot rejects images at launch unless this Slurm has the Pyxis plugin"
-        hint = f"check with `srun --help | grep container-image`; then backend.pyxis=true, otherwise {without}"
-        yield Diagnostic("JC4711", "image needs Pyxis on Slurm", because, hint, key="image", severity=Severity.NOTE)
-    else:
-        because = "this Slurm does not have Pyxis (backend.pyxis=false), and SkyPilot rejects images without it"
-        yield Diagnostic("JC4711", "image is not supported on this Slurm", because, without, key="image")
+        hint = f"check with `srun --help | grep container-image`; then backend.pyxis=true, otherwise {hint}"
+    yield Diagnostic("JC4711", title, because, hint, key="image", severity=severity)
 
 
 def check_machine_image_beside_container(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:

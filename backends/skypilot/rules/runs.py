@@ -44,17 +44,13 @@ def check_unshared_runs(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[
     yield Diagnostic("JC4706", title, because, hint, key="storage.root", severity=severity)
 
 
-def check_managed_run_on_own_disks(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4707: a run on the nodes' own disks, although a managed job resumes on other machines."""
+def check_runs_on_own_disks(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
+    """JC4707: runs on the nodes' own disks, with a managed job, or with a restart in place on several nodes."""
     if plan.run.storage == "node" and options.managed:
+        title = "backend.managed=true does not work with runs on the nodes' own disks"
         because = "a managed job resumes on new machines, which must be able to read its checkpoints"
         hint = "storage.run=object storage.root=s3://my-bucket/runs, or backend.managed=false"
-        title = "backend.managed=true does not work with runs on the nodes' own disks"
         yield Diagnostic("JC4707", title, because, hint, key="storage.run")
-
-
-def check_restart_without_shared_run(plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
-    """JC4707: a restart in place without a shared run folder, through which the nodes coordinate it."""
     if plan.run.storage != "shared" and plan.lifecycle.max_restarts and plan.topology.nodes > 1:
         because, key = "nodes coordinate a restart through a shared run folder", "lifecycle.max_restarts"
         yield Diagnostic("JC4707", "lifecycle.max_restarts is not supported here", because, f"{key}=0", key=key)
@@ -66,10 +62,8 @@ def check_runs_deleted_with_machines(plan: LaunchPlan, options: SkypilotOptions)
         return
     if plan.run.storage == "object" or options.managed or persistent_run_mounts(plan):
         return
-    because = (
-        f"the runs are on the machines' own disks, and {options.autostop // 60} min after the job ends, the machines"
-        " and their disks are deleted (backend.autostop, backend.down)"
-    )
+    when = f"{options.autostop // 60} min after the job ends (backend.autostop, backend.down)"
+    because = f"the runs are on the disks of machines that are deleted {when}"
     keep = "backend.autostop=null" if options.cloud == "kubernetes" else "backend.down=false"  # pods do not stop
     hint = f"{keep}; or storage.run=object storage.root=s3://my-bucket/runs"
     title = "the checkpoints are deleted with the machines"

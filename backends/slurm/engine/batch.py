@@ -32,10 +32,10 @@ from ....runtime.system.failure import Failure
 from ....runtime.system.signal_queue import SignalQueue
 from ....runtime.system.values import number_or_none, read_keys
 from .group_steps import GroupSteps, split_steps
-from .job_records import full_job_id, record_running_or_ended_job, recorded_step_id
+from .job_records import full_job_id, recorded_step_id
 from .job_variables import first_host
 from .link_named_log import link_log
-from .pyxis import container_options, secrets_root
+from .pyxis import container_environment, container_options
 from .requeue import decide_next_start, lost_nodes, requeue_without_lost_nodes
 
 LOOK_S = 1.0  # interval at which to check for a failed node
@@ -135,10 +135,8 @@ class BatchAttempt:
 
     def _task_words(self, srun: list[str]) -> list[str]:
         bash = srun.index("launch.sh") - 1
-        container: list[str] = []
-        if self.place.settings.get("pyxis"):
-            os.environ["JOBC_SECRETS_ROOT"] = secrets_root(os.environ)
-            container = container_options(self.place.settings, self.artifact, self.run.path, self.place.project)
+        os.environ.update(container_environment(self.place.settings, os.environ))
+        container = container_options(self.place.settings, self.artifact, self.run.path, self.place.project)
         return [*srun[:bash], *container, "bash", str(self.artifact / "launch.sh"), *srun[bash + 2 :]]
 
     def _environment(self) -> dict[str, str]:
@@ -209,7 +207,6 @@ class BatchAttempt:
         return srun.returncode
 
     def _receive_signals(self, timeout_s: float) -> None:
-        """Wait for signals, and handle those that have arrived."""
         for arrived in self._signals.wait(timeout_s)[0]:
             if arrived == signal.SIGUSR2:
                 self.asked = "time"
@@ -242,7 +239,9 @@ class BatchAttempt:
         return requeue_without_lost_nodes(self.engine, self.run.path / "state", self.job_id, nodes, lost)
 
     def _record(self, code: int | None = None, reason: str = "") -> None:
-        record_running_or_ended_job(self.run.path, self.attempt, self.job_id, code, reason, self.is_here)
+        end = {"exit": "" if code is None else code, "reason": reason}
+        keys = {"job_id": self.job_id, **end, "here": "yes" if self.is_here else ""}
+        write_small_file(self.run.path / f"state/job_{self.attempt}", keys=keys)
 
     def _record_and_leave(self, code: int, reason: str) -> int:
         """Record the run's end, remove its secrets, and return the exit code."""

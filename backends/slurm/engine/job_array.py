@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Sequence
 
 from ....runtime.engines.new_run import NewRun
 from ....runtime.engines.new_sweep import NewSweep, print_sweep
@@ -24,11 +23,13 @@ LOOK_S = 2  # interval at which to check whether all points have ended
 
 
 def start_array(sweep: NewSweep, queue: SlurmQueue, options: argparse.Namespace) -> int:
-    """Queue the array, and return the exit code of jobctl submit."""
     with contextlib.ExitStack() as unfinished:
         points = _create_points(sweep, unfinished)
         elements = f"0-{len(points) - 1}{f'%{options.parallel}' if options.parallel else ''}"
-        with queue.queued(_words(sweep, elements, options.after)) as job_id:
+        run = sweep.run.path
+        words = dependency_option(options.after, str(sweep.place.settings.get("after") or ""))
+        words += [f"--array={elements}", f"--chdir={run}", f"--output={run}/points/%a/../../logs/slurm-%A_%a.log"]
+        with queue.queued([*words, str(sweep.new.artifact / "job.sbatch"), str(run)]) as job_id:
             for point in points:
                 point.keep()
             sweep.new.keep_for_logs()
@@ -44,7 +45,6 @@ def start_array(sweep: NewSweep, queue: SlurmQueue, options: argparse.Namespace)
 
 
 def _create_points(sweep: NewSweep, unfinished: contextlib.ExitStack) -> list[NewRun]:
-    """Create every point's run, and the links to the artifacts."""
     links = sweep.run.path / "points"
     links.mkdir()
     points = []
@@ -54,15 +54,3 @@ def _create_points(sweep: NewSweep, unfinished: contextlib.ExitStack) -> list[Ne
         (links / str(point.number)).symlink_to(new.artifact)
         points.append(new)
     return points
-
-
-def _words(sweep: NewSweep, elements: str, after: Sequence[str]) -> list[str]:
-    run = sweep.run.path
-    return [
-        *dependency_option(after, str(sweep.place.settings.get("after") or "")),
-        f"--array={elements}",
-        f"--chdir={run}",
-        f"--output={run}/points/%a/../../logs/slurm-%A_%a.log",
-        str(sweep.new.artifact / "job.sbatch"),
-        str(run),
-    ]

@@ -19,10 +19,7 @@ _STEP_ID = re.compile(r"[0-9]{1,18}[.][0-9]{1,18}")
 
 
 def full_job_id(environ: Mapping[str, str]) -> str:
-    """Return the job ID, or ARRAY_ELEMENT in a job array.
-
-    An element's own ID is not used, because it may stand for the whole array.
-    """
+    """Return the job ID, or ARRAY_ELEMENT in a job array, where an element's own ID may stand for the whole array."""
     job_id = environ.get("SLURM_ARRAY_JOB_ID") or environ.get("SLURM_JOB_ID", "")
     element = environ.get("SLURM_ARRAY_TASK_ID", "")
     return f"{job_id}_{element}" if element else job_id
@@ -35,22 +32,8 @@ def record_queued_job(run: Path, attempt: int, job_id: str) -> None:
         file.write(f"job_id={job_id}\n")
 
 
-def record_running_or_ended_job(
-    run: Path, attempt: int, job_id: str, code: int | None, reason: str, is_here: bool
-) -> None:
-    """Record a job that is running or has ended. Raises OSError.
-
-    code: the exit code, or None if the job is running
-    """
-    end = {"exit": "" if code is None else code, "reason": reason}
-    write_small_file(run / f"state/job_{attempt}", keys={"job_id": job_id, **end, "here": "yes" if is_here else ""})
-
-
 def record_step(run: Path, attempt: str, environ: Mapping[str, str]) -> None:
-    """Record the tasks' step.
-
-    environ: environment of one of the tasks
-    """
+    """Record the tasks' step. environ: environment of one of the tasks"""
     with contextlib.suppress(OSError):
         step = f"{environ['SLURM_JOB_ID']}.{environ['SLURM_STEP_ID']}"
         write_small_file(run / "state/step", keys={"attempt": attempt, "step": step})

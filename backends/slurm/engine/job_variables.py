@@ -23,10 +23,9 @@ _HOST_LIST = re.compile(r"([^][,]*)\[([^][,-]+)[^]]*\](.*)", re.DOTALL)
 
 
 def job_variables(environ: Mapping[str, str], artifact: Path, rank: str) -> dict[str, str]:
-    """Return this task's variables, or {} outside a Slurm step.
+    """Return this task's variables, or {} outside a Slurm step. Raises NodeFailure.
 
     rank: ignored, because the same command starts launch.sh on all nodes.
-    Raises NodeFailure if Slurm has not distributed the tasks as the job requires.
     """
     if not environ.get("SLURM_NODEID") or not environ.get("SLURM_STEP_ID"):
         return {}
@@ -54,7 +53,10 @@ def job_variables(environ: Mapping[str, str], artifact: Path, rank: str) -> dict
     if job.launcher == "srun":
         variables["LOCAL_RANK"] = environ.get("SLURM_LOCALID", "0")  # one task for each rank
     if wanted := environ.get("JOBC_STEP_TASKS"):
-        require_tasks(wanted, environ.get("SLURM_STEP_TASKS_PER_NODE", ""))
+        present = environ.get("SLURM_STEP_TASKS_PER_NODE", "")
+        if present != wanted:  # with --here, srun places tasks wherever they fit, regardless of --ntasks-per-node
+            title = f"the allocation has room for {present} tasks, but this job needs {wanted}"
+            raise NodeFailure(DATA_BROKEN, title, "run salloc with the options from the #SBATCH lines in job.sbatch")
         if environ.get("SLURM_PROCID") == "0":
             record_step(Path(variables["JOBC_RUN_DIR"]), variables["JOBC_ATTEMPT"], environ)
     return variables
@@ -65,15 +67,3 @@ def first_host(nodes: str) -> str:
     while match := _HOST_LIST.fullmatch(nodes):
         nodes = "".join(match.groups())
     return nodes.partition(",")[0]
-
-
-def require_tasks(wanted: str, present: str) -> None:
-    """Raise NodeFailure if the step does not have the requested number of tasks per node.
-
-    wanted, present: in the form of SLURM_STEP_TASKS_PER_NODE
-
-    In the user's allocation (--here), srun places tasks wherever they fit, regardless of --ntasks-per-node.
-    """
-    if present != wanted:
-        title = f"the allocation has room for {present} tasks, but this job needs {wanted}"
-        raise NodeFailure(DATA_BROKEN, title, "run salloc with the options from the #SBATCH lines in job.sbatch")

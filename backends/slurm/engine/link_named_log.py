@@ -43,7 +43,6 @@ def expand_log_name(pattern: str, environ: Mapping[str, str]) -> str:
 def link_log(log: Path, pattern: str, project: Path, environ: Mapping[str, str]) -> str:
     """Create a symlink to the log with the name that the pattern gives. Return "", or the reason if this failed.
 
-
     A file or symlink that the user created is left alone. A missing log is not linked: a job submitted with `sbatch
     job.sbatch` writes its log to this name itself.
     """
@@ -64,10 +63,7 @@ def link_log(log: Path, pattern: str, project: Path, environ: Mapping[str, str])
 
 def _is_link_to_log(link: Path, run_root: Path) -> bool:
     """Return whether link_log() created this: a symlink to the log of an existing run, or of any run in `run_root`."""
-    if not link.is_symlink():
-        return False
-    log = Path(os.readlink(link))
+    log = Path(os.readlink(link)) if link.is_symlink() else Path()
     run = log.parent.parent
-    if not re.fullmatch(r"logs/slurm-[^/]+\.log", log.relative_to(run).as_posix()):
-        return False
-    return is_complete_run(run) or run.parent.parent == run_root
+    is_log = log.parent.name == "logs" and re.fullmatch(r"slurm-.+\.log", log.name)
+    return bool(is_log) and (is_complete_run(run) or run.parent.parent == run_root)

@@ -19,12 +19,12 @@ from ....runtime.system.failure import Failure
 
 
 def container_options(settings: Mapping[str, Any], artifact: Path, run: Path, project: Path) -> list[str]:
-    """Return the srun options. Raises Failure.
+    """Return the srun options, or [] without Pyxis. Raises Failure.
 
     --container-env is not needed, because the variables that launch.sh exports override the image's.
-    settings: from job.json
-    project: the folder in which the job was compiled
     """
+    if not settings.get("pyxis"):
+        return []
     container, node = settings["container"], settings["node"]
     mounts = [
         f"{mount['source']}:{mount['target']}{':ro' if mount['read_only'] else ''}" for mount in container["mounts"]
@@ -46,9 +46,10 @@ def container_options(settings: Mapping[str, Any], artifact: Path, run: Path, pr
     ]
 
 
-def secrets_root(environ: Mapping[str, str]) -> str:
-    """Return the secrets folder on the node, for programs in the container, where HOME may be different."""
-    return environ.get("JOBC_SECRETS_ROOT") or f"{environ.get('HOME') or '/nonexistent'}/.jobc/secrets"
+def container_environment(settings: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variable that names the secrets folder for programs in the container, where HOME may be different."""
+    root = environ.get("JOBC_SECRETS_ROOT") or f"{environ.get('HOME') or '/nonexistent'}/.jobc/secrets"
+    return {"JOBC_SECRETS_ROOT": root} if settings.get("pyxis") else {}
 
 
 def _absolute_path(path: str | Path) -> str:

@@ -25,11 +25,9 @@ _NODE = re.compile(r"^NodeName=(\S+) .*?\bNodeAddr=(\S+)", re.MULTILINE)
 def decide_next_start(shown: str, code: int, asked: str, restarts: int, most_restarts: int, is_stopped: bool) -> str:
     """Return "queued" if Slurm has already requeued the job, "ask" if Slurm should be asked to requeue it, else "".
 
-    A job is requeued near its time limit, in a preemption's GraceTime, and after a lost node, but not after a manual
-    scancel or jobctl stop.
+    A job is requeued near its time limit (asked is "time"), in a preemption's GraceTime, and after a lost node, but not
+    after a manual scancel or jobctl stop.
     shown: output of `scontrol show job`
-    code: the job's exit code
-    asked: "time" if the signal before the time limit has arrived
     """
     match = re.search("Restarts=([0-9]{1,18})", shown)
     if match and int(match[1]) > restarts:

@@ -31,7 +31,8 @@ from ....runtime.system.streams import client_output_lines
 from ....runtime.system.text import one_line, printable
 from ....runtime.system.values import number_or_none, numbers_of_files, read_keys
 from .job_records import record_queued_job, recorded_step_id
-from .srun_trial import secrets_folder_for_container, srun_in_live_run, srun_in_new_allocation, strip_label_padding
+from .pyxis import container_environment
+from .srun_trial import srun_in_live_run, srun_in_new_allocation, strip_label_padding
 from .submission import SlurmQueue, dependency_from_after_option, dependency_option, environment_for_job, require_client
 
 if TYPE_CHECKING:
@@ -304,7 +305,8 @@ class SlurmEngine(StartingEngine):
                 delete_run_secrets(new.run.path)
 
     def _trial_environment(self) -> dict[str, str]:
-        return {**environment_for_job(os.environ), **self._environment, **secrets_folder_for_container(self)}
+        container = container_environment(self.job.settings, os.environ)
+        return {**environment_for_job(os.environ), **self._environment, **container}
 
     def shell(self, place: Place, named: str, node: int, command: Sequence[str]) -> int:
         """Exec a shell on a node of a live run, or on a newly allocated node."""
@@ -314,7 +316,7 @@ class SlurmEngine(StartingEngine):
         allocation = None if run is None else self._allocation(run)
         if run is not None and allocation is not None:
             words = srun_in_live_run(self, run, place.project, allocation, node, pty)
-            environ = {**os.environ, **self._environment, **secrets_folder_for_container(self)}
+            environ = {**os.environ, **self._environment, **container_environment(self.job.settings, os.environ)}
             exec_program([*words, *command], environ)
         if node:
             hint = "without NODE, Slurm allocates a node for the shell"

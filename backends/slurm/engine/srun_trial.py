@@ -15,7 +15,7 @@ from pathlib import Path
 from ....runtime.engines.engine import Engine
 from ....runtime.run_folder.run import Run
 from ....runtime.system.failure import Failure
-from .pyxis import container_options, secrets_root
+from .pyxis import container_options
 
 MINUTES = 10  # time limit of the new allocation
 _OF_THE_JOB_ALONE = re.compile(
@@ -32,10 +32,12 @@ def srun_in_new_allocation(
     payload: launch.sh's payload, followed by the payload's command, if any
     """
     artifact, cores = engine.job.artifact, engine.job.settings.get("cpus")
-    flags = [option for option in _job_options(artifact / "job.sbatch") if not _OF_THE_JOB_ALONE.match(option)]
+    script = os.fsdecode((artifact / "job.sbatch").read_bytes()).partition("\n#SBATCH hetjob\n")[0]
+    job_options = re.findall("^#SBATCH (.*)$", script, re.MULTILINE)
+    flags = [option for option in job_options if not _OF_THE_JOB_ALONE.match(option)]
     flags += [f"--cpus-per-task={cores}"] if cores else []
     trial = ["--ntasks-per-node=1", f"--time={MINUTES}", "--mpi=none", "--quiet", *options]
-    container = pyxis_options(engine, run, project)
+    container = container_options(engine.job.settings, artifact, run, project)
     environ = _env_command(run, 0, project)
     return ["srun", *flags, *trial, *container, *environ, "bash", str(artifact / "launch.sh"), "", *payload]
 
@@ -56,7 +58,7 @@ def srun_in_live_run(
     own = [f"JOBC_JOB_ID={job_id}", f"JOBC_NODE_RANK={node}", f"JOBC_HEAD_ADDR={hosts[0]}", f"JOBC_NODE_LIST={nodes}"]
     environ = [*_env_command(run.path, run.attempt, project), *own]  # variables of the run's step, not of this step
     script = f"{run.path}/artifact/{run.attempt}/launch.sh"
-    container = pyxis_options(engine, run.path, project)
+    container = container_options(engine.job.settings, engine.job.artifact, run.path, project)
     return ["srun", *where, *pty, *container, *environ, "bash", script, str(node), "shell"]
 
 
@@ -64,22 +66,6 @@ def _env_command(run: Path, attempt: int | None, project: Path) -> list[str]:
     return ["env", f"JOBC_RUN_DIR={run}", f"JOBC_ATTEMPT={attempt}", f"JOBC_PROJECT={project}"]
 
 
-def pyxis_options(engine: Engine, run: Path, project: Path) -> list[str]:
-    """Return the srun options for a Pyxis container, or [] if there is none. Raises Failure."""
-    job = engine.job
-    return container_options(job.settings, job.artifact, run, project) if job.settings.get("pyxis") else []
-
-
-def secrets_folder_for_container(engine: Engine) -> dict[str, str]:
-    """Return the variable that names the secrets folder for a Pyxis container."""
-    return {"JOBC_SECRETS_ROOT": secrets_root(os.environ)} if engine.job.settings.get("pyxis") else {}
-
-
 def strip_label_padding(line: str) -> str:
     """Return a line of `srun --label` without the padding of task numbers, which srun adds for ten tasks or more."""
     return re.sub("^[ 0]*([0-9]+: )", r"\1", line)
-
-
-def _job_options(script: Path) -> list[str]:
-    lines = os.fsdecode(script.read_bytes()).splitlines()
-    return [line[len("#SBATCH ") :] for line in lines if line.startswith("#SBATCH ")]

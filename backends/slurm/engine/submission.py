@@ -43,7 +43,6 @@ _HINTS = (  # part of sbatch's output, in lower case -> what to check
 
 
 def require_client(name: str = "sbatch") -> None:
-    """Raise Failure if this machine does not have this Slurm client."""
     if shutil.which(name) is None:
         hint = "run jobctl where you run sbatch: on a login node of the cluster"
         raise Failure(f"{name} not found on {os.uname().nodename}", hint)
@@ -59,11 +58,7 @@ def dependency_from_after_option(text: str) -> str:
 
 
 def dependency_option(after: Sequence[str], given: str) -> list[str]:
-    """Return the --dependency option that overrides the one in job.sbatch, or [] without --after.
-
-    after: results of dependency_from_after_option()
-    given: the value from queue.after in job.sbatch, or ""
-    """
+    """Return the --dependency option for --after (and queue.after: `given`) that overrides the one in job.sbatch."""
     return [f"--dependency={','.join(filter(None, [given, *after]))}"] if after else []
 
 
@@ -73,22 +68,16 @@ def environment_for_job(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class SlurmQueue:
-    """Slurm's queue.
-
-    engine: runs Slurm's clients
-    environment: variables that select the cluster
-    """
+    """Slurm's queue. engine: runs Slurm's clients; environment: variables that select the cluster"""
 
     def __init__(self, engine: Engine, environment: Mapping[str, str]) -> None:
         self._engine, self._environment = engine, environment
 
     @contextlib.contextmanager
     def queued(self, words: Sequence[str]) -> Iterator[str]:
-        """Queue a job and yield its ID. Raises Failure.
+        """Queue a job with these words for sbatch, and yield its ID. Raises Failure.
 
         If the job can never start, or if the block raises an exception, the job is cancelled.
-
-        words: sbatch options, the script and its arguments.
         """
         job_id = self._sbatch(words)
         try:
@@ -120,20 +109,16 @@ class SlurmQueue:
         return str(ids[-1])
 
     def permanent_pending_reason(self, job_id: str) -> str:
-        """Return why a job can never start (it requests more than its partition has or allows), or "" if it may start.
-
-        Slurm would keep such a job in the queue forever.
-        """
+        """Return why a job would be queued forever (it requests more than its partition has), or "" if it may start."""
         lines = self._text("squeue", "--noheader", f"--jobs={job_id}", "--format=%r %P %D %c %l").splitlines()
         fields = lines[0].split() if lines else []
         reason, partition, nodes, cores, limit, *_ = [*fields, *[""] * 5]
         if not re.match("Partition|BadConstraints$", reason) or "," in partition:
             return ""
         shown = self._text("scontrol", "show", "partition", partition)
-        for most in ("MaxNodes", "TotalNodes"):
-            match = re.search(f"{most}=([0-9]{{1,18}})", shown)
-            if match and (number_or_none(nodes) or 0) > int(match[1]):
-                return f"{nodes} nodes, but partition {partition} has or allows only {match[1]}"
+        for most in re.findall("(?:MaxNodes|TotalNodes)=([0-9]{1,18})", shown):
+            if (number_or_none(nodes) or 0) > int(most):
+                return f"{nodes} nodes, but partition {partition} has or allows only {most}"
         match = re.search("MaxTime=([0-9:-]+)", shown)
         if match and time_limit_seconds(limit) > time_limit_seconds(match[1]):
             return f"a time limit of {limit}, but partition {partition} allows only {match[1]}"
@@ -157,10 +142,7 @@ def time_limit_seconds(text: str) -> int:
 
 
 def rejection_failure(printed: str) -> Failure:
-    """Return the Failure for a job that Slurm rejects.
-
-    printed: sbatch's output, or the reason why the job can never start
-    """
+    """Return the Failure for a job that Slurm rejects. printed: sbatch's output, or why the job can never start"""
     prefix = re.compile("^sbatch: (error: )?(Batch job submission failed: )?")
     why = "; ".join(prefix.sub("", line) for line in printed.splitlines())
     hint = next(hint for part, hint in _HINTS if part in why.lower())

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from ....compiler.diagnostics.diagnostic import Diagnostic, Severity, join_with_or
-from ....compiler.emit.extra_entries import check_extra_entries
+from ....compiler.emit.extra_entries import Path, check_extra_entries
 from ....compiler.plan.launch_plan import LaunchPlan
 from ..._shared import sbatch_options
 from ..option_tables import OURS, SRUN, SRUN_OPTIONS, SRUN_SINCE
@@ -13,7 +13,6 @@ from ..option_values import format_option
 from ..options import SlurmOptions
 
 LONG = "[a-z][a-z-]+"  # name of a long option
-_PLUGINS = sbatch_options.PYXIS | sbatch_options.PLUGINS
 
 
 class Program(NamedTuple):
@@ -26,8 +25,8 @@ class Program(NamedTuple):
 
 
 PROGRAMS = (
-    Program("sbatch", "extra", sbatch_options.OPTIONS | _PLUGINS, OURS),
-    Program("srun", "srun_extra", SRUN_OPTIONS | _PLUGINS, SRUN),
+    Program("sbatch", "extra", sbatch_options.OPTIONS | sbatch_options.PLUGINS, OURS),
+    Program("srun", "srun_extra", SRUN_OPTIONS | sbatch_options.PLUGINS, SRUN),
 )
 
 
@@ -43,7 +42,7 @@ def check_unknown_version(plan: LaunchPlan, options: SlurmOptions) -> Iterator[D
 def check_protected_option(plan: LaunchPlan, options: SlurmOptions) -> Iterator[Diagnostic]:
     """JC4600: an option that a job key sets, that jobctl batch would undo, or that would break jobctl submit."""
     for program in PROGRAMS:
-        owners = {(option,): owner for option, owner in program.owners.items()}
+        owners: dict[Path, str] = {(option,): owner for option, owner in program.owners.items()}
         if program.name == "sbatch" and plan.queue.exclusive:
             owners["oversubscribe",] = "queue.exclusive"  # Slurm uses the last one
         yield from check_extra_entries(getattr(options, program.section), owners, ("backend", program.section))

@@ -1,11 +1,16 @@
 """Values that SkyPilot rejects when it reads the task: JC4718."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from .....compiler.diagnostics.diagnostic import Diagnostic
 from ... import schema
 from ...finished_task import FinishedTask, removal_hint
-from ...sky_names import TIERS
+
+# Values in `resources` that SkyPilot's schema does not restrict, but that SkyPilot rejects when it reads them.
+TIERS: Mapping[str, tuple[str, ...]] = {
+    "disk_tier": ("low", "medium", "high", "ultra", "best"),
+    "network_tier": ("standard", "best"),
+}
 
 
 def check_schema_violations(task: FinishedTask) -> Iterator[Diagnostic]:

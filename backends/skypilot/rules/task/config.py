@@ -6,7 +6,25 @@ from posixpath import normpath
 from .....compiler.diagnostics.diagnostic import Diagnostic, nearest
 from ...finished_task import SBATCH, FinishedTask, as_mapping, as_text
 from ...schema import At
-from ...sky_names import CONFIG_KEYS
+
+# A task's `config:`: section -> its keys (OVERRIDEABLE_CONFIG_KEYS_IN_TASK in sky/skylet/constants.py of SkyPilot
+# 0.14.1). SkyPilot accepts other keys but drops them.
+CONFIG_KEYS: Mapping[str, tuple[str, ...]] = {
+    "kubernetes": (
+        "custom_metadata", "pod_config", "provision_timeout", "dws", "kueue", "quota", "remote_identity",
+        "enable_docker", "set_pod_resource_limits",
+    ),
+    "docker": ("run_options",),
+    "nvidia_gpus": ("disable_ecc",),
+    "ssh": ("custom_metadata", "pod_config", "provision_timeout"),
+    "azure": ("remote_identity", "vpc_name"),
+    "gcp": (
+        "vpc_name", "subnet_names", "managed_instance_group", "enable_gvnic", "enable_gpu_direct", "placement_policy",
+    ),
+    "vast": ("datacenter_only", "create_instance_kwargs"),
+    "slurm": ("sbatch_options", "quota", "cpu_partition"),
+    "active_workspace": (),
+}  # fmt: skip
 
 
 def check_config_not_overridable(task: FinishedTask) -> Iterator[Diagnostic]:

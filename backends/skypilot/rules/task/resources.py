@@ -8,7 +8,10 @@ from .....compiler.diagnostics.diagnostic import Diagnostic
 from ...._shared.kubernetes_formats import DNS_NAME, LABEL_KEY, LABEL_VALUE
 from ...config import PODS, SITES
 from ...finished_task import FinishedTask, removal_hint
-from ...sky_names import LEAST_DISK_GB
+
+# Minimum disk in GB: the size of SkyPilot's machine image (DEFAULT_AMI_GB and similar in sky/clouds/), or the cloud's
+# own minimum (scp). For other clouds, the smallest of these applies.
+LEAST_DISK_GB: Mapping[str, int] = {"aws": 45, "gcp": 50, "azure": 30, "scp": 100}
 
 LATE = "SkyPilot rejects this setting at launch"
 # field in `resources` -> clouds that lack the feature, whether a value needs it, title, because, override without it
@@ -69,27 +72,18 @@ def _parse_gigabytes(size: Any) -> float | None:
     return int(match[1]) * 1024.0 ** ("kmgtp".index(match[2] or "g") - 2) if match else None
 
 
-def check_priority_out_of_range(task: FinishedTask) -> Iterator[Diagnostic]:
-    """JC4714: a priority out of range."""
-    priority, key = task.section("resources").get("priority"), task.key(("resources", "priority"))
-    if type(priority) is int and not -1000 <= priority <= 1000:
-        because = "a number must be from -1000 to 1000; other text names a priority class"
-        hint = f"{key}={1000 if priority > 0 else -1000}"
-        yield Diagnostic("JC4714", f"priority {priority} is out of range", because, hint, key=key)
-
-
-def check_priority_class(task: FinishedTask) -> Iterator[Diagnostic]:
-    """JC4714: a priority that is neither an integer nor a valid class name."""
-    name, key = task.section("resources").get("priority_class"), task.key(("resources", "priority_class"))
-    if not isinstance(name, str):
-        return
-    if re.fullmatch(r"[-+]?[0-9]*\.?[0-9]+", name):  # numbers such as 0.5 or 010 would also be valid class names
-        because = "a number must be an integer without a leading 0; SkyPilot would read this one as a class name"
-        hint = f"{key}={max(-1000, min(1000, round(float(name))))}"
-        yield Diagnostic("JC4714", f"priority {name} is not valid", because, hint, key=key)
-    elif not re.fullmatch(DNS_NAME, name):
-        because = "a priority must be a number from -1000 to 1000, or a class name of a-z, 0-9, dash and dot"
-        yield Diagnostic("JC4714", f"{name!r} is not a priority class", because, f"{key}=high", key=key)
+def check_priority(task: FinishedTask) -> Iterator[Diagnostic]:
+    """JC4714: a priority that is neither an integer in SkyPilot's range nor a valid class name."""
+    resources = task.section("resources")
+    field = "priority" if "priority" in resources else "priority_class"
+    value, key = resources.get(field), task.key(("resources", field))
+    because = "a priority must be an integer from -1000 to 1000, or a class name of a-z, 0-9, dash and dot"
+    if re.fullmatch(r"[-+]?[0-9]*\.?[0-9]+", str(value)):  # numbers such as 0.5 or 010 would also be valid class names
+        if type(value) is not int or not -1000 <= value <= 1000:
+            hint = f"{key}={max(-1000, min(1000, round(float(str(value)))))}"
+            yield Diagnostic("JC4714", f"priority {value} is invalid", because, hint, key=key)
+    elif isinstance(value, str) and not re.fullmatch(DNS_NAME, value):
+        yield Diagnostic("JC4714", f"{value!r} is not a priority class", because, f"{key}=high", key=key)
 
 
 def check_invalid_pod_label(task: FinishedTask) -> Iterator[Diagnostic]:

@@ -1,1 +1,0 @@
-"""Rules of backend accelerate: check(plan, options)."""
