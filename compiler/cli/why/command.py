@@ -131,9 +131,7 @@ def explain_name(job: ExplainedJob, name: str, rank: int | None) -> Iterator[str
     def is_named(key: str) -> bool:
         return f"{key}.".startswith(f"{name}.")
 
-    # records omit `groups.0` if there is one group
-    short_names = {key: key.replace("topology.groups.0", "topology") for key in job.source_map.table}
-    plan_keys = [key for key, short in short_names.items() if is_named(key) or is_named(short)]
+    plan_keys = [key for key in job.source_map.table if is_named(key)]
     plan_keys = plan_keys or [key for key in job.plan if key == name]
     spec_keys = [key for key in job.source_map.spec if is_named(key)]
     if _is_variable(name):
@@ -158,11 +156,6 @@ def explain_name(job: ExplainedJob, name: str, rank: int | None) -> Iterator[str
         hint = f"did you mean {close[0]}?" if close else "docs/keys.md lists the keys; variables are in capitals"
         because = "this job has no such key in its spec or plan"
         raise CompileError([Diagnostic("JC5030", f"unknown name {name}", because, hint)])
-
-
-def _is_same_key(key: str, name: str) -> bool:
-    """Return whether a plan key is the given key or is inside it."""
-    return key == name or key.startswith(f"{name}.")
 
 
 def _dependent_lines(job: ExplainedJob, spec_keys: Sequence[str], plan_keys: Sequence[str] = ()) -> Iterator[str]:
