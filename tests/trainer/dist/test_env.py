@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from jobc.runtime.exit_codes import DATA_BROKEN
 from jobc.trainer.dist.env import LAUNCHER_NAMES, TABLE, RankEnvironment, field_name_of_variable, parse_environment
 from jobc.trainer.lifecycle.errors import BrokenInput
-from jobc.runtime.exit_codes import DATA_BROKEN
 
 LAUNCHED = {
     "RANK": "3",
@@ -101,7 +101,10 @@ def test_a_rank_of_another_launcher_is_that_of_torchrun(environ: dict[str, str])
 
 
 def test_two_steps_of_one_job_meet_at_two_ports() -> None:
-    steps = [[parse_environment({**SRUN, "SLURM_STEP_ID": step, "SLURM_PROCID": rank}) for rank in "03"] for step in ("0", "1", "2")]
+    steps = [
+        [parse_environment({**SRUN, "SLURM_STEP_ID": step, "SLURM_PROCID": rank}) for rank in "03"]
+        for step in ("0", "1", "2")
+    ]
     ports = [{env.master_port for env in ranks} for ranks in steps]
     assert ports[0] == {20001} and all(len(of_step) == 1 for of_step in ports)  # its ranks agree
     assert len(set.union(*ports)) == 3

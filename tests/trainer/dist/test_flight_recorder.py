@@ -11,7 +11,9 @@ LAUNCH_SH = Path(__file__).parents[3] / "compiler" / "templates" / "launch.sh.j2
 
 
 def test_ranks_without_launch_sh_have_what_it_sets(tmp_path: Path) -> None:
-    in_launch_sh = dict(re.findall(r"^export (TORCH_(?:FR|NCCL)_\w+)=\$\{\1:-(.*?)\}", LAUNCH_SH.read_text(), re.MULTILINE))
+    in_launch_sh = dict(
+        re.findall(r"^export (TORCH_(?:FR|NCCL)_\w+)=\$\{\1:-(.*?)\}", LAUNCH_SH.read_text(), re.MULTILINE)
+    )
     assert len(in_launch_sh) == 4
     environ: dict[str, str] = {}
     flight_recorder.enable_flight_recorder(environ, tmp_path / "run")

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import torch
 
+from jobc.runtime.exit_codes import DONE, PEER_LOST
 from jobc.trainer.dist import hang_watch as watch_module
 from jobc.trainer.dist import process_group
 from jobc.trainer.dist.env import parse_environment
@@ -26,7 +27,6 @@ from jobc.trainer.dist.hang_watch import HangWatchdog
 from jobc.trainer.dist.phases import Phase, Phases
 from jobc.trainer.dist.process_group import join_process_group
 from jobc.trainer.dist.stall_clock import StallClock
-from jobc.runtime.exit_codes import DONE, PEER_LOST
 
 from ..conftest import Run
 
@@ -235,7 +235,9 @@ def test_each_piece_of_what_the_ranks_give_each_other_is_a_sign(
 ) -> None:
     """Weights of hundreds of GB are distributed piece by piece, in one phase."""
     run = new_run()
-    run.start(digits({"world_size": 2}), ["-m", "jobc.tests.trainer.dist.test_no_progress"], PYTHONPATH=":".join(sys.path))
+    run.start(
+        digits({"world_size": 2}), ["-m", "jobc.tests.trainer.dist.test_no_progress"], PYTHONPATH=":".join(sys.path)
+    )
     assert run.wait() == [DONE] * 2, run.output(0)
     assert json.loads(run.output(1).splitlines()[-1]) == {"tensors": PIECES, "file": PIECES}
 

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 import torch
 
-from jobc.trainer.checkpoint.verified_checkpoint import torch_file_writer
-from jobc.trainer.checkpoint import store
-from jobc.trainer.loop.metrics import last_step_lines
 from jobc.runtime.exit_codes import CRASHED, DATA_BROKEN, DONE, PEER_LOST, PREEMPTED, RENDEZVOUS_FAILED
+from jobc.trainer.checkpoint import store
+from jobc.trainer.checkpoint.verified_checkpoint import torch_file_writer
+from jobc.trainer.loop.metrics import last_step_lines
 
 from ..conftest import Run, changed, clean_environment
 from ..in_process import lines
@@ -266,7 +266,8 @@ def hangs(*args, **kwargs):
 
 rank, where = os.environ["RANK"], os.environ["HANGS_IN"]
 if rank == "1":  # data that are opened, the folder of a dead mount, what is compiled
-    at = {"data": (DigitImages, "__init__"), "restore": (checkpoint_store, "checkpoints_newest_first"), "forward": (Mlp, "forward")}
+    restore = (checkpoint_store, "checkpoints_newest_first")
+    at = {"data": (DigitImages, "__init__"), "restore": restore, "forward": (Mlp, "forward")}
     setattr(*at[where], hangs)
 runpy.run_module("jobc.trainer", run_name="__main__")
 """

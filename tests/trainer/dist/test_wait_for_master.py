@@ -5,9 +5,9 @@ import time
 
 import pytest
 
+from jobc.runtime.exit_codes import RENDEZVOUS_FAILED
 from jobc.trainer.dist.process_group import wait_for_master
 from jobc.trainer.lifecycle.errors import RendezvousFailed
-from jobc.runtime.exit_codes import RENDEZVOUS_FAILED
 
 
 def never() -> bool:

@@ -9,12 +9,12 @@ import time
 import pytest
 from torch.distributed import HashStore, Store  # type: ignore[attr-defined]
 
-from jobc.trainer.dist.hang_store import LOOK_TICKS, StatusBoard, RankStatus, describe_culprit
+from jobc.runtime.exit_codes import PEER_LOST
+from jobc.trainer.dist.hang_store import LOOK_TICKS, RankStatus, StatusBoard, describe_culprit
 from jobc.trainer.dist.hang_watch import HangWatchdog
 from jobc.trainer.dist.phases import Phase, Phases
 from jobc.trainer.lifecycle.errors import PeerLost
-from jobc.trainer.loop.stragglers import WorkTimes, StragglerDetector
-from jobc.runtime.exit_codes import PEER_LOST
+from jobc.trainer.loop.stragglers import StragglerDetector, WorkTimes
 
 NAMES = ["rank 0 on a", "rank 1 on b"]
 TIMEOUT_S = 3.0
@@ -123,14 +123,20 @@ def test_a_verdict_is_about_the_silent_then_about_those_behind() -> None:
     assert describe_culprit([waiting, RankStatus((6, 9), "save", 97.0), waiting], names) == (
         "r1 has been in save of step 6 for 97 s; the others are waiting for it"
     )
-    assert describe_culprit([waiting] * 3, names).startswith("all ranks have been in exchange of step 7 for 95 s: a broken network link")
+    assert describe_culprit([waiting] * 3, names).startswith(
+        "all ranks have been in exchange of step 7 for 95 s: a broken network link"
+    )
 
 
 def test_ranks_that_all_read_do_not_wait_for_a_link() -> None:
     names = ["r0", "r1"]
     data, held_out = (RankStatus((7, 0), "data", 95.2), RankStatus((7, 4), "validation", 95.2))
     of_data = "all ranks have been in data of step 7 for 95 s: each is waiting for its own data"
-    assert describe_culprit([data, data], names) == describe_culprit([data, RankStatus((7, 5), "data", 91.0)], names) == of_data
+    assert (
+        describe_culprit([data, data], names)
+        == describe_culprit([data, RankStatus((7, 5), "data", 91.0)], names)
+        == of_data
+    )
     in_it = "in validation of step 7 for 95 s"
     all_are = f"all ranks have been {in_it}: each is waiting for its held-out data or is in measure()"
     assert describe_culprit([held_out] * 2, names) == all_are
@@ -164,5 +170,7 @@ def test_a_rank_that_is_busy_has_time_for_two_looks_to_show_that_it_lives(looks:
     board.ask()
     answer = board.answer(30)
     speaks.cancel()
-    expected = "is not responding" if is_frozen else "has been in data of step 18 for 4 s; the others are waiting for it"
+    expected = (
+        "is not responding" if is_frozen else "has been in data of step 18 for 4 s; the others are waiting for it"
+    )
     assert answer.startswith(f"{NAMES[1]} {expected}")
