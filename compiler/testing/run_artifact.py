@@ -105,21 +105,21 @@ def differences_from_plan(compiled: CompiledJob, received: list[ReceivedByRank])
     if plan.parallel != "deepspeed":
         needed.remove("JOBC_DEEPSPEED_JSON")
     for rank, record in enumerate(received):
-        variables = contract.parse_environment(record.env, needed)
+        contract.parse_environment(record.env, needed)  # raises if a variable is missing or invalid
         expected = {
-            "rank": rank,
-            "local_rank": rank % plan.topology.procs,
-            "group_rank": rank // plan.topology.procs,
-            "world_size": plan.topology.world_size,
-            "local_world_size": plan.topology.procs,
-            "node_rank": rank // plan.topology.procs,
-            "nodes": plan.topology.nodes,
-            "job_name": plan.name,
-            "master_addr": received[0].env["MASTER_ADDR"],
-            "master_port": int(received[0].env["MASTER_PORT"]),
+            "RANK": rank,
+            "LOCAL_RANK": rank % plan.topology.procs,
+            "GROUP_RANK": rank // plan.topology.procs,
+            "WORLD_SIZE": plan.topology.world_size,
+            "LOCAL_WORLD_SIZE": plan.topology.procs,
+            "MASTER_ADDR": received[0].env["MASTER_ADDR"],
+            "MASTER_PORT": received[0].env["MASTER_PORT"],
+            "JOBC_NODE_RANK": rank // plan.topology.procs,
+            "JOBC_NODES": plan.topology.nodes,
+            "JOBC_JOB_NAME": plan.name,
         }
         for name, value in expected.items():
-            if (actual := getattr(variables, name)) != value:
+            if (actual := record.env.get(name)) != str(value):
                 problems.append(f"rank {rank}: {name} is {actual!r}, not {value!r}")
         words = list(plan.command[plan.command.index("record.py") + 1 :])
         if record.argv[1:] != words:

@@ -68,7 +68,7 @@ def test_the_suite_finds_a_bug(
     ("page", "heading", "says"),
     [
         ("ACME01", "# ACME01: a queue that is closed", "begin the page with `# ACME01 NAME: title`"),
-        ("ACME01", "# ACME01 taken-port: a queue that is closed", "name taken-port is also the name of JC3011"),
+        ("ACME01", "# ACME01 taken-port: a queue that is closed", "taken-port is also the name of JC3011"),
         ("ACME01", f"# ACME01 closed-{'queue' * 5}: a queue that is closed", "more than 25"),
         ("JC3011", "# JC3011 closed-queue: a queue that is closed", "already describes JC3011"),
         ("ACME01", "# ACME01 closed-queue: a queue that is closed", ""),
