@@ -84,8 +84,8 @@ def ranks_container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, A
         "volumeMounts": [
             {"name": "files", "mountPath": FILES},
             {"name": "artifact", "mountPath": ARTIFACT},
-            *([{"name": "code", "mountPath": _only_if(_sends_code, CODE)}] if _sends_code(plan) else ()),
-            *([{"name": "runs", "mountPath": _only_if(has_own_volume, RUNS)}] if has_own_volume(plan) else ()),
+            *_entry_if(_sends_code, plan, "code", "mountPath", CODE),
+            *_entry_if(has_own_volume, plan, "runs", "mountPath", RUNS),
             {"name": "shm", "mountPath": "/dev/shm"},
             *(tcpx.tcpx_volume_mounts() if plan.network.profile == "tcpx" else ()),
             *(_volume_mount(i) for i in range(len(plan.mounts))),
@@ -244,8 +244,8 @@ def security_context(v: Any) -> dict[str, Any] | None:
 def pod_volumes(plan: LaunchPlan) -> list[dict[str, Any]]:
     return [
         {"name": "files", "configMap": {"name": object_name}},
-        *([{"name": "code", "configMap": _only_if(_sends_code, CODE_CONFIG_MAP)}] if _sends_code(plan) else ()),
-        *([{"name": "runs", "emptyDir": _only_if(has_own_volume, {})}] if has_own_volume(plan) else ()),
+        *_entry_if(_sends_code, plan, "code", "configMap", CODE_CONFIG_MAP),
+        *_entry_if(has_own_volume, plan, "runs", "emptyDir", {}),
         {"name": "artifact", "emptyDir": {}},
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shm_limit}},
         *(tcpx.tcpx_volumes() if plan.network.profile == "tcpx" else ()),
@@ -257,8 +257,13 @@ def _sends_code(plan: Any) -> bool:
     return bool(plan.code.kind == "snapshot")
 
 
+def _entry_if(condition: Callable[[Any], bool], plan: LaunchPlan, name: str, key: str, value: Any) -> list[Any]:
+    """Return [{name, key: value}] if the condition is true. Its leaves test it again for `jobc why`."""
+    entry = {"name": name, key: value}
+    return [{k: _only_if(condition, v) for k, v in entry.items()}] if condition(plan) else []
+
+
 def _only_if(condition: Callable[[Any], bool], value: Any) -> Leaf:
-    """Return a leaf with this value, so that `jobc why` finds the keys that the condition reads from the plan."""
     return lambda v: value if condition(v.plan) else Omit
 
 
