@@ -188,3 +188,8 @@ def test_what_is_not_a_regular_text_file_is_refused_at_once(project: Path, path:
     assert found.count("error[") == 1
     assert "does not exist" not in found
     assert CANARY not in found
+
+
+@pytest.mark.parametrize("word", ["queue.priority={}", "+backend.extra.resources.disk_size={}"])
+def test_a_long_number_in_a_setting_of_skypilot_is_not_converted(word: str) -> None:
+    assert "JC9" not in compiled("backend=skypilot", word.format("9" * 5000))
