@@ -134,6 +134,7 @@ BOMBS = {
     "a long text": f"env: {{A: {'x' * 20_000_000}}}\n",
     "many references": f"env: {{A: '{'${name}' * 100_000}'}}\n",
     "nested references": f"env: {{A: '{'${' * 5000}a{'}' * 5000}'}}\n",
+    "lists of each other": "labels:\n" + "".join(f'  K{i}: "${{oc.dict.values:labels}}"\n' for i in range(100)),
     "one long reference": f"env: {{A: '${{{'a' * 900_000}}}'}}\n",
     "depth": f"env: {{A: {'[' * 100_000}{']' * 100_000}}}\n",
     "digits": f"nodes: {'9' * 100_000}\n",
