@@ -56,7 +56,7 @@ def _require_own(command: str, directory: Path) -> None:
     if foreign:
         title = f"{foreign} belongs to {owner_name(foreign)}"
         because = f"jobc {command} would execute that user's jobctl as you"
-        hint = "`jobc ls` shows the state of other users' runs; `jobctl status --run FOLDER` of your own artifact, details"
+        hint = "`jobc ls` shows other users' runs; for details, run `jobctl status --run FOLDER` of your own artifact"
         raise CompileError([Diagnostic("JC5004", title, because, hint)])
 
 

@@ -78,7 +78,8 @@ def check_priority(task: FinishedTask) -> Iterator[Diagnostic]:
     field = "priority" if "priority" in resources else "priority_class"
     value, key = resources.get(field), task.key(("resources", field))
     because = "a priority must be an integer from -1000 to 1000, or a class name of a-z, 0-9, dash and dot"
-    if re.fullmatch(r"[-+]?([0-9]+|[0-9]*\.[0-9]+)", str(value)):  # numbers such as 0.5 or 010 would also be valid class names
+    # numbers such as 0.5 or 010 would also be valid class names
+    if re.fullmatch(r"[-+]?([0-9]+|[0-9]*\.[0-9]+)", str(value)):
         if type(value) is not int or not -1000 <= value <= 1000:
             hint = f"{key}={round(max(-1000, min(1000, float(str(value)))))}"
             yield Diagnostic("JC4714", f"priority {value} is invalid", because, hint, key=key)
