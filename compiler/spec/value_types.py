@@ -56,11 +56,11 @@ def read_int(text: str, example: str = "2", least: int | None = None) -> int:
     example: valid value for hints.
     least: lower bound of the value that a hint suggests instead of a fraction.
     """
-    _require_short(text, example)
     if re.fullmatch(r"[+-]?(0|[1-9](_?[0-9])*)", text):
-        if abs(int(text)) >= 2**63:
+        if len(text) > LONGEST_NUMBER or abs(int(text)) >= 2**63:
             raise InvalidValue("engines use 64-bit numbers", example)
         return int(text)
+    _require_short(text, example)
     _reject_leading_zero(text)
     if re.fullmatch(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?", text) and abs(Decimal(text)) < 10**18:
         number = Decimal(text)

@@ -365,3 +365,10 @@ def test_a_recorded_command_of_absurd_length_is_refused_at_once(call: Call) -> N
     assert status == 1 and "[JC1116 " in said and len(said) < 4000
     assert call("why", JOB, "loop.steps")[0] == 1
     assert time.process_time() - start < 3
+
+
+def test_a_line_or_rank_of_absurd_length_is_refused(call: Call) -> None:
+    call("name=job")
+    for words in ([f"{JOB}/launch.sh:{'9' * 5000}"], [JOB, "RANK", "--rank", "9" * 5000]):
+        status, _, said = call("why", *words)
+        assert status == 1 and "JC9" not in said
