@@ -17,9 +17,9 @@ LOCK_WAIT_S = 60.0
 def lock_folder(target: Path) -> Iterator[None]:
     """Lock `target`, so that only one compile writes it. The lock file is next to `target` and is removed afterwards.
 
-    The lock file is a regular file, because NFS cannot lock directories. Only users who can write to the folder can open
-    it, because anyone who can open a file can lock it. Raises CompileError JC5003 if another process keeps the lock for
-    LOCK_WAIT_S, and OSError if the lock file cannot be created.
+    The lock file is a regular file, because NFS cannot lock directories. Only users who can write to the folder can
+    open it, because anyone who can open a file can lock it. Raises CompileError JC5003 if another process keeps the
+    lock for LOCK_WAIT_S, and OSError if the lock file cannot be created.
     """
     file = target.parent / f".{target.name}_lock"
     until = time.monotonic() + LOCK_WAIT_S
