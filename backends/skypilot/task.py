@@ -244,7 +244,7 @@ def _network_tier(plan: LaunchPlan) -> str | None:
 
 
 def is_integer(text: str | None) -> bool:
-    return re.fullmatch(r"0|-?[1-9][0-9]*", text or "") is not None
+    return re.fullmatch(r"0|-?[1-9][0-9]{,17}", text or "") is not None
 
 
 def to_gib(size: int | None) -> int | None:

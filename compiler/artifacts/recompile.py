@@ -15,6 +15,7 @@ from typing import Any
 
 from ...runtime.system.frozen_dataclass import dataclass
 from ..diagnostics.diagnostic import CompileError, Diagnostic
+from ..diagnostics.origin import COMMAND_LINE
 from ..emit.artifact import PROGRAM
 from ..emit.artifact_dir import (
     LARGEST,
@@ -31,6 +32,8 @@ from ..pipeline.sweeps import compile_sweep, group_points_into_folders
 from ..pipeline.types import CompileRequest
 from ..untrusted_files import Unreadable, read_bytes
 from .diff import ComparedArtifact, Comparison, DamagedRecord, compare_artifacts
+
+OUTSIDE = "JC1115"
 
 
 @dataclass(frozen=True)
@@ -55,8 +58,7 @@ class Drift:
     files:   paths outside .jobc/ that would be written differently.
     library: whether jobctl itself would differ.
     found:   differences in meaning; None if the artifact's own record was edited by hand.
-    elsewhere: inputs that are missing on this machine. If there are any, nothing was recompiled, and besides this field
-             only `causes` is set.
+    uncompiled: why nothing was recompiled, or "". If it is set, the only other field that is set is `causes`.
     """
 
     causes: tuple[str, ...]
@@ -64,7 +66,7 @@ class Drift:
     files: tuple[str, ...] = ()
     library: bool = False
     found: Comparison | None = None
-    elsewhere: tuple[str, ...] = ()
+    uncompiled: str = ""
 
 
 class InputsMissing(Exception):
@@ -77,12 +79,18 @@ def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recomp
     request = read_recorded_request(written, config_dirs)
     if elsewhere := _uncopied_inputs(written, folder, config_dirs):
         raise InputsMissing(f"not on this machine: {', '.join(elsewhere)}")
-    if not is_sweep(written):
-        compiled = compile_job(request)
-        return Recompiled(compiled.source_map, {file.path: file.text for file in compiled.artifacts})
-    for sweep in group_points_into_folders(compile_sweep(request))[0]:
-        if sweep.place == written["place"]:
-            return Recompiled(sweep.source_map, {file.path: file.text for file in sweep.artifacts})
+    try:
+        if not is_sweep(written):
+            compiled = compile_job(request)
+            return Recompiled(compiled.source_map, {file.path: file.text for file in compiled.artifacts})
+        for sweep in group_points_into_folders(compile_sweep(request))[0]:
+            if sweep.place == written["place"]:
+                return Recompiled(sweep.source_map, {file.path: file.text for file in sweep.artifacts})
+    except CompileError as error:  # only someone who types `@FILE` may name any file; an artifact may be forged
+        outside = [d.key for d in error.diagnostics if d.code == OUTSIDE and d.origin and d.origin.root == COMMAND_LINE]
+        if len(outside) < len(error.diagnostics):
+            raise
+        raise InputsMissing(f"{', '.join(outside)}=@… names a file outside the project") from None
     raise InputsMissing(f"the sweep no longer has a directory {written['place']}")
 
 
@@ -94,11 +102,11 @@ def find_drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple
     written, folders = read_job(folder), dict(config_dirs)
     try:
         again = recompile(folder, config_dirs)
-    except InputsMissing:
+    except InputsMissing as error:
         elsewhere = _uncopied_inputs(written, folder, config_dirs)
         local_inputs = {source: digest for source, digest in written["inputs"].items() if source not in elsewhere}
         if causes := _changed(local_inputs, folders):
-            return Drift(causes, elsewhere=elsewhere), None
+            return Drift(causes, uncompiled=str(error)), None
         raise
     except CompileError as error:
         return Drift(_causes(written, {}, folders), tuple(error.diagnostics)), None

@@ -31,7 +31,7 @@ def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) ->
 def check_gpu_ids(spec: JobSpec, extra: Tree, section: str) -> Iterator[Diagnostic]:
     """Yield JC2060 for GPU numbers (from 0) that the site's nodes do not have. extra, section: as in check()"""
     limit, ids = site_limit(spec, "gpus"), extra.get("gpu_ids")
-    beyond = [name for name in str(ids).split(",") if re.fullmatch(r"\d+", name) and limit and int(name) >= limit]
+    beyond = [name for name in str(ids).split(",") if re.fullmatch(r"\d{1,17}", name) and limit and int(name) >= limit]
     if beyond:
         key = f"{section}.extra.gpu_ids"
         because = f"{describe_partitions(spec)} has {limit} GPUs on each node, numbered from 0"

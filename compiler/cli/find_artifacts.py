@@ -1,6 +1,7 @@
 """Find the artifact that a command-line word names: its directory, a run folder, a run ID or a job name.
 
-Run IDs and names are looked up only among this user's own runs, because the jobctl of the run is then executed.
+The artifact's jobctl is then executed. Run IDs and names are therefore looked up only among this user's own runs, and
+a directory of another user is accepted only by the commands that start something.
 """
 
 import os
@@ -11,8 +12,10 @@ from pathlib import Path
 from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..emit.artifact import PROGRAM
 from ..emit.job_json import JOB
+from ..untrusted_files import Unreadable, open_regular
 
 BY_NAME = ("status", "logs", "watch", "stop")  # a job name selects the job's newest run; a run ID selects that run
+OWN_ONLY = (*BY_NAME, "clean")
 ZIP_END_BYTES = 22  # the end of central directory record, without a comment
 
 
@@ -38,21 +41,38 @@ def _resolve_artifact(command: str, word: str) -> Path:
         directory = newest_copy(run or directory)
     if not (directory / JOB).is_file():
         raise no_artifact_error(Path(word), f"jobc {command}")
+    if command in OWN_ONLY:
+        _require_own(command, directory)
     _require_complete_program(directory / PROGRAM)
     return directory
 
 
+def _require_own(command: str, directory: Path) -> None:
+    """Raise CompileError for an artifact or run of another user, except root's."""
+    from ...runtime.run_folder.run import is_mine, owner_name
+
+    folders = [directory, directory.parents[1]] if directory.parent.name == "artifact" else [directory]
+    foreign = next((folder for folder in folders if not is_mine(folder) and folder.stat().st_uid != 0), None)
+    if foreign:
+        title = f"{foreign} belongs to {owner_name(foreign)}"
+        because = f"jobc {command} would execute that user's jobctl as you"
+        hint = "`jobc ls` shows other users' runs; for details, run `jobctl status --run FOLDER` of your own artifact"
+        raise CompileError([Diagnostic("JC5004", title, because, hint)])
+
+
 def _require_complete_program(program: Path) -> None:
-    """Raise CompileError for a truncated jobctl, of which Python only reports null bytes."""
+    """Raise CompileError for a jobctl that is not a regular file, or is truncated: Python only reports null bytes."""
+    because = ""
     try:
-        with program.open("rb") as file:
+        with open_regular(program) as file:
+            size = os.fstat(file.fileno()).st_size
             is_zip = b"PK\x03\x04" in file.read(64)  # after the shebang line
-            file.seek(-min(ZIP_END_BYTES, program.stat().st_size), os.SEEK_END)
-            is_truncated = is_zip and not file.read().startswith(b"PK\x05\x06")
-    except OSError:  # reported when it is run
-        return
-    if is_truncated or not program.stat().st_size:
-        because = "its end is missing, as after an interrupted copy or with a full disk"
+            file.seek(-min(ZIP_END_BYTES, size), os.SEEK_END)
+            if not size or (is_zip and not file.read().startswith(b"PK\x05\x06")):
+                because = "its end is missing, as after an interrupted copy or with a full disk"
+    except Unreadable as error:
+        because = "" if error.error else f"it {error.reason}"  # what the system refuses is reported when it is run
+    if because:
         raise CompileError([Diagnostic("JC5004", f"{program} is damaged", because, "copy or compile the job again")])
 
 
@@ -86,7 +106,9 @@ def no_artifact_error(folder: Path, command: str) -> CompileError:
         around = [job.parent.parent for job in sorted(Path("artifacts", folder).glob(f"*/{JOB}"))]
     because = f"the folder does not contain {JOB}" if folder.is_dir() else "the folder does not exist"
     hint = f"{command} {_example()}"
-    if around:
+    if (folder / JOB).exists():
+        because, hint = f"its {JOB} is not a regular file", "copy or compile the job again"
+    elif around:
         hint = shlex.join([*command.split(), str(around[0])])
     elif (folder / ".jobc").is_dir() or all((folder / name).is_file() for name in ("spec.yaml", "jobctl")):
         because = f"the folder's {JOB}, which lists the files that jobc wrote, is missing"

@@ -18,7 +18,7 @@ from ..diagnostics.diagnostic import CompileError, Diagnostic, Severity
 from ..emit.artifact_dir import ManualEdit, describe_edit, find_edited_lines, read_job
 from ..emit.job_json import JOB
 from ..untrusted_files import Unreadable
-from .arguments import Arguments
+from .arguments import Arguments, is_override
 from .explain_and_backends import pop_option, unknown_option_error, usage_error
 from .find_artifacts import no_artifact_error
 from .reporting import DIAGNOSTICS, OK, report_diagnostics, system_error_diagnostic
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ..artifacts.recompile import Drift
 
 EXAMPLE = "jobc verify artifacts/hello/local"
+MOST_WORDS = 1_000  # maximum number of words of a command in a hint
 
 
 def verify_command(arguments: Arguments) -> int:
@@ -73,7 +74,7 @@ class VerifyResult:
     files, digest: number of the original files, and their digest.
     drift: None if the inputs are unchanged.
     unknown: why the inputs were not compared, "" if they were.
-    again: command that rewrites the directory.
+    again: instruction to rewrite the directory.
     """
 
     folder: str
@@ -97,7 +98,7 @@ class VerifyResult:
                 "files": self.drift.files,
                 "library": self.drift.library,
                 "refused": [{"code": diagnostic.code, "title": diagnostic.title} for diagnostic in self.drift.refused],
-                "not_here": self.drift.elsewhere,
+                "not_compiled": self.drift.uncompiled,
                 **{key: comparison.get(key) for key in ("meaning", "spec", "breaks_resume")},
             }
         return {
@@ -125,6 +126,7 @@ def _verify(word: str, arguments: Arguments) -> VerifyResult:
 
 
 def _recompile_command(folder: Path, config_dir: Path | None) -> str:
+    """Return the command that rewrites the directory, or advice if the recorded words may be forged or too long."""
     from ..artifacts.recompile import is_sweep, read_recorded_request
     from .compiling import display_path
 
@@ -137,7 +139,9 @@ def _recompile_command(folder: Path, config_dir: Path | None) -> str:
     out = folder.absolute().parent.parent
     is_copy = out / job["place"] != folder.absolute()
     options += [] if is_copy or display_path(out) == "artifacts" else ["--out", display_path(out)]
-    return shlex.join(["jobc", "--force", *options, *was.words, *(() if was.command is None else ("--", *was.command))])
+    words = ["jobc", "--force", *options, *was.words, *(() if was.command is None else ("--", *was.command))]
+    is_plain = all(is_override(word) and not word.startswith("-") for word in was.words)
+    return shlex.join(words) if is_plain and len(words) <= MOST_WORDS else "compile the job again with --force"
 
 
 def _report_edits(one: VerifyResult) -> None:
@@ -172,9 +176,9 @@ def _report_drift(one: VerifyResult, found: Drift) -> None:
         title = f"{one.folder}: its inputs no longer compile"
         hint = f"restore missing files, or fix the errors printed here; then {hint}"
         unexplained = "the errors are printed here"
-    if found.elsewhere:
+    if found.uncompiled:
         title = f"{one.folder}: its inputs were changed"
-        print_lines(f"  inputs   not compiled again, because these files are missing: {', '.join(found.elsewhere)}")
+        print_lines(f"  inputs   not compiled again: {found.uncompiled}")
     because = "; ".join(found.causes) or unexplained
     report_diagnostics([Diagnostic("JC5032", title, because, hint, severity=Severity.ERROR), *found.refused])
     if found.found is not None and found.found.differs:

@@ -43,7 +43,7 @@ class ManualEdit:
     """A difference between a directory and its checksums. lines: 1-based, in the current file; () for all of it."""
 
     path: str
-    kind: str  # changed | missing | added | mode | link | UNSUMMED (for job.json)
+    kind: str  # changed | missing | added | mode | link | not a regular file | UNSUMMED (for job.json)
     lines: tuple[int, ...] = ()
 
 
@@ -166,10 +166,12 @@ def find_edited_files(directory: Path) -> list[ManualEdit]:
     edits += [ManualEdit(path, "added") for path in _files(directory) - set(entries) - {JOB}]
     for path, entry in entries.items():
         file = directory / path
-        if not file.is_file():
+        if not os.path.lexists(file):
             edits.append(ManualEdit(path, "missing"))
         elif _is_linked(directory, path):
             edits.append(ManualEdit(path, "link"))
+        elif not file.is_file():
+            edits.append(ManualEdit(path, "not a regular file"))
         elif (job_json_checksum(file) if path == JOB else file_checksum(file)) != entry["sha256"]:
             edits.append(ManualEdit(path, "changed"))
         elif is_executable(file) != entry["executable"]:

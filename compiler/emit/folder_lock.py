@@ -17,18 +17,23 @@ LOCK_WAIT_S = 60.0
 def lock_folder(target: Path) -> Iterator[None]:
     """Lock `target`, so that only one compile writes it. The lock file is next to `target` and is removed afterwards.
 
-    The lock file is a regular file, because NFS cannot lock directories. Raises CompileError JC5003 if another compile
-    keeps the lock for LOCK_WAIT_S, and OSError if the lock file cannot be created.
+    The lock file is a regular file, because NFS cannot lock directories. Only users who can write to the folder can
+    open it, because anyone who can open a file can lock it. Raises CompileError JC5003 if another process keeps the
+    lock for LOCK_WAIT_S, and OSError if the lock file cannot be created.
     """
     file = target.parent / f".{target.name}_lock"
     until = time.monotonic() + LOCK_WAIT_S
     while True:
         lock = _open_lock(file)
+        is_too_open = os.fstat(lock).st_mode & 0o077 & ~_lock_mode(file.parent)
+        if is_too_open and _is_lock_current(lock, file):  # left behind, perhaps when the folder was shared
+            with suppress(OSError):
+                file.unlink()
         if _try_lock(lock) and _is_lock_current(lock, file):
             break
         os.close(lock)
         if time.monotonic() > until:
-            title, because = f"cannot write {os.path.relpath(target)}", "another jobc process is writing to it"
+            title, because = f"cannot write {os.path.relpath(target)}", "another process, probably jobc, has locked it"
             raise CompileError(
                 [Diagnostic("JC5003", title, because, f"wait until that process ends; `lsof {file}` shows the process")]
             )
@@ -44,9 +49,15 @@ def lock_folder(target: Path) -> Iterator[None]:
 def _open_lock(file: Path) -> int:
     flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
-        return os.open(file, flags | os.O_RDWR | os.O_CREAT, 0o666)
+        return os.open(file, flags | os.O_RDWR | os.O_CREAT, _lock_mode(file.parent))
     except PermissionError:
         return os.open(file, flags | os.O_RDONLY)  # left behind by another user's killed compile
+
+
+def _lock_mode(folder: Path) -> int:
+    """Return the mode that lets only users who can write to the folder open the lock file."""
+    writers = folder.stat().st_mode & 0o022
+    return 0o600 | writers | writers << 1
 
 
 def _try_lock(lock: int) -> bool:

@@ -308,7 +308,7 @@ def _at(tree: Any, key: str) -> Any:
                 return _at(tree[head], ".".join(parts[n:]))
     if isinstance(tree, list):
         head, _, remaining_key = key.partition(".")
-        if head.isdecimal() and int(head) < len(tree):
+        if re.fullmatch("[0-9]{1,9}", head) and int(head) < len(tree):
             return _at(tree[int(head)], remaining_key)
     return None
 

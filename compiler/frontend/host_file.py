@@ -22,13 +22,13 @@ from ..diagnostics.diagnostic import Diagnostic, nearest
 from ..diagnostics.origin import COMMAND_LINE, Origin
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import spec_keys, type_of_key
-from ..spec.value_types import InvalidValue, expand_hostlist, fold_hostlist, normalized_host
+from ..spec.value_types import MOST_HOSTS, InvalidValue, expand_hostlist, fold_hostlist, normalized_host
 from ..untrusted_files import MIB, Unreadable
 from .observed_files import read_text
 from .project_files import OutsideProject, project_folders, require_inside
 
 Folders = Mapping[str, Path]  # an origin's root -> its folder
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@%-]*", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@%-]{,252}", re.ASCII)
 _SLOTS = re.compile(r"(?:max[-_])?slots=([0-9]{1,9})")  # Open MPI 4 hostfile(7), DeepSpeed hostfiles
 
 _FOREIGN = re.compile(r"[^\w.:%@,\[\]\s-]", re.ASCII)
@@ -157,7 +157,8 @@ def _unreadable_diagnostic(
     around = sorted(entry.name for entry in error.path.parent.glob("*") if entry.is_file())
     close = nearest(error.path.name, around)
     hint = f"{key}=@{os.path.join(os.path.dirname(typed), close[0])}" if close else "'hosts=[node1,node2]', for example"
-    return Diagnostic("JC1130", f"host file {typed!r} does not exist", because, hint, by, key)
+    problem = "does not exist" if error.missing else "cannot be read"
+    return Diagnostic("JC1130", f"host file {typed!r} {problem}", because, hint, by, key)
 
 
 def _place(typed: str, by: Origin | None, folders: Folders) -> tuple[Path, Origin]:
@@ -184,11 +185,13 @@ def _lines(text: str, file_origin: Origin, key: str, refused: list[Diagnostic]) 
         try:
             for name, slots in _entry(entry) if entry else ():
                 host_count += 1
+                if host_count > MOST_HOSTS:
+                    raise InvalidValue(f"the file has more than {MOST_HOSTS:,} hosts", "node[1-4]")
                 yield HostFileEntry(name, slots, position)
         except InvalidValue as error:
             because, hint = error.because, f"{error.values[0]}, for example"
             faults.append(Diagnostic("JC1131", f"cannot read line {number}", because, hint, position, key))
-            if len(faults) > _MOST_FAULTS:
+            if len(faults) > _MOST_FAULTS or host_count > MOST_HOSTS:
                 break
     if len(faults) > _MOST_FAULTS or (len(faults) > 1 and not host_count):
         count = f"more than {_MOST_FAULTS}" if len(faults) > _MOST_FAULTS else f"{len(faults)}"
@@ -230,3 +233,5 @@ def _reject_duplicates(hosts: list[HostFileEntry], key: str, refused: list[Diagn
             because = f"the host is already on line {before.origin.line}, so two nodes would share a host"
             hint = "remove one of the two lines"
             refused.append(Diagnostic("JC1132", f"{host.name} is listed twice", because, hint, host.origin, key))
+            if len(refused) > _MOST_FAULTS:
+                return

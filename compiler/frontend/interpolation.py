@@ -25,7 +25,8 @@ from ..diagnostics.origin import Origin, TextWithOrigin
 from ..untrusted_files import MIB
 
 MOST_DECODED = 10_000  # maximum characters in an argument of oc.decode, 10 us each
-_PURE = ("oc.deprecated", "oc.dict.keys", "oc.dict.values", "oc.select")
+_PURE = ("oc.deprecated", "oc.select")
+_LISTING = ("oc.dict.keys", "oc.dict.values")
 _READING = ("oc.env", "now", "hydra", "python_version")
 
 
@@ -107,6 +108,7 @@ def restrict_interpolation() -> Iterator[None]:
 
     BaseContainer._resolvers = {
         **pure,
+        **{name: _bounded_list(resolvers[name]) for name in _LISTING},
         "oc.create": create_without_yaml,
         "oc.decode": bounded_decode,
         "jobc": _reference,
@@ -141,6 +143,15 @@ def count_interpolations(text: str) -> int:
 def _reference(_root: Any, _parent: Any, _node: Any, args: tuple[Any, ...], _texts: tuple[str, ...]) -> str:
     """Return `${jobc:NAME}` unchanged, because its value is known only at run time (plan/runtime_vars.py)."""
     return f"${{jobc:{','.join(map(str, args))}}}"
+
+
+def _bounded_list(resolve: Any) -> Any:
+    def list_items(root: Any, parent: Any, node: Any, *rest: Any) -> Any:
+        items = resolve(root, parent, node, *rest)
+        consume("interpolations", len(items), _origin(node))  # each item is one, and takes as long
+        return items
+
+    return list_items
 
 
 def _refusal(name: str) -> Any:

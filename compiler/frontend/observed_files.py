@@ -39,9 +39,15 @@ def add_to_recordings(answers: Mapping[tuple[str, str], Any]) -> None:
 
 
 def ask_file_system(question: str, path: str | os.PathLike[str]) -> Any:
-    """Return the answer to one of QUESTIONS. "names" raises OSError for a folder that cannot be read."""
+    """Return the answer to one of QUESTIONS. "names" raises OSError for a folder that cannot be read.
+
+    Raises Unreadable for a NUL character in the path.
+    """
     path = os.fspath(path)
-    answer = QUESTIONS[question](path)
+    try:
+        answer = QUESTIONS[question](path)
+    except ValueError as error:
+        raise Unreadable(path, f"cannot be read ({error})") from None
     add_to_recordings({(question, path): answer})
     return answer
 

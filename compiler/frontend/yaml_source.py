@@ -118,7 +118,7 @@ def _require_relative(config_path: str) -> None:
     """Raise CompileError JC1115 for a path that would leave the folder it is joined to."""
     path = os.path.normpath(config_path)
     if os.path.isabs(path) or path.split(os.sep)[0] == os.pardir:
-        raise _outside_error(config_path, "the symlink points outside the config folders")
+        raise _outside_error(config_path, "the path leads out of the config folders")
 
 
 def _outside_error(path: str, because: str) -> CompileError:

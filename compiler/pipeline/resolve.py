@@ -26,6 +26,7 @@ from ..spec.job_spec import JobSpec
 from .canonical_order import KeepsOrder, make_order_predicate, sort_mappings
 
 Command = tuple[str, ...] | None
+MOST_WORDS = 10_000  # maximum number of words in a command, as in a config file
 
 
 class TypedConfig(NamedTuple):
@@ -60,6 +61,10 @@ def to_typed_config(
     tree = sort_mappings(with_quoted_text(composed.tree, composed.overrides), keeps)
     options_tree = tree.pop("backend", None) or {}
     if command is not None:
+        if len(command) > MOST_WORDS:
+            title, because = f"too many words: {len(command):,}", f"a command can have at most {MOST_WORDS:,}"
+            hint = "put the arguments into a file that the program reads"
+            raise CompileError([Diagnostic("JC1116", title, because, hint, key="command")])
         tree["command"] = list(command)
         if twice := next((o for o in composed.overrides if o.key == "command"), None):
             because, hint = "the arguments after ` -- ` also set the command", f"remove {twice.typed}"

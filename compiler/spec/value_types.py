@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
 from functools import lru_cache
+from itertools import product
 from typing import Annotated, Any
 
 from ...runtime.system.frozen_dataclass import dataclass
@@ -46,6 +47,7 @@ class ValueType:
 
 MOST_HOSTS = 100_000  # maximum number of hosts per job; files have one line for each
 MOST_OF_A_NODE = 10_000  # maximum number of GPUs or processes on one node
+LONGEST_NUMBER = 100  # characters; Python needs quadratic time for long numbers
 
 
 def read_int(text: str, example: str = "2", least: int | None = None) -> int:
@@ -55,11 +57,12 @@ def read_int(text: str, example: str = "2", least: int | None = None) -> int:
     least: lower bound of the value that a hint suggests instead of a fraction.
     """
     if re.fullmatch(r"[+-]?(0|[1-9](_?[0-9])*)", text):
-        if len(text) > 40 or abs(int(text)) >= 2**63:
+        if len(text) > LONGEST_NUMBER or abs(int(text)) >= 2**63:
             raise InvalidValue("engines use 64-bit numbers", example)
         return int(text)
+    _require_short(text, example)
     _reject_leading_zero(text)
-    if re.fullmatch(r"[+-]?[0-9]{1,40}(\.[0-9]{0,40})?([eE][+-]?[0-9]{1,3})?", text) and abs(Decimal(text)) < 10**18:
+    if re.fullmatch(r"[+-]?[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?", text) and abs(Decimal(text)) < 10**18:
         number = Decimal(text)
         integer = int(number) or int(number != 0)  # a fraction between 0 and 1 becomes 1, not 0
         fitting = integer if least is None else max(integer, least)
@@ -68,6 +71,7 @@ def read_int(text: str, example: str = "2", least: int | None = None) -> int:
 
 
 def read_float(text: str) -> float:
+    _require_short(text, "0.001", "1e-3")
     _reject_leading_zero(text)
     if re.fullmatch(r"[+-]?([0-9](_?[0-9])*\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", text):
         value = float(text.replace("_", ""))
@@ -90,6 +94,7 @@ def read_untyped(text: str, quoted: bool = False) -> Any:
 
     `true`, `8` and `1e-3` are a boolean and numbers; `on`, `0755`, `1_000` and anything in quotes are text.
     """
+    quoted = quoted or len(text) > LONGEST_NUMBER
     if not quoted and text in ("true", "false"):
         return text == "true"
     if not quoted and re.fullmatch(r"[-+]?(0|[1-9][0-9]{0,17})", text):
@@ -162,6 +167,11 @@ def _reject_leading_zero(text: str) -> None:
         raise InvalidValue(because, text.lstrip("+-0") or "0")
 
 
+def _require_short(text: str, *examples: str) -> None:
+    if len(text) > LONGEST_NUMBER:
+        raise InvalidValue(f"a number has at most {LONGEST_NUMBER} characters", *examples)
+
+
 def _env_name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
         fitting = re.sub(r"^(?=[0-9])", "_", re.sub(r"[^A-Za-z0-9_]", "_", text)) or "MY_VARIABLE"
@@ -174,7 +184,7 @@ _PARTS_S = {"ms": "0.001", "us": "0.000001"}
 
 
 def _duration(text: str) -> int:
-    if len(text) > 40 or re.search(r"[0-9]{10}", text):
+    if len(text) > LONGEST_NUMBER or re.search(r"[0-9]{10}", text):
         raise InvalidValue("engines do not accept times this long", "365d")
     if match := re.fullmatch(r"(?:([0-9]+)-)?([0-9]+):([0-5][0-9]):([0-5][0-9])", text):
         days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
@@ -227,6 +237,7 @@ _NO_SIZE = "0 means no limit in some engines and zero bytes in others"
 
 
 def _bytes(text: str) -> int:
+    _require_short(text, "64GiB")
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]+)", text)
     if re.fullmatch(r"0+(\.0+)? ?[KMGTP]?", text, re.IGNORECASE):
         raise InvalidValue(_NO_SIZE, "null", "64GiB")
@@ -276,7 +287,7 @@ def normalized_host(host: str) -> str:
     return host.rpartition("@")[2].lower()
 
 
-_NUMBERED = re.compile(r"(.*?)(\d+)(\D*)", re.ASCII)
+_NUMBERED = re.compile(r"(.*?)(\d{1,18})(\D*)", re.ASCII)
 
 
 @lru_cache(maxsize=4)  # a compile writes its hosts into several files, and folding 10,000 hosts takes a while
@@ -305,50 +316,46 @@ def expand_hostlist(text: str) -> list[str]:
         names = tuple(word.strip() for word in text.split(",") if word.strip())
         raise InvalidValue("a host name is missing before or after a comma", fold_hostlist(names) or "node[1-4]")
     for word in re.findall(r"(?:[^,\s\[\]]|\[[^\[\]]*\])+|[\[\]]", text):
-        hosts.extend(_expand_word(word))
+        hosts += _expand_word(word, MOST_HOSTS - len(hosts))
     if not hosts:
         raise InvalidValue("a host list must be names separated by commas", "node1,node2", "node[1-4]")
-    if len(hosts) > MOST_HOSTS:
-        raise InvalidValue(f"this list contains {len(hosts)} hosts", "node[1-4]")
     return hosts
 
 
-def _expand_word(word: str) -> list[str]:
-    match = re.fullmatch(r"([^\[\]]*)\[([0-9,-]+)\](.*)", word)
-    if not match:
-        if not re.fullmatch(r"(?:\w[\w.-]*@)?\w[\w.:%-]*", word, re.ASCII):
-            raise InvalidValue(f"{word!r} is not a host name", "node1,node2", "node[1-4]")
-        if word.count(":") == 1:
-            raise InvalidValue("a port is not part of a host name; set the ssh port with backend.port", "node1,node2")
-        return [word]
-    head, ranges, tail = match.groups()
+def _expand_word(word: str, most: int) -> list[str]:
+    """Return the names in `gpu[01-03,7]-[1,2]`. Raises InvalidValue for more than `most`, before it creates them."""
+    literals = re.split(r"\[([0-9,-]+)\]", word)  # every second part is the inside of brackets
+    parts, count = [[literal] for literal in literals], 1
+    for index in range(1, len(parts), 2):
+        parts[index] = _expand_ranges(literals[index])
+        count *= len(parts[index])
+        if count > most:
+            raise InvalidValue(f"the list has more than {MOST_HOSTS:,} hosts", "node[1-4]")
+    name = "".join(part[0] for part in parts)  # the names differ only in digits, so checking one is enough
+    if not re.fullmatch(r"(?:\w[\w.-]{,63}@)?\w[\w.:%-]{,252}", name, re.ASCII):
+        raise InvalidValue(f"{name[:300]!r} is not a host name", "node1,node2", "node[1-4]")
+    if name.count(":") == 1:
+        raise InvalidValue("a port is not part of a host name; set the ssh port with backend.port", "node1,node2")
+    return ["".join(name) for name in product(*parts)]
+
+
+def _expand_ranges(ranges: str) -> list[str]:
+    """Return the numbers in `01-03,7`, with their leading zeros."""
     numbers: list[str] = []
     for part in ranges.split(","):
+        bounds = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", part)
+        first, last = (int(bounds[1]), int(bounds[2] or bounds[1])) if bounds else (1, 0)
+        if bounds is None or not 0 <= last - first <= MOST_HOSTS:
+            raise InvalidValue(f"[{ranges[:40]}] is not a range of numbers", "node[1-4]", "node[01-16,20]")
+        numbers += [f"{n:0{len(bounds[1])}d}" for n in range(first, last + 1)]
         if len(numbers) > MOST_HOSTS:
-            raise InvalidValue(f"[{ranges[:40]}…] expands to too many hosts", "node[1-4]")
-        bounds = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
-        if (
-            not bounds
-            or int(bounds[2] or bounds[1]) < int(bounds[1])
-            or int(bounds[2] or 0) - int(bounds[1]) > MOST_HOSTS
-        ):
-            raise InvalidValue(f"[{ranges}] is not a range of numbers", "node[1-4]", "node[01-16,20]")
-        width = len(bounds[1])
-        numbers += [f"{n:0{width}d}" for n in range(int(bounds[1]), int(bounds[2] or bounds[1]) + 1)]
-    if "[" not in tail and "]" not in tail:  # the names differ only in digits, so checking one is enough
-        _expand_word(f"{head}{numbers[0]}{tail}")
-        return [f"{head}{n}{tail}" for n in numbers]
-    hosts: list[str] = []
-    for n in numbers:
-        hosts += _expand_word(f"{head}{n}{tail}")
-        if len(hosts) > MOST_HOSTS:
-            raise InvalidValue(f"the ranges expand to more than {MOST_HOSTS:,} hosts", "node[1-4]")
-    return hosts
+            raise InvalidValue(f"the list has more than {MOST_HOSTS:,} hosts", "node[1-4]")
+    return numbers
 
 
 def _check_download(text: str) -> str:
     hub = re.fullmatch(r"(?:model|dataset):[\w.-]+(?:/[\w.-]+)?(?:@[\w./-]+)?", text, re.ASCII)
-    if hub or re.fullmatch(r"run:.*\S.*", text):
+    if hub or (text.startswith("run:") and text[4:].strip() and "\n" not in text):
         return text
     example = f"model:{text}" if re.fullmatch(r"[\w.-]+/[\w.-]+", text, re.ASCII) else "model:openai-community/gpt2"
     raise InvalidValue(

@@ -16,10 +16,18 @@ from ..exit_codes import DATA_BROKEN
 from ..system.failure import Failure
 from .git import Git, temporary_repository
 
-SECRETS = frozenset(
-    b".env .env.local .netrc .git-credentials .pypirc id_rsa id_dsa id_ecdsa id_ed25519".split()
+_SECRET = re.compile(
+    r"(.*/)?(\.(aws|azure|docker|gnupg|kube|ssh)/.*|\.(netrc|pgpass|pypirc)|\.env(\.[^/]*)?"
+    r"|id_(rsa|dsa|ecdsa|ed25519)[^/]*|[^/]*\.(pem|key|p12|pfx|env)"
+    r"|(?!.*\.(py|pyx|ipynb|sh|md)$)[^/]*(secret|credential|password)[^/]*)",
+    re.DOTALL | re.IGNORECASE,
 )  # files with these names are copied only if git tracks them
 _PRUNED = frozenset((b".git", b".venv", b"__pycache__"))
+
+
+def looks_secret(path: str) -> bool:
+    """Return whether a relative path is typical of secrets. Source code about secrets is not."""
+    return _SECRET.fullmatch(path) is not None
 
 
 class CodeFiles(NamedTuple):
@@ -99,8 +107,8 @@ class _Search:
         secrets: list[bytes] = []
         for folder, is_empty, names in self._walk(self._raise_unreadable):
             paths = sorted(os.path.relpath(os.path.join(folder, name), self.root_bytes) for name in names)
-            secrets += [path for path in paths if os.path.basename(path) in SECRETS]
-            found += [path for path in paths if os.path.basename(path) not in SECRETS and self._is_plain(path)]
+            secrets += [path for path in paths if looks_secret(os.fsdecode(path))]
+            found += [path for path in paths if not looks_secret(os.fsdecode(path)) and self._is_plain(path)]
             if is_empty and folder != self.root_bytes:
                 found.append(os.path.relpath(folder, self.root_bytes))
         if self._has_file(b".gitignore"):

@@ -23,7 +23,7 @@ from ..run_folder.run import quote_shell_word
 from ..run_folder.written_files import format_size
 from ..system.failure import Failure
 from ..system.untrusted_files import Unreadable, read_bytes
-from .code_files import CodeFiles, code_files
+from .code_files import CodeFiles, code_files, looks_secret
 
 if TYPE_CHECKING:
     _States = dict[bytes, tuple[int, int]]  # path -> size, and modification time in seconds
@@ -36,10 +36,6 @@ MOST_LINKS = 10_000  # for example, a code folder full of images
 MOST_LOOKS = 20  # maximum number of entries of a folder to look at
 _MARKS = (JOB_FILE, "state/run")  # the first is in artifacts/JOB/BACKEND, the second in RUNS/JOB/ID
 _BY_PRODUCT = re.compile(r"\..*|__pycache__|node_modules|.*\.egg-info|.*\.pyc|build|dist", re.DOTALL)
-_SECRET = re.compile(
-    r".*\.(pem|key|p12|pfx|env)|id_(rsa|dsa|ecdsa|ed25519).*|.*(secret|credential|password).*",
-    re.DOTALL | re.IGNORECASE,
-)
 
 
 def copy_code(
@@ -211,7 +207,7 @@ def link_ignored(copy: _Copy, ignored: list[str], project: Path, runs: Path, is_
         if _holds_jobs(target):
             continue
         contains_run = target in (runs, *runs.parents, *artifacts.parents)  # a link would make the run contain itself
-        is_left_out = _SECRET.fullmatch(link.name) or _is_environment(target) or contains_run
+        is_left_out = looks_secret(link.name) or _is_environment(target) or contains_run
         if not is_linked or is_left_out or len(links.linked) == MOST_LINKS:
             links.left_out.append(name)
         else:
@@ -248,7 +244,8 @@ def _size(root: Path, paths: list[bytes]) -> int:
 def _describe_plain_copy(root: Path, files: CodeFiles, size: int) -> None:
     why = f"because {quote_shell_word(str(root))} is not in a git repository"
     count = f"{len(files.paths)} file{'' if len(files.paths) == 1 else 's'}"
-    print(f"code: copying {count} ({format_size(size)}), {why}", file=sys.stderr)
+    names = _abbreviate_names(list(map(os.fsdecode, files.paths)), 3)
+    print(f"code: copying {count} ({format_size(size)}), {why}: {names}", file=sys.stderr)
     if files.secrets:
         names = " ".join(quote_shell_word(name) for name in files.secrets[:MOST_SECRETS])
         why = "not copied, because the names look like secrets"

@@ -79,8 +79,30 @@ def test_everything_is_copied_but_runs_artifacts_environments_caches_and_secrets
     assert names(project) == wanted and os.readlink(copy_of(project) / "link") == "a/b"
     said = capsys.readouterr().err.splitlines()
     why = f"because {project} is not in a git repository"
-    assert re.fullmatch(rf"code: copying 5 files \(\S+ \S*B\), {re.escape(why)}", said[0])
+    copied = ".git.d/x, a/b/c, empty/below and 2 more"
+    assert re.fullmatch(rf"code: copying 5 files \(\S+ \S*B\), {re.escape(why)}: {copied}", said[0])
     assert said[1].startswith("code: not copied, because the names look like secrets: .env a/id_rsa;")
+
+
+SECRETS = (
+    ".env.production .ENV prod.env server.pem service.key credentials.json secrets.yaml .aws/credentials .aws/config "
+    ".pgpass .kube/config .docker/config.json deploy/.ssh/known_hosts id_ed25519.old .netrc Passwords.txt"
+)
+CODE = "secrets.py credential_store/__init__.py secret_santa.ipynb environment.yaml keys.json .config/x tokenizer.json"
+
+
+@pytest.mark.parametrize("is_below", [False, True])
+def test_without_a_repository_names_typical_of_secrets_are_not_copied(
+    project: Path, take: Take, is_below: bool
+) -> None:
+    folder = project / "below" if is_below else project
+    for name in (*SECRETS.split(), *CODE.split()):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    assert take() == 0
+    copied = copy_of(project) / folder.relative_to(project)
+    assert [name for name in SECRETS.split() if (copied / name).exists()] == []
+    assert [name for name in CODE.split() if not (copied / name).exists()] == []
 
 
 def test_names_that_are_no_text_and_modes_and_times_are_kept(project: Path, take: Take) -> None:

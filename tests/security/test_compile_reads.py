@@ -134,11 +134,23 @@ BOMBS = {
     "a long text": f"env: {{A: {'x' * 20_000_000}}}\n",
     "many references": f"env: {{A: '{'${name}' * 100_000}'}}\n",
     "nested references": f"env: {{A: '{'${' * 5000}a{'}' * 5000}'}}\n",
+    "lists of each other": "labels:\n" + "".join(f'  K{i}: "${{oc.dict.values:labels}}"\n' for i in range(100)),
     "one long reference": f"env: {{A: '${{{'a' * 900_000}}}'}}\n",
     "depth": f"env: {{A: {'[' * 100_000}{']' * 100_000}}}\n",
     "digits": f"nodes: {'9' * 100_000}\n",
     "a range of hosts": "hosts: node[1-999999999]\n",
     "ranges of hosts": f"hosts: node{'[1-999]' * 30}\n",
+    "short ranges of hosts": f"hosts: node{'[1,2]' * 60}\n",
+    "many ranges of hosts": f"hosts: '{'node[1-99999],' * 1000}a'\n",
+    "digits of a fraction": f"optim: {{lr: {'9' * 20_000}GiB}}\n",
+    "digits in a list": f"optim: {{betas: {'9' * 20_000}GiB}}\n",
+    "digits of a size": f"resources: {{mem: {'9' * 1_000_001}GiB}}\n",
+    "digits of a price": f"estimate: {{prices: {{H100: {'9' * 20_000}x}}}}\n",
+    "digits of a host": f"hosts: {'9' * 5000}h\n",
+    "digits of a range": f"hosts: a[{'9' * 5000}]\n",
+    "zeros of a range": f"hosts: a[{'0' * 5000}1-2]\n",
+    "a NUL character in a file name": 'hosts: "@a\\0b"\n',
+    "a NUL character in a folder name": 'hosts: "@a\\0/b"\n',
 }
 
 
@@ -147,7 +159,26 @@ def test_a_bomb_ends_with_one_diagnostic(text: str) -> None:
     start = time.process_time()
     found = result(text)
     assert found.count("error[") == 1, found[:2000]
+    assert "JC9" not in found
     assert len(found) < 4000
+    assert time.process_time() - start < 5
+
+
+HOST_FILES = {
+    "ranges": "".join(f"a{i}[1-99999]\n" for i in range(50)),
+    "names": "".join(f"a{i}\n" for i in range(200_000)),
+    "the same name": "a\n" * 90_000,
+    "digits": "9" * 5000,
+}
+
+
+@pytest.mark.parametrize("text", HOST_FILES.values(), ids=HOST_FILES)
+def test_a_host_file_of_absurd_size_ends_with_few_diagnostics(text: str) -> None:
+    Path("list.txt").write_text(text)
+    start = time.process_time()
+    found = compiled("hosts=@list.txt", "nodes=1")
+    assert 1 <= found.count("error[") <= 15, found[:2000]
+    assert "JC9" not in found
     assert time.process_time() - start < 5
 
 
@@ -156,4 +187,10 @@ def test_what_is_not_a_regular_text_file_is_refused_at_once(project: Path, path:
     os.mkfifo("pipe")
     found = compiled(f"hosts=@{path}", "nodes=1")
     assert found.count("error[") == 1
+    assert "does not exist" not in found
     assert CANARY not in found
+
+
+@pytest.mark.parametrize("word", ["queue.priority={}", "+backend.extra.resources.disk_size={}"])
+def test_a_long_number_in_a_setting_of_skypilot_is_not_converted(word: str) -> None:
+    assert "JC9" not in compiled("backend=skypilot", word.format("9" * 5000))

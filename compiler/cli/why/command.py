@@ -31,12 +31,12 @@ EXAMPLE = "artifacts/hello/local/launch.sh:12"
 def why_command(arguments: Arguments) -> int:
     words = list(arguments.words)
     number = pop_option(words, "--rank")
-    if number is not None and not number.isdecimal():
+    if number is not None and not re.fullmatch("[0-9]{1,9}", number):
         raise usage_error("why", "--rank needs a number", "jobc why artifacts/hello/local RANK --rank 3")
     rank = None if number is None else int(number)
     if folder := pop_option(words, "--config-dir"):
         arguments = replace(arguments, config_dir=Path(folder))
-    places = [word for word in words if re.search(r":\d+(-\d+)?$", word) and not is_override(word)]
+    places = [word for word in words if re.search(r":\d{1,9}(-\d{1,9})?$", word) and not is_override(word)]
     remaining = [word for word in words if word not in places]
     _reject_options(words)
     if not words or (not places and not any(_is_name(word) for word in remaining)):

@@ -89,7 +89,7 @@ def _value_of_key(spec: JobSpec, key: str) -> Any:
 
 def check_old_torch(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2066: a torch version that is too old for the trainer."""
-    version = re.match(r"(\d+)\.(\d+)", spec.site.torch or "")
+    version = re.match(r"(\d{1,17})\.(\d{1,17})", spec.site.torch or "")
     if version and spec.command is None and (int(version[1]), int(version[2])) < _OLDEST:
         oldest = ".".join(map(str, _OLDEST))
         because = f"jobc's own trainer needs torch {oldest} or newer"

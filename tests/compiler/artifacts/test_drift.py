@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -238,7 +239,7 @@ def test_a_change_is_told_though_other_inputs_are_elsewhere(call: Call) -> None:
     Path("hosts").write_text("a\nc\n")
     status, printed, said = call("verify", "artifacts/job/ssh")
     assert status == 1 and "file:hosts was changed" in said and "experiment/long.yaml" not in said
-    assert "not compiled again, because these files are missing: input:experiment/long.yaml" in printed
+    assert "not compiled again: not on this machine: input:experiment/long.yaml" in printed
 
 
 def test_inputs_that_are_elsewhere_are_not_compared(call: Call) -> None:
@@ -320,3 +321,54 @@ def test_the_digest_is_of_the_job_and_not_of_how_it_was_said(call: Call) -> None
     assert digest(JOB) == first
     call("loop.steps=101")
     assert digest(JOB) != first
+
+
+def forge(folder: str, **request: object) -> None:
+    file = Path(folder, ".jobc/job.json")
+    job = json.loads(file.read_text())
+    job["request"] |= request
+    file.write_text(job_json.to_canonical_text(job))
+
+
+@pytest.mark.parametrize("is_sweep", [False, True])
+def test_a_host_file_outside_the_project_is_compared_but_not_read_again(call: Call, is_sweep: bool) -> None:
+    folder = Path("..", f"{Path.cwd().name}-hosts").absolute()
+    folder.mkdir()
+    (folder / "list").write_text("a\n")
+    words = ["-m", "seed=1,2"] if is_sweep else []
+    assert call(*words, "name=own", "backend=ssh", f"hosts=@{folder}/list")[0] == 0
+    (artifact,) = map(str, Path("artifacts").glob("own*/ssh"))
+    status, printed, said = call("verify", artifact)
+    assert (status, said) == (0, "")
+    assert "inputs   not compared: hosts=@… names a file outside the project" in printed
+    assert "hosts=@… names a file outside the project" in call("why", artifact, "nodes")[2]
+    (folder / "list").write_text("b\n")
+    status, _, said = call("verify", artifact)
+    assert status == 1 and f"file:{folder}/list was changed" in said
+
+
+@pytest.mark.parametrize("words", [["run"], ["--out=/"], ["name=x", "-m"]])
+def test_a_hint_quotes_no_recorded_word_that_is_not_an_override(call: Call, words: list[str]) -> None:
+    call("name=job")
+    forge(JOB, words=words, command=["p.py"])
+    Path(JOB, "launch.sh").write_text("")
+    said = call("verify", JOB)[2]
+    assert "hint: compile the job again with --force, to undo the edits" in said
+    assert "p.py" not in said
+
+
+def test_a_recorded_command_of_absurd_length_is_refused_at_once(call: Call) -> None:
+    call("name=job", "--", "true")
+    forge(JOB, command=["word"] * 100_000)
+    start = time.process_time()
+    status, _, said = call("verify", JOB)
+    assert status == 1 and "[JC1116 " in said and len(said) < 4000
+    assert call("why", JOB, "loop.steps")[0] == 1
+    assert time.process_time() - start < 3
+
+
+def test_a_line_or_rank_of_absurd_length_is_refused(call: Call) -> None:
+    call("name=job")
+    for words in ([f"{JOB}/launch.sh:{'9' * 5000}"], [JOB, "RANK", "--rank", "9" * 5000]):
+        status, _, said = call("why", *words)
+        assert status == 1 and "JC9" not in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 
@@ -188,6 +189,9 @@ def test_verify_says_which_lines_of_which_file(shell: Shell) -> None:
     removed = "hint: rm -- artifacts/x/local/notes.txt"
     for words in ("launch.sh lines 4, 7", "notes.txt (added)", removed, "jobctl (missing)"):
         assert words in done.stderr
+    os.mkfifo(directory / "jobctl")
+    assert "jobctl (not a regular file)" in shell.jobc("verify", "artifacts/x/local").stderr
+    assert "is not a regular file" in shell.jobc("why", "artifacts/x/local/jobctl:1").stderr
 
 
 def test_why_shows_choices_and_lists_as_typed(shell: Shell) -> None:

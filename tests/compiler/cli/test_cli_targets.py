@@ -89,6 +89,35 @@ def test_programs_in_the_run_of_another_user_are_not_started_by_its_id() -> None
             find_named_artifacts("status", [word])
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("command", ["status", "logs", "watch", "stop", "clean"])
+@pytest.mark.parametrize("word", ["runs/a/theirs", "theirs", "copy", "runs/a/theirs/artifact/0"])
+@pytest.mark.parametrize("is_run", [True, False])
+def test_the_program_of_another_user_is_not_executed(command: str, word: str, is_run: bool) -> None:
+    artifact = make_run("a", "theirs")
+    run = artifact.parents[1]
+    for path in (*run.rglob("*"), run):
+        os.chown(path, NEIGHBOUR, NEIGHBOUR)
+    if not is_run:
+        (run / "state/run").unlink()
+    Path("theirs").symlink_to(run)
+    Path("copy").symlink_to(artifact)
+    with pytest.raises(CompileError, match=f"belongs to uid {NEIGHBOUR}"):
+        find_named_artifacts(command, [word])
+    assert find_named_artifacts("submit", ["copy"])[0] == [Path("copy").absolute()]
+
+
+@pytest.mark.parametrize("name", ["jobctl", ".jobc/job.json"])
+def test_a_named_pipe_in_an_artifact_is_not_opened(name: str) -> None:
+    pipe = make_run("a", "new") / name
+    pipe.unlink()
+    os.mkfifo(pipe)
+    reason = "named pipe, not a regular file" if name == "jobctl" else "job.json is not a regular file"
+    with pytest.raises(CompileError) as refused:
+        find_named_artifacts("status", [str(pipe.parents[name.count("/")])])
+    assert reason in refused.value.diagnostics[0].because
+
+
 def test_several_runs_are_printed_one_after_the_other(capfd: pytest.CaptureFixture[str]) -> None:
     make_run("a", "first"), make_run("b", "second", 3)
     assert main(["logs", "first", "runs/b/second", "--tail", "1"]) == 3, "the largest exit code"

@@ -19,6 +19,7 @@ from jobc.compiler.cli import main
 from jobc.compiler.diagnostics.diagnostic import CompileError
 from jobc.compiler.emit import artifact_dir
 from jobc.compiler.emit.artifact_dir import read_job
+from jobc.compiler.emit.folder_lock import lock_folder
 
 from ..diagnosed import Jobc, codes, write
 
@@ -307,11 +308,33 @@ def test_compiles_of_one_target_at_the_same_time_all_succeed(is_there: bool, job
 def test_a_compile_that_another_one_blocks_says_so(jobc: Jobc, monkeypatch: pytest.MonkeyPatch) -> None:
     jobc()
     monkeypatch.setattr("jobc.compiler.emit.folder_lock.LOCK_WAIT_S", 0.1)
+    TARGET.parent.chmod(0o755)
     with Path(TARGET.parent, f".{TARGET.name}_lock").open("w") as lock:
+        Path(lock.name).chmod(0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
         status, printed = jobc("seed=1")
-    assert (status, codes(printed)) == (1, ["JC5003"]) and "another jobc process is writing to it" in printed
+    assert (status, codes(printed)) == (1, ["JC5003"]) and "has locked it" in printed
     assert jobc("seed=1")[0] == 0 and whole()
+
+
+def test_a_reader_of_a_lock_file_that_was_left_behind_blocks_no_compile(
+    jobc: Jobc, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobc()
+    monkeypatch.setattr("jobc.compiler.emit.folder_lock.LOCK_WAIT_S", 0.1)
+    TARGET.parent.chmod(0o755)
+    lock = Path(TARGET.parent, f".{TARGET.name}_lock")
+    lock.touch(0o644)
+    with lock.open() as reader:
+        fcntl.flock(reader, fcntl.LOCK_EX)
+        assert jobc("seed=1")[0] == 0 and whole()
+
+
+@pytest.mark.parametrize(("folder", "mode"), [(0o755, 0o600), (0o775, 0o640), (0o777, 0o644)])
+def test_only_users_who_can_write_to_a_folder_can_open_its_lock_file(tmp_path: Path, folder: int, mode: int) -> None:
+    tmp_path.chmod(folder)
+    with lock_folder(tmp_path / "local"):
+        assert (tmp_path / ".local_lock").stat().st_mode & 0o777 == mode
 
 
 @pytest.mark.parametrize("kind", ["symlink", "fifo", "folder"])

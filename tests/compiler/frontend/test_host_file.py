@@ -175,6 +175,6 @@ def test_a_file_that_is_not_there_or_no_text(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     Path("latin").write_bytes(b"caf\xe9\n")
     assert refused("hosts=@nothing") == ["JC1130 command line: hosts=@nothing: host file 'nothing' does not exist"]
-    assert refused("hosts=@folder") == ["JC1130 command line: hosts=@folder: host file 'folder' does not exist"]
+    assert refused("hosts=@folder") == ["JC1130 command line: hosts=@folder: host file 'folder' cannot be read"]
     assert refused("hosts=@latin") == ["JC1001 file:latin: cannot read this file"]
-    assert refused("hosts=@") == ["JC1130 command line: hosts=@: host file '' does not exist"]
+    assert refused("hosts=@") == ["JC1130 command line: hosts=@: host file '' cannot be read"]

@@ -68,7 +68,7 @@ def check_small_disk(task: FinishedTask) -> Iterator[Diagnostic]:
 
 def _parse_gigabytes(size: Any) -> float | None:
     """Return a size in GB, from a number of GB or text with a unit, or None if it is invalid, as the schema reports."""
-    match = re.fullmatch(r"(\d+)(?:([kmgtp])[bi])?", str(size).lower())
+    match = re.fullmatch(r"(\d{1,17})(?:([kmgtp])[bi])?", str(size).lower())
     return int(match[1]) * 1024.0 ** ("kmgtp".index(match[2] or "g") - 2) if match else None
 
 
@@ -78,9 +78,10 @@ def check_priority(task: FinishedTask) -> Iterator[Diagnostic]:
     field = "priority" if "priority" in resources else "priority_class"
     value, key = resources.get(field), task.key(("resources", field))
     because = "a priority must be an integer from -1000 to 1000, or a class name of a-z, 0-9, dash and dot"
-    if re.fullmatch(r"[-+]?[0-9]*\.?[0-9]+", str(value)):  # numbers such as 0.5 or 010 would also be valid class names
+    # numbers such as 0.5 or 010 would also be valid class names
+    if re.fullmatch(r"[-+]?([0-9]+|[0-9]*\.[0-9]+)", str(value)):
         if type(value) is not int or not -1000 <= value <= 1000:
-            hint = f"{key}={max(-1000, min(1000, round(float(str(value)))))}"
+            hint = f"{key}={round(max(-1000, min(1000, float(str(value)))))}"
             yield Diagnostic("JC4714", f"priority {value} is invalid", because, hint, key=key)
     elif isinstance(value, str) and not re.fullmatch(DNS_NAME, value):
         yield Diagnostic("JC4714", f"{value!r} is not a priority class", because, f"{key}=high", key=key)
