@@ -58,7 +58,7 @@ def check_unknown_partition(spec: JobSpec) -> Iterator[Diagnostic]:
 
 
 def check_site_requirements(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2067: a missing value that the site requires. JC2068: site.requires names an unknown key."""
+    """JC2067, JC2068: a missing value that the site requires, or an unknown key in site.requires."""
     known_keys = spec_keys(JobSpec) if spec.site.requires else ()
     missing = []
     for key in spec.site.requires:
