@@ -96,11 +96,11 @@ class Place:
 
         sweep = self.choose_run(named_run)
         number = read_points(sweep.path / f"artifact/{sweep.attempt}").find(named).number
-        point = SweepEngine(self.engine()).points(sweep)[number]
-        if not point.is_started:
+        run = SweepEngine(self.engine()).points(sweep)[number].run
+        if not is_complete_run(run.path):
             title = f"point {number} of sweep {sweep.id} has no run: it has not been started, or its run was removed"
             raise Failure(title, f"jobctl submit --point {number} starts it")
-        return Place(point.run.path / f"artifact/{point.run.attempt}")
+        return Place(require_own_run(run, "use it").path / f"artifact/{run.attempt}")
 
     @property
     def is_sweep(self) -> bool:
@@ -167,10 +167,10 @@ def list_runs(folder: Path) -> list[Run]:
     return sorted(runs, key=lambda run: (run.created(), run.id), reverse=True)
 
 
-def require_own_run(run: Run) -> Run:
+def require_own_run(run: Run, action: str = "start, stop or remove it") -> Run:
     """Return the run. Raises Failure if another user owns it."""
     if not run.is_mine:
-        title = f"run {run.id} belongs to {owner_name(run.path)}: only its owner can start, stop or remove it"
+        title = f"run {run.id} belongs to {owner_name(run.path)}: only its owner can {action}"
         raise Failure(title, "jobctl submit starts a new run; with --fork, it starts from that run's checkpoint")
     return run
 
