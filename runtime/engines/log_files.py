@@ -250,15 +250,18 @@ def _failure_lines(path: Path, header: bytes) -> list[bytes]:
 
 
 def offset_of_last_lines(path: Path, end: int, lines: int) -> tuple[int, int]:
-    """Return where the last `lines` lines before byte `end` begin, and how many there are. Raises Unreadable."""
+    """Return where the last `lines` lines before byte `end` begin, and how many there are. Raises Unreadable.
+
+    Reads at most 1 MiB per line, because a sparse file may be larger than any disk.
+    """
     if not lines or not end:
         return end, 0
-    found, offset = 0, end
+    found, offset, least = 0, end, max(0, end - lines * PIECE)
     with open_regular(path, follow=False) as file:
         file.seek(end - 1)
         newlines = lines + (file.read(1) == b"\n")
-        while offset:
-            start = max(0, offset - BLOCK)
+        while offset > least:
+            start = max(least, offset - BLOCK)
             file.seek(start)
             block = file.read(offset - start)
             count = block.count(b"\n")
@@ -268,7 +271,7 @@ def offset_of_last_lines(path: Path, end: int, lines: int) -> tuple[int, int]:
             for _ in range(newlines - found):
                 block = block[: block.rindex(b"\n")]
             return start + len(block) + 1, lines
-    return 0, found + 1 - (newlines > lines)
+    return least, found + 1 - (newlines > lines)
 
 
 def _read_blocks(path: Path, start: int, end: int) -> Iterator[bytes]:
