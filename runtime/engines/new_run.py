@@ -91,6 +91,7 @@ class NewRun:
             _create_folder(self.run.path / name)
         job = self.place.job.name
         keys = {"job": job, "created": int(time.time()), "project": self.place.project, "init_from": init_from}
+        keys["key"] = os.urandom(8).hex()  # distinguishes this run from others at the same path (run_secrets.py)
         _write_keys(self.run.path / "state/run", keys)
         with contextlib.suppress(FileNotFoundError):
             (self.run.path / MAKING).unlink()
