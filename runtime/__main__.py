@@ -33,6 +33,7 @@ def main(words: "list[str]") -> int:
     if name not in (*PROGRAMS, *ENGINE_PROGRAMS, *VERBS):
         return _help(name)
     words.remove(name)
+    os.environ.pop("POSIXLY_CORRECT", None)  # with it, bash exits if the environment has a function named exec
     main = _module(name).main
     if name in VERBS:
         main = partial(import_module(f"{PACKAGE}.system.command_line").run_verb_until_ended, main)

@@ -11,17 +11,22 @@ import argparse
 import os
 import re
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from ..run_folder.artifact_copies import JOB_FILE
 from ..run_folder.run import Run, is_mine, owner_name
 from ..system.failure import Failure
+from ..system.untrusted_files import is_file_name, is_nonnegative_integer
 from ..system.values import read_keys, read_settings
 from .engine import Engine, Job
 
 RUN_ID = re.compile("[A-Za-z0-9][A-Za-z0-9._-]*")
-_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f]")  # tab is treated as a space
+MOST_NODES = 100_000  # as in a spec
+# characters that terminals interpret, except tab, which is treated as a space
+_CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 class Place:
@@ -31,9 +36,9 @@ class Place:
         """sweep: the sweep's directory, if the artifact is one of its points in a temporary folder"""
         self.artifact = Path(os.path.realpath(artifact))
         self.settings = read_settings(self.artifact / JOB_FILE)
-        name, root = self.settings.get("job"), self.settings.get("runs")
-        if not isinstance(name, str) or not isinstance(root, str):
+        if not _describes_job(self.settings):
             raise Failure(f"{self.artifact / JOB_FILE} does not describe a job", "compile the job again")
+        name, root = self.settings["job"], self.settings["runs"]
         own_run = self.artifact.parent.parent  # the artifact is RUN/artifact/ATTEMPT
         self.own_run = Run(own_run) if sweep is None and os.path.isfile(own_run / "state/run") else None
         self.is_moved = False
@@ -46,11 +51,11 @@ class Place:
             runs = own_run.parent
         else:
             runs = Path.cwd() / (os.environ.get("JOBC_RUN_ROOT") or self.project / root) / name
-            if self.is_moved:
-                print(f"this artifact was moved; its runs are in {runs}", file=sys.stderr)
         for folder in (self.project, runs):
             if _CONTROL.search(str(folder)):
                 raise Failure(f"the folder's name has a control character: {str(folder)!r}", "rename the folder", 2)
+        if self.is_moved:
+            print(f"this artifact was moved; its runs are in {runs}", file=sys.stderr)
         runs = Path(os.path.realpath(runs)) if os.path.isdir(runs) else runs
         self.job: Job = Job(name, self.artifact, runs, self.settings, is_elsewhere)
         self.job.project = str(self.project)
@@ -96,11 +101,11 @@ class Place:
 
         sweep = self.choose_run(named_run)
         number = read_points(sweep.path / f"artifact/{sweep.attempt}").find(named).number
-        point = SweepEngine(self.engine()).points(sweep)[number]
-        if not point.is_started:
+        run = SweepEngine(self.engine()).points(sweep)[number].run
+        if not is_complete_run(run.path):
             title = f"point {number} of sweep {sweep.id} has no run: it has not been started, or its run was removed"
             raise Failure(title, f"jobctl submit --point {number} starts it")
-        return Place(point.run.path / f"artifact/{point.run.attempt}")
+        return Place(require_own_run(run, "use it").path / f"artifact/{run.attempt}")
 
     @property
     def is_sweep(self) -> bool:
@@ -151,6 +156,23 @@ class Place:
         raise Failure(f"{title} in {runs}", hint)
 
 
+def _describes_job(settings: Mapping[str, Any]) -> bool:
+    """Return whether a job.json, which may be edited or forged, has the types on which the engines rely."""
+    hosts = settings.get("hosts", {})
+    if not isinstance(hosts, dict):
+        return False
+    name, nodes, fanout = settings.get("job"), settings.get("nodes", 1), hosts.get("fanout", 1)
+    lists = [hosts.get("ssh_command", []), *(settings.get(key, []) for key in ("kinds", "companions", "saved_secrets"))]
+    return (
+        isinstance(name, str)
+        and is_file_name(name)
+        and isinstance(settings.get("runs"), str)
+        and all(type(count) is int and 1 <= count <= MOST_NODES for count in (nodes, fanout))
+        and all(is_nonnegative_integer(settings.get(key, 0)) for key in ("gpus", "grace_s"))
+        and all(isinstance(words, list) and all(isinstance(word, str) for word in words) for words in lists)
+    )
+
+
 def add_point_option(parser: argparse.ArgumentParser, engine: Engine, default: str) -> None:
     """Add --point if the artifact is a sweep. default: what the verb does without --point"""
     parser.set_defaults(point=None)
@@ -167,10 +189,10 @@ def list_runs(folder: Path) -> list[Run]:
     return sorted(runs, key=lambda run: (run.created(), run.id), reverse=True)
 
 
-def require_own_run(run: Run) -> Run:
+def require_own_run(run: Run, action: str = "start, stop or remove it") -> Run:
     """Return the run. Raises Failure if another user owns it."""
     if not run.is_mine:
-        title = f"run {run.id} belongs to {owner_name(run.path)}: only its owner can start, stop or remove it"
+        title = f"run {run.id} belongs to {owner_name(run.path)}: only its owner can {action}"
         raise Failure(title, "jobctl submit starts a new run; with --fork, it starts from that run's checkpoint")
     return run
 

@@ -1,8 +1,9 @@
-"""Print the logs in a run folder (one log unchanged, or all nodes' logs merged by time), and the first failure.
+"""Print the logs in a run folder (one log, or all nodes' logs merged by time), and the first failure.
 
 In:  RUN/logs/node_NN.log and rank_NN.log; .node_NN.times with lines `SECONDS OFFSET` (node_log.py);
      RUN/exit/ATTEMPT/first.
-Out: the logs' bytes, unchanged, on stdout. With several nodes, each line begins with `node N  | `.
+Out: the logs' bytes on stdout. With several nodes, each line begins with `node N  | `. Control sequences other than
+     colors are removed if stdout is a terminal or the run belongs to another user.
 
 Logs are streamed, with only one piece of a line per log in memory. A log may be a link, and may be truncated at any
 time.
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from ..run_folder.run import Run
+from ..system.streams import LogOutput
 from ..system.untrusted_files import Unreadable, open_regular
 
 PIECE = 1 << 20  # maximum bytes of a line to read at a time
@@ -106,6 +108,7 @@ class RequestedLogs:
         self.folder = run.path / "logs"
         self.name = name or ("" if nodes > 1 else "node_00.log")
         self.is_merged = not self.name
+        self._out = LogOutput(not run.is_mine)
         self._logs: dict[str, PrintedLog] = {}
         self._skipped_lines = 0
 
@@ -146,7 +149,7 @@ class RequestedLogs:
 
     def print(self, sizes: dict[str, int]) -> None:
         grown = [(self._log(name), size) for name, size in sizes.items() if size > self._log(name).offset]
-        out = sys.stdout.buffer
+        out = self._out
         if self.is_merged:
             self._merge(sorted(grown, key=lambda pair: pair[0].number), out)
         else:
@@ -161,7 +164,7 @@ class RequestedLogs:
             self._logs[name] = PrintedLog(self.folder / name)
         return self._logs[name]
 
-    def _merge(self, grown: list[tuple[PrintedLog, int]], out: BinaryIO) -> None:
+    def _merge(self, grown: list[tuple[PrintedLog, int]], out: LogOutput) -> None:
         """Print the lines of all logs in order of time: one log's lines until another log has an earlier one."""
         _allow_open_files(2 * len(grown))
         waiting: list[tuple[int, int, bytes, Iterator[bytes]]] = []  # time, index, next piece, later pieces
@@ -201,7 +204,7 @@ def line_as_terminal_shows(line: bytes) -> bytes:
 def print_first_failure(run: Run, failure: Mapping[str, str]) -> None:
     """Print which node failed first, and the end of its log, starting at the first traceback."""
     name = failure["log"]
-    out = sys.stdout.buffer
+    out = LogOutput(not run.is_mine)
     lines = _failure_lines(run.path / "logs" / name, _header(run.attempt))
     title = f"jobc: node {failure['node']} failed first: {failure['reason']}"
     if not lines:  # the node had not written to its own log yet
@@ -250,15 +253,18 @@ def _failure_lines(path: Path, header: bytes) -> list[bytes]:
 
 
 def offset_of_last_lines(path: Path, end: int, lines: int) -> tuple[int, int]:
-    """Return where the last `lines` lines before byte `end` begin, and how many there are. Raises Unreadable."""
+    """Return where the last `lines` lines before byte `end` begin, and how many there are. Raises Unreadable.
+
+    Reads at most 1 MiB per line, because a sparse file may be larger than any disk.
+    """
     if not lines or not end:
         return end, 0
-    found, offset = 0, end
+    found, offset, least = 0, end, max(0, end - lines * PIECE)
     with open_regular(path, follow=False) as file:
         file.seek(end - 1)
         newlines = lines + (file.read(1) == b"\n")
-        while offset:
-            start = max(0, offset - BLOCK)
+        while offset > least:
+            start = max(least, offset - BLOCK)
             file.seek(start)
             block = file.read(offset - start)
             count = block.count(b"\n")
@@ -268,7 +274,7 @@ def offset_of_last_lines(path: Path, end: int, lines: int) -> tuple[int, int]:
             for _ in range(newlines - found):
                 block = block[: block.rindex(b"\n")]
             return start + len(block) + 1, lines
-    return 0, found + 1 - (newlines > lines)
+    return least, found + 1 - (newlines > lines)
 
 
 def _read_blocks(path: Path, start: int, end: int) -> Iterator[bytes]:

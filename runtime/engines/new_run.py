@@ -23,7 +23,7 @@ from typing import TypeVar
 from ..exit_codes import DATA_BROKEN
 from ..run_folder.artifact_copies import JOB_FILE, copy_number_by_attempt, copy_read_only, link_previous_copy_if_equal
 from ..run_folder.removal import remove_folder, remove_own_folder
-from ..run_folder.run import RecordedProcess, Run, identify_machine, is_mine, quote_shell_word
+from ..run_folder.run import RecordedProcess, Run, identify_machine, is_mine, owner_name, quote_shell_word
 from ..system.failure import Failure
 from ..system.private_folder import is_replaceable_only_by_user, private_folder
 from ..system.processes import process_start_time
@@ -91,6 +91,7 @@ class NewRun:
             _create_folder(self.run.path / name)
         job = self.place.job.name
         keys = {"job": job, "created": int(time.time()), "project": self.place.project, "init_from": init_from}
+        keys["key"] = os.urandom(8).hex()  # distinguishes this run from others at the same path (run_secrets.py)
         _write_keys(self.run.path / "state/run", keys)
         with contextlib.suppress(FileNotFoundError):
             (self.run.path / MAKING).unlink()
@@ -329,6 +330,9 @@ def _silent_s(making: Path) -> float | None:
 
 
 def _existing_run_failure(folder: Path) -> Failure:
+    if not is_mine(folder):
+        hint = "choose another --run-id, or submit the sweep again, which gives it a new run ID"
+        return Failure(f"{folder} exists, and belongs to {owner_name(folder)}", hint)
     if is_complete_run(folder):
         hint = f"resume that run with jobctl submit --resume {folder.name}"
         return Failure(f"run {folder.name} already exists", hint)

@@ -2,6 +2,7 @@
 
 In:  one of the sweep's runs: RUN_ROOT/NAME+sweep/ID, with points.json in its copy of the artifact.
 Out: the sweep's points (point N has the run RUN_ROOT/JOB/ID-N, which may not exist); the state of all points together.
+     A point's run is read and signalled only if it is this user's: its artifact names the programs to call.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..run_folder.points_file import SweepPoint, read_points
-from ..run_folder.run import RecordedProcess, Run, worst_code
+from ..run_folder.run import RecordedProcess, Run, owner_name, worst_code
 from ..system.failure import Failure
-from .artifact_location import is_complete_run
+from .artifact_location import is_complete_run, require_own_run
 from .engine import Engine, State
 
 SUBMIT = "state/submit"  # in a sweep's run: the process that starts one point after another
-_WORST_FIRST = ("failed", "gone", "preempted", "stopped", "not started")
+_WORST_FIRST = ("failed", "gone", "preempted", "stopped", "not started", "of another user")
 
 
 class PointRun(NamedTuple):
@@ -30,7 +31,8 @@ class PointRun(NamedTuple):
 
     @property
     def is_started(self) -> bool:
-        return is_complete_run(self.run.path)
+        """Return whether the point has a run of this user. Another user could create a folder at the run's path."""
+        return is_complete_run(self.run.path) and self.run.is_mine
 
 
 class SweepEngine(Engine):
@@ -60,8 +62,9 @@ class SweepEngine(Engine):
         return [point.run for point in self.points(sweep) if point.is_started]
 
     def engine_of(self, run: Run) -> Engine:
+        """Return the engine for a point's run. Raises Failure if another user owns it."""
         if run.path not in self._engines:
-            self._engines[run.path] = self.engine.engine_of(run)
+            self._engines[run.path] = self.engine.engine_of(require_own_run(run, "use it"))
         return self._engines[run.path]
 
     def is_sweep(self, run: Run) -> bool:
@@ -84,15 +87,18 @@ class SweepEngine(Engine):
                     self.engine_of(folder).fetch(what, [folder])
 
     def state(self, run: Run) -> State:
-        return self._sweep_state(run) if self.is_sweep(run) else self.engine_of(run).state(run)
-
-    def state_of(self, point: PointRun) -> State:
-        return self.state(point.run) if point.is_started else State("not started", "not started")
+        if self.is_sweep(run):
+            return self._sweep_state(run)
+        if not is_complete_run(run.path):
+            return State("not started", "not started")
+        if not run.is_mine:
+            return State("of another user", f"of another user: {run.path} belongs to {owner_name(run.path)}")
+        return self.engine_of(run).state(run)
 
     def _sweep_state(self, sweep: Run) -> State:
         """Return the state of all points together: live while any point is live, and then the worst state."""
         try:
-            states = [self.state_of(point) for point in self.points(sweep)]
+            states = [self.state(point.run) for point in self.points(sweep)]
         except Failure as failure:
             return State("other layout", failure.title)
         counts = Counter("live" if state.is_live else state.name for state in states)

@@ -11,15 +11,19 @@ from pathlib import Path
 from ..exit_codes import DATA_BROKEN
 from ..system.failure import Failure
 from ..system.private_folder import make_private
+from ..system.values import read_keys
 from .removal import remove_folder
 
 
 def secrets_folder_of_run(run: Path) -> Path:
-    """Return the folder with a run's secrets. The folder's name ends with a hash of the run's path because another run
-    root may have the same IDs. run: resolved path
+    """Return the folder with a run's secrets. The folder's name ends with a hash of the run's path and random key:
+    another run root may have the same IDs, and a container with the same home may have another volume at the same path.
+
+    run: resolved path
     """
     root = os.environ.get("JOBC_SECRETS_ROOT") or f"{os.environ.get('HOME') or '/nonexistent'}/.jobc/secrets"
-    return Path(root, f"{run.name}-{hashlib.sha256(os.fsencode(run)).hexdigest()[:16]}")
+    identity = os.fsencode(f"{run}{read_keys(run / 'state/run').get('key', '')}")
+    return Path(root, f"{run.name}-{hashlib.sha256(identity).hexdigest()[:16]}")
 
 
 def delete_run_secrets(run: Path) -> None:

@@ -53,7 +53,9 @@ class _Node:
     def __init__(self, read: NodeSettings, payload: str) -> None:
         self.read, self.payload = read, payload
         self.lacks = os.environ.pop("JOBC_LACKS", "0") != "0"
-        os.environ.pop("JOBC_INSIDE", None)  # unset, so that a job started by a rank enters its own container
+        # unset, so that a job started by a rank enters its own container
+        if os.environ.pop("JOBC_INSIDE", None) is None:
+            os.environ.pop("JOBC_STARTER", None)  # left over in the user's environment
 
     def run(self, line: Sequence[str], words: Sequence[str]) -> int:
         read, payload = self.read, self.payload

@@ -53,6 +53,12 @@ def run_verb(verb: Callable[[list[str]], int], argv: list[str]) -> int:
         sys.stdout.flush()
         print_failure(error)
         return error.code if isinstance(error, Failure) else 1
+    except ModuleNotFoundError as error:  # jobctl contains only the modules that the job needed when it was compiled
+        if (error.name or "").split(".")[0] not in ("jobc_runtime", "jobc_engine"):
+            raise
+        title = f".jobc/job.json needs {error.name}, which this jobctl does not contain"
+        print_failure(Failure(title, "the file was edited or damaged: compile the job again with --force"))
+        return 1
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody will read what is still in the buffer
         return NO_READER

@@ -1,10 +1,11 @@
-"""Stream output from an engine's clients, such as `kubectl logs --follow`, to stdout.
+"""Stream logs, and output from an engine's clients such as `kubectl logs --follow`, to stdout.
 
 Lines are printed as they arrive; lines over 64 KiB are printed in pieces.
 """
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import subprocess
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from .failure import Failure
-from .text import printable
+from .text import printable, printable_log
 
 PIECE = 1 << 16
 MOST_KEPT = 1 << 20  # the last bytes of the output, which run_and_capture() returns
@@ -25,6 +26,23 @@ _STDERR = {"kept": None, "dropped": subprocess.DEVNULL, "merged": subprocess.STD
 
 if TYPE_CHECKING:
     Change = Callable[[bytes], "bytes | None"]  # changes a line; None drops it
+
+
+class LogOutput:
+    """Standard output for logs. Control sequences are removed if it is a terminal, which would execute them."""
+
+    def __init__(self, is_foreign: bool = False) -> None:
+        """is_foreign: whether another user wrote the logs; control sequences are then removed from every output"""
+        is_raw = not (is_foreign or sys.stdout.isatty())
+        self._decoder = None if is_raw else codecs.getincrementaldecoder("utf-8")("replace")
+
+    def write(self, text: bytes) -> None:
+        if self._decoder is not None:
+            text = printable_log(self._decoder.decode(text)).encode()
+        sys.stdout.buffer.write(text)
+
+    def flush(self) -> None:
+        sys.stdout.buffer.flush()
 
 
 def print_client_output(
@@ -108,9 +126,10 @@ def terminate_at_exit(process: subprocess.Popen[bytes]) -> Iterator[subprocess.P
 
 def print_lines(file: IO[bytes], change: Change | None = None, tail: int | None = None) -> None:
     """Print the lines of a file or pipe as they arrive or, with `tail`, only the last ones at the end."""
-    out = sys.stdout.buffer
+    out = LogOutput()
     if tail is not None:
-        out.writelines(deque(transformed_lines(file, change), maxlen=tail))
+        for piece in deque(transformed_lines(file, change), maxlen=tail):
+            out.write(piece)
     else:
         for piece in transformed_lines(file, change) if change else iter(lambda: os.read(file.fileno(), PIECE), b""):
             out.write(piece)
@@ -163,7 +182,7 @@ class LineMerger:
 
     def _print(self, process: subprocess.Popen[bytes], change: Change | None) -> None:
         assert process.stdout is not None
-        out = sys.stdout.buffer
+        out = LogOutput()
         with contextlib.suppress(OSError, ValueError):  # nobody is reading stdout, or it was closed on exit
             for piece in transformed_lines(process.stdout, change):
                 with self._lock:

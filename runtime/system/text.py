@@ -9,11 +9,23 @@ MOST_RANKS = 16  # how many ranks are named on one line
 
 # Control characters that terminals interpret: C0 except tab and newline, DEL, C1, and those that change text direction.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# In logs, group 1 is kept: colors, and the characters and the sequence with which progress bars rewrite their line.
+_IN_LOG = re.compile(
+    "(\x1b\\[[0-9;:]*[mK]|[\b\r])"
+    "|\x1b\\[[0-?]*[ -/]*[@-~]"  # other sequences, such as those that move the cursor to another line
+    "|\x1b[]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\\\)?"  # texts for the terminal, such as its title
+    f"|{_CONTROL.pattern}"
+)
 
 
 def printable(text: str) -> str:
     """Return the text without control characters, but with its tabs and newlines."""
     return _CONTROL.sub("", text)
+
+
+def printable_log(text: str) -> str:
+    """Return a part of a log with its colors and progress bars, but without other control characters."""
+    return _IN_LOG.sub(r"\1", text)
 
 
 def one_line(text: str) -> str:

@@ -1,7 +1,7 @@
 """Print a run's output: its nodes' consoles, merged by time, or one rank's output.
 
-Out:   bytes as they were printed. With several nodes, `node N  | ` precedes each line, and the first failure precedes
-       all lines.
+Out:   bytes as they were printed; on a terminal, and from another user's run, without control sequences other than
+       colors. With several nodes, `node N  | ` precedes each line, and the first failure precedes all lines.
 Exit:  0; 1 if there is no such run or log, 2 for an invalid option, or 130 after Ctrl-C, which does not stop the run.
 """
 

@@ -5,7 +5,7 @@ Exit:  the command's exit code, or 2 for an invalid option.
 
 from __future__ import annotations
 
-from ..engines.artifact_location import Place, add_point_option
+from ..engines.artifact_location import Place, add_point_option, require_own_run
 from ..engines.engine import Engine
 from ..engines.starting_engine import StartingEngine, exec_shell
 from ..system.command_line import Parser
@@ -24,6 +24,8 @@ def main(argv: list[str]) -> int:
     if place.is_sweep:  # a sweep's run has no nodes
         place, options.run = place.location_of_point(options.point or "0", options.run), ""
         engine = place.engine()
+    if options.run:  # the shell runs programs from the run's folder
+        require_own_run(place.choose_run(options.run), "open a shell in it")
     rank = options.node or options.named_node
     if not isinstance(engine, StartingEngine):
         exec_shell(place, options.run, _node(rank, place.job.nodes), command)

@@ -173,7 +173,7 @@ def _unfinished(sweep: NewSweep) -> list[PointRun]:
     engine = SweepEngine(sweep.engine)
     engine.fetch("state", [sweep.run])
     engine.prepare([sweep.run])
-    states = [(point, engine.state_of(point)) for point in engine.points(sweep.run)]
+    states = [(point, engine.state(point.run)) for point in engine.points(sweep.run)]
     return [point for point, state in states if not state.is_live and state.name != "done"]
 
 

@@ -22,7 +22,7 @@ def print_points(engine: Engine, sweep: Run, shown_as: str) -> int:
     """Print a sweep's points. Return 1 if one has ended with an exit code other than 0, or else 0."""
     assert isinstance(engine, SweepEngine)
     engine.prepare([sweep])
-    points = [(point, engine.state_of(point)) for point in engine.points(sweep)]
+    points = [(point, engine.state(point.run)) for point in engine.points(sweep)]
     if shown_as == "json":
         rows = rows_as_json(
             [

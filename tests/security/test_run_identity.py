@@ -212,3 +212,19 @@ def test_a_resume_without_permission_says_so(shared_job: SharedJob) -> None:
     (shared_job.runs / "a/artifact").chmod(0o555)
     done = shared_job.call_as_neighbour("submit", "--resume", "a")
     assert done.code == 1 and "Permission denied" in done.output and "by another" not in done.output
+
+
+# ---- leftovers in the environment of submit
+
+
+def test_an_exported_function_in_posix_mode_stops_no_start(shared_job: SharedJob) -> None:
+    done = shared_job.call("submit", **{"POSIXLY_CORRECT": "1", "BASH_FUNC_exec%%": "() { :; }"})
+    assert done.code == 0 and "trained" in done.output
+
+
+@pytest.mark.parametrize("starter", ["1 2", "x"])
+def test_a_node_outside_a_container_has_no_process_that_started_the_container(
+    shared_job: SharedJob, starter: str
+) -> None:
+    done = shared_job.call("submit", JOBC_STARTER=starter)
+    assert done.code == 0 and "container" not in done.output and "Traceback" not in done.output

@@ -45,6 +45,19 @@ def test_two_runs_of_one_id_have_their_own_secrets(job: SharedJob) -> None:
     assert "got value of two" in start(job, second)
 
 
+def test_two_volumes_at_one_path_have_their_own_secrets(job: SharedJob) -> None:
+    volume, others = job.folder / "one", [job.folder / "first", job.folder / "second"]
+    for other in others:
+        prepare(job, volume, f"value of {other.name}")
+        volume.rename(other)
+    for other in others:
+        other.rename(volume)
+        assert f"got value of {other.name}\n" in start(job, volume / "demo/a")
+        assert job.call("clean", "--keep", "0", "--yes", JOBC_RUN_ROOT=str(volume)).code == 0
+        volume.rename(other)
+    assert not list(secrets(job).iterdir())
+
+
 def test_a_root_behind_a_link_is_the_same_root(job: SharedJob) -> None:
     (job.folder / "link").symlink_to(job.folder / "one")
     (job.folder / "one").mkdir()
