@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ..diagnostics.diagnostic import Diagnostic, format_for_terminal
 from ..untrusted_files import Unreadable
 from .arguments import Arguments
-from .terminal import print_lines, print_text
+from .terminal import print_lines, print_styled_text, print_text
 
 OK, DIAGNOSTICS, OUR_BUG, INTERRUPTED = 0, 1, 2, 130
 NO_READER = 141  # exit code of run and watch if that of the run is unknown: 128 + SIGPIPE
@@ -58,7 +58,7 @@ def report_diagnostics(diagnostics: Sequence[Diagnostic], arguments: Arguments |
 
     colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
     if shown := format_for_terminal(diagnostics, colour, _texts(diagnostics), code_name):
-        print(shown, file=sys.stderr)  # escaped when it was formatted, because it may have colors
+        print_styled_text(shown, sys.stderr)
 
 
 def progress_printer(every_s: float = 5) -> Callable[[int, int], None]:

@@ -30,6 +30,11 @@ def print_json(tree: Any) -> None:
     print_text(to_printable_json(tree))
 
 
+def print_styled_text(text: str, file: TextIO) -> None:
+    """Print diagnostics, which were escaped when they were formatted, because they may have colors."""
+    print(text, file=file)
+
+
 def to_printable_json(tree: Any) -> str:
     """Return JSON with an indent of two spaces. All its characters except the newlines are printable."""
     text = json.dumps(tree, indent=2, ensure_ascii=False)

@@ -132,7 +132,7 @@ def test_a_job_waits_for_another_and_says_so(cluster: Cluster, tmp_path: Path) -
     assert job("submit")[0] == 0
     assert "the jobs that it depends on (queue.after) have not ended" in job("status")[1]
     (tmp_path / "end").touch()
-    wait_for(lambda: "it will never start" in job("status")[1], "the end of the first job")
+    wait_for(lambda: "can never be met" in job("status")[1], "the end of the first job")
     assert job("stop")[0] == 0
     late = make(cluster, tmp_path / "late", SPAWN, command=("bash", "-c", "true"))
     code, said = late("submit", "--wait", "--after", f"afternotok:{first.stdout.strip()}")

@@ -13,7 +13,7 @@ from jobc.prove import mutated_configs
 def test_a_broken_spec_gets_a_diagnostic(tmp_path: Path) -> None:
     measured = mutated_configs.judge_apart(0, 12, tmp_path)
     assert not measured["wrong"], "\n".join(measured["wrong"])
-    assert measured["compiled"] and len(measured["codes"]) > 5
+    assert measured["compiled"] and len(measured["codes"]) >= 5
 
 
 def test_an_expanded_value_and_a_script_without_an_end_are_wrong_answers() -> None:

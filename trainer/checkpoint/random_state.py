@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from ...runtime.system.frozen_dataclass import dataclass
-from ..data.map_style import seed_random_draws
-from ..data.order import derive_seed
+from ..data.order import derive_seed, seed_random_draws
 
 # random.getstate(): 624 words and the position; then, for random.gauss, which generates pairs, whether it has a number
 # left, and its bits

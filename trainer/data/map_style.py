@@ -20,7 +20,7 @@ from ..config.instantiate import import_dotted_name, instantiate_target, run_use
 from ..config.schema import DATA_KEYS, TrainConfig
 from ..config.target import Target
 from ..lifecycle.errors import BrokenInput
-from .order import derive_seed
+from .order import derive_seed, seed_random_draws
 from .source import DataSource
 
 Collate = Callable[[list[Any]], Any]
@@ -106,14 +106,6 @@ def _length(dataset: Any, name: str) -> int:
     if missing:
         raise BrokenInput(f"data: {name} has no {' and no '.join(missing)}", [because], hint)
     return int(run_user_code(lambda: len(dataset), f"data: len({name}) failed"))
-
-
-def seed_random_draws(number: int) -> None:
-    """Seed the random generators for one sample, but not CUDA's, which torch.manual_seed would reset too."""
-    random.seed(number)
-    torch.default_generator.manual_seed(number)
-    if numpy := sys.modules.get("numpy"):
-        numpy.random.seed(number & 0xFFFFFFFF)
 
 
 @contextmanager

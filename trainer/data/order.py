@@ -7,6 +7,8 @@ Nothing in this module has state, so a resume within an epoch simply continues w
 
 import functools
 import hashlib
+import random
+import sys
 
 import torch
 from torch import Tensor
@@ -69,3 +71,11 @@ def derive_seed(*parts: int | str) -> int:
     """Return a seed for torch, 0 <= seed < 2^63, that differs whenever a part differs."""
     text = "/".join(map(str, parts))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
+
+
+def seed_random_draws(number: int) -> None:
+    """Seed the random generators for one sample, but not CUDA's, which torch.manual_seed would reset too."""
+    random.seed(number)
+    torch.default_generator.manual_seed(number)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(number & 0xFFFFFFFF)

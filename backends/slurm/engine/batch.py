@@ -217,7 +217,7 @@ class BatchAttempt:
 
     def _signal_steps(self) -> None:
         """Send SIGTERM to the ranks' step with scancel: srun would kill the tasks."""
-        is_shared = self.is_here or self.place.settings["has_groups"]
+        is_shared = self.is_here or self.place.settings.get("has_groups")
         target = recorded_step_id(self.run.path, self.attempt) if is_shared else self.job_id
         if target:
             self.engine.ask(["scancel", "--signal=TERM", target])
