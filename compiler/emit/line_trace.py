@@ -126,6 +126,12 @@ class LineCollector:
                 template_line = f"{file}:{line + i if constant else line}" if line else file
                 self.rows[-1] = (row_keys, source or template_line)
 
+    def add_line(self, text: str, keys: Iterable[str], source: str) -> None:
+        """Add a whole line, with its newline."""
+        self.text.append(text)
+        self.rows[-1] = (dict.fromkeys(keys), source)
+        self.rows.append(({}, ""))
+
     def line_ranges(self) -> tuple[LineRange, ...]:
         rows = self.rows[:-1] if not self.rows[-1][1] else self.rows
         return tuple(LineRange(i, i, tuple(keys), source) for i, (keys, source) in enumerate(rows, 1))

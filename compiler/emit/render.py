@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...runtime.system.frozen_dataclass import dataclass
 from ..plan.read_tracking import track_reads
@@ -88,6 +88,16 @@ class JsonTextLeaf:
     by: Leaf
 
 
+class TracedValue(NamedTuple):
+    """Leaf that has already been evaluated. The value has JSON types.
+
+    keys: the plan keys that it was read from.
+    """
+
+    value: Any
+    keys: tuple[str, ...]
+
+
 def evaluate_document(tree: Any, plan: object, options: object, digest: str) -> Any:
     """Return a document with its functions evaluated, as the engine will read it. digest: WholePlanView.digest"""
     return Render((), (), {"plan": plan, "options": options}).with_digest(digest)._evaluate(tree, (), {})
@@ -155,7 +165,7 @@ class Render:
         lines = LineCollector()
         for i, document in enumerate(plain):
             if i:
-                lines.add("---\n", (), path, 1, constant=False)
+                lines.add_line("---\n", (), f"{path}:1")
             above = None
             for text, owner in yaml_lines_with_paths(document):
                 data_path = (i, *owner)
@@ -163,8 +173,8 @@ class Render:
                     indent = text[: len(text) - len(text.lstrip(" "))]
                     comment_keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
                     for row in self._evaluate(comments[data_path], (), comment_keys).split("\n"):
-                        lines.add(f"{indent}# {comment(row)}\n", comment_keys.get((), ()), path, 1, constant=False)
-                lines.add(text, _keys_at_path(data_path, keys), _data_path(data_path[1:]), 0, constant=False)
+                        lines.add_line(f"{indent}# {comment(row)}\n", comment_keys.get((), ()), f"{path}:1")
+                lines.add_line(text, _keys_at_path(data_path, keys), _data_path(owner))
                 above = owner
         return Artifact(path, "".join(lines.text), False, lines.line_ranges())
 
@@ -177,7 +187,7 @@ class Render:
         plain = self._evaluate(document, (), keys)
         lines = LineCollector()
         for text, data_path in json_lines_with_paths(plain, expand_lists):
-            lines.add(text, _keys_at_path(data_path, keys), _data_path(data_path), 0, constant=False)
+            lines.add_line(text, _keys_at_path(data_path, keys), _data_path(data_path))
         return Artifact(path, "".join(lines.text), False, lines.line_ranges())
 
     def table(self, path: str, rows: Sequence[str], key: str) -> Artifact:
@@ -198,6 +208,9 @@ class Render:
     ) -> Any:
         if isinstance(node, (str, int, float)) or node is None:
             return node
+        if isinstance(node, TracedValue):
+            keys[data_path] = node.keys
+            return node.value
         if callable(node):
             trace, views = self._traced
             trace.take()  # discard the keys that a failed leaf read

@@ -27,7 +27,7 @@ from ..diagnostics.diagnostic import CompileError, Diagnostic, nearest
 from ..diagnostics.origin import Origin, TextWithOrigin
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import join_key, spec_keys
-from .compose_cache import COMPOSE_ERRORS, compose_from_cache
+from .compose_cache import COMPOSE_ERRORS, compose_from_cache, unchanged
 from .interpolation import MachineDependentError, reset_budget, restrict_interpolation
 from .overrides import Override
 from .yaml_positions import enclosing_key_position
@@ -130,6 +130,7 @@ def hydra_session(folders: Sequence[ConfigFolder]) -> Iterator[Any]:
     _sessions.append(tuple(folders))
     config_folders[:] = [folder.path for folder in folders]
     read_files.clear()
+    unchanged.clear()
     before = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()
     try:
@@ -301,11 +302,11 @@ def _at(tree: Any, key: str) -> Any:
     if not key:
         return tree
     if isinstance(tree, dict):
-        parts = key.split(".")
-        for n in range(len(parts), 0, -1):
-            head = ".".join(parts[:n])
+        head = key
+        while head:
             if head in tree:
-                return _at(tree[head], ".".join(parts[n:]))
+                return _at(tree[head], key[len(head) + 1 :])
+            head = head.rpartition(".")[0]
     if isinstance(tree, list):
         head, _, remaining_key = key.partition(".")
         if re.fullmatch("[0-9]{1,9}", head) and int(head) < len(tree):

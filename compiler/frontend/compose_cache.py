@@ -16,7 +16,7 @@ from hydra import compose
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from .observed_files import Answers, add_to_recordings, are_answers_unchanged, ask_file_system, record_answers
@@ -30,6 +30,7 @@ _MOST = 64  # maximum number of entries, 35 kB each
 # (folders, config name, overrides that choose files) -> (config, its files as `root:path` -> text, and the lookups)
 # The config is pickled, because unpickling is faster than copying.
 _kept: dict[tuple[object, ...], tuple[bytes, dict[str, str], Answers]] = {}
+unchanged: set[tuple[object, ...]] = set()  # entries checked in this hydra_session(), so that its points agree
 
 
 def compose_from_cache(folders: tuple[str, ...], config_name: str, overrides: Sequence[Override]) -> DictConfig:
@@ -44,12 +45,15 @@ def compose_from_cache(folders: tuple[str, ...], config_name: str, overrides: Se
     values = OverridesParser.create().parse_overrides([o.canonical for o in overrides if o not in chosen])
     choice = (folders, config_name, *(o.canonical for o in chosen))
     merged = _kept.pop(choice, None)
-    if merged is None or not are_answers_unchanged(merged[2]):
+    if merged is None or (choice not in unchanged and not are_answers_unchanged(merged[2])):
         used_files.clear()
         with record_answers() as answers:
             tree = compose(config_name, [o.canonical for o in chosen], return_hydra_config=True)
+        with open_dict(tree):  # the rest of Hydra's section is half of the config, and nothing reads it
+            tree.hydra = {"runtime": {"choices": tree.hydra.runtime.choices}}
         files = {path: text for path, text in read_files.items() if path in used_files}
         merged = pickle.dumps(tree), files, answers
+    unchanged.add(choice)
     pickled, files, answers = merged
     add_to_recordings(answers)
     read_files.update(files)

@@ -13,12 +13,10 @@ from ...trainer.config import train_json
 from ...trainer.config.identity import identity_keys as identity_of
 from ..emit import job_json
 from ..emit.artifact import Artifact
-from ..emit.extra_entries import value_leaf
-from ..emit.render import Omit, Render, of
+from ..emit.render import Omit, Render, TracedValue, of
 from ..launchers.accelerate.config_files import config_files
 from ..plan import flat_lines
 from ..plan.launch_plan import PATH_VARIABLES, LaunchPlan, to_mutable_tree
-from ..plan.read_tracking import TrackedFields
 from ..plugins.backend import Backend
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import hint_value_type, type_of_key
@@ -34,19 +32,16 @@ def emit_common_files(plan: LaunchPlan, emitted: Sequence[Artifact], render: Ren
     """
     yield render.template("launch.sh.j2", "launch.sh", executable=True, path_variables=PATH_VARIABLES)
     if plan.uses_trainer:
-        yield render.chosen(
-            render.json(_train_document(plan.train, ("plan", "train")), "train.json"), of.plan.uses_trainer
-        )
+        yield render.chosen(render.json(_train_document(plan.train, "train"), "train.json"), of.plan.uses_trainer)
     yield from config_files(plan, render, [artifact.path for artifact in emitted])
     yield _spec_yaml(render)
 
 
-def _train_document(tree: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
-    """Return the tree with each value as a leaf that reads it, so that `jobc why` finds its plan key."""
-    return {
-        key: _train_document(value, (*path, key)) if isinstance(value, Mapping) else value_leaf((*path, key))
-        for key, value in tree.items()
-    }
+def _train_document(tree: Any, key: str) -> Any:
+    """Return the tree with each value traced to its plan key, so that `jobc why` finds it."""
+    if isinstance(tree, Mapping):
+        return {name: _train_document(value, f"{key}.{name}") for name, value in tree.items()}
+    return TracedValue(to_mutable_tree(tree), (key,))
 
 
 # ---- spec.yaml ------------------------------------------------------------------------------------------------------
@@ -58,34 +53,22 @@ _SPEC_HEADER = (
 
 def _spec_yaml(render: Render) -> Artifact:
     spec, options = render.views["spec"], render.views["options"]
-    backend = {"name": render.views["backend_name"], **_spec_tree(options, "options", ())}
-    document = {"backend": backend, **_spec_tree(spec, "spec", ())}
+    backend = {"name": render.views["backend_name"], **_spec_tree(options, "options")}
+    document = {"backend": backend, **_spec_tree(spec, "spec")}
     return render.yaml([document], "spec.yaml", {(0, "backend"): _SPEC_HEADER})
 
 
-def _spec_tree(value: Any, view: str, path: tuple[str | int, ...]) -> Any:
-    """Return dataclasses and mappings as data whose leaves read the view. Each `${` in text is escaped."""
-    if isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
-        return [_spec_tree(item, view, (*path, i)) for i, item in enumerate(value)]
+def _spec_tree(value: Any, key: str) -> Any:
+    """Return dataclasses and mappings as data whose leaves are traced to their keys. Each `${` in text is escaped."""
     if dataclasses.is_dataclass(value):
-        inner = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    elif isinstance(value, Mapping) and value:
-        inner = dict(value)
-    else:
-        return _spec_leaf(view, path)
-    return {name.rstrip("_"): _spec_tree(part, view, (*path, name)) for name, part in inner.items()}
-
-
-def _spec_leaf(view: str, keys: tuple[str | int, ...]) -> Any:
-    show = _unit_text(".".join(str(key).rstrip("_") for key in keys)) if view == "spec" else None
-
-    def read_leaf(views: Any) -> Any:
-        value = getattr(views, view)
-        for key in keys:
-            value = value[key] if isinstance(value, Mapping) or isinstance(key, int) else getattr(value, key)
-        return _escape_interpolations(value) if value is None or show is None else show(value)
-
-    return read_leaf
+        names = [field.name for field in dataclasses.fields(value)]
+        return {name.rstrip("_"): _spec_tree(getattr(value, name), f"{key}.{name.rstrip('_')}") for name in names}
+    if isinstance(value, Mapping):
+        return {name.rstrip("_"): _spec_tree(inner, f"{key}.{name}") for name, inner in value.items()}
+    if isinstance(value, tuple) and value and dataclasses.is_dataclass(value[0]):
+        return [_spec_tree(item, f"{key}.{i}") for i, item in enumerate(value)]
+    show = _unit_text(key.removeprefix("spec.")) if key.startswith("spec.") and value is not None else None
+    return TracedValue(show(value) if show else _escape_interpolations(value), (key,))
 
 
 @lru_cache(maxsize=10_000)
@@ -96,14 +79,12 @@ def _unit_text(key: str) -> Callable[[Any], str] | None:
 
 
 def _escape_interpolations(value: Any) -> Any:
-    if isinstance(value, str):
+    if isinstance(value, str) and "${" in value:
         return re.sub(r"(\\*)\$\{", lambda m: m[1] * 2 + "\\${", value)
     if isinstance(value, (tuple, list)):
         return [_escape_interpolations(item) for item in value]
     if isinstance(value, Mapping):
         return {key: _escape_interpolations(inner) for key, inner in value.items()}
-    if isinstance(value, TrackedFields):  # an item of a list, such as a mount
-        return {name.rstrip("_"): _escape_interpolations(inner) for name, inner in value}
     return value
 
 

@@ -1,8 +1,8 @@
 """Complete .jobc/job.json: add the artifact's path, the job's records, and the seal, which contains the checksums."""
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 from ... import __version__
@@ -48,26 +48,24 @@ def seal_artifact(
     others = [file for file in files if file.path != job_json.JOB]
     (job,) = (file for file in files if file.path == job_json.JOB)
     settings = {**json.loads(job.text), "place": place, **{key: list(lines) for key, lines in records.items()}}
+    unsealed = job_json.to_canonical_text(settings)
     entries = {
         **file_checksums(others),
-        job_json.JOB: {"sha256": job_json.checksum_without_seal(settings), "executable": False},
+        job_json.JOB: {"sha256": sha256(unsealed.encode()).hexdigest(), "executable": False},
     }
-    tree = {
-        **settings,
+    seal = {
         "digest": artifact_digest(entries),
         "versions": {"jobc": __version__, **({} if plugin is None else {"plugin": plugin})},
         "request": request,
         "inputs": dict(sorted(inputs.items())),
         "checksums": dict(sorted(entries.items())),
     }
-    text, kept = (
-        job_json.to_canonical_text(tree),
-        job.text.count("\n") - 1,
-    )  # all lines of the settings except the final `}`
+    text = unsealed.removesuffix("\n}\n") + ",\n" + job_json.to_canonical_text(seal).removeprefix("{\n")
+    kept = job.text.count("\n") - 1  # all lines of the settings except the final `}`
     lines = [span for span in job.lines if span.last <= kept]
     return (*others, Artifact(job_json.JOB, text, lines=(*lines, LineRange(kept + 1, text.count("\n"), (), SEAL))))
 
 
 def input_digests() -> dict[str, str]:
     """Return the digests of the config files that the last composed config uses."""
-    return {source: hashlib.sha256(text.encode()).hexdigest() for source, text in used_config_files().items()}
+    return {source: sha256(text.encode()).hexdigest() for source, text in used_config_files().items()}

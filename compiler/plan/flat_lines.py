@@ -14,8 +14,17 @@ from ..untrusted_files import parse_json
 from .launch_plan import LaunchPlan
 from .runtime_vars import Concat, RuntimeVar
 
-_to_json = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps() with this option creates an encoder in each call
+_encode = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps() with this option creates an encoder in each call
 _SCALARS = (str, int, float, bool, type(None))
+
+
+def to_json(value: Any) -> str:
+    """Return a value as JSON on one line. Most values are text, whole numbers or words, and need no new encoder."""
+    if value is None:
+        return "null"
+    if type(value) is bool:
+        return "true" if value else "false"
+    return str(value) if type(value) is int else _encode(value)
 
 
 def to_json_types(value: Any) -> Any:
@@ -53,7 +62,7 @@ def flatten_to_leaves(
 
 
 def to_flat_lines(values: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {_to_json(value)}" for key, value in sorted(values.items())]
+    return [f"{key} = {to_json(value)}" for key, value in sorted(values.items())]
 
 
 def parse_flat_lines(lines: Sequence[str]) -> dict[str, Any]:

@@ -9,7 +9,8 @@ import dataclasses
 import difflib
 import math
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import Any, Literal, TypeGuard, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from . import target
@@ -22,7 +23,7 @@ _BROKEN: Any = object()  # placeholder for a value whose problem is already reco
 def parse_dataclass(tree: object, into: type[T]) -> tuple[T | None, list[str]]:
     """Convert `tree`, a result of json.loads, to `into`. Return the instance (None if invalid) and the problems."""
     problems: list[str] = []
-    value = _value(tree, into, "", problems)
+    value = _reader(into)(tree, "", problems)  # type: ignore[arg-type]  # classes are hashable
     return (None if problems else value), problems
 
 
@@ -42,23 +43,34 @@ def json_key(field: str) -> str:
     return field.rstrip("_")
 
 
-def _value(tree: object, into: Any, path: str, problems: list[str]) -> Any:
-    origin = get_origin(into)
+Reader = Callable[[object, str, list[str]], Any]  # (tree, path, problems) -> value
+
+
+@cache
+def _reader(into: Any) -> Reader:
+    """Return the function that reads values of a type. Inspecting a type takes longer than reading a value."""
+    origin, arguments = get_origin(into), get_args(into)
     if dataclasses.is_dataclass(into):
-        return _dataclass(tree, into, path, problems)
+        hints = get_type_hints(into)
+        names = [field.name for field in dataclasses.fields(into)]
+        return partial(_dataclass, into, {json_key(name): (name, _reader(hints[name])) for name in names})
     if origin in (Union, types.UnionType):
-        return _union(tree, get_args(into), path, problems)
+        return _union(arguments)
     if origin is Literal:
-        # compare types first because in Python 1 == True and 1 == 1.0
-        if any(type(tree) is type(word) and tree == word for word in get_args(into)):
-            return tree
-        return _wrong(path, "one of " + ", ".join(map(str, get_args(into))), tree, problems)
+        return partial(_literal, arguments)
     if origin is tuple:
-        return _tuple(tree, get_args(into), path, problems)
-    return _scalar(tree, into, path, problems)
+        return partial(_tuple, arguments)
+    return partial(_scalar, into)
 
 
-def _scalar(tree: object, into: Any, path: str, problems: list[str]) -> Any:
+def _literal(words: tuple[Any, ...], tree: object, path: str, problems: list[str]) -> Any:
+    # compare types first because in Python 1 == True and 1 == 1.0
+    if any(type(tree) is type(word) and tree == word for word in words):
+        return tree
+    return _wrong(path, "one of " + ", ".join(map(str, words)), tree, problems)
+
+
+def _scalar(into: Any, tree: object, path: str, problems: list[str]) -> Any:
     if into is type(None):
         return None if tree is None else _wrong(path, "null", tree, problems)
     if into is float:
@@ -78,7 +90,7 @@ def _finite(number: float) -> bool:
         return False
 
 
-def _tuple(tree: object, items: tuple[Any, ...], path: str, problems: list[str]) -> Any:
+def _tuple(items: tuple[Any, ...], tree: object, path: str, problems: list[str]) -> Any:
     if not isinstance(tree, list):
         return _wrong(path, "a list", tree, problems)
     if len(items) == 2 and items[1] is Ellipsis:
@@ -86,27 +98,29 @@ def _tuple(tree: object, items: tuple[Any, ...], path: str, problems: list[str])
     if len(tree) != len(items):
         return _wrong(path, f"a list of {len(items)}", tree, problems)
     return tuple(
-        _value(item, kind, f"{path}[{i}]", problems) for i, (item, kind) in enumerate(zip(tree, items, strict=True))
+        _reader(kind)(item, f"{path}[{i}]", problems) for i, (item, kind) in enumerate(zip(tree, items, strict=True))
     )
 
 
-def _union(tree: object, members: tuple[Any, ...], path: str, problems: list[str]) -> Any:
-    if tree is None and type(None) in members:
-        return None
-    members = tuple(member for member in members if member is not type(None))
-    if Target in members:
-        members = tuple(member for member in members if member is not Target)
-        if target.is_target(tree):
+def _union(members: tuple[Any, ...]) -> Reader:
+    variants = [member for member in members if member not in (type(None), Target)]
+    by_kind = {get_args(get_type_hints(v)["kind"])[0]: _reader(v) for v in variants} if len(variants) > 1 else {}
+
+    def read_member(tree: object, path: str, problems: list[str]) -> Any:
+        if tree is None and type(None) in members:
+            return None
+        if Target in members and target.is_target(tree):
             return _target(tree, path, problems)
-    if len(members) == 1:
-        return _value(tree, members[0], path, problems)
-    by_kind = {get_args(get_type_hints(member)["kind"])[0]: member for member in members}
-    if not isinstance(tree, Mapping):
-        return _wrong(path, "an object", tree, problems)
-    kind = tree.get("kind")
-    if not isinstance(kind, str) or kind not in by_kind:
-        return _wrong(f"{path}.kind" if path else "kind", "one of " + ", ".join(by_kind), kind, problems)
-    return _value(tree, by_kind[kind], path, problems)
+        if not by_kind:
+            return _reader(variants[0])(tree, path, problems)
+        if not isinstance(tree, Mapping):
+            return _wrong(path, "an object", tree, problems)
+        kind = tree.get("kind")
+        if not isinstance(kind, str) or kind not in by_kind:
+            return _wrong(f"{path}.kind" if path else "kind", "one of " + ", ".join(by_kind), kind, problems)
+        return by_kind[kind](tree, path, problems)
+
+    return read_member
 
 
 def _target(tree: Any, path: str, problems: list[str]) -> Any:
@@ -117,20 +131,20 @@ def _target(tree: Any, path: str, problems: list[str]) -> Any:
     return _BROKEN if wrong else Target(tree)
 
 
-def _dataclass(tree: object, into: Any, path: str, problems: list[str]) -> Any:
+def _dataclass(
+    into: Any, fields: Mapping[str, tuple[str, Reader]], tree: object, path: str, problems: list[str]
+) -> Any:
     if not isinstance(tree, Mapping):
         return _wrong(path, "an object", tree, problems)
     prefix = f"{path}." if path else ""
-    hints = get_type_hints(into)
-    fields = {json_key(field.name): field.name for field in dataclasses.fields(into)}
     for key in tree:
         if key not in fields:
             near = difflib.get_close_matches(str(key), fields, n=1)
             problems.append(f"{prefix}{key}: unknown key" + (f", did you mean {near[0]}?" if near else ""))
     values: dict[str, Any] = {}
-    for key, name in fields.items():
+    for key, (name, read) in fields.items():
         if key in tree:
-            values[name] = _value(tree[key], hints[name], prefix + key, problems)
+            values[name] = read(tree[key], prefix + key, problems)
         else:
             problems.append(f"{prefix}{key}: missing")
     return _BROKEN if problems else into(**values)
