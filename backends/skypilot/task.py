@@ -7,12 +7,13 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from ...compiler.emit.extra_entries import merge_extra_entries
 from ...compiler.emit.render import Given, of
-from ...compiler.plan.launch_plan import LaunchPlan, to_mutable_tree
+from ...compiler.plan.launch_plan import PATH_VARIABLES, LaunchPlan, to_mutable_tree
 from ...compiler.plan.shell_quoting import sh
 from ...runtime.exit_codes import PEER_LOST, PREEMPTED
 from .._shared.gpus import offered_gpu_counts
@@ -36,13 +37,28 @@ def task_document(plan: LaunchPlan, options: SkypilotOptions) -> Any:
         "resources": resources_section(),
         "volumes": Given(lambda v: {m.target: m.source for m in v.plan.mounts if m.kind == "volume"} or None),
         "file_mounts": Given(file_mounts),
-        "envs": {"JOBC_PAYLOAD": "train", "JOBC_PLAN": of.whole.digest, **dict.fromkeys(FROM_SUBMIT, "")},
+        "envs": {
+            "JOBC_PAYLOAD": "train",
+            "JOBC_PLAN": of.whole.digest,
+            **dict.fromkeys(FROM_SUBMIT, ""),
+            **{name: partial(_job_variable, name) for name in setup_variables(plan)},
+        },
         "secrets": Given(lambda v: dict.fromkeys(secret_variables(v.plan)) or None),
         "config": Given(task_config_section),
         "setup": Given(setup_script),
         "run": run_script,
     }
     return merge_extra_entries(tree, options.extra)
+
+
+def setup_variables(plan: LaunchPlan) -> Mapping[str, str]:
+    """Return the variables of `env` for backend.setup; launch.sh sets them for the ranks."""
+    known = {name: word for name, word in plan.env.items() if isinstance(word, str)}
+    return {name: word for name, word in known.items() if name not in PATH_VARIABLES}
+
+
+def _job_variable(name: str, v: Any) -> str:
+    return str(v.plan.env[name])
 
 
 def artifact_digest(plan: LaunchPlan) -> str:
@@ -190,13 +206,14 @@ def result_location_hint(plan: Any) -> str:
 def setup_script(v: Any) -> str | None:
     """Return the setup script.
 
-    SkyPilot runs it at every launch. A marker file, whose name depends on the user's lines and on all files of the code
-    (with code=git, on the commit), lets it skip the lines if nothing has changed.
+    SkyPilot runs it at every launch. A marker file, whose name depends on the user's lines, on `env` and on all files
+    of the code (with code=git, on the commit), lets it skip the lines if nothing has changed.
     """
     lines, code = v.options.setup, v.plan.code
     if not lines:
         return None
-    digest = hashlib.sha256("\n".join(filter(None, [*lines, code.commit])).encode()).hexdigest()[:8]
+    variables = [f"{name}={value}" for name, value in setup_variables(v.plan).items()]
+    digest = hashlib.sha256("\n".join(filter(None, [*lines, code.commit, *variables])).encode()).hexdigest()[:8]
     inner = "".join(f"  {line}\n" for line in lines)
     scope = "with this code on this cluster" if code.kind in ("snapshot", "git") else "on this cluster"
     if code.kind == "snapshot":

@@ -155,9 +155,10 @@ def test_setup_runs_again_when_what_its_lines_read_has_changed_and_only_then(fol
 
 def test_the_nodes_are_set_up_for_a_check_before_the_first_launch(folder: Path) -> None:
     (folder / "requirements.txt").write_text("one\n")
-    job = Job(folder, "nodes=1", "backend.setup=['cat requirements.txt >>~/installed']", program="0")
+    setup = "backend.setup=['cat requirements.txt >>~/installed; echo $REF >>~/installed']"
+    job = Job(folder, "nodes=1", setup, "env.REF=main", program="0")
     code, said = job("smoke")
-    assert code == 0 and (folder / "installed").read_text() == "one\n", said
+    assert code == 0 and (folder / "installed").read_text() == "one\nmain\n", said
 
 
 def test_stop_lets_it_save_and_takes_a_cluster_of_slurm_down(folder: Path) -> None:
