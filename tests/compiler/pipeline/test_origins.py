@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import yaml
+
 from jobc.compiler.diagnostics.origin import Origin
 from jobc.compiler.pipeline.compile import compile_job
 from jobc.compiler.pipeline.types import CompileRequest
@@ -25,3 +27,10 @@ def test_a_list_that_was_typed_comes_from_the_command_line() -> None:
 def test_a_mapping_that_was_typed_whole_comes_from_the_command_line() -> None:
     place = origin("env.A", "python=none", "env={A: 1}")
     assert place is not None and place.path == "env={A: 1}"
+
+
+def test_spec_yaml_has_the_names_that_the_user_chose() -> None:
+    """A field of the spec may end in _ because Python reserves the word; a variable's name is the user's."""
+    job = compile_job(CompileRequest(("backend=local", "env.END_=1", "labels.by_=me"), ("train.py",)))
+    (spec,) = (yaml.safe_load(file.text) for file in job.artifacts if file.path == "spec.yaml")
+    assert spec["env"] == {"END_": "1"} and spec["labels"] == {"by_": "me"}
