@@ -33,7 +33,7 @@ from goals import figure
 
 from jobc.compiler.cli import compiling, main
 from jobc.compiler.pipeline import compile as driver
-from jobc.compiler.plugins.registry import plugin
+from jobc.compiler.plugins.registry import find_plugin
 
 WORDS = ["check", "backend=slurm", "nodes=4", "gpus=8", "time=12h", "+experiment=slurm_ddp"]
 GOAL = 1.10
@@ -48,7 +48,7 @@ def unchecked() -> Iterator[None]:
         (driver.capabilities, "check_runtime_variable_scopes", nothing),
         (driver.capabilities, "check_unsupported_settings", nothing),
         (compiling, "_size_findings", nothing),
-        (type(plugin("slurm").load()), "check", nothing),
+        (type(find_plugin("slurm").load()), "check", nothing),
     ]
     with contextlib.ExitStack() as stack:
         for place, name, instead in rules:

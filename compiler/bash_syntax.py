@@ -15,7 +15,7 @@ _ENVIRONMENT = {"LC_ALL": "C", "PATH": "/dev/null"}
 
 def is_valid_bash(script: str) -> bool | None:
     """Return whether bash parses the whole script without an error or a warning; None if bash does not respond."""
-    done = _run(["-pn"], script)
+    done = _run_bash(["-pn"], script)
     return None if done is None else not (done.returncode or done.stderr)
 
 
@@ -26,7 +26,7 @@ def syntax_error(script: str) -> str | None:
 
     None if bash does not respond.
     """
-    done = _run(["-pn", "-O", "extglob"], script)  # extglob: the script may enable it
+    done = _run_bash(["-pn", "-O", "extglob"], script)  # extglob: the script may enable it
     if done is None:
         return None if shutil.which("bash") else ""
     lines = done.stderr.decode("utf-8", "replace").splitlines()
@@ -41,13 +41,13 @@ def normalized_statements(script: str) -> list[str] | None:
     """
     if not is_valid_bash(script):
         return None
-    done = _run(["-pr"], f"script() {{\n{script}\n}}\ndeclare -f script\n")
+    done = _run_bash(["-pr"], f"script() {{\n{script}\n}}\ndeclare -f script\n")
     if done is None or done.returncode or done.stderr:
         return None
     return done.stdout.decode("utf-8", "replace").split("\n")
 
 
-def _run(options: list[str], text: str) -> subprocess.CompletedProcess[bytes] | None:
+def _run_bash(options: list[str], text: str) -> subprocess.CompletedProcess[bytes] | None:
     """Run bash; return None if this machine has no bash, or if it exceeds the timeout."""
     bash = shutil.which("bash")
     if bash is None:

@@ -58,7 +58,7 @@ SOLD: Mapping[str, Mapping[str, tuple[int, ...]]] = {
 _ANY_COUNT = ("cudo", "fluidstack", "hyperbolic", "mithril", "primeintellect", "runpod", "shadeform", "vast", "vsphere")
 USUAL_GPUS = 8  # the maximum on nearly all nodes
 MOST_GPUS = 32  # the maximum for any type that is sold as cards: 32 in one node composed over PCIe
-# Types sold on boards of a fixed size, not as cards, so every machine has the same number.
+# GPU types sold only on boards with a fixed number of GPUs, so every machine has that number of them.
 _BOARDS: Mapping[str, int] = {
     **dict.fromkeys(("B200", "B300", "MI300X", "MI325X", "MI350X"), 8),
     **dict.fromkeys(("GB200", "GB300", "GH200"), 4),
@@ -73,13 +73,13 @@ def gpu_spread_overrides(gpus: int, nodes: int, usual: int) -> str:
 
 
 def max_gpus_in_cloud(gpu_type: str) -> int | None:
-    name = _known(gpu_type)
+    name = _longest_known_name(gpu_type)
     return GPUS[name] if name else None
 
 
 def max_gpus_at_site(gpu_type: str) -> int | None:
     """Return a board's size for a type sold on boards, otherwise MOST_GPUS; None if the type is unknown."""
-    name = _known(gpu_type)
+    name = _longest_known_name(gpu_type)
     return _BOARDS.get(name, MOST_GPUS) if name else None
 
 
@@ -93,7 +93,7 @@ def offered_gpu_counts(cloud: str, gpu_type: str) -> tuple[int, ...] | None:
 
     For clouds not in SOLD, they are the powers of 2 up to the maximum in any cloud.
     """
-    name = _known(gpu_type)
+    name = _longest_known_name(gpu_type)
     if not name or cloud in _ANY_COUNT:
         return None
     if cloud in SOLD:
@@ -106,6 +106,6 @@ def clouds_offering(gpu_type: str) -> list[str]:
     return [cloud for cloud in SOLD if offered_gpu_counts(cloud, gpu_type)]
 
 
-def _known(gpu_type: str) -> str:
+def _longest_known_name(gpu_type: str) -> str:
     """Return the longest matching name in GPUS, such as A100-80GB rather than A100, or "" if none matches."""
     return max((name for name in GPUS if is_gpu_of_type(gpu_type, name)), key=len, default="")

@@ -52,7 +52,7 @@ HONOURS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def check(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnostic]:
+def check_hosts_and_mounts(name: str, plan: LaunchPlan, here: bool = False) -> Iterator[Diagnostic]:
     """Check the hosts and mounts. here: whether a job with one node and no hosts runs on this machine"""
     return run_all(lambda: findings(f"{__package__}.rules", name, plan, here), lambda: check_mounts(name, plan))
 

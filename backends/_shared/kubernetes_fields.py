@@ -43,15 +43,18 @@ TYPES: Mapping[str, tuple[type, ...]] = {
 _REFUSED = "the API server validates strictly and would reject the job"
 
 
-def check(extra: Mapping[str, Any]) -> Iterator[Diagnostic]:
+def check_extra_fields(extra: Mapping[str, Any]) -> Iterator[Diagnostic]:
     for kind, shape in KINDS.items():
         if isinstance(tree := extra.get(kind), Mapping):
-            yield from _check(tree, shape, ("backend", "extra", kind))
+            yield from _check_value(tree, shape, ("backend", "extra", kind))
 
 
-def check_pod(tree: Any, at: At) -> Iterator[Diagnostic]:
-    """Check the fields of a pod that another program sends to Kubernetes. at: path of the key that contains the pod"""
-    yield from _check(tree, "PodTemplateSpec", at)
+def check_pod(tree: Any, key_path: At) -> Iterator[Diagnostic]:
+    """Check the fields of a pod that another program sends to Kubernetes.
+
+    key_path: path of the key that contains the pod.
+    """
+    yield from _check_value(tree, "PodTemplateSpec", key_path)
 
 
 @cache
@@ -60,7 +63,7 @@ def known_kubernetes_fields() -> Mapping[str, Any]:
     return read
 
 
-def _check(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
+def _check_value(value: Any, shape: Any, key_path: At) -> Iterator[Diagnostic]:
     definition = shape if isinstance(shape, str) else ""
     if definition in known_kubernetes_fields():
         shape = known_kubernetes_fields()[definition]
@@ -68,35 +71,37 @@ def _check(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
     if value is None or shape == "any":  # null removes the field
         return
     if isinstance(shape, list):
-        yield from _items(value, shape[0], at)
+        yield from _check_list(value, shape[0], key_path)
     elif isinstance(shape, dict):
-        yield from _mapping(value, shape, at, definition)
+        yield from _check_mapping(value, shape, key_path, definition)
     elif "|" in shape:
         words = [*filter(None, shape.split("|"))]
         if value not in shape.split("|"):
             near = [*nearest(str(value), words), *words][0]
-            yield _rejection(at, f"{value!r} is invalid: must be one of {', '.join(words)}", f"={near}")
+            yield _rejection_diagnostic(
+                key_path, f"{value!r} is invalid: must be one of {', '.join(words)}", f"={near}"
+            )
     elif shape in TYPES and not _has_json_type(value, shape):
         is_number = shape == "string" and isinstance(value, float)
-        instead = f'in a YAML file, {at[-1]}: "{value}"' if is_number else ""
-        yield _rejection(at, f"{value!r} is not a {shape}", instead)
+        instead = f'in a YAML file, {key_path[-1]}: "{value}"' if is_number else ""
+        yield _rejection_diagnostic(key_path, f"{value!r} is not a {shape}", instead)
 
 
 def _has_json_type(value: Any, kind: str) -> bool:
     return isinstance(value, TYPES[kind]) and (kind in ("boolean", "string") or not isinstance(value, bool))
 
 
-def _items(value: Any, shape: Any, at: At) -> Iterator[Diagnostic]:
+def _check_list(value: Any, shape: Any, key_path: At) -> Iterator[Diagnostic]:
     """Check a list, or a mapping from names to list items."""
     if isinstance(value, Mapping) and _is_named(shape):
         for name, inner in value.items():
-            yield from _check_format(shape, "name", name, at)
-            yield from _check(inner, shape, (*at, name))
+            yield from _check_format(shape, "name", name, key_path)
+            yield from _check_value(inner, shape, (*key_path, name))
     elif isinstance(value, tuple):
         for i, inner in enumerate(value):
-            yield from _check(inner, shape, (*at, str(i)))
+            yield from _check_value(inner, shape, (*key_path, str(i)))
     else:
-        yield _rejection(at, "the value must be a list", "=[…]")
+        yield _rejection_diagnostic(key_path, "the value must be a list", "=[…]")
 
 
 def _is_named(shape: Any) -> bool:
@@ -104,10 +109,13 @@ def _is_named(shape: Any) -> bool:
     return isinstance(definition, dict) and "name" in definition
 
 
-def is_list_in_schema(at: At) -> bool:
-    """Return whether a mapping stands for a list of named items. at: path below `extra`, starting with the kind"""
+def is_list_in_schema(key_path: At) -> bool:
+    """Return whether a mapping stands for a list of named items.
+
+    key_path: path below `extra`, starting with the kind.
+    """
     shape: Any = KINDS
-    for part in at:
+    for part in key_path:
         shape = shape[0] if isinstance(shape, list) else shape.get(part, shape.get("*"))
         while isinstance(shape, str) and shape in known_kubernetes_fields():
             shape = known_kubernetes_fields()[shape]
@@ -131,47 +139,47 @@ def _to_api_form(tree: Any, shape: Any) -> Any:
         shape = known_kubernetes_fields()[shape]
     if isinstance(shape, list):
         if isinstance(tree, Mapping):
-            tree = [_named(name, item) for name, item in tree.items() if item not in (None, Omit)]
+            tree = [_add_name(name, item) for name, item in tree.items() if item not in (None, Omit)]
         return [_to_api_form(item, shape[0]) for item in tree] if isinstance(tree, (list, tuple)) else tree
     if isinstance(shape, dict) and isinstance(tree, Mapping):
         return {key: _to_api_form(value, shape.get(key, shape.get("*"))) for key, value in tree.items()}
     return str(tree).lower() if shape == "string" and isinstance(tree, (bool, int)) else tree
 
 
-def _named(name: str, item: Any) -> Any:
+def _add_name(name: str, item: Any) -> Any:
     if callable(item):
         return lambda views: {"name": name, **item(views)}
     return {"name": extra_name_leaf(name, item), **item}
 
 
-def _check_format(definition: str, field: str, value: Any, at: At) -> Iterator[Diagnostic]:
+def _check_format(definition: str, field: str, value: Any, key_path: At) -> Iterator[Diagnostic]:
     """Yield JC4550 if a field's value is malformed."""
     if why := forms.reason_for_rejection(definition, field, value):
-        key = ".".join(at)
+        key = ".".join(key_path)
         yield Diagnostic("JC4550", f"{key}: {why}", _REFUSED, f"remove {key}", key=key)
 
 
-def _mapping(value: Any, shape: Mapping[str, Any], at: At, definition: str) -> Iterator[Diagnostic]:
+def _check_mapping(value: Any, shape: Mapping[str, Any], key_path: At, definition: str) -> Iterator[Diagnostic]:
     if not isinstance(value, Mapping):
         name = next((name for name in shape if name != "*"), "NAME")
-        yield _rejection(at, "the value must be a mapping", f".{name}=…")
+        yield _rejection_diagnostic(key_path, "the value must be a mapping", f".{name}=…")
         return
     for name, inner in value.items():
         expected = shape.get(name, shape["*"]) if "*" in shape else None
         if expected is None:
             near = nearest(name, [field for field in shape if field != "*"])
-            path = ".".join(at)
+            path = ".".join(key_path)
             key = f"{path}.{name}"
             hint = f"did you mean {path}.{near[0]}?" if near else f"remove {key}"
-            yield Diagnostic("JC4540", f"{key}: {at[-1]} has no field {name}", _REFUSED, hint, key=key)
+            yield Diagnostic("JC4540", f"{key}: {key_path[-1]} has no field {name}", _REFUSED, hint, key=key)
         else:
-            diagnostics = [*_check(inner, expected, (*at, name))]
-            yield from diagnostics or _check_format(definition, name, inner, (*at, name))
+            diagnostics = [*_check_value(inner, expected, (*key_path, name))]
+            yield from diagnostics or _check_format(definition, name, inner, (*key_path, name))
 
 
-def _rejection(at: At, why: str, hint: str) -> Diagnostic:
-    key = ".".join(at)
+def _rejection_diagnostic(key_path: At, why: str, hint: str) -> Diagnostic:
+    key = ".".join(key_path)
     instead = f"{key}{hint}" if hint[:1] in ("=", ".") else hint or f"remove {key}"
-    if hint.startswith("=") and any(part.isdigit() for part in at):  # an override cannot address list items
-        instead = f"{at[-1]}: {hint[1:]}"
+    if hint.startswith("=") and any(part.isdigit() for part in key_path):  # an override cannot address list items
+        instead = f"{key_path[-1]}: {hint[1:]}"
     return Diagnostic("JC4540", f"{key}: {why}", _REFUSED, instead, key=key)

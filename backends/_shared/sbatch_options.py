@@ -10,14 +10,14 @@ from collections.abc import Collection, Mapping, Sequence
 from ...compiler.diagnostics.diagnostic import nearest
 
 
-def by_option(options: Mapping[str, str]) -> dict[str, str]:
+def keys_by_option(options: Mapping[str, str]) -> dict[str, str]:
     """Return option -> key for a mapping from keys to options separated by spaces."""
     return {option: key for key, names in options.items() for option in names.split()}
 
 
 # Options that only some versions from 22.05 to 25.11 have -> the first version with the option (SINCE) or without it
 # (GONE).
-SINCE: Mapping[str, str] = by_option({
+SINCE: Mapping[str, str] = keys_by_option({
     "23.02": "container-id extra tres-per-task",
     "23.11": "tres-bind",
     "24.05": "resv-ports segment stepmgr",

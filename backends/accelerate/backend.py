@@ -38,7 +38,7 @@ class AccelerateBackend(Backend):
 
     def check(self, plan: LaunchPlan, options: AccelerateOptions) -> Iterator[Diagnostic]:
         return run_all(
-            lambda: hosts.check(self.name, plan, here=True),
+            lambda: hosts.check_hosts_and_mounts(self.name, plan, here=True),
             lambda: check_user(options),
             lambda: accelerate_checks.check(plan, options.extra, options.deepspeed_extra, "backend"),
             lambda: check_launch(plan),

@@ -22,7 +22,7 @@ from ...compiler.rules import findings, run_all
 from ...compiler.spec.job_spec import JobSpec
 from .._shared import kubernetes_fields as fields
 from . import extra_fields, objects, pod
-from .config_map import with_config_map
+from .config_map import add_config_map
 from .devices import RDMA_PROFILES
 from .names import object_name, plan_digest, pod_host
 from .options import KubernetesOptions
@@ -98,7 +98,7 @@ class KubernetesBackend(FileEmbeddingBackend):
         by_path = {file.path: file for file in files}
         name = json.loads(settings.text)["creates"]["object"]
         carried = [file for file in files if file.path not in ("job.yaml", *STAYS)]
-        yield with_config_map(by_path["job.yaml"], name, carried, settings, program)
+        yield add_config_map(by_path["job.yaml"], name, carried, settings, program)
         yield from (by_path[path] for path in STAYS)
 
     def shares_runs(self, spec: JobSpec, options: KubernetesOptions) -> bool:
@@ -135,7 +135,7 @@ def _check_extra(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagn
     trees = {kind: tree for kind, tree in options.extra.items() if isinstance(tree, Mapping)}
     checks = (
         lambda: findings(f"{__package__}.rules.extra", plan, options),
-        lambda: fields.check(options.extra),
+        lambda: fields.check_extra_fields(options.extra),
         lambda: check_extra_entries(trees, extra_fields.protected_fields(plan, options)),
     )
     diagnostics = [*run_all(*checks)]

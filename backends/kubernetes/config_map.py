@@ -40,7 +40,7 @@ data:
 """
 
 
-def with_config_map(
+def add_config_map(
     manifest: Artifact, name: str, files: Sequence[Artifact], settings: Artifact, program: bytes
 ) -> Artifact:
     """Return job.yaml with the ConfigMap.
@@ -54,8 +54,8 @@ def with_config_map(
     origin = _whole_file_origin(replace(settings, lines=ranges))
     one_line = Artifact(JOB, json.dumps(of_nodes, ensure_ascii=False), lines=(origin,))
     pieces = [
-        _text("", HEAD.format(name=name, label=JOB_LABEL), SOURCE, ("name", DIGEST)),
-        *(_entry(file) for file in (*files, start_script(), one_line)),
+        _generated_artifact("", HEAD.format(name=name, label=JOB_LABEL), SOURCE, ("name", DIGEST)),
+        *(_config_map_entry(file) for file in (*files, start_script(), one_line)),
         compressed_jobctl_lines(program),
     ]
     text, lines = manifest.text, list(manifest.lines)
@@ -66,7 +66,7 @@ def with_config_map(
     return replace(manifest, text=text, lines=tuple(lines))
 
 
-def _entry(file: Artifact) -> Artifact:
+def _config_map_entry(file: Artifact) -> Artifact:
     """Return a file's entry: its text as a block, or as one quoted line if YAML cannot write it as a block."""
     assert "--" not in file.path
     key, text = file.path.replace("/", "--"), file.text  # keys contain no slash
@@ -84,14 +84,14 @@ def _whole_file_origin(file: Artifact) -> LineRange:
     return LineRange(1, 1, tuple(dict.fromkeys(key for r in file.lines for key in r.keys)), file.path)
 
 
-def _text(path: str, text: str, template: str, keys: tuple[str, ...] = ()) -> Artifact:
+def _generated_artifact(path: str, text: str, template: str, keys: tuple[str, ...] = ()) -> Artifact:
     return Artifact(path, text, lines=(LineRange(1, text.count("\n"), keys, template),))
 
 
 @cache
 def start_script() -> Artifact:
     text = (Path(__file__).parent / "templates" / START).read_text(encoding="utf-8")
-    return _text(START, text, f"{SOURCE}/templates/{START}")
+    return _generated_artifact(START, text, f"{SOURCE}/templates/{START}")
 
 
 @cache
@@ -100,4 +100,4 @@ def compressed_jobctl_lines(program: bytes) -> Artifact:
     encoded = base64.b64encode(lzma.compress(program, preset=2)).decode("ascii")
     pieces = [encoded[start : start + WIDTH] for start in range(0, len(encoded), WIDTH)]
     text = f'binaryData:\n  {PROGRAM}.xz: "' + "\\\n    ".join(pieces) + '"\n'
-    return _text(PROGRAM, text, PACKED)
+    return _generated_artifact(PROGRAM, text, PACKED)

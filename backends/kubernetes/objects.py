@@ -53,21 +53,21 @@ def object_metadata(plan: LaunchPlan) -> dict[str, Any]:
     return {"name": object_name, "labels": {**pod_labels(plan), **queue}, "annotations": {OWNER: ""}}
 
 
-def manifest(api_version: str, kind: str, metadata: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
+def make_manifest(api_version: str, kind: str, metadata: dict[str, Any], spec: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
 
 
 def headless_service(plan: LaunchPlan) -> dict[str, Any]:
     """Return the Service that gives each pod a DNS name as soon as it starts, even before it is ready."""
     spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {JOB_LABEL: object_name}}
-    return manifest("v1", "Service", {"name": object_name, "labels": pod_labels(plan)}, spec)
+    return make_manifest("v1", "Service", {"name": object_name, "labels": pod_labels(plan)}, spec)
 
 
 def indexed_job(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     metadata = object_metadata(plan)
     metadata["annotations"] |= volcano_gang_annotation(options)
     spec = {"activeDeadlineSeconds": deadline, "ttlSecondsAfterFinished": Given(of.plan.lifecycle.keep_s)}
-    return manifest("batch/v1", "Job", metadata, {**job_spec(plan, options), **spec})
+    return make_manifest("batch/v1", "Job", metadata, {**job_spec(plan, options), **spec})
 
 
 def volcano_gang_annotation(options: KubernetesOptions) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def max_job_restarts(v: Any) -> int:
 
 def job_set(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     spec = {**job_set_spec(plan, options), "ttlSecondsAfterFinished": Given(of.plan.lifecycle.keep_s)}
-    return manifest("jobset.x-k8s.io/v1alpha2", "JobSet", object_metadata(plan), spec)
+    return make_manifest("jobset.x-k8s.io/v1alpha2", "JobSet", object_metadata(plan), spec)
 
 
 def job_set_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def training_runtime(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, 
     """Return this job's own runtime, because the cluster's torch runtime has no /dev/shm and starts torchrun itself."""
     metadata = {"name": object_name, "labels": pod_labels(plan)}
     spec = {"mlPolicy": {"numNodes": of.plan.topology.nodes}, "template": {"spec": job_set_spec(plan, options)}}
-    return manifest(TRAINER_API, "TrainingRuntime", metadata, spec)
+    return make_manifest(TRAINER_API, "TrainingRuntime", metadata, spec)
 
 
 def train_job(plan: LaunchPlan) -> dict[str, Any]:
@@ -149,4 +149,4 @@ def train_job(plan: LaunchPlan) -> dict[str, Any]:
         "trainer": {"numNodes": of.plan.topology.nodes},
         "activeDeadlineSeconds": deadline,
     }
-    return manifest(TRAINER_API, "TrainJob", object_metadata(plan), spec)
+    return make_manifest(TRAINER_API, "TrainJob", object_metadata(plan), spec)

@@ -37,10 +37,10 @@ def pod_template(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]
 
 
 def pod_labels(plan: LaunchPlan) -> dict[str, Any]:
-    return {JOB_LABEL: object_name, **{key: _label(key) for key in plan.labels}}
+    return {JOB_LABEL: object_name, **{key: _label_leaf(key) for key in plan.labels}}
 
 
-def _label(key: str) -> Leaf:
+def _label_leaf(key: str) -> Leaf:
     return lambda v: v.plan.labels[key]
 
 
@@ -58,7 +58,7 @@ def pod_spec(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
         "hostNetwork": Given(lambda v: v.options.host_network or None),
         "dnsPolicy": Given(lambda v: "ClusterFirstWithHostNet" if v.options.host_network else None),
         "nodeSelector": Given(node_selector),
-        "tolerations": Given(lambda v: [toleration(text) for text in v.options.tolerations] or None),
+        "tolerations": Given(lambda v: [parse_toleration(text) for text in v.options.tolerations] or None),
         "affinity": Given(lambda v: affinity(v.plan, v.options) or None),
         "topologySpreadConstraints": Given(lambda v: topology_spread_constraints(v.options.topology_spread)),
         "securityContext": Given(security_context),
@@ -84,8 +84,8 @@ def ranks_container(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, A
         "volumeMounts": [
             {"name": "files", "mountPath": FILES},
             {"name": "artifact", "mountPath": ARTIFACT},
-            *_entry_if(_sends_code, plan, "code", "mountPath", CODE),
-            *_entry_if(has_own_volume, plan, "runs", "mountPath", RUNS),
+            *_optional_entry(_sends_code, plan, "code", "mountPath", CODE),
+            *_optional_entry(has_own_volume, plan, "runs", "mountPath", RUNS),
             {"name": "shm", "mountPath": "/dev/shm"},
             *(tcpx.tcpx_volume_mounts() if plan.network.profile == "tcpx" else ()),
             *(_volume_mount(i) for i in range(len(plan.mounts))),
@@ -103,7 +103,7 @@ def container_environment(plan: LaunchPlan, options: KubernetesOptions) -> list[
     return [
         {"name": UID_VARIABLE, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{uid_label}']"}}},
         *([{"name": "LD_LIBRARY_PATH", "value": tcpx.LIBRARIES}] if plan.network.profile == "tcpx" else ()),
-        *(_secret(name) for name in plan.secrets if plan.secrets[name].kind == "k8s"),
+        *(_secret_variable(name) for name in plan.secrets if plan.secrets[name].kind == "k8s"),
     ]
 
 
@@ -168,7 +168,7 @@ def node_selector(v: Any) -> dict[str, str] | None:
     return selector or None
 
 
-def toleration(text: str) -> dict[str, str]:
+def parse_toleration(text: str) -> dict[str, str]:
     """Parse `KEY[=VALUE][:EFFECT]`, the syntax of `kubectl taint`. Without a value, any value is tolerated."""
     taint, _, effect = text.partition(":")
     key, equals, value = taint.partition("=")
@@ -183,9 +183,9 @@ def affinity(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
     if are_hosts_named or len(gpu_types.gpu_label_values(plan, options)) > 1:
         rules["nodeAffinity"] = Given(_node_affinity)
     if options.affinity:
-        rules["podAffinity"] = _all_pods(of.options.affinity)
+        rules["podAffinity"] = _job_pod_term(of.options.affinity)
     if options.anti_affinity or plan.resources.hosts or options.host_network:  # otherwise, pods would share a port
-        rules["podAntiAffinity"] = _all_pods(lambda v: v.options.anti_affinity or HOSTNAME)
+        rules["podAntiAffinity"] = _job_pod_term(lambda v: v.options.anti_affinity or HOSTNAME)
     return rules
 
 
@@ -215,7 +215,7 @@ def required_node_affinity(must: list[dict[str, Any]]) -> dict[str, Any]:
     return {"requiredDuringSchedulingIgnoredDuringExecution": terms} if must else {}
 
 
-def _all_pods(topology_key: Leaf) -> dict[str, Any]:
+def _job_pod_term(topology_key: Leaf) -> dict[str, Any]:
     term = {"labelSelector": {"matchLabels": {JOB_LABEL: object_name}}, "topologyKey": topology_key}
     return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
 
@@ -244,12 +244,12 @@ def security_context(v: Any) -> dict[str, Any] | None:
 def pod_volumes(plan: LaunchPlan) -> list[dict[str, Any]]:
     return [
         {"name": "files", "configMap": {"name": object_name}},
-        *_entry_if(_sends_code, plan, "code", "configMap", CODE_CONFIG_MAP),
-        *_entry_if(has_own_volume, plan, "runs", "emptyDir", {}),
+        *_optional_entry(_sends_code, plan, "code", "configMap", CODE_CONFIG_MAP),
+        *_optional_entry(has_own_volume, plan, "runs", "emptyDir", {}),
         {"name": "artifact", "emptyDir": {}},
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shm_limit}},
         *(tcpx.tcpx_volumes() if plan.network.profile == "tcpx" else ()),
-        *({"name": f"mount-{i}", **_volume(plan.mounts[i], i)} for i in range(len(plan.mounts))),
+        *({"name": f"mount-{i}", **_volume_source(plan.mounts[i], i)} for i in range(len(plan.mounts))),
     ]
 
 
@@ -257,13 +257,13 @@ def _sends_code(plan: Any) -> bool:
     return bool(plan.code.kind == "snapshot")
 
 
-def _entry_if(condition: Callable[[Any], bool], plan: LaunchPlan, name: str, key: str, value: Any) -> list[Any]:
+def _optional_entry(condition: Callable[[Any], bool], plan: LaunchPlan, name: str, key: str, value: Any) -> list[Any]:
     """Return [{name, key: value}] if the condition is true. Its leaves test it again for `jobc why`."""
     entry = {"name": name, key: value}
-    return [{k: _only_if(condition, v) for k, v in entry.items()}] if condition(plan) else []
+    return [{k: _optional_leaf(condition, v) for k, v in entry.items()}] if condition(plan) else []
 
 
-def _only_if(condition: Callable[[Any], bool], value: Any) -> Leaf:
+def _optional_leaf(condition: Callable[[Any], bool], value: Any) -> Leaf:
     return lambda v: value if condition(v.plan) else Omit
 
 
@@ -277,29 +277,29 @@ def shm_limit(v: Any) -> str:
     return to_kubernetes_quantity(size or (memory // 2 if memory else v.options.shm_limit))
 
 
-def _volume(mount: Mount, i: int) -> dict[str, Any]:
-    def source(v: Any) -> str:
+def _volume_source(mount: Mount, i: int) -> dict[str, Any]:
+    def mount_source(v: Any) -> str:
         return str(v.plan.mounts[i].source)
 
     if mount.kind == "claim":
-        return {"persistentVolumeClaim": {"claimName": source, "readOnly": _read_only(i)}}
+        return {"persistentVolumeClaim": {"claimName": mount_source, "readOnly": _read_only_leaf(i)}}
     if mount.kind == "nfs":
-        server, path = (lambda v: source(v).partition(":")[0]), (lambda v: source(v).partition(":")[2])
-        return {"nfs": {"server": server, "path": path, "readOnly": _read_only(i)}}
+        server, path = (lambda v: mount_source(v).partition(":")[0]), (lambda v: mount_source(v).partition(":")[2])
+        return {"nfs": {"server": server, "path": path, "readOnly": _read_only_leaf(i)}}
     if mount.kind == "empty":
-        return {"emptyDir": {"sizeLimit": Given(lambda v: source(v) or None)}}
-    return {"hostPath": {"path": source, "type": "Directory"}}
+        return {"emptyDir": {"sizeLimit": Given(lambda v: mount_source(v) or None)}}
+    return {"hostPath": {"path": mount_source, "type": "Directory"}}
 
 
 def _volume_mount(i: int) -> dict[str, Any]:
-    return {"name": f"mount-{i}", "mountPath": lambda v: v.plan.mounts[i].target, "readOnly": _read_only(i)}
+    return {"name": f"mount-{i}", "mountPath": lambda v: v.plan.mounts[i].target, "readOnly": _read_only_leaf(i)}
 
 
-def _read_only(i: int) -> Leaf:
+def _read_only_leaf(i: int) -> Leaf:
     return Given(lambda v: v.plan.mounts[i].read_only or None)
 
 
-def _secret(name: str) -> dict[str, Any]:
+def _secret_variable(name: str) -> dict[str, Any]:
     def secret_reference(v: Any) -> dict[str, str]:
         secret, _, key = v.plan.secrets[name].ref.partition("/")
         return {"name": secret, "key": key}

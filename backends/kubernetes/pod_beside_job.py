@@ -19,7 +19,7 @@ LEFT_OUT = ("subdomain", "topologySpreadConstraints", "initContainers")
 
 
 def pod_beside_job(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, Any]:
-    base = {"spec": {**pod_spec(plan, options), "affinity": _affinity}}
+    base = {"spec": {**pod_spec(plan, options), "affinity": _node_affinity}}
     spec = extra_fields.merge_extra(extra_fields.POD, base, options)["spec"]
     node_container = next(container for container in spec["containers"] if container["name"] == CONTAINER)
     alone = {**node_container, "command": ["bash", "-c", "trap exit TERM; sleep 3600 & wait"], "resources": {}}
@@ -28,9 +28,9 @@ def pod_beside_job(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, An
     alone = pod_security.add_security_contexts({"containers": [alone]}, options)["containers"][0]
     spec = {key: value for key, value in spec.items() if key not in LEFT_OUT}
     # without GPU labels, so that this pod does not take up room on GPU nodes
-    spec["nodeSelector"] = _filtered(spec["nodeSelector"], lambda v, label: label not in _gpu_labels(v.options))
+    spec["nodeSelector"] = _filter_entries(spec["nodeSelector"], lambda v, label: label not in _gpu_labels(v.options))
     # without pod affinity, because the pods to which it refers may be gone
-    spec["affinity"] = _filtered(spec["affinity"], lambda v, kind: kind == "nodeAffinity")
+    spec["affinity"] = _filter_entries(spec["affinity"], lambda v, kind: kind == "nodeAffinity")
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -39,7 +39,7 @@ def pod_beside_job(plan: LaunchPlan, options: KubernetesOptions) -> dict[str, An
     }
 
 
-def _affinity(v: Any) -> Any:
+def _node_affinity(v: Any) -> Any:
     """Return the affinity to the hosts whose folder is mounted, without the excluded hosts."""
     has_host_folder = any(mount.kind == "host" for mount in v.plan.mounts)
     must = label_expressions(HOSTNAME, "In", v.plan.resources.hosts if has_host_folder else ())
@@ -47,15 +47,15 @@ def _affinity(v: Any) -> Any:
     return {"nodeAffinity": required_node_affinity(must)} if must else Omit
 
 
-def _filtered(entries: Any, is_kept: Callable[[Any, str], bool]) -> Leaf:
+def _filter_entries(entries: Any, is_kept: Callable[[Any, str], bool]) -> Leaf:
     """Return a leaf with those entries of a mapping, or of a leaf, whose key is kept; omitted if there are none."""
 
-    def leaf(v: Any) -> Any:
+    def kept_entries_leaf(v: Any) -> Any:
         mapping = entries(v) if callable(entries) else entries
         kept = {} if mapping is Omit else {key: value for key, value in mapping.items() if is_kept(v, key)}
         return kept or Omit
 
-    return leaf
+    return kept_entries_leaf
 
 
 def _gpu_labels(options: KubernetesOptions) -> tuple[str, ...]:

@@ -44,7 +44,7 @@ def comments_for_job_yaml(documents: list[Any], plan: LaunchPlan, options: Kuber
     on_nodes = _run_host_volumes(plan)
     comments: dict[At, str | Leaf] = {(0, next(iter(documents[0]))): _usage_comment}
     for i, document in enumerate(documents):
-        for path, holder in _keys(document, (i,)):
+        for path, holder in _paths_of_keys(document, (i,)):
             if path[-1] in texts and (path[-1] != "env" or holder.get("name") == CONTAINER):
                 comments[path] = texts[path[-1]]
             if path[-1] == "hostPath" and str(holder.get("name")) in on_nodes:
@@ -65,11 +65,11 @@ def _run_host_volumes(plan: LaunchPlan) -> set[str]:
     return {f"mount-{i}" for i, target in folders if PurePosixPath(plan.run.root).is_relative_to(target)}
 
 
-def _keys(tree: Any, at: At) -> Iterator[tuple[At, Mapping[str, Any]]]:
+def _paths_of_keys(tree: Any, prefix: At) -> Iterator[tuple[At, Mapping[str, Any]]]:
     if isinstance(tree, Mapping):
         for key, inner in tree.items():
-            yield (*at, key), tree
-            yield from _keys(inner, (*at, key))
+            yield (*prefix, key), tree
+            yield from _paths_of_keys(inner, (*prefix, key))
     elif isinstance(tree, (list, tuple)):
         for i, item in enumerate(tree):
-            yield from _keys(item, (*at, i))
+            yield from _paths_of_keys(item, (*prefix, i))

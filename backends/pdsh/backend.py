@@ -37,7 +37,7 @@ class PdshBackend(Backend):
     honours: ClassVar = hosts.HONOURS
 
     def check(self, plan: LaunchPlan, options: PdshOptions) -> Iterator[Diagnostic]:
-        yield from hosts.check(self.name, plan)
+        yield from hosts.check_hosts_and_mounts(self.name, plan)
 
     def emit(self, plan: LaunchPlan, options: PdshOptions, render: Render) -> Iterator[Artifact]:
         yield hosts.hosts_file(render, plan)

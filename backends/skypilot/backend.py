@@ -61,14 +61,15 @@ class SkypilotBackend(Backend):
     def check(self, plan: LaunchPlan, options: SkypilotOptions) -> Iterator[Diagnostic]:
         rules = f"{__package__}.rules"
         checks = run_all(
-            lambda: findings(rules, plan, options), lambda: findings(f"{rules}.task", FinishedTask.of(plan, options))
+            lambda: findings(rules, plan, options),
+            lambda: findings(f"{rules}.task", FinishedTask.from_plan(plan, options)),
         )
         diagnostics = []
         for diagnostic in checks:
             diagnostics.append(diagnostic)
             yield diagnostic
         if not has_errors(diagnostics):
-            yield from findings(f"{rules}.last", FinishedTask.of(plan, options))
+            yield from findings(f"{rules}.last", FinishedTask.from_plan(plan, options))
 
     def emit(self, plan: LaunchPlan, options: SkypilotOptions, render: Render) -> Iterator[Artifact]:
         render = render.with_digest(task.artifact_digest(plan))
@@ -102,7 +103,7 @@ class SkypilotBackend(Backend):
         return spec.nodes == 1 or options.managed or options.cloud == "slurm" or spec.storage.root.startswith("/")
 
     def sends(self, plan: LaunchPlan, options: SkypilotOptions) -> Mapping[str, str]:
-        return FinishedTask.of(plan, options).local_files()
+        return FinishedTask.from_plan(plan, options).local_files()
 
 
 _STORE: Mapping[str, Any] = {

@@ -16,7 +16,7 @@ from .._shared.sbatch_options import dependency_value
 from .options import SkypilotOptions
 
 PODS = ("kubernetes", "ssh")  # infrastructures whose machines are pods; each has a `pod_config`
-SITES = ("slurm", *PODS)  # infrastructures on a site's own machines, not in a cloud
+SITES = ("slurm", *PODS)  # on-premises infrastructure, not a cloud
 MIB = 1024**2
 
 

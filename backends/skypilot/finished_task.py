@@ -50,7 +50,7 @@ class AcceptableMachine:
     def cloud(self) -> str:
         return infra_cloud(as_text(self.asked.get("infra")))
 
-    def place(self, field: str) -> schema.At:
+    def field_path(self, field: str) -> schema.At:
         return (*self.at, field) if field in self.entry else ("resources", field)
 
 
@@ -63,7 +63,7 @@ class FinishedTask:
     queued: Tree
 
     @classmethod
-    def of(cls, plan: LaunchPlan, options: SkypilotOptions) -> "FinishedTask":
+    def from_plan(cls, plan: LaunchPlan, options: SkypilotOptions) -> "FinishedTask":
         queued = sbatch_options(plan) if requested_cloud(plan, options) == "slurm" else {}
         document, digest = task.task_document(plan, options), task.artifact_digest(plan)
         return cls(evaluate_document(document, plan, options, digest), options, queued)
@@ -92,7 +92,7 @@ class FinishedTask:
         """
         files = {}
         for target, mount in self.section("file_mounts").items():
-            source, key = as_mapping(mount).get("source", mount), self.key(("file_mounts", target))
+            source, key = as_mapping(mount).get("source", mount), self.key_that_set(("file_mounts", target))
             if target not in self.options.file_mounts and not key.startswith("backend.extra."):
                 continue  # set by `mounts` or by jobc
             if isinstance(source, (list, tuple)):
@@ -101,17 +101,17 @@ class FinishedTask:
                 files[key] = source
         return files
 
-    def key(self, at: schema.At) -> str:
-        """Return the key that set the value at that place, or "" if no single key did."""
-        if typed := _typed_path(self.options.extra, at):
+    def key_that_set(self, path: schema.At) -> str:
+        """Return the key that set the value at that path, or "" if no single key did."""
+        if typed := _typed_path(self.options.extra, path):
             return ".".join(("backend", "extra", *typed))
-        if at[:1] == ("config",) and (typed := _typed_path(self.options.config, at[1:])):
+        if path[:1] == ("config",) and (typed := _typed_path(self.options.config, path[1:])):
             return ".".join(("backend", "config", *typed))
-        path = next((path for path in SAID_BY if at[: len(path)] == path), None)
-        if path is None:
+        outer = next((outer for outer in SAID_BY if path[: len(outer)] == outer), None)
+        if outer is None:
             return ""
-        below = at[len(path) :] if path in NAMED else ()
-        return ".".join((SAID_BY[path], *map(str, below)))
+        below = path[len(outer) :] if outer in NAMED else ()
+        return ".".join((SAID_BY[outer], *map(str, below)))
 
 
 def removal_hint(key: str, instead: str) -> str:
@@ -129,12 +129,12 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _typed_path(tree: Any, at: schema.At) -> tuple[str, ...]:
+def _typed_path(tree: Any, path: schema.At) -> tuple[str, ...]:
     """Return the path that the user typed, which ends at a value that is not a mapping, or () if there is none."""
-    for i, part in enumerate(at):
+    for i, part in enumerate(path):
         if not isinstance(tree, Mapping):
-            return tuple(map(str, at[:i]))
+            return tuple(map(str, path[:i]))
         if part not in tree:
             return ()
         tree = tree[part]
-    return tuple(map(str, at))
+    return tuple(map(str, path))

@@ -49,13 +49,13 @@ LIMITS: Mapping[str, tuple[str, Callable[[Any, Any], bool], str]] = {
 
 def find_schema_errors(task: Mapping[str, Any]) -> list[Problem]:
     """Return SkyPilot's schema errors in a task given as plain data, as (place, reason)."""
-    issues = list(_check(task, load_schemas()["task"], ()))
+    issues = list(_check_value(task, load_schemas()["task"], ()))
     if isinstance(task.get("resources"), Mapping):
-        issues += _check(task["resources"], load_schemas()["resources"], ("resources",))
+        issues += _check_value(task["resources"], load_schemas()["resources"], ("resources",))
     mounts = task.get("file_mounts")
     for target, mount in mounts.items() if isinstance(mounts, Mapping) else ():
         if isinstance(mount, Mapping) and mount.get("store") != "volume":  # as in sky/task.py
-            issues += _check(mount, load_schemas()["storage"], ("file_mounts", target))
+            issues += _check_value(mount, load_schemas()["storage"], ("file_mounts", target))
     return issues
 
 
@@ -69,47 +69,47 @@ def _has_duplicates(items: Sequence[Any]) -> bool:
     return len({json.dumps(item, sort_keys=True) for item in items}) < len(items)
 
 
-def _check(value: Any, schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
+def _check_value(value: Any, schema: Mapping[str, Any], path: At) -> Iterator[Problem]:
     kinds = schema.get("type", "any")
     names = [kinds] if isinstance(kinds, str) else kinds
     if not any(TYPES[name](value) for name in names):
-        yield at, f"the value must be of type {' or '.join(names)}"
+        yield path, f"the value must be of type {' or '.join(names)}"
         return
     for keyword, (kind, is_valid, reason) in LIMITS.items():
         if keyword in schema and TYPES[kind](value) and not is_valid(value, schema[keyword]):
             limits = schema[keyword] if isinstance(schema[keyword], list) else [schema[keyword]]
-            yield at, f"the value must {reason.format(', '.join(map(str, limits)))}"
+            yield path, f"the value must {reason.format(', '.join(map(str, limits)))}"
     if isinstance(value, Mapping):
-        yield from _check_keys(value, schema, at)
+        yield from _check_keys(value, schema, path)
     elif TYPES["array"](value):
         for i, item in enumerate(value):
-            yield from _check(item, schema.get("items", {}), (*at, i))
-    yield from _check_branches(value, schema, at)
+            yield from _check_value(item, schema.get("items", {}), (*path, i))
+    yield from _check_branches(value, schema, path)
 
 
-def _check_branches(value: Any, schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
+def _check_branches(value: Any, schema: Mapping[str, Any], path: At) -> Iterator[Problem]:
     for keyword in ("anyOf", "oneOf"):
-        tried = [list(_check(value, branch, at)) for branch in schema.get(keyword, ())]
+        tried = [list(_check_value(value, branch, path)) for branch in schema.get(keyword, ())]
         fitting = tried.count([])
         if tried and (fitting == 0 or (keyword == "oneOf" and fitting > 1)):
             problems = [branch[0] for branch in tried if branch]
-            yield max(problems, key=lambda problem: len(problem[0]), default=(at, "the value fits several forms"))
-    if "not" in schema and not list(_check(value, schema["not"], at)):
-        yield at, "the value has a key that is not allowed here"
+            yield max(problems, key=lambda problem: len(problem[0]), default=(path, "the value fits several forms"))
+    if "not" in schema and not list(_check_value(value, schema["not"], path)):
+        yield path, "the value has a key that is not allowed here"
 
 
-def _check_keys(value: Mapping[str, Any], schema: Mapping[str, Any], at: At) -> Iterator[Problem]:
+def _check_keys(value: Mapping[str, Any], schema: Mapping[str, Any], path: At) -> Iterator[Problem]:
     properties, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
     additional = schema.get("additionalProperties", True)
     for name in schema.get("required", ()):
         if name not in value:
-            yield at, f"the value needs a key {name}"
+            yield path, f"the value needs a key {name}"
     for name, inner in value.items():
         matching = [properties[name]] if name in properties else []
         matching += [sub for pattern, sub in patterns.items() if re.search(pattern, name)]
         if not matching and additional is False:
-            yield (*at, name), "SkyPilot has no such key"
+            yield (*path, name), "SkyPilot has no such key"
         elif not matching and isinstance(additional, Mapping):
             matching = [additional]
         for sub in matching:
-            yield from _check(inner, sub, (*at, name))
+            yield from _check_value(inner, sub, (*path, name))

@@ -26,7 +26,7 @@ from .option_values import (
     duration,
     format_option,
     memory,
-    mpi,
+    mpi_type,
     seconds_before_limit,
     step_tasks_per_node,
     tasks_per_node,
@@ -68,7 +68,7 @@ class SlurmBackend(Backend):
         return run_all(lambda: findings(f"{__package__}.rules", plan, options), lambda: check_mounts(self.name, plan))
 
     def emit(self, plan: LaunchPlan, options: SlurmOptions, render: Render) -> Iterator[Artifact]:
-        functions = (memory, duration, tasks_per_node, cpus_per_task, mpi, format_option, dependency_value)
+        functions = (memory, duration, tasks_per_node, cpus_per_task, mpi_type, format_option, dependency_value)
         names = {function.__name__: function for function in functions}
         yield render.template("job.sbatch.j2", "job.sbatch", executable=True, **names)
 

@@ -6,11 +6,11 @@ set_func or set_func_srun, but not those with a set_func_sbatch. sbatch's are in
 
 from collections.abc import Mapping
 
-from .._shared.sbatch_options import CONTAINER, OPTIONS, SINCE, by_option
+from .._shared.sbatch_options import CONTAINER, OPTIONS, SINCE, keys_by_option
 
 SRUN_SINCE: Mapping[str, str] = {
     **SINCE,
-    **by_option({"23.02": "autocomplete", "23.11": "external-launcher treewidth", "25.05": "wait-for-children"}),
+    **keys_by_option({"23.02": "autocomplete", "23.11": "external-launcher treewidth", "25.05": "wait-for-children"}),
 }
 OF_SRUN_ALONE = frozenset((
     "accel-bind", "autocomplete", "bcast", "bcast-exclude", "compress", "cpu-bind", "debugger-test", "disable-status",
@@ -32,7 +32,7 @@ SRUN_OPTIONS = (OPTIONS | OF_SRUN_ALONE) - OF_SBATCH_ALONE
 # --mem-bind and --tres-bind reach srun, because an allocation may set them. With --clusters alone, the job would be
 # queued on a cluster that no verb queries. --wait would block jobctl submit until the job has ended, without a run
 # folder to follow. With the last options of `the words after --`, sbatch queues nothing.
-OURS: Mapping[str, str] = by_option({
+OURS: Mapping[str, str] = keys_by_option({
     "a sweep (jobc -m) and backend.array_limit": "array",
     "backend.cluster": "cluster clusters",
     "backend.constraint": "constraint",
@@ -72,7 +72,7 @@ OURS: Mapping[str, str] = by_option({
 _NOT_OF_SRUN = ("array", "export-file", "external", "mem-bind", "no-requeue", "requeue", "wrap")
 SRUN: Mapping[str, str] = {
     **{option: key for option, key in OURS.items() if option not in _NOT_OF_SRUN},
-    **by_option({
+    **keys_by_option({
         "backend.cpu_bind": "cpu-bind",
         "backend.label": "label",
         "backend.mpi": "mpi",

@@ -19,7 +19,7 @@ def cpus_per_task(plan: LaunchPlan) -> int | None:
     return plan.resources.cpus // tasks_per_node(plan) if plan.resources.cpus else None
 
 
-def mpi(plan: LaunchPlan, options: SlurmOptions) -> str:
+def mpi_type(plan: LaunchPlan, options: SlurmOptions) -> str:
     """Return srun's --mpi: "none" unless each rank is a task, because MPI would take each task for a rank."""
     return options.mpi if plan.launcher == "srun" else "none"
 

@@ -8,7 +8,7 @@ from ...runtime.system.frozen_dataclass import dataclass
 
 
 @dataclass(frozen=True)
-class Group:
+class NodeGroup:
     """Further nodes of the same job, with a command of their own: a component of a heterogeneous job.
 
     nodes: number of nodes; null = 1
@@ -35,7 +35,7 @@ class SlurmOptions:
     gres: tuple[str, ...]
     mem_policy: Literal["given", "all", "none"]
     constraint: str | None
-    groups: tuple[Group, ...]
+    groups: tuple[NodeGroup, ...]
     output: str | None
     array_limit: Count | None
     mpi: str

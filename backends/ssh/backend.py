@@ -26,7 +26,7 @@ class SshBackend(Backend):
     honours: ClassVar = hosts.HONOURS
 
     def check(self, plan: LaunchPlan, options: SshOptions) -> Iterator[Diagnostic]:
-        return run_all(lambda: hosts.check(self.name, plan), lambda: check_user(options))
+        return run_all(lambda: hosts.check_hosts_and_mounts(self.name, plan), lambda: check_user(options))
 
     def emit(self, plan: LaunchPlan, options: SshOptions, render: Render) -> Iterator[Artifact]:
         yield hosts.hosts_file(render, plan)

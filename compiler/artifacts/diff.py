@@ -1,7 +1,7 @@
 """Compare two artifacts: first their meaning, then their records, then their files.
 
 In:  two mappings of path -> text, compiled in memory or read from directories. The records are in .jobc/job.json.
-Out: a Comparison.
+Out: a ArtifactComparison.
 
 Differences in comments, key order and anything else that the program reading the file ignores are not reported
 (normalize.py).
@@ -60,7 +60,7 @@ class ComparedArtifact:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ArtifactComparison:
     """Result of compare_artifacts().
 
     meaning: plan leaves that differ.
@@ -78,19 +78,19 @@ class Comparison:
         return bool(self.meaning or self.spec or self.files)
 
 
-def compare_artifacts(left: ComparedArtifact, right: ComparedArtifact) -> Comparison:
+def compare_artifacts(left: ComparedArtifact, right: ComparedArtifact) -> ArtifactComparison:
     """Compare two artifacts. Raises DamagedRecord."""
-    a, b = _job(left.files), _job(right.files)
-    identity = _changes(read_job_record(a, "identity"), read_job_record(b, "identity"))
-    return Comparison(
-        meaning=tuple(_changes(read_job_record(a, "plan"), read_job_record(b, "plan"))),
-        spec=tuple(_changes(_spec(a), _spec(b))),
+    a, b = _parse_job_json(left.files), _parse_job_json(right.files)
+    identity = _compare_keys(read_job_record(a, "identity"), read_job_record(b, "identity"))
+    return ArtifactComparison(
+        meaning=tuple(_compare_keys(read_job_record(a, "plan"), read_job_record(b, "plan"))),
+        spec=tuple(_compare_keys(_recorded_spec(a), _recorded_spec(b))),
         breaks_resume=tuple(change.key for change in identity),
-        files=tuple(_files(left, right)),
+        files=tuple(_compare_files(left, right)),
     )
 
 
-def _changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[KeyChange]:
+def _compare_keys(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[KeyChange]:
     pairs_of = ((key, a.get(key, ABSENT), b.get(key, ABSENT)) for key in sorted(a.keys() | b.keys()))
     changes = [KeyChange(key, before, after) for key, before, after in pairs_of if before != after]
     return [change for change in changes if not _is_emptied(change, changes)]
@@ -102,13 +102,13 @@ def _is_emptied(change: KeyChange, changes: list[KeyChange]) -> bool:
     return {} in sides and ABSENT in sides and any(other.key.startswith(f"{change.key}.") for other in changes)
 
 
-def _spec(job: Mapping[str, Any]) -> dict[str, Any]:
+def _recorded_spec(job: Mapping[str, Any]) -> dict[str, Any]:
     """Return the job's spec keys. A value that jobc derives is null here."""
     backend = read_job_record(job, "plan").get("backend.name")
     return {**read_job_record(job, "identity"), **read_job_record(job, "spec"), "backend": backend}
 
 
-def _job(files: Mapping[str, str]) -> dict[str, Any]:
+def _parse_job_json(files: Mapping[str, str]) -> dict[str, Any]:
     """Return an artifact's job.json. Raises DamagedRecord."""
     if JOB not in files:
         raise DamagedRecord(f"{JOB} is missing")
@@ -135,7 +135,7 @@ def without_record_files(files: Mapping[str, str]) -> dict[str, str]:
     return {path: text for path, text in files.items() if not path.startswith(".jobc/")}
 
 
-def _files(left: ComparedArtifact, right: ComparedArtifact) -> Iterator[FileChange]:
+def _compare_files(left: ComparedArtifact, right: ComparedArtifact) -> Iterator[FileChange]:
     a, b = without_record_files(left.files), without_record_files(right.files)
     for path in sorted(a.keys() | b.keys()):
         if path not in b or path not in a:

@@ -29,12 +29,14 @@ def normalized_lines(path: str, text: str) -> list[str] | None:
 
     try:
         if path.endswith(".json"):
-            return sorted(_leaves(parse_json(path, text), ""))
+            return sorted(_format_leaves(parse_json(path, text), ""))
         if path.endswith((".yaml", ".yml")):
             require_shallow_yaml(path, text)
             documents = enumerate(yaml.load_all(text, yaml.CSafeLoader))
             return [
-                line for number, document in documents for line in sorted(_limit_lines(_leaves(document, f"{number}")))
+                line
+                for number, document in documents
+                for line in sorted(_limit_lines(_format_leaves(document, f"{number}")))
             ]
         if path.endswith(".py"):
             return ast.unparse(ast.parse(text.encode())).split("\n")
@@ -42,7 +44,7 @@ def normalized_lines(path: str, text: str) -> list[str] | None:
         return None
     if path.endswith((".sh", ".sbatch")):
         body = normalized_statements(text)
-        return None if body is None else [*_directives(text), *_plain_values(body)]
+        return None if body is None else [*_normalized_directives(text), *_unquoted_values(body)]
     return text.split("\n")
 
 
@@ -54,14 +56,16 @@ def _limit_lines(lines: Iterator[str]) -> list[str]:
     return first_lines
 
 
-def _directives(script: str) -> list[str]:
+def _normalized_directives(script: str) -> list[str]:
     """Return a script's comments that programs read: `#!` in line 1, and directives such as #SBATCH at the top."""
     head = _HEAD.match(script)
     lines = head[0].split("\n") if head else []
-    return [_directive(s) for index, s in enumerate(lines) if re.match(r"#!" if index == 0 else r"#[^\s#!]", s)]
+    return [
+        _normalized_directive(s) for index, s in enumerate(lines) if re.match(r"#!" if index == 0 else r"#[^\s#!]", s)
+    ]
 
 
-def _directive(line: str) -> str:
+def _normalized_directive(line: str) -> str:
     """Return a #SBATCH line with its time converted to seconds, or its memory to bytes."""
     match = re.fullmatch(r"(#SBATCH\s+--(time|mem)=)(\S+)", line)
     if match is None:
@@ -72,7 +76,7 @@ def _directive(line: str) -> str:
         return line
 
 
-def _plain_values(lines: list[str]) -> list[str]:
+def _unquoted_values(lines: list[str]) -> list[str]:
     """Return the lines with `A="b c";` rewritten as `A='b c';` where the value is plain text."""
     out, checks = list(lines), 0
     for number, line in enumerate(lines):
@@ -98,19 +102,19 @@ def _is_code(lines: list[str], number: int) -> bool:
     return is_valid_bash("\n".join([*lines[:number], ")", *lines[number + 1 :]])) is False
 
 
-def _leaves(tree: Any, key: str) -> Iterator[str]:
+def _format_leaves(tree: Any, key: str) -> Iterator[str]:
     """Yield the leaves as parsed: "0" and 0 differ, because Kubernetes rejects the unquoted form."""
     if isinstance(tree, Mapping) and tree:
         for name, inner in tree.items():
-            yield from _leaves(inner, f"{key}.{name}")
+            yield from _format_leaves(inner, f"{key}.{name}")
     elif isinstance(tree, list) and tree:
         for number, inner in enumerate(tree):
-            yield from _leaves(inner, f"{key}[{number}]")
+            yield from _format_leaves(inner, f"{key}[{number}]")
     else:
-        yield f"{key} = {_amount(key, tree)!r}"
+        yield f"{key} = {_normalized_quantity(key, tree)!r}"
 
 
-def _amount(key: str, leaf: Any) -> Any:
+def _normalized_quantity(key: str, leaf: Any) -> Any:
     """Return a Kubernetes quantity (resources, volume sizes) as a number; any other value unchanged."""
     if not re.search(r"\.resources\.(?:limits|requests)\.[^\[\]]+$|\.sizeLimit$", key) or isinstance(leaf, bool):
         return leaf

@@ -1,8 +1,8 @@
 """Recompile an artifact directory from the arguments in its job.json, and report how its inputs have changed.
 
 In:  an artifact directory, and the user's config folders as they are now.
-Out: Recompiled, which contains the files and their source map; and Drift, which describes the differences, or None if
-     the inputs still produce the same files.
+Out: RecompiledArtifact, which contains the files and their source map; and ArtifactDrift, which describes the
+     differences, or None if the inputs still produce the same files.
 """
 
 import hashlib
@@ -31,14 +31,14 @@ from ..pipeline.compile import compile_job
 from ..pipeline.sweeps import compile_sweep, group_points_into_folders
 from ..pipeline.types import CompileRequest
 from ..untrusted_files import Unreadable, read_bytes
-from .diff import ComparedArtifact, Comparison, DamagedRecord, compare_artifacts
+from .diff import ArtifactComparison, ComparedArtifact, DamagedRecord, compare_artifacts
 
 OUTSIDE = "JC1115"
 
 
 @dataclass(frozen=True)
-class Recompiled:
-    """Result of recompile(). texts: path -> text of each file."""
+class RecompiledArtifact:
+    """Result of recompile_artifact(). texts: path -> text of each file."""
 
     source_map: SourceMap
     texts: Mapping[str, str]
@@ -49,7 +49,7 @@ class Recompiled:
 
 
 @dataclass(frozen=True)
-class Drift:
+class ArtifactDrift:
     """Differences between a fresh compile of the recorded command line and the artifact.
 
     causes:  one sentence for each input file that has changed, and one if the version of jobc or of the backend's
@@ -65,7 +65,7 @@ class Drift:
     refused: tuple[Diagnostic, ...] = ()
     files: tuple[str, ...] = ()
     library: bool = False
-    found: Comparison | None = None
+    found: ArtifactComparison | None = None
     uncompiled: str = ""
 
 
@@ -73,7 +73,7 @@ class InputsMissing(Exception):
     """Raised if an artifact cannot be compiled again on this machine. The message is the reason."""
 
 
-def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recompiled:
+def recompile_artifact(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> RecompiledArtifact:
     """Compile a directory again. Raises InputsMissing, and CompileError as in read_job() or if the compile fails."""
     written = read_job(folder)
     request = read_recorded_request(written, config_dirs)
@@ -82,10 +82,10 @@ def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recomp
     try:
         if not is_sweep(written):
             compiled = compile_job(request)
-            return Recompiled(compiled.source_map, {file.path: file.text for file in compiled.artifacts})
+            return RecompiledArtifact(compiled.source_map, {file.path: file.text for file in compiled.artifacts})
         for sweep in group_points_into_folders(compile_sweep(request))[0]:
             if sweep.place == written["place"]:
-                return Recompiled(sweep.source_map, {file.path: file.text for file in sweep.artifacts})
+                return RecompiledArtifact(sweep.source_map, {file.path: file.text for file in sweep.artifacts})
     except CompileError as error:  # only someone who types `@FILE` may name any file; an artifact may be forged
         outside = [d.key for d in error.diagnostics if d.code == OUTSIDE and d.origin and d.origin.root == COMMAND_LINE]
         if len(outside) < len(error.diagnostics):
@@ -94,22 +94,24 @@ def recompile(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> Recomp
     raise InputsMissing(f"the sweep no longer has a directory {written['place']}")
 
 
-def find_drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple[Drift | None, Recompiled | None]:
+def find_drift(
+    folder: Path, config_dirs: tuple[tuple[str, Path], ...]
+) -> tuple[ArtifactDrift | None, RecompiledArtifact | None]:
     """Return a directory's drift (None if nothing differs) and the result of recompiling it (None if that fails).
 
     Raises InputsMissing, and CompileError as in read_job().
     """
     written, folders = read_job(folder), dict(config_dirs)
     try:
-        again = recompile(folder, config_dirs)
+        again = recompile_artifact(folder, config_dirs)
     except InputsMissing as error:
         elsewhere = _uncopied_inputs(written, folder, config_dirs)
         local_inputs = {source: digest for source, digest in written["inputs"].items() if source not in elsewhere}
-        if causes := _changed(local_inputs, folders):
-            return Drift(causes, uncompiled=str(error)), None
+        if causes := _describe_changed_inputs(local_inputs, folders):
+            return ArtifactDrift(causes, uncompiled=str(error)), None
         raise
     except CompileError as error:
-        return Drift(_causes(written, {}, folders), tuple(error.diagnostics)), None
+        return ArtifactDrift(_explain_drift(written, {}, folders), tuple(error.diagnostics)), None
     now = again.job
     if now["digest"] == artifact_digest(written["checksums"]):
         return None, again
@@ -118,7 +120,7 @@ def find_drift(folder: Path, config_dirs: tuple[tuple[str, Path], ...]) -> tuple
     own_files = tuple(path for path in changed_paths if path != PROGRAM and not path.startswith(".jobc/"))
     library = PROGRAM in changed_paths
     comparison = None if is_sweep(written) else _compare_unedited(folder, written, again.texts)
-    return Drift(_causes(written, now, folders), (), own_files, library, comparison), again
+    return ArtifactDrift(_explain_drift(written, now, folders), (), own_files, library, comparison), again
 
 
 def is_sweep(job: Mapping[str, Any]) -> bool:
@@ -132,7 +134,7 @@ def read_recorded_request(written: Mapping[str, Any], config_dirs: tuple[tuple[s
     return CompileRequest(tuple(asked["words"]), command, config_dirs, asked["config_name"], asked["strict"], True)
 
 
-def _compare_unedited(folder: Path, written: Mapping[str, Any], now: Mapping[str, str]) -> Comparison | None:
+def _compare_unedited(folder: Path, written: Mapping[str, Any], now: Mapping[str, str]) -> ArtifactComparison | None:
     """Compare the files that jobc wrote, except those edited since then."""
     before: dict[str, str] = {}
     for path, entry in written["checksums"].items():
@@ -150,10 +152,10 @@ def _compare_unedited(folder: Path, written: Mapping[str, Any], now: Mapping[str
     )
 
 
-def _causes(written: Mapping[str, Any], now: Mapping[str, Any], folders: Mapping[str, Path]) -> tuple[str, ...]:
+def _explain_drift(written: Mapping[str, Any], now: Mapping[str, Any], folders: Mapping[str, Path]) -> tuple[str, ...]:
     from ... import __version__
 
-    causes = [*_changed(written["inputs"], folders)]
+    causes = [*_describe_changed_inputs(written["inputs"], folders)]
     causes += [
         f"{source} is new: the original compile did not read it"
         for source in now.get("inputs", {})
@@ -170,9 +172,9 @@ def _causes(written: Mapping[str, Any], now: Mapping[str, Any], folders: Mapping
     return tuple(causes)
 
 
-def _changed(inputs: Mapping[str, str], folders: Mapping[str, Path]) -> tuple[str, ...]:
+def _describe_changed_inputs(inputs: Mapping[str, str], folders: Mapping[str, Path]) -> tuple[str, ...]:
     """Return a sentence for each input that was changed or deleted. inputs: source -> digest at compile time."""
-    now = {source: _text(source, folders) for source in inputs}
+    now = {source: _read_input(source, folders) for source in inputs}
     return tuple(
         f"{source} was deleted" if now[source] is None else f"{source} was changed"
         for source, digest in inputs.items()
@@ -190,10 +192,12 @@ def _uncopied_inputs(
     came_along = {
         root for root, path in folders.items() if root == "input" or (root == "project" and path == jobc_folder)
     }
-    return tuple(s for s in written["inputs"] if s.partition(":")[0] not in came_along and _text(s, folders) is None)
+    return tuple(
+        s for s in written["inputs"] if s.partition(":")[0] not in came_along and _read_input(s, folders) is None
+    )
 
 
-def _text(source: str, folders: Mapping[str, Path]) -> str | None:
+def _read_input(source: str, folders: Mapping[str, Path]) -> str | None:
     """Return the text of the input `ROOT:PATH`, None if missing. With root `file`, PATH is the path as typed."""
     root, _, path = source.partition(":")
     if root != "file" and root not in folders:

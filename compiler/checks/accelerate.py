@@ -25,7 +25,7 @@ def check(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) ->
     if extra or deepspeed_extra:  # most jobs have neither and need not load the tables
         yield from check_extra_entries(extra, accelerate_protected_keys(plan), (section, "extra"))
         yield from check_extra_entries(deepspeed_extra, deepspeed_protected_keys(plan), (section, "deepspeed_extra"))
-        yield from rules.check("accelerate", plan, extra, deepspeed_extra, section)
+        yield from rules.check_rules("accelerate", plan, extra, deepspeed_extra, section)
 
 
 def check_gpu_ids(spec: JobSpec, extra: Tree, section: str) -> Iterator[Diagnostic]:

@@ -123,7 +123,9 @@ def ignored_settings(
         for key in _keys_with_value(wrong, keys, below):
             leaves = tuple(sorted(k for k in below if is_in_section(k, key)))
             if demand.must or any(below[leaf].is_set_by_job_or_experiment for leaf in leaves):
-                ignored.append(IgnoredSetting(demand, key, f"{_group(key)}={_text(key, below)}", leaves))
+                ignored.append(
+                    IgnoredSetting(demand, key, f"{_selecting_key(key)}={_format_value(key, below)}", leaves)
+                )
     return ignored
 
 
@@ -134,7 +136,7 @@ def ignored_optional_settings(
     noted = {note.key for note in found if note.severity is Severity.NOTE}
     wishes = [(demand, key) for demand in backend_requirements(plan) for key in table.get(demand.key, ())]
     return [
-        IgnoredSetting(demand, key, f"{_group(key)}={_text(key, values)}")
+        IgnoredSetting(demand, key, f"{_selecting_key(key)}={_format_value(key, values)}")
         for demand, key in wishes
         if not demand.must and key in noted
     ]
@@ -192,7 +194,7 @@ def _removing_override(key: str, leaves: tuple[str, ...]) -> str:
         return f"{key}=null"
     for word in ("none", "false"):
         if word in accepted_words(hint):
-            return f"{_group(key)}={word}"
+            return f"{_selecting_key(key)}={word}"
     if get_origin(hint) is tuple:
         return f"{key}=[]"
     return f"{key}=0" if int in get_args(hint) else f"remove {', '.join(leaves) or key}"
@@ -203,10 +205,10 @@ def _selecting_override(key: str, word: str) -> str:
     section, _, name = key.rpartition(".")
     if section == "secrets" and word == "k8s":
         return f"{key}=k8s:my-secret/{name}"
-    return f"{key}={word}:{name}" if section == "secrets" else f"{_group(key)}={word}"
+    return f"{key}={word}:{name}" if section == "secrets" else f"{_selecting_key(key)}={word}"
 
 
-def _group(key: str) -> str:
+def _selecting_key(key: str) -> str:
     """Return the group that sets `SECTION.kind`, or else the key itself."""
     section, _, name = key.rpartition(".")
     return section if name == "kind" else key
@@ -216,7 +218,7 @@ def is_in_section(key: str, section: str) -> bool:
     return key == section or key.startswith(f"{section}.")
 
 
-def _text(key: str, values: Mapping[str, SpecValue]) -> str:
+def _format_value(key: str, values: Mapping[str, SpecValue]) -> str:
     """Return a spec key's value as a user would type it. values: its leaves"""
     if key not in values:
         inner = (f"{name.removeprefix(f'{key}.')}: {value.value}" for name, value in values.items())

@@ -48,13 +48,13 @@ class Policy:
     rules: tuple[Callable[[JobSpec, LaunchPlan], Iterable[Diagnostic]], ...] = ()
 
     def check(self, spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
-        yield from self._image(spec)
-        yield from self._time(spec)
-        yield from self._labels(spec)
+        yield from self._check_image(spec)
+        yield from self._check_time(spec)
+        yield from self._check_labels(spec)
         for rule in self.rules:
             yield from rule(spec, plan)
 
-    def _image(self, spec: JobSpec) -> Iterator[Diagnostic]:
+    def _check_image(self, spec: JobSpec) -> Iterator[Diagnostic]:
         image = (spec.image or "").removeprefix(_DOCKER)
         allowed = [pattern.removeprefix(_DOCKER) for pattern in self.images]
         if allowed and image and not any(fnmatchcase(image, pattern) for pattern in allowed):
@@ -63,7 +63,7 @@ class Policy:
             title = f"image {spec.image} is not allowed at this site"
             yield Diagnostic("JC3090", title, because, hint, key="image", severity=self.severity)
 
-    def _time(self, spec: JobSpec) -> Iterator[Diagnostic]:
+    def _check_time(self, spec: JobSpec) -> Iterator[Diagnostic]:
         if self.most_time_s is not None and (spec.time is None or spec.time > self.most_time_s):
             most = format_duration(self.most_time_s)
             title = "jobs need a time limit at this site"
@@ -73,7 +73,7 @@ class Policy:
             hint = f"time={most}; with a queue, also lifecycle.max_requeues=3, because a requeued job resumes"
             yield Diagnostic("JC3091", title, because, hint, key="time", severity=self.severity)
 
-    def _labels(self, spec: JobSpec) -> Iterator[Diagnostic]:
+    def _check_labels(self, spec: JobSpec) -> Iterator[Diagnostic]:
         for label in self.labels:
             if not spec.labels.get(label, "").strip():
                 title, because = f"jobs need the label {label} at this site", f"policy {self.name} requires this label"

@@ -66,10 +66,10 @@ class SeverityFilter:
     allowances: tuple[AllowComment, ...] = ()
     strict: bool = False
 
-    def judge(self, found: Iterable[Diagnostic]) -> list[Diagnostic]:
+    def apply_severities(self, found: Iterable[Diagnostic]) -> list[Diagnostic]:
         return [judged for diagnostic in found for judged in self._apply_allowance(diagnostic)]
 
-    def settle(
+    def finish_stage(
         self,
         found: Iterable[Diagnostic],
         earlier: Sequence[Diagnostic] = (),
@@ -85,8 +85,8 @@ class SeverityFilter:
         failed on a value that another check rejects.
         """
         found = list(found)
-        judged = [*earlier, *self.judge(found)]
-        ends = last or has_errors(replace(self, strict=False).judge(found))
+        judged = [*earlier, *self.apply_severities(found)]
+        ends = last or has_errors(replace(self, strict=False).apply_severities(found))
         if ends and has_errors(judged):
             raise CompileError(judged)
         if failure is not None:
@@ -106,7 +106,7 @@ class SeverityFilter:
             hint = found.hint or "fix the value and remove the comment"
             yield Diagnostic("JC3082", title, because, hint, allowance.origin, found.key)
 
-    def unused(self, found: Iterable[Diagnostic], of_sizes: bool = False) -> list[Diagnostic]:
+    def find_unused_allowances(self, found: Iterable[Diagnostic], of_sizes: bool = False) -> list[Diagnostic]:
         """Return JC3081 for each comment that matched no finding of the compile or of `jobc plan`.
 
         JC3081 remains a note even with --strict, because another backend may need the comment.
@@ -141,12 +141,12 @@ def read_allow_comments(files: Mapping[str, str]) -> tuple[AllowComment, ...]:
             continue
         root, _, path = location.partition(":")
         lines, values = text.split("\n"), list(value_lines(text))
-        for number, column, comment in _comments(text, lines):
+        for number, column, comment in _find_comments(text, lines):
             origin = Origin(root, path, number, column)
             if form := _FORM.fullmatch(comment):
                 line = _value_line(lines, number)
                 covered_lines = frozenset([line]).union(*({*value, above} for value, above in values if line in value))
-                allowances.append(AllowComment(form[1], _code(form[1]), form[2], line, covered_lines, origin))
+                allowances.append(AllowComment(form[1], _resolve_code(form[1]), form[2], line, covered_lines, origin))
             elif _MEANT.search(comment):  # otherwise an ordinary comment
                 because = "the form is `allow CODE because REASON`, with a code or a name"
                 refused.append(Diagnostic("JC3080", "cannot read this `jobc:` comment", because, _EXAMPLE, origin))
@@ -155,12 +155,12 @@ def read_allow_comments(files: Mapping[str, str]) -> tuple[AllowComment, ...]:
     return tuple(allowances)
 
 
-def _code(word: str) -> str:
+def _resolve_code(word: str) -> str:
     """Return the code that `word` is or names, "" if there is none. If several codes have the name, jobc's own wins."""
     return word if word[0].isupper() else codes_by_name().get(word, ("",))[0]
 
 
-def _comments(text: str, lines: list[str]) -> Iterator[tuple[int, int, str]]:
+def _find_comments(text: str, lines: list[str]) -> Iterator[tuple[int, int, str]]:
     """Yield (line, column, text) for each comment, ignoring similar text inside a scalar."""
     tokens = [t for t in yaml.scan(text, Loader=Loader) if isinstance(t, yaml.ScalarToken)]
     blocks = [t.style in ("|", ">") for t in tokens]  # block scalars: their text begins on the next line

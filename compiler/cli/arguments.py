@@ -106,7 +106,7 @@ def user_config_folder() -> Path:
     return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "jobc"
 
 
-def parse(argv: Sequence[str]) -> Arguments:
+def parse_arguments(argv: Sequence[str]) -> Arguments:
     """Parse argv. Raises CompileError JC1110 for an unknown option or command."""
     words, program_words = list(argv), None
     if "--" in words:
@@ -121,7 +121,7 @@ def parse(argv: Sequence[str]) -> Arguments:
         if word in ("-i", "--info") and (words[i + 1 : i + 2] or ["all"])[0] not in _INFO:
             words[i] = "--info=all"  # the next word is an override
     try:
-        options = vars(_parser(words).parse_intermixed_args(words))
+        options = vars(_make_parser(words).parse_intermixed_args(words))
         overrides = tuple(options.pop("words"))
         if command != "diff":  # diff also takes folders
             _reject_non_overrides(overrides)
@@ -200,9 +200,9 @@ def _format_error(command: str, name: str) -> CompileError:
     return CompileError([Diagnostic("JC1110", title, because, f"--format {formats[0]}")])
 
 
-def _is_value(words: Sequence[str], at: int) -> bool:
+def _is_value(words: Sequence[str], index: int) -> bool:
     """Return whether a word is the value of the option before it, as in `--config-name run`."""
-    return at > 0 and words[at - 1] in _TAKE_VALUES
+    return index > 0 and words[index - 1] in _TAKE_VALUES
 
 
 def _reject_non_overrides(overrides: Sequence[str]) -> None:
@@ -222,7 +222,7 @@ def _reject_non_overrides(overrides: Sequence[str]) -> None:
         raise CompileError(diagnostics)
 
 
-class _Parser(argparse.ArgumentParser):
+class _ArgumentParser(argparse.ArgumentParser):
     words: Sequence[str] = ()  # the words being parsed, for hints
 
     def error(self, message: str) -> NoReturn:
@@ -274,8 +274,8 @@ def _key_from_option(option: str) -> str:
     return key_from_alias(name) or next((key for key in keys if key.endswith(f".{name}")), "")
 
 
-def _parser(words: Sequence[str] = ()) -> _Parser:
-    parser = _Parser("jobc", add_help=False, allow_abbrev=False)
+def _make_parser(words: Sequence[str] = ()) -> _ArgumentParser:
+    parser = _ArgumentParser("jobc", add_help=False, allow_abbrev=False)
     parser.words = words
     add = parser.add_argument
     add("words", nargs="*")
@@ -300,4 +300,4 @@ def _parser(words: Sequence[str] = ()) -> _Parser:
 
 
 def described_options() -> list[tuple[Sequence[str], str]]:
-    return [(action.option_strings, action.help or "") for action in _parser()._actions if action.option_strings]
+    return [(action.option_strings, action.help or "") for action in _make_parser()._actions if action.option_strings]

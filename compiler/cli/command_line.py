@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from ..diagnostics.diagnostic import CompileError, Diagnostic
-from .arguments import VERBS, Arguments, parse, parse_leniently
+from .arguments import VERBS, Arguments, parse_arguments, parse_leniently
 from .reporting import (
     DIAGNOSTICS,
     INTERRUPTED,
@@ -28,8 +28,8 @@ def run_command_line(words: list[str], of_process: bool) -> int:
     """
     arguments = parse_leniently(words)
     try:
-        arguments = parse(words)
-        status = _dispatch(arguments, words if of_process else None)
+        arguments = parse_arguments(words)
+        status = _run_command(arguments, words if of_process else None)
         sys.stdout.flush()  # flush here, where a full disk is reported
         return status
     except CompileError as error:
@@ -73,7 +73,7 @@ _COMMANDS = {  # command -> its module, which is imported only when the command 
 }
 
 
-def _dispatch(arguments: Arguments, typed: list[str] | None) -> int:
+def _run_command(arguments: Arguments, typed: list[str] | None) -> int:
     command_name = "help" if arguments.help else arguments.command
     if arguments.version and command_name != "help":
         from ... import __version__

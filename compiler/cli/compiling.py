@@ -58,11 +58,11 @@ def compile_command(arguments: Arguments) -> int:
     if arguments.prints_machine_format:
         report_diagnostics(diagnostics, arguments)
     else:  # print this last, because the reader of a pipe may exit early
-        print_lines(*(_summary(folder, target) for folder, target in written))
+        print_lines(*(_describe_folder(folder, target) for folder, target in written))
     return OK
 
 
-def _summary(folder: CompiledJob | SweepFolder, target: Path) -> str:
+def _describe_folder(folder: CompiledJob | SweepFolder, target: Path) -> str:
     points = f"{folder.points} points in " if isinstance(folder, SweepFolder) else ""
     submit = f"{display_path(target / PROGRAM)} submit"
     return f"{display_path(target)}  {points}{len(folder.artifacts)} files, start with {submit}"
@@ -181,7 +181,7 @@ def _show_config(arguments: Arguments, wanted: CompileRequest) -> int:
             if not OmegaConf.is_config(config):
                 because, hint = "the composed config does not have this section", "-p optim, or omit -p"
                 raise CompileError([Diagnostic("JC1102", f"unknown section {arguments.package}", because, hint)])
-        print_text(_yaml(OmegaConf.to_container(config, resolve=False)))
+        print_text(_format_yaml(OmegaConf.to_container(config, resolve=False)))
     return OK
 
 
@@ -208,10 +208,10 @@ def _hydra_info(info: str, config_name: str, overrides: list[str], config: Any) 
         return printed.getvalue()
     with open_dict(config):
         del config["hydra"]
-    return f"{printed.getvalue()}\nConfig\n******\n{_yaml(OmegaConf.to_container(config, resolve=False))}"
+    return f"{printed.getvalue()}\nConfig\n******\n{_format_yaml(OmegaConf.to_container(config, resolve=False))}"
 
 
-def _yaml(tree: object) -> str:
+def _format_yaml(tree: object) -> str:
     """Return the tree as YAML, with strings from files unquoted, as the user wrote them."""
     import yaml
 
@@ -220,7 +220,7 @@ def _yaml(tree: object) -> str:
     class Dumper(yaml.SafeDumper):
         pass
 
-    def text(dumper: Any, value: TextWithOrigin) -> yaml.Node:
+    def represent_text(dumper: Any, value: TextWithOrigin) -> yaml.Node:
         tag = "null" if is_null(value) else "str"
         implicit = dumper.resolve(yaml.ScalarNode, str(value), (True, False))
         style = None if is_null(value) or implicit != "tag:yaml.org,2002:timestamp" else "'"
@@ -228,7 +228,7 @@ def _yaml(tree: object) -> str:
             style = '"'  # the only style with escapes
         return yaml.ScalarNode(implicit if style is None else f"tag:yaml.org,2002:{tag}", str(value), style=style)
 
-    Dumper.add_representer(TextWithOrigin, text)
+    Dumper.add_representer(TextWithOrigin, represent_text)
     Dumper.add_multi_representer(str, lambda d, v: d.represent_str(str(v)))
     Dumper.add_multi_representer(object, lambda d, v: d.represent_str(str(v)))
     return yaml.dump(tree, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10**9)

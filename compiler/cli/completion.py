@@ -10,7 +10,7 @@ from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..plugins.registry import PACKAGE, find_plugins
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import accepted_words, dataclass_field_types, type_of_key, union_members
-from .arguments import COMMANDS, Arguments, described_options, parse
+from .arguments import COMMANDS, Arguments, described_options, parse_arguments
 from .reporting import OK
 from .terminal import print_lines, print_text
 
@@ -56,8 +56,8 @@ def complete_last_word(line: str) -> list[str]:
     typed = word[len(operator) :]
     key, equals, value = typed.partition("=")
     if equals:
-        return [f"{operator}{key}={matching}" for matching in _matching_words(value, _values(key))]
-    matching = _matching_words(typed, _keys(typed))
+        return [f"{operator}{key}={matching}" for matching in _matching_words(value, _complete_values(key))]
+    matching = _matching_words(typed, _complete_keys(typed))
     if not operator and len(words) == 2:
         matching += _matching_words(typed, (f"{name} " for name, text in COMMANDS.items() if text))
     return [f"{operator}{candidate}" for candidate in matching]
@@ -67,7 +67,7 @@ def _matching_words(start: str, found: Iterable[str]) -> list[str]:
     return sorted({candidate for candidate in found if candidate.startswith(start)})
 
 
-def _keys(typed: str) -> Iterable[str]:
+def _complete_keys(typed: str) -> Iterable[str]:
     """Yield the keys one level below the prefix. A section ends in a dot (`optim.`), a leaf in an equals sign
     (`optim.lr=`).
     """
@@ -75,15 +75,15 @@ def _keys(typed: str) -> Iterable[str]:
     prefix = f"{section}." if section else ""
     if not section:
         yield from (f"{group}=" for group in find_group_options())
-    for name, hint in _fields(section).items():
-        below = _fields(f"{prefix}{name}")
+    for name, hint in _keys_in_section(section).items():
+        below = _keys_in_section(f"{prefix}{name}")
         if below:
             yield f"{prefix}{name}."
         elif hint is not None:
             yield f"{prefix}{name}="
 
 
-def _fields(section: str) -> dict[str, object]:
+def _keys_in_section(section: str) -> dict[str, object]:
     """Return the keys directly in a section, including the keys of every variant of a union."""
     fields: dict[str, object] = {"backend": None} if not section else {}
     for variant in (variant for hint in _key_types(section) for variant in union_members(hint)):
@@ -97,10 +97,14 @@ def _key_types(key: str) -> list[object]:
     if key.split(".")[0] != "backend":
         return [type_of_key(JobSpec, key) if key else JobSpec]
     below = key.partition(".")[2]
-    return [type_of_key(options, below) if below else options for options in map(_options, find_plugins()) if options]
+    return [
+        type_of_key(options, below) if below else options
+        for options in map(_backend_options_class, find_plugins())
+        if options
+    ]
 
 
-def _options(name: str) -> type | None:
+def _backend_options_class(name: str) -> type | None:
     """Return the Options class of a backend, None if the backend cannot be imported."""
     try:
         return find_plugins()[name].load().Options
@@ -108,7 +112,7 @@ def _options(name: str) -> type | None:
         return None
 
 
-def _values(key: str) -> Iterable[str]:
+def _complete_values(key: str) -> Iterable[str]:
     yield from find_group_options().get(key, ())
     for hint in _key_types(key):
         yield from accepted_words(hint)
@@ -116,8 +120,8 @@ def _values(key: str) -> Iterable[str]:
 
 def find_group_options() -> dict[str, list[str]]:
     """Return group -> options over all config folders, including the user's."""
-    roots = [path for _, path in parse(()).config_dirs]
-    roots += [plugin.conf for plugin in find_plugins().values()] + [PACKAGE / "conf"]
+    roots = [path for _, path in parse_arguments(()).config_dirs]
+    roots += [plugin.config_folder for plugin in find_plugins().values()] + [PACKAGE / "conf"]
     options: dict[str, list[str]] = {}
     for root in roots:
         for file in root.glob("*/**/*.yaml"):

@@ -51,11 +51,11 @@ def _repository_relative(file: str) -> str:
 def diagnostics_as_json(found: Sequence[Diagnostic], folders: Folders) -> str:
     """Return {"version": 1, "diagnostics": [{code, name, severity, title, because, hint, key, place, points, …}]}."""
     return to_printable_json(
-        {"version": 1, "diagnostics": [_plain(d, folders) for d in merge_equal_diagnostics(found)]}
+        {"version": 1, "diagnostics": [_to_json_object(d, folders) for d in merge_equal_diagnostics(found)]}
     )
 
 
-def _plain(d: Diagnostic, folders: Folders) -> dict[str, Any]:
+def _to_json_object(d: Diagnostic, folders: Folders) -> dict[str, Any]:
     plain: dict[str, Any] = {"code": d.code, "name": code_name(d.code), "severity": d.severity.value, "title": d.title}
     plain |= {"because": d.because, "hint": d.hint, "key": d.key, "place": None}
     if d.origin:
@@ -68,13 +68,13 @@ def diagnostics_as_sarif(found: Sequence[Diagnostic], folders: Folders) -> str:
     """Return a SARIF 2.1.0 log with one run; an allowed diagnostic is a suppressed result."""
     diagnostics, pages = merge_equal_diagnostics(found), code_pages()
     codes = sorted({d.code for d in diagnostics})
-    driver = {"name": "jobc", "version": __version__, "rules": [_rule(code, pages.get(code)) for code in codes]}
-    results = [_result(d, codes.index(d.code), folders) for d in diagnostics]
+    driver = {"name": "jobc", "version": __version__, "rules": [_sarif_rule(code, pages.get(code)) for code in codes]}
+    results = [_sarif_result(d, codes.index(d.code), folders) for d in diagnostics]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return to_printable_json({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
-def _rule(code: str, page: Path | None) -> dict[str, Any]:
+def _sarif_rule(code: str, page: Path | None) -> dict[str, Any]:
     if page is None:
         return {"id": code}
     text, heading = page.read_text(encoding="utf-8"), read_code_page_heading(page)
@@ -83,10 +83,10 @@ def _rule(code: str, page: Path | None) -> dict[str, Any]:
     return {**rule, "shortDescription": {"text": heading.title}, "help": {"text": about, "markdown": text}}
 
 
-def _result(d: Diagnostic, rule: int, folders: Folders) -> dict[str, Any]:
+def _sarif_result(d: Diagnostic, rule: int, folders: Folders) -> dict[str, Any]:
     result: dict[str, Any] = {"ruleId": d.code, "ruleIndex": rule, "level": d.severity.value}
-    result["message"] = {"text": _message(d)}
-    if location := _location(d, folders):
+    result["message"] = {"text": _message_text(d)}
+    if location := _sarif_location(d, folders):
         result["locations"] = [location]
     if d.allowed:
         result["suppressions"] = [{"kind": "inSource", "justification": d.allowed}]
@@ -95,7 +95,7 @@ def _result(d: Diagnostic, rule: int, folders: Folders) -> dict[str, Any]:
     return result
 
 
-def _location(d: Diagnostic, folders: Folders) -> dict[str, Any]:
+def _sarif_location(d: Diagnostic, folders: Folders) -> dict[str, Any]:
     """Return the position in a file if there is one, or else the key or the command-line words."""
     origin = d.origin
     location: dict[str, Any] = {}
@@ -113,10 +113,10 @@ def _location(d: Diagnostic, folders: Folders) -> dict[str, Any]:
 
 def diagnostics_as_github(found: Sequence[Diagnostic], folders: Folders) -> str:
     """Return one workflow command per diagnostic; GitHub shows it inline, on that line of the file."""
-    return "".join(f"{_annotation(d, folders)}\n" for d in merge_equal_diagnostics(found) if not d.allowed)
+    return "".join(f"{_github_annotation(d, folders)}\n" for d in merge_equal_diagnostics(found) if not d.allowed)
 
 
-def _annotation(d: Diagnostic, folders: Folders) -> str:
+def _github_annotation(d: Diagnostic, folders: Folders) -> str:
     level = "notice" if d.severity is Severity.NOTE else d.severity.value
     named: dict[str, object] = {}
     if file := _repository_relative(path_in_report(d.origin, folders)):
@@ -124,16 +124,18 @@ def _annotation(d: Diagnostic, folders: Folders) -> str:
     if file and d.origin and d.origin.line:
         named |= {"line": d.origin.line, "col": d.origin.column}
     named["title"] = f"{d.code} {code_name(d.code)}".strip()
-    properties = ",".join(f"{name}={_escaped(escape_to_one_line(str(value)), ':,')}" for name, value in named.items())
+    properties = ",".join(
+        f"{name}={_escape_for_github(escape_to_one_line(str(value)), ':,')}" for name, value in named.items()
+    )
     prefix = f"{d.origin}: " if d.origin and not file else ""
-    return f"::{level} {properties}::{_escaped(escape_to_one_line(prefix) + _message(d))}"
+    return f"::{level} {properties}::{_escape_for_github(escape_to_one_line(prefix) + _message_text(d))}"
 
 
-def _escaped(text: str, more: str = "") -> str:
+def _escape_for_github(text: str, more: str = "") -> str:
     return "".join(f"%{ord(c):02X}" if c in f"%\r\n{more}" else c for c in text)
 
 
-def _message(d: Diagnostic) -> str:
+def _message_text(d: Diagnostic) -> str:
     lines = [d.title]
     named = (("because", d.because), ("hint", d.hint), ("points", describe_sweep_points(d)))
     lines += [f"{name}: {text}" for name, text in named if text]

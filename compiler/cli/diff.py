@@ -24,8 +24,8 @@ from ...runtime.run_folder.points_file import POINTS, read_points, write_artifac
 from ...runtime.system.failure import Failure
 from ..artifacts.diff import (
     ABSENT,
+    ArtifactComparison,
     ComparedArtifact,
-    Comparison,
     DamagedRecord,
     KeyChange,
     compare_artifacts,
@@ -53,7 +53,7 @@ VERSUS = "vs"
 
 def diff_command(arguments: Arguments) -> int:
     try:
-        a, b = _sides(arguments)
+        a, b = _load_sides(arguments)
         comparison = compare_artifacts(a, b)
     except (DamagedRecord, Unreadable) as error:
         hint = "compile the job again with --force"
@@ -71,7 +71,7 @@ def diff_command(arguments: Arguments) -> int:
     return DIFFERS if comparison.differs else OK
 
 
-def _sides(arguments: Arguments) -> tuple[ComparedArtifact, ComparedArtifact]:
+def _load_sides(arguments: Arguments) -> tuple[ComparedArtifact, ComparedArtifact]:
     words = arguments.words
     if VERSUS in words:
         index = words.index(VERSUS)
@@ -132,11 +132,11 @@ def _compiled_side(name: str, compiled: CompiledJob) -> ComparedArtifact:
 def _open_directory(word: str) -> Iterator[Path]:
     """Yield the directory that a word names. DIR:N is point N of a sweep, which is written to a temporary folder.
 
-    Raises CompileError JC5004 as _folder() does, and DamagedRecord.
+    Raises CompileError JC5004 as _find_artifact_folder() does, and DamagedRecord.
     """
     match = re.fullmatch(r"(.+):(\d+)", word)
     if match is None or not (Path(match[1]) / POINTS).is_file():
-        yield _folder(word)
+        yield _find_artifact_folder(word)
         return
     sweep = Path(match[1])
     with tempfile.TemporaryDirectory() as scratch:
@@ -148,7 +148,7 @@ def _open_directory(word: str) -> Iterator[Path]:
         yield Path(scratch, "point")
 
 
-def _folder(word: str) -> Path:
+def _find_artifact_folder(word: str) -> Path:
     """Return the artifact directory, or the newest attempt in a run folder. Raises CompileError JC5004 for others."""
     folder = Path(word)
     if not (folder / JOB).is_file():
@@ -161,10 +161,10 @@ def _folder(word: str) -> Path:
 def _load_written(word: str) -> ComparedArtifact:
     """Return the job in a directory. Raises CompileError JC5009 if its job.json was edited, and JC1110 for a sweep."""
     with _open_directory(word) as folder:
-        return _read(word, folder)
+        return _read_artifact(word, folder)
 
 
-def _read(word: str, folder: Path) -> ComparedArtifact:
+def _read_artifact(word: str, folder: Path) -> ComparedArtifact:
     if is_sweep(read_job(folder)):
         title, because = f"{word} is not a single job", "each point of a sweep is a separate job"
         hint = shlex.join(["jobc", "diff", f"{word}:0", f"{word}:1"])
@@ -180,7 +180,7 @@ def _read(word: str, folder: Path) -> ComparedArtifact:
     return ComparedArtifact(word, files, executable, frozenset(edit.path for edit in edits if edit.kind == "link"))
 
 
-def diff_as_json(found: Comparison) -> dict[str, Any]:
+def diff_as_json(found: ArtifactComparison) -> dict[str, Any]:
     """Return the diff as JSON. A side that lacks a key has no value there."""
 
     def drop_absent(fields: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -189,13 +189,13 @@ def diff_as_json(found: Comparison) -> dict[str, Any]:
     return dataclasses.asdict(found, dict_factory=drop_absent)
 
 
-def format_diff(found: Comparison) -> list[str]:
+def format_diff(found: ArtifactComparison) -> list[str]:
     """Return the printed lines in blocks: meaning, keys, whether one run can resume the other, and files."""
     lines: list[str] = []
     sections: Sequence[tuple[str, Sequence[KeyChange]]] = (("what the job is", found.meaning), ("keys", found.spec))
     for title, changes in sections:
         if changes:
-            lines += ["", title, *_align_columns([(change.key, _shown(change)) for change in changes])]
+            lines += ["", title, *_align_columns([(change.key, _format_change(change)) for change in changes])]
     if found.breaks_resume:
         lines += ["", f"one cannot resume the other: {', '.join(found.breaks_resume)}"]
     elif found.spec:
@@ -214,7 +214,7 @@ def _align_columns(rows: Sequence[tuple[str, str]]) -> list[str]:
     return [f"  {name.ljust(width)}  {text}" for name, text in rows]
 
 
-def _shown(change: KeyChange) -> str:
+def _format_change(change: KeyChange) -> str:
     def format_value(value: Any) -> str:
         if value is ABSENT:
             return "(not there)"

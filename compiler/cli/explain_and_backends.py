@@ -16,12 +16,12 @@ def explain_command(arguments: Arguments) -> int:
             print_lines(page.read_text(encoding="utf-8").split("\n", 1)[0].lstrip("# "))
         return OK
     for word in arguments.words:
-        for code in _codes(word):
+        for code in _find_codes(word):
             print_text(pages[code].read_text(encoding="utf-8"))
     return OK
 
 
-def _codes(word: str) -> tuple[str, ...]:
+def _find_codes(word: str) -> tuple[str, ...]:
     """Return the typed code, or all codes with the typed name. Raises CompileError JC1111 if there is none."""
     pages, names = code_pages(), codes_by_name()
     if word.upper() in pages:
@@ -43,7 +43,7 @@ def backends_command(arguments: Arguments) -> int:
         except CompileError as error:
             report_diagnostics(error.diagnostics)
             continue
-        print_lines(f"{plugin.name}  ({plugin.label})")
+        print_lines(f"{plugin.name}  ({plugin.source_name})")
         print_lines(f"  start    {backend.launch}")
         options = ", ".join(_leaf_keys(backend.Options)) or "none"
         print_lines(f"  options  {options}")

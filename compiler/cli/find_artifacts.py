@@ -22,7 +22,7 @@ ZIP_END_BYTES = 22  # the end of central directory record, without a comment
 def find_named_artifacts(command: str, words: Sequence[str]) -> tuple[list[Path], list[str]]:
     """Return the artifact directories that the first words name (some commands take several), and the other words."""
     if not words:
-        example = f"jobc {command} {_example()}"
+        example = f"jobc {command} {_example_artifact()}"
         because = "this command runs an artifact directory's jobctl"
         raise CompileError([Diagnostic("JC1110", f"jobc {command} needs a directory", because, example)])
     count = 1
@@ -105,7 +105,7 @@ def no_artifact_error(folder: Path, command: str) -> CompileError:
     if not around and folder == Path(folder.name):  # the name of a job
         around = [job.parent.parent for job in sorted(Path("artifacts", folder).glob(f"*/{JOB}"))]
     because = f"the folder does not contain {JOB}" if folder.is_dir() else "the folder does not exist"
-    hint = f"{command} {_example()}"
+    hint = f"{command} {_example_artifact()}"
     if (folder / JOB).exists():
         because, hint = f"its {JOB} is not a regular file", "copy or compile the job again"
     elif around:
@@ -117,7 +117,7 @@ def no_artifact_error(folder: Path, command: str) -> CompileError:
     return CompileError([Diagnostic("JC5004", f"{folder} is not an artifact directory", because, hint)])
 
 
-def _example() -> str:
+def _example_artifact() -> str:
     """Return an existing artifact directory below ./artifacts, or else a path that jobc would write to."""
     existing = sorted(Path("artifacts").glob(f"*/*/{JOB}"))
     return shlex.quote(str(existing[0].parent.parent)) if existing else "artifacts/hello/local"

@@ -62,20 +62,22 @@ def estimate_points(points: Sequence[PlannedJob | CompiledJob]) -> tuple[list[Fi
     for label, point in zip(labels, points, strict=True):
         pace_key = point.spec.estimate.step_s, point.spec.estimate.run
         if pace_key not in paces:
-            paces[pace_key] = _pace(*pace_key, samples_per_rank_and_step(point.plan.train))
+            paces[pace_key] = _step_time(*pace_key, samples_per_rank_and_step(point.plan.train))
         typed = point if isinstance(point, CompiledJob) else point.typed
-        pace, attempts = paces[pace_key], _attempts(point.plan, typed.backend, typed.options)
+        pace, attempts = paces[pace_key], _max_attempts(point.plan, typed.backend, typed.options)
         notice_s = typed.backend.notice_s(point.plan)
         size = estimate_figures(label, point.spec, point.plan, pace, attempts, notice_s, point.unsaid)
         sizes.append(size)
         for finding in find_exceeded_limits(size, point.spec, point.plan):
             placed = replace(finding.diagnostic, origin=point.origin_of(finding.diagnostic.key))
-            judged = with_sweep_point(point.levels.judge([placed]), point.where)
+            judged = with_sweep_point(point.levels.apply_severities([placed]), point.where)
             findings += [replace(finding, diagnostic=d) for d in judged]
     comments = dict.fromkeys(comment for point in points for comment in point.levels.allowances)
     return sizes, [
         *worst_per_code(findings),
-        *SeverityFilter(tuple(comments)).unused((finding.diagnostic for finding in findings), of_sizes=True),
+        *SeverityFilter(tuple(comments)).find_unused_allowances(
+            (finding.diagnostic for finding in findings), of_sizes=True
+        ),
     ]
 
 
@@ -88,13 +90,13 @@ def _unique_labels(labels: Sequence[str]) -> list[str]:
     return list(apart)
 
 
-def _attempts(plan: LaunchPlan, backend: Backend, options: Any) -> int:
+def _max_attempts(plan: LaunchPlan, backend: Backend, options: Any) -> int:
     """Return how many times the engine may start the job, which is 1 if it cannot requeue."""
     starts_again = supported_values(backend, "lifecycle.max_requeues") and backend.starts_again(plan, options)
     return 1 + plan.lifecycle.max_requeues if starts_again else 1
 
 
-def _pace(step_s: float | None, run: str | None, samples: int) -> StepTimeEstimate | None:
+def _step_time(step_s: float | None, run: str | None, samples: int) -> StepTimeEstimate | None:
     """Return the step time, None if the user set none. Raises CompileError JC2124 for a run without a measured step.
 
     samples: samples per rank and step. It is used with step_s, and with runs that do not record this number.

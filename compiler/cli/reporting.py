@@ -57,7 +57,7 @@ def report_diagnostics(diagnostics: Sequence[Diagnostic], arguments: Arguments |
     from ..plugins.registry import code_name  # imports every backend's base classes, which few commands need
 
     colour = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    if shown := format_for_terminal(diagnostics, colour, _texts(diagnostics), code_name):
+    if shown := format_for_terminal(diagnostics, colour, _source_texts(diagnostics), code_name):
         print_styled_text(shown, sys.stderr)
 
 
@@ -74,7 +74,7 @@ def progress_printer(every_s: float = 5) -> Callable[[int, int], None]:
     return print_count
 
 
-def _texts(diagnostics: Sequence[Diagnostic]) -> Mapping[str, str]:
+def _source_texts(diagnostics: Sequence[Diagnostic]) -> Mapping[str, str]:
     """Return the text of each file that the compile read, by `ROOT:PATH`; {} if no diagnostic points to a line."""
     if not any(d.origin and d.origin.line for d in diagnostics):
         return {}

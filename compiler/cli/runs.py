@@ -32,7 +32,7 @@ def run_command(arguments: Arguments) -> int:
     """Compile, submit and follow. Returns the run's exit code (D13)."""
     # imported here, because the other commands do not compile
     from ..pipeline.compile import compile_job, write_compiled_job
-    from ..plugins.registry import plugin
+    from ..plugins.registry import find_plugin
     from .compiling import build_request, check_output_folder, display_path
     from .help import options_of_backend_verb
 
@@ -44,7 +44,8 @@ def run_command(arguments: Arguments) -> int:
     report_diagnostics([*compiled.diagnostics, *check_output_folder(compiled, arguments.out)])
     target = write_compiled_job(compiled, arguments.out, arguments.force)
     print_lines(f"compiled {display_path(target)}", *_example_note(compiled.plan.uses_trainer, arguments), flush=True)
-    options = options_of_backend_verb(plugin(compiled.backend.name), "submit")  # not all backends can choose to wait
+    # not all backends can choose to wait
+    options = options_of_backend_verb(find_plugin(compiled.backend.name), "submit")
     wait = "--detach" if arguments.detach else "--wait"
     words = [str(target.absolute() / PROGRAM), "submit", *([wait] if wait in options else [])]
     return subprocess.run(words, check=False).returncode if arguments.detach else run_forwarding_signals(words)

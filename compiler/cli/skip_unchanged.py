@@ -50,7 +50,7 @@ def reprint_if_unchanged(words: Sequence[str]) -> bool:
     Raises OSError if the output cannot be written.
     """
     key = key_of_record(words)
-    if key is None or (known := _read(key)) is None:
+    if key is None or (known := _read_record(key)) is None:
         return False
     try:
         if known["code"] != installed_code_state() or not are_answers_unchanged(
@@ -70,7 +70,7 @@ def compile_and_record(words: Sequence[str], compile_job: Callable[[], int]) -> 
     """Compile, record the compile if it succeeds, and return its exit code."""
     key, code, started = key_of_record(words), installed_code_state(), time.time()
     streams = sys.stdout, sys.stderr
-    out, err = _Copy(sys.stdout), _Copy(sys.stderr)
+    out, err = _RecordingStream(sys.stdout), _RecordingStream(sys.stderr)
     sys.stdout, sys.stderr = cast(TextIO, out), cast(TextIO, err)
     try:
         with record_answers() as answers:
@@ -94,7 +94,7 @@ def record_written_files(files: Iterable[Artifact], target: Path) -> None:
         ask_file_system("mode", part)
 
 
-class _Copy:
+class _RecordingStream:
     """A text stream that also keeps all text written to it."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -162,7 +162,7 @@ def key_of_record(words: Sequence[str]) -> bytes | None:
     return json.dumps(place).encode()
 
 
-def _read(key: bytes) -> dict[str, Any] | None:
+def _read_record(key: bytes) -> dict[str, Any] | None:
     """Return the record with this key if this user wrote it, None if there is none."""
     try:
         tree = parse_json(RECORDS, user_cache.read(RECORDS, key) or b"")

@@ -25,7 +25,7 @@ from .reporting import DIAGNOSTICS, OK, report_diagnostics, system_error_diagnos
 from .terminal import print_json, print_lines
 
 if TYPE_CHECKING:
-    from ..artifacts.recompile import Drift
+    from ..artifacts.recompile import ArtifactDrift
 
 EXAMPLE = "jobc verify artifacts/hello/local"
 MOST_WORDS = 1_000  # maximum number of words of a command in a hint
@@ -48,7 +48,7 @@ def verify_command(arguments: Arguments) -> int:
     documents, differs = [], False
     for word in words:
         try:
-            result = _verify(word, arguments)
+            result = _verify_artifact(word, arguments)
         except (CompileError, OSError, Unreadable) as error:  # the other directories are still reported
             differs = True
             diagnostics = error.diagnostics if isinstance(error, CompileError) else (system_error_diagnostic(error),)
@@ -59,7 +59,7 @@ def verify_command(arguments: Arguments) -> int:
                 report_diagnostics(diagnostics)
             continue
         differs |= bool(result.edits) or result.drift is not None
-        documents.append(result.document())
+        documents.append(result.to_document())
         if not form:
             _report_edits(result)
     if form:
@@ -81,11 +81,11 @@ class VerifyResult:
     files: int
     digest: str
     edits: tuple[ManualEdit, ...]
-    drift: Drift | None
+    drift: ArtifactDrift | None
     unknown: str
     again: str
 
-    def document(self) -> dict[str, Any]:
+    def to_document(self) -> dict[str, Any]:
         inputs: dict[str, Any] = {"state": "the same" if self.drift is None else "changed"}
         if self.unknown:
             inputs = {"state": "not compared", "because": self.unknown}
@@ -110,7 +110,7 @@ class VerifyResult:
         }
 
 
-def _verify(word: str, arguments: Arguments) -> VerifyResult:
+def _verify_artifact(word: str, arguments: Arguments) -> VerifyResult:
     from ..artifacts.recompile import InputsMissing, find_drift
 
     if not (Path(word) / JOB).is_file():
@@ -144,40 +144,40 @@ def _recompile_command(folder: Path, config_dir: Path | None) -> str:
     return shlex.join(words) if is_plain and len(words) <= MOST_WORDS else "compile the job again with --force"
 
 
-def _report_edits(one: VerifyResult) -> None:
+def _report_edits(result: VerifyResult) -> None:
     diagnostics = []
-    for edit in one.edits:
-        title, because = f"{one.folder}/{describe_edit(edit)}", "the file was changed after jobc wrote it"
-        hint = f"{one.again}, to undo the edits; without --force nothing is overwritten"
+    for edit in result.edits:
+        title, because = f"{result.folder}/{describe_edit(edit)}", "the file was changed after jobc wrote it"
+        hint = f"{result.again}, to undo the edits; without --force nothing is overwritten"
         if edit.kind == "added":
-            hint = f"rm -- {shlex.quote(f'{one.folder}/{edit.path}')}"
+            hint = f"rm -- {shlex.quote(f'{result.folder}/{edit.path}')}"
         diagnostics.append(Diagnostic("JC5007", title, because, hint))
     report_diagnostics(diagnostics)
-    if one.edits:
-        print_lines(f"{one.folder}: {len(one.edits)} edit{'s' * (len(one.edits) > 1)}")
-        print_lines(f"  digest   {one.digest} (of the original files)")
+    if result.edits:
+        print_lines(f"{result.folder}: {len(result.edits)} edit{'s' * (len(result.edits) > 1)}")
+        print_lines(f"  digest   {result.digest} (of the original files)")
     else:
-        print_lines(f"{one.folder}: {one.files} files, none edited", f"  digest   {one.digest}")
-    if one.unknown:
-        print_lines(f"  inputs   not compared: {one.unknown}")
-    elif one.drift is None:
+        print_lines(f"{result.folder}: {result.files} files, none edited", f"  digest   {result.digest}")
+    if result.unknown:
+        print_lines(f"  inputs   not compared: {result.unknown}")
+    elif result.drift is None:
         print_lines("  inputs   unchanged: compiling them again gives the same files")
     else:
-        _report_drift(one, one.drift)
+        _report_drift(result, result.drift)
 
 
-def _report_drift(one: VerifyResult, found: Drift) -> None:
+def _report_drift(result: VerifyResult, found: ArtifactDrift) -> None:
     from .diff import format_diff as difference
 
     unexplained = "no recorded input explains the difference: jobc's own code was changed"
-    hint = f"{one.again}, to apply the change; existing runs keep their files"
-    title = f"{one.folder}: its inputs now compile to different files"
+    hint = f"{result.again}, to apply the change; existing runs keep their files"
+    title = f"{result.folder}: its inputs now compile to different files"
     if found.refused:
-        title = f"{one.folder}: its inputs no longer compile"
+        title = f"{result.folder}: its inputs no longer compile"
         hint = f"restore missing files, or fix the errors printed here; then {hint}"
         unexplained = "the errors are printed here"
     if found.uncompiled:
-        title = f"{one.folder}: its inputs were changed"
+        title = f"{result.folder}: its inputs were changed"
         print_lines(f"  inputs   not compiled again: {found.uncompiled}")
     because = "; ".join(found.causes) or unexplained
     report_diagnostics([Diagnostic("JC5032", title, because, hint, severity=Severity.ERROR), *found.refused])

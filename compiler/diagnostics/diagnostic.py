@@ -80,7 +80,7 @@ def merge_equal_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[Diagnosti
     by_content: dict[Diagnostic, Diagnostic] = {}
     for d in diagnostics:
         bare = replace(d, points=(), otherwise=())
-        by_content[bare] = _joined(by_content.get(bare, bare), d, d.otherwise)
+        by_content[bare] = _merge_points(by_content.get(bare, bare), d, d.otherwise)
     groups: dict[Diagnostic, list[Diagnostic]] = {}
     for d in by_content.values():
         group = groups.setdefault(_without_numbers(d), [])
@@ -89,11 +89,11 @@ def merge_equal_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[Diagnosti
         if index is None:  # two equal diagnostics at the same point are two problems
             group.append(d)
         else:
-            group[index] = _joined(group[index], d, d.points)
+            group[index] = _merge_points(group[index], d, d.points)
     return sorted((d for group in groups.values() for d in group), key=Diagnostic.sort_key)
 
 
-def _joined(d: Diagnostic, more: Diagnostic, otherwise: Iterable[str]) -> Diagnostic:
+def _merge_points(d: Diagnostic, more: Diagnostic, otherwise: Iterable[str]) -> Diagnostic:
     """Return d with the points of `more` added. otherwise: the added points whose text has different numbers"""
     points = tuple(dict.fromkeys((*d.points, *more.points)))
     return replace(d, points=points, otherwise=tuple(dict.fromkeys((*d.otherwise, *otherwise))))

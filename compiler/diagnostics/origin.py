@@ -31,7 +31,7 @@ class Origin:
         return f"{self.root}:{self.path}{position}"
 
     @property
-    def whole(self) -> "Origin":
+    def without_line(self) -> "Origin":
         """Return the position of the whole file, or of the override on the command line."""
         return replace(self, line=0, column=0)
 

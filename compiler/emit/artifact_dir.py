@@ -67,7 +67,7 @@ def write_artifact_dir(target: Path, artifacts: Iterable[Artifact], force: bool 
     """
     artifacts = list(artifacts)
     try:
-        _make_root(target.parent.parent)
+        _make_parent_folder(target.parent.parent)
         target.parent.mkdir(parents=True, exist_ok=True)
         with lock_folder(target):
             _write_exclusively(target, artifacts, force)
@@ -79,7 +79,7 @@ def write_artifact_dir(target: Path, artifacts: Iterable[Artifact], force: bool 
         raise CompileError([Diagnostic("JC5003", f"cannot write {os.path.relpath(target)}", because, hint)]) from None
 
 
-def _make_root(root: Path) -> None:
+def _make_parent_folder(root: Path) -> None:
     """Create the folder for all artifacts, with a .gitignore so that git ignores it."""
     if not root.exists():
         root.mkdir(parents=True, exist_ok=True)
@@ -101,12 +101,12 @@ def _write_exclusively(target: Path, artifacts: Sequence[Artifact], force: bool)
         for folder in (staging, *(p for p in staging.rglob("*") if p.is_dir())):
             folder.chmod(0o755)  # regardless of the umask
         for path in foreign_paths:
-            _copy(target / path, staging / path)
-        _sync(staging)
-        _exchange(staging, target)
+            _copy_file(target / path, staging / path)
+        _flush_to_disk(staging)
+        _exchange_folders(staging, target)
     finally:
         if staging is not None and staging.exists():
-            _remove(staging)
+            _remove_folder(staging)
 
 
 def read_job(directory: Path) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def find_edited_files(directory: Path) -> list[ManualEdit]:
     tree = read_job(directory)
     entries = tree["checksums"]
     edits = [ManualEdit(JOB, UNSUMMED)] if tree["digest"] != artifact_digest(entries) else []
-    edits += [ManualEdit(path, "added") for path in _files(directory) - set(entries) - {JOB}]
+    edits += [ManualEdit(path, "added") for path in _list_files(directory) - set(entries) - {JOB}]
     for path, entry in entries.items():
         file = directory / path
         if not os.path.lexists(file):
@@ -249,7 +249,7 @@ def _check_foreign_files(target: Path, texts: Mapping[str, str], force: bool) ->
         edits = find_edited_lines(target, texts)
     except CompileError as error:
         if force and [diagnostic.code for diagnostic in error.diagnostics] == [DAMAGED]:
-            return sorted(_files(target))
+            return sorted(_list_files(target))
         raise
     added = [edit.path for edit in edits if edit.kind == "added"]
     edits = [edit for edit in edits if edit.kind != "added" or edit.path in texts]
@@ -292,7 +292,7 @@ def describe_edit(edit: ManualEdit) -> str:
     return f"{edit.path} line{'s' * (len(edit.lines) > 1)} {format_ranges(edit.lines)}"
 
 
-def _files(directory: Path) -> set[str]:
+def _list_files(directory: Path) -> set[str]:
     files = (p for p in directory.rglob("*") if not p.is_dir() or p.is_symlink())
     relative = (p.relative_to(directory) for p in files)
     return {p.as_posix() for p in relative if not any(part in IGNORED for part in p.parts)}
@@ -305,16 +305,16 @@ def _write_file(file: Path, artifact: Artifact) -> None:
     file.chmod(0o755 if artifact.executable else 0o644)
 
 
-def _copy(file: Path, to: Path) -> None:
+def _copy_file(file: Path, to: Path) -> None:
     import shutil
 
     to.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy2(file, to, follow_symlinks=False)
 
 
-def _sync(folder: Path) -> None:
+def _flush_to_disk(folder: Path) -> None:
     """Flush the folder's file system to disk with one syncfs (Linux 2.6.39), ten times faster than fsync per file."""
-    syncfs = getattr(_libc(), "syncfs", None)
+    syncfs = getattr(_load_libc(), "syncfs", None)
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         if syncfs is None or syncfs(fd) != 0:
@@ -323,13 +323,13 @@ def _sync(folder: Path) -> None:
         os.close(fd)
 
 
-def _libc() -> Any:
+def _load_libc() -> Any:
     import ctypes
 
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _remove(folder: Path) -> None:
+def _remove_folder(folder: Path) -> None:
     import shutil
 
     shutil.rmtree(folder, ignore_errors=True)
@@ -338,12 +338,12 @@ def _remove(folder: Path) -> None:
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2  # linux/fcntl.h, linux/fs.h
 
 
-def _exchange(staging: Path, target: Path) -> None:
+def _exchange_folders(staging: Path, target: Path) -> None:
     """Exchange staging and target, so that the caller can remove the old target."""
     if not target.exists():
         os.rename(staging, target)
         return
-    renameat2 = getattr(_libc(), "renameat2", None)
+    renameat2 = getattr(_load_libc(), "renameat2", None)
     if renameat2 is not None:
         paths = (os.fsencode(staging), os.fsencode(target))
         if renameat2(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE) == 0:
@@ -364,7 +364,7 @@ def _remove_stale_staging(target: Path) -> None:
         pid = folder.name[len(target.name) + 2 :].split(".")[0]
         gone = not Path("/proc", pid).exists() and Path("/proc").is_dir()
         if pid.isdecimal() and (gone or int(pid) == os.getpid()):
-            _remove(folder)
+            _remove_folder(folder)
 
 
 def _sha256(text: str) -> str:

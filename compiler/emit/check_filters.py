@@ -33,16 +33,16 @@ def check_filters_fit_places(template: nodes.Template, environment: jinja2.Envir
     """Raise TemplateSyntaxError for the first expression without a filter that fits its context."""
     first = next((data.data for data in template.find_all(nodes.TemplateData)), "")
     shell = _SHELL.search(name) or _SHELL.match(first.split("\n")[0])
-    _Checker(environment, name, ShellContextScanner() if shell else None).body(template.body)
+    _FilterChecker(environment, name, ShellContextScanner() if shell else None).check_statements(template.body)
 
 
-class _Checker:
+class _FilterChecker:
     """Checks one template. places: tracks the context in the text so far; None for a file that is not a shell script"""
 
     def __init__(self, environment: jinja2.Environment, name: str, places: ShellContextScanner | None) -> None:
         self.environment, self.name, self.places = environment, name, places
 
-    def body(self, statements: Iterable[nodes.Node]) -> None:
+    def check_statements(self, statements: Iterable[nodes.Node]) -> None:
         for statement in statements:
             if isinstance(statement, nodes.Output):
                 for piece in statement.nodes:
@@ -50,47 +50,47 @@ class _Checker:
             elif isinstance(statement, nodes.If):
                 self.check_branches(statement)
             elif isinstance(statement, nodes.FilterBlock):
-                self.refuse(statement, "a filter block changes text after its filters", PLACES)
+                self.reject(statement, "a filter block changes text after its filters", PLACES)
             else:
                 for field in ("body", "else_"):
-                    self.body(getattr(statement, field, ()))
+                    self.check_statements(getattr(statement, field, ()))
 
     def check_branches(self, node: nodes.If) -> None:
         before = self.places and self.places.copy()
-        self.body(node.body)
+        self.check_statements(node.body)
         after = self.places
         for branch in (*(alternative.body for alternative in node.elif_), node.else_):
             self.places = before and before.copy()
-            self.body(branch)
+            self.check_statements(branch)
         self.places = after
 
     def check_piece(self, piece: nodes.Expr) -> None:
         if isinstance(piece, nodes.TemplateData):
-            self.feed(piece.data)
+            self.advance_context(piece.data)
         elif isinstance(piece, nodes.CondExpr) and _is_constant(piece):
             self.check_piece(piece.expr1)
         elif isinstance(piece, nodes.Const):
-            self.feed(str(piece.value))
+            self.advance_context(str(piece.value))
         else:
-            self.printed(piece)
-            self.feed("x")
+            self.check_printed_value(piece)
+            self.advance_context("x")
 
-    def feed(self, text: str) -> None:
+    def advance_context(self, text: str) -> None:
         if self.places:
             self.places.feed(text)
 
-    def printed(self, piece: nodes.Expr) -> None:
-        context, fitting = _CONTEXTS[self.places.place if self.places else "text"]
+    def check_printed_value(self, piece: nodes.Expr) -> None:
+        context, fitting = _CONTEXTS[self.places.context if self.places else "text"]
         used = piece.name if isinstance(piece, nodes.Filter) else None
         if used not in PLACES:
-            self.refuse(piece, f"a value is printed without any of the filters {', '.join(PLACES)}", fitting)
+            self.reject(piece, f"a value is printed without any of the filters {', '.join(PLACES)}", fitting)
         if used not in fitting:
-            self.refuse(piece, f"| {used} does not fit in {context}", fitting)
+            self.reject(piece, f"| {used} does not fit in {context}", fitting)
         if used == "directive":
             line = cast(ShellContextScanner, self.places).line.split(" ")[0]
             cast(nodes.Filter, piece).args = [nodes.Const(line, lineno=piece.lineno)]
 
-    def refuse(self, piece: nodes.Node, problem: str, fitting: tuple[str, ...]) -> NoReturn:
+    def reject(self, piece: nodes.Node, problem: str, fitting: tuple[str, ...]) -> NoReturn:
         because = f"{problem}; use | {' or | '.join(fitting)} here"
         raise jinja2.TemplateSyntaxError(because, piece.lineno, self.name, self.name)
 

@@ -35,12 +35,12 @@ def check_extra_entries(
             yield Diagnostic("JC4600", f"{key} would contradict the plan", because, hint, key=key)
 
 
-def merge_extra_entries(document: Any, extra: Mapping[str, Any], at: Path = ("options", "extra")) -> Any:
+def merge_extra_entries(document: Any, extra: Mapping[str, Any], key_path: Path = ("options", "extra")) -> Any:
     """Return the document for Render.yaml or Render.json with the tree merged in, so that `jobc why` finds its keys.
 
-    at: path of the tree in the views.
+    key_path: path of the tree in the views.
     """
-    return _merge(document, extra, at) if extra else document
+    return _merge_node(document, extra, key_path) if extra else document
 
 
 def value_leaf(path: Path) -> Callable[[Any], Any]:
@@ -81,17 +81,17 @@ def _leaf_functions(node: Any) -> Iterator[Callable[[Any], Any]]:
         yield node
 
 
-def _merge(base: Any, extra: Any, path: Path) -> Any:
+def _merge_node(base: Any, extra: Any, path: Path) -> Any:
     if extra is None:
         return Omit
     if not isinstance(extra, Mapping) or not extra:
         return value_leaf(path)
     if callable(base):  # a leaf whose value may be a mapping
-        return lambda views: _merge(base(views), extra, path)
+        return lambda views: _merge_node(base(views), extra, path)
     if _is_named(base):
         return _merge_named(base, extra, path)
     entries = base if isinstance(base, Mapping) else {}
-    return {**entries, **{key: _merge(entries.get(key), value, (*path, key)) for key, value in extra.items()}}
+    return {**entries, **{key: _merge_node(entries.get(key), value, (*path, key)) for key, value in extra.items()}}
 
 
 def _is_named(base: Any) -> bool:
@@ -103,20 +103,20 @@ def _merge_named(base: Sequence[Any], extra: Mapping[str, Any], path: Path) -> l
     """Merge two lists by the `name` of their items. In the document, each `name` must be plain text."""
     items = {item["name"]: item for item in base}
     for name, value in extra.items():
-        item = _merge(items.get(name, {"name": name}), value, (*path, name))
+        item = _merge_node(items.get(name, {"name": name}), value, (*path, name))
         items[name] = (
             item if name in items or not isinstance(item, Mapping) else {**item, "name": extra_name_leaf(name, item)}
         )
     return [item for item in items.values() if item is not Omit]
 
 
-def value_paths(tree: Any, at: Path = ()) -> Iterator[Path]:
+def value_paths(tree: Any, prefix: Path = ()) -> Iterator[Path]:
     """Yield each value's path in a tree. An empty mapping counts as a value."""
     if isinstance(tree, Mapping) and tree:
         for key, inner in tree.items():
-            yield from value_paths(inner, (*at, key))
+            yield from value_paths(inner, (*prefix, key))
     else:
-        yield at
+        yield prefix
 
 
 def _paths_overlap(first: Path, second: Path) -> bool:

@@ -46,15 +46,15 @@ class PlanKeyTrace:
     line: int = 1
     refused: list[RefusedText] = field(default_factory=list)
 
-    def refuse(self, text: str, line: str, because: str) -> None:
+    def record_refused_text(self, text: str, line: str, because: str) -> None:
         """Record text that cannot be written in a line that begins with `line`."""
         read = self.pending or next((guard for guard in reversed(self.guards) if guard), [])
         self.refused.append(RefusedText(tuple(read), text, f"{line} line", because))
 
-    def at(self, line: int) -> None:
+    def set_line(self, line: int) -> None:
         self.line = line
 
-    def note(self, key: str) -> None:
+    def record_key(self, key: str) -> None:
         self.pending.append(key)
 
     def begin_block(self) -> None:
@@ -66,30 +66,30 @@ class PlanKeyTrace:
     def record_test(self, test: Any) -> Any:
         """Return the condition's truth value. The whole `if` block depends on the keys that it read."""
         truth = bool(test)
-        self.guards[-1] += self.take()
+        self.guards[-1] += self.take_pending_keys()
         return truth
 
     def record_loop(self, iterable: Any) -> Any:
         """Return the iterable of a `for`. Every iteration depends on the keys that were read to get it."""
-        self.guards[-1] += self.take()
+        self.guards[-1] += self.take_pending_keys()
         self.guards.append([])
         return iterable
 
-    def item(self) -> None:
+    def record_loop_item(self) -> None:
         """Record the keys that were read to get the next item, because this iteration depends on them."""
-        self.guards[-1] = self.take()
+        self.guards[-1] = self.take_pending_keys()
 
-    def take(self) -> list[str]:
+    def take_pending_keys(self) -> list[str]:
         pending, self.pending = self.pending, []
         return pending
 
-    def blocks(self) -> list[str]:
+    def take_ended_keys(self) -> list[str]:
         """Return the keys of blocks that ended before the current piece."""
         ended, self.ended = self.ended, []
         return ended
 
-    def keys(self) -> tuple[str, ...]:
-        keys = dict.fromkeys(self.take())
+    def take_current_keys(self) -> tuple[str, ...]:
+        keys = dict.fromkeys(self.take_pending_keys())
         for guard in self.guards:
             keys.update(dict.fromkeys(guard))
         return tuple(keys)
@@ -108,7 +108,7 @@ class LineCollector:
         if source:
             row_keys.update(dict.fromkeys(keys))
 
-    def add(self, text: str, keys: Iterable[str], file: str, line: int, constant: bool) -> None:
+    def add_piece(self, text: str, keys: Iterable[str], file: str, line: int, constant: bool) -> None:
         """Add a piece.
 
         line: line in `file`, 0 for none.

@@ -29,31 +29,33 @@ class PointFiles:
 def points_json_text(directory: Mapping[str, str], points: Sequence[PointFiles]) -> str:
     """Return the text of points.json. directory: path -> text of the sweep's files; every point has the same paths"""
     first = points[0].files
-    every_point = _changes(directory, first)
-    changes = [_changes(first, point.files) for point in points]
+    every_point = _describe_changes(directory, first)
+    changes = [_describe_changes(first, point.files) for point in points]
     changed_paths = sorted({path for entry in (every_point, *changes) for path in entry})
     entries = ",\n".join(
         "    {"
-        f'\n      "label": {_json(point.label)},'
-        f'\n      "job": {_json(point.job)},'
-        f'\n      "overrides": {_json(list(point.overrides))},'
-        f'\n      "changes": {_by_path(entry, 6)}\n    }}'
+        f'\n      "label": {_to_json(point.label)},'
+        f'\n      "job": {_to_json(point.job)},'
+        f'\n      "overrides": {_to_json(list(point.overrides))},'
+        f'\n      "changes": {_format_by_path(entry, 6)}\n    }}'
         for point, entry in zip(points, changes, strict=True)
     )
     lines = {path: directory[path].count("\n") for path in changed_paths}
     return (
-        f'{{\n  "schema": 1,\n  "lines": {_json(lines)},\n  "every_point": {_by_path(every_point, 2)},\n'
+        f'{{\n  "schema": 1,\n  "lines": {_to_json(lines)},\n  "every_point": {_format_by_path(every_point, 2)},\n'
         f'  "points": [\n{entries}\n  ]\n}}\n'
     )
 
 
-def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> Changes:
+def _describe_changes(before: Mapping[str, str], after: Mapping[str, str]) -> Changes:
     """Return the changes that turn `before` into `after`, starting with the files that people read first."""
     paths = sorted(after, key=lambda path: (path.startswith("."), path))
-    return {path: dict(_hunks(before[path], after[path])) for path in paths if before[path] != after[path]}
+    return {
+        path: dict(_changed_line_ranges(before[path], after[path])) for path in paths if before[path] != after[path]
+    }
 
 
-def _hunks(before: str, after: str) -> Iterator[tuple[str, list[str]]]:
+def _changed_line_ranges(before: str, after: str) -> Iterator[tuple[str, list[str]]]:
     """Yield the lines that differ, as `7`, `7-9` or `7+`, with the lines that replace them."""
     a, b = before.split("\n"), after.split("\n")
     if len(a) == len(b):
@@ -68,12 +70,12 @@ def _hunks(before: str, after: str) -> Iterator[tuple[str, list[str]]]:
             yield str(last) if last == first + 1 else f"{first + 1}-{last}", b[start:end]
 
 
-def _by_path(changes: Changes, indent: int) -> str:
+def _format_by_path(changes: Changes, indent: int) -> str:
     if not changes:
         return "{}"
-    rows = ",\n".join(f"{' ' * (indent + 2)}{_json(path)}: {_json(hunks)}" for path, hunks in changes.items())
+    rows = ",\n".join(f"{' ' * (indent + 2)}{_to_json(path)}: {_to_json(hunks)}" for path, hunks in changes.items())
     return f"{{\n{rows}\n{' ' * indent}}}"
 
 
-def _json(value: object) -> str:
+def _to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)

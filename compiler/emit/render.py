@@ -100,7 +100,7 @@ class TracedValue(NamedTuple):
 
 def evaluate_document(tree: Any, plan: object, options: object, digest: str) -> Any:
     """Return a document with its functions evaluated, as the engine will read it. digest: WholePlanView.digest"""
-    return Render((), (), {"plan": plan, "options": options}).with_digest(digest)._evaluate(tree, (), {})
+    return Render((), (), {"plan": plan, "options": options}).with_digest(digest)._evaluate_node(tree, (), {})
 
 
 @dataclass(frozen=True)
@@ -135,9 +135,9 @@ class Render:
             pieces: Iterator[str] = template.root_render_func(template.new_context({**views, "_trace": trace}))
             for piece in pieces:
                 constant = not trace.pending
-                lines.add_keys_to_current_line(trace.blocks())
-                keys = trace.keys()
-                lines.add(piece, keys, f"{label}/{name}", trace.line, constant)
+                lines.add_keys_to_current_line(trace.take_ended_keys())
+                keys = trace.take_current_keys()
+                lines.add_piece(piece, keys, f"{label}/{name}", trace.line, constant)
         except (Exception, SystemExit) as error:  # a template may raise any exception; the position is added
             line = getattr(error, "lineno", None) or trace.line  # a TemplateSyntaxError has its own line
             reason = f"{type(error).__name__}: {getattr(error, 'message', None) or error}"
@@ -150,7 +150,7 @@ class Render:
         """Record that the plan keys which `by` reads (such as `of.plan.name`) decide whether this file is emitted."""
         trace = PlanKeyTrace()
         by(SimpleNamespace(**_track_views(self.views, trace)))
-        return replace(artifact, chosen=tuple(dict.fromkeys(trace.take())))
+        return replace(artifact, chosen=tuple(dict.fromkeys(trace.take_pending_keys())))
 
     def yaml(
         self, documents: Sequence[Any], path: str, comments: Mapping[tuple[str | int, ...], str | Leaf] | None = None
@@ -161,7 +161,7 @@ class Render:
         function of the views.
         """
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
-        plain = [self._evaluate(document, (i,), keys) for i, document in enumerate(documents)]
+        plain = [self._evaluate_node(document, (i,), keys) for i, document in enumerate(documents)]
         lines = LineCollector()
         for i, document in enumerate(plain):
             if i:
@@ -172,7 +172,7 @@ class Render:
                 if comments and data_path in comments and owner != above:
                     indent = text[: len(text) - len(text.lstrip(" "))]
                     comment_keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
-                    for row in self._evaluate(comments[data_path], (), comment_keys).split("\n"):
+                    for row in self._evaluate_node(comments[data_path], (), comment_keys).split("\n"):
                         lines.add_line(f"{indent}# {comment(row)}\n", comment_keys.get((), ()), f"{path}:1")
                 lines.add_line(text, _keys_at_path(data_path, keys), _data_path(owner))
                 above = owner
@@ -184,7 +184,7 @@ class Render:
         expand_lists: write each item of a list on a separate line.
         """
         keys: dict[tuple[str | int, ...], tuple[str, ...]] = {}
-        plain = self._evaluate(document, (), keys)
+        plain = self._evaluate_node(document, (), keys)
         lines = LineCollector()
         for text, data_path in json_lines_with_paths(plain, expand_lists):
             lines.add_line(text, _keys_at_path(data_path, keys), _data_path(data_path))
@@ -203,7 +203,7 @@ class Render:
         text = "".join(f"{row}\n" for row in rows)
         return Artifact(path, text, False, (LineRange(1, len(rows), (key,), "table"),) if rows else ())
 
-    def _evaluate(
+    def _evaluate_node(
         self, node: Any, data_path: tuple[str | int, ...], keys: dict[tuple[str | int, ...], tuple[str, ...]]
     ) -> Any:
         if isinstance(node, (str, int, float)) or node is None:
@@ -212,13 +212,13 @@ class Render:
             keys[data_path] = node.keys
             return node.value
         if callable(node):
-            trace, views = self._traced
-            trace.take()  # discard the keys that a failed leaf read
+            trace, views = self._traced_views
+            trace.take_pending_keys()  # discard the keys that a failed leaf read
             value = node(views)
-            keys[data_path] = tuple(dict.fromkeys(trace.take()))
-            return value if value is Omit else self._evaluate(value, data_path, keys)
+            keys[data_path] = tuple(dict.fromkeys(trace.take_pending_keys()))
+            return value if value is Omit else self._evaluate_node(value, data_path, keys)
         if isinstance(node, Mapping):
-            values = {k: self._evaluate(v, (*data_path, k), keys) for k, v in node.items()}
+            values = {k: self._evaluate_node(v, (*data_path, k), keys) for k, v in node.items()}
             if node and all(isinstance(v, Given) for v in node.values()):
                 head_path = (*data_path, HEAD)
                 keys[head_path] = tuple(dict.fromkeys(key for k in node for key in keys.get((*data_path, k), ())))
@@ -228,21 +228,21 @@ class Render:
             for inner in node:
                 item_path = (*data_path, len(items))
                 keys.pop(item_path, None)  # left by an omitted item
-                value = self._evaluate(inner, item_path, keys)
+                value = self._evaluate_node(inner, item_path, keys)
                 items += [] if value is Omit else [value]
             return items
         if isinstance(node, DigestLeaf):
-            return self.with_digest(node.digest)._evaluate(node.leaf, data_path, keys)
+            return self.with_digest(node.digest)._evaluate_node(node.leaf, data_path, keys)
         if isinstance(node, JsonTextLeaf):
             of_tree: dict[tuple[str | int, ...], tuple[str, ...]] = {}
-            tree = self._evaluate(node.tree, (), of_tree)
-            self._evaluate(node.by, (HEAD,), of_tree)
+            tree = self._evaluate_node(node.tree, (), of_tree)
+            self._evaluate_node(node.by, (HEAD,), of_tree)
             keys[data_path] = tuple(dict.fromkeys(key for found in of_tree.values() for key in found))
             return json.dumps(tree, ensure_ascii=False)
         return node
 
     @functools.cached_property
-    def _traced(self) -> tuple[PlanKeyTrace, SimpleNamespace]:
+    def _traced_views(self) -> tuple[PlanKeyTrace, SimpleNamespace]:
         trace = PlanKeyTrace()
         return trace, SimpleNamespace(**_track_views(self.views, trace))
 
@@ -251,7 +251,7 @@ def _track_views(views: Mapping[str, Any], trace: PlanKeyTrace) -> dict[str, Any
     """Return the views, with dataclasses and mappings wrapped to record reads. Plain values are traced to no key."""
     roots = {"plan": "", "left_out": "", "whole": ""}  # prefixes of the keys, if not the view's name
     return {
-        name: track_reads(view, roots.get(name, name), trace.note)
+        name: track_reads(view, roots.get(name, name), trace.record_key)
         if dataclasses.is_dataclass(view) or isinstance(view, Mapping)
         else view
         for name, view in views.items()

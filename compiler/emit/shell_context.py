@@ -35,7 +35,7 @@ class ShellContextScanner:
         return duplicate
 
     @property
-    def place(self) -> str:
+    def context(self) -> str:
         """Return the current context: code, double, single, comment, directive or heredoc."""
         inner = next((kind for kind in reversed(self.stack) if kind != "braces"), "code")
         if inner == "comment" and _DIRECTIVE.match(self.line):
@@ -45,7 +45,7 @@ class ShellContextScanner:
     def feed(self, text: str) -> None:
         index = 0
         while index < len(text):
-            length = self._take(text, index)
+            length = self._consume_token(text, index)
             self._record_consumed(text[index : index + length])
             index += length
 
@@ -64,7 +64,7 @@ class ShellContextScanner:
             self.stack += ["heredoc"] * len(self.ends)
         self.line = ""
 
-    def _take(self, text: str, index: int) -> int:
+    def _consume_token(self, text: str, index: int) -> int:
         """Consume one token, update the stack and return the token's length."""
         top, c = self.stack[-1], text[index]
         if plain := (_REST_OF_LINE if top in ("comment", "heredoc") else _PLAIN).match(text, index):
@@ -80,15 +80,15 @@ class ShellContextScanner:
         if text.startswith(("$(", "${"), index):
             self.stack.append("code" if text[index + 1] == "(" else "braces")
             return 2
-        return self._consume_quoted(c) if "double" in (top, self.place) else self._consume_code(text, index)
+        return self._consume_quoted(c) if "double" in (top, self.context) else self._consume_code(text, index)
 
     def _consume_quoted(self, c: str) -> int:
         if c == "}" and self.stack[-1] == "braces":
             self.stack.pop()
         elif c == '"':
-            self._toggle("double")
+            self._toggle_quote("double")
         elif c == "`":
-            self._toggle("code`")
+            self._toggle_quote("code`")
         return 1
 
     def _consume_code(self, text: str, index: int) -> int:
@@ -98,7 +98,7 @@ class ShellContextScanner:
         elif c == "'":
             self.stack.append("dollar" if self.line.endswith("$") else "single")
         elif c == "`":
-            self._toggle("code`")
+            self._toggle_quote("code`")
         elif top == "braces":
             if c == "}":
                 self.stack.pop()
@@ -115,7 +115,7 @@ class ShellContextScanner:
             return len(heredoc[0])
         return 1
 
-    def _toggle(self, kind: str) -> None:
+    def _toggle_quote(self, kind: str) -> None:
         if self.stack[-1] == kind:
             self.stack.pop()
         else:

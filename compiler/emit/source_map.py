@@ -66,10 +66,10 @@ class SourceMap:
         leaves: dict[str, None] = {}
         for key in plan_keys:
             for spec_key in self._spec_keys(key):
-                leaves.update(dict.fromkeys(self._leaves(spec_key)))
+                leaves.update(dict.fromkeys(self._leaves_of_key(spec_key)))
         return tuple(leaves)
 
-    def sources(self, spec_keys: Iterable[str]) -> tuple[str, ...]:
+    def with_interpolated_keys(self, spec_keys: Iterable[str]) -> tuple[str, ...]:
         """Return the keys, and those that they interpolate, such as site.nodes for `${site.nodes}`."""
         remaining = list(spec_keys)
         sources: dict[str, None] = {}
@@ -81,7 +81,7 @@ class SourceMap:
                 remaining += [source for source in re.findall(r"\$\{([\w.]+)\}", written) if source in self.spec]
         return tuple(sources)
 
-    def _leaves(self, key: str) -> list[str]:
+    def _leaves_of_key(self, key: str) -> list[str]:
         """Return the recorded leaf that is or contains `key` (a list is one leaf), or else all leaves below `key`."""
         holder = key
         while holder not in self.spec and "." in holder:

@@ -20,41 +20,44 @@ from .check_filters import check_filters_fit_places
 TEMPLATES, MOST_TEMPLATES = "templates", 200  # folder in the user's cache
 
 
-class _Guards(NodeTransformer):
+class _TraceCallInserter(NodeTransformer):
     """Makes a template report the line of each piece, and where `if` and `for` blocks begin and end, to the trace."""
 
     @staticmethod
-    def _call(method: str, *args: nodes.Expr) -> nodes.Call:
+    def _trace_call(method: str, *args: nodes.Expr) -> nodes.Call:
         target = nodes.Getattr(nodes.Name("_trace", "load"), method, "load")
         return nodes.Call(target, list(args), [], None, None)
 
-    def _call_statement(self, method: str, *args: nodes.Expr) -> nodes.Stmt:
-        return nodes.ExprStmt(self._call(method, *args))
+    def _trace_call_statement(self, method: str, *args: nodes.Expr) -> nodes.Stmt:
+        return nodes.ExprStmt(self._trace_call(method, *args))
 
     def _begin_block(self, node: nodes.Node) -> list[nodes.Node]:
-        return [self._call_statement("at", nodes.Const(node.lineno)), self._call_statement("begin_block")]
+        return [
+            self._trace_call_statement("set_line", nodes.Const(node.lineno)),
+            self._trace_call_statement("begin_block"),
+        ]
 
     def visit_If(self, node: nodes.If) -> list[nodes.Node]:
         for test in [node, *node.elif_]:
-            test.test = self._call("record_test", cast(nodes.Expr, test.test))
-            test.body = self._visit_all(test.body)
-        node.else_ = self._visit_all(node.else_)
-        return [*self._begin_block(node), node, self._call_statement("end_block")]
+            test.test = self._trace_call("record_test", cast(nodes.Expr, test.test))
+            test.body = self._visit_statements(test.body)
+        node.else_ = self._visit_statements(node.else_)
+        return [*self._begin_block(node), node, self._trace_call_statement("end_block")]
 
     def visit_For(self, node: nodes.For) -> list[nodes.Node]:
-        node.iter = self._call("record_loop", cast(nodes.Expr, node.iter))
-        node.body = [self._call_statement("item"), *self._visit_all(node.body)]
-        end = self._call_statement("end_block")
+        node.iter = self._trace_call("record_loop", cast(nodes.Expr, node.iter))
+        node.body = [self._trace_call_statement("record_loop_item"), *self._visit_statements(node.body)]
+        end = self._trace_call_statement("end_block")
         return [*self._begin_block(node), node, end, end]
 
     def visit_Output(self, node: nodes.Output) -> list[nodes.Node]:
         """Emit each piece as a statement with its line number, because Jinja's debug table lacks constant text."""
         statements: list[nodes.Node] = []
         for piece in node.nodes:
-            statements += [self._call_statement("at", nodes.Const(piece.lineno)), nodes.Output([piece])]
+            statements += [self._trace_call_statement("set_line", nodes.Const(piece.lineno)), nodes.Output([piece])]
         return statements
 
-    def _visit_all(self, body: list[nodes.Node]) -> list[nodes.Node]:
+    def _visit_statements(self, body: list[nodes.Node]) -> list[nodes.Node]:
         return [statement for child in body for statement in self.visit_list(child)]
 
 
@@ -65,10 +68,10 @@ class TracedEnvironment(jinja2.Environment):
         self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False
     ) -> str:
         check_filters_fit_places(source, self, name or filename or "")
-        return super()._generate(_Guards().visit(source).set_environment(self), name, filename, defer_init)
+        return super()._generate(_TraceCallInserter().visit(source).set_environment(self), name, filename, defer_init)
 
 
-class _UserCache(jinja2.BytecodeCache):
+class _TemplateCache(jinja2.BytecodeCache):
     """Keeps compiled templates in the user's cache, because compiling one takes up to 100 ms."""
 
     def load_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
@@ -93,19 +96,19 @@ def _module_states() -> tuple[object, ...]:
 def template_environment(folders: tuple[str, ...]) -> TracedEnvironment:
     jinja = TracedEnvironment(
         loader=jinja2.FileSystemLoader(folders),
-        bytecode_cache=_UserCache(),
+        bytecode_cache=_TemplateCache(),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
         auto_reload=False,
     )
-    jinja.filters.update(dict(zip(PLACES, (sh, _directive, comment, raw), strict=True)))
+    jinja.filters.update(dict(zip(PLACES, (sh, _directive_filter, comment, raw), strict=True)))
     return jinja
 
 
 @jinja2.pass_context
-def _directive(context: jinja2.runtime.Context, value: object, line: str) -> str:
+def _directive_filter(context: jinja2.runtime.Context, value: object, line: str) -> str:
     """Filter text for a directive. Text that a directive cannot contain is recorded, so that one compile reports all
     such text.
 
@@ -114,5 +117,5 @@ def _directive(context: jinja2.runtime.Context, value: object, line: str) -> str
     try:
         return directive(value)
     except UnquotableText as error:
-        context["_trace"].refuse(str(value), line, str(error))
+        context["_trace"].record_refused_text(str(value), line, str(error))
         return ""

@@ -12,16 +12,16 @@ DataPath = tuple[str | int, ...]  # keys and indices
 
 def to_block_yaml(document: Any) -> str:
     """Return block-style YAML in the given order. YAML 1.1 and YAML 1.2 parse every string to the same value."""
-    return str(yaml.dump(document, Dumper=_dumper(), sort_keys=False, width=10**9, allow_unicode=True))
+    return str(yaml.dump(document, Dumper=_make_dumper(), sort_keys=False, width=10**9, allow_unicode=True))
 
 
 @cache
-def _dumper() -> Any:
+def _make_dumper() -> Any:
     class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]  # libyaml: 6 times faster
         def ignore_aliases(self, data: Any) -> bool:
             return True
 
-    def text(dumper: Any, value: str) -> Any:
+    def represent_text(dumper: Any, value: str) -> Any:
         plain = value and all((c.isalnum() and c.isascii()) or c in "-_./" for c in value) and value[0].isalpha()
         words = ("y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf")
         style = None if plain and value.lower() not in words else '"'
@@ -29,7 +29,7 @@ def _dumper() -> Any:
             style = "|" if not value.startswith((" ", "\n")) and " \n" not in value else '"'
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
-    Dumper.add_representer(str, text)
+    Dumper.add_representer(str, represent_text)
     return Dumper
 
 

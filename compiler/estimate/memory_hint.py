@@ -26,27 +26,27 @@ FSDP: Mapping[str, Any] = {
 
 
 class SuggestedChange(NamedTuple):
-    words: tuple[str, ...]  # command-line words that make the change
+    words: tuple[str, ...]  # command-line arguments that make the change
     train: Mapping[str, Any]  # sections of train.json that it changes
 
 
-def hint_to_fit_on_gpu(spec: JobSpec, plan: LaunchPlan, most: int) -> str:
-    """Return the hint. most: a GPU's memory in bytes"""
+def hint_to_fit_on_gpu(spec: JobSpec, plan: LaunchPlan, gpu_bytes: int) -> str:
+    """Return the hint. gpu_bytes: a GPU's memory in bytes"""
     for changes in _candidate_changes(spec, plan):
-        needs = _needs(spec, plan, changes)
-        if needs.total <= most:
+        needs = _estimate_memory(spec, plan, changes)
+        if needs.total <= gpu_bytes:
             words = " ".join(word for change in changes for word in change.words)
             return words if needs.gathered is not None else f"{words}{NOT_ALL}"
     widest = _widest_sharding(plan)
-    if _needs(spec, plan, [widest], MANY_RANKS).total <= most:
+    if _estimate_memory(spec, plan, [widest], MANY_RANKS).total <= gpu_bytes:
         return MORE_NODES.format(" ".join(widest.words))
     return LARGER_GPU
 
 
 def _candidate_changes(spec: JobSpec, plan: LaunchPlan) -> Iterator[tuple[SuggestedChange, ...]]:
     """Yield single changes, then combinations. Changes that reduce the largest part come first."""
-    smaller, again, shared = _smaller_batches(spec, plan), _recompute_activations(plan), _shared(plan)
-    now = _needs(spec, plan)
+    smaller, again, shared = _smaller_batches(spec, plan), _recompute_activations(plan), _full_sharding(plan)
+    now = _estimate_memory(spec, plan)
     ways = [smaller, again, shared] if (now.activations or 0) > now.states else [shared, smaller, again]
     for way in ways:
         yield from ((change,) for change in way)
@@ -54,7 +54,7 @@ def _candidate_changes(spec: JobSpec, plan: LaunchPlan) -> Iterator[tuple[Sugges
     yield from (tuple(last[:count]) for count in range(2, len(last) + 1))
 
 
-def _needs(
+def _estimate_memory(
     spec: JobSpec, plan: LaunchPlan, changes: Sequence[SuggestedChange] = (), ranks: int | None = None
 ) -> Memory:
     train = dict(plan.train)
@@ -85,7 +85,7 @@ def _recompute_activations(plan: LaunchPlan) -> list[SuggestedChange]:
     return [SuggestedChange(("loop.activation_checkpointing=1",), {"loop": {"activation_checkpointing": 1}})]
 
 
-def _shared(plan: LaunchPlan) -> list[SuggestedChange]:
+def _full_sharding(plan: LaunchPlan) -> list[SuggestedChange]:
     """Return the change that shards over all ranks. JC2073 and JC2076 check whether loop.compile works with it."""
     if plan.topology.world_size == 1 or plan.train["parallel"]["kind"] == "fsdp":
         return []

@@ -39,7 +39,7 @@ def plot_figures(sizes: Sequence[Figures], gpu_mem: Sequence[int | None], file: 
     axes = iter(picture.subplots(1, max(panels, 1), squeeze=False)[0])
     if with_memory:
         axis = next(axes)
-        _memory(axis, with_memory)
+        _draw_memory(axis, with_memory)
         names = axis.get_legend_handles_labels()
         picture.legend(*names, loc="outside lower center", ncols=COLUMNS * panels, fontsize="small")
     if any(steps.values()):
@@ -58,7 +58,7 @@ def plot_figures(sizes: Sequence[Figures], gpu_mem: Sequence[int | None], file: 
         picture.savefig(file, metadata=UNDATED.get(file.suffix))
 
 
-def _memory(axis: Axes, sizes: Sequence[tuple[Figures, int | None]]) -> None:
+def _draw_memory(axis: Axes, sizes: Sequence[tuple[Figures, int | None]]) -> None:
     """Draw a bar with an error bar for each size, and a line at the GPU's memory unless it is far above the bars."""
     places, bottom = range(len(sizes)), [0.0] * len(sizes)
     for part in PARTS:

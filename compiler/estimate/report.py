@@ -21,7 +21,7 @@ UNKNOWN = "–"
 _count, _share = "{:,}".format, "{:.1%}".format
 
 
-def _time(value: float) -> str:
+def _format_seconds(value: float) -> str:
     return f"{value:,.3g} s" if value < 60 else format_duration(round(value))
 
 
@@ -29,15 +29,15 @@ def _size_unless_zero(value: int) -> str:
     return size_text(value) if value else UNKNOWN
 
 
-def _sums() -> Iterator[tuple[str, str, Format]]:
+def _total_rows() -> Iterator[tuple[str, str, Format]]:
     """Yield a row for each set of parts that may be unknown, because such totals cannot be compared."""
     for count in range(len(MAY_BE_UNKNOWN) + 1):
         for unknown in combinations(MAY_BE_UNKNOWN, count):
             named = ", ".join("largest_unit" if part == "gathered" else part for part in unknown)
-            yield f"without {named}" if unknown else "total", "memory", partial(_total, unknown)
+            yield f"without {named}" if unknown else "total", "memory", partial(_format_total, unknown)
 
 
-def _total(unknown: tuple[str, ...], memory: Memory) -> str:
+def _format_total(unknown: tuple[str, ...], memory: Memory) -> str:
     return size_text(memory.total) if memory.unknown == unknown else UNKNOWN
 
 
@@ -72,7 +72,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, Format], ...]], ...] = (
             ("casts and buckets", "memory.buffers", size_text),
             ("gathered", "memory.gathered", _size_unless_zero),
             ("activations", "memory.activations", size_text),
-            *_sums(),
+            *_total_rows(),
             ("  give or take", "memory.error", size_text),
             ("in CPU memory", "memory.host", _size_unless_zero),
             ("a checkpoint", "memory.checkpoint", size_text),
@@ -91,16 +91,16 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, Format], ...]], ...] = (
     (
         "time and cost",
         (
-            ("one step", "step_s", _time),
-            ("one epoch", "epoch_s", _time),
-            ("training", "total_s", _time),
-            ("writing a checkpoint", "write_s", _time),
-            ("time between failures", "goodput.mtbf_s", _time),
-            ("time between saves", "goodput.interval_s", _time),
-            ("best time between saves", "goodput.best_interval_s", _time),
+            ("one step", "step_s", _format_seconds),
+            ("one epoch", "epoch_s", _format_seconds),
+            ("training", "total_s", _format_seconds),
+            ("writing a checkpoint", "write_s", _format_seconds),
+            ("time between failures", "goodput.mtbf_s", _format_seconds),
+            ("time between saves", "goodput.interval_s", _format_seconds),
+            ("best time between saves", "goodput.best_interval_s", _format_seconds),
             ("share of time spent training", "goodput.fraction", _share),
             ("best share of time spent training", "goodput.best_fraction", _share),
-            ("with failures and saves", "wall_s", _time),
+            ("with failures and saves", "wall_s", _format_seconds),
             ("GPU hours", "gpu_hours", "{:,.1f}".format),
             ("cost", "cost", "{:,.2f}".format),
         ),
@@ -108,7 +108,7 @@ SECTIONS: tuple[tuple[str, tuple[tuple[str, str, Format], ...]], ...] = (
 )
 
 
-def _cell(figures: Figures, field: str, form: Format) -> str:
+def _format_cell(figures: Figures, field: str, form: Format) -> str:
     value: Any = figures
     for name in field.split("."):
         value = None if value is None else getattr(value, name)
@@ -118,7 +118,7 @@ def _cell(figures: Figures, field: str, form: Format) -> str:
 def figures_table(sizes: Sequence[Figures]) -> str:
     lines = [["", *(figures.label for figures in sizes)]]
     for heading, rows in SECTIONS:
-        shown = [[name, *(_cell(figures, field, form) for figures in sizes)] for name, field, form in rows]
+        shown = [[name, *(_format_cell(figures, field, form) for figures in sizes)] for name, field, form in rows]
         shown = [row for row in shown if set(row[1:]) != {UNKNOWN}]
         if shown:
             lines += [[], [heading, *[""] * len(sizes)], *([f"  {row[0]}", *row[1:]] for row in shown)]
@@ -133,26 +133,26 @@ def figures_table(sizes: Sequence[Figures]) -> str:
 
 def figures_as_json(sizes: Sequence[Figures]) -> str:
     """Return a list of objects with the fields of Figures, in bytes and seconds; null means unknown."""
-    return json.dumps([_tree(figures) for figures in sizes], indent=2)
+    return json.dumps([_figures_tree(figures) for figures in sizes], indent=2)
 
 
 def figures_as_csv(sizes: Sequence[Figures]) -> str:
     """Return one line per size. The columns are always the same: the dotted fields of Figures."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, list(_columns()), lineterminator="\n", restval="", extrasaction="ignore")
+    writer = csv.DictWriter(text, list(_csv_columns()), lineterminator="\n", restval="", extrasaction="ignore")
     writer.writeheader()
-    writer.writerows(_flatten(_tree(figures), "") for figures in sizes)
+    writer.writerows(_flatten_tree(_figures_tree(figures), "") for figures in sizes)
     return text.getvalue().rstrip("\n")
 
 
-def _tree(one: Figures) -> dict[str, Any]:
-    tree = dataclasses.asdict(one)
-    if one.memory:
-        tree["memory"] |= {name: getattr(one.memory, name) for name in SUMS}
+def _figures_tree(figures: Figures) -> dict[str, Any]:
+    tree = dataclasses.asdict(figures)
+    if figures.memory:
+        tree["memory"] |= {name: getattr(figures.memory, name) for name in SUMS}
     return tree
 
 
-def _columns() -> Iterator[str]:
+def _csv_columns() -> Iterator[str]:
     parts = {"schedule": TrainingLength, "memory": Memory, "goodput": Goodput}  # fields that have fields themselves
     for field in dataclasses.fields(Figures):
         part = parts.get(field.name)
@@ -160,10 +160,10 @@ def _columns() -> Iterator[str]:
         yield from (f"memory.{name}" for name in SUMS if part is Memory)
 
 
-def _flatten(tree: dict[str, Any], prefix: str) -> dict[str, Any]:
+def _flatten_tree(tree: dict[str, Any], prefix: str) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in tree.items():
-        flat |= _flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+        flat |= _flatten_tree(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
     return flat
 
 

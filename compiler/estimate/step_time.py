@@ -1,8 +1,8 @@
 """Estimate the step time at each size, assuming that a rank always takes the same time per sample.
 
-A rank processes batch.micro x batch.accumulation samples per step, so half as many passes take half the time. This
-holds for data parallelism as long as the network keeps up and the time of a forward pass is proportional to the
-micro-batch. The step time of an existing run is the median over its metrics.
+A rank makes batch.accumulation passes of batch.micro samples per step, so step time is proportional to the number of
+passes. This holds for data parallelism as long as the network keeps up and the time of a forward pass is proportional
+to the micro-batch. The step time of an existing run is the median over its metrics.
 """
 
 import statistics
@@ -27,7 +27,7 @@ class StepTimeEstimate:
     step_s: float
     samples_of_rank: int
 
-    def at(self, train: Mapping[str, Any]) -> float:
+    def scaled_step_s(self, train: Mapping[str, Any]) -> float:
         return self.step_s * samples_per_rank_and_step(train) / self.samples_of_rank
 
 

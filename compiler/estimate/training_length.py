@@ -116,11 +116,11 @@ def max_checkpoints(how: CheckpointConfig, length: TrainingLength) -> int:
     return min(most, -(-length.steps // every))
 
 
-def fewer_checkpoints_hint(how: CheckpointConfig, length: TrainingLength, most: int) -> str:
-    """Return a hint on how to keep fewer checkpoints. most: number of checkpoints that fit on the disk"""
+def fewer_checkpoints_hint(how: CheckpointConfig, length: TrainingLength, max_count: int) -> str:
+    """Return a hint on how to keep fewer checkpoints. max_count: number of checkpoints that fit on the disk"""
     for lasting in dict.fromkeys((how.keep_every_steps, None)):
         changed = replace(how, keep_every_steps=lasting)
-        fitting = bisect_right(range(2, how.keep + 1), most, key=partial(_checkpoints_with_keep, changed, length))
+        fitting = bisect_right(range(2, how.keep + 1), max_count, key=partial(_checkpoints_with_keep, changed, length))
         if fitting:
             words = [f"checkpoint.keep={fitting + 1}"] if fitting + 1 != how.keep else []
             words += ["checkpoint.keep_every_steps=null"] if lasting != how.keep_every_steps else []

@@ -64,7 +64,7 @@ class ComposedConfig:
 
     def origin_of(self, key: str) -> Origin | None:
         """Return the position of the value at a dotted key, or of the key of a mapping; None if unknown."""
-        node = _at(self.written, key)
+        node = _node_at(self.written, key)
         if isinstance(node, TextWithOrigin):
             return node.origin
         for override in reversed(self.overrides):
@@ -86,7 +86,7 @@ class ComposedConfig:
         chosen_at = [o.origin for o in self.overrides if o.key == group and o.operator != "~"]
         return chosen_at[-1] if chosen_at else None
 
-    def options(self) -> dict[str, tuple[str, Origin | None]]:
+    def chosen_options(self) -> dict[str, tuple[str, Origin | None]]:
         """Return group -> (chosen option, position of the choice), excluding Hydra's own groups."""
         return {
             group: (option, self.origin_of_choice(group))
@@ -96,19 +96,19 @@ class ComposedConfig:
 
     def interpolated_keys(self) -> set[str]:
         """Return every key that a value refers to, such as `optim.lr` in `${optim.lr}`."""
-        texts = (leaf for _, leaf in _leaves(self.written, "") if isinstance(leaf, str) and "${" in leaf)
+        texts = (leaf for _, leaf in _iterate_leaves(self.written, "") if isinstance(leaf, str) and "${" in leaf)
         return {key for text in texts for key in re.findall(r"\$\{([\w.]+)\}", text)}
 
-    def via(self, key: str) -> str:
+    def interpolation_of(self, key: str) -> str:
         """Return the interpolation that a leaf was resolved from, such as `${name}`; "" for a literal."""
-        node = _at(self.written, key)
+        node = _node_at(self.written, key)
         return str(node) if isinstance(node, str) and "${" in node else ""
 
 
 _sessions: list[tuple[ConfigFolder, ...]] = []  # search paths; the last one is current, because sessions may be nested
 
 
-class _SearchPath(SearchPathPlugin):
+class _JobcSearchPath(SearchPathPlugin):
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
         path = search_path.get_path()
         path[:] = [element for element in path if element.provider != "main"]  # the folder that Hydra requires
@@ -119,7 +119,7 @@ class _SearchPath(SearchPathPlugin):
 
 @cache
 def _register_plugins() -> None:
-    for plugin in (JobcSource, EmptyHydraJobSource, _SearchPath):
+    for plugin in (JobcSource, EmptyHydraJobSource, _JobcSearchPath):
         Plugins.instance().register(plugin)
 
 
@@ -165,7 +165,7 @@ def compose_job(loader: Any, config_name: str, overrides: Sequence[Override]) ->
     """Compose one job. Raises CompileError, or its subclass OverridesRefused if the other overrides can be composed."""
     used_files.clear()
     config, _ = compose_hydra_config(loader, config_name, overrides, cached=True)
-    return _read(config, tuple(overrides))
+    return _resolve_config(config, tuple(overrides))
 
 
 def compose_hydra_config(
@@ -187,7 +187,7 @@ def compose_hydra_config(
         reset_budget()
         try:
             if cached or refused:
-                config = compose_from_cache(_folders(), config_name, accepted)
+                config = compose_from_cache(_session_folders(), config_name, accepted)
             else:
                 config = hydra_compose(config_name, [o.canonical for o in accepted], return_hydra_config=True)
         except COMPOSE_ERRORS as error:
@@ -209,7 +209,7 @@ def compose_hydra_config(
             accepted.remove(culprit)
     if refused:
         try:
-            remaining = _read(config, tuple(o for o in overrides if o in accepted))
+            remaining = _resolve_config(config, tuple(o for o in overrides if o in accepted))
         except CompileError as error:
             raise CompileError([*refused, *error.diagnostics]) from None
         raise OverridesRefused(refused, remaining)
@@ -227,18 +227,18 @@ def _known_keys(config_name: str, overrides: Sequence[Override], loader: Any) ->
     keys = [*spec_keys(JobSpec), "backend"]
     choices = [o for o in overrides if loader.get_group_options(o.key)]
     try:
-        tree: Any = OmegaConf.to_container(compose_from_cache(_folders(), config_name, choices))
+        tree: Any = OmegaConf.to_container(compose_from_cache(_session_folders(), config_name, choices))
     except COMPOSE_ERRORS:
         return keys
     del tree["hydra"]
-    return [*keys, *(key for key, _ in _leaves(tree, ""))]
+    return [*keys, *(key for key, _ in _iterate_leaves(tree, ""))]
 
 
-def _folders() -> tuple[str, ...]:
+def _session_folders() -> tuple[str, ...]:
     return tuple(folder.path for folder in _sessions[-1])
 
 
-def _read(config: DictConfig, overrides: tuple[Override, ...]) -> ComposedConfig:
+def _resolve_config(config: DictConfig, overrides: tuple[Override, ...]) -> ComposedConfig:
     chosen = {group: str(option) for group, option in config.hydra.runtime.choices.items() if option is not None}
     with open_dict(config):
         del config["hydra"]
@@ -259,8 +259,8 @@ def _machine_read_diagnostic(title: str, origin: Origin | None, key: str) -> Dia
 def _find_unresolved(config: DictConfig, composed: ComposedConfig) -> list[Diagnostic]:
     direct: list[Diagnostic] = []
     indirect: list[Diagnostic] = []
-    keys = [key for key, _ in _leaves(composed.written, "")]
-    for key, leaf in _leaves(composed.written, ""):
+    keys = [key for key, _ in _iterate_leaves(composed.written, "")]
+    for key, leaf in _iterate_leaves(composed.written, ""):
         if not (isinstance(leaf, str) and "${" in leaf):
             continue
         origin = composed.origin_of(key)
@@ -297,7 +297,7 @@ def _why_unresolved(error: Exception, keys: Iterable[str], key: str) -> tuple[st
     return "the interpolation does not refer to a value", hint
 
 
-def _at(tree: Any, key: str) -> Any:
+def _node_at(tree: Any, key: str) -> Any:
     """Return the node at a dotted key, None if it is missing. Names may contain dots: the longest is tried first."""
     if not key:
         return tree
@@ -305,12 +305,12 @@ def _at(tree: Any, key: str) -> Any:
         head = key
         while head:
             if head in tree:
-                return _at(tree[head], key[len(head) + 1 :])
+                return _node_at(tree[head], key[len(head) + 1 :])
             head = head.rpartition(".")[0]
     if isinstance(tree, list):
         head, _, remaining_key = key.partition(".")
         if re.fullmatch("[0-9]{1,9}", head) and int(head) < len(tree):
-            return _at(tree[int(head)], remaining_key)
+            return _node_at(tree[int(head)], remaining_key)
     return None
 
 
@@ -323,12 +323,12 @@ def _first_text(tree: Any, depth: int = 0) -> tuple[TextWithOrigin, int] | None:
     return next((text for value in inner if (text := _first_text(value, depth + counted))), None)
 
 
-def _leaves(tree: Any, key: str) -> Iterator[tuple[str, Any]]:
+def _iterate_leaves(tree: Any, key: str) -> Iterator[tuple[str, Any]]:
     if isinstance(tree, dict):
         for name, inner in tree.items():
-            yield from _leaves(inner, join_key(key, str(name)))
+            yield from _iterate_leaves(inner, join_key(key, str(name)))
     elif isinstance(tree, list):
         for i, inner in enumerate(tree):
-            yield from _leaves(inner, f"{key}.{i}")
+            yield from _iterate_leaves(inner, f"{key}.{i}")
     else:
         yield key, tree

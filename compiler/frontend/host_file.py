@@ -87,7 +87,7 @@ def read_host_files(
         by = origin_of(key)
         of_user = is_typed(key) or (by is not None and by.root == "user")
         allowed = None if of_user else [*folders.values(), *project_folders()]
-        hosts = _read(typed[1:], by, allowed, folders, files, key)
+        hosts = _read_host_file(typed[1:], by, allowed, folders, files, key)
         folded = fold_hostlist(tuple(host.name for host in hosts)) or None
         out[section or name] = {**held, name: folded} if section else folded
         files.typed[key], files.hosts[key] = typed, hosts
@@ -111,15 +111,20 @@ def _host_keys() -> list[str]:
     return [key for key, hint in listed.items() if hint == type_of_key(JobSpec, "hosts")]
 
 
-def _read(
-    typed: str, by: Origin | None, allowed: Sequence[Path] | None, folders: Folders, files: HostFiles, key: str
+def _read_host_file(
+    typed: str,
+    reference_origin: Origin | None,
+    allowed: Sequence[Path] | None,
+    folders: Folders,
+    files: HostFiles,
+    key: str,
 ) -> list[HostFileEntry]:
     """Return the hosts in one file, and add errors to files.diagnostics.
 
-    by: position of `@FILE`.
+    reference_origin: position of `@FILE`.
     allowed: folders that may contain the file, None for any folder.
     """
-    path, file_origin = _place(typed, by, folders)
+    path, file_origin = _resolve_path(typed, reference_origin, folders)
     try:
         if allowed is not None:
             require_inside(path, allowed)
@@ -127,13 +132,15 @@ def _read(
     except OutsideProject as error:
         because = f"{error}; a config file can use host files in its own folder and in the current directory"
         hint = f"{key}=@{shlex.quote(typed)} on the command line, or copy the file next to the config file"
-        files.diagnostics.append(Diagnostic("JC1115", f"cannot read hosts from {typed!r}", because, hint, by, key))
+        files.diagnostics.append(
+            Diagnostic("JC1115", f"cannot read hosts from {typed!r}", because, hint, reference_origin, key)
+        )
         return []
     except Unreadable as error:
-        files.diagnostics.append(_unreadable_diagnostic(error, typed, by, file_origin, key))
+        files.diagnostics.append(_unreadable_diagnostic(error, typed, reference_origin, file_origin, key))
         return []
     files.digests[f"{file_origin.root}:{file_origin.path}"] = hashlib.sha256(text.encode()).hexdigest()
-    hosts = list(_lines(text, file_origin, key, files.diagnostics))
+    hosts = list(_parse_lines(text, file_origin, key, files.diagnostics))
     _reject_duplicates(hosts, key, files.diagnostics)
     if not hosts and not files.diagnostics:
         hint = "write one host per line; the first host is node 0"
@@ -144,33 +151,33 @@ def _read(
 
 
 def _unreadable_diagnostic(
-    error: Unreadable, typed: str, by: Origin | None, file_origin: Origin, key: str
+    error: Unreadable, typed: str, reference_origin: Origin | None, file_origin: Origin, key: str
 ) -> Diagnostic:
     if error.path.is_file():
         hint = "save it as readable UTF-8 text with one host per line"
         return Diagnostic("JC1001", "cannot read this file", f"it {error.reason}", hint, file_origin)
     because = "the file does not exist" if error.missing else f"it {error.reason}"
-    if by is None or by.root == COMMAND_LINE:
+    if reference_origin is None or reference_origin.root == COMMAND_LINE:
         because += "; relative paths are resolved from the current directory"
     else:
-        because += f"; relative paths are resolved from the folder of {by.root}:{by.path}"
+        because += f"; relative paths are resolved from the folder of {reference_origin.root}:{reference_origin.path}"
     around = sorted(entry.name for entry in error.path.parent.glob("*") if entry.is_file())
     close = nearest(error.path.name, around)
     hint = f"{key}=@{os.path.join(os.path.dirname(typed), close[0])}" if close else "'hosts=[node1,node2]', for example"
     problem = "does not exist" if error.missing else "cannot be read"
-    return Diagnostic("JC1130", f"host file {typed!r} {problem}", because, hint, by, key)
+    return Diagnostic("JC1130", f"host file {typed!r} {problem}", because, hint, reference_origin, key)
 
 
-def _place(typed: str, by: Origin | None, folders: Folders) -> tuple[Path, Origin]:
-    """Return the file's path, and its origin for messages. by: position of `@FILE`"""
+def _resolve_path(typed: str, reference_origin: Origin | None, folders: Folders) -> tuple[Path, Origin]:
+    """Return the file's path, and its origin for messages. reference_origin: position of `@FILE`"""
     path = Path(typed).expanduser()
-    if path.is_absolute() or by is None or by.root not in folders:
+    if path.is_absolute() or reference_origin is None or reference_origin.root not in folders:
         return path, Origin("file", typed)
-    relative = os.path.normpath(os.path.join(os.path.dirname(by.path), typed))
-    return folders[by.root] / relative, Origin(by.root, relative)
+    relative = os.path.normpath(os.path.join(os.path.dirname(reference_origin.path), typed))
+    return folders[reference_origin.root] / relative, Origin(reference_origin.root, relative)
 
 
-def _lines(text: str, file_origin: Origin, key: str, refused: list[Diagnostic]) -> Iterator[HostFileEntry]:
+def _parse_lines(text: str, file_origin: Origin, key: str, refused: list[Diagnostic]) -> Iterator[HostFileEntry]:
     """Yield the hosts in the file. Messages do not quote the file's lines, because the user may have named the wrong
     file.
 
@@ -183,7 +190,7 @@ def _lines(text: str, file_origin: Origin, key: str, refused: list[Diagnostic]) 
         entry = line.partition("#")[0].strip()
         position = Origin(file_origin.root, file_origin.path, number, len(line) - len(line.lstrip()) + 1)
         try:
-            for name, slots in _entry(entry) if entry else ():
+            for name, slots in _parse_line(entry) if entry else ():
                 host_count += 1
                 if host_count > MOST_HOSTS:
                     raise InvalidValue(f"the file has more than {MOST_HOSTS:,} hosts", "node[1-4]")
@@ -203,7 +210,7 @@ def _lines(text: str, file_origin: Origin, key: str, refused: list[Diagnostic]) 
     refused += faults
 
 
-def _entry(entry: str) -> list[tuple[str, int | None]]:
+def _parse_line(entry: str) -> list[tuple[str, int | None]]:
     """Return (name, slots) of each host on one line. Raises InvalidValue with a reason that does not quote the line."""
     if _NAME.fullmatch(entry):  # the usual case must be fast, because some files have ten thousand lines
         return [(entry, None)]

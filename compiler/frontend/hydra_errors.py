@@ -76,7 +76,7 @@ def diagnose_hydra_error(
         return _diagnose_null_group(error, overrides, loader, known())
     twice = _TWICE.search(message)
     if twice and (added := [o for o in overrides if o.operator == "+" and o.key == twice[1]]):
-        options = ",".join(o.shown.partition("=")[2].strip("[]") for o in added)
+        options = ",".join(o.redacted_text.partition("=")[2].strip("[]") for o in added)
         because, hint = "add all options of a group with a single +", f"+{twice[1]}=[{options}]"
         title, last = f"cannot compose: {twice[1]} is added {len(added)} times", added[-1]
         return Diagnostic("JC1105", title, because, hint, last.origin, last.key), None
@@ -102,13 +102,13 @@ def diagnose_hydra_error(
     key = culprit.key if culprit else ""
     first_line = message.split("\n", 1)[0]
     if "already at" in message and culprit:
-        hint = culprit.shown.lstrip("+")
+        hint = culprit.redacted_text.lstrip("+")
         return Diagnostic("JC1104", f"{key} already exists", "+ only adds new keys", hint, origin, key), culprit
     if culprit and ("Could not override" in message or "does not exist" in message):
         return _unknown_key(message, culprit, loader, known()), culprit
     if culprit and "force-add" in message:
         title = f"cannot compose: {key} is a group, and options of groups are set without ++"
-        hint = culprit.shown.lstrip("+")
+        hint = culprit.redacted_text.lstrip("+")
         return Diagnostic("JC1105", title, "++ only works for keys", hint, origin, key), culprit
     if culprit and "Cannot merge DictConfig with ListConfig" in message:
         title, because = f"cannot compose: {key} is a list", "a mapping was given"
@@ -145,14 +145,14 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[
     below = re.search(r"full_key: (\S+)", message)
     key = below[1] if below and not culprit.key.startswith(f"{below[1]}.") else culprit.key
     position = culprit.origin.position_of_key(key)
-    value = culprit.shown.partition("=")[2]
+    value = culprit.redacted_text.partition("=")[2]
     because = f"no config file defines {key}"
     if group := re.search(r"Did you mean to override ([^\s?]+)\?", message):
         close, because = [group[1]], f"the group's package is not {culprit.package}"
     elif key == "cluster":
         close, because = [], "no config folder contains a cluster profile, cluster/NAME.yaml"
     elif lacks := aliases.hint_for_unsupported_feature(value):
-        hint = f"remove {culprit.shown}; {lacks}"
+        hint = f"remove {culprit.redacted_text}; {lacks}"
         return Diagnostic("JC1102", f"unknown key or group {key}", because, hint, position, culprit.key)
     elif advice := aliases.hint_for_foreign_option(key):
         return Diagnostic("JC1102", f"unknown key or group {key}", because, advice, position, culprit.key)
@@ -162,7 +162,9 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[
         close = [meant]
     else:
         candidates = [k for k in [*known_keys, *loader.list_groups("")] if not f"{key}.".startswith(f"{k}.")]
-        close = [k for k in nearest(key, candidates, limit=8) if key != culprit.key or _fits(k, key, value, loader)]
+        close = [
+            k for k in nearest(key, candidates, limit=8) if key != culprit.key or _accepts_value(k, key, value, loader)
+        ]
     section = key.partition(".")[0]
     if key in known_keys and not culprit.package and loader.get_group_options(section):
         because = f"another option of {section} defines this key, but the chosen option does not"
@@ -178,7 +180,7 @@ def _unknown_key(message: str, culprit: Override, loader: Any, known_keys: list[
         hint = (
             f"jobc init {value or 'lab'} writes one, to ~/.config/jobc/cluster, or with --project to ./jobc/cluster"
             if key == "cluster"
-            else f"remove {culprit.shown} and the override that sets it"
+            else f"remove {culprit.redacted_text} and the override that sets it"
             if culprit.operator == "~" and section in ("env", "labels", "secrets")
             else _section_keys_hint(section, known_keys)
         )
@@ -206,7 +208,7 @@ def _section_keys_hint(section: str, known_keys: Sequence[str]) -> str:
     return f"known keys: {', '.join(first)} and {last}" if first else f"known key: {last}"
 
 
-def _fits(key: str, typed: str, value: str, loader: Any) -> bool:
+def _accepts_value(key: str, typed: str, value: str, loader: Any) -> bool:
     """Return whether a similarly spelled key accepts the typed value. value: "" if no value was typed"""
     if key.startswith("backend."):
         return True  # the plugin defines the type
@@ -286,7 +288,7 @@ def _diagnose_null_group(
 
 
 @dataclass(frozen=True)
-class _Choice:
+class _DefaultsListItem:
     """An item of a defaults list.
 
     origin: position of its group.
@@ -298,7 +300,7 @@ class _Choice:
     overrides: bool
 
 
-def _in_defaults(group: str) -> Iterator[_Choice]:
+def _items_of_group(group: str) -> Iterator[_DefaultsListItem]:
     """Yield the items that choose an option of the group, found in the text, because Hydra records no positions."""
     line_of = re.compile(
         r"[^#]*?(?:-\s+|[\[{,]\s*)['\"]?(?:(override|optional)\s+)?/?"
@@ -308,10 +310,12 @@ def _in_defaults(group: str) -> Iterator[_Choice]:
         root, _, path = source.rpartition(":")
         for number, line in enumerate(text.split("\n"), 1):
             if match := line_of.match(line):
-                yield _Choice(Origin(root, path, number, match.start(2) + 1), match[3], match[1] == "override")
+                yield _DefaultsListItem(
+                    Origin(root, path, number, match.start(2) + 1), match[3], match[1] == "override"
+                )
 
 
-def _item(group: str, option: str, loader: Any) -> str:
+def _corrected_item(group: str, option: str, loader: Any) -> str:
     """Return a corrected item for a defaults list that chooses an option of the group, "" if the group does not exist.
 
     option: the option as written. The result has the closest existing one.
@@ -319,11 +323,11 @@ def _item(group: str, option: str, loader: Any) -> str:
     options = loader.get_group_options(group)
     if not group or not options:
         return ""
-    chosen = (_similar_to(options, option) or ["OPTION"])[0]
+    chosen = (_similar_options(options, option) or ["OPTION"])[0]
     return f"- {'override ' if group in groups_in_defaults_list() else ''}/{group}: {chosen}"
 
 
-def _similar_to(options: Sequence[str], option: str) -> list[str]:
+def _similar_options(options: Sequence[str], option: str) -> list[str]:
     """Return the option itself if it exists, or else similar ones, such as `deepspeed` for deepspeed/zero2."""
     return [part for part in (option, *option.split("/")) if part in options] or nearest(option, options)
 
@@ -338,8 +342,8 @@ def _defaults_list_error(message: str, loader: Any) -> Diagnostic | None:
         )
     if twice := _TWICE.search(message):
         group = twice[1].split("@")[0]
-        chosen = [c for c in _in_defaults(group) if c.origin.root in USER_ROOTS and not c.overrides]
-        close = _similar_to(loader.get_group_options(group), chosen[-1].option) if chosen else []
+        chosen = [c for c in _items_of_group(group) if c.origin.root in USER_ROOTS and not c.overrides]
+        close = _similar_options(loader.get_group_options(group), chosen[-1].option) if chosen else []
         hint = f"- override /{twice[1]}: {(close or ['OPTION'])[0]}"
         because = (
             "config.yaml already chooses an option, so a second choice must be an `override`"
@@ -359,10 +363,10 @@ def _unmatched_override(file: str, group: str, loader: Any) -> Diagnostic:
     group: as in Hydra's message, where the file's folder precedes a group without a leading /.
     """
     beside = group.removeprefix(f"{file.rpartition('/')[0]}/")
-    items = [c for c in _in_defaults(beside) if c.overrides and f"/{c.origin.path}".endswith(f"/{file}.yaml")]
+    items = [c for c in _items_of_group(beside) if c.overrides and f"/{c.origin.path}".endswith(f"/{file}.yaml")]
     close = [name for name in nearest(beside, loader.list_groups("")) if name != beside]
     because = "no earlier file chooses that group"
-    if beside != group and (item := _item(beside, items[0].option if items else "", loader)):
+    if beside != group and (item := _corrected_item(beside, items[0].option if items else "", loader)):
         because, hint = "a group without a leading / is relative to the file", item
     else:
         hint = f"did you mean override /{close[0]}?" if close else f"- /{beside}: OPTION, without override"
@@ -387,20 +391,22 @@ def _missing_config(
         return fault, None
     culprit = next((o for o in overrides if o.key == group and option in o.canonical), None)
     meant = aliases.value_from_alias(group, option)
-    close = [meant] if meant.partition(" ")[0] in options else _similar_to(options, option)
+    close = [meant] if meant.partition(" ")[0] in options else _similar_options(options, option)
     close = close or (options if len(options) == 1 else [])
-    plus = "+" if culprit and culprit.shown.startswith("+") else ""
+    plus = "+" if culprit and culprit.redacted_text.startswith("+") else ""
     if culprit is None:
-        hint = _item(group, option, loader) or f"remove {group}"
+        hint = _corrected_item(group, option, loader) or f"remove {group}"
     elif lacks := aliases.hint_for_unsupported_feature(option):
-        hint = f"remove {culprit.shown}; {lacks}"
+        hint = f"remove {culprit.redacted_text}; {lacks}"
     elif "," in option:
         hint = f"for a sweep: jobc -m {group}={option}"
     elif close:
         hint = f"{plus}{group}={close[0]}"
     else:
         hint = join_with_or([f"{plus}{group}={name}" for name in sorted(options)[:3]] or [f"remove {group}"])
-    position = culprit.origin if culprit else next((c.origin for c in _in_defaults(group) if c.option == option), None)
+    position = (
+        culprit.origin if culprit else next((c.origin for c in _items_of_group(group) if c.option == option), None)
+    )
     because = f"group {group} has: {', '.join(sorted(options)) or 'no options'}"
     if position is None and parent:
         because = f"{parent[1]}.yaml requests it; {because}"
@@ -430,11 +436,11 @@ def _misplaced_group(file: str, wanted: str, loader: Any) -> Diagnostic | None:
     parts = wanted.removeprefix(f"{folder}/").split("/") if wanted.startswith(f"{folder}/") else []
     for count in range(len(parts) - 1, 0, -1):
         meant, option = "/".join(parts[:count]), "/".join(parts[count:])
-        if hint := _item(meant, option, loader):
+        if hint := _corrected_item(meant, option, loader):
             break
     else:
         return None
-    position = next((c.origin for c in _in_defaults(meant) if f"/{c.origin.path}".endswith(f"/{file}.yaml")), None)
+    position = next((c.origin for c in _items_of_group(meant) if f"/{c.origin.path}".endswith(f"/{file}.yaml")), None)
     group, options = f"{folder}/{meant}", ", ".join(sorted(loader.get_group_options(meant)))
     because = f"a group without a leading / is relative to the file; group {meant} has: {options}"
     return Diagnostic("JC1109", f"no option {option!r} in group {group}", because, hint, position, group)

@@ -13,13 +13,13 @@ def parse_override_with_hydra(word: str, sweep: bool) -> Any:
     from hydra.errors import HydraException, OverrideParseException
 
     try:
-        return _parser(sweep)(word)
+        return _make_parser(sweep)(word)
     except (OverrideParseException, HydraException, RecursionError, ValueError):  # ValueError: an int of 5,000 digits
         return None
 
 
 @cache
-def _parser(sweep: bool) -> Callable[[str], Any]:
+def _make_parser(sweep: bool) -> Callable[[str], Any]:
     """Return a parser for Hydra's grammar whose visitor keeps the text of primitives (hydra-core 1.3)."""
     from antlr4 import CommonTokenStream, InputStream
     from hydra.core.override_parser.overrides_parser import create_functions

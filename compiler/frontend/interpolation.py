@@ -1,7 +1,7 @@
 """Keep composition and interpolation from reading anything but the config, and limit the time that they take.
 
 In:  the config that Hydra composes inside restrict_interpolation().
-Out: resolved values; MachineDependentError for a resolver that would read this machine; or ExpansionLimitExceeded for
+Out: resolved values; MachineDependentError for a value that would depend on this machine; or ExpansionLimitExceeded for
      a config that expands too far.
 
 OmegaConf resolves the same reference again and again, so thirty keys of `${a}${a}` take a billion steps. A budget
@@ -31,7 +31,10 @@ _READING = ("oc.env", "now", "hydra", "python_version")
 
 
 class MachineDependentError(InterpolationResolutionError):
-    """Raised for an interpolation that would read this machine. Line 1 is what it would read, line 2 the key."""
+    """Raised for an interpolation whose value would depend on this machine (its environment, files, …).
+
+    Line 1 is what it would read, line 2 the key.
+    """
 
 
 class ExpansionLimitExceeded(BaseException):
@@ -62,7 +65,7 @@ def reset_budget() -> None:
     _values_in_file.clear()
 
 
-def consume(counted: str, count: int, origin: Origin | None, key: str = "") -> None:
+def consume_budget(counted: str, count: int, origin: Origin | None, key: str = "") -> None:
     """Reduce what is left of one of _LIMITS. Raises ExpansionLimitExceeded if nothing is left."""
     _remaining[counted] -= count
     if _remaining[counted] < 0:
@@ -85,25 +88,27 @@ def restrict_interpolation() -> Iterator[None]:
 
     def bounded_decode(root: Any, parent: Any, node: Any, args: tuple[Any, ...], texts: tuple[str, ...]) -> Any:
         if any(len(arg) > MOST_DECODED for arg in args if isinstance(arg, str)):
-            raise ExpansionLimitExceeded(f"oc.decode received more than {MOST_DECODED:,} characters", _origin(node))
+            raise ExpansionLimitExceeded(
+                f"oc.decode received more than {MOST_DECODED:,} characters", _node_origin(node)
+            )
         return decode(root, parent, node, args, texts)
 
     def bounded_resolve(self: Any, parse_tree: Any, node: Any, memo: Any = None, key: Any = None) -> Any:
-        origin, full_key = _origin(node), str(key or "")
+        origin, full_key = _node_origin(node), str(key or "")
         text = node._value() if isinstance(node, Node) else ""
-        consume("interpolations", count_interpolations(text) if isinstance(text, str) else 1, origin, full_key)
+        consume_budget("interpolations", count_interpolations(text) if isinstance(text, str) else 1, origin, full_key)
         value = resolve(self, parse_tree, node, memo, key)
-        for size in _sizes(value):
-            consume("characters", size, origin, full_key)
+        for size in _part_sizes(value):
+            consume_budget("characters", size, origin, full_key)
         return value
 
     def bounded_load(self: Any, config_path: str) -> Any:
         loaded = load(self, config_path)
         tree = loaded and loaded.config
         if config_path not in _values_in_file:
-            _values_in_file[config_path] = sum(1 for _ in _sizes(tree))
-        consume("loads", 1, _any_origin(tree))
-        consume("values", _values_in_file[config_path], _any_origin(tree))
+            _values_in_file[config_path] = sum(1 for _ in _part_sizes(tree))
+        consume_budget("loads", 1, _any_origin(tree))
+        consume_budget("values", _values_in_file[config_path], _any_origin(tree))
         return loaded
 
     BaseContainer._resolvers = {
@@ -111,8 +116,8 @@ def restrict_interpolation() -> Iterator[None]:
         **{name: _bounded_list(resolvers[name]) for name in _LISTING},
         "oc.create": create_without_yaml,
         "oc.decode": bounded_decode,
-        "jobc": _reference,
-        **{name: _refusal(name) for name in _READING},
+        "jobc": _keep_runtime_reference,
+        **{name: _refusing_resolver(name) for name in _READING},
     }
     setattr(Container, "resolve_parse_tree", bounded_resolve)  # noqa: B010
     setattr(CachingConfigRepository, "load_config", bounded_load)  # noqa: B010
@@ -129,7 +134,7 @@ def restrict_interpolation() -> Iterator[None]:
 
 def check_interpolation_syntax(text: str, origin: Origin | None = None) -> None:
     """Raise GrammarParseError for text whose interpolations cannot be parsed."""
-    consume("interpolations", count_interpolations(text), origin)
+    consume_budget("interpolations", count_interpolations(text), origin)
     parse(text)
 
 
@@ -140,7 +145,9 @@ def count_interpolations(text: str) -> int:
     return max(1, text.count("${") + inside // 200)
 
 
-def _reference(_root: Any, _parent: Any, _node: Any, args: tuple[Any, ...], _texts: tuple[str, ...]) -> str:
+def _keep_runtime_reference(
+    _root: Any, _parent: Any, _node: Any, args: tuple[Any, ...], _texts: tuple[str, ...]
+) -> str:
     """Return `${jobc:NAME}` unchanged, because its value is known only at run time (plan/runtime_vars.py)."""
     return f"${{jobc:{','.join(map(str, args))}}}"
 
@@ -148,20 +155,20 @@ def _reference(_root: Any, _parent: Any, _node: Any, args: tuple[Any, ...], _tex
 def _bounded_list(resolve: Any) -> Any:
     def list_items(root: Any, parent: Any, node: Any, *rest: Any) -> Any:
         items = resolve(root, parent, node, *rest)
-        consume("interpolations", len(items), _origin(node))  # each item is one, and takes as long
+        consume_budget("interpolations", len(items), _node_origin(node))  # each item is one, and takes as long
         return items
 
     return list_items
 
 
-def _refusal(name: str) -> Any:
+def _refusing_resolver(name: str) -> Any:
     def raise_reads_machine(_root: Any, _parent: Any, node: Any, *_: Any) -> NoReturn:
         raise MachineDependentError(f"${{{name}…}} reads the machine that compiles\n{node._get_full_key(None)}")
 
     return raise_reads_machine
 
 
-def _origin(node: Any) -> Origin | None:
+def _node_origin(node: Any) -> Origin | None:
     text = node._value() if isinstance(node, Node) else None
     return text.origin if isinstance(text, TextWithOrigin) else None
 
@@ -170,12 +177,12 @@ def _any_origin(config: Any) -> Origin | None:
     """Return the file that a tree was read from, taken from any of its leaves; None for an empty tree."""
     content = config._value() if isinstance(config, Node) else config
     if isinstance(content, TextWithOrigin):
-        return content.origin.whole
+        return content.origin.without_line
     inner = content.values() if isinstance(content, dict) else content if isinstance(content, list) else ()
     return next(filter(None, map(_any_origin, inner)), None)
 
 
-def _sizes(value: Any) -> Iterator[int]:
+def _part_sizes(value: Any) -> Iterator[int]:
     """Yield the size of each part of a value, which is the number of characters for text and 1 for anything else."""
     content = value._value() if isinstance(value, Node) else value
     if isinstance(content, str):
@@ -184,4 +191,4 @@ def _sizes(value: Any) -> Iterator[int]:
     yield 1
     if isinstance(content, (dict, list)):
         for inner in content.values() if isinstance(content, dict) else content:
-            yield from _sizes(inner)
+            yield from _part_sizes(inner)

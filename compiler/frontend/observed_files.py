@@ -60,7 +60,7 @@ def read_text(path: str | os.PathLike[str], limit: int) -> str:
     except Unreadable:
         add_to_recordings({("content", path): ""})
         raise
-    add_to_recordings({("content", path): _digest(content)})
+    add_to_recordings({("content", path): _sha256_digest(content)})
     return decode_utf8(path, content).removeprefix("\ufeff")
 
 
@@ -70,7 +70,7 @@ def record_program_lookup(name: str) -> None:
         file = os.path.join(folder, name)
         if ask_file_system("kind", file) == FILE:
             with suppress(Unreadable):
-                add_to_recordings({("content", file): _digest(read_bytes(file, _LARGEST))})
+                add_to_recordings({("content", file): _sha256_digest(read_bytes(file, _LARGEST))})
             return
 
 
@@ -99,7 +99,7 @@ def path_kind(path: str) -> str:
 
 def answer_for_written_file(content: bytes, executable: bool) -> list[Any]:
     """Return the answer to "our file" for a file that jobc has just written."""
-    return [0o755 if executable else 0o644, _digest(content)]
+    return [0o755 if executable else 0o644, _sha256_digest(content)]
 
 
 _LARGEST = 16 << 20  # bytes of a file; the callers' own limits are lower
@@ -107,10 +107,10 @@ _LARGEST = 16 << 20  # bytes of a file; the callers' own limits are lower
 
 def _own_file_state(path: str) -> list[Any]:
     content = read_bytes(path, _LARGEST, follow=False)
-    return [os.lstat(path).st_mode & 0o7777, _digest(content)]
+    return [os.lstat(path).st_mode & 0o7777, _sha256_digest(content)]
 
 
-def _digest(content: bytes) -> str:
+def _sha256_digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
@@ -120,7 +120,7 @@ QUESTIONS: dict[str, Callable[[str], Any]] = {
     "kind": path_kind,
     "link": os.path.islink,
     "names": lambda path: sorted(os.listdir(path)),
-    "content": lambda path: _digest(read_bytes(path, _LARGEST)),
+    "content": lambda path: _sha256_digest(read_bytes(path, _LARGEST)),
     "real path": os.path.realpath,
     "mode": lambda path: os.lstat(path).st_mode,
     "our file": _own_file_state,

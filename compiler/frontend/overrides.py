@@ -49,13 +49,13 @@ class Override:
     canonical: str
 
     @property
-    def shown(self) -> str:
+    def redacted_text(self) -> str:
         """Return the override in the form that messages quote, with secrets redacted."""
         return redact_override(self.typed)
 
     @property
     def origin(self) -> Origin:
-        return Origin(COMMAND_LINE, self.shown)
+        return Origin(COMMAND_LINE, self.redacted_text)
 
     @property
     def is_hydra_override(self) -> bool:
@@ -75,7 +75,7 @@ def read_overrides(words: Iterable[str], open_keys: Sequence[str] = ()) -> list[
 
     open_keys: mappings that accept new keys without `+`, such as `env`.
     """
-    return [choices[0] for choices in _read(words, open_keys, sweep=False, loader=None)]
+    return [choices[0] for choices in _read_words(words, open_keys, sweep=False, loader=None)]
 
 
 def read_sweep(words: Iterable[str], open_keys: Sequence[str] = (), loader: Any = None) -> list[list[Override]]:
@@ -83,7 +83,7 @@ def read_sweep(words: Iterable[str], open_keys: Sequence[str] = (), loader: Any 
 
     loader: Hydra's config loader, required by `glob(…)` over a group.
     """
-    choices = _read(words, open_keys, sweep=True, loader=loader)
+    choices = _read_words(words, open_keys, sweep=True, loader=loader)
     if (count := math.prod(map(len, choices))) > MOST_POINTS:
         because, hint, code, title = _too_many_points(count)
         raise CompileError([Diagnostic(code, title, because, hint)])
@@ -107,7 +107,7 @@ def to_hydra(value: Any) -> str:
         return "[" + ",".join(to_hydra(v) for v in value) + "]"
     if isinstance(value, dict):
         return "{" + ",".join(f"{k}:{to_hydra(v)}" for k, v in value.items()) + "}"
-    return quote_for_hydra(_plain(value), double=is_quoted_number(value))
+    return quote_for_hydra(_plain_text(value), double=is_quoted_number(value))
 
 
 def is_quoted_number(value: Any) -> bool:
@@ -139,13 +139,13 @@ def quote_for_hydra(text: str, double: bool = False) -> str:
     return str(QuotedString(text, Quote.double if double else Quote.single).with_quotes())
 
 
-def _read(words: Iterable[str], open_keys: Sequence[str], sweep: bool, loader: Any) -> list[list[Override]]:
+def _read_words(words: Iterable[str], open_keys: Sequence[str], sweep: bool, loader: Any) -> list[list[Override]]:
     readings, refused, words = [], [], list(words)
     _check_size(words, sweep)
     for word in words:
         try:
             readings.append(_read_one(word, open_keys, sweep, loader))
-        except _Unreadable as error:
+        except _InvalidOverride as error:
             because, hint, *code_and_title = error.args
             code, title = code_and_title or ("JC1101", f"cannot read the override {word!r}")
             if (text := redact_override(word)) != word:
@@ -173,7 +173,7 @@ def _check_size(words: Sequence[str], sweep: bool) -> None:
             raise CompileError([Diagnostic("JC1116", "this override is too long", because, hint, origin)])
 
 
-class _Unreadable(Exception):
+class _InvalidOverride(Exception):
     """Raised for an invalid override. args: because, hint and, for codes other than JC1101, code and title."""
 
 
@@ -183,7 +183,7 @@ def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> 
     try:
         word.encode()
     except UnicodeEncodeError:
-        raise _Unreadable("the override is not valid UTF-8", "enter the value in UTF-8") from None
+        raise _InvalidOverride("the override is not valid UTF-8", "enter the value in UTF-8") from None
     key, package = _parse_head(head)
     sets_mapping = key in open_keys and right[:1] == "{"
     if not operator and (sets_mapping or any(key.startswith(f"{prefix}.") for prefix in open_keys)):
@@ -196,14 +196,14 @@ def _read_one(word: str, open_keys: Sequence[str], sweep: bool, loader: Any) -> 
     if operator == "~" and not equals:
         return [make_override(None)]
     if not equals:
-        raise _Unreadable("the override has no `=`", f"{word}=VALUE")
-    return [make_override(value) for value in _values(f"{operator}{head}={right}", right, sweep, loader)]
+        raise _InvalidOverride("the override has no `=`", f"{word}=VALUE")
+    return [make_override(value) for value in _canonical_values(f"{operator}{head}={right}", right, sweep, loader)]
 
 
 def _parse_head(text: str) -> tuple[str, str]:
     """Return (key or group, package) from the text before the `=`."""
     if len(text) > MOST_KEY:
-        raise _Unreadable(f"the key has more than {MOST_KEY} characters", "nodes=2")
+        raise _InvalidOverride(f"the key has more than {MOST_KEY} characters", "nodes=2")
     if _PLAIN_KEY.fullmatch(text):
         return text, ""
     head = parse_override_with_hydra(f"{text}=x", sweep=False) if text else None
@@ -211,19 +211,19 @@ def _parse_head(text: str) -> tuple[str, str]:
         hint = "nodes=2; for a key with other characters: 'labels={a.b/c: value}'"
         if _PLAIN_KEY.fullmatch(text.strip()):
             hint = f"{text.strip()}=VALUE, without a space before ="
-        raise _Unreadable("an override must be key=value, +key=value, ++key=value, ~key or group=option", hint)
+        raise _InvalidOverride("an override must be key=value, +key=value, ++key=value, ~key or group=option", hint)
     return head.key_or_group, head.package or ""
 
 
-def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
+def _canonical_values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
     """Return the canonical values. Without -m, there is only one; with -m, all values of the sweep."""
     opens = right.strip(" \t")[:1]
     if _PLAIN_VALUE.fullmatch(right):
-        return [_text(right)]
+        return [_quote_text(right)]
     if right == "~":  # null, as in YAML
         return ["null"]
     if not sweep and opens not in _OPENING and right.lower() != "null":
-        return [_text(right)]
+        return [_quote_text(right)]
     has_spaces = right != right.strip(" \t") and opens not in _OPENING
     parsed = None if has_spaces else parse_override_with_hydra(word, sweep)
     if parsed is None:
@@ -231,21 +231,21 @@ def _values(word: str, right: str, sweep: bool, loader: Any) -> list[str]:
         as_text = shlex.quote(f"{key}={quote_for_hydra(right, double=True)}")
         if sweep and opens not in ("[", "{") and _BARE_COMMA.search(_mask_quoted(right)):
             because = "in a sweep, commas separate values unless they are in quotes"
-            raise _Unreadable(
+            raise _InvalidOverride(
                 because, " or ".join([*_quote_each_value(key, right), f"{as_text}, if it is a single string"])
             )
         if opens in _OPENING:
             because = f"{opens} starts {_OPENING[opens]}, and Hydra cannot parse the rest"
-            raise _Unreadable(because, " or ".join([*_quoted_items(key, right), f"{as_text}, if it is text"]))
-        return [_text(right)]
+            raise _InvalidOverride(because, " or ".join([*_quoted_items(key, right), f"{as_text}, if it is text"]))
+        return [_quote_text(right)]
     if parsed.is_sweep_override():
         key = word.partition("=")[0]
         points = _sweep_values(parsed, key.removeprefix("++"), right, loader)
-        return [_values(f"{key}={value}", value, sweep=False, loader=None)[0] for value in points]
+        return [_canonical_values(f"{key}={value}", value, sweep=False, loader=None)[0] for value in points]
     if opens not in _OPENING and parsed._value is not None and not (sweep and "\\," in right):
-        return [_text(right)]  # keep the text: Hydra would reduce \\ and \, to one character
-    for leaf in _texts(parsed._value):
-        _text(leaf)
+        return [_quote_text(right)]  # keep the text: Hydra would reduce \\ and \, to one character
+    for leaf in _texts_in(parsed._value):
+        _quote_text(leaf)
     return [to_hydra(parsed._value)]
 
 
@@ -289,34 +289,39 @@ def _sweep_values(parsed: Any, key: str, right: str, loader: Any) -> list[str]:
 
     swept = parsed._value
     if isinstance(swept, IntervalSweep):
-        raise _Unreadable("an interval is not a list of values", f"{key}=range(0,1,0.25)")
+        raise _InvalidOverride("an interval is not a list of values", f"{key}=range(0,1,0.25)")
     if isinstance(swept, RangeSweep):
         _check_range(swept, key)
     if isinstance(swept, Glob):  # Hydra compares the patterns with names, so they must not be quoted
-        swept = replace(swept, include=[*map(_plain, swept.include)], exclude=[*map(_plain, swept.exclude)])
+        swept = replace(swept, include=[*map(_plain_text, swept.include)], exclude=[*map(_plain_text, swept.exclude)])
     parsed._value, parsed.config_loader = swept, loader
     points = [as_typed(str(value)) for value in parsed.sweep_string_iterator()]
     if isinstance(swept, Glob) and not points:
         options = loader.get_group_options(parsed.key_or_group) if loader else []
         because = f"no option in group {key} matches" if options else f"{key} is not a group, so it has no options"
-        raise _Unreadable(because, f"{key}={','.join(options[:2])}" if options else f"{key}=…,… with explicit values")
+        raise _InvalidOverride(
+            because, f"{key}={','.join(options[:2])}" if options else f"{key}=…,… with explicit values"
+        )
     return points
 
 
 def _check_range(swept: Any, key: str) -> None:
-    """Raise _Unreadable for a range that is empty, infinite, or larger than a sweep may be. swept: a RangeSweep."""
+    """Raise _InvalidOverride for an empty or infinite range, or for one larger than a sweep may be.
+
+    swept: a RangeSweep.
+    """
     start, stop, step = numbers = (swept.start, swept.stop, swept.step)
     if not all(isinstance(number, int) or math.isfinite(number) for number in numbers):
-        raise _Unreadable("a range must go from one number to another", f"{key}=range(0,1,0.25)")
+        raise _InvalidOverride("a range must go from one number to another", f"{key}=range(0,1,0.25)")
     towards = abs(step or 1) if start < stop else -abs(step or 1)
     hint = f"{key}={start}" if start == stop else f"{key}=range({start},{stop},{towards})"
     if not step:
-        raise _Unreadable("a range with step 0 never ends", hint)
+        raise _InvalidOverride("a range with step 0 never ends", hint)
     if start == stop or towards != step:
-        raise _Unreadable("the range is empty, because the end is excluded", hint)
+        raise _InvalidOverride("the range is empty, because the end is excluded", hint)
     if (count := math.ceil((Fraction(stop) - Fraction(start)) / Fraction(step))) > MOST_POINTS:
         first = f"{key}=range({start},{start + 100 * step},{step})"
-        raise _Unreadable(*_too_many_points(count, f"{first}, and the other values in separate calls"))
+        raise _InvalidOverride(*_too_many_points(count, f"{first}, and the other values in separate calls"))
 
 
 def _too_many_points(count: int, hint: str = "split the sweep into several calls") -> tuple[str, str, str, str]:
@@ -336,15 +341,15 @@ _SINGLE_QUOTED = re.compile(r"(?:(?<=[=,:\[{])|^)'([-+.\w]+)'(?=[,\]}]|$)", re.A
 _OPENING = {"[": "a list", "{": "a mapping", "'": "quoted text", '"': "quoted text"}
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts_in(value: Any) -> Iterator[str]:
     if isinstance(value, (list, dict)):
         for inner in value.values() if isinstance(value, dict) else value:
-            yield from _texts(inner)
+            yield from _texts_in(inner)
     elif value is not None:
-        yield _plain(value)
+        yield _plain_text(value)
 
 
-def _plain(value: Any) -> str:
+def _plain_text(value: Any) -> str:
     return str(getattr(value, "text", value))
 
 
@@ -356,11 +361,11 @@ def _leaf_keys(key: str, value: Any) -> Iterator[str]:
         yield key
 
 
-def _text(text: str) -> str:
-    """Return the text quoted. Raises _Unreadable for text that OmegaConf would later drop or fail to parse."""
+def _quote_text(text: str) -> str:
+    """Return the text quoted. Raises _InvalidOverride for text that OmegaConf would later drop or fail to parse."""
     if text == "???":
         because = "??? marks a value to be set later, and is ignored if the key already has a value"
-        raise _Unreadable(because, "null, or remove the key", "JC1008", "??? is not a value")
+        raise _InvalidOverride(because, "null, or remove the key", "JC1008", "??? is not a value")
     if "${" in text:
         from omegaconf.errors import GrammarParseError
         from omegaconf.grammar_parser import parse
@@ -370,5 +375,5 @@ def _text(text: str) -> str:
         except GrammarParseError:
             title = f"cannot read the interpolation in {text!r}"
             because = "`${` starts an interpolation such as ${name}"
-            raise _Unreadable(because, "write shell text as \\${HOME}", "JC1007", title) from None
+            raise _InvalidOverride(because, "write shell text as \\${HOME}", "JC1007", title) from None
     return quote_for_hydra(text)

@@ -24,7 +24,7 @@ def with_quoted_text(tree: dict[str, Any], overrides: Sequence[Override]) -> dic
         return tree
     quoted: dict[Path, Origin] = {}
     for override in overrides:
-        for path, is_quoted in _leaves(override):
+        for path, is_quoted in _leaves_of_override(override):
             quoted = {known: origin for known, origin in quoted.items() if known[: len(path)] != path}
             if is_quoted:
                 quoted[path] = override.origin
@@ -33,7 +33,7 @@ def with_quoted_text(tree: dict[str, Any], overrides: Sequence[Override]) -> dic
     return tree
 
 
-def _leaves(override: Override) -> Iterator[tuple[Path, bool]]:
+def _leaves_of_override(override: Override) -> Iterator[tuple[Path, bool]]:
     """Yield the path of each value that the override sets or removes, and whether it is in quotes."""
     path: Path = tuple(override.key.split("."))
     value = override.canonical.partition("=")[2]
@@ -41,18 +41,18 @@ def _leaves(override: Override) -> Iterator[tuple[Path, bool]]:
         yield path, False
         return
     parsed = OverridesParser.create().parse_override(override.canonical)
-    yield from _leaves_of(parsed._value, path)
+    yield from _leaves_of_value(parsed._value, path)
 
 
-def _leaves_of(value: Any, path: Path) -> Iterator[tuple[Path, bool]]:
+def _leaves_of_value(value: Any, path: Path) -> Iterator[tuple[Path, bool]]:
     if isinstance(value, dict):
         for name, inner in value.items():
-            yield from _leaves_of(inner, (*path, name))
+            yield from _leaves_of_value(inner, (*path, name))
         return
     yield path, is_quoted_number(value)
     if isinstance(value, list):
         for index, inner in enumerate(value):
-            yield from _leaves_of(inner, (*path, index))
+            yield from _leaves_of_value(inner, (*path, index))
 
 
 def _mark_quoted(tree: Any, path: Path, origin: Origin) -> Any:

@@ -41,34 +41,38 @@ class SweepPoint:
             if override.canonical in selecting or override.key == "point"
         ]
 
-    def shown(self, private_keys: Collection[str] = ()) -> str:
+    def format_label(self, private_keys: Collection[str] = ()) -> str:
         """Return `backend=slurm nodes=8` for people, with `…` for a value that may be a secret."""
-        return " ".join(_shown(override, private_keys) for override in self.varied)
+        return " ".join(_format_for_people(override, private_keys) for override in self.varied)
 
 
 def sweep_points(
-    words: Sequence[str], open_keys: Sequence[str], loader: Any, aside: Sequence[str] | None
+    words: Sequence[str], open_keys: Sequence[str], loader: Any, omitted_keys: Sequence[str] | None
 ) -> Iterator[SweepPoint]:
     """Yield a sweep's points. Raises the same errors as read_sweep(), and JC1112 for a key that is swept and set again.
 
-    aside: keys that the label omits, None for no label. The other parameters are as in read_sweep().
+    omitted_keys: keys that the label omits, None for no label. The other parameters are as in read_sweep().
     """
     points = read_sweep(words, open_keys, loader)
     varied = [i for i, first in enumerate(points[0]) if any(p[i].canonical != first.canonical for p in points)]
     if refused := list(_find_conflicting_keys(points, varied)):
         raise CompileError(refused)
     for point in points:
-        label = "" if aside is None else "+".join(_label(point[i]) for i in varied if point[i].key not in aside)
+        label = (
+            ""
+            if omitted_keys is None
+            else "+".join(_folder_name_part(point[i]) for i in varied if point[i].key not in omitted_keys)
+        )
         overrides = (*point, *([override_for_key("point", label)] if label else []))
         alone = tuple(as_typed(o.canonical) if i in varied else o.typed for i, o in enumerate(overrides))
         yield SweepPoint(overrides, alone, tuple(point[i] for i in varied))
 
 
-def common_label(points: Sequence[SweepPoint], aside: Collection[str]) -> str:
+def common_label(points: Sequence[SweepPoint], omitted_keys: Collection[str]) -> str:
     """Return the part of the label that these points of a sweep have in common; "" if they share no varied override."""
     alternatives = zip(*(point.varied for point in points), strict=True)
     shared = [same[0] for same in alternatives if len({override.canonical for override in same}) == 1]
-    return "+".join(_label(override) for override in shared if override.key not in aside)
+    return "+".join(_folder_name_part(override) for override in shared if override.key not in omitted_keys)
 
 
 def _find_conflicting_keys(points: Sequence[Sequence[Override]], varied: Sequence[int]) -> Iterator[Diagnostic]:
@@ -88,11 +92,11 @@ def with_sweep_point(found: Iterable[Diagnostic], where: str) -> list[Diagnostic
     return [replace(d, points=(where,)) if where else d for d in found]
 
 
-def all_point_diagnostics(told: Sequence[tuple[SweepPoint, Sequence[Diagnostic]]]) -> list[Diagnostic]:
+def all_point_diagnostics(diagnostics_of_points: Sequence[tuple[SweepPoint, Sequence[Diagnostic]]]) -> list[Diagnostic]:
     """Return the diagnostics of all points. If one point must redact a value, all points redact it."""
-    private_keys = {d.key for _, diagnostics in told for d in diagnostics if d.private}
-    placed = ((_suggest_host_list(diagnostics, point), point) for point, diagnostics in told)
-    return [d for diagnostics, point in placed for d in with_sweep_point(diagnostics, point.shown(private_keys))]
+    private_keys = {d.key for _, diagnostics in diagnostics_of_points for d in diagnostics if d.private}
+    placed = ((_suggest_host_list(diagnostics, point), point) for point, diagnostics in diagnostics_of_points)
+    return [d for diagnostics, point in placed for d in with_sweep_point(diagnostics, point.format_label(private_keys))]
 
 
 def _suggest_host_list(diagnostics: Iterable[Diagnostic], point: SweepPoint) -> list[Diagnostic]:
@@ -105,7 +109,7 @@ def _suggest_host_list(diagnostics: Iterable[Diagnostic], point: SweepPoint) -> 
     return [replace(d, hint=hint) if d.code == "JC2005" else d for d in diagnostics]
 
 
-def _shown(override: Override, private_keys: Collection[str]) -> str:
+def _format_for_people(override: Override, private_keys: Collection[str]) -> str:
     value = override.canonical.partition("=")[2]
     if value[:1] == value[-1:] and value[:1] in ("'", '"'):
         value = value[1:-1]
@@ -128,7 +132,7 @@ def _is_within(key: str, section: str) -> bool:
     return f"{key}.".startswith(f"{section}.")
 
 
-def _label(override: Override) -> str:
+def _folder_name_part(override: Override) -> str:
     """Return `nodes=8` for use in a folder name. The words of a list are joined, as in `command=train.py_--lr_0.1`."""
     value = re.sub(r"[^\w.=-]+", "_", override.canonical.partition("=")[2]).strip("_")
     return f"{override.key}={value}"[:60]

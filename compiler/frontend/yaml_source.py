@@ -18,7 +18,7 @@ from ..diagnostics.diagnostic import CompileError, Diagnostic
 from ..diagnostics.origin import Origin
 from ..untrusted_files import Unreadable
 from . import observed_files
-from .interpolation import consume
+from .interpolation import consume_budget
 from .observed_files import ask_file_system
 from .project_files import OutsideProject, project_folders, require_inside
 from .yaml_reader import MOST_BYTES, read_yaml_tree
@@ -50,7 +50,7 @@ class JobcSource(ConfigSource):
     def scheme() -> str:
         return "jobc"
 
-    def _file(self, config_path: str) -> str:
+    def _absolute_path(self, config_path: str) -> str:
         """Return the file's absolute path. Raises CompileError JC1115 for a path that leads out of the folder."""
         _require_relative(config_path)
         file = os.path.join(self.path, config_path)
@@ -62,7 +62,7 @@ class JobcSource(ConfigSource):
                 raise _outside_error(f"{self.provider}:{config_path}", str(error)) from None
         return file
 
-    def _name(self, config_path: str) -> str:
+    def _file_name(self, config_path: str) -> str:
         ours = config_path == _OURS and self.provider == "jobc:conf"
         return str(self._normalize_file_name("config" if ours else config_path))
 
@@ -70,25 +70,25 @@ class JobcSource(ConfigSource):
         return bool(ask_file_system("folder", self.path))
 
     def is_group(self, config_path: str) -> bool:
-        return bool(ask_file_system("folder", self._file(config_path)))
+        return bool(ask_file_system("folder", self._absolute_path(config_path)))
 
     def is_config(self, config_path: str) -> bool:
-        return bool(ask_file_system("kind", self._file(self._name(config_path))))
+        return bool(ask_file_system("kind", self._absolute_path(self._file_name(config_path))))
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         names: list[str] = []
-        for name in ask_file_system("names", self._file(config_path)):
+        for name in ask_file_system("names", self._absolute_path(config_path)):
             if not name.startswith("."):
                 self._list_add_result(names, os.path.join(config_path, name), name, results_filter)
         return sorted(set(names))
 
     def load_config(self, config_path: str) -> ConfigResult:
-        file = self._name(config_path)
-        if not ask_file_system("kind", self._file(file)):
+        file = self._file_name(config_path)
+        if not ask_file_system("kind", self._absolute_path(file)):
             raise ConfigLoadError(f"Config not found : {file}")
         root, path = origin_root(self.provider, file)
-        text = read_config_text(self._file(file), Origin(root, path))
-        consume("text", len(text), Origin(root, path))
+        text = read_config_text(self._absolute_path(file), Origin(root, path))
+        consume_budget("text", len(text), Origin(root, path))
         read_files[f"{root}:{path}"] = text
         used_files.add(f"{root}:{path}")
         tree = read_yaml_tree(text, root, path)
@@ -98,17 +98,19 @@ class JobcSource(ConfigSource):
             config=OmegaConf.create(tree, flags={"allow_objects": True}),
             path=f"{self.scheme()}://{self.path}",
             provider=self.provider,
-            header=self._header(text[:512], Origin(root, path)),
+            header=self._parse_header(text[:512], Origin(root, path)),
         )
 
-    def _header(self, text: str, origin: Origin) -> dict[str, str | None]:
+    def _parse_header(self, text: str, origin: Origin) -> dict[str, str | None]:
         """Return the package in `# @package NAME`. Raises CompileError JC1002 if the line is malformed."""
         try:
             return self._get_header_dict(text)
         except ValueError:
             lines = list(enumerate(text.splitlines(), 1))
-            number, line = next((n, ln) for n, ln in lines if re.match(r"\s*#\s*@", ln) and len(_words(ln)) != 2)
-        because = f"Hydra expects a name and one value, but finds {len(_words(line)) - 1} values"
+            number, line = next(
+                (n, ln) for n, ln in lines if re.match(r"\s*#\s*@", ln) and len(_comment_words(ln)) != 2
+            )
+        because = f"Hydra expects a name and one value, but finds {len(_comment_words(line)) - 1} values"
         hint = "# @package _global_"
         position = Origin(origin.root, origin.path, number, line.index("@") + 1)
         raise CompileError([Diagnostic("JC1002", f"{line.strip()!r} is not a valid header", because, hint, position)])
@@ -126,7 +128,7 @@ def _outside_error(path: str, because: str) -> CompileError:
     return CompileError([Diagnostic("JC1115", f"cannot read the config {path}", because, hint)])
 
 
-def _words(line: str) -> list[str]:
+def _comment_words(line: str) -> list[str]:
     return [word for word in line.strip().lstrip("#").strip().split(" ") if word]
 
 

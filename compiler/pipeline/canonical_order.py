@@ -16,13 +16,13 @@ At = tuple[str, ...]
 KeepsOrder = Callable[[At], bool]
 
 
-def sort_mappings(tree: Any, keeps: KeepsOrder, at: At = ()) -> Any:
+def sort_mappings(tree: Any, keeps: KeepsOrder, path: At = ()) -> Any:
     """Return the tree with its mappings sorted. keeps: returns whether the mapping at a path keeps its order"""
     if isinstance(tree, dict):
-        names = tree if keeps(at) else sorted(tree, key=str)
-        return {name: sort_mappings(tree[name], keeps, (*at, str(name))) for name in names}
+        names = tree if keeps(path) else sorted(tree, key=str)
+        return {name: sort_mappings(tree[name], keeps, (*path, str(name))) for name in names}
     if isinstance(tree, list):
-        return [sort_mappings(item, keeps, (*at, str(i))) for i, item in enumerate(tree)]
+        return [sort_mappings(item, keeps, (*path, str(i))) for i, item in enumerate(tree)]
     return tree
 
 
@@ -52,7 +52,7 @@ def sort_overrides(
 
     def sort_key(override: Override) -> tuple[int, str]:
         if _is_option(override, groups):
-            return (1, override.key) if groups[_group(override)] else (0, "")
+            return (1, override.key) if groups[_group_with_package(override)] else (0, "")
         parts = override.key.split(".")
         above = ((".".join(parts[:n]), tuple(parts[:n])) for n in range(1, len(parts)))
         return 2, next((key for key, path in above if key in set_keys or keeps(path)), override.key)
@@ -61,10 +61,10 @@ def sort_overrides(
     return [word for _, word in sorted(placed, key=lambda pair: pair[0])]
 
 
-def _group(override: Override) -> str:
+def _group_with_package(override: Override) -> str:
     return f"{override.key}@{override.package}" if override.package else override.key
 
 
 def _is_option(override: Override, groups: Mapping[str, bool]) -> bool:
     """Return whether an override chooses a config file. An override whose value is a mapping sets a section instead."""
-    return _group(override) in groups and not override.canonical.partition("=")[2].startswith("{")
+    return _group_with_package(override) in groups and not override.canonical.partition("=")[2].startswith("{")

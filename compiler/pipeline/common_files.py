@@ -117,8 +117,8 @@ def emit_job_json(render: Render, plan: LaunchPlan, backend: Backend, ignored: M
         "ignored": lambda v: sorted(v.left_out.values()) if ignored else Omit,
         **settings,
         "node": _NODE,
-        "prefetch": _prefetch,
-        "container": _container,
+        "prefetch": _download_entries,
+        "container": _container_entry,
     }
     return dataclasses.replace(render, views={**render.views, "left_out": ignored}).json(job, JOB, expand_lists=True)
 
@@ -157,7 +157,7 @@ _NODE: Mapping[str, Any] = {  # what programs on a node read: runtime/node/node_
     "uses_trainer": of.plan.uses_trainer,
     "parallel": of.plan.parallel,
     "shm_bytes": of.plan.resources.shm_bytes,
-    "secrets": lambda v: {name: _fields(secret, "kind", "ref") for name, secret in v.plan.secrets.items()},
+    "secrets": lambda v: {name: _pick_fields(secret, "kind", "ref") for name, secret in v.plan.secrets.items()},
     "env_aws": lambda v: {name: v.plan.env[name] for name in v.plan.env if name.startswith("AWS_")},
     "data": of.plan.run.data,
     "caches": {"downloads": of.plan.caches.downloads, "compiled": of.plan.caches.compiled},
@@ -171,27 +171,27 @@ _STORE: Mapping[str, Any] = {
 }
 
 
-def _prefetch(v: Any) -> Any:
-    return [_fields(download, "kind", "what", "revision") for download in v.plan.caches.prefetch] or Omit
+def _download_entries(v: Any) -> Any:
+    return [_pick_fields(download, "kind", "what", "revision") for download in v.plan.caches.prefetch] or Omit
 
 
-def _container(v: Any) -> Any:
+def _container_entry(v: Any) -> Any:
     """Return how a node enters its container. The entry is omitted if the node does not enter one."""
     if v.plan.container.kind == "none":
         return Omit
     container = of.plan.container
-    return {"kind": container.kind, "image": container.image, "options": container.options, "mounts": _mounts}
+    return {"kind": container.kind, "image": container.image, "options": container.options, "mounts": _mount_entries}
 
 
-def _mounts(v: Any) -> list[dict[str, Any]]:
-    mounts = [_fields(mount, "source", "target", "read_only") for mount in v.plan.mounts]
+def _mount_entries(v: Any) -> list[dict[str, Any]]:
+    mounts = [_pick_fields(mount, "source", "target", "read_only") for mount in v.plan.mounts]
     data = v.plan.run.data
     if data is not None and data.startswith("/"):
         mounts.append({"source": data, "target": data, "read_only": False})
     return mounts
 
 
-def _fields(value: Any, *names: str) -> dict[str, Any]:
+def _pick_fields(value: Any, *names: str) -> dict[str, Any]:
     return {name: getattr(value, name) for name in names}
 
 

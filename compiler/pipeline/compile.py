@@ -33,7 +33,7 @@ from ..frontend.host_file import find_missing_slots
 from ..frontend.overrides import Override, read_overrides
 from ..frontend.yaml_source import groups_in_defaults_list
 from ..launchers.accelerate.config_files import launcher_keys
-from ..plan.derive import procs
+from ..plan.derive import procs_per_node
 from ..plan.lower import lower
 from ..plugins.backend import FileEmbeddingBackend
 from ..plugins.registry import PACKAGE, check_defaults, find_plugins
@@ -64,7 +64,7 @@ def compile_job(request: CompileRequest) -> CompiledJob:
 def add_notes_on_unused_suppressions(made: list[CompiledJob]) -> list[CompiledJob]:
     """Add a note to the first job for every unused `# jobc: allow` comment."""
     found = [diagnostic for compiled in made for diagnostic in compiled.diagnostics]
-    idle = SeverityFilter(read_allow_comments(used_config_files(of_all=True))).unused(found)
+    idle = SeverityFilter(read_allow_comments(used_config_files(of_all=True))).find_unused_allowances(found)
     return [replace(made[0], diagnostics=(*made[0].diagnostics, *idle)), *made[1:]]
 
 
@@ -79,11 +79,11 @@ def config_search_path(request: CompileRequest) -> list[ConfigFolder]:
     """Return the config folders: the user's, then the plugins', then jobc's. Earlier ones win."""
     folders = [ConfigFolder(root, str(path)) for root, path in request.config_dirs]
     for backend_plugin in find_plugins().values():
-        if backend_plugin.conf.is_dir():
+        if backend_plugin.config_folder.is_dir():
             provider = (
                 f"jobc:backends/{backend_plugin.name}/conf" if backend_plugin.root == "jobc" else backend_plugin.root
             )
-            folders.append(ConfigFolder(provider, str(backend_plugin.conf)))
+            folders.append(ConfigFolder(provider, str(backend_plugin.config_folder)))
     return [*folders, ConfigFolder("jobc:conf", str(PACKAGE / "conf"))]
 
 
@@ -92,7 +92,7 @@ def plan_point(request: CompileRequest, overrides: Sequence[Override], loader: A
     try:
         composed = compose_job(loader, request.config_name, overrides)
     except OverridesRefused as error:
-        raise CompileError([*error.diagnostics, *_mistyped(error.rest, request)]) from None
+        raise CompileError([*error.diagnostics, *_find_type_errors(error.rest, request)]) from None
     if "backend" not in composed.choices and request.config_name != "config":
         title, hint = f"{request.config_name}.yaml does not set a backend", "defaults: [config, _self_]"
         because = "--config-name replaces config.yaml, and this file does not include it"
@@ -104,7 +104,7 @@ def plan_point(request: CompileRequest, overrides: Sequence[Override], loader: A
             composed = compose_job(loader, request.config_name, [*overrides, counted])
             read = _to_typed(composed, request)
     except CompileError as error:
-        raise CompileError(levels.judge(error.diagnostics)) from None
+        raise CompileError(levels.apply_severities(error.diagnostics)) from None
     origin_of = origin_lookup(composed, request.command)
     spec, values, filled = capabilities.apply_backend_values(read.spec, read.backend, read.options, read.values)
     read = read._replace(values=dict(values))
@@ -116,20 +116,20 @@ def plan_point(request: CompileRequest, overrides: Sequence[Override], loader: A
     spec, deciders["storage.run"] = capabilities.resolve_run_storage(spec, read.backend, read.options)
     checked, failure = rules.collect_findings(
         lambda: [*own_container, *(item.note for item in filled if item.note)],
-        lambda: rules.check("spec", spec),
-        lambda: find_missing_slots(read.host_files, spec.nodes, procs(spec)),
+        lambda: rules.check_rules("spec", spec),
+        lambda: find_missing_slots(read.host_files, spec.nodes, procs_per_node(spec)),
         lambda: check_unused_hosts(read.values),
     )
-    notes = levels.settle(add_origins(checked, origin_of), last=False, failure=failure)
+    notes = levels.finish_stage(add_origins(checked, origin_of), last=False, failure=failure)
     plan, table, made_by = lower(spec)
     table = capabilities.add_deciding_keys(table, deciders)
     diagnostics, failure = rules.collect_findings(
         lambda: trainer_config.check(plan, partial(is_set_by_user, composed, read.values)),
-        lambda: rules.check("values", read.values),
-        lambda: rules.check("plan", spec, plan),
+        lambda: rules.check_rules("values", read.values),
+        lambda: rules.check_rules("plan", spec, plan),
         lambda: site_policy.check(spec, plan),
     )
-    notes = levels.settle(add_origins(diagnostics, origin_of), notes, last, failure)
+    notes = levels.finish_stage(add_origins(diagnostics, origin_of), notes, last, failure)
     idle = (
         frozenset[str]()
         if plan.uses_trainer
@@ -142,7 +142,7 @@ def _to_typed(composed: ComposedConfig, request: CompileRequest) -> TypedConfig:
     return to_typed_config(composed, request.command, dict(request.config_dirs), request.recorded)
 
 
-def _mistyped(composed: ComposedConfig, request: CompileRequest) -> list[Diagnostic]:
+def _find_type_errors(composed: ComposedConfig, request: CompileRequest) -> list[Diagnostic]:
     """Return the type errors in the rest of the config, without missing keys, which the rejected overrides may set."""
     try:
         _to_typed(composed, request)
@@ -170,7 +170,7 @@ def compile_point(request: CompileRequest, overrides: Sequence[Override], loader
     backend_diagnostics, failure_of_plugin = rules.collect_findings(lambda: backend.check(plan, options))
     if failure is None and failure_of_plugin is not None:
         failure = plugin_error(chosen, "check", failure_of_plugin)
-    diagnostics = planned.levels.settle(
+    diagnostics = planned.levels.finish_stage(
         add_origins([*core_diagnostics, *backend_diagnostics], planned.origin_of), planned.diagnostics, failure=failure
     )
     render = render_for(chosen, plan, options, spec)
@@ -179,7 +179,7 @@ def compile_point(request: CompileRequest, overrides: Sequence[Override], loader
     except TextRefusedError as error:
         keys = build_source_map((), table, values, planned.made_by, {})
         refused = list(diagnose_unwritable_text(error.refused, keys, backend.name))
-        planned.levels.settle(add_origins(refused, planned.origin_of), diagnostics)
+        planned.levels.finish_stage(add_origins(refused, planned.origin_of), diagnostics)
         raise
     missing += capabilities.ignored_optional_settings(backend_diagnostics, plan, table, values)
     files += common_files.emit_common_files(plan, tuple(files), render)
@@ -200,6 +200,6 @@ def compile_point(request: CompileRequest, overrides: Sequence[Override], loader
     inputs = {**input_digests(), **host_files.digests}
     sealed = seal_artifact(artifacts, path, records, inputs, request_to_record(request, words), version)
     with_lines = [file for file in sealed if file.path != PROGRAM]
-    source_map = build_source_map(with_lines, table, values, planned.made_by, composed.options())
+    source_map = build_source_map(with_lines, table, values, planned.made_by, composed.chosen_options())
     fields = (spec, plan, backend, options, sealed, tuple(diagnostics), source_map, path)
     return CompiledJob(*fields, planned.origin_of, planned.levels, planned.unsaid)

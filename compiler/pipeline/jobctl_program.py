@@ -133,7 +133,7 @@ def _pack_cached(contents: ProgramContents, backend: Path | None, method: int) -
     if (program := user_cache.read("programs", key)) is not None:
         return program
     started = time.time()
-    program = _pack(select_modules(contents, backend), method)
+    program = _pack_zip(select_modules(contents, backend), method)
     if newest_ns / 1e9 < started - file_states.SETTLED_S:
         user_cache.write("programs", key, program, MOST_PROGRAMS)
     return program
@@ -160,7 +160,9 @@ def select_modules(contents: ProgramContents, backend: Path | None = None) -> di
         if path in files and path not in needed:
             needed[path] = read_packed_file(path)
             packages = [f"{folder}/__init__.py" for folder in accumulate(path.split("/")[:-1], "{}/{}".format)]
-            imported = [other for other, is_at_top in _imports(path, needed[path]) if is_at_top or other not in barred]
+            imported = [
+                other for other, is_at_top in _imported_paths(path, needed[path]) if is_at_top or other not in barred
+            ]
             remaining += [*packages, *together.get(path, ()), *imported]
     return {"__main__.py": read_packed_file(f"{RUNTIME}/__main__.py")} | {path: needed[path] for path in sorted(needed)}
 
@@ -201,7 +203,7 @@ def rename_imports(text: bytes) -> bytes:
     return _OF_JOBC.sub(rb"\1jobc_\2", text)
 
 
-def _imports(path: str, text: bytes) -> Iterator[tuple[str, bool]]:
+def _imported_paths(path: str, text: bytes) -> Iterator[tuple[str, bool]]:
     """Yield each path that `from ..package.module import name` may refer to (the module, the package, or a module
     `name`), and whether the import is at the top of the file instead of in a function.
     """
@@ -217,7 +219,7 @@ def _imports(path: str, text: bytes) -> Iterator[tuple[str, bool]]:
             yield f"{stem}.py", not indent
 
 
-def _pack(files: Mapping[str, bytes], method: int) -> bytes:
+def _pack_zip(files: Mapping[str, bytes], method: int) -> bytes:
     """Build an executable zip file that works as `python FILE` and on PYTHONPATH. The result is deterministic."""
     archive = io.BytesIO()
     archive.write(b"#!/usr/bin/env python3\n")

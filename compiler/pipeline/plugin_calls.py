@@ -58,7 +58,7 @@ def plugin_error(chosen: Plugin, step: str, error: BaseException) -> CompileErro
 
 def render_for(chosen: Plugin, plan: LaunchPlan, options: Any, spec: JobSpec) -> Render:
     ours = (PACKAGE / "compiler" / "templates", "jobc:compiler/templates")
-    folders = [(chosen.folder / "templates", f"{chosen.label}/templates"), ours]
+    folders = [(chosen.folder / "templates", f"{chosen.source_name}/templates"), ours]
     views = {"plan": plan, "options": options, "spec": spec, "backend_name": chosen.name}
     return Render(tuple(str(f) for f, _ in folders), tuple(label for _, label in folders), views)
 
@@ -86,10 +86,12 @@ def backends_supporting(backend: Backend) -> Callable[[BackendRequirement], list
 def diagnose_unwritable_text(
     refused: Iterable[RefusedText], source_map: SourceMap, backend: str
 ) -> Iterator[Diagnostic]:
-    """Yield JC4303 for each spec key with text that cannot be written to a file unchanged, JC9002 for other text."""
+    """Yield JC4303 for each spec key whose text cannot be written to a file unchanged, and JC9002 for such text from
+    anywhere else.
+    """
     reported = set()
     for refusal in refused:
-        key = _key(refusal, source_map)
+        key = _blamed_spec_key(refusal, source_map)
         if key and key not in reported:
             title = f"{key}: {refusal.text!r} is not valid in its {refusal.place}"
             value = str(source_map.spec[key].value)
@@ -108,7 +110,7 @@ def _replace_unwritable(text: str) -> str:
     return re.sub(r"[^\w.:@%+,/-]+", "_", text) or "NAME"
 
 
-def _key(refusal: RefusedText, source_map: SourceMap) -> str:
+def _blamed_spec_key(refusal: RefusedText, source_map: SourceMap) -> str:
     """Return the spec key whose value contains the rejected text or part of it, or else the first key read."""
     keys = source_map.spec_keys(refusal.keys)
     pieces = [piece for piece in (refusal.text, *re.split("[,:]", refusal.text)) if not DIRECTIVE.fullmatch(piece)]

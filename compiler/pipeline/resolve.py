@@ -20,8 +20,8 @@ from ..frontend.quoted_text import with_quoted_text
 from ..frontend.yaml_source import groups_in_defaults_list
 from ..plan.derive import usable_hosts
 from ..plugins.backend import Backend
-from ..plugins.registry import Plugin, plugin
-from ..spec.convert import ConversionResult, convert
+from ..plugins.registry import Plugin, find_plugin
+from ..spec.convert import ConversionResult, convert_tree
 from ..spec.job_spec import JobSpec
 from .canonical_order import KeepsOrder, make_order_predicate, sort_mappings
 
@@ -55,7 +55,7 @@ def to_typed_config(
     folders: root name -> folder, for the user's config folders.
     recorded: whether the words on the command line come from an artifact (see CompileRequest).
     """
-    chosen = plugin(composed.choices.get("backend", ""))
+    chosen = find_plugin(composed.choices.get("backend", ""))
     backend = chosen.load()
     keeps = make_order_predicate(composed.tree, backend)
     tree = sort_mappings(with_quoted_text(composed.tree, composed.overrides), keeps)
@@ -75,17 +75,19 @@ def to_typed_config(
 
     def is_on_command_line(key: str) -> bool:
         origin = origin_of(key)
-        return not recorded and origin is not None and origin.root == COMMAND_LINE and not composed.via(key)
+        return (
+            not recorded and origin is not None and origin.root == COMMAND_LINE and not composed.interpolation_of(key)
+        )
 
     tree, host_files = read_host_files(tree, origin_of, is_on_command_line, folders)
-    spec: ConversionResult[JobSpec] = convert(tree, JobSpec, origin_of)
-    options: ConversionResult[Any] = convert(options_tree, backend.Options, origin_of, "backend")
+    spec: ConversionResult[JobSpec] = convert_tree(tree, JobSpec, origin_of)
+    options: ConversionResult[Any] = convert_tree(options_tree, backend.Options, origin_of, "backend")
     diagnostics = [_improve_misplaced(d, composed) for d in (*spec.diagnostics, *options.diagnostics)]
     diagnostics = [*host_files.diagnostics, *(d for d in diagnostics if d.key not in host_files.hosts)]
     if diagnostics or spec.value is None:
         raise CompileError(diagnostics)
     values = {
-        key: SpecValue(shown, origin_of(key), host_files.typed.get(key, "") or composed.via(key))
+        key: SpecValue(shown, origin_of(key), host_files.typed.get(key, "") or composed.interpolation_of(key))
         for key, shown in {**spec.leaves, **options.leaves}.items()
     }
     values["backend"] = SpecValue(backend.name, composed.origin_of_choice("backend"))
@@ -141,10 +143,10 @@ def origin_lookup(composed: ComposedConfig, command: Command) -> Callable[[str],
 
 def add_origins(diagnostics: Sequence[Diagnostic], origin_of: Callable[[str], Origin | None]) -> list[Diagnostic]:
     """Add to each diagnostic the position of the value that it is about."""
-    return [d if d.origin or not d.key else replace(d, origin=_place(d, origin_of)) for d in diagnostics]
+    return [d if d.origin or not d.key else replace(d, origin=_diagnostic_origin(d, origin_of)) for d in diagnostics]
 
 
-def _place(diagnostic: Diagnostic, origin_of: Callable[[str], Origin | None]) -> Origin | None:
+def _diagnostic_origin(diagnostic: Diagnostic, origin_of: Callable[[str], Origin | None]) -> Origin | None:
     origin = origin_of(diagnostic.key)
     if diagnostic.private and origin is not None and origin.root == COMMAND_LINE:
         return replace(origin, path=f"{diagnostic.key}=…")

@@ -14,7 +14,7 @@ from ..emit.source_map import SEAL, build_source_map
 from ..frontend.compose import hydra_session
 from ..frontend.sweep import SweepPoint, all_point_diagnostics, common_label, sweep_points, with_sweep_point
 from ..plugins.backend import Point
-from ..plugins.registry import plugin
+from ..plugins.registry import find_plugin
 from ..spec.job_spec import open_keys
 from .compile import add_notes_on_unused_suppressions, compile_point, config_search_path, plan_point
 from .plugin_calls import diagnose_plugin_errors, render_for
@@ -33,37 +33,44 @@ def _ignore_progress(done: int, count: int) -> None:
 
 
 def compile_sweep(
-    request: CompileRequest, tell: Tell = _ignore_progress, are_labelled: bool = True
+    request: CompileRequest, report_progress: Tell = _ignore_progress, are_labelled: bool = True
 ) -> list[CompiledJob]:
     """Compile every point of a -m command line. Raises CompileError with the errors of all points.
 
-    tell: called before each point with the number of finished points and the total.
+    report_progress: called before each point with the number of finished points and the total.
     are_labelled: whether names end in the point's label. Without labels, points can be compared.
     """
-    compiled = _map_points(request, compile_point, tell, aside=ASIDE if are_labelled else None)
+    compiled = _map_points(request, compile_point, report_progress, omitted_keys=ASIDE if are_labelled else None)
     return add_notes_on_unused_suppressions([replace(point, sweep=request) for point in compiled])
 
 
-def plan_sweep(request: CompileRequest, tell: Tell = _ignore_progress) -> list[PlannedJob]:
+def plan_sweep(request: CompileRequest, report_progress: Tell = _ignore_progress) -> list[PlannedJob]:
     """Return the plan of every point of a sweep, even if its backend cannot start it."""
-    return _map_points(request, plan_point, tell)
+    return _map_points(request, plan_point, report_progress)
 
 
 def _map_points(
-    request: CompileRequest, make: Callable[..., T], tell: Tell, aside: Sequence[str] | None = ()
+    request: CompileRequest,
+    process_point: Callable[..., T],
+    report_progress: Tell,
+    omitted_keys: Sequence[str] | None = (),
 ) -> list[T]:
-    """Apply `make` to every point. Raises CompileError with the diagnostics of all points, each with its point.
+    """Apply `process_point` to every point. Raises CompileError with the diagnostics of all points, each with its
+    point.
 
-    aside: see sweep_points.
+    omitted_keys: see sweep_points.
     """
     results: list[T] = []
     diagnosed: list[tuple[SweepPoint, Sequence[Diagnostic]]] = []
     with hydra_session(config_search_path(request)) as loader:
-        points = list(sweep_points(request.words, open_keys(request.words), loader, aside))
+        points = list(sweep_points(request.words, open_keys(request.words), loader, omitted_keys))
         for done, point in enumerate(points):
-            tell(done, len(points))
+            report_progress(done, len(points))
             try:
-                result, label = make(replace(request, words=point.words), point.overrides, loader), point.shown()
+                result, label = (
+                    process_point(replace(request, words=point.words), point.overrides, loader),
+                    point.format_label(),
+                )
                 at_label = tuple(with_sweep_point(result.diagnostics, label))
                 results.append(replace(result, diagnostics=at_label, where=label, point=point))
                 diagnosed.append((point, result.diagnostics))
@@ -84,7 +91,7 @@ def group_points_into_folders(
     folders: list[CompiledJob | SweepFolder] = []
     diagnostics: list[Diagnostic] = []
     for jobs in _group_by(compiled, lambda job: (job.plan.name, job.backend.name)):
-        groups = _group_by(jobs, _shape)
+        groups = _group_by(jobs, _launch_shape)
         labels = [common_label([job.point for job in group if job.point], ASIDE) for group in groups]
         for group, label in zip(groups, labels, strict=True):
             if len(group) == 1:
@@ -93,7 +100,7 @@ def group_points_into_folders(
             own = label if labels.count(label) == 1 else group[0].spec.point
             name = "+".join([group[0].plan.name, *([own] if own and len(groups) > 1 else []), "sweep"])
             folders.append(_sweep_folder(group, name))
-        diagnostics += _check(groups)
+        diagnostics += _check_sweep(groups)
     return folders, diagnostics
 
 
@@ -104,34 +111,34 @@ def _group_by(compiled: Iterable[CompiledJob], key: Callable[[CompiledJob], Hash
     return list(groups.values())
 
 
-def _shape(compiled: CompiledJob) -> Hashable:
+def _launch_shape(compiled: CompiledJob) -> Hashable:
     files = sorted((file.path, file.executable, file.binary or b"") for file in compiled.artifacts)
     plan, backend = compiled.plan, compiled.backend
-    shape = backend.sweep_shape(_point(compiled))
+    shape = backend.sweep_shape(_to_point(compiled))
     return (tuple(files), plan.run.root, plan.run.storage, plan.topology.nodes, shape)
 
 
-def _point(compiled: CompiledJob) -> Point:
+def _to_point(compiled: CompiledJob) -> Point:
     return Point(compiled.options, {file.path: file.text for file in compiled.artifacts})
 
 
-def _check(groups: Sequence[Sequence[CompiledJob]]) -> Iterable[Diagnostic]:
+def _check_sweep(groups: Sequence[Sequence[CompiledJob]]) -> Iterable[Diagnostic]:
     first = groups[0][0]
     if len(groups) == 1:
         return ()
-    with diagnose_plugin_errors(plugin(first.backend.name), "check a sweep"):
-        diagnostics = list(first.backend.check_sweep([[_point(job) for job in group] for group in groups]))
-    return first.levels.settle(add_origins(diagnostics, first.origin_of))
+    with diagnose_plugin_errors(find_plugin(first.backend.name), "check a sweep"):
+        diagnostics = list(first.backend.check_sweep([[_to_point(job) for job in group] for group in groups]))
+    return first.levels.finish_stage(add_origins(diagnostics, first.origin_of))
 
 
 def _sweep_folder(compiled: Sequence[CompiledJob], name: str) -> SweepFolder:
     """Return the directory for these points: the files of the first one, and points.json."""
     first, backend = compiled[0], compiled[0].backend
     files = {file.path: file for file in first.artifacts}
-    chosen = plugin(backend.name)
+    chosen = find_plugin(backend.name)
     with diagnose_plugin_errors(chosen, "emit a sweep"):
         render = render_for(chosen, first.plan, first.options, first.spec)
-        emitted = backend.emit_sweep([_point(job) for job in compiled], render)
+        emitted = backend.emit_sweep([_to_point(job) for job in compiled], render)
         files |= {file.path: file for file in emitted}
     place = f"{name}/{backend.name}"
     unfinished = _seal_sweep_files(files, "", name, place, compiled)
@@ -147,7 +154,7 @@ def _point_files(compiled: CompiledJob) -> PointFiles:
     point = compiled.point
     assert point is not None, "the artifact was compiled as a point of a sweep"
     files = {file.path: file.text for file in compiled.artifacts}
-    return PointFiles(point.shown(), compiled.plan.run.folder, point.varied_words, files)
+    return PointFiles(point.format_label(), compiled.plan.run.folder, point.varied_words, files)
 
 
 def _seal_sweep_files(

@@ -23,14 +23,14 @@ _MODULE_COMMAND = 'command -v module >/dev/null || . "${MODULESHOME:-/usr/share/
 _NO_CODE = ("torch.", "jobc_trainer.")  # packages in a `_target_` that nodes have without the user's code
 
 
-def procs(spec: JobSpec) -> int:
+def procs_per_node(spec: JobSpec) -> int:
     """Trainer processes on one node: as given, else one per GPU, else one (torchrun --nproc-per-node)."""
     return spec.procs if spec.procs is not None else max(spec.gpus, 1)
 
 
 def world_size(spec: JobSpec) -> int:
     """Nodes times processes per node."""
-    return spec.nodes * procs(spec)
+    return spec.nodes * procs_per_node(spec)
 
 
 def data_ranks(spec: JobSpec) -> int:
@@ -54,14 +54,14 @@ def preferred_hosts(spec: JobSpec) -> tuple[str, ...]:
     return usable_hosts(spec, spec.queue.nodelist)[: spec.nodes] if spec.queue.nodelist else ()
 
 
-def threads(spec: JobSpec) -> int:
+def threads_per_rank(spec: JobSpec) -> int:
     """CPU threads per rank: as given, else an equal share of the node's cores, else 1.
 
     torchrun sets OMP_NUM_THREADS=1 if it is unset, but on a CPU node each rank needs its share (pytorch/pytorch#22260).
     """
     if spec.threads is not None:
         return spec.threads
-    return max(spec.cpus // procs(spec), 1) if spec.cpus is not None else 1
+    return max(spec.cpus // procs_per_node(spec), 1) if spec.cpus is not None else 1
 
 
 def torchrun_option_name(name: str) -> str:
@@ -93,10 +93,10 @@ def global_batch(spec: JobSpec) -> int:
     return spec.batch.micro * accumulation(spec) * data_ranks(spec)
 
 
-def shards(spec: JobSpec) -> int:
+def shard_group_size(spec: JobSpec) -> int:
     """Ranks that share one copy of the model with parallel=hsdp: as given, or the ranks of a node."""
     assert spec.parallel.kind == "hsdp"
-    return spec.parallel.shards if spec.parallel.shards is not None else procs(spec)
+    return spec.parallel.shards if spec.parallel.shards is not None else procs_per_node(spec)
 
 
 def init_timeout(spec: JobSpec) -> int:
@@ -105,7 +105,7 @@ def init_timeout(spec: JobSpec) -> int:
     return requested if requested is not None else spec.rendezvous.timeout
 
 
-def command(spec: JobSpec) -> tuple[str, ...]:
+def rank_command(spec: JobSpec) -> tuple[str, ...]:
     """The program of one rank: the trainer, or the user's words; a .py file or `-m` first is run by Python."""
     if spec.command is None:
         return TRAINER_COMMAND
@@ -115,17 +115,17 @@ def command(spec: JobSpec) -> tuple[str, ...]:
 
 def command_words(spec: JobSpec) -> tuple[Word, ...]:
     """The program of one rank: the trainer, or the user's words; a .py file or `-m` first is run by Python."""
-    return tuple(map(parse_runtime_references, command(spec)))
+    return tuple(map(parse_runtime_references, rank_command(spec)))
 
 
-def script(spec: JobSpec) -> str:
+def user_script(spec: JobSpec) -> str:
     """The file that the command runs, if it can only be the user's: `train.py`, `python src/train.py`, `./run.sh`.
 
     Return "" for `-m MODULE`, for programs found on PATH, and for paths that are absolute or known only at run time.
     """
     if spec.command is None or spec.container.workdir is not None:
         return ""
-    words = list(command(spec))
+    words = list(rank_command(spec))
     if re.fullmatch(r"(python[\d.]*|bash|sh)", words[0]):
         words = words[1:]
     elif "/" not in words[0]:
@@ -164,7 +164,7 @@ def _module_words(entry: str) -> list[str]:
     return words if words and words[0] in MODULE_COMMANDS else ["load", entry]
 
 
-def activation(spec: JobSpec) -> tuple[ShellCode, ...]:
+def activation_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
     """Bash lines that activate the Python environment in a non-login shell."""
     python = spec.python
     if python.kind == "venv":
@@ -194,7 +194,7 @@ def then_lines(spec: JobSpec) -> tuple[ShellCode, ...]:
     return tuple(ShellCode(lines) for lines in spec.then)
 
 
-def image(spec: JobSpec) -> str | None:
+def container_image(spec: JobSpec) -> str | None:
     """`image` in the syntax of its runtime: NAME:TAG is docker://NAME:TAG for Apptainer, HOST#NAME:TAG for Pyxis.
 
     Return None with container=none, which runs no image (JC2008). Paths (those that begin with / or . or end in .sif)

@@ -32,7 +32,7 @@ def to_json_types(value: Any) -> Any:
     if type(value) in _SCALARS:  # checked first, because there may be 10,000 hosts
         return value
     if isinstance(value, RuntimeVar):
-        return f"${value.variable}"
+        return f"${value.env_name}"
     if isinstance(value, Concat):
         return "".join(to_json_types(part) for part in value)
     if isinstance(value, Mapping):

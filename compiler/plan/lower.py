@@ -45,7 +45,7 @@ _TRAIN_SECTIONS = (
 )  # fmt: skip
 
 
-class Lowered(NamedTuple):
+class LoweringResult(NamedTuple):
     """Result of lower().
 
     table: plan key -> the spec keys that it was computed from.
@@ -57,15 +57,15 @@ class Lowered(NamedTuple):
     rules: Mapping[str, str]
 
 
-def lower(spec: JobSpec) -> Lowered:
+def lower(spec: JobSpec) -> LoweringResult:
     """Return the plan of a spec that passed check()."""
-    low = _Lowering(spec)
-    plan = low.make(
+    builder = _PlanBuilder(spec)
+    plan = builder.make_section(
         "",
         LaunchPlan,
         name=lambda s: s.name,
-        topology=low.make("topology", Topology, section="", procs=derive.procs),
-        resources=low.make(
+        topology=builder.make_section("topology", Topology, section="", procs=derive.procs_per_node),
+        resources=builder.make_section(
             "resources",
             Resources,
             section="",
@@ -74,21 +74,25 @@ def lower(spec: JobSpec) -> Lowered:
             hosts=derive.used_hosts,
         ),
         launcher=lambda s: s.launcher,
-        rendezvous=low.make("rendezvous", Rendezvous, section="rendezvous", timeout_s=lambda s: s.rendezvous.timeout),
+        rendezvous=builder.make_section(
+            "rendezvous", Rendezvous, section="rendezvous", timeout_s=lambda s: s.rendezvous.timeout
+        ),
         command=derive.command_words,
         uses_trainer=lambda s: s.command is None,
-        threads_per_rank=derive.threads,
-        env=low.mapping("env", spec.env, lambda s, name: parse_runtime_references(s.env[name])),
-        secrets=low.mapping("secrets", spec.secrets, lambda s, name: derive.parse_secret_reference(s.secrets[name])),
+        threads_per_rank=derive.threads_per_rank,
+        env=builder.lower_mapping("env", spec.env, lambda s, name: parse_runtime_references(s.env[name])),
+        secrets=builder.lower_mapping(
+            "secrets", spec.secrets, lambda s, name: derive.parse_secret_reference(s.secrets[name])
+        ),
         secret_kinds=derive.secret_kinds,
         parallel=lambda s: s.parallel.kind,
-        labels=low.mapping("labels", spec.labels, lambda s, name: s.labels[name]),
-        setup=low.make(
+        labels=builder.lower_mapping("labels", spec.labels, lambda s, name: s.labels[name]),
+        setup=builder.make_section(
             "setup",
             Setup,
             kind=lambda s: s.python.kind,
             modules=derive.module_lines,
-            lines=derive.activation,
+            lines=derive.activation_lines,
             user_lines=derive.lines_of("setup"),
             before=derive.lines_of("before"),
             per_node=derive.lines_of("per_node"),
@@ -96,19 +100,19 @@ def lower(spec: JobSpec) -> Lowered:
             after=derive.lines_of("after"),
             python=lambda s: s.python.interpreter,
         ),
-        container=low.make("container", Container, section="container", image=derive.image),
+        container=builder.make_section("container", Container, section="container", image=derive.container_image),
         mounts=lambda s: tuple(Mount(m.kind, m.source, m.target, m.read_only) for m in s.mounts),
-        code=low.make(
+        code=builder.make_section(
             "code",
             CodeDelivery,
             kind=derive.code_kind,
             root=lambda s: s.code.root,
             max_bytes=lambda s: 0 if s.code.kind == "git" else s.code.max_size,
-            script=derive.script,
+            script=derive.user_script,
             repository=lambda s: s.code.repository if s.code.kind == "git" else None,
             commit=lambda s: s.code.commit if s.code.kind == "git" else None,
         ),
-        network=low.make(
+        network=builder.make_section(
             "network",
             Network,
             section="network",
@@ -116,7 +120,7 @@ def lower(spec: JobSpec) -> Lowered:
                 Setting(setting.name, setting.value, setting.reason) for setting in s.network.settings
             ),
         ),
-        lifecycle=low.make(
+        lifecycle=builder.make_section(
             "lifecycle",
             Lifecycle,
             section="lifecycle",
@@ -124,10 +128,10 @@ def lower(spec: JobSpec) -> Lowered:
             time_limit_s=lambda s: s.time or 0,
             keep_s=lambda s: s.lifecycle.keep,
         ),
-        queue=low.make(
+        queue=builder.make_section(
             "queue", Queue, section="queue", nodelist=derive.preferred_hosts, exclude=lambda s: s.queue.exclude or ()
         ),
-        run=low.make(
+        run=builder.make_section(
             "run",
             Run,
             section="storage",
@@ -136,22 +140,22 @@ def lower(spec: JobSpec) -> Lowered:
             keep=lambda s: s.keep_runs,
             endpoint=lambda s: s.storage.endpoint or "",
         ),
-        caches=low.make(
+        caches=builder.make_section(
             "caches",
             Caches,
             section="caches",
             prefetch=lambda s: tuple(derive.parse_download(text) for text in s.caches.prefetch),
         ),
         torchrun_options=derive.torchrun_options,
-        accelerate_extra=low.copy_mapping("accelerate_extra", "accelerate", "extra"),
-        deepspeed_extra=low.copy_mapping("deepspeed_extra", "accelerate", "deepspeed_extra"),
-        train=low.tree("train", _train_document(spec)),
+        accelerate_extra=builder.copy_mapping("accelerate_extra", "accelerate", "extra"),
+        deepspeed_extra=builder.copy_mapping("deepspeed_extra", "accelerate", "deepspeed_extra"),
+        train=builder.lower_tree("train", _train_document(spec)),
     )
-    low.rule("topology.world_size", derive.world_size)  # world_size is a property of the plan, not a field
-    return Lowered(plan, MappingProxyType(low.table), MappingProxyType(low.rules))
+    builder.record_rule("topology.world_size", derive.world_size)  # world_size is a property of the plan, not a field
+    return LoweringResult(plan, MappingProxyType(builder.table), MappingProxyType(builder.rules))
 
 
-class _Copy(NamedTuple):
+class _SpecKeyLeaf(NamedTuple):
     """Leaf that has the value of a spec key."""
 
     section: str
@@ -165,7 +169,7 @@ class _Copy(NamedTuple):
         return f"{self.section}.{self.name}".strip("._")
 
 
-class _PlainCopy(_Copy):
+class _JsonKeyLeaf(_SpecKeyLeaf):
     """Leaf that copies a value as JSON types."""
 
     def __call__(self, spec: JobSpec) -> Any:
@@ -178,7 +182,7 @@ def _train_document(spec: JobSpec) -> dict[str, Any]:
         "schema": lambda s: SCHEMA,
         "job": lambda s: s.name,
         "world_size": derive.world_size,
-        "threads_per_rank": derive.threads,
+        "threads_per_rank": derive.threads_per_rank,
         "seed": lambda s: s.seed,
         "recipe": lambda s: s.recipe,
     }
@@ -188,11 +192,11 @@ def _train_document(spec: JobSpec) -> dict[str, Any]:
             document[section] = _copied_leaves(value, (section,))
         else:
             document[section] = {
-                field.name.rstrip("_"): _PlainCopy(section, field.name) for field in dataclasses.fields(value)
+                field.name.rstrip("_"): _JsonKeyLeaf(section, field.name) for field in dataclasses.fields(value)
             }
     document["process_group"]["init_timeout_s"] = derive.init_timeout
     if spec.parallel.kind == "hsdp":
-        document["parallel"]["shards"] = derive.shards
+        document["parallel"]["shards"] = derive.shard_group_size
     document["batch"] = {
         "micro": lambda s: s.batch.micro,
         "accumulation": derive.accumulation,
@@ -205,7 +209,7 @@ def _copied_leaves(tree: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, 
     """Return a mapping at a path in the spec with each value as a leaf, so that `jobc why` finds its key."""
 
     def make_leaf(path: tuple[str, ...]) -> Leaf:
-        return lambda s: reduce(_get, path, s)
+        return lambda s: reduce(_get_entry, path, s)
 
     return {
         key: _copied_leaves(value, (*path, key)) if isinstance(value, Mapping) and value else make_leaf((*path, key))
@@ -213,7 +217,7 @@ def _copied_leaves(tree: Mapping[str, Any], path: tuple[str, ...]) -> dict[str, 
     }
 
 
-def _get(node: Any, name: str) -> Any:
+def _get_entry(node: Any, name: str) -> Any:
     return node[name] if isinstance(node, Mapping) else getattr(node, name)
 
 
@@ -224,7 +228,7 @@ def _containing_list(key: str) -> str:
     return ".".join(parts[:cut])
 
 
-class _Lowering:
+class _PlanBuilder:
     """Evaluates leaves on a watched spec and collects the key table and the rules."""
 
     def __init__(self, spec: JobSpec) -> None:
@@ -232,22 +236,22 @@ class _Lowering:
         self.table: dict[str, tuple[str, ...]] = {}
         self.rules: dict[str, str] = {}
 
-    def leaf(self, key: str, function: Leaf) -> Any:
-        if isinstance(function, _Copy) and type(value := function(self.spec)) in SCALARS:  # most leaves
+    def evaluate_leaf(self, key: str, function: Leaf) -> Any:
+        if isinstance(function, _SpecKeyLeaf) and type(value := function(self.spec)) in SCALARS:  # most leaves
             self.table[key] = (function.key,)
             return value
         read: list[str] = []
         value = function(track_reads(self.spec, "", read.append))
         self.table[key] = tuple(dict.fromkeys(_containing_list(part) for part in read))
-        self.rule(key, function)
+        self.record_rule(key, function)
         return value
 
-    def rule(self, key: str, function: Leaf) -> None:
+    def record_rule(self, key: str, function: Leaf) -> None:
         """Record the first docstring line of the function that derives the value."""
         if isinstance(function, FunctionType) and function.__doc__:
             self.rules[key] = function.__doc__.split("\n", 1)[0]
 
-    def make(self, prefix: str, cls: type[T], section: str | None = None, **fields: Any) -> T:
+    def make_section(self, prefix: str, cls: type[T], section: str | None = None, **fields: Any) -> T:
         """Return a plan section. A field is given either as a finished section or mapping, or as a function of the
         spec.
 
@@ -255,25 +259,29 @@ class _Lowering:
         """
         if section is not None:
             names = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]  # it is a dataclass
-            fields = {name: fields.get(name) or _Copy(section, name) for name in names}
+            fields = {name: fields.get(name) or _SpecKeyLeaf(section, name) for name in names}
         values = {}
         for name, value in fields.items():
             key = f"{prefix}.{name}" if prefix else name
-            values[name] = self.leaf(key, value) if callable(value) else value
+            values[name] = self.evaluate_leaf(key, value) if callable(value) else value
         return cls(**values)
 
-    def mapping(self, key: str, source: Mapping[str, Any], entry: Callable[[JobSpec, str], Any]) -> Mapping[str, Any]:
+    def lower_mapping(
+        self, key: str, source: Mapping[str, Any], make_entry: Callable[[JobSpec, str], Any]
+    ) -> Mapping[str, Any]:
         self.table[key] = (key,)
-        return self.tree(key, {name: lambda s, name=name: entry(s, name) for name in source})
+        return self.lower_tree(key, {name: lambda s, name=name: make_entry(s, name) for name in source})
 
     def copy_mapping(self, key: str, section: str, name: str) -> Mapping[str, Any]:
         self.table[key] = (f"{section}.{name}",)
-        return self.tree(key, _copied_leaves(getattr(getattr(self.spec, section), name), (section, name)))
+        return self.lower_tree(key, _copied_leaves(getattr(getattr(self.spec, section), name), (section, name)))
 
-    def tree(self, key: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    def lower_tree(self, key: str, document: Mapping[str, Any]) -> Mapping[str, Any]:
         return MappingProxyType(
             {
-                name: self.leaf(f"{key}.{name}", value) if callable(value) else self.tree(f"{key}.{name}", value)
+                name: self.evaluate_leaf(f"{key}.{name}", value)
+                if callable(value)
+                else self.lower_tree(f"{key}.{name}", value)
                 for name, value in document.items()
             }
         )

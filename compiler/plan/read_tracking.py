@@ -30,7 +30,7 @@ def track_reads(value: Any, key: str, note: Note) -> Any:
 
 
 @cache
-def _properties(cls: type) -> dict[str, Callable[[Any], Any]]:
+def _property_functions(cls: type) -> dict[str, Callable[[Any], Any]]:
     members = ((name, getattr(cls, name, None)) for name in dir(cls))
     return {name: member.fget for name, member in members if isinstance(member, property) and member.fget is not None}
 
@@ -50,7 +50,7 @@ class TrackedFields:
         if name.startswith("__"):
             raise AttributeError(name)
         cls: type = type(target)
-        if derive := _properties(cls).get(name):
+        if derive := _property_functions(cls).get(name):
             return derive(self)  # a property: evaluate it on the view, so that its reads are recorded
         value = getattr(target, name)
         part = name.rstrip("_")

@@ -41,7 +41,7 @@ class RuntimeVar(Enum):
     HEAD_PORT = "TCP port of the rendezvous on node 0; 0 lets node 0 choose"
 
     @property
-    def variable(self) -> str:
+    def env_name(self) -> str:
         return f"JOBC_{self.name}"
 
 

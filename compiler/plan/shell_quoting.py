@@ -37,7 +37,7 @@ def sh(value: Word | int | Iterable[Word], indent: int = 0) -> str:
     if indent:
         return sh(value).replace("\n", f"\n{' ' * indent}")
     if isinstance(value, RuntimeVar):
-        return f'"${{{value.variable}}}"'
+        return f'"${{{value.env_name}}}"'
     if isinstance(value, Concat):
         return "".join(sh(part) for part in value)
     if isinstance(value, (tuple, list)):

@@ -44,11 +44,11 @@ class Plugin:
     version: str = ""
 
     @property
-    def conf(self) -> Path:
+    def config_folder(self) -> Path:
         return self.folder / "conf"
 
     @property
-    def label(self) -> str:
+    def source_name(self) -> str:
         """Return the folder's name in source maps."""
         return f"jobc:backends/{self.name}" if self.root == "jobc" else self.root
 
@@ -66,26 +66,28 @@ class Plugin:
             ) from error
         parts = ("name", "Options", "spellings", "honours", "launch", "check", "emit")
         if missing := [n for n in parts if not hasattr(backend, n)]:
-            raise self._no_backend(f"the backend lacks {', '.join(missing)}")
+            raise self._no_backend_error(f"the backend lacks {', '.join(missing)}")
         if not isinstance(backend, Backend):
-            raise self._no_backend("the backend does not inherit from jobc.compiler.api.Backend")
+            raise self._no_backend_error("the backend does not inherit from jobc.compiler.api.Backend")
         if backend.name != self.name:
-            raise self._no_backend(f"the backend calls itself {backend.name!r}")
+            raise self._no_backend_error(f"the backend calls itself {backend.name!r}")
         if not isinstance(backend.honours, Mapping):
-            raise self._no_backend("the backend's `honours` is not a mapping from plan keys to supported values")
+            raise self._no_backend_error("the backend's `honours` is not a mapping from plan keys to supported values")
         self.check_defaults()
         return backend
 
     def check_defaults(self) -> None:
         """Raise CompileError JC4004 if the defaults file is missing: without it, the backend cannot be selected."""
-        if not (self.conf / "backend" / f"{self.name}.yaml").is_file():
-            raise self._no_backend(
+        if not (self.config_folder / "backend" / f"{self.name}.yaml").is_file():
+            raise self._no_backend_error(
                 f"the package has no conf/backend/{self.name}.yaml, which must set the defaults of its options"
             )
 
-    def _no_backend(self, because: str) -> CompileError:
+    def _no_backend_error(self, because: str) -> CompileError:
         hint = "see jobc.compiler.plugins.backend.Backend"
-        return CompileError([Diagnostic("JC4004", f"{self.label} does not provide backend {self.name}", because, hint)])
+        return CompileError(
+            [Diagnostic("JC4004", f"{self.source_name} does not provide backend {self.name}", because, hint)]
+        )
 
 
 @cache
@@ -94,7 +96,7 @@ def find_plugins() -> dict[str, Plugin]:
     folders = sorted(file.parent for file in (PACKAGE / "backends").glob("[!_.]*/backend.py"))
     plugins = {folder.name: _builtin_plugin(folder) for folder in folders}
     for entry in _entry_points(ENTRY_POINTS):
-        plugin = _from_entry_point(entry)
+        plugin = _plugin_from_entry_point(entry)
         if plugin.name in plugins and plugins[plugin.name].folder != plugin.folder:
             plugin = replace(
                 plugins[plugin.name], load_module=_name_clash_loader(plugins[plugin.name], plugin, entry.value)
@@ -116,7 +118,7 @@ def _name_clash_loader(first: Plugin, second: Plugin, entry: str) -> Callable[[]
 @cache
 def find_policies() -> tuple[Plugin, ...]:
     """Return every installed policy, sorted by name."""
-    return tuple(map(_from_entry_point, _entry_points(POLICIES)))
+    return tuple(map(_plugin_from_entry_point, _entry_points(POLICIES)))
 
 
 def code_pages() -> dict[str, Path]:
@@ -145,7 +147,7 @@ def code_name(code: str) -> str:
 
 def _entry_points(group: str) -> list[EntryPoint]:
     """Return the entry points sorted by name. Calls importlib.metadata (10% of a compile) only if any may exist."""
-    if not any(group in _groups(folder) for folder in dict.fromkeys(sys.path)):
+    if not any(group in _entry_point_groups(folder) for folder in dict.fromkeys(sys.path)):
         return []
     from importlib.metadata import entry_points
 
@@ -153,7 +155,7 @@ def _entry_points(group: str) -> list[EntryPoint]:
 
 
 @cache
-def _groups(path: str) -> frozenset[str]:
+def _entry_point_groups(path: str) -> frozenset[str]:
     """Return which of jobc's entry point groups occur in a folder of sys.path; all of them for a zip file."""
     folder, groups = Path(path), (ENTRY_POINTS, POLICIES)
     if folder.is_file():
@@ -163,7 +165,7 @@ def _groups(path: str) -> frozenset[str]:
     return frozenset(group for group in groups if any(group.encode() in text for text in texts))
 
 
-def plugin(name: str) -> Plugin:
+def find_plugin(name: str) -> Plugin:
     """Return the plugin of that name. If there is none, raises CompileError JC4001 with the most similar names."""
     plugins = find_plugins()
     if name in plugins:
@@ -185,7 +187,7 @@ def _builtin_plugin(folder: Path) -> Plugin:
     return Plugin(folder.name, "jobc", folder, lambda: importlib.import_module(module).BACKEND)
 
 
-def _from_entry_point(entry: EntryPoint) -> Plugin:
+def _plugin_from_entry_point(entry: EntryPoint) -> Plugin:
     package = entry.module.split(".")[0]
     spec = importlib.util.find_spec(package)  # find_spec() finds a top-level package without importing it
     places = list(spec.submodule_search_locations or []) if spec else []

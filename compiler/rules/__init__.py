@@ -28,7 +28,7 @@ from typing import Any
 from ..diagnostics.diagnostic import Diagnostic
 
 
-def check(folder: str, *arguments: object) -> Iterator[Diagnostic]:
+def check_rules(folder: str, *arguments: object) -> Iterator[Diagnostic]:
     """Yield the findings of jobc's own rules in a folder, such as `spec`."""
     return findings(f"{__name__}.{folder}", *arguments)
 
@@ -39,7 +39,7 @@ def findings(folder: str, *arguments: object) -> Iterator[Any]:
     folder: package name, such as `my_plugin.rules`.
     arguments: passed to each rule.
     """
-    return run_all(*(partial(rule, *arguments) for rule in _rules(folder, len(arguments))))
+    return run_all(*(partial(rule, *arguments) for rule in _load_rules(folder, len(arguments))))
 
 
 def run_all(*checks: Callable[[], Iterable[Any]]) -> Iterator[Any]:
@@ -55,7 +55,7 @@ def run_all(*checks: Callable[[], Iterable[Any]]) -> Iterator[Any]:
 
 
 def collect_findings(*checks: Callable[[], Iterable[Diagnostic]]) -> tuple[list[Diagnostic], BaseException | None]:
-    """Return the findings of all checks, and the first exception that a check raised, for SeverityFilter.settle()."""
+    """Return the findings of all checks, and the first exception of a check, for SeverityFilter.finish_stage()."""
     diagnostics: list[Diagnostic] = []
     try:
         diagnostics.extend(run_all(*checks))  # keep what was found before the exception
@@ -65,7 +65,7 @@ def collect_findings(*checks: Callable[[], Iterable[Diagnostic]]) -> tuple[list[
 
 
 @cache
-def _rules(folder: str, arguments: int) -> tuple[Callable[..., Iterable[Any]], ...]:
+def _load_rules(folder: str, arguments: int) -> tuple[Callable[..., Iterable[Any]], ...]:
     """Return the rules in a folder, ordered by file. arguments: number of arguments that each rule takes"""
     init_file = import_module(folder).__file__
     assert init_file is not None, f"{folder} has no __init__.py"

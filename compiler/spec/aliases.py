@@ -145,15 +145,15 @@ VALUES: Mapping[str, tuple[str, ...]] = {  # the option of a group, or the value
 def key_from_alias(typed: str) -> str:
     """Return jobc's key for another tool's name, with or without a section or a subkey; "" if unknown."""
     word, dot, subkey = typed.removeprefix("backend.").partition(".")
-    if key := _find(KEYS, word):
+    if key := _find_meaning(KEYS, word):
         return f"{key}{dot}{subkey}"
-    return _find(KEYS, typed.rpartition(".")[2])
+    return _find_meaning(KEYS, typed.rpartition(".")[2])
 
 
 def hint_for_foreign_option(typed: str) -> str:
     """Return the hint for an option without a direct equivalent, or for an unsupported feature; "" if unknown."""
     names = (typed.removeprefix("backend."), typed.rpartition(".")[2])
-    if hint := next(filter(None, (_find(IN_WORDS, name) for name in names)), ""):
+    if hint := next(filter(None, (_find_meaning(IN_WORDS, name) for name in names)), ""):
         return hint
     lacks = next(filter(None, map(hint_for_unsupported_feature, names)), "")
     return f"remove {typed}; {lacks}" if lacks else ""
@@ -161,20 +161,22 @@ def hint_for_foreign_option(typed: str) -> str:
 
 def hint_for_unsupported_feature(word: str) -> str:
     """Return a hint if the bundled trainer lacks this feature; "" for any other word."""
-    lacks = _find(NOT_SUPPORTED, word)
+    lacks = _find_meaning(NOT_SUPPORTED, word)
     return f"the bundled trainer has no {lacks}; your own program may: -- train.py" if lacks else ""
 
 
 def value_from_alias(key: str, typed: str) -> str:
     """Return jobc's value, or option with further overrides, for another tool's word for this key; "" if unknown."""
     values = {meaning: names for meaning, names in VALUES.items() if meaning.startswith(f"{key}=")}
-    return _find(values, typed).removeprefix(f"{key}=")
+    return _find_meaning(values, typed).removeprefix(f"{key}=")
 
 
-def _find(meanings: Mapping[str, tuple[str, ...]], name: str) -> str:
-    return next((meaning for meaning, names in meanings.items() if _plain(name) in map(_plain, names)), "")
+def _find_meaning(meanings: Mapping[str, tuple[str, ...]], name: str) -> str:
+    return next(
+        (meaning for meaning, names in meanings.items() if _normalized_word(name) in map(_normalized_word, names)), ""
+    )
 
 
-def _plain(word: str) -> str:
+def _normalized_word(word: str) -> str:
     """Return a word in lower case without separators, so that numNodes, num-nodes and num_nodes are equal."""
     return word.replace("_", "").replace("-", "").lower()

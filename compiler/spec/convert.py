@@ -40,7 +40,7 @@ OriginOf = Callable[[str], "Origin | None"]
 
 @dataclass(frozen=True)
 class ConversionResult(Generic[T]):
-    """Result of convert().
+    """Result of convert_tree().
 
     value: None if there are diagnostics.
     leaves: key -> canonical text, a list of texts, or None.
@@ -51,19 +51,19 @@ class ConversionResult(Generic[T]):
     diagnostics: tuple[Diagnostic, ...]
 
 
-def convert(tree: Mapping[str, Any], into: type[T], origin_of: OriginOf, prefix: str = "") -> ConversionResult[T]:
+def convert_tree(tree: Mapping[str, Any], into: type[T], origin_of: OriginOf, prefix: str = "") -> ConversionResult[T]:
     """Convert every leaf of `tree` to its field's type in the dataclass `into`.
 
     prefix: the root's dotted key, for diagnostics and origins.
     Reports at most MOST_DIAGNOSTICS diagnostics: JC1201 for an unknown key, JC1202 for a wrong type, JC1203 for a
     missing key, and JC1204 for null where a value is required.
     """
-    run = _Conversion(origin_of)
+    converter = _Converter(origin_of)
     try:
-        value = run.dataclass(tree, into, prefix)
+        value = converter.convert_dataclass(tree, into, prefix)
     except _TooManyErrors:
         value = None
-    return ConversionResult(None if run.diagnostics else value, run.leaves, tuple(run.diagnostics))
+    return ConversionResult(None if converter.diagnostics else value, converter.leaves, tuple(converter.diagnostics))
 
 
 _OPTION_OF_KIND = {"gpt": "gpt_tiny"}  # kind -> option of its group, where their names differ
@@ -73,47 +73,47 @@ MOST_DIAGNOSTICS = 100  # maximum per tree, because finding similar keys takes 5
 class _TooManyErrors(Exception): ...
 
 
-class _Conversion:
+class _Converter:
     def __init__(self, origin_of: OriginOf, diagnostics: list[Diagnostic] | None = None) -> None:
         self.origin_of = origin_of
         self.leaves: dict[str, Shown] = {}
         self.diagnostics: list[Diagnostic] = [] if diagnostics is None else diagnostics
 
-    def refuse(self, code: str, key: str, title: str, because: str, hint: str) -> None:
-        self.report(Diagnostic(code, title, because, hint, self.origin_of(key), key))
+    def add_error(self, code: str, key: str, title: str, because: str, hint: str) -> None:
+        self.add_diagnostic(Diagnostic(code, title, because, hint, self.origin_of(key), key))
 
-    def report(self, diagnostic: Diagnostic) -> None:
+    def add_diagnostic(self, diagnostic: Diagnostic) -> None:
         self.diagnostics.append(diagnostic)
         if len(self.diagnostics) == MOST_DIAGNOSTICS:
             raise _TooManyErrors
 
-    def dataclass(self, tree: Any, into: type, key: str) -> Any:
+    def convert_dataclass(self, tree: Any, into: type, key: str) -> Any:
         if not isinstance(tree, Mapping):
             first = next(iter(dataclass_field_types(into)))
             hint = f"set a key under {key}, such as {key}.{first}"
-            self.refuse("JC1202", key, f"{key} is a mapping", f"{_kind(tree)} was given", hint)
+            self.add_error("JC1202", key, f"{key} is a mapping", f"{_describe_kind(tree)} was given", hint)
             return None
         field_types = dataclass_field_types(into)
         for name in tree:
             if name not in field_types:
-                self.unknown(join_key(key, name), field_types, key)
+                self.report_unknown_key(join_key(key, name), field_types, key)
         values: dict[str, Any] = {}
         for field in dataclasses.fields(into):
             name = field.name.rstrip("_")
             field_key = join_key(key, name)
             if name in tree:
-                values[field.name] = self.value(tree[name], field_types[name], field_key)
+                values[field.name] = self.convert_value(tree[name], field_types[name], field_key)
             else:
                 because = f"{key or 'a job'} requires this key, and nothing sets it"
                 beside = self.origin_of(key) if key else None
-                origin = self.origin_of(field_key) or (beside and beside.whole)
+                origin = self.origin_of(field_key) or (beside and beside.without_line)
                 removal = f"remove {origin.path}, or " if origin and origin.path.startswith("~") else ""
                 is_item = key.rpartition(".")[2].isdigit()  # an item's keys cannot be set one by one
                 hint = f"add {name}: VALUE to item {key}" if is_item else f"{removal}give {field_key} a value"
-                self.report(Diagnostic("JC1203", f"missing key {field_key}", because, hint, origin, field_key))
+                self.add_diagnostic(Diagnostic("JC1203", f"missing key {field_key}", because, hint, origin, field_key))
         return into(**values) if len(values) == len(field_types) else None
 
-    def unknown(self, key: str, known: Mapping[str, Any], parent: str) -> None:
+    def report_unknown_key(self, key: str, known: Mapping[str, Any], parent: str) -> None:
         name = key.rsplit(".", 1)[-1]
         close = nearest(name, known)
         engine = "" if parent else aliases.hint_for_foreign_option(key) or aliases.key_from_alias(key)
@@ -129,11 +129,11 @@ class _Conversion:
             hint = "jobc --help lists the keys"
         origin = self.origin_of(key)
         position, because = origin and origin.position_of_key(key), "nothing reads this key, so it would have no effect"
-        self.report(Diagnostic("JC1201", f"unknown key {key}", because, hint, position, key))
+        self.add_diagnostic(Diagnostic("JC1201", f"unknown key {key}", because, hint, position, key))
 
-    def value(self, raw: Any, hint: Any, key: str) -> Any:
+    def convert_value(self, raw: Any, hint: Any, key: str) -> Any:
         if hint is Any:
-            return self.untyped(raw, key)
+            return self.convert_untyped(raw, key)
         options = union_members(hint)
         if is_null(raw):
             if type(None) in options:
@@ -142,42 +142,42 @@ class _Conversion:
             hint_text = f"{key}={example_value(options)}"
             if options == (str,):
                 hint_text = f"{key}='\"null\"' for the text null, or {key}= for an empty string"
-            self.refuse("JC1204", key, f"{key} cannot be null", f"it needs {type_name(options)}", hint_text)
+            self.add_error("JC1204", key, f"{key} cannot be null", f"it needs {type_name(options)}", hint_text)
             return None
         if raw == "" and options == (str, type(None)):
             because = "the value is empty; did it come from an unset shell variable?"
-            self.refuse("JC1202", key, f"{key} is an empty string", because, f"{key}=null, to unset it")
+            self.add_error("JC1202", key, f"{key} is an empty string", because, f"{key}=null, to unset it")
             return None
         nullable, options = type(None) in options, tuple(option for option in options if option is not type(None))
         if Target in options and target.is_target(raw):
-            return self.target(raw, key)
+            return self.convert_target(raw, key)
         options = tuple(option for option in options if option is not Target)
         if all(dataclasses.is_dataclass(option) for option in options):
-            return self.variant(raw, options, key)
+            return self.convert_variant(raw, options, key)
         option = options[0]
         if is_mapping(option):
-            return self.mapping(raw, option, key)
+            return self.convert_mapping(raw, option, key)
         if get_origin(option) is tuple:
-            return self.sequence(raw, option, key)
-        return self.scalar(raw, option, key, nullable)
+            return self.convert_sequence(raw, option, key)
+        return self.convert_scalar(raw, option, key, nullable)
 
-    def variant(self, raw: Any, options: tuple[Any, ...], key: str) -> Any:
+    def convert_variant(self, raw: Any, options: tuple[Any, ...], key: str) -> Any:
         if len(options) == 1:
-            return self.dataclass(raw, options[0], key)
+            return self.convert_dataclass(raw, options[0], key)
         kinds = {kind: option for option in options for kind in get_args(dataclass_field_types(option)["kind"])}
         if not isinstance(raw, Mapping):
             hint = f"set a key under {key}, such as {key}.kind={sorted(kinds)[0]}"
-            self.refuse("JC1202", key, f"{key} is a mapping", f"{_kind(raw)} was given", hint)
+            self.add_error("JC1202", key, f"{key} is a mapping", f"{_describe_kind(raw)} was given", hint)
             return None
         kind = "null" if is_null(raw.get("kind")) else _to_flow_style(raw["kind"])
         if kind in kinds:
             before = len(self.diagnostics)
-            value = self.dataclass(raw, kinds[kind], key)
+            value = self.convert_dataclass(raw, kinds[kind], key)
             self.report_kind_mismatch(key, str(kind), before)
             return value
         fits = [name for name in sorted(kinds) if not {*raw} - {*dataclass_field_types(kinds[name])}] or sorted(kinds)
         close, one_of = nearest(str(kind), fits) or fits, ", ".join(sorted(kinds))
-        self.refuse(
+        self.add_error(
             "JC1202",
             join_key(key, "kind"),
             f"{key}.kind: {kind!r} is invalid: must be one of {one_of}",
@@ -200,75 +200,79 @@ class _Conversion:
         shown = f"{', '.join(wrong[:3])}{' …' * (len(wrong) > 3)}"
         because = f"{kind_key} alone keeps the keys of the previously chosen option, which do not fit {kind}: {shown}"
         hint = f"{key}={_OPTION_OF_KIND.get(kind, kind)}"
-        self.refuse("JC1203", kind_key, f"{kind_key}={kind} needs other keys in {key}", because, hint)
+        self.add_error("JC1203", kind_key, f"{kind_key}={kind} needs other keys in {key}", because, hint)
 
-    def target(self, raw: Mapping[str, Any], key: str) -> Any:
+    def convert_target(self, raw: Mapping[str, Any], key: str) -> Any:
         """Return `_target_` and its arguments. The user's code defines their types."""
         target_key = join_key(key, target.KEY)
         if "kind" in raw:
             because = f"kind selects a built-in, {target.KEY} your own class or function"
             hint = f"{key}=target {target_key}={_to_flow_style(raw[target.KEY])}, to replace the section"
-            self.refuse("JC2090", target_key, f"{key} has both kind and {target.KEY}", because, hint)
+            self.add_error("JC2090", target_key, f"{key} has both kind and {target.KEY}", because, hint)
             return None
         if is_null(raw[target.KEY]):
             because = f"{key}=target uses your own class or function, so {key}._target_ must name it"
-            self.refuse("JC2091", target_key, f"{target_key} is not set", because, f"{target_key}=my_pkg.NAME")
+            self.add_error("JC2091", target_key, f"{target_key} is not set", because, f"{target_key}=my_pkg.NAME")
             return None
-        tree = {str(name): self.untyped(inner, join_key(key, str(name))) for name, inner in raw.items()}
+        tree = {str(name): self.convert_untyped(inner, join_key(key, str(name))) for name, inner in raw.items()}
         for problem in target.find_target_errors(tree, key):
             problem_key, _, reason = problem.partition(": ")
             hint = f"{problem_key}=my_pkg.NAME" if problem_key.endswith(target.KEY) else f"remove {problem_key}"
-            self.refuse("JC2092", problem_key, f"{problem_key} cannot be passed to the target", reason, hint)
+            self.add_error("JC2092", problem_key, f"{problem_key} cannot be passed to the target", reason, hint)
         return Target(tree)
 
-    def mapping(self, raw: Any, hint: Any, key: str) -> Any:
+    def convert_mapping(self, raw: Any, hint: Any, key: str) -> Any:
         key_type, value_type = get_args(hint)
         if not isinstance(raw, Mapping):
             because = f"{'a list' if isinstance(raw, list) else 'a single value'} was given"
             hint = f"{key}.{raw}" if isinstance(raw, str) and "=" in raw else f"{key}.NAME=VALUE"
-            self.refuse("JC1202", key, f"{key} is a mapping", because, hint)
+            self.add_error("JC1202", key, f"{key} is a mapping", because, hint)
             return None
         out = {}
         for name, inner in raw.items():
             entry_key = join_key(key, str(name))
-            self.read(str(name), key_type, entry_key, leaf=False)
-            out[str(name)] = self.value(_fill_with_nulls(inner, value_type), value_type, entry_key)
+            self.read_text(str(name), key_type, entry_key, leaf=False)
+            out[str(name)] = self.convert_value(_fill_with_nulls(inner, value_type), value_type, entry_key)
         return types.MappingProxyType(out)
 
-    def untyped(self, raw: Any, key: str) -> Any:
+    def convert_untyped(self, raw: Any, key: str) -> Any:
         """Return a tree whose types another program defines, as mappings, tuples and values of read_untyped()."""
         if isinstance(raw, Mapping):
-            return types.MappingProxyType({str(k): self.untyped(v, join_key(key, str(k))) for k, v in raw.items()})
+            return types.MappingProxyType(
+                {str(k): self.convert_untyped(v, join_key(key, str(k))) for k, v in raw.items()}
+            )
         if isinstance(raw, str) and self.refuse_reference(raw, key):
             return None
         value = _untyped_tree(raw)
-        self.leaves[key] = _plain(value)
+        self.leaves[key] = _to_plain_value(value)
         return value
 
-    def sequence(self, raw: Any, hint: Any, key: str) -> Any:
+    def convert_sequence(self, raw: Any, hint: Any, key: str) -> Any:
         if isinstance(raw, str) and get_args(hint)[0] in _SHELL_LINES:  # a block of text, as in files of other tools
             lines = [line for line in raw.split("\n") if line.strip()]
             raw = ["\n".join(lines)] if get_args(hint)[0] is RankLines else lines
         if not isinstance(raw, list):
             as_list = example_value((hint,), raw if isinstance(raw, str) else "")
-            self.refuse("JC1202", key, f"{key} is a list", f"{_kind(raw)} was given", override_for_shell(key, as_list))
+            self.add_error(
+                "JC1202", key, f"{key} is a list", f"{_describe_kind(raw)} was given", override_for_shell(key, as_list)
+            )
             return None
         types_of_items = get_args(hint)
         if types_of_items[-1] is Ellipsis:
             types_of_items = (types_of_items[0],) * len(raw)
         if len(raw) != len(types_of_items):
             title, as_many = f"{key} has {len(types_of_items)} values", example_value((hint,), " ".join(map(str, raw)))
-            self.refuse("JC1202", key, title, f"{len(raw)} were given", override_for_shell(key, as_many))
+            self.add_error("JC1202", key, title, f"{len(raw)} were given", override_for_shell(key, as_many))
             return None
-        inner = _Conversion(self.origin_of, self.diagnostics)
+        inner = _Converter(self.origin_of, self.diagnostics)
         values = tuple(
-            inner.value(_fill_with_nulls(item, hint), hint, f"{key}.{i}")
+            inner.convert_value(_fill_with_nulls(item, hint), hint, f"{key}.{i}")
             for i, (item, hint) in enumerate(zip(raw, types_of_items, strict=True))
         )
         self.leaves[key] = [*inner.leaves.values()]
         return values
 
-    def scalar(self, raw: Any, hint: Any, key: str, nullable: bool) -> Any:
+    def convert_scalar(self, raw: Any, hint: Any, key: str, nullable: bool) -> Any:
         as_list = get_origin(hint) is Annotated and get_origin(get_args(hint)[0]) is tuple
         if isinstance(raw, list) and as_list and all(isinstance(item, str) for item in raw):
             raw = ",".join(raw)
@@ -281,9 +285,9 @@ class _Conversion:
             above, _, last = key.rpartition(".")
             if last.isdigit():
                 typed = f"{above}=[{example_value((hint,))}], with one text per item"
-            self.refuse("JC1202", key, f"{key} is {type_name((hint,))}", f"{_kind(raw)} was given", typed)
+            self.add_error("JC1202", key, f"{key} is {type_name((hint,))}", f"{_describe_kind(raw)} was given", typed)
             return None
-        return self.read(str(raw), hint, key, nullable)
+        return self.read_text(str(raw), hint, key, nullable)
 
     def refuse_reference(self, text: str, key: str, is_shell: bool = False) -> bool:
         """Report JC1205 for `${jobc:NAME}` if the name is unknown, or if the key is read before the job runs."""
@@ -293,20 +297,20 @@ class _Conversion:
         name = match[1]
         if unknown := first_unknown_reference(text):
             because, close = f"known names: {', '.join(NAMES)}", nearest(unknown, NAMES) or NAMES
-            self.refuse("JC1205", key, f"${{jobc:{unknown}}} does not exist", because, f"write ${{jobc:{close[0]}}}")
+            self.add_error("JC1205", key, f"${{jobc:{unknown}}} does not exist", because, f"write ${{jobc:{close[0]}}}")
         elif is_shell:
             because = "launch.sh contains these lines as typed, and bash reads the variables"
-            self.refuse("JC1205", key, f"{key} contains {match[0]}", because, f"write $JOBC_{name.upper()}")
+            self.add_error("JC1205", key, f"{key} contains {match[0]}", because, f"write $JOBC_{name.upper()}")
         elif not may_contain_references(key):
             because = "the value is known only when the job runs, but jobc needs this key earlier"
-            self.refuse(
+            self.add_error(
                 "JC1205", key, f"{key} contains {match[0]}", because, "use this variable in the command or in env"
             )
         else:
             return False
         return True
 
-    def read(self, text: str, hint: Any, key: str, nullable: bool = False, leaf: bool = True) -> Any:
+    def read_text(self, text: str, hint: Any, key: str, nullable: bool = False, leaf: bool = True) -> Any:
         if "${jobc:" in text and self.refuse_reference(text, key, hint in _SHELL_LINES):
             return None
         if get_origin(hint) is Literal:
@@ -314,7 +318,7 @@ class _Conversion:
             if text not in words:
                 close = nearest(text, words)
                 sweep = sweep_hint(text, key, words.__contains__)
-                self.refuse(
+                self.add_error(
                     "JC1202",
                     key,
                     f"{key}: {text!r} is invalid: must be one of {', '.join(words)}",
@@ -340,7 +344,9 @@ class _Conversion:
                 is_private = key.startswith("secrets.") and leaf  # the text may be a secret
                 shown_text = "the text" if is_private else repr(text)
                 title, origin = f"{key}: {shown_text} is not {scalar.name}", self.origin_of(key)
-                self.report(Diagnostic("JC1202", title, error.because, hint_text, origin, key, private=is_private))
+                self.add_diagnostic(
+                    Diagnostic("JC1202", title, error.because, hint_text, origin, key, private=is_private)
+                )
                 return None
             shown = scalar.show(value)
         if leaf:
@@ -374,10 +380,10 @@ def _untyped_tree(raw: Any) -> Any:
     return None if is_null(raw) else read_untyped(raw, isinstance(raw, TextWithOrigin) and raw.quoted)
 
 
-def _plain(value: Any) -> Shown:
+def _to_plain_value(value: Any) -> Shown:
     if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+        return {key: _to_plain_value(inner) for key, inner in value.items()}
+    return [_to_plain_value(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _fill_with_nulls(raw: Any, hint: Any) -> Any:
@@ -389,7 +395,7 @@ def _null_fields(into: Any) -> dict[str, None]:
     return {name: None for name, hint in dataclass_field_types(into).items() if type(None) in union_members(hint)}
 
 
-def _kind(raw: Any) -> str:
+def _describe_kind(raw: Any) -> str:
     if isinstance(raw, list):
         return "a list"
     return "a mapping" if isinstance(raw, Mapping) else f"the single value {raw!r}"

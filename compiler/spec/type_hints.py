@@ -16,7 +16,7 @@ def spec_keys(into: type, prefix: str = "") -> list[str]:
     for name, hint in dataclass_field_types(into).items():
         key = join_key(prefix, name)
         keys.append(key)
-        for variant in _variants(hint):
+        for variant in _dataclass_members(hint):
             keys += [k for k in spec_keys(variant, key) if k not in keys]
     return keys
 
@@ -27,7 +27,7 @@ def type_of_key(into: type, key: str) -> Any:
     for part in key.split("."):
         if dataclasses.is_dataclass(current):
             current = dataclass_field_types(current).get(part)  # type: ignore[arg-type]
-        elif variants := _variants(current):
+        elif variants := _dataclass_members(current):
             options = [dataclass_field_types(v)[part] for v in variants if part in dataclass_field_types(v)]
             current = reduce(or_, options) if options else None  # several members may have the key, such as `kind`
         elif get_origin(current) is not None and is_mapping(current):
@@ -66,7 +66,7 @@ def union_members(hint: Any) -> tuple[Any, ...]:
     return (hint,)
 
 
-def _variants(hint: Any) -> list[type]:
+def _dataclass_members(hint: Any) -> list[type]:
     return [option for option in union_members(hint) if isinstance(option, type) and dataclasses.is_dataclass(option)]
 
 

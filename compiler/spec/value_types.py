@@ -104,7 +104,7 @@ def read_untyped(text: str, quoted: bool = False) -> Any:
     return str(text)
 
 
-def _count(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
+def _count_reader(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
     def read_count(text: str) -> int:
         value = read_int(text, "1", least)
         if value < least:
@@ -116,7 +116,7 @@ def _count(least: int, most: int = 2**63 - 1) -> Callable[[str], int]:
     return read_count
 
 
-def _number(least: float, most: float) -> Callable[[str], float]:
+def _number_reader(least: float, most: float) -> Callable[[str], float]:
     """Parse a finite number within limits that prevent overflow."""
 
     fitting = f"{max(least, 1):g}"
@@ -151,7 +151,7 @@ def _text_or_fallback(fitting: str, fallback: str) -> str:
     return fitting if fitting not in ("", "null") else fallback
 
 
-def _matching(pattern: str, because: str, *examples: str) -> Callable[[str], str]:
+def _pattern_reader(pattern: str, because: str, *examples: str) -> Callable[[str], str]:
 
     def read_text(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -172,7 +172,7 @@ def _require_short(text: str, *examples: str) -> None:
         raise InvalidValue(f"a number has at most {LONGEST_NUMBER} characters", *examples)
 
 
-def _env_name(text: str) -> str:
+def _read_env_name(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text):
         fitting = re.sub(r"^(?=[0-9])", "_", re.sub(r"[^A-Za-z0-9_]", "_", text)) or "MY_VARIABLE"
         raise InvalidValue("a variable name has letters, digits and _, and does not start with a digit", fitting)
@@ -183,7 +183,7 @@ _UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 _PARTS_S = {"ms": "0.001", "us": "0.000001"}
 
 
-def _duration(text: str) -> int:
+def _read_duration(text: str) -> int:
     if len(text) > LONGEST_NUMBER or re.search(r"[0-9]{10}", text):
         raise InvalidValue("engines do not accept times this long", "365d")
     if match := re.fullmatch(r"(?:([0-9]+)-)?([0-9]+):([0-5][0-9]):([0-5][0-9])", text):
@@ -213,8 +213,8 @@ def fractional_duration_in_seconds(text: str) -> str:
     return f"{(Decimal(match[1] + (match[2] or '')) * unit).normalize():f}"
 
 
-def _limit(text: str) -> int:
-    seconds = 0 if re.fullmatch(r"0+", text) else _duration(text)
+def _read_time_limit(text: str) -> int:
+    seconds = 0 if re.fullmatch(r"0+", text) else _read_duration(text)
     if seconds == 0:
         raise InvalidValue("0 means no limit in some engines and an immediate timeout in others", "null", "12h")
     return seconds
@@ -236,7 +236,7 @@ _UNITS_BYTES = {f"{p}{end}": 1024**i for i, p in enumerate("KMGTP", 1) for end i
 _NO_SIZE = "0 means no limit in some engines and zero bytes in others"
 
 
-def _bytes(text: str) -> int:
+def _read_bytes(text: str) -> int:
     _require_short(text, "64GiB")
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?([A-Za-z]+)", text)
     if re.fullmatch(r"0+(\.0+)? ?[KMGTP]?", text, re.IGNORECASE):
@@ -264,14 +264,14 @@ def format_bytes(size: int) -> str:
     return f"{Decimal(size) / 1000:f}KB"
 
 
-def _port(text: str) -> int:
+def _read_port(text: str) -> int:
     value = read_int(text)
     if not 0 <= value <= 65535 or 0 < value < 1024:
         raise InvalidValue("a port must be 1024 to 65535, or 0 to pick a free one", "29500")
     return value
 
 
-def _hosts(text: str) -> tuple[str, ...]:
+def _read_hosts(text: str) -> tuple[str, ...]:
     hosts = tuple(expand_hostlist(text))
     machines = [normalized_host(host) for host in hosts] if "@" in text or text != text.lower() else hosts
     if len(set(machines)) < len(hosts):
@@ -322,14 +322,17 @@ def expand_hostlist(text: str) -> list[str]:
     return hosts
 
 
-def _expand_word(word: str, most: int) -> list[str]:
-    """Return the names in `gpu[01-03,7]-[1,2]`. Raises InvalidValue for more than `most`, before it creates them."""
+def _expand_word(word: str, max_names: int) -> list[str]:
+    """Return the names in `gpu[01-03,7]-[1,2]`. Raises InvalidValue if there are more than `max_names`.
+
+    It counts the names before it creates them.
+    """
     literals = re.split(r"\[([0-9,-]+)\]", word)  # every second part is the inside of brackets
     parts, count = [[literal] for literal in literals], 1
     for index in range(1, len(parts), 2):
         parts[index] = _expand_ranges(literals[index])
         count *= len(parts[index])
-        if count > most:
+        if count > max_names:
             raise InvalidValue(f"the list has more than {MOST_HOSTS:,} hosts", "node[1-4]")
     name = "".join(part[0] for part in parts)  # the names differ only in digits, so checking one is enough
     if not re.fullmatch(r"(?:\w[\w.-]{,63}@)?\w[\w.:%-]{,252}", name, re.ASCII):
@@ -353,7 +356,7 @@ def _expand_ranges(ranges: str) -> list[str]:
     return numbers
 
 
-def _check_download(text: str) -> str:
+def _read_download(text: str) -> str:
     hub = re.fullmatch(r"(?:model|dataset):[\w.-]+(?:/[\w.-]+)?(?:@[\w./-]+)?", text, re.ASCII)
     if hub or (text.startswith("run:") and text[4:].strip() and "\n" not in text):
         return text
@@ -363,7 +366,7 @@ def _check_download(text: str) -> str:
     )
 
 
-def _label(text: str) -> str:
+def _read_label(text: str) -> str:
     if re.fullmatch(r"[\w=-][\w.=+-]*", text) and len(text.encode()) <= 200:
         return text
     fitting = _text_or_fallback(re.sub(r"[^\w.=+-]+", "_", text).strip("._")[:60], "a")
@@ -373,7 +376,7 @@ def _label(text: str) -> str:
     )
 
 
-def _shell_line(text: str) -> str:
+def _read_shell_line(text: str) -> str:
     """Return a line for the setup section of launch.sh. Raises InvalidValue for "" and for control characters."""
     if not text.strip():
         raise InvalidValue("it is empty", "ulimit -l unlimited")
@@ -385,36 +388,36 @@ def _shell_line(text: str) -> str:
 STEP_END = "END_OF_LINES"  # end word of the here-documents in launch.sh
 
 
-def _step_line(text: str) -> str:
-    """Return a line for a here-document in launch.sh. Raises InvalidValue as in _shell_line(), and for the end word."""
+def _read_step_line(text: str) -> str:
+    """Return a line for a here-document in launch.sh. Raises InvalidValue for its end word too."""
     if STEP_END in text.split("\n"):
         raise InvalidValue("in launch.sh, that line would end the block", "rsync -a /data/ /scratch/data/")
-    return _shell_line(text)
+    return _read_shell_line(text)
 
 
-def _path(text: str) -> str:
+def _read_path(text: str) -> str:
     if not text or "\0" in text or "\n" in text:
         raise InvalidValue("a path must be a single line", "runs")
     return text
 
 
-Count = Annotated[int, ValueType("a count of at least 1", _count(1))]
-CountOrZero = Annotated[int, ValueType("a count", _count(0))]
-NodeCount = Annotated[int, ValueType("a count of at least 1", _count(1, MOST_HOSTS))]
-GpuCount = Annotated[int, ValueType("a count", _count(0, MOST_OF_A_NODE))]
-ProcessCount = Annotated[int, ValueType("a count of at least 1", _count(1, MOST_OF_A_NODE))]
-Quantity = Annotated[float, ValueType("a quantity", _number(1, 1e15), repr)]
-Seconds = Annotated[float, ValueType("a number of seconds", _number(1e-6, 1e7), repr)]
-Price = Annotated[float, ValueType("a price", _number(0, 1e6), repr)]
+Count = Annotated[int, ValueType("a count of at least 1", _count_reader(1))]
+CountOrZero = Annotated[int, ValueType("a count", _count_reader(0))]
+NodeCount = Annotated[int, ValueType("a count of at least 1", _count_reader(1, MOST_HOSTS))]
+GpuCount = Annotated[int, ValueType("a count", _count_reader(0, MOST_OF_A_NODE))]
+ProcessCount = Annotated[int, ValueType("a count of at least 1", _count_reader(1, MOST_OF_A_NODE))]
+Quantity = Annotated[float, ValueType("a quantity", _number_reader(1, 1e15), repr)]
+Seconds = Annotated[float, ValueType("a number of seconds", _number_reader(1e-6, 1e7), repr)]
+Price = Annotated[float, ValueType("a price", _number_reader(0, 1e6), repr)]
 Name = Annotated[str, ValueType("a name", read_name)]
-EnvName = Annotated[str, ValueType("a variable name", _env_name)]
-Duration = Annotated[int, ValueType("a duration", _duration, format_duration, units=True)]
-TimeLimit = Annotated[int, ValueType("a time limit", _limit, format_duration, units=True)]
-Label = Annotated[str, ValueType("a label", _label)]
-Bytes = Annotated[int, ValueType("a size", _bytes, format_bytes, units=True)]
-Port = Annotated[int, ValueType("a port", _port)]
-HostList = Annotated[tuple[str, ...], ValueType("a host list", _hosts, fold_hostlist, units=True)]
-_REFERENCE = _matching(
+EnvName = Annotated[str, ValueType("a variable name", _read_env_name)]
+Duration = Annotated[int, ValueType("a duration", _read_duration, format_duration, units=True)]
+TimeLimit = Annotated[int, ValueType("a time limit", _read_time_limit, format_duration, units=True)]
+Label = Annotated[str, ValueType("a label", _read_label)]
+Bytes = Annotated[int, ValueType("a size", _read_bytes, format_bytes, units=True)]
+Port = Annotated[int, ValueType("a port", _read_port)]
+HostList = Annotated[tuple[str, ...], ValueType("a host list", _read_hosts, fold_hostlist, units=True)]
+_REFERENCE = _pattern_reader(
     r"env:[A-Za-z_][A-Za-z0-9_]*|(file|k8s):\S+",
     "a secret must be a reference, not a value, because artifacts are shared",
     "env:HF_TOKEN",
@@ -422,7 +425,7 @@ _REFERENCE = _matching(
     "k8s:SECRET/KEY",
 )
 SecretRef = Annotated[str, ValueType("a secret reference", _REFERENCE)]
-_INTERFACES = _matching(  # no patterns as in NCCL_SOCKET_IFNAME, which Gloo does not support
+_INTERFACES = _pattern_reader(  # no patterns as in NCCL_SOCKET_IFNAME, which Gloo does not support
     r"[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14}(,[A-Za-z0-9][A-Za-z0-9_.:@-]{0,14})*",
     "the value must be interface names as `ip link` shows them, separated by commas",
     "null",
@@ -430,13 +433,13 @@ _INTERFACES = _matching(  # no patterns as in NCCL_SOCKET_IFNAME, which Gloo doe
     "ib0,ib1",
 )
 Interface = Annotated[str, ValueType("a network interface", _INTERFACES)]
-Download = Annotated[str, ValueType("a download", _check_download)]
-Path = Annotated[str, ValueType("a path", _path)]
-ShellLine = Annotated[str, ValueType("a line of bash", _shell_line, example="ulimit -l unlimited")]
-StepLine = Annotated[str, ValueType("a line of bash", _step_line, example="rsync -a /data/ /scratch/data/")]
-RankLines = Annotated[str, ValueType("lines of bash", _step_line, example="python eval.py")]
+Download = Annotated[str, ValueType("a download", _read_download)]
+Path = Annotated[str, ValueType("a path", _read_path)]
+ShellLine = Annotated[str, ValueType("a line of bash", _read_shell_line, example="ulimit -l unlimited")]
+StepLine = Annotated[str, ValueType("a line of bash", _read_step_line, example="rsync -a /data/ /scratch/data/")]
+RankLines = Annotated[str, ValueType("lines of bash", _read_step_line, example="python eval.py")]
 MountSource = Annotated[str, ValueType("text", str, example="/data")]
-MountTarget = Annotated[str, ValueType("a path", _path, example="/data")]
+MountTarget = Annotated[str, ValueType("a path", _read_path, example="/data")]
 
 PLAIN: dict[type, ValueType] = {
     int: ValueType("a whole number", read_int),

@@ -30,7 +30,7 @@ NEUTRAL = ("launch.sh", "train.json", "spec.yaml", POINTS)
 
 
 def read_golden_case(case: Path) -> CompileRequest:
-    words = _lines(case)
+    words = _override_lines(case)
     if is_sweep_case(case):
         words = words[1:]
     if "--" not in words:
@@ -40,10 +40,10 @@ def read_golden_case(case: Path) -> CompileRequest:
 
 
 def is_sweep_case(case: Path) -> bool:
-    return _lines(case)[:1] == ["-m"]
+    return _override_lines(case)[:1] == ["-m"]
 
 
-def _lines(case: Path) -> list[str]:
+def _override_lines(case: Path) -> list[str]:
     return [line for line in (case / "overrides.txt").read_text(encoding="utf-8").split("\n") if line]
 
 
@@ -71,7 +71,7 @@ def _strip_embedded_files(manifest: str, neutral: bool) -> str:
     return re.sub(r"^binaryData:\n(?: .*\n)*", "", text, flags=re.MULTILINE)
 
 
-def _chosen(case: Path, files: dict[str, Artifact]) -> dict[str, Artifact]:
+def _select_listed_files(case: Path, files: dict[str, Artifact]) -> dict[str, Artifact]:
     if not (case / "files.txt").exists():
         return files
     paths = (case / "files.txt").read_text(encoding="utf-8").split()
@@ -82,7 +82,7 @@ def _chosen(case: Path, files: dict[str, Artifact]) -> dict[str, Artifact]:
 def golden_differences(case: Path, neutral: bool = False, update: bool = False) -> list[str]:
     """Return the differences between a golden case and a fresh compile. update: whether to rewrite the case"""
     try:
-        files = _chosen(case, golden_files(_compile_case(case), neutral))
+        files = _select_listed_files(case, golden_files(_compile_case(case), neutral))
         failure = None
     except CompileError as error:
         if any(d.code.startswith("JC9") for d in error.diagnostics):  # so that --update-golden does not accept a bug
@@ -90,24 +90,24 @@ def golden_differences(case: Path, neutral: bool = False, update: bool = False) 
         # without the codes' names, so that renaming a code does not change goldens
         files, failure = {}, format_for_terminal(error.diagnostics) + "\n"
     if update:
-        _rewrite(case, files, failure)
+        _write_expected(case, files, failure)
     expected = case / "expected"
     expected_paths = {p.relative_to(expected).as_posix() for p in expected.rglob("*") if p.is_file()}
     differences = [f"only in expected/: {p}" for p in sorted(expected_paths - set(files))]
     differences += [f"not in expected/: {p}" for p in sorted(set(files) - expected_paths)]
     for path in sorted(expected_paths & set(files)):
-        differences += _diff((expected / path).read_text(encoding="utf-8"), files[path].text, path)
+        differences += _unified_diff((expected / path).read_text(encoding="utf-8"), files[path].text, path)
         if bool((expected / path).stat().st_mode & 0o100) != files[path].executable:
             differences.append(f"{path}: executable bit differs")
     old = (case / "expected.txt").read_text(encoding="utf-8") if (case / "expected.txt").exists() else ""
-    return differences + _diff(old, failure or "", "diagnostics")
+    return differences + _unified_diff(old, failure or "", "diagnostics")
 
 
-def _diff(before: str, after: str, path: str) -> list[str]:
+def _unified_diff(before: str, after: str, path: str) -> list[str]:
     return list(difflib.unified_diff(before.split("\n"), after.split("\n"), f"expected {path}", path, lineterm=""))
 
 
-def _rewrite(case: Path, files: Mapping[str, Artifact], failure: str | None) -> None:
+def _write_expected(case: Path, files: Mapping[str, Artifact], failure: str | None) -> None:
     shutil.rmtree(case / "expected", ignore_errors=True)
     (case / "expected.txt").unlink(missing_ok=True)
     if failure is not None:

@@ -67,12 +67,12 @@ def _text_forms(key: str, hint: Any) -> Iterator[tuple[str, str]]:
 
 
 def _is_tuple(hint: Any) -> bool:
-    return any((get_origin(kind) or kind) is tuple and str in _leaves(kind) for kind in (hint, *get_args(hint)))
+    return any((get_origin(kind) or kind) is tuple and str in _leaf_types(kind) for kind in (hint, *get_args(hint)))
 
 
-def _leaves(hint: Any) -> set[Any]:
+def _leaf_types(hint: Any) -> set[Any]:
     parts = get_args(hint)
-    return {leaf for part in parts for leaf in _leaves(part)} if parts else {hint}
+    return {leaf for part in parts for leaf in _leaf_types(part)} if parts else {hint}
 
 
 def quote_as_override_value(text: str) -> str:
@@ -85,7 +85,7 @@ def find_escaped_text(artifact: Artifact) -> Iterator[str]:
     if MARK not in artifact.text or artifact.path == PROGRAM:
         return
     if artifact.path.endswith((".yaml", ".yml", ".json")):
-        yield from _in_document(artifact)
+        yield from _find_marks_in_document(artifact)
     elif artifact.path.endswith((".sh", ".sbatch")) or artifact.text.startswith("#!"):
         yield from (f"{artifact.path}:{line}" for line in _find_marks_in_shell(artifact.text))
     else:
@@ -99,15 +99,15 @@ def _find_marks_in_shell(text: str) -> Iterator[str]:
     places = ShellContextScanner()
     for number, row in enumerate(text.split("\n"), 1):
         for piece in re.split(f"({MARK})", row):
-            if piece == MARK and places.place not in ("single", "comment"):
-                yield f"{number}: {places.place}: {row!r}"
+            if piece == MARK and places.context not in ("single", "comment"):
+                yield f"{number}: {places.context}: {row!r}"
             places.feed(piece)
         places.feed("\n")
     if places.stack != ["code"]:
         yield f"the text ends inside {places.stack[-1]}"
 
 
-def _in_document(artifact: Artifact) -> Iterator[str]:
+def _find_marks_in_document(artifact: Artifact) -> Iterator[str]:
     """Yield marks outside a document's strings and comments, and marks in strings that are shell code."""
     try:
         is_json = artifact.path.endswith(".json")
@@ -115,7 +115,7 @@ def _in_document(artifact: Artifact) -> Iterator[str]:
     except (ValueError, yaml.YAMLError) as error:
         yield f"{artifact.path}: cannot be read: {error}"
         return
-    strings = [text for tree in trees for text in _strings(tree) if MARK in text]
+    strings = [text for tree in trees for text in _strings_in(tree) if MARK in text]
     comments = re.findall(rf"(?m)^\s*#.*{MARK}.*", artifact.text)
     inside = sum(text.count(MARK) for text in [*strings, *comments])
     if artifact.text.count(MARK) > inside:
@@ -125,12 +125,12 @@ def _in_document(artifact: Artifact) -> Iterator[str]:
             yield from (f"{artifact.path}, shell code in it, line {line}" for line in _find_marks_in_shell(text))
 
 
-def _strings(tree: Any) -> Iterator[str]:
+def _strings_in(tree: Any) -> Iterator[str]:
     if isinstance(tree, str):
         yield tree
     elif isinstance(tree, Mapping):
         for key, value in tree.items():
-            yield from (*_strings(key), *_strings(value))
+            yield from (*_strings_in(key), *_strings_in(value))
     elif isinstance(tree, list):
         for value in tree:
-            yield from _strings(value)
+            yield from _strings_in(value)

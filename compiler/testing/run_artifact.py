@@ -59,8 +59,9 @@ def run_verb(
 ) -> subprocess.CompletedProcess[str]:
     """Run an artifact's verb in its project folder, which is also HOME."""
     return subprocess.run(
-        [str(artifact.absolute() / "jobctl"), verb, *words], cwd=project, env=_variables(project, environment),
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="backslashreplace", timeout=timeout_s,
+        [str(artifact.absolute() / "jobctl"), verb, *words], cwd=project,
+        env=_process_environment(project, environment), stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, errors="backslashreplace", timeout=timeout_s,
         check=False,
     )  # fmt: skip
 
@@ -69,12 +70,12 @@ def start_verb(artifact: Path, verb: str, project: Path, environment: Mapping[st
     """Start a verb like run_verb(), but do not wait for it. output: file for stdout and stderr"""
     with output.open("wb") as file:
         return subprocess.Popen(
-            [str(artifact.absolute() / "jobctl"), verb], cwd=project, env=_variables(project, environment),
+            [str(artifact.absolute() / "jobctl"), verb], cwd=project, env=_process_environment(project, environment),
             stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
 
-def _variables(project: Path, environment: Mapping[str, str]) -> dict[str, str]:
+def _process_environment(project: Path, environment: Mapping[str, str]) -> dict[str, str]:
     outer = {k: v for k, v in os.environ.items() if not k.startswith(("JOBC_", "TORCHELASTIC_", "PET_"))}
     caches = os.path.expanduser("~/.cache")  # the shared cache, so that no test compiles jobctl's modules again
     return {"XDG_CACHE_HOME": caches, **outer, "HOME": str(project), **environment}

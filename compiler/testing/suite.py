@@ -36,7 +36,7 @@ from ..pipeline.types import CompiledJob, CompileRequest
 from ..plan.launch_plan import Secret, capability_keys
 from ..plan.runtime_vars import RuntimeVar
 from ..plugins.backend import ANY, VERBS
-from ..plugins.registry import code_pages, codes_by_name, plugin
+from ..plugins.registry import code_pages, codes_by_name, find_plugin
 from ..spec.job_spec import JobSpec
 from ..spec.type_hints import accepted_words, type_of_key
 from .golden import golden_differences, read_golden_case
@@ -168,7 +168,7 @@ class BackendSuite:
 
     def test_text_of_no_key_becomes_structure(self) -> None:
         """For every key that accepts text, hostile text remains text in all files or is rejected."""
-        for words in hostile_overrides(plugin(self.backend).load().Options):
+        for words in hostile_overrides(find_plugin(self.backend).load().Options):
             try:
                 compiled = self.compile(*words, command=("record.py", *TEXTS))
             except CompileError as error:
@@ -214,7 +214,7 @@ class BackendSuite:
         with trial("trial-a") as job:
             job.wait_until_started()
             has_queue = job.submit_returned
-            states["running"] = job.status()
+            states["running"] = job.status_line()
             job.release()
             states["ended"] = job.settled_status(states["running"])
         with trial("trial-b") as job:
@@ -238,7 +238,7 @@ class BackendSuite:
         """The checks of jobctl preflight run where the ranks run: on every node, started by the engine."""
         project = tmp_path / "project"
         witness = RecordingPython(project, self.seen_by_nodes(project))
-        compiled = self._on_several_nodes(f"launcher={self.launcher}", f"python.interpreter={witness.command}")
+        compiled = self._compile_for_several_nodes(f"launcher={self.launcher}", f"python.interpreter={witness.command}")
         received = submit_recording_job(compiled, project, self.environment(project))
         artifact = project / "artifacts" / compiled.place
         done = run_verb(artifact, "preflight", project, self.environment(project))
@@ -246,7 +246,7 @@ class BackendSuite:
         problems = find_preflight_problems(compiled, witness.checked_nodes(), received, os.uname().nodename)
         assert not problems and done.returncode in (0, 1), "\n".join([*problems, outcome])
 
-    def _on_several_nodes(self, *words: str) -> CompiledJob:
+    def _compile_for_several_nodes(self, *words: str) -> CompiledJob:
         """Return a job with `several_nodes`, or a job on one node if the backend rejects `several_nodes`."""
         try:
             return self.compile(*self.several_nodes, *words, command=("record.py",))
@@ -267,13 +267,13 @@ class BackendSuite:
             assert not wrong, f"honours[{key!r}]: {wrong} are not among {sorted(allowed)}"
 
     def test_found_by_name_and_complete(self) -> None:
-        backend_plugin = plugin(self.backend)
+        backend_plugin = find_plugin(self.backend)
         assert backend_plugin.load().name == self.backend
         assert (backend_plugin.folder / "README.md").is_file() or backend_plugin.root != "jobc"
 
     def test_every_code_has_a_name_of_its_own(self) -> None:
         problems = []
-        for page in sorted((plugin(self.backend).folder / "codes").glob("*.md")):
+        for page in sorted((find_plugin(self.backend).folder / "codes").glob("*.md")):
             code, name = page.stem, read_code_page_heading(page).name
             others = [other_code for other_code in codes_by_name().get(name, ()) if other_code != code]
             if code_pages()[code] != page:
@@ -288,7 +288,7 @@ class BackendSuite:
         assert not problems, "\n".join(problems)
 
     def test_every_runtime_variable_is_spelt(self) -> None:
-        assert set(plugin(self.backend).load().spellings) == set(RuntimeVar)
+        assert set(find_plugin(self.backend).load().spellings) == set(RuntimeVar)
 
     def test_every_line_has_a_source(self) -> None:
         compiled = self.compile()

@@ -48,34 +48,34 @@ class SubmittedJob:
         """Return whether jobctl submit has returned. With a queue, it does so while the job is queued or running."""
         return self.submit.poll() is not None
 
-    def status(self) -> str:
+    def status_line(self) -> str:
         """Return the first line of jobctl status without names and numbers, which may differ for the same state."""
         done = run_verb(self.artifact, "status", self.project, self.environment)
         line = (done.stdout or done.stderr).partition("\n")[0]
-        for run in self.runs():
+        for run in self.run_folders():
             line = line.replace(run.name, "RUN")
         return re.sub(r"\d+", "N", line.replace(self.compiled.plan.name, "JOB"))
 
     def settled_status(self, *earlier: str) -> str:
         """Return the status once it has changed and has been stable for a second, or the last one after a timeout."""
         until = time.monotonic() + SETTLE_S
-        line = self.status()
+        line = self.status_line()
         while time.monotonic() < until:
             time.sleep(1)
-            line, last = self.status(), line
+            line, last = self.status_line(), line
             if line == last and line not in earlier:
                 break
         return line
 
-    def runs(self) -> list[Path]:
+    def run_folders(self) -> list[Path]:
         return [file.parents[1] for file in self.project.glob("runs/*/*/state/run")]
 
     def wait_until_started(self) -> None:
         ranks = self.compiled.plan.topology.world_size
-        self._wait(lambda: len([*self.project.glob("runs/*/*/started_*")]) == ranks, "its ranks did not start")
+        self._wait_until(lambda: len([*self.project.glob("runs/*/*/started_*")]) == ranks, "its ranks did not start")
 
     def wait_until_submitted(self) -> None:
-        self._wait(lambda: self.submit_returned, "jobctl submit did not return for a job that stays in the queue")
+        self._wait_until(lambda: self.submit_returned, "jobctl submit did not return for a job that stays in the queue")
 
     def release(self) -> None:
         """Let the ranks exit with 0, and wait until all nodes have ended."""
@@ -85,7 +85,9 @@ class SubmittedJob:
 
     def wait_until_ended(self) -> None:
         nodes = self.compiled.plan.topology.nodes
-        self._wait(lambda: sum("\nended=" in text for text in self._node_files()) == nodes, "its nodes did not end")
+        self._wait_until(
+            lambda: sum("\nended=" in text for text in self._node_files()) == nodes, "its nodes did not end"
+        )
 
     def stop(self) -> None:
         run_verb(self.artifact, "stop", self.project, self.environment)
@@ -95,7 +97,7 @@ class SubmittedJob:
             if file.name.removeprefix("node_").isdigit():
                 yield file.read_text(encoding="utf-8", errors="replace")
 
-    def _wait(self, condition: Callable[[], bool], problem: str) -> None:
+    def _wait_until(self, condition: Callable[[], bool], problem: str) -> None:
         until = time.monotonic() + PATIENCE_S
         while not condition():
             printed = self.output.read_text(encoding="utf-8", errors="replace")
@@ -110,7 +112,7 @@ def submitted_job(compiled: CompiledJob, project: Path, environment: Mapping[str
     try:
         yield trial
     finally:
-        if trial.submit.poll() is None or trial.runs():
+        if trial.submit.poll() is None or trial.run_folders():
             trial.stop()
         trial.submit.terminate()
         trial.submit.wait(PATIENCE_S)

@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 from jobc.backends.kubernetes import objects
-from jobc.backends.kubernetes.config_map import with_config_map
+from jobc.backends.kubernetes.config_map import add_config_map
 from jobc.backends.kubernetes.names import LONGEST, longest_pod_name
-from jobc.backends.kubernetes.pod import to_kubernetes_quantity, toleration
+from jobc.backends.kubernetes.pod import parse_toleration, to_kubernetes_quantity
 from jobc.compiler.diagnostics.diagnostic import CompileError, Severity
 from jobc.compiler.emit.artifact import Artifact
 from jobc.compiler.pipeline.compile import compile_job
@@ -131,7 +131,7 @@ AWKWARD = ["a\n", " a\n", "a", "a\n\n", "\ta\n", "a \n b\n", "a\x07\n", "\n", "a
 @pytest.mark.parametrize("text", AWKWARD)
 def test_each_text_is_in_the_config_map_as_it_is(text: str) -> None:
     settings = Artifact(".jobc/job.json", "{}\n")
-    made = with_config_map(Artifact("job.yaml", "a: 1\n"), "x", [Artifact("lib/launch.sh", text)], settings, b"")
+    made = add_config_map(Artifact("job.yaml", "a: 1\n"), "x", [Artifact("lib/launch.sh", text)], settings, b"")
     assert [*yaml.safe_load_all(made.text)][1]["data"]["lib--launch.sh"] == text
 
 
@@ -398,8 +398,8 @@ def test_a_type_of_gpu_is_every_value_that_its_label_has_for_it(
 
 def test_sizes_and_taints_are_spelt_as_kubernetes_spells_them() -> None:
     assert [to_kubernetes_quantity(n) for n in (2**30, 3 * 2**29, 1024, 1000)] == ["1Gi", "1536Mi", "1Ki", "1000"]
-    assert toleration("a/b:NoSchedule") == {"key": "a/b", "operator": "Exists", "effect": "NoSchedule"}
-    assert toleration("a=b") == {"key": "a", "operator": "Equal", "value": "b"}
+    assert parse_toleration("a/b:NoSchedule") == {"key": "a/b", "operator": "Exists", "effect": "NoSchedule"}
+    assert parse_toleration("a=b") == {"key": "a", "operator": "Equal", "value": "b"}
 
 
 @pytest.mark.parametrize(

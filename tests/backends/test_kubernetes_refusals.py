@@ -438,7 +438,7 @@ NODES = """affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecut
 )
 def test_a_name_that_no_object_and_a_key_that_no_label_has_is_noticed(form: str, right: Any, wrong: Any) -> None:
     def found(value: Any) -> list[str]:
-        return [d.code for d in fields.check({"Pod": {"spec": frozen(yaml.safe_load(form % value))}})]
+        return [d.code for d in fields.check_extra_fields({"Pod": {"spec": frozen(yaml.safe_load(form % value))}})]
 
     assert (found(right), found(wrong)) == ([], ["JC4550"])
 

@@ -106,7 +106,7 @@ def test_a_job_gets_no_variable_of_the_shell_but_those_that_slurm_needs(monkeypa
         monkeypatch.setenv(name, "x")
     monkeypatch.setenv("JOBC_RUN_ROOT", "/runs")
     clients = Clients(sbatch="a site's warning\n17;west\n")
-    with SlurmQueue(clients, {"SLURM_CLUSTERS": "west"}).queued(["--array=0-1", "x.sbatch"]) as job_id:
+    with SlurmQueue(clients, {"SLURM_CLUSTERS": "west"}).submitted_job(["--array=0-1", "x.sbatch"]) as job_id:
         assert job_id == "17"
     assert clients.asked[0] == "sbatch --parsable --array=0-1 x.sbatch"
     assert clients.environ["SLURM_CLUSTERS"] == "west" and clients.environ["JOBC_RUN_ROOT"] == "/runs"
@@ -128,14 +128,17 @@ def test_a_job_gets_no_variable_of_the_shell_but_those_that_slurm_needs(monkeypa
 )
 def test_a_job_that_would_wait_for_ever_is_removed_again(shown: str, limits: str, why: str) -> None:
     clients = Clients(sbatch="17\n", squeue=shown, scontrol=limits, sinfo="8\n16+\n")
-    with pytest.raises(Failure, match=why) if why else contextlib.nullcontext(), SlurmQueue(clients, {}).queued(["x"]):
+    with (
+        pytest.raises(Failure, match=why) if why else contextlib.nullcontext(),
+        SlurmQueue(clients, {}).submitted_job(["x"]),
+    ):
         pass
     assert ("scancel 17" in clients.asked) == bool(why)
 
 
 def test_a_job_whose_submit_is_interrupted_is_removed_again() -> None:
     clients = Clients(sbatch="17\n")
-    with pytest.raises(KeyboardInterrupt), SlurmQueue(clients, {}).queued(["x"]):
+    with pytest.raises(KeyboardInterrupt), SlurmQueue(clients, {}).submitted_job(["x"]):
         raise KeyboardInterrupt
     assert clients.asked[-1] == "scancel 17"
 
@@ -144,7 +147,7 @@ def test_what_sbatch_refuses_is_one_line_with_the_key_to_change() -> None:
     printed = (
         "sbatch: error: invalid partition specified: x\nsbatch: error: Batch job submission failed: Invalid name\n"
     )
-    with pytest.raises(Failure) as refused, SlurmQueue(Clients(sbatch=printed), {}).queued(["x"]):
+    with pytest.raises(Failure) as refused, SlurmQueue(Clients(sbatch=printed), {}).submitted_job(["x"]):
         pass
     assert refused.value.title == "Slurm rejects the job: invalid partition specified: x; Invalid name"
     assert refused.value.hint == "queue.name; sinfo lists the partitions"

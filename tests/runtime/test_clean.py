@@ -365,8 +365,8 @@ def find(old: Old, engine: Engine) -> tuple[list[str], list[str]]:
 @pytest.mark.parametrize(
     ("printed", "record", "why"),
     [
-        ("7 RUNNING None\n", "job_0", "job 7 is still in Slurm"),
-        ("7 A_NEW_STATE None\n", "job_0", "job 7 is still in Slurm"),
+        ("7 RUNNING None\n", "job_0", "Slurm still lists job 7"),
+        ("7 A_NEW_STATE None\n", "job_0", "Slurm still lists job 7"),
         ("7 COMPLETED None\n", "job_1", "attempt 0 has not been queued yet"),
         ("7 COMPLETED None\n", "job_0", ""),
         ("", "job_0", ""),

@@ -76,7 +76,7 @@ class Kubectl:
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.created: list[str] = []  # manifests
-        self.found = ""  # the object, as Cluster.look() asks for it
+        self.found = ""  # the object, as Cluster.find_object() asks for it
         self.companions = ""  # kinds beside the object, with their uids
         self.made = ""  # the object after it was created
         self.refusal, self.phase, self.codes, self.log = "", "Running", "", ""

@@ -150,7 +150,7 @@ def test_with_wait_the_exit_code_is_the_jobs(
     demo = project()
     printed = "(head, rank=0, pid=1) jobc: node 0 exits with 65: invalid\n"
     monkeypatch.setattr(SkypilotEngine, "ask_engine", lambda *_: "ended")
-    monkeypatch.setattr(SkypilotEngine, "sky", lambda *_: printed)
+    monkeypatch.setattr(SkypilotEngine, "run_sky", lambda *_: printed)
     assert demo.start(demo.create(), wait=True) == 65
     assert capsys.readouterr().out.endswith("jobctl stop\n0: jobc: node 0 exits with 65: invalid\n" + ENDED_LINES)
 
@@ -213,7 +213,7 @@ def test_sky_sends_its_developers_nothing_unless_the_option_allows_it(
     monkeypatch.setattr(SkypilotEngine, "ask", ask)
     demo.start(demo.create())
     demo.engine.preflight(demo.place, argparse.Namespace(queue_only=True))
-    demo.engine.sky("status")
+    demo.engine.run_sky("status")
     assert [*demo.environments, *asked] == [expected] * 3
 
 

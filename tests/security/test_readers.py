@@ -250,7 +250,7 @@ def test_input_that_is_too_large_is_one_diagnostic(
     def raises(*_: object) -> int:
         raise error
 
-    monkeypatch.setattr(command_line, "_dispatch", raises)
+    monkeypatch.setattr(command_line, "_run_command", raises)
     assert main(["check"]) == 1
     assert "error[JC1001 unreadable-file]: the input is too large" in capfd.readouterr().err
 

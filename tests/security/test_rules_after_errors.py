@@ -117,18 +117,18 @@ def refuses() -> Iterator[Diagnostic]:
 def test_an_exception_beside_an_error_is_dropped_whichever_comes_first(checks: tuple[object, ...]) -> None:
     found, failure = collect_findings(*checks)  # type: ignore[arg-type]
     with pytest.raises(CompileError) as refused:
-        SeverityFilter().settle(found, failure=failure)
+        SeverityFilter().finish_stage(found, failure=failure)
     assert [d.code for d in refused.value.diagnostics] == ["JC4509"]
 
 
 def test_an_exception_without_an_error_is_raised() -> None:
     found, failure = collect_findings(fails)
     with pytest.raises(KeyError):
-        SeverityFilter().settle(found, failure=failure)
+        SeverityFilter().finish_stage(found, failure=failure)
 
 
 def test_an_exception_beside_an_error_that_somebody_allows_is_raised() -> None:
     found, failure = collect_findings(refuses, fails)
     allowance = AllowComment("JC4509", "JC4509", "we know better", 1, frozenset([1]), Origin("project", "a.yaml", 1, 1))
     with pytest.raises(KeyError):
-        SeverityFilter((allowance,)).settle(found, failure=failure)
+        SeverityFilter((allowance,)).finish_stage(found, failure=failure)

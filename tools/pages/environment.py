@@ -11,7 +11,7 @@ from ._common import GENERATED, table
 def page() -> str:
     rows = [(f"`{v.name}`", v.setter, v.kind, v.meaning) for v in env.TABLE if not v.like]
     alike = [(f"`{v.name}`", v.setter, v.meaning, f"`{v.like}`") for v in env.TABLE if v.like]
-    spelt = [(f"`{variable.variable}`", variable.value) for variable in RuntimeVar]
+    spelt = [(f"`{variable.env_name}`", variable.value) for variable in RuntimeVar]
     out = ["# Environment of a rank\n", GENERATED, SETTERS]
     out.append(table(("variable", "set by", "kind", "meaning"), *rows))
     out += ["## Other launchers\n", OTHER_LAUNCHERS, table(("variable", "set by", "meaning", "read as"), *alike)]

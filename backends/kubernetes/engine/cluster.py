@@ -77,7 +77,7 @@ class ObjectIdentity(NamedTuple):
     uid: str
     resource_version: str = ""
 
-    def path(self, namespace: str) -> str:
+    def api_path(self, namespace: str) -> str:
         group = "api" if "/" not in self.version else "apis"
         return f"/{group}/{self.version}/namespaces/{namespace}/{self.kind.lower()}s/{self.name}"
 
@@ -116,24 +116,24 @@ class Cluster:
     def __init__(self, ask: Ask, target: JobObject) -> None:
         self.ask, self.target = ask, target
 
-    def k(self, *words: str, text: str = "") -> Answer:
+    def run_kubectl(self, *words: str, text: str = "") -> Answer:
         """Run kubectl, with `text` as stdin."""
-        return self.ask(self.command(*words), timeout_s=ASK_S, text=text)
+        return self.ask(self.kubectl_command(*words), timeout_s=ASK_S, text=text)
 
-    def command(self, *words: str) -> list[str]:
+    def kubectl_command(self, *words: str) -> list[str]:
         context = [f"--context={self.target.context}"] if self.target.context else []
         return ["kubectl", *context, f"--namespace={self.target.namespace}", *words]
 
     def exec_command(self, pod: str, *words: str, options: Sequence[str] = ()) -> list[str]:
         """Return the command that runs `words` in the ranks' container of a pod."""
-        return self.command("exec", *options, pod, "--container=node", "--", *words)
+        return self.kubectl_command("exec", *options, pod, "--container=node", "--", *words)
 
     def exec(self, pod: str, *words: str) -> Answer:
         return self.ask(self.exec_command(pod, *words), timeout_s=ASK_S)
 
-    def _get(self, *words: str) -> str:
+    def _run_kubectl_get(self, *words: str) -> str:
         """Return what `kubectl get` prints. Raises Failure."""
-        answer = self.k("get", *words)
+        answer = self.run_kubectl("get", *words)
         if answer.code == 0:
             return answer.text
         why = (answer.errors.strip().splitlines() or [f"kubectl exited with {answer.code}"])[-1]
@@ -142,53 +142,53 @@ class Cluster:
         hint = "check the connection with kubectl cluster-info"
         raise Failure(f"cannot query {self.target}: {why.rpartition('): ')[2]}", hint)
 
-    def look(self, suffix: str = "") -> FoundObject:
+    def find_object(self, suffix: str = "") -> FoundObject:
         """Return the job's object whose name ends with the suffix. Raises Failure."""
         target, name = self.target, self.target.object + suffix
-        output = self._get(target.kind, name, "--ignore-not-found", f"--output=jsonpath={_OBJECT}")
+        output = self._run_kubectl_get(target.kind, name, "--ignore-not-found", f"--output=jsonpath={_OBJECT}")
         first, _, text = output.partition("\n")
         uid, owner, version, kind, known_name = [*first.split("\t"), "", "", "", ""][:5]
-        found = FoundObject(ObjectIdentity(version, kind, known_name, uid), owner, _conditions(text))
+        found = FoundObject(ObjectIdentity(version, kind, known_name, uid), owner, _parse_conditions(text))
         if target.kind.startswith("jobset.") and found.has_ended:
             # the JobSet's own conditions do not mention the deadline
             selector = f"--selector=jobset.sigs.k8s.io/jobset-name={name}"
-            deadline = self.k("get", "jobs", selector, f"--output=jsonpath={_DEADLINE}").text
-            found = found._replace(conditions=(*_conditions(deadline), *found.conditions))
+            deadline = self.run_kubectl("get", "jobs", selector, f"--output=jsonpath={_DEADLINE}").text
+            found = found._replace(conditions=(*_parse_conditions(deadline), *found.conditions))
         return found
 
     def pods(self) -> list[PodStatus]:
         """Return the object's pods, newest last. Raises Failure."""
-        return parse_pods(self._get("pods", f"--selector=jobc/job={self.target.object}", "--output=json"))
+        return parse_pods(self._run_kubectl_get("pods", f"--selector=jobc/job={self.target.object}", "--output=json"))
 
-    def delete(self, suffix: str) -> None:
+    def delete_with_companions(self, suffix: str) -> None:
         """Delete the object, wait until it and its pods are gone, and then delete its companions. Raises Failure."""
-        companions, found = self.companions(suffix), self.look(suffix)
+        companions, found = self.list_companions(suffix), self.find_object(suffix)
         self.delete_found_object(found)
         for companion in companions:
-            self.remove(companion)
+            self.start_deletion(companion)
 
     def delete_found_object(self, found: FoundObject) -> None:
         """Delete this object, but not a newer one with the same name, and wait until it is gone. Raises Failure."""
         if not found.uid:
             return
-        self.remove(found.identity, "Foreground")
+        self.start_deletion(found.identity, "Foreground")
         suffix, until = found.identity.name[len(self.target.object) :], time.monotonic() + DELETE_S
-        while self.look(suffix).uid == found.uid:
+        while self.find_object(suffix).uid == found.uid:
             if time.monotonic() >= until:
                 what = f"{self.target.kind} {found.identity.name} in {self.target}"
                 raise Failure(f"{what} was not deleted within {DELETE_S} s")
             time.sleep(DELETE_LOOK_S)
 
-    def companions(self, suffix: str = "") -> list[ObjectIdentity]:
+    def list_companions(self, suffix: str = "") -> list[ObjectIdentity]:
         """Return the job's companion objects. Raises Failure."""
-        return self.identities(self.target.companions, f"jobc/job={self.target.object}{suffix}")
+        return self.list_objects(self.target.companions, f"jobc/job={self.target.object}{suffix}")
 
-    def identities(self, kinds: str, selector: str, condition: str = "*") -> list[ObjectIdentity]:
+    def list_objects(self, kinds: str, selector: str, condition: str = "*") -> list[ObjectIdentity]:
         """Return the objects that match a label selector. Raises Failure.
 
         condition: JSONPath filter for the items
         """
-        output = self._get(kinds, f"--selector={selector}", f"--output=jsonpath={_IDENTITIES % condition}")
+        output = self._run_kubectl_get(kinds, f"--selector={selector}", f"--output=jsonpath={_IDENTITIES % condition}")
         lines = (line.split("\t") for line in output.splitlines())
         return [ObjectIdentity(*words) for words in lines if len(words) == len(ObjectIdentity._fields)]
 
@@ -203,16 +203,16 @@ class Cluster:
         uids = {each.uid for each in leftovers}
         runtimes = [each for each in leftovers if each.kind == RUNTIME]
         for _ in range(TRIES if runtimes else 0):
-            runtimes = [each for each in self.companions() if each.kind == RUNTIME and each.uid in uids]
-            if (found := self.look()).uid:
+            runtimes = [each for each in self.list_companions() if each.kind == RUNTIME and each.uid in uids]
+            if (found := self.find_object()).uid:
                 raise live_object_failure(found, self.target)
             if not runtimes:
                 break
             time.sleep(1)
         for each in [*(each for each in leftovers if each.kind != RUNTIME), *runtimes]:
-            self.remove(each, is_unchanged=each.kind == RUNTIME)
+            self.start_deletion(each, is_unchanged=each.kind == RUNTIME)
 
-    def remove(self, identity: ObjectIdentity, policy: str = "Background", is_unchanged: bool = False) -> None:
+    def start_deletion(self, identity: ObjectIdentity, policy: str = "Background", is_unchanged: bool = False) -> None:
         """Start deleting this object if it still exists. Raises Failure.
 
         policy: with Foreground, the object remains until its pods are gone
@@ -223,7 +223,9 @@ class Cluster:
         version = {"resourceVersion": identity.resource_version} if is_unchanged else {}
         options = {"preconditions": {"uid": identity.uid, **version}, "propagationPolicy": policy}
         text = json.dumps({"kind": "DeleteOptions", "apiVersion": "v1", **options})
-        answer = self.k("delete", "--raw", identity.path(self.target.namespace), "--filename=-", text=text)
+        answer = self.run_kubectl(
+            "delete", "--raw", identity.api_path(self.target.namespace), "--filename=-", text=text
+        )
         if answer.code and not is_already_deleted(answer.errors):
             raise Failure(f"cannot delete {identity.kind} {identity.name} in {self.target}: {answer.errors.strip()}")
 
@@ -263,6 +265,6 @@ def recorded_job_object(keys: Mapping[str, str], settings: Mapping[str, Any]) ->
     return JobObject(name, kind, companions, nodes, keys.get("context", ""), keys.get("namespace", ""))
 
 
-def _conditions(text: str) -> tuple[ObjectCondition, ...]:
+def _parse_conditions(text: str) -> tuple[ObjectCondition, ...]:
     rows = (line.split("\t", 2) for line in text.split("\n"))
     return tuple(ObjectCondition(*row) for row in rows if len(row) == 3)

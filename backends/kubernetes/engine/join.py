@@ -63,7 +63,7 @@ LAST_WORDS_S = 5  # time for the other nodes to check node 0, or to write their 
 def main(argv: list[str]) -> int:
     """Run the payload. Return its exit code."""
     payload = argv[0] if argv else os.environ.get("JOBC_PAYLOAD", "train")
-    signal.signal(signal.SIGTERM, _end)  # PID 1 ignores signals that it does not handle
+    signal.signal(signal.SIGTERM, _exit_on_sigterm)  # PID 1 ignores signals that it does not handle
     artifact = Path(sys.argv[0]).resolve().parent
     try:
         call_or_fail_start(f"unpack the job to {artifact}", unpack_config_map, artifact.parent / "files", artifact)
@@ -85,7 +85,7 @@ def unpack_config_map(files: Path, artifact: Path) -> None:
     (artifact / "jobctl").chmod(0o755)
 
 
-def _end(*_: object) -> NoReturn:
+def _exit_on_sigterm(*_: object) -> NoReturn:
     """Exit on SIGTERM. This handler is active until the supervisor takes over."""
     run = os.environ.get("JOBC_RUN_DIR", "")
     sys.exit(DONE if run and Run(Path(run)).is_stopped else PREEMPTED)
@@ -112,7 +112,9 @@ class JoiningPod:
         if self.fork_of and self.storage != "object":
             self.fork_of = str(self.root / self.job / self.fork_of)
         if own_settings.get("has_user_id"):
-            environ["HOME"] = str(artifact)  # a user who is not in the image's passwd file has / as home folder
+            environ["HOME"] = str(
+                artifact
+            )  # a user who is not in the image's passwd file gets / as their home directory
         environ.update(
             JOBC_NODE_RANK=str(self.rank),
             JOBC_NODES=str(self.settings.nodes),
@@ -133,17 +135,17 @@ class JoiningPod:
             if self.settings.tree.get("preflight"):
                 self._check_start()
         if self.storage == "object":
-            self._use_bucket()
+            self._set_bucket_variables()
         if self.payload == "bucket":  # jobctl on the submitting machine accesses a run
             from ....runtime.storage import depot  # jobctl contains it only for jobs with a bucket
 
             return depot.main([words[0], f"{self.job}/{self.run_path.name}", *words[1:]])
         if self.payload == "shell":
-            self._become_shell(words)
-        attempt = self._join()
+            self._exec_shell(words)
+        attempt = self._join_attempt()
         os.environ["JOBC_ATTEMPT"] = str(attempt)
         if not self._wait_until_resolved(self.head, HEAD_S):
-            raise JoinFailure(attempt, RENDEZVOUS_FAILED, *_unresolved_head(self.head))
+            raise JoinFailure(attempt, RENDEZVOUS_FAILED, *_describe_unresolved_head(self.head))
         if init_from := recorded_init_from(self.run_path):
             os.environ["JOBC_INIT_FROM"] = init_from
         launch = self._launch_words(self.payload)
@@ -154,7 +156,7 @@ class JoiningPod:
                 keys = {"command": f"jobctl submit --resume {self.run_path.name}"}
                 call_or_fail_start("write state/resume", write_small_file, self.run_path / "state/resume", keys=keys)
             exec_program(launch, os.environ)
-        return self._check(launch)
+        return self._run_check(launch)
 
     def _launch_words(self, payload: str, *words: str) -> list[str]:
         # from the pod's own artifact, because the run folder may not contain a copy
@@ -181,7 +183,7 @@ class JoiningPod:
     def _wait_until_resolved(self, name: str, timeout_s: float) -> bool:
         """Return whether a node's name resolves in time. It takes a few tenths of a second after the pod's start."""
         until, say_at = time.monotonic() + timeout_s, time.monotonic() + SAID_S
-        while not _is_known(name):
+        while not _name_resolves(name):
             self._leave_if_stopped()
             now = time.monotonic()
             if self._has_head_ended or now >= until:
@@ -199,7 +201,7 @@ class JoiningPod:
         if not self._wait_until_resolved(self.head, self.start_timeout_s):
             if self._has_head_ended:
                 return  # joining the attempt reports the reason
-            raise StartFailure(RENDEZVOUS_FAILED, *_unresolved_head(self.head))
+            raise StartFailure(RENDEZVOUS_FAILED, *_describe_unresolved_head(self.head))
         host = os.uname().nodename
         table = Table([host])
         for line in check_lines(self.settings):  # jobctl preflight and the ranks check the GPUs
@@ -211,7 +213,7 @@ class JoiningPod:
 
     # ---- the bucket
 
-    def _use_bucket(self) -> None:
+    def _set_bucket_variables(self) -> None:
         """Set the environment variables for the bucket and for its credentials (AWS_…)."""
         os.environ.update(self.settings.store or {})
         os.environ.update(self.settings.tree["node"].get("env_aws") or {})
@@ -220,7 +222,7 @@ class JoiningPod:
 
     # ---- a shell
 
-    def _become_shell(self, words: list[str]) -> NoReturn:
+    def _exec_shell(self, words: list[str]) -> NoReturn:
         if Run(self.run_path).attempt is None:
             os.environ.update(JOBC_RUN_DIR="", JOBC_HEAD_ADDR="127.0.0.1")  # node 0 is not running
             if os.getcwd() == "/":
@@ -231,18 +233,18 @@ class JoiningPod:
 
     # ---- this node's attempt
 
-    def _join(self) -> int:
+    def _join_attempt(self) -> int:
         """Wait until all nodes have joined the attempt and its files are in the run folder. Return the attempt."""
         most, timeout_s = self.settings.max_requeues, self.start_timeout_s
         if self.storage == "object":
-            attempt = join_run_in_bucket(self.run_path, self.uid, most, timeout_s, self.fork_of, self._prepare)
+            attempt = join_run_in_bucket(self.run_path, self.uid, most, timeout_s, self.fork_of, self._prepare_attempt)
             self._unpack_code()
             return attempt
         if self.storage == "node":
             return self._start_with_own_folder()
         if self.rank == 0:
             self._unpack_code()  # before the other nodes start
-        return join_run(self.run_path, self.rank, self.settings.nodes, self.uid, most, timeout_s, self._prepare)
+        return join_run(self.run_path, self.rank, self.settings.nodes, self.uid, most, timeout_s, self._prepare_attempt)
 
     def _start_with_own_folder(self) -> int:
         """Prepare this pod's own run folder. There is only one attempt, and the pods share only the rendezvous."""
@@ -254,10 +256,10 @@ class JoiningPod:
             if self.settings.rendezvous_port == 0:  # node 0 cannot publish a port, because the nodes share no folder
                 os.environ["JOBC_HEAD_PORT"] = str(port_from_text(self.uid))
         self._unpack_code()
-        self._prepare(0)
+        self._prepare_attempt(0)
         return 0
 
-    def _prepare(self, attempt: int) -> None:
+    def _prepare_attempt(self, attempt: int) -> None:
         if self.settings.code_kind == "git":
             checkout_code(self.run_path, self.settings.repository or "", self.settings.commit or "", os.environ)
         prepare_attempt(self.run_path, attempt, self.artifact, self.fork_of, self.job, os.environ["JOBC_PROJECT"])
@@ -272,12 +274,12 @@ class JoiningPod:
             hint = "use jobctl submit, which sends the code; with kubectl alone, use code=git or code=image"
             raise StartFailure(DATA_BROKEN, "the code was not sent with this job", hint)
         call_or_fail_start(f"create the folder {self.run_path}", self.run_path.mkdir, parents=True, exist_ok=True)
-        call_or_fail_start(f"unpack the code to {self.run_path}", _extract, sent, unfinished)
+        call_or_fail_start(f"unpack the code to {self.run_path}", _extract_archive, sent, unfinished)
         call_or_fail_start(f"move the code to {code}", unfinished.rename, code)
 
     # ---- smoke and preflight
 
-    def _check(self, launch: list[str]) -> int:
+    def _run_check(self, launch: list[str]) -> int:
         """Run a check, print its exit code, and return 0. Remove the run folder if all nodes pass.
 
         The exit code is always 0, because Kubernetes could delete a failed pod together with its output.
@@ -306,7 +308,7 @@ class JoiningPod:
             time.sleep(1)
 
 
-def _is_known(name: str) -> bool:
+def _name_resolves(name: str) -> bool:
     try:
         socket.getaddrinfo(name, None)
     except OSError:
@@ -314,12 +316,12 @@ def _is_known(name: str) -> bool:
     return True
 
 
-def _unresolved_head(head: str) -> tuple[str, str]:
+def _describe_unresolved_head(head: str) -> tuple[str, str]:
     hint = "check that node 0's pod is running, that the Service exists and that the cluster DNS works"
     return f"cannot resolve node 0's host name: {head}", hint
 
 
-def _extract(archive: Path, folder: Path) -> None:
+def _extract_archive(archive: Path, folder: Path) -> None:
     """Unpack an archive from the machine that submitted this job into a new folder. Raises OSError."""
     if os.path.lexists(folder):
         remove_folder(folder)

@@ -49,10 +49,10 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
 
     def mark_stopped(self, run: Run) -> None:
         if record := newest_record(run):
-            self._mark_in_pods(record)
+            self._write_stop_mark(record)
         super().mark_stopped(run)
 
-    def _mark_in_pods(self, record: Record) -> None:
+    def _write_stop_mark(self, record: Record) -> None:
         """Write the stop mark where the pods look for it.
 
         If the pods share a folder, any one of them writes the mark; otherwise, each pod does. If the cluster refuses
@@ -122,20 +122,20 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
             print(run.path)
             return 0
         cluster = self._own_cluster()
-        leftovers = cluster.companions()  # before look(), so that a job that starts later is not included
+        leftovers = cluster.list_companions()  # before find_object(), so that a job that starts later is not included
         found = _ended_object(cluster, before.keys.get("uid", "") if before is not None else "", options.replace)
         fork_of = Path(init_from).name if new.attempt == 0 else ""
         creator, purpose = ObjectCreator(cluster, self.job.artifact), PodPurpose("train", run.id, fork_of, code=code)
         creator.require_accepted(purpose)
         cluster.delete_found_object(found)
         cluster.remove_leftovers(leftovers)
-        self._create(new, creator, purpose)
+        self._create_recorded_objects(new, creator, purpose)
         print(f"run {run.id}: {cluster.target.kind} {cluster.target.object} in {cluster.target}")
         print(f"  follow: {jobctl_command(new.artifact, 'logs')} --follow")
         print(f"  stop:   {jobctl_command(new.artifact, 'stop')}", flush=True)
         return self.wait(run) if options.how == "wait" else 0
 
-    def _create(self, new: NewRun, creator: ObjectCreator, purpose: PodPurpose) -> None:
+    def _create_recorded_objects(self, new: NewRun, creator: ObjectCreator, purpose: PodPurpose) -> None:
         """Create the objects. The record is written first, so that no job runs without one."""
 
         def record(uid: str) -> None:
@@ -196,7 +196,7 @@ class KubernetesEngine(StorageReadingEngine, StartingEngine):
         record = newest_record(run) if run is not None else None
         if run is None or record is None or self.seen(run).state != LIVE:
             with StoragePods(self.job, self._start_timeout_s) as pods:
-                return run_attached_to_terminal(pods.command(self._own_cluster(), *words, options=terminal))
+                return run_attached_to_terminal(pods.command_in_pod(self._own_cluster(), *words, options=terminal))
         pod = next((pod for pod in reversed(running_pods(self.pods(record))) if pod.node == node), None)
         if pod is None:
             raise Failure(f"node {node} of run {run.id} has no running pod", "jobctl status prints the reason")
@@ -213,7 +213,7 @@ def _ended_object(cluster: Cluster, uid: str, may_replace: bool) -> FoundObject:
 
     uid: the uid of the run's previous object, which may always be replaced
     """
-    found, target = cluster.look(), cluster.target
+    found, target = cluster.find_object(), cluster.target
     if found.uid and not found.has_ended:
         raise live_object_failure(found, target)
     if found.uid and not may_replace and found.uid != uid:

@@ -58,9 +58,9 @@ class ObjectCreator:
     def require_accepted(self, purpose: PodPurpose) -> None:
         """Raise Failure if the cluster would reject the objects. Called before anything is deleted or created."""
         if why := self.rejection_reason(purpose):
-            raise self._rejection("rejects the job", why, "jobctl preflight --queue-only tries again")
+            raise self._rejection_failure("rejects the job", why, "jobctl preflight --queue-only tries again")
 
-    def _rejection(self, what: str, why: str, hint: str = "") -> Failure:
+    def _rejection_failure(self, what: str, why: str, hint: str = "") -> Failure:
         return Failure(f"the cluster {what} in {self.cluster.target}: {why}", hint)
 
     def rejection_reason(self, purpose: PodPurpose) -> str:
@@ -85,8 +85,8 @@ class ObjectCreator:
                 or self.create_manifests(train_job, "--dry-run=server")
             )
         finally:
-            for companion in self.cluster.companions(suffix):
-                self.cluster.remove(companion)
+            for companion in self.cluster.list_companions(suffix):
+                self.cluster.start_deletion(companion)
 
     def create(self, purpose: PodPurpose, remember: Callable[[str], None] = lambda uid: None) -> None:
         """Create the job's object and then its companions.
@@ -105,60 +105,62 @@ class ObjectCreator:
             owner = self._create_object(main, purpose)
             remember(owner.uid)
             for each in runtimes:
-                self._own_runtime(each, owner)
+                self._set_runtime_owner(each, owner)
             if why := self.create_manifests(add_owner_reference(companions, owner)):
-                raise self._rejection("rejected part of the job", why)
+                raise self._rejection_failure("rejected part of the job", why)
         except BaseException:
             if owner is not None or not self.may_be_there:
-                self._delete_created([*([owner] if owner else ()), *runtimes])
+                self._delete_created_objects([*([owner] if owner else ()), *runtimes])
             raise
 
     def _create_object(self, manifest: str, purpose: PodPurpose) -> ObjectIdentity:
         self.may_be_there = True
-        answer = self._create(manifest, UID)
+        answer = self._run_kubectl_create(manifest, UID)
         if answer.code == 0:
             version = re.search("^apiVersion: (.*)", manifest, re.MULTILINE)
             name = self.cluster.target.object + purpose.suffix
             return ObjectIdentity(version.group(1) if version else "", self._kind, name, answer.text.strip())
-        found = self.cluster.look(purpose.suffix)  # the connection may have been lost after the object was created
+        found = self.cluster.find_object(
+            purpose.suffix
+        )  # the connection may have been lost after the object was created
         if found.belongs_to_run(purpose.run_id, ""):
             return found.identity
         self.may_be_there = False
         if found.uid:
             raise live_object_failure(found, self.cluster.target)
-        raise self._rejection("rejected the job", _reason(answer))
+        raise self._rejection_failure("rejected the job", _kubectl_error(answer))
 
     def _create_runtime(self, manifest: str, purpose: PodPurpose) -> ObjectIdentity:
         name = self.cluster.target.object + purpose.suffix
-        answer = self._create(manifest, UID)
+        answer = self._run_kubectl_create(manifest, UID)
         if "(AlreadyExists)" in answer.errors:
             title = f"TrainingRuntime {name} exists in {self.cluster.target}: another submit is starting this job"
             hint = f"if no other submit is running, delete the runtime: kubectl delete trainingruntime {name}"
             raise Failure(title, hint)
         if answer.code:
-            raise self._rejection("rejected the job", _reason(answer))
+            raise self._rejection_failure("rejected the job", _kubectl_error(answer))
         return ObjectIdentity("trainer.kubeflow.org/v1alpha1", RUNTIME, name, answer.text.strip())
 
-    def _own_runtime(self, runtime: ObjectIdentity, owner: ObjectIdentity) -> None:
+    def _set_runtime_owner(self, runtime: ObjectIdentity, owner: ObjectIdentity) -> None:
         """Make the TrainJob own its runtime, so that both are deleted together.
 
         Raises Failure if another submit has deleted the runtime as a leftover. The patch contains the runtime's uid, so
         the server rejects it for any newer runtime.
         """
-        patch = json.dumps({"metadata": {"uid": runtime.uid, "ownerReferences": [_reference(owner)]}})
+        patch = json.dumps({"metadata": {"uid": runtime.uid, "ownerReferences": [_owner_reference(owner)]}})
         words = ("patch", "trainingruntime.trainer.kubeflow.org", runtime.name, "--type=merge", f"--patch={patch}")
-        answer = self.cluster.k(*words)
+        answer = self.cluster.run_kubectl(*words)
         if answer.code and is_already_deleted(answer.errors):
             title = f"another submit has deleted {RUNTIME} {runtime.name} in {self.cluster.target}"
             raise Failure(title, "submit again, unless jobctl status shows that the other submit has started the job")
         if answer.code:
-            warning = f"{RUNTIME} {runtime.name} will not be deleted with its TrainJob: {_reason(answer)}"
+            warning = f"{RUNTIME} {runtime.name} will not be deleted with its TrainJob: {_kubectl_error(answer)}"
             print(f"warning: {warning}", file=sys.stderr)
 
-    def _delete_created(self, created: list[ObjectIdentity]) -> None:
+    def _delete_created_objects(self, created: list[ObjectIdentity]) -> None:
         try:
             for each in created:
-                self.cluster.remove(each)
+                self.cluster.start_deletion(each)
             self.may_be_there = False
         except Failure as failure:
             print_failure(failure)
@@ -172,37 +174,37 @@ class ObjectCreator:
             raise Failure(f"cannot read {file}: {error}", "compile the job again", DATA_BROKEN) from error
         name = job_object + purpose.suffix
         text = re.sub(rf"\b{re.escape(job_object)}\b", name, text)
-        text = re.sub(r"(\n *- )name: JOBC_JOB_UID\n", rf"{_variables(purpose)}\g<0>", text)
-        text = re.sub(r"jobc/owner: .*", f"jobc/owner: {_owner()}, run {purpose.run_id}", text)
+        text = re.sub(r"(\n *- )name: JOBC_JOB_UID\n", rf"{_purpose_variables(purpose)}\g<0>", text)
+        text = re.sub(r"jobc/owner: .*", f"jobc/owner: {_submitter_name()}, run {purpose.run_id}", text)
         if purpose.code is None:
             return text
         text = re.sub(rf"(name: {re.escape(name)}-code\n) *optional: true\n", r"\1", text)  # the pods wait for it
-        return _code_map(name, purpose.code) + text
+        return _code_config_map(name, purpose.code) + text
 
     def create_manifests(self, manifests: str, *words: str) -> str:
         """Create the objects. Return kubectl's error, or ""."""
-        return _reason(self._create(manifests, *words))
+        return _kubectl_error(self._run_kubectl_create(manifests, *words))
 
-    def _create(self, manifests: str, *words: str) -> Answer:
+    def _run_kubectl_create(self, manifests: str, *words: str) -> Answer:
         """Run `kubectl create`, for a TrainJob until its webhook has seen the new runtime, which takes a moment.
 
         Source: Kubeflow Trainer 2, pkg/runtime/core/trainingruntime.go: ValidateObjects.
         """
         for _ in range(TRIES):
-            answer = self.cluster.k("create", "--filename=-", *words, text=manifests)
+            answer = self.cluster.run_kubectl("create", "--filename=-", *words, text=manifests)
             if _NO_RUNTIME not in answer.errors:
                 break
             time.sleep(1)
         return answer
 
 
-def _reference(owner: ObjectIdentity) -> dict[str, str]:
+def _owner_reference(owner: ObjectIdentity) -> dict[str, str]:
     return {"apiVersion": owner.version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}
 
 
 def add_owner_reference(manifests: str, owner: ObjectIdentity) -> str:
     """Return the manifests with an owner reference, so that the objects are deleted with their owner."""
-    line = f"metadata:\n  ownerReferences: [{json.dumps(_reference(owner))}]\n"
+    line = f"metadata:\n  ownerReferences: [{json.dumps(_owner_reference(owner))}]\n"
     return re.sub(r"^metadata:\n", line, manifests, flags=re.MULTILINE)
 
 
@@ -251,24 +253,24 @@ def _strip_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     return entry
 
 
-def _code_map(name: str, code: bytes) -> str:
+def _code_config_map(name: str, code: bytes) -> str:
     return (
         f"apiVersion: v1\nkind: ConfigMap\nimmutable: true\nmetadata:\n  name: {name}-code\n"
         f"  labels:\n    jobc/job: {name}\nbinaryData:\n  code.tar.gz: {base64.b64encode(code).decode()}\n---\n"
     )
 
 
-def _variables(purpose: PodPurpose) -> str:
+def _purpose_variables(purpose: PodPurpose) -> str:
     """Return a purpose's variables as list entries, to be inserted before the line that the regex matches."""
     values = {"PAYLOAD": purpose.payload, "RUN_ID": purpose.run_id, "FORK_OF": purpose.fork_of}
     return "".join(rf'\g<1>{{name: JOBC_{name}, value: "{value}"}}' for name, value in values.items() if value)
 
 
-def _owner() -> str:
+def _submitter_name() -> str:
     """Return USER@HOST, without characters that YAML or the API would reject."""
     return re.sub("[^A-Za-z0-9@._-]", "", f"{os.environ.get('USER') or os.getuid()}@{os.uname().nodename}")
 
 
-def _reason(answer: Answer) -> str:
+def _kubectl_error(answer: Answer) -> str:
     """Return why kubectl failed, which is at the end of the server's reply, or "" if it did not fail."""
     return (answer.errors.strip()[-MOST_REASON:] or f"kubectl exited with {answer.code}") if answer.code else ""

@@ -50,23 +50,23 @@ class ObservingEngine(RecordEngine):
         """Return the run's pods, newest last, or [] if its object is gone, even if a newer object has the same name."""
         if record.path not in self._pods:
             cluster = self.cluster(record)
-            is_there = record.path in self._conditions or self._find(record) is not None
+            is_there = record.path in self._conditions or self._find_object(record) is not None
             self._pods[record.path] = cluster.pods() if is_there else []
         return self._pods[record.path]
 
-    def _find(self, record: Record) -> FoundObject | None:
+    def _find_object(self, record: Record) -> FoundObject | None:
         """Return the run's object, or None if it is gone. Raises Failure."""
         cluster = self.cluster(record)
         try:
-            found = cluster.look()
+            found = cluster.find_object()
         except UnknownContext:
             self._unknown.add(record.path)
             self._why_gone[record.path] = f"the kubeconfig no longer has a context {cluster.target.context}"
             return None
-        return found if found.belongs_to_run(record.run.id, _uid(record)) else None
+        return found if found.belongs_to_run(record.run.id, _recorded_uid(record)) else None
 
     def ask_engine(self, record: Record) -> str:
-        found = self._find(record)
+        found = self._find_object(record)
         if found is None:
             return GONE
         self._conditions[record.path] = found.conditions
@@ -80,8 +80,8 @@ class ObservingEngine(RecordEngine):
     def delete_object(self, record: Record) -> None:
         """Start deleting the run's object, but not a newer object with the same name."""
         try:
-            if found := self._find(record):
-                self.cluster(record).remove(found.identity)
+            if found := self._find_object(record):
+                self.cluster(record).start_deletion(found.identity)
         except Failure as failure:
             print_failure(failure)
 
@@ -90,7 +90,7 @@ class ObservingEngine(RecordEngine):
         code = self._condition_exit_code(record)
         if code is None:
             code = worst_code([pod.exit for pod in self.pods(record) if pod.exit is not None]) or 1
-        return code, self._reason(record)
+        return code, self._end_reason(record)
 
     def _condition_exit_code(self, record: Record) -> int | None:
         conditions = self._conditions.get(record.path, ())
@@ -101,7 +101,7 @@ class ObservingEngine(RecordEngine):
         match = re.search("exit code ([0-9]{1,18}) matching", "\n".join(map("\t".join, conditions)))
         return int(match.group(1)) if match else None
 
-    def _reason(self, record: Record) -> str:
+    def _end_reason(self, record: Record) -> str:
         lines = read_text(record.run.path / FIRST_FAILURE).split("\n")
         node = lines[0].partition(",")[0]
         ours = [line[6:] for line in lines if line.startswith("jobc: ")]
@@ -143,11 +143,13 @@ class ObservingEngine(RecordEngine):
         if not failed:
             return
         pod = min(failed, key=lambda pod: pod.exit in (PEER_LOST, PREEMPTED))
-        log = cluster.k("logs", pod.name, "--container=node", "--tail=200")
+        log = cluster.run_kubectl("logs", pod.name, "--container=node", "--tail=200")
         text = log.text
         if log.code:
-            text += cluster.k("logs", pod.name, "--tail=200", "--all-containers", "--prefix", "--ignore-errors").text
-            text += cluster.k("get", "pod", pod.name, "--output=jsonpath={.status}").text
+            text += cluster.run_kubectl(
+                "logs", pod.name, "--tail=200", "--all-containers", "--prefix", "--ignore-errors"
+            ).text
+            text += cluster.run_kubectl("get", "pod", pod.name, "--output=jsonpath={.status}").text
         with contextlib.suppress(OSError):
             replace_file(path, f"node {pod.node}, pod {pod.name}:\n{text}".encode())
 
@@ -176,7 +178,7 @@ class ObservingEngine(RecordEngine):
         target = self.cluster(record).target
         if record.path in self._why_gone:
             return self._why_gone[record.path]
-        if not _uid(record):
+        if not _recorded_uid(record):
             return f"{target.kind} {target.object} does not exist: jobctl submit was interrupted"
         return f"{target.kind} {target.object} no longer exists: it was deleted by hand, or after lifecycle.keep"
 
@@ -234,7 +236,7 @@ def _last_traceback(lines: list[str]) -> list[str]:
     return lines[starts[-1] :] if starts else lines[-MOST_LINES:]
 
 
-def _uid(record: Record) -> str:
+def _recorded_uid(record: Record) -> str:
     """Return the uid of the run's object, or "" if jobctl submit was interrupted before it received the uid."""
     return word_or_empty(record.keys.get("uid", ""))
 
@@ -242,6 +244,6 @@ def _uid(record: Record) -> str:
 def _last_warning(cluster: Cluster) -> list[str]:
     """Return the newest warning about the object or its Job, such as why it has no pods. Events last one hour."""
     words = ("--field-selector=type=Warning", "--sort-by=.metadata.creationTimestamp", f"--output=jsonpath={_EVENTS}")
-    rows = (line.split("|", 2) for line in cluster.k("get", "events", *words).text.split("\n"))
+    rows = (line.split("|", 2) for line in cluster.run_kubectl("get", "events", *words).text.split("\n"))
     names = (cluster.target.object, f"{cluster.target.object}-node-0")
     return [row[2] for row in rows if len(row) == 3 and row[0] != "Pod" and row[1] in names][-1:]

@@ -28,27 +28,27 @@ def run_trial(creator: ObjectCreator, purpose: PodPurpose, start_timeout_s: int)
     cluster, suffix = creator.cluster, purpose.suffix
     selector = f"--selector=jobc/job={cluster.target.object}{suffix}"
     creator.require_accepted(purpose)
-    cluster.delete(suffix)
+    cluster.delete_with_companions(suffix)
     creator.create(purpose)
     try:
         until = time.monotonic() + start_timeout_s + LONGER_S
-        while not cluster.look(suffix).has_ended:
+        while not cluster.find_object(suffix).has_ended:
             if time.monotonic() >= until:
-                print(printable(cluster.k("get", "pods", selector, "--output=wide").text))
+                print(printable(cluster.run_kubectl("get", "pods", selector, "--output=wide").text))
                 raise Failure(f"the pods have not ended after {start_timeout_s + LONGER_S} s")
             time.sleep(1)
-        log = cluster.k("logs", selector, "--tail=-1", "--prefix").text
+        log = cluster.run_kubectl("logs", selector, "--tail=-1", "--prefix").text
     except BaseException:  # such as Ctrl-C
         with contextlib.suppress(Failure):
-            cluster.delete(suffix)
+            cluster.delete_with_companions(suffix)
         raise
-    cluster.delete(suffix)
-    lines = sorted(_lines(log), key=lambda line: line[0])
+    cluster.delete_with_companions(suffix)
+    lines = sorted(_split_prefixed_lines(log), key=lambda line: line[0])
     codes = [line[len(_EXIT) :] for _, line in lines if line.startswith(_EXIT)]
     return [line for line in lines if not line[1].startswith(_EXIT)], codes == ["0"] * cluster.target.nodes
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
+def _split_prefixed_lines(text: str) -> Iterator[tuple[int, str]]:
     """Yield (node, line) for each line of `kubectl logs --prefix`. Lines without a prefix are kubectl's own."""
     for line in text.split("\n"):
         match = _PREFIX.fullmatch(printable(line))

@@ -48,13 +48,13 @@ class StoragePods:
         created, self._created, self._names = self._created, [], {}
         for cluster, pod in created:
             with contextlib.suppress(Failure):
-                cluster.remove(pod)
+                cluster.start_deletion(pod)
 
-    def command(self, cluster: Cluster, *words: str, options: Sequence[str] = ()) -> list[str]:
+    def command_in_pod(self, cluster: Cluster, *words: str, options: Sequence[str] = ()) -> list[str]:
         """Return the kubectl command that runs `words` in the pod. Raises Failure if the pod does not start."""
-        return cluster.exec_command(self.pod(cluster), *words, options=options)
+        return cluster.exec_command(self.running_pod(cluster), *words, options=options)
 
-    def pod(self, cluster: Cluster) -> str:
+    def running_pod(self, cluster: Cluster) -> str:
         """Return the name of the running pod. Raises Failure.
 
         cluster: a Cluster for the artifact's objects, with the context and namespace in which to run the pod
@@ -62,7 +62,7 @@ class StoragePods:
         key = (cluster.target.context, cluster.target.namespace)
         if key not in self._names:
             try:
-                self._names[key] = self._create(cluster)
+                self._names[key] = self._create_pod(cluster)
             except Failure as failure:
                 self._names[key] = failure
         name = self._names[key]
@@ -70,19 +70,19 @@ class StoragePods:
             raise name
         return name
 
-    def _create(self, cluster: Cluster) -> str:
+    def _create_pod(self, cluster: Cluster) -> str:
         """Create the pod, and the ConfigMap that it mounts and owns, both under the same new name."""
         target = cluster.target
         for condition in HAS_ENDED:
-            for ended in cluster.identities("pods", f"{LABEL}={target.object}", condition):
-                cluster.remove(ended)
+            for ended in cluster.list_objects("pods", f"{LABEL}={target.object}", condition):
+                cluster.start_deletion(ended)
         end = f"-shell-{os.urandom(3).hex()}"
         name = f"{target.object[: MOST_NAME - len(end)].rstrip('-.')}{end}"
         manifest = json.loads(str(self.job.settings.get("lone_pod")))
         manifest["metadata"] = {"name": name, "labels": {LABEL: target.object}}
         files = next(volume for volume in manifest["spec"]["volumes"] if volume["name"] == "files")
         files["configMap"] = {"name": name}
-        answer = cluster.k("create", "--filename=-", UID, text=json.dumps(manifest))
+        answer = cluster.run_kubectl("create", "--filename=-", UID, text=json.dumps(manifest))
         if answer.code:
             raise Failure(f"cannot create a pod in {target}: {answer.errors.strip()}")
         pod = ObjectIdentity("v1", "Pod", name, answer.text.strip())
@@ -100,7 +100,7 @@ class StoragePods:
         hint = f"kubectl --namespace={cluster.target.namespace} describe pod {name}"
         said = ""
         for tick in range(self.start_timeout_s + 1):
-            answer = cluster.k("get", "pod", name, "--output=json")
+            answer = cluster.run_kubectl("get", "pod", name, "--output=json")
             item = json.loads(answer.text) if answer.code == 0 else {}
             if item.get("status", {}).get("phase", "Pending") != "Pending":
                 return name

@@ -61,7 +61,7 @@ class StorageReadingEngine(ObservingEngine):
         if record is not None and self.job.settings.get("storage") != "node":
             words = self._bucket_command(run, "remove") or ["rm", "-rf", "--", self.path_on_nodes(run)]
             try:
-                command = self._storage.command(self._own_cluster(record), *words)
+                command = self._storage.command_in_pod(self._own_cluster(record), *words)
             except Failure as failure:
                 print_failure(failure)
                 return False
@@ -89,7 +89,7 @@ class StorageReadingEngine(ObservingEngine):
     def _read_end(self, run: Run, record: Record) -> None:
         with contextlib.suppress(Failure), StoragePods(self.job, NEWS_S) as pods:
             words = ("bash", "-c", _CODES, "-", self.path_on_nodes(run))
-            answer = self.ask(pods.command(self._own_cluster(record), *words))
+            answer = self.ask(pods.command_in_pod(self._own_cluster(record), *words))
             codes = [code for line in answer.text.split() for code in [number_or_none(line)] if code is not None]
             if answer.code == 0 and len(codes) == self.cluster(record).target.nodes:
                 self.record_end_from_node_codes(run, codes)
@@ -148,7 +148,7 @@ class StorageReadingEngine(ObservingEngine):
                     if is_wanted and pod.phase != "Pending" and pod.name not in names:
                         names.add(pod.name)
                         words = ("logs", "--follow", "--prefix", f"--tail={tail}", "--container=node", pod.name)
-                        followed.start(cluster.command(*words), _shorter_prefix)
+                        followed.start(cluster.kubectl_command(*words), _shorter_prefix)
                 if not is_live:
                     break
                 time.sleep(LOOK_S)
@@ -177,16 +177,16 @@ class StorageReadingEngine(ObservingEngine):
             errors = "kept" if words else "dropped"
             with StoragePods(self.job, self._start_timeout_s) as made:
                 path, own = f"{self.path_on_nodes(record.run)}/{file}", self._own_cluster(record)
-                command = made.command(own, *(words or ["cat", path]))
+                command = made.command_in_pod(own, *(words or ["cat", path]))
                 is_printed = print_client_output(command, tail=request.tail, errors=errors) == 0
                 if not is_printed and not words:
-                    _require_access(own, made.pod(own), path)
+                    _require_access(own, made.running_pod(own), path)
                 return is_printed
         ended = [pod for pod in pods if pod.node == node]
         if not ended or not file.startswith("logs/node_"):
             return False
         tail = -1 if request.tail is None else request.tail
-        words = cluster.command("logs", ended[-1].name, "--container=node", f"--tail={tail}")
+        words = cluster.kubectl_command("logs", ended[-1].name, "--container=node", f"--tail={tail}")
         return print_client_output(words, errors="dropped") == 0
 
 

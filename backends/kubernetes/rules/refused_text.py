@@ -41,7 +41,7 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     ]
     for key, text, is_valid, because, nearest_valid in texts:
         if text is not None and not is_valid(text):
-            yield _rejection(key, text, because, f"{key}={nearest_valid(text)}")
+            yield _rejection_diagnostic(key, text, because, f"{key}={nearest_valid(text)}")
     names_by_key: Mapping[str, Sequence[str]] = {
         "hosts": plan.resources.hosts,
         "queue.nodelist": plan.queue.nodelist,
@@ -52,23 +52,25 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
         hint = f"{key}=[{','.join(map(_nearest_name, names))}]"
         for i, text in enumerate(names):
             if not is_valid_object_name(text):
-                yield _rejection(f"{key}.{i}", text, object_name[1], hint)
-    yield from _labels(plan)
+                yield _rejection_diagnostic(f"{key}.{i}", text, object_name[1], hint)
+    yield from _check_labels(plan)
     yield from _node_labels(plan, options)
-    yield from _taints(options)
+    yield from _check_tolerations(options)
 
 
-def _labels(plan: LaunchPlan) -> Iterator[Diagnostic]:
+def _check_labels(plan: LaunchPlan) -> Iterator[Diagnostic]:
     for name, text in plan.labels.items():
         key = f"labels.{name}"
         if name == JOB_LABEL:
-            yield _rejection(key, name, "jobc uses this label to find its own objects", f"remove {key}")
+            yield _rejection_diagnostic(key, name, "jobc uses this label to find its own objects", f"remove {key}")
         elif not _is_key(name):
-            because = "a key must be [PREFIX/]NAME, where NAME has at most 63 of the characters A-Za-z0-9-_."
-            yield _rejection(key, name, because, f"'labels={{{_nearest_key(name)}: {_nearest_value(text)}}}', instead")
+            because = "a key must be [PREFIX/]NAME, where NAME has at most 63 characters, all from A-Za-z0-9-_."
+            yield _rejection_diagnostic(
+                key, name, because, f"'labels={{{_nearest_key(name)}: {_nearest_value(text)}}}', instead"
+            )
         elif not _is_value(text):
-            because = "a label value must have at most 63 of the characters A-Za-z0-9-_."
-            yield _rejection(key, text, because, f"{key}={_nearest_value(text)}")
+            because = "a label value can have at most 63 characters, all from A-Za-z0-9-_."
+            yield _rejection_diagnostic(key, text, because, f"{key}={_nearest_value(text)}")
 
 
 def _node_labels(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
@@ -77,11 +79,13 @@ def _node_labels(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagn
     of_label = f"the type must be a value of the node label {gpu_label}"
     for name, values in options.gpu_labels.items():
         hint = f"backend.gpu_labels.{name}=[{','.join(map(_nearest_value, values))}]"
-        yield from (_rejection(f"backend.gpu_labels.{name}", v, of_label, hint) for v in values if not _is_value(v))
+        yield from (
+            _rejection_diagnostic(f"backend.gpu_labels.{name}", v, of_label, hint) for v in values if not _is_value(v)
+        )
     gpu_type = plan.resources.gpu_type
     is_label_value = gpu_type in gpu_types.gpu_label_values(plan, options) and gpu_type not in options.gpu_labels
     if gpu_type is not None and is_label_value and not _is_value(gpu_type):
-        yield _rejection("gpu_type", gpu_type, of_label, f"gpu_type={_nearest_value(gpu_type)}")
+        yield _rejection_diagnostic("gpu_type", gpu_type, of_label, f"gpu_type={_nearest_value(gpu_type)}")
 
     pairs = [text.partition("=") for text in options.node_selector]
     hint = _list_override("backend.node_selector", [f"{_nearest_key(key)}={_nearest_value(v)}" for key, _, v in pairs])
@@ -90,7 +94,7 @@ def _node_labels(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagn
     for i, (key, equals, value) in enumerate(pairs):
         if not (equals and _is_key(key) and _is_value(value)):
             because = "an entry must be a node label as KEY=VALUE"
-            yield _rejection(f"backend.node_selector.{i}", options.node_selector[i], because, hint)
+            yield _rejection_diagnostic(f"backend.node_selector.{i}", options.node_selector[i], because, hint)
         if key not in owners:
             once.append(options.node_selector[i])
         owners.setdefault(key, f"backend.node_selector.{i}")
@@ -101,7 +105,7 @@ def _node_labels(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagn
             yield Diagnostic("JC4504", title, because, _list_override("backend.node_selector", once), key=option)
 
 
-def _taints(options: KubernetesOptions) -> Iterator[Diagnostic]:
+def _check_tolerations(options: KubernetesOptions) -> Iterator[Diagnostic]:
     hint = _list_override("backend.tolerations", [_nearest_taint(text) for text in options.tolerations])
     for i, text in enumerate(options.tolerations):
         taint, colon, effect = text.partition(":")
@@ -109,7 +113,7 @@ def _taints(options: KubernetesOptions) -> Iterator[Diagnostic]:
         is_valid = _is_key(key) and _is_value(value)
         if not is_valid or (colon and effect not in EFFECTS):
             because = f"a toleration must be KEY[=VALUE][:EFFECT], where EFFECT is one of {', '.join(EFFECTS)}"
-            yield _rejection(f"backend.tolerations.{i}", text, because, hint)
+            yield _rejection_diagnostic(f"backend.tolerations.{i}", text, because, hint)
 
 
 def _is_key(text: str) -> bool:
@@ -161,5 +165,5 @@ def _list_override(key: str, items: Sequence[str]) -> str:
     return f"'{key}={json.dumps(items, ensure_ascii=False)}'"
 
 
-def _rejection(key: str, text: str, because: str, hint: str) -> Diagnostic:
+def _rejection_diagnostic(key: str, text: str, because: str, hint: str) -> Diagnostic:
     return Diagnostic("JC4504", f"{key}: {text!r} is not valid in Kubernetes", because, hint, key=key)

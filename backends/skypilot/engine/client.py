@@ -30,7 +30,7 @@ class SkypilotClient(RecordEngine):
     def is_in_bucket(self) -> bool:
         return self.job.settings.get("storage") == "object"
 
-    def sky(self, *words: str) -> str:
+    def run_sky(self, *words: str) -> str:
         self.require_client()
         return self.ask(["sky", *words], SKY_S, self.sky_environment).text
 
@@ -53,7 +53,7 @@ class SkypilotClient(RecordEngine):
 
     def run_sky_for_json(self, *words: str) -> Any:
         """Return the JSON that sky prints after its log lines, or None if there is none."""
-        return last_json(self.sky(*words))
+        return last_json(self.run_sky(*words))
 
     def depot_words(self, run: Run, verb: str, *words: str) -> tuple[list[str], dict[str, str]]:
         """Return the depot.py command for a run, and the environment variables that the command needs."""

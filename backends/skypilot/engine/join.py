@@ -38,7 +38,7 @@ SETTLE_S = 3  # time for SkyPilot's processes on the other nodes to end as well
 LAST_FILES_S = 5  # time for the other nodes to write their last files to the bucket
 
 
-class Terminated(BaseException):
+class SigtermReceived(BaseException):
     """Raised when SIGTERM arrives while no ranks are running."""
 
 
@@ -73,19 +73,19 @@ def save_or_remove_secrets(run: Path, names: list[str]) -> int:
 def run_node(node: SkypilotNode) -> tuple[int, int]:
     """Run the node. Return how the node ended (on node 0: how the run ended), and the exit code of this process."""
     try:
-        signal.signal(signal.SIGTERM, _raise_terminated)
-        attempt = node.join()
+        signal.signal(signal.SIGTERM, _raise_sigterm_received)
+        attempt = node.join_attempt()
         code = run_launch_sh(node, attempt)
         return agree_on_exit_codes(node, attempt, code) if node.payload == "train" else remove_passed_check(node, code)
-    except Terminated:
+    except SigtermReceived:
         return PREEMPTED, KILLED
     except (NodeMustNotStart, NodeFailure) as error:
         code = report_start_failure(error, node.environ, node.payload)
         return code, code
 
 
-def _raise_terminated(*_: object) -> NoReturn:
-    raise Terminated
+def _raise_sigterm_received(*_: object) -> NoReturn:
+    raise SigtermReceived
 
 
 # ---- the ranks

@@ -81,7 +81,7 @@ class SkypilotNode:
 
     # ---- the attempt
 
-    def join(self) -> int:
+    def join_attempt(self) -> int:
         """Wait for all nodes and for the attempt's files. Return the attempt. Raises NodeFailure, NodeMustNotStart."""
         call_or_fail_start(f"create the folder {self.run}", self.run.mkdir, parents=True, exist_ok=True)
         join = {"shared": self._join_shared, "object": self._join_bucket, "node": self._join_own_disks}
@@ -96,7 +96,7 @@ class SkypilotNode:
         if self.rank == 0:  # before the other nodes start; the next launch on this cluster would replace the code
             self._copy_code()
         nodes, most = self.settings.nodes, self.settings.max_requeues
-        return join_run(self.run, self.rank, nodes, self.task_id, most, self.timeout_s, self._prepare)
+        return join_run(self.run, self.rank, nodes, self.task_id, most, self.timeout_s, self._prepare_attempt)
 
     def _join_bucket(self) -> int:
         """Join a run that has a folder on this node's disk and another one in the bucket."""
@@ -106,7 +106,7 @@ class SkypilotNode:
         keys = {name: reference for name, reference in settings.secrets.items() if name.startswith("AWS_")}
         environ.update(read_job_secrets(keys, environ, self.payload))
         fork_of, most = environ.get("JOBC_FORK_OF", ""), settings.max_requeues
-        attempt = join_run_in_bucket(self.run, self.task_id, most, self.timeout_s, fork_of, self._prepare)
+        attempt = join_run_in_bucket(self.run, self.task_id, most, self.timeout_s, fork_of, self._prepare_attempt)
         self._copy_code()
         return attempt
 
@@ -117,10 +117,10 @@ class SkypilotNode:
             self.environ["JOBC_HEAD_PORT"] = str(port_from_text(self.task_id))
         self._copy_code()
         if self.rank == 0 or artifact_copy_of_attempt(self.run, attempt) is None:
-            self._prepare(attempt)
+            self._prepare_attempt(attempt)
         return attempt
 
-    def _prepare(self, attempt: int) -> None:
+    def _prepare_attempt(self, attempt: int) -> None:
         fork_of, folder = self.environ.get("JOBC_FORK_OF", ""), self.settings.run_folder
         init_from = str(self.root / folder / fork_of) if fork_of else ""
         prepare_attempt(self.run, attempt, self.artifact, init_from, folder, self.project)

@@ -67,7 +67,7 @@ class SkypilotEngine(StartingSkypilot):
 
     def save_job_output(self, record: Record) -> None:
         """Save the job's output without colors. With several nodes, each line starts with its node, as in `1: line`."""
-        printed = self.sky(*sky_logs_arguments(record, LogRequest()))
+        printed = self.run_sky(*sky_logs_arguments(record, LogRequest()))
         lines = [strip_colors(line) for line in printed.split("\n")]
         with contextlib.suppress(OSError):
             replace_file(saved_output_file(record), "\n".join(lines).encode())
@@ -114,7 +114,7 @@ class SkypilotEngine(StartingSkypilot):
         return State("gone", f"ended, or its cluster was deleted: {why}; {hint}")
 
     def live_run_keep_reason(self, record: Record) -> str:
-        return "the job is still in SkyPilot"
+        return "SkyPilot still lists the job"
 
     def remove_outside_run_folder(self, run: Run) -> bool:
         """Remove the run from the bucket. A run on a node's disk is deleted with the node; a run on storage is kept."""
@@ -167,7 +167,7 @@ class SkypilotEngine(StartingSkypilot):
         if record is None:
             raise Failure(f"run {run.id} was never submitted to SkyPilot", "start a run with jobctl submit")
         if request.rank is not None:
-            return self._print_rank(record, request.rank, request)
+            return self._print_rank_log(record, request.rank, request)
         node = None if request.node is None else f"{request.node}: "
         kept = saved_output_file(record)
         if self.seen(run).state == LIVE or (kept.is_file() and not kept.stat().st_size):
@@ -184,7 +184,7 @@ class SkypilotEngine(StartingSkypilot):
             print_lines(file, of_node, request.tail)
         return 0
 
-    def _print_rank(self, record: Record, rank: int, request: LogRequest) -> int:
+    def _print_rank_log(self, record: Record, rank: int, request: LogRequest) -> int:
         """Print a rank's log from the bucket, from storage mounted on this machine, or from the rank's node."""
         run, settings, procs = record.run, self.job.settings, self.job.settings.get("procs")
         node, file = rank // (procs if isinstance(procs, int) else 1), f"logs/{request.name}"
@@ -258,7 +258,7 @@ class SkypilotEngine(StartingSkypilot):
             words = ["cancel", "--yes", cluster_in_record(record)]
             sees_mark = engine.engine_state_name(run) == "RUNNING"
         if name != "TERM" or not sees_mark:
-            self._run_sky(*words, job_id_in_record(record))
+            self._run_sky_and_print(*words, job_id_in_record(record))
 
     def release_machines(self, is_asked: bool) -> None:
         """Delete the cluster if the user asked for that, or if it occupies nodes although nothing is running on it."""
@@ -266,8 +266,8 @@ class SkypilotEngine(StartingSkypilot):
         if not is_asked and self.job.settings.get("ends_with_last_job"):
             queue = self.run_sky_for_json("queue", "--skip-finished", "--output", "json", cluster)
             is_asked = not any("job_id" in row for row in status_rows(queue))
-        if is_asked and self.status_of(cluster) and self._run_sky("down", "--yes", cluster):
+        if is_asked and self.status_of(cluster) and self._run_sky_and_print("down", "--yes", cluster):
             raise Failure(f"cluster {cluster} could not be deleted", f"sky down {cluster}")
 
-    def _run_sky(self, *words: str) -> int:
+    def _run_sky_and_print(self, *words: str) -> int:
         return print_client_output(["sky", *words], environment=self.sky_environment)

@@ -69,14 +69,14 @@ class StartingSkypilot(SkypilotClient, StartingEngine):
             print(run.path)
             return 0
         kind = "managed" if self.job.settings.get("managed") else ""
-        record = self._launch(LaunchedPayload("train", run, run.id, new.attempt, Path(init_from).name), kind)
+        record = self._launch_payload(LaunchedPayload("train", run, run.id, new.attempt, Path(init_from).name), kind)
         new.keep()
         print(f"run {run.id}: {describe_job(record)}")
         print(f"  follow: {jobctl_command(copy, 'logs')} --follow")
         print(f"  stop:   {jobctl_command(copy, 'stop')}", flush=True)
         return self._follow_to_the_end(run) if options.wait else 0
 
-    def _launch(self, launch: LaunchedPayload, kind: str) -> Record:
+    def _launch_payload(self, launch: LaunchedPayload, kind: str) -> Record:
         """Start the payload on the nodes, and record the job in the run. kind: "managed", or empty"""
         folder, settings = prepare_folder_to_send(launch), self.job.settings
         try:
@@ -107,7 +107,7 @@ class StartingSkypilot(SkypilotClient, StartingEngine):
 
     def smoke(self, place: Place) -> int:
         self._require_startable()
-        return self._trial(place, "smoke", node_check_line)
+        return self._run_trial(place, "smoke", node_check_line)
 
     def add_preflight_options(self, parser: argparse.ArgumentParser) -> None:
         text = "only ask SkyPilot whether it would launch the job and what that would cost; start no machines"
@@ -129,10 +129,10 @@ class StartingSkypilot(SkypilotClient, StartingEngine):
             return DONE
         table = Table(map(str, range(self.job.nodes)))
         sys.stdout.flush()
-        code = self._trial(place, "preflight", partial(_add_check_line, table))
+        code = self._run_trial(place, "preflight", partial(_add_check_line, table))
         return table if code == DONE else table.print() or code
 
-    def _trial(self, place: Place, payload: str, change: Callable[[bytes], bytes | None]) -> int:
+    def _run_trial(self, place: Place, payload: str, change: Callable[[bytes], bytes | None]) -> int:
         """Run a payload on the nodes of the job's cluster. Return 0 if all nodes exit with 0.
 
         change: function that returns the text to print for a line of output, or None to print nothing
@@ -140,7 +140,7 @@ class StartingSkypilot(SkypilotClient, StartingEngine):
         with temporary_run(place, self) as new:
             if payload == "preflight" or self.job.settings.get("has_setup"):  # preflight and setup read the code
                 copy_user_code(place, self, new)
-            record = self._launch(LaunchedPayload(payload, new.run, f"{payload}-{os.urandom(4).hex()}", 0), "")
+            record = self._launch_payload(LaunchedPayload(payload, new.run, f"{payload}-{os.urandom(4).hex()}", 0), "")
             words = ["sky", *sky_logs_arguments(record, LogRequest(follow=True))]
             print_client_output(words, change, environment=self.sky_environment, errors="merged")
             while (state := self.state_now(new.run)).is_live:
@@ -165,19 +165,23 @@ class StartingSkypilot(SkypilotClient, StartingEngine):
             for name in secrets:
                 self._save_secret(record, node, name)
             options = ["-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
-            return run_attached_to_terminal(self._on_node(record, node, _SHELL, str(node), *command, options=options))
+            return run_attached_to_terminal(
+                self._run_on_node(record, node, _SHELL, str(node), *command, options=options)
+            )
         finally:
             if secrets:
-                self.ask(self._on_node(record, node, _FORGET_SECRETS))
+                self.ask(self._run_on_node(record, node, _FORGET_SECRETS))
 
     def _save_secret(self, record: Record, node: int, name: str) -> None:
         """Save a secret for launch.sh. The secret is sent on stdin, so that no command line contains it."""
-        answer = self.ask(self._on_node(record, node, _SAVE_SECRET, name), text=os.environ[name])
+        answer = self.ask(self._run_on_node(record, node, _SAVE_SECRET, name), text=os.environ[name])
         if answer.code:
             print(printable(answer.errors), end="", file=sys.stderr)
             raise Failure(f"cannot save secret {name} on node {node}", "the messages from ssh are above")
 
-    def _on_node(self, record: Record, node: int, script: str, *words: str, options: Sequence[str] = ()) -> list[str]:
+    def _run_on_node(
+        self, record: Record, node: int, script: str, *words: str, options: Sequence[str] = ()
+    ) -> list[str]:
         """Return the ssh command that runs a bash script with the run folder, the attempt and `words` as arguments."""
         command = ["bash", "-c", script, "-", self.path_on_nodes(record.run, node), str(record.run.attempt), *words]
         return ssh_command_for_node(cluster_in_record(record), node, command, options)

@@ -93,12 +93,12 @@ def _bucket_targets(options: SkypilotOptions) -> Iterator[str]:
 
 def _is_merged(path: Path, config: Mapping[str, Any], options: SkypilotOptions) -> bool:
     """Return whether the user's value is merged with jobc's list, or is an sbatch option, which JC4716 checks."""
-    ours, typed = _value(config, path), _value(options.config, path)
+    ours, typed = _value_at(config, path), _value_at(options.config, path)
     are_lists = isinstance(ours, (list, tuple)) and isinstance(typed, (list, tuple))
     return are_lists or (path[0] == "slurm" and typed is not ABSENT)
 
 
-def _value(tree: Any, path: Path) -> Any:
+def _value_at(tree: Any, path: Path) -> Any:
     for part in path:
         tree = as_mapping(tree).get(part, ABSENT)
     return tree

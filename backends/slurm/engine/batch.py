@@ -93,14 +93,14 @@ class BatchAttempt:
         """Run the tasks and return the job's exit code. srun: the srun command, and those of other groups"""
         if why := self._skip_reason():
             return self._record_and_leave(*why)
-        self._record()
-        self._name_log()
+        self._record_end()
+        self._link_named_log()
         try:
             words, *group_words = map(self._task_words, split_steps(srun))
         except Failure as failure:
             self._record_and_leave(failure.code, failure.title)
             raise
-        environ = self._environment()
+        environ = self._task_environment()
         if self.place.job.nodes > 1 and (blind := self._nodes_without_access(environ)):
             return self._record_and_leave(DATA_BROKEN, self._record_missing_access(blind))
         self._receive_signals(0)
@@ -109,12 +109,12 @@ class BatchAttempt:
             return self._record_and_leave(CRASHED, self._groups.failure)
         start = self._next_start(code)
         if start:
-            self._record(reason=f"exit {code}: {MEANING[code]}; requeued")
-            if start == "queued" or self._requeue(code):
+            self._record_end(reason=f"exit {code}: {MEANING[code]}; requeued")
+            if start == "queued" or self._requeue_job(code):
                 return code
         return self._record_and_leave(code, MEANING[code])
 
-    def _name_log(self) -> None:
+    def _link_named_log(self) -> None:
         """Link the log to the name in backend.output. With --here, there is no log: the output goes to the terminal."""
         pattern = self.place.settings.get("output")
         log = self.run.path / f"logs/slurm-{self.job_id}.log"
@@ -139,7 +139,7 @@ class BatchAttempt:
         container = container_options(self.place.settings, self.artifact, self.run.path, self.place.project)
         return [*srun[:bash], *container, "bash", str(self.artifact / "launch.sh"), *srun[bash + 2 :]]
 
-    def _environment(self) -> dict[str, str]:
+    def _task_environment(self) -> dict[str, str]:
         environ = task_environment(os.environ)
         if self.place.settings.get("cluster"):
             environ.pop("SLURM_CLUSTERS", None)  # the job already runs on that cluster
@@ -231,14 +231,14 @@ class BatchAttempt:
         limits = (self.restarts, self.most_restarts)
         return "" if answer.code else decide_next_start(answer.text, code, self.asked, *limits, self.run.is_stopped)
 
-    def _requeue(self, code: int) -> bool:
+    def _requeue_job(self, code: int) -> bool:
         nodes = os.environ.get("SLURM_JOB_NODELIST", "")
         lost = lost_nodes(self.engine, nodes) if code == PEER_LOST else []
         if lost:
             print(f"node {','.join(lost)} does not respond: the next attempt will not use it", flush=True)
         return requeue_without_lost_nodes(self.engine, self.run.path / "state", self.job_id, nodes, lost)
 
-    def _record(self, code: int | None = None, reason: str = "") -> None:
+    def _record_end(self, code: int | None = None, reason: str = "") -> None:
         end = {"exit": "" if code is None else code, "reason": reason}
         keys = {"job_id": self.job_id, **end, "here": "yes" if self.is_here else ""}
         write_small_file(self.run.path / f"state/job_{self.attempt}", keys=keys)
@@ -246,7 +246,7 @@ class BatchAttempt:
     def _record_and_leave(self, code: int, reason: str) -> int:
         """Record the run's end, remove its secrets, and return the exit code."""
         with contextlib.suppress(OSError):  # a full disk
-            self._record(code, reason)
+            self._record_end(code, reason)
         delete_run_secrets(self.run.path)
         return code
 

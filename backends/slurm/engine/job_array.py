@@ -29,7 +29,7 @@ def start_array(sweep: NewSweep, queue: SlurmQueue, options: argparse.Namespace)
         run = sweep.run.path
         words = dependency_option(options.after, str(sweep.place.settings.get("after") or ""))
         words += [f"--array={elements}", f"--chdir={run}", f"--output={run}/points/%a/../../logs/slurm-%A_%a.log"]
-        with queue.queued([*words, str(sweep.new.artifact / "job.sbatch"), str(run)]) as job_id:
+        with queue.submitted_job([*words, str(sweep.new.artifact / "job.sbatch"), str(run)]) as job_id:
             for point in points:
                 point.keep()
             sweep.new.keep_for_logs()

@@ -84,14 +84,14 @@ class SlurmEngine(StartingEngine):
 
     def prepare(self, runs: Sequence[Run]) -> None:
         ids = {job_id.partition("_")[0] for job_id in (_job_id_to_query(_job_file(run)) for run in runs) if job_id}
-        self._silent = self._ask(sorted(ids)) if ids else ""
+        self._silent = self._query_squeue(sorted(ids)) if ids else ""
 
-    def _ask(self, ids: list[str]) -> str:
+    def _query_squeue(self, ids: list[str]) -> str:
         """Query squeue and fill _known. Return why Slurm does not respond, or "" if it does."""
         words = ["squeue", "--noheader", "--states=all", "--array", "--format=%i %T %r"]
         answer = self.ask([*words, f"--jobs={','.join(ids)}"], environment=self._environment)
         if answer.code and len(ids) > 1 and _is_job_unknown(answer.errors):
-            whys = [self._ask([single_id]) for single_id in ids]  # some versions reject the whole list
+            whys = [self._query_squeue([single_id]) for single_id in ids]  # some versions reject the whole list
             return next(filter(None, whys), "")
         if answer.code and not _is_job_unknown(answer.errors):
             return answer.errors.strip().split("\n")[-1].rpartition(": ")[2] or "squeue failed"
@@ -151,7 +151,7 @@ class SlurmEngine(StartingEngine):
         if self._silent:
             return f"Slurm does not respond: {self._silent}"
         job_id = _job_id_to_query(path)
-        return "" if _OVER.match(self._known.get(job_id, "COMPLETED")) else f"job {job_id} is still in Slurm"
+        return "" if _OVER.match(self._known.get(job_id, "COMPLETED")) else f"Slurm still lists job {job_id}"
 
     # ---- stopping
 
@@ -221,15 +221,15 @@ class SlurmEngine(StartingEngine):
                 exec_program(["bash", script, str(run.path), str(new.attempt), "here"], os.environ)
             words = dependency_option(options.after, str(self.job.settings.get("after") or ""))
             words += [f"--chdir={run.path}", f"--output={run.path}/logs/slurm-%j.log"]
-            with self._queue.queued([*words, script, str(run.path), str(new.attempt)]) as job_id:
+            with self._queue.submitted_job([*words, script, str(run.path), str(new.attempt)]) as job_id:
                 new.keep()
                 record_queued_job(run.path, new.attempt, job_id)
         print(f"run {run.id} in {quote_shell_word(str(run.path))}, job {job_id}")
         print(f"  follow: {jobctl_command(new.artifact, 'logs')} --follow")
         print(f"  stop:   {jobctl_command(new.artifact, 'stop')}", flush=True)
-        return self._wait(run) if options.how == "wait" else 0
+        return self._print_until_end(run) if options.how == "wait" else 0
 
-    def _wait(self, run: Run) -> int:
+    def _print_until_end(self, run: Run) -> int:
         """Print the nodes' output until the job has ended, and return its exit code."""
         try:
             print_logs(self, run, LogRequest(follow=True, new_attempt=True), is_patient=True)
@@ -261,7 +261,7 @@ class SlurmEngine(StartingEngine):
     # ---- checks and shells on the nodes
 
     def smoke(self, place: Place) -> int:
-        with self._trial(place) as new:
+        with self._temporary_run(place) as new:
             words = srun_in_new_allocation(self, new.run.path, place.project, ["--label"], ["smoke"])
             code = run_program(words, self._trial_environment())
             if code:
@@ -276,7 +276,7 @@ class SlurmEngine(StartingEngine):
     def preflight(self, place: Place, options: argparse.Namespace) -> Table | int:
         """Ask Slurm whether it would accept the job, then check nodes in a similar allocation."""
         require_client()
-        is_taken, text = self._queue.test(self.job.artifact / "job.sbatch")
+        is_taken, text = self._queue.test_submission(self.job.artifact / "job.sbatch")
         if not is_taken:
             print(f"FAIL  Slurm rejects the job: {text}")
             print("      hint: sinfo -l lists the partitions and their limits; sinfo -R explains why nodes are down")
@@ -285,14 +285,14 @@ class SlurmEngine(StartingEngine):
         if options.queue_only:
             return 0
         table = Table(map(str, range(self.job.nodes)))
-        with self._trial(place) as new:
+        with self._temporary_run(place) as new:
             words = srun_in_new_allocation(self, new.run.path, place.project, ["--label"], ["preflight"])
             for line in client_output_lines(words, inherited=self._trial_environment()):
                 table.add(strip_label_padding(line))
         return table
 
     @contextlib.contextmanager
-    def _trial(self, place: Place) -> Iterator[NewRun]:
+    def _temporary_run(self, place: Place) -> Iterator[NewRun]:
         """Create a temporary run with the job's secrets, in a folder that the nodes can access."""
         require_client("srun")
         with temporary_run(place, self, place.runs()) as new:
@@ -313,7 +313,7 @@ class SlurmEngine(StartingEngine):
         require_client("srun")
         run = place.choose_run(named) if named or place.has_runs() else None
         pty = ["--pty"] if sys.stdin.isatty() and sys.stdout.isatty() else []
-        allocation = None if run is None else self._allocation(run)
+        allocation = None if run is None else self._running_allocation(run)
         if run is not None and allocation is not None:
             words = srun_in_live_run(self, run, place.project, allocation, node, pty)
             environ = {**os.environ, **self._environment, **container_environment(self.job.settings, os.environ)}
@@ -326,7 +326,7 @@ class SlurmEngine(StartingEngine):
         words = srun_in_new_allocation(self, folder, place.project, options, ["shell", *command])
         exec_program(words, self._trial_environment())
 
-    def _allocation(self, run: Run) -> tuple[str, str] | None:
+    def _running_allocation(self, run: Run) -> tuple[str, str] | None:
         """Return a running job's ID and node list, or None if the job is not running. Raises Failure."""
         self.prepare([run])
         if self._silent:

@@ -74,12 +74,12 @@ class SlurmQueue:
         self._engine, self._environment = engine, environment
 
     @contextlib.contextmanager
-    def queued(self, words: Sequence[str]) -> Iterator[str]:
+    def submitted_job(self, words: Sequence[str]) -> Iterator[str]:
         """Queue a job with these words for sbatch, and yield its ID. Raises Failure.
 
         If the job can never start, or if the block raises an exception, the job is cancelled.
         """
-        job_id = self._sbatch(words)
+        job_id = self._submit_job(words)
         try:
             if why := self.permanent_pending_reason(job_id):
                 raise rejection_failure(why)
@@ -88,7 +88,7 @@ class SlurmQueue:
             self._engine.ask(["scancel", job_id], environment=self._environment)
             raise
 
-    def test(self, script: Path) -> tuple[bool, str]:
+    def test_submission(self, script: Path) -> tuple[bool, str]:
         """Return whether Slurm would accept the job now, and its message."""
         answer = self._ask_sbatch("--test-only", str(script))
         lines = f"{answer.text}{answer.errors}".splitlines()
@@ -98,7 +98,7 @@ class SlurmQueue:
         environ = environment_for_job(os.environ)
         return self._engine.ask(["sbatch", *words], SUBMIT_S, self._environment, inherited=environ)
 
-    def _sbatch(self, words: Sequence[str]) -> str:
+    def _submit_job(self, words: Sequence[str]) -> str:
         answer = self._ask_sbatch("--parsable", *words)
         if answer.code:
             raise rejection_failure(f"{answer.text}{answer.errors}")
@@ -110,25 +110,29 @@ class SlurmQueue:
 
     def permanent_pending_reason(self, job_id: str) -> str:
         """Return why a job would be queued forever (it requests more than its partition has), or "" if it may start."""
-        lines = self._text("squeue", "--noheader", f"--jobs={job_id}", "--format=%r %P %D %c %l").splitlines()
+        lines = self._capture_output("squeue", "--noheader", f"--jobs={job_id}", "--format=%r %P %D %c %l").splitlines()
         fields = lines[0].split() if lines else []
         reason, partition, nodes, cores, limit, *_ = [*fields, *[""] * 5]
         if not re.match("Partition|BadConstraints$", reason) or "," in partition:
             return ""
-        shown = self._text("scontrol", "show", "partition", partition)
+        shown = self._capture_output("scontrol", "show", "partition", partition)
         for most in re.findall("(?:MaxNodes|TotalNodes)=([0-9]{1,18})", shown):
             if (number_or_none(nodes) or 0) > int(most):
                 return f"{nodes} nodes, but partition {partition} has or allows only {most}"
         match = re.search("MaxTime=([0-9:-]+)", shown)
         if match and time_limit_seconds(limit) > time_limit_seconds(match[1]):
             return f"a time limit of {limit}, but partition {partition} allows only {match[1]}"
-        sizes = self._text("sinfo", "--noheader", f"--partition={partition}", "--format=%c").replace("+", "").split()
+        sizes = (
+            self._capture_output("sinfo", "--noheader", f"--partition={partition}", "--format=%c")
+            .replace("+", "")
+            .split()
+        )
         largest = max((size for size in map(number_or_none, sizes) if size is not None), default=None)
         if largest is not None and (number_or_none(cores) or 0) > largest:
             return f"{cores} cores per node, but nodes of partition {partition} have at most {largest}"
         return ""
 
-    def _text(self, *words: str) -> str:
+    def _capture_output(self, *words: str) -> str:
         return self._engine.ask(words, environment=self._environment).text
 
 

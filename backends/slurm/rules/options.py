@@ -15,7 +15,7 @@ from ..options import SlurmOptions
 LONG = "[a-z][a-z-]+"  # name of a long option
 
 
-class Program(NamedTuple):
+class SlurmProgram(NamedTuple):
     """sbatch or srun: the key that adds options, the known options, and the job keys that set some of them."""
 
     name: str
@@ -25,8 +25,8 @@ class Program(NamedTuple):
 
 
 PROGRAMS = (
-    Program("sbatch", "extra", sbatch_options.OPTIONS | sbatch_options.PLUGINS, OURS),
-    Program("srun", "srun_extra", SRUN_OPTIONS | sbatch_options.PLUGINS, SRUN),
+    SlurmProgram("sbatch", "extra", sbatch_options.OPTIONS | sbatch_options.PLUGINS, OURS),
+    SlurmProgram("srun", "srun_extra", SRUN_OPTIONS | sbatch_options.PLUGINS, SRUN),
 )
 
 
@@ -84,7 +84,7 @@ def check_version_specific_option(plan: LaunchPlan, options: SlurmOptions) -> It
                 yield Diagnostic("JC4340", title, because, f"remove {key}", key=key)
 
 
-def _unknown_option(program: Program, name: str, key: str, title: str) -> Diagnostic:
+def _unknown_option(program: SlurmProgram, name: str, key: str, title: str) -> Diagnostic:
     """Report an unknown option: an error if a known one is similar, otherwise a warning, as a plugin may provide it."""
     for other in PROGRAMS:
         if name in other.known:

@@ -40,14 +40,14 @@ def init_command(arguments: Arguments) -> int:
     name = name or next((fact.value for fact in facts if fact.key == "name"), "site")
     facts = [fact for fact in facts if fact.key != "name"]
     if asking:
-        name, facts = ask_for_facts(name, facts, _ask)
-    target = _target(name, options)
+        name, facts = ask_for_facts(name, facts, _ask_on_terminal)
+    target = _profile_path(name, options)
     text = _compilable_profile(name, facts, given, arguments.config_dirs)
     print_text(f"\n{text}\n")
-    if asking and _ask(f"write {target}? [Y/n]", "y").lower()[:1] != "y":
+    if asking and _ask_on_terminal(f"write {target}? [Y/n]", "y").lower()[:1] != "y":
         print_lines("nothing was written")
         return OK
-    _write(target, text)
+    _write_profile(target, text)
     print_lines(f"wrote {target}; use it with: jobc cluster={name} …")
     return OK
 
@@ -140,7 +140,7 @@ def _backend_questions(backend: str) -> list[tuple[str, str]]:
     ]
 
 
-def _ask(question: str, default: str) -> str:
+def _ask_on_terminal(question: str, default: str) -> str:
     """Read one line from the terminal, and treat Ctrl-D like Ctrl-C."""
     try:
         return input(f"  {escape_to_one_line(question)}: ").strip() or default
@@ -148,7 +148,7 @@ def _ask(question: str, default: str) -> str:
         raise KeyboardInterrupt from None
 
 
-def _target(name: str, options: frozenset[str]) -> Path:
+def _profile_path(name: str, options: frozenset[str]) -> Path:
     """Return the profile's path. Raises CompileError JC1135 if the file exists, and JC1136 for an invalid name."""
     try:
         read_name(name)
@@ -171,7 +171,7 @@ def _compilable_profile(
     while True:
         text = format_profile(name, facts, sorted(find_group_options()), dropped)
         try:
-            _try(name, text, folders)
+            _compile_with_profile(name, text, folders)
             return text
         except CompileError as error:
             typed = {fact.key for fact in facts if fact in given or fact.by == "as answered"}
@@ -189,7 +189,7 @@ def _profile_finding(diagnostic: Diagnostic, given: Sequence[Fact]) -> Diagnosti
     return replace(diagnostic, origin=None, title=diagnostic.title + (f" (from {word})" if word else ""))
 
 
-def _try(name: str, text: str, folders: Sequence[tuple[str, Path]]) -> None:
+def _compile_with_profile(name: str, text: str, folders: Sequence[tuple[str, Path]]) -> None:
     """Compile the smallest job with the profile. Raises CompileError if that fails."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "cluster").mkdir()
@@ -198,7 +198,7 @@ def _try(name: str, text: str, folders: Sequence[tuple[str, Path]]) -> None:
         compile_job(CompileRequest(words, None, (("input", Path(folder)), *folders)))
 
 
-def _write(target: Path, text: str) -> None:
+def _write_profile(target: Path, text: str) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     staging = target.with_name(f".{target.name}.{os.getpid()}")
     try:

@@ -65,11 +65,11 @@ def detect_slurm(run: Run) -> list[Fact]:
     facts = [Fact("backend", "slurm", "sinfo answers")]
     if version := re.search(r"(\d+)\.(\d+)", run("sbatch", "--version") or ""):
         facts.append(Fact("backend.version", f"{version[1]}.{version[2]}", "sbatch --version"))
-    facts += _config(run("scontrol", "show", "config") or "")
+    facts += _parse_slurm_config(run("scontrol", "show", "config") or "")
     return [*facts, *parse_sinfo_partitions(rows)]
 
 
-def _config(text: str) -> list[Fact]:
+def _parse_slurm_config(text: str) -> list[Fact]:
     """Return the facts in `scontrol show config` that affect a job."""
     settings = dict(re.findall(r"^(\w+)\s*= (.*?)\s*$", text, re.MULTILINE))
     by, facts = "scontrol show config", []
@@ -92,30 +92,30 @@ def parse_sinfo_partitions(rows: str) -> list[Fact]:
             for column, value in zip(("nodes", "cpus", "mib", "gres", "limit"), values, strict=True):
                 columns.setdefault(column, []).append(value)
     default = [Fact("site.partition", name[:-1], "sinfo: the default") for name in merged if name.endswith("*")]
-    facts = [Fact(f"site.partitions.{name.rstrip('*')}", _partition(c), "sinfo") for name, c in merged.items()]
+    facts = [Fact(f"site.partitions.{name.rstrip('*')}", _format_partition(c), "sinfo") for name, c in merged.items()]
     return default + facts
 
 
-def _partition(columns: Mapping[str, Sequence[str]]) -> str:
+def _format_partition(columns: Mapping[str, Sequence[str]]) -> str:
     """Return one partition's facts as YAML. If its nodes differ, use the largest values."""
-    gpus = [_gpus(gres) for gres in columns["gres"]]
+    gpus = [_parse_gres(gres) for gres in columns["gres"]]
     types = sorted({kind for kinds, _ in gpus for kind in kinds})
     fields = {
-        "nodes": str(sum(_numbers(columns["nodes"]))),
+        "nodes": str(sum(_leading_numbers(columns["nodes"]))),
         "gpus": str(max(count for _, count in gpus)),
         "gpu_types": f"[{', '.join(types)}]" if types else "",
-        "cpus": str(max(_numbers(columns["cpus"]), default="")),
-        "mem": f"{max(_numbers(columns['mib']), default=0)}MiB",
+        "cpus": str(max(_leading_numbers(columns["cpus"]), default="")),
+        "mem": f"{max(_leading_numbers(columns['mib']), default=0)}MiB",
         "time": convert_time_limit(columns["limit"][0]),
     }
     return "{" + ", ".join(f"{key}: {value}" for key, value in fields.items() if value not in ("", "0MiB")) + "}"
 
 
-def _numbers(texts: Sequence[str]) -> list[int]:
+def _leading_numbers(texts: Sequence[str]) -> list[int]:
     return [int(match[0]) for text in texts if (match := re.match(r"\d+", text))]
 
 
-def _gpus(gres: str) -> tuple[list[str], int]:
+def _parse_gres(gres: str) -> tuple[list[str], int]:
     """Return (kinds, count) of a node's GPUs: `gpu:a100:4(S:0-1),gpu:v100:2` is ([a100, v100], 6)."""
     matches = re.findall(r"(?:^|,)gpu(?::([^:(),]+))??:(\d+)", gres)
     return [kind for kind, _ in matches if kind], sum(int(count) for _, count in matches)

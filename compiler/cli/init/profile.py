@@ -27,52 +27,52 @@ def format_profile(name: str, facts: Sequence[Fact], groups: Sequence[str], drop
     tree: dict[str, Any] = {}
     for fact in facts:
         if fact.key and fact.key not in groups:
-            _set(tree, fact.key.split("."), fact)
+            _add_fact(tree, fact.key.split("."), fact)
     title = f"Site {name}, for `jobc cluster={name} …`. Written by `jobc init`; edit it freely."
     out = ["# @package _global_", f"# {title}"]
     if chosen:
         out += ["", "defaults:"]
-        out += [_line(f"  - override /{fact.key}: {_scalar(fact.value)}", fact.by) for fact in chosen]
-    for key in sorted(tree, key=lambda key: _rank(key, tree[key])):
-        out += ["", *([f"# {_SECTIONS[key]}"] if _SECTIONS.get(key) else []), *_lines(key, tree[key], 0)]
+        out += [_append_source(f"  - override /{fact.key}: {_format_scalar(fact.value)}", fact.by) for fact in chosen]
+    for key in sorted(tree, key=lambda key: _section_order(key, tree[key])):
+        out += ["", *([f"# {_SECTIONS[key]}"] if _SECTIONS.get(key) else []), *_format_key(key, tree[key], 0)]
     shown = [fact for fact in facts if not fact.key]
     notes = [f"#   {comment(fact.value)}  ({comment(fact.by)})" for fact in shown]
     notes += [f"#   not understood: {comment(f'{fact.key}={fact.value}  ({fact.by})')}" for fact in dropped]
     return "\n".join([*out, *(["", "# Also detected:", *notes] if notes else [])]) + "\n"
 
 
-def _rank(key: str, value: Any) -> tuple[bool, float]:
+def _section_order(key: str, value: Any) -> tuple[bool, float]:
     """Return the sort key: single keys, then sections in the order of _SECTIONS. Other sections come after `queue`."""
     order = list(_SECTIONS)
     return isinstance(value, dict), order.index(key) if key in order else order.index("queue") + 0.5
 
 
-def _set(tree: dict[str, Any], keys: Sequence[str], fact: Fact) -> None:
+def _add_fact(tree: dict[str, Any], keys: Sequence[str], fact: Fact) -> None:
     head, *subkeys = keys
     if head == "partitions":  # a partition may have a dot in its name
         subkeys = [".".join(subkeys)] if subkeys else []
     if not subkeys:
         tree[head] = fact
     elif isinstance(tree.setdefault(head, {}), dict):
-        _set(tree[head], subkeys, fact)
+        _add_fact(tree[head], subkeys, fact)
 
 
-def _lines(key: str, value: Any, depth: int) -> list[str]:
-    head = f"{'  ' * depth}{_scalar(key)}:"
+def _format_key(key: str, value: Any, depth: int) -> list[str]:
+    head = f"{'  ' * depth}{_format_scalar(key)}:"
     if isinstance(value, Fact):
-        return [_line(f"{head} {_scalar(value.value)}", value.by)]
+        return [_append_source(f"{head} {_format_scalar(value.value)}", value.by)]
     sources = {inner.by if isinstance(inner, Fact) else None for inner in value.values()}
     if len(value) > 1 and len(sources) == 1 and None not in sources:  # all from one lookup
         value = {name: Fact(inner.key, inner.value, "") for name, inner in value.items()}
-        head = _line(head, sources.pop() or "")
-    return [head, *(line for name, inner in value.items() for line in _lines(name, inner, depth + 1))]
+        head = _append_source(head, sources.pop() or "")
+    return [head, *(line for name, inner in value.items() for line in _format_key(name, inner, depth + 1))]
 
 
-def _line(text: str, by: str) -> str:
-    return f"{text:<{_COLUMN - 1}} # {comment(by)}" if by else text
+def _append_source(text: str, source: str) -> str:
+    return f"{text:<{_COLUMN - 1}} # {comment(source)}" if source else text
 
 
-def _scalar(text: str) -> str:
+def _format_scalar(text: str) -> str:
     """Return text for YAML, in quotes unless it is safe without them. Lists and mappings in brackets are unchanged."""
     if re.fullmatch(r"\[[^\[\]]*\]|\{.*\}", text) or re.fullmatch(r"[\w./][\w./+:@=-]*(?<!:)", text, re.ASCII):
         return text

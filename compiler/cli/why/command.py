@@ -50,7 +50,7 @@ def why_command(arguments: Arguments) -> int:
         for line in _expand_line_range(location):
             print_lines(*_explain_place(line, jobs, arguments))
     if remaining:
-        _print_explanations(_job(remaining, arguments), list(filter(_is_name, remaining)), rank)
+        _print_explanations(_load_job(remaining, arguments), list(filter(_is_name, remaining)), rank)
     return OK
 
 
@@ -112,7 +112,7 @@ def _is_variable(word: str) -> bool:
     return bool(re.fullmatch(r"[A-Z][A-Z0-9_]*", word))
 
 
-def _job(words: Sequence[str], arguments: Arguments) -> ExplainedJob:
+def _load_job(words: Sequence[str], arguments: Arguments) -> ExplainedJob:
     """Return the job in the artifact directory that the words name, or else the job that the overrides compile to."""
     folders = [Path(word) for word in words if _is_path(word) and not is_override(word)]
     if not folders:
@@ -168,7 +168,7 @@ def _dependent_lines(job: ExplainedJob, spec_keys: Sequence[str], plan_keys: Seq
             if set(line_plan_keys(keys, template)) & set(plan_keys)
         ]
     else:
-        rows = [row for key in spec_keys for row in job.lines.get(key, ())]
+        rows = [row for key in spec_keys for row in job.lines_by_key.get(key, ())]
     yield from format_columns("lines", dict.fromkeys(rows))
     chosen = {path: set(job.source_map.spec_keys(keys)) for path, keys in job.source_map.chosen.items()}
     files = [f"{job.folder}{path}" for path, keys in chosen.items() if keys & set(spec_keys)]

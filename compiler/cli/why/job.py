@@ -18,7 +18,7 @@ from ...emit.source_map import SourceMap
 from ..arguments import Arguments
 
 if TYPE_CHECKING:
-    from ...artifacts.recompile import Recompiled
+    from ...artifacts.recompile import RecompiledArtifact
 
 
 @dataclass(frozen=True)
@@ -39,21 +39,21 @@ class ExplainedJob:
     changes: tuple[str, ...] = ()
 
     @cached_property
-    def lines(self) -> dict[str, list[str]]:
+    def lines_by_key(self) -> dict[str, list[str]]:
         """Return spec key -> `PATH:LINE  text` of every line that depends on it."""
-        lines_by_key: dict[str, list[str]] = {}
+        found: dict[str, list[str]] = {}
         behind: dict[tuple[str, ...], tuple[str, ...]] = {}
         for path, rows in sorted(self.source_map.files.items()):
             for number, (keys, template) in enumerate(rows, 1):
                 keys = line_plan_keys(keys, template)
                 if keys not in behind:
-                    behind[keys] = self.source_map.sources(self.source_map.spec_keys(keys))
+                    behind[keys] = self.source_map.with_interpolated_keys(self.source_map.spec_keys(keys))
                 for key in behind[keys]:
-                    lines_by_key.setdefault(key, []).append(self.format_written_line(path, number))
-        return lines_by_key
+                    found.setdefault(key, []).append(self.format_written_line(path, number))
+        return found
 
     @cached_property
-    def numbers(self) -> dict[str, dict[int | None, tuple[int, bool]]]:
+    def current_numbers(self) -> dict[str, dict[int | None, tuple[int, bool]]]:
         """Return path -> line number as compiled -> (line number now, whether unchanged), without removed lines."""
         numbers_by_path = {}
         for path, lines in self.files.items():
@@ -63,12 +63,12 @@ class ExplainedJob:
 
     def format_written_line(self, path: str, was: int) -> str:
         """Return a line that jobc wrote, as it is in the file now."""
-        if was not in self.numbers.get(path, {}):
+        if was not in self.current_numbers.get(path, {}):
             return f"{self.folder}{path}  edited: a line that depended on it was removed"
-        number, is_same = self.numbers[path][was]
-        return self.show(path, number) + ("" if is_same else "  (edited after the compile)")
+        number, is_same = self.current_numbers[path][was]
+        return self.format_line(path, number) + ("" if is_same else "  (edited after the compile)")
 
-    def show(self, path: str, number: int) -> str:
+    def format_line(self, path: str, number: int) -> str:
         """Return `PATH:LINE  text` of a current line."""
         return f"{self.folder}{path}:{number}  {self.files[path][number - 1].strip()}".rstrip()
 
@@ -105,14 +105,14 @@ def job_from_overrides(words: tuple[str, ...], arguments: Arguments) -> Explaine
 
     compiled = compile_job(build_request(replace(arguments, words=words)))
     lines = {artifact.path: split_into_lines(artifact.text) for artifact in compiled.artifacts}
-    return ExplainedJob(compiled.source_map, _plan("\n".join(lines[JOB])), lines, lines)
+    return ExplainedJob(compiled.source_map, _parse_plan("\n".join(lines[JOB])), lines, lines)
 
 
 def job_from_artifact(folder: Path, arguments: Arguments, shown: str = "") -> ExplainedJob:
     """Compile an artifact directory again. Raises CompileError JC5004 with the reasons if that is not possible."""
     from ...artifacts.recompile import InputsMissing, find_drift
 
-    again: Recompiled | None = None
+    again: RecompiledArtifact | None = None
     changes: tuple[str, ...] = ()
     refused: tuple[Diagnostic, ...] = ()
     try:
@@ -122,14 +122,16 @@ def job_from_artifact(folder: Path, arguments: Arguments, shown: str = "") -> Ex
         changes = (str(error),)
     if again is None:
         title = f"cannot trace the lines of {folder}, because it cannot be compiled again"
-        hint = "run jobc why where the job was compiled, with the same --config-dir, or on its overrides"
+        hint = (
+            "run `jobc why` in the folder where the job was compiled, with the same --config-dir, or on its overrides"
+        )
         raise CompileError([Diagnostic("JC5004", title, "; ".join(changes), hint), *refused])
     existing = {path: folder / path for path in again.texts if (folder / path).is_file()}
     files = {path: split_into_lines(read_text_with_line_endings(file)) for path, file in existing.items()}
     written = {path: split_into_lines(text) for path, text in again.texts.items()}
-    return ExplainedJob(again.source_map, _plan(again.texts[JOB]), written, files, shown, changes)
+    return ExplainedJob(again.source_map, _parse_plan(again.texts[JOB]), written, files, shown, changes)
 
 
-def _plan(text: str) -> dict[str, Any]:
+def _parse_plan(text: str) -> dict[str, Any]:
     """Return the plan in a job.json. In a sweep directory, this is the plan of the first point."""
     return read_job_record(json.loads(text), "plan")

@@ -56,11 +56,11 @@ def launcher_setting(plan: Mapping[str, Any], name: str) -> LauncherSetting:
     if launcher in ("torchrun", "torch_distributed_launch") and name in _TORCHRUN:
         how, flags = _TORCHRUN[name]
         by = "torchrun" if launcher == "torchrun" else "torch.distributed.launch"
-        return LauncherSetting(f"{by} sets it to {how}", tuple(map(_flag, flags)))
+        return LauncherSetting(f"{by} sets it to {how}", tuple(map(_option_pattern, flags)))
     return LauncherSetting()
 
 
-def _flag(name: str) -> tuple[str, str]:
+def _option_pattern(name: str) -> tuple[str, str]:
     return LAUNCH, rf"^--{name.replace('-', '[-_]')}\b"
 
 
@@ -75,12 +75,12 @@ _TORCHRUN = {
 }
 _STORE = LauncherSetting(
     "torchrun chooses the port of the ranks' store on one node, and shares it through --rdzv-endpoint",
-    (_flag("rdzv-endpoint"),),
+    (_option_pattern("rdzv-endpoint"),),
 )
 _C10D = {
     "RANK": LauncherSetting(
         "rank.py sets it to JOBC_NODE_RANK times --nproc-per-node, plus LOCAL_RANK; torchrun numbers by addresses",
-        (_flag("nproc-per-node"),), ("JOBC_NODE_RANK",), ("ranks/rank.py",),
+        (_option_pattern("nproc-per-node"),), ("JOBC_NODE_RANK",), ("ranks/rank.py",),
     ),
     "GROUP_RANK": LauncherSetting(
         "rank.py sets it to JOBC_NODE_RANK; torchrun numbers by addresses", (), ("JOBC_NODE_RANK",), ("ranks/rank.py",),
@@ -99,23 +99,25 @@ _READS = {
 }
 
 
-def _by_accelerate(how: str, *words: tuple[str, str]) -> LauncherSetting:
+def _accelerate_setting(how: str, *words: tuple[str, str]) -> LauncherSetting:
     return LauncherSetting(f"torchrun, which accelerate runs, sets it from {how}", words)
 
 
-_LOCAL = _by_accelerate("num_processes and num_machines", (ACCELERATE, "^num_(processes|machines):"))
+_LOCAL = _accelerate_setting("num_processes and num_machines", (ACCELERATE, "^num_(processes|machines):"))
 _ACCELERATE = {
-    "RANK": _by_accelerate("--machine_rank and num_processes", _flag("machine_rank"), (ACCELERATE, "^num_processes:")),
+    "RANK": _accelerate_setting(
+        "--machine_rank and num_processes", _option_pattern("machine_rank"), (ACCELERATE, "^num_processes:")
+    ),
     "LOCAL_RANK": _LOCAL,
-    "WORLD_SIZE": _by_accelerate("num_processes", (ACCELERATE, "^num_processes:")),
+    "WORLD_SIZE": _accelerate_setting("num_processes", (ACCELERATE, "^num_processes:")),
     "LOCAL_WORLD_SIZE": _LOCAL,
-    "GROUP_RANK": _by_accelerate("--machine_rank", _flag("machine_rank")),
-    "MASTER_ADDR": _by_accelerate("--main_process_ip", _flag("main_process_ip")),
-    "MASTER_PORT": _by_accelerate("--main_process_port", _flag("main_process_port")),
+    "GROUP_RANK": _accelerate_setting("--machine_rank", _option_pattern("machine_rank")),
+    "MASTER_ADDR": _accelerate_setting("--main_process_ip", _option_pattern("main_process_ip")),
+    "MASTER_PORT": _accelerate_setting("--main_process_port", _option_pattern("main_process_port")),
 }
 _ACCELERATE_ALWAYS = {
     "OMP_NUM_THREADS": LauncherSetting(
-        "accelerate sets it to --num_cpu_threads_per_process", (_flag("num_cpu_threads_per_process"),)
+        "accelerate sets it to --num_cpu_threads_per_process", (_option_pattern("num_cpu_threads_per_process"),)
     ),
     "ACCELERATE_MIXED_PRECISION": LauncherSetting(
         "accelerate sets it to mixed_precision", ((ACCELERATE, "^mixed_precision:"),)

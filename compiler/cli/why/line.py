@@ -47,7 +47,7 @@ def explain_line(job: ExplainedJob, path: str, place: str, number: int) -> Itera
             return
         yield f"  replaces line {was} of jobc's file: {job.written[path][was - 1].strip()}"
     elif was != number:
-        yield f"  moved    jobc wrote this line as line {was}; jobc verify lists the edits"
+        yield f"  moved    jobc wrote this as line {was}; jobc verify lists the edits"
     assert was is not None
     source_map = job.source_map
     keys, template = source_map.files[path][was - 1]
@@ -67,10 +67,10 @@ def explain_line(job: ExplainedJob, path: str, place: str, number: int) -> Itera
         yield from explain_spec_key(source_map, key)
 
 
-def explain_spec_key(source_map: SourceMap, key: str, told: set[str] | None = None) -> Iterator[str]:
+def explain_spec_key(source_map: SourceMap, key: str, explained_keys: set[str] | None = None) -> Iterator[str]:
     """Yield a key's value, its position and why that file is read, then the same for the keys that it refers to."""
-    told = set() if told is None else told
-    told.add(key)
+    explained_keys = set() if explained_keys is None else explained_keys
+    explained_keys.add(key)
     value = source_map.spec.get(key)
     if value is None:
         yield f"  spec     {key}"
@@ -83,13 +83,13 @@ def explain_spec_key(source_map: SourceMap, key: str, told: set[str] | None = No
         position = f"counted from {value.origin.path} on the {value.origin.root}"
     yield f"  spec     {key} = {text}"
     yield f"           {position}" + (f", written as {value.via}" if value.via else "")
-    yield from _option(source_map, value.origin)
+    yield from _explain_option_choice(source_map, value.origin)
     for referenced_key in re.findall(r"\$\{([\w.]+)\}", value.via):
-        if referenced_key in source_map.spec and referenced_key not in told:
-            yield from explain_spec_key(source_map, referenced_key, told)
+        if referenced_key in source_map.spec and referenced_key not in explained_keys:
+            yield from explain_spec_key(source_map, referenced_key, explained_keys)
 
 
-def _option(source_map: SourceMap, origin: Origin | None) -> Iterator[str]:
+def _explain_option_choice(source_map: SourceMap, origin: Origin | None) -> Iterator[str]:
     """Yield where the config group option that contains a value was chosen."""
     if origin is None or not origin.line:
         return

@@ -23,10 +23,10 @@ def explain_variable(job: ExplainedJob, name: str, rank: int | None) -> Iterator
     if row is not None:
         yield f"  means    {row.meaning}; set by {row.setter}"
     if rank is not None:
-        yield f"  rank     {_place(job, rank, name)}"
+        yield f"  rank     {_describe_rank(job, rank, name)}"
     launcher = launcher_setting(job.plan, name)
     key = f"env.{name}" if f"env.{name}" in job.source_map.spec else f"secrets.{name}"
-    settings = _settings(job, name)
+    settings = _find_settings(job, name)
     job_settings: dict[str, Any] = json.loads("\n".join(job.written[JOB]))
     of_gpus = name in VISIBLE_GPUS and not launcher.how and key not in job.source_map.spec
     if of_gpus and job.plan:
@@ -46,13 +46,13 @@ def explain_variable(job: ExplainedJob, name: str, rank: int | None) -> Iterator
         yield from _setting_lines(job, "passed", "", passed, printed, reads)
     for variable in launcher.reads:
         reads[variable] = None
-        yield from _setting_lines(job, "through", variable, _settings(job, variable), printed, reads)
-    library = _library()
+        yield from _setting_lines(job, "through", variable, _find_settings(job, variable), printed, reads)
+    library = _read_runtime_files()
     yield from _node_variable_lines(job, [variable for variable in reads if variable != name], library)
     if name == "JOBC_RUN_DIR":
         yield from _run_root(job)
     yield from _plan_key_lines(job, [*launcher.keys, *_KEYS.get(name, ())])
-    yield from _secret(job, name)
+    yield from _explain_secret(job, name)
     if name == "WORLD_SIZE":
         yield from plan_key_lines(job, ["topology.world_size"])
     if of_gpus:
@@ -72,7 +72,7 @@ def explain_variable(job: ExplainedJob, name: str, rank: int | None) -> Iterator
         raise CompileError([Diagnostic("JC5030", f"unknown name {name}", because, hint)])
 
 
-def _library() -> dict[str, list[str]]:
+def _read_runtime_files() -> dict[str, list[str]]:
     """Return path in runtime/ -> lines, for the files in jobctl that run on nodes."""
     root = PACKAGE / "runtime"
     files = [file for file in sorted(root.rglob("*.py")) if file.relative_to(root).parts[0] not in ("verbs", "engines")]
@@ -141,9 +141,9 @@ def _embedding_file(job: ExplainedJob, path: str) -> str:
     return path if path in job.files else next(carriers, path)
 
 
-def _settings(job: ExplainedJob, name: str) -> list[tuple[str, int]]:
+def _find_settings(job: ExplainedJob, name: str) -> list[tuple[str, int]]:
     paths = [path for path in sorted(job.source_map.files) if path != "spec.yaml"]
-    return [(path, n) for path in paths for n in _setting(job.files.get(path, ()), name)]
+    return [(path, n) for path in paths for n in _find_setting_lines(job.files.get(path, ()), name)]
 
 
 _SECRETS = {
@@ -152,7 +152,7 @@ _SECRETS = {
 }
 
 
-def _secret(job: ExplainedJob, name: str) -> Iterator[str]:
+def _explain_secret(job: ExplainedJob, name: str) -> Iterator[str]:
     """Yield how a secret reaches a node, and the lines of job.json that name it."""
     secret = job.source_map.spec.get(f"secrets.{name}")
     kind, _, ref = str(secret.value if secret else "").partition(":")
@@ -162,7 +162,7 @@ def _secret(job: ExplainedJob, name: str) -> Iterator[str]:
     lines = job.files.get(JOB, ())
     numbers = [n for n, line in enumerate(lines, 1) if line == f"      {json.dumps(name)}: {{"]
     numbers += [*_list_value_lines(lines, "saved_secrets", ref)] if kind == "env" else []
-    yield from format_columns("through", [job.show(JOB, number) for number in numbers])
+    yield from format_columns("through", [job.format_line(JOB, number) for number in numbers])
 
 
 def _run_root(job: ExplainedJob) -> Iterator[str]:
@@ -171,7 +171,7 @@ def _run_root(job: ExplainedJob) -> Iterator[str]:
     lines = job.files.get(JOB, ())
     numbers = [n for n, line in enumerate(lines, 1) if line.strip() == root or line.startswith('  "job": ')]
     if len(numbers) == 2:
-        yield from format_columns("through", [job.show(JOB, number) for number in numbers])
+        yield from format_columns("through", [job.format_line(JOB, number) for number in numbers])
 
 
 def _list_value_lines(lines: Sequence[str], key: str, value: str) -> Iterator[int]:
@@ -202,7 +202,7 @@ def _setting_lines(
             continue
         told.add((path, number))
         lines = job.files[path]
-        yield f"  {title:<8} {job.show(path, number)}"
+        yield f"  {title:<8} {job.format_line(path, number)}"
         yield from _line_origins(job, path, number)
         if re.search(r"\bname: ", lines[number - 1]):
             inner = [(path, line_number) for line_number in _yaml_value_lines(lines, number)]
@@ -212,8 +212,8 @@ def _setting_lines(
         for variable in _variables_in_value(lines[number - 1], name):
             if variable.isupper():
                 reads[variable] = None
-            local = [(path, line_number) for line_number in _setting(lines, variable)]
-            settings = _settings(job, variable) if variable.isupper() else local
+            local = [(path, line_number) for line_number in _find_setting_lines(lines, variable)]
+            settings = _find_settings(job, variable) if variable.isupper() else local
             yield from _setting_lines(job, "through", variable, settings, told, reads)
 
 
@@ -236,7 +236,7 @@ def _variables_in_value(line: str, name: str) -> list[str]:
     return [variable for variable in dict.fromkeys(names) if variable not in (name, "python", "here")]
 
 
-def _place(job: ExplainedJob, rank: int, name: str) -> str:
+def _describe_rank(job: ExplainedJob, rank: int, name: str) -> str:
     procs, world = job.plan["topology.procs"], job.plan["topology.world_size"]
     if rank >= world:
         because = f"the world size is {world}, and ranks start at 0"
@@ -249,7 +249,7 @@ def _place(job: ExplainedJob, rank: int, name: str) -> str:
     return f"{rank} of {world} is process {rank % procs} of {procs} on node {rank // procs}{value}"
 
 
-def _setting(lines: Sequence[str], name: str) -> list[int]:
+def _find_setting_lines(lines: Sequence[str], name: str) -> list[int]:
     """Return the lines that set a variable: in bash, in YAML (`name: NAME`, `NAME: …`), or in JSON (`"NAME": "…"`)."""
     shell = re.compile(rf"(^|[\s;(]){name}\+?=")
     data = re.compile(rf"^\s*(- )?(name: \"?{name}\"?$|{name}: |\"{name}\": \")")

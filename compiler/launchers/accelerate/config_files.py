@@ -98,8 +98,8 @@ def _yaml_document(plan: LaunchPlan) -> dict[str, Any]:
         document["fsdp_config"] = _fsdp_config(plan)
         if plan.parallel == "hsdp":
             document["parallelism_config"] = {
-                "parallelism_config_dp_replicate_size": lambda v: v.plan.topology.world_size // _shards(v),
-                "parallelism_config_dp_shard_size": _shards,
+                "parallelism_config_dp_replicate_size": lambda v: v.plan.topology.world_size // _shard_group_size(v),
+                "parallelism_config_dp_shard_size": _shard_group_size,
             }
     return document
 
@@ -109,7 +109,7 @@ def _mixed_precision(views: Any) -> str:
     return "no" if precision == "fp32" else precision
 
 
-def _shards(views: Any) -> int:
+def _shard_group_size(views: Any) -> int:
     return int(views.plan.train["parallel"]["shards"])
 
 

@@ -61,12 +61,12 @@ def section_keys(path: KeyPath, section: Section, tree: Mapping[str, Any]) -> Se
 
 def is_accepted_value(rule: str, value: Any) -> bool:
     """Return whether the engine accepts a value. rule: a type of engine_tables.json"""
-    return any(_accepts(alternative, value) for alternative in rule.split(" or "))
+    return any(_rule_accepts(alternative, value) for alternative in rule.split(" or "))
 
 
 def describe_valid_values(rule: str) -> str:
     """Return a readable description of the valid values: `an integer >= 0`."""
-    return " or ".join(_description(alternative) for alternative in rule.split(" or "))
+    return " or ".join(_describe_rule(alternative) for alternative in rule.split(" or "))
 
 
 def example_value(rule: str) -> str:
@@ -77,7 +77,7 @@ def example_value(rule: str) -> str:
         return rule_literals(first)[-1]
     if match[1] not in ("int", "number"):
         return _EXAMPLES.get(match[1], "auto")
-    return next((text for text in ("1", "0.5", "0", "-1") if _accepts(first, float(text))), "auto")
+    return next((text for text in ("1", "0.5", "0", "-1") if _rule_accepts(first, float(text))), "auto")
 
 
 def rule_literals(rule: str) -> list[str]:
@@ -86,7 +86,7 @@ def rule_literals(rule: str) -> list[str]:
     return [word for part in parts for word in part.lstrip("~").split("|")]
 
 
-def _accepts(rule: str, value: Any) -> bool:
+def _rule_accepts(rule: str, value: Any) -> bool:
     match = _TYPE.fullmatch(rule)
     if match is None:
         allowed = rule_literals(rule)
@@ -95,7 +95,7 @@ def _accepts(rule: str, value: Any) -> bool:
         return isinstance(value, str) and value in allowed
     kind, bounds = match.groups()
     if kind in ("int", "number"):
-        number = _number(value)
+        number = _number_or_none(value)
         if number is None or (kind == "int" and not (math.isfinite(number) and number == int(number))):
             return False
         return all(_COMPARISONS[sign](number, float(bound)) for sign, bound in _BOUND.findall(bounds))
@@ -115,7 +115,7 @@ def _is_boolean(value: int | float | str) -> bool:
     return value.lower() in _BOOLEANS if isinstance(value, str) else value in (0, 1)
 
 
-def _number(value: Any) -> float | int | None:
+def _number_or_none(value: Any) -> float | int | None:
     if isinstance(value, (int, float)):
         return value
     try:
@@ -124,7 +124,7 @@ def _number(value: Any) -> float | int | None:
         return None
 
 
-def _description(rule: str) -> str:
+def _describe_rule(rule: str) -> str:
     match = _TYPE.fullmatch(rule)
     if match is None:
         return f"one of {', '.join(rule_literals(rule))}"

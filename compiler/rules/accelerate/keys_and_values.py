@@ -52,7 +52,7 @@ class UserEntry(NamedTuple):
         return self.path[2:]
 
 
-def _files(
+def _files_to_check(
     plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str
 ) -> tuple[tuple[str, Tree, Protected, Path], ...]:
     """Return, for each file: its name, what the user adds, the keys that the plan sets, and the spec section."""
@@ -64,13 +64,13 @@ def _files(
 
 def user_entries(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[UserEntry]:
     """Yield the entries of both trees. Omit those that the plan sets (JC4600), and sections whose keys are known."""
-    for file, tree, protected, path in _files(plan, extra, deepspeed_extra, section):
+    for file, tree, protected, path in _files_to_check(plan, extra, deepspeed_extra, section):
         yield from _entries_of_section(tree, file, load_engine_tables()[file], protected, path)
 
 
-def _entries_of_section(tree: Tree, file: str, known: Section, ours: Protected, at: Path) -> Iterator[UserEntry]:
+def _entries_of_section(tree: Tree, file: str, known: Section, ours: Protected, path: Path) -> Iterator[UserEntry]:
     for name, value in tree.items():
-        entry = UserEntry((*at, name), file, value, known.get(name), known)
+        entry = UserEntry((*path, name), file, value, known.get(name), known)
         if entry.path_in_file in ours:
             continue
         if isinstance(entry.rule, Mapping) and isinstance(value, Mapping):
@@ -101,17 +101,17 @@ def _unknown_key(entry: UserEntry) -> Diagnostic:
 
 def check_deprecated_key(plan: LaunchPlan, extra: Tree, deepspeed_extra: Tree, section: str) -> Iterator[Diagnostic]:
     """JC4606: the old name of a key, which accelerate or DeepSpeed still reads."""
-    for file, tree, protected, parent in _files(plan, extra, deepspeed_extra, section):
+    for file, tree, protected, parent in _files_to_check(plan, extra, deepspeed_extra, section):
         for old, new in load_engine_tables()[f"{file}_deprecated"].items():
             path = tuple(old.split("."))
             value: Any = tree
             for part in path:
                 value = value.get(part) if isinstance(value, Mapping) else None
             if path not in protected and value is not None:
-                yield _deprecated(file, (*parent, *path), new, value)
+                yield _deprecated_key_diagnostic(file, (*parent, *path), new, value)
 
 
-def _deprecated(file: str, path: Path, new: str, value: Any) -> Diagnostic:
+def _deprecated_key_diagnostic(file: str, path: Path, new: str, value: Any) -> Diagnostic:
     key, above = ".".join(path), ".".join(path[:-1])
     because = f"{engine_name_and_version(file)} still reads the key, with a warning; the key was renamed to {new}"
     hint = f"rename it to {above}.{new}"

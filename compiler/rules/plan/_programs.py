@@ -32,7 +32,7 @@ _SPLIT = re.compile(r"(-[iv0]*)S(.*)|--split-string(?:=(.*))?", re.DOTALL)  # en
 
 
 @dataclass(frozen=True)
-class _Starter:
+class _ProgramStarter:
     """A program that starts another program, whose words follow its own options."""
 
     valued: str = ""  # options that take the next word as their value
@@ -44,46 +44,46 @@ class _Starter:
 # poetry 2 (python-poetry.org/docs/cli), Nsight Systems 2022.1 (its long options want `=`).
 # Not looked up: options of dbus-run-session, dumb-init, gosu, pdm, pipenv, su-exec, tini, unbuffer and xvfb-run.
 _OF_CONDA = "-n --name -p --prefix --cwd -r --root-prefix -a --attach -e --env --label"
-_STARTERS: Mapping[str, _Starter] = {
-    **dict.fromkeys(("command", "nohup", "setsid", "unbuffer"), _Starter()),
-    **dict.fromkeys(("conda", "mamba", "micromamba"), _Starter(_OF_CONDA, "run")),
-    **dict.fromkeys(("gosu", "su-exec", "taskset"), _Starter(others=1)),
-    "chrt": _Starter("-T -P -D", others=1),
-    "dbus-run-session": _Starter("--config-file --dbus-daemon"),
-    "dumb-init": _Starter("-r --rewrite"),
-    "env": _Starter("-u -C --unset --chdir"),
-    "exec": _Starter("-a"),
-    "flock": _Starter("-w -E --wait --timeout --conflict-exit-code", others=1),
-    "ionice": _Starter("-c -n"),
-    "ncu": _Starter(
+_STARTERS: Mapping[str, _ProgramStarter] = {
+    **dict.fromkeys(("command", "nohup", "setsid", "unbuffer"), _ProgramStarter()),
+    **dict.fromkeys(("conda", "mamba", "micromamba"), _ProgramStarter(_OF_CONDA, "run")),
+    **dict.fromkeys(("gosu", "su-exec", "taskset"), _ProgramStarter(others=1)),
+    "chrt": _ProgramStarter("-T -P -D", others=1),
+    "dbus-run-session": _ProgramStarter("--config-file --dbus-daemon"),
+    "dumb-init": _ProgramStarter("-r --rewrite"),
+    "env": _ProgramStarter("-u -C --unset --chdir"),
+    "exec": _ProgramStarter("-a"),
+    "flock": _ProgramStarter("-w -E --wait --timeout --conflict-exit-code", others=1),
+    "ionice": _ProgramStarter("-c -n"),
+    "ncu": _ProgramStarter(
         "-o --export -k --kernel-name -c --launch-count -s --launch-skip --set --section --metrics --target-processes"
         " --replay-mode --nvtx-include --nvtx-exclude --log-file --config-file-path --cache-control --clock-control"
     ),
-    "nice": _Starter("-n --adjustment"),
-    "nsys": _Starter(
+    "nice": _ProgramStarter("-n --adjustment"),
+    "nsys": _ProgramStarter(
         "-b -c -d -e -f -n -o -p -s -t -w -x -y --output --trace --sample --cpuctxsw --capture-range --force-overwrite"
         " --delay --duration --stats --kill --wait --cuda-graph-trace --gpu-metrics-devices --python-sampling",
         "profile",
     ),
-    "numactl": _Starter("-i -p -m -M -N -C -l"),
-    "pdm": _Starter("-p --project --venv", "run"),
-    "pipenv": _Starter("--python", "run"),
-    "pixi": _Starter("-e --environment -p --platform --manifest-path --config-file", "run"),
-    "poetry": _Starter("-C --directory -P --project", "run"),
-    "prlimit": _Starter("-o -p --output --pid"),
-    "stdbuf": _Starter("-i -o -e"),
-    "sudo": _Starter("-u -g -C -p"),
-    "time": _Starter("-f -o"),
-    "timeout": _Starter("-k -s --kill-after --signal", others=1),
-    "tini": _Starter("-e -p"),
-    "uv": _Starter(
+    "numactl": _ProgramStarter("-i -p -m -M -N -C -l"),
+    "pdm": _ProgramStarter("-p --project --venv", "run"),
+    "pipenv": _ProgramStarter("--python", "run"),
+    "pixi": _ProgramStarter("-e --environment -p --platform --manifest-path --config-file", "run"),
+    "poetry": _ProgramStarter("-C --directory -P --project", "run"),
+    "prlimit": _ProgramStarter("-o -p --output --pid"),
+    "stdbuf": _ProgramStarter("-i -o -e"),
+    "sudo": _ProgramStarter("-u -g -C -p"),
+    "time": _ProgramStarter("-f -o"),
+    "timeout": _ProgramStarter("-k -s --kill-after --signal", others=1),
+    "tini": _ProgramStarter("-e -p"),
+    "uv": _ProgramStarter(
         "-C -P -f -i -p -w --cache-dir --config-file --config-setting --default-index --directory --env-file"
         " --exclude-newer --extra --extra-index-url --find-links --group --index --index-url --link-mode --no-extra"
         " --no-group --only-group --package --prerelease --project --python --resolution --with --with-editable"
         " --with-requirements",
         "run",
     ),
-    "xvfb-run": _Starter(
+    "xvfb-run": _ProgramStarter(
         "-e -f -n -p -s -w --error-file --auth-file --server-num --xauth-protocol --server-args --wait"
     ),
 }
@@ -120,12 +120,12 @@ def leading_assignments(words: Sequence[str]) -> Sequence[str]:
     return [word for word in front[: len(front) - len(strip_command_prefix(front))] if _GIVEN.fullmatch(word)]
 
 
-def _skip_options(words: Sequence[str], starter: _Starter) -> Sequence[str]:
+def _skip_options(words: Sequence[str], starter: _ProgramStarter) -> Sequence[str]:
     while words and (words[0].startswith("-") or _GIVEN.fullmatch(words[0])):
         if starter is _STARTERS["uv"] and words[0] in ("-m", "--module"):
             return ("python", "-m", *words[1:])
         if starter is _STARTERS["env"] and (split := _SPLIT.fullmatch(words[0])):
-            words = _split(split, words[1:])
+            words = _split_env_option(split, words[1:])
             continue
         words = words[2 if words[0] in starter.valued.split() else 1 :]
     return words
@@ -137,12 +137,12 @@ def split_env_string(words: Sequence[str]) -> Sequence[str]:
     for index, word in enumerate(words[:SEARCHED]):
         if behind_env and (split := _SPLIT.fullmatch(word)):
             flags = (split[1],) if (split[1] or "-") != "-" else ()
-            return (*words[:index], *flags, *_split(split, words[index + 1 :]))
+            return (*words[:index], *flags, *_split_env_option(split, words[index + 1 :]))
         behind_env |= program_name((word,)) == "env"
     return words
 
 
-def _split(option: re.Match[str], rest: Sequence[str]) -> Sequence[str]:
+def _split_env_option(option: re.Match[str], rest: Sequence[str]) -> Sequence[str]:
     """Return the words into which `env -S TEXT …` is split."""
     text = option[2] or option[3]
     if not text:

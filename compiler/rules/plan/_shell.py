@@ -64,7 +64,7 @@ def program_words_of_commands(command: Sequence[str]) -> Iterator[Sequence[str]]
 
 
 def shell_text(command: Sequence[str] | None) -> str:
-    """Return the text after `bash -c`, below a line `set …` with the shell's options; "" for other commands."""
+    """Return the text after `bash -c`, preceded by a `set …` line with the shell's options; "" for other commands."""
     words = strip_command_prefix(command or ())
     text = _shell_text_index(words)
     return f"set {' '.join(words[1:text])}\n{words[text]}" if text else ""
@@ -102,14 +102,14 @@ def position_of_unclosed_quote(text: str) -> int | None:
     """Return the position of an unclosed quote, None if there is none or if nested text makes it impossible to tell."""
     if "$(" in text or "`" in text or _IN_BRACES.search(text):
         return None
-    if any(kind == "body" and start == end for start, end, kind in _parts(text)):
+    if any(kind == "body" and start == end for start, end, kind in _split_into_tokens(text)):
         return None
     return next((position for position, sign in enumerate(_blank_quotes(text)) if sign in "'\""), None)
 
 
 def find_broken_continuations(text: str) -> list[tuple[int, int]]:
     """Return (start, end) of each backslash that only blanks or a comment separate from the end of the line."""
-    matches = (_BROKEN.match(text, start) for start, _, kind in _parts(text) if kind == "hidden")
+    matches = (_BROKEN.match(text, start) for start, _, kind in _split_into_tokens(text) if kind == "hidden")
     return [broken.span() for broken in matches if broken]
 
 
@@ -132,13 +132,19 @@ def add_shell_option(command: Sequence[str], *option: str) -> str:
 def quote_for_bash(words: Iterable[str]) -> str:
     """Return the words as typed in bash. Newlines are written as `\\n`, which bash interprets only in $'…'."""
 
-    def escape(sign: str) -> str:
+    def escape_character(character: str) -> str:
         """Return a character for $'…', as an escape that is valid in every locale if it is not printable."""
-        if sign.isprintable():
-            return f"\\{sign}" if sign in "'\\" else sign
-        return r"\n" if sign == "\n" else "".join(f"\\x{byte:02x}" for byte in sign.encode(errors="surrogatepass"))
+        if character.isprintable():
+            return f"\\{character}" if character in "'\\" else character
+        return (
+            r"\n"
+            if character == "\n"
+            else "".join(f"\\x{byte:02x}" for byte in character.encode(errors="surrogatepass"))
+        )
 
-    return " ".join(shlex.quote(word) if word.isprintable() else f"$'{''.join(map(escape, word))}'" for word in words)
+    return " ".join(
+        shlex.quote(word) if word.isprintable() else f"$'{''.join(map(escape_character, word))}'" for word in words
+    )
 
 
 def is_shell_option_set(option: str, words: Sequence[str], before: bool, letter: str = "-") -> bool:
@@ -159,13 +165,13 @@ def blank_quoted_text(text: str) -> str:
 
 def _blank_quotes(text: str) -> str:
     plain = ""
-    for start, end, kind in _parts(text):
+    for start, end, kind in _split_into_tokens(text):
         blank = " " if kind in ("comment", "body") or text[start:end] == "\\\n" else "_"
         plain += text[start:end] if kind == "sign" else blank * (end - start)
     return plain
 
 
-def _parts(text: str) -> Iterator[tuple[int, int, str]]:
+def _split_into_tokens(text: str) -> Iterator[tuple[int, int, str]]:
     """Yield a text's parts as (start, end, kind); kind `here` is the start of a here-document, `body` its text."""
     position, bodies = 0, list[re.Match[str]]()
     while position < len(text):
@@ -181,18 +187,18 @@ def _parts(text: str) -> Iterator[tuple[int, int, str]]:
             position += 1
             yield start, position, "sign"
             if text[start] == "\n" and bodies:
-                end = _end_of(bodies, text, position)
+                end = _end_of_bodies(bodies, text, position)
                 yield position, end, "body"
                 position, bodies = end, []
 
 
-def _end_of(bodies: Sequence[re.Match[str]], text: str, at: int) -> int:
+def _end_of_bodies(bodies: Sequence[re.Match[str]], text: str, position: int) -> int:
     """Return where the here-documents of a line end. If they have no end, `<<` counts as a shift, as in `((1<<n))`."""
     for body in bodies:
         word = re.escape(re.sub(r"""['"\\]""", "", body["word"]))
-        last = re.compile(rf"(?m)^{chr(92)}t*{word}$" if body["tabs"] else rf"(?m)^{word}$").search(text, at)
-        at = last.end() if last else at
-    return at
+        last = re.compile(rf"(?m)^{chr(92)}t*{word}$" if body["tabs"] else rf"(?m)^{word}$").search(text, position)
+        position = last.end() if last else position
+    return position
 
 
 def _unquote_word(word: str) -> str:

@@ -38,7 +38,7 @@ class UserVariable:
         """Return whether the program receives the value unchanged, without shell expansion."""
         return not (self.is_set_by_command and re.search(r"[$`]", self.value))
 
-    def without(self, instead: str = "") -> str:
+    def removal_hint(self, instead: str = "") -> str:
         """Return a hint to remove the variable. instead: assignment in `env` that replaces it"""
         if not self.is_set_by_command:
             return f"~{self.key}" + f" {instead}" * bool(instead)
@@ -66,7 +66,7 @@ def _text_assignments(found: Sequence[ShellCommand]) -> dict[str, str]:
     for index, command in enumerate(found[: last + 1]):
         before = found[index - 1] if index else None
         depth += sum(word in ("(", *_OPEN) for word in command.typed[:1])
-        is_sure = depth == 0 and not (before and (before.join == "||" or _tests(before)))
+        is_sure = depth == 0 and not (before and (before.join == "||" or _is_condition(before)))
         words = command.words
         if is_sure and program_name(words) in _EXPORTS and (words[0] == "export" or "-x" in words):
             result |= _parse_assignments(words[1:])
@@ -82,7 +82,7 @@ def _may_train(words: Sequence[str]) -> bool:
     return words[0].startswith("./") or any(map(starts_training, commands))
 
 
-def _tests(command: ShellCommand) -> bool:
+def _is_condition(command: ShellCommand) -> bool:
     return command.join == "&&" and (program_name(command.words) in _TESTS or command.typed[:1] == ("!",))
 
 

@@ -42,7 +42,7 @@ def check_command_in_one_word(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagn
     if spec.command and is_command_in_one_word(spec.command):
         because = "no shell splits this argument, so the whole text would be taken as the program's name"
         text = " ".join(spec.command)
-        in_shell = " ".join(derive.command(replace(spec, command=tuple(text.split(" ")))))
+        in_shell = " ".join(derive.rank_command(replace(spec, command=tuple(text.split(" ")))))
         hint = f"-- {quote_for_bash(['bash', '-c', in_shell])}"
         if position_of_unclosed_quote(text) is not None:  # no shell can read it
             hint = f"-- {quote_for_bash(text.split())}"

@@ -51,7 +51,7 @@ def check_empty_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic
     for variable in user_variables(spec):
         because = next((words for prefix, words in _READ.items() if variable.name.startswith(prefix)), "")
         if not variable.value and because:
-            title, hint = f"{variable.title} is set to an empty value", f"{variable.without()}, to leave it unset"
+            title, hint = f"{variable.title} is set to an empty value", f"{variable.removal_hint()}, to leave it unset"
             yield Diagnostic("JC3004", title, because, hint, key=variable.key, severity=Severity.WARNING)
 
 
@@ -61,26 +61,28 @@ def check_renamed_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnost
     Source: PyTorch 2.2 (c10d, Utils.hpp warns of the old NCCL names); pytorch/pytorch#183387 of PyTorch 2.9.1;
             transformers 5 (reads HF_HOME and HF_HUB_CACHE); huggingface_hub 1.0 (constants.py: hf_transfer is unused).
     """
-    renamed = {**_OF_OTHERS, **(_OF_TORCH if _torch(spec) >= (2, 2) else {})}
+    renamed = {**_OF_OTHERS, **(_OF_TORCH if _torch_version(spec) >= (2, 2) else {})}
     for variable in user_variables(spec):
         if variable.name in renamed:
             new, since = renamed[variable.name]
             title, because = f"{variable.title} was renamed", f"since {since}, the variable has been named {new}"
-            yield _renamed(title, because, variable.without(f"env.{new}={variable.value}"), variable.key)
-        elif variable.name == "PYTORCH_ALLOC_CONF" and _torch(spec) < (2, 10):
+            yield _renamed_variable_diagnostic(
+                title, because, variable.removal_hint(f"env.{new}={variable.value}"), variable.key
+            )
+        elif variable.name == "PYTORCH_ALLOC_CONF" and _torch_version(spec) < (2, 10):
             title = f"torch {spec.site.torch} does not read PYTORCH_ALLOC_CONF for CUDA"
             because = "torch 2.9 and older read PYTORCH_CUDA_ALLOC_CONF, which newer versions accept too"
-            hint = variable.without(f"env.PYTORCH_CUDA_ALLOC_CONF={variable.value}")
-            yield _renamed(title, because, hint, variable.key)
+            hint = variable.removal_hint(f"env.PYTORCH_CUDA_ALLOC_CONF={variable.value}")
+            yield _renamed_variable_diagnostic(title, because, hint, variable.key)
 
 
-def _torch(spec: JobSpec) -> tuple[int, int]:
+def _torch_version(spec: JobSpec) -> tuple[int, int]:
     """Return the site's torch version. If the site does not set it, return one that is newer than any release."""
     match = re.match(r"(\d+)\.(\d+)", spec.site.torch or "")
     return (int(match[1]), int(match[2])) if match else (99, 0)
 
 
-def _renamed(title: str, because: str, hint: str, key: str) -> Diagnostic:
+def _renamed_variable_diagnostic(title: str, because: str, hint: str, key: str) -> Diagnostic:
     return Diagnostic("JC3005", title, because, hint, key=key, severity=Severity.WARNING)
 
 
@@ -114,14 +116,14 @@ def check_visible_devices(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnosti
     if others:
         title = f"{' and '.join(variable.name for variable in (first, *others))} together"
         because = "each variable filters the GPUs that the other leaves visible, so ranks may find no GPU"
-        yield _hidden_gpus(title, because, others[0].without(), others[0].key)
+        yield _hidden_gpus(title, because, others[0].removal_hint(), others[0].key)
         return
     visible, hidden = _count_visible(first.value)
     if visible < procs and first.is_known:
         title = f"{first.title} leaves {visible} GPU{'s' * (visible != 1)} to {procs} rank{'s' * (procs != 1)}"
         because = "the other ranks fail immediately with `invalid device ordinal`" if visible else "no rank finds a GPU"
         alternative = f"procs={visible}" if visible else "gpus=0"
-        hint = f"{first.without()}, so that the engine allocates the GPUs; or {alternative}"
+        hint = f"{first.removal_hint()}, so that the engine allocates the GPUs; or {alternative}"
         yield _hidden_gpus(title, "; ".join(filter(None, (hidden, because))), hint, first.key)
 
 

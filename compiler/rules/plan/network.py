@@ -46,7 +46,7 @@ def check_interface(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
     for variable in (*user_variables(spec), interface):
         if variable.name in _GLOO and variable.value.startswith(("^", "=")):
             because = f"only NCCL interprets {variable.value[0]}; Gloo looks for an interface with this exact name"
-            yield _error(f"{variable.name}={variable.value} is not an interface name", because, variable)
+            yield _interface_diagnostic(f"{variable.name}={variable.value} is not an interface name", because, variable)
         elif nodes > 1 and (
             "lo" in variable.value.split(",")
             if variable.name in (*_GLOO, _OWN)
@@ -54,7 +54,7 @@ def check_interface(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnostic]:
         ):
             because = "this selects lo (the loopback interface), so ranks on other nodes cannot connect"
             title = f"{variable.name}={variable.value} with {nodes} nodes"
-            yield _error(title, because, variable, judgment=True)
+            yield _interface_diagnostic(title, because, variable, judgment=True)
 
 
 def _nccl_uses_loopback(value: str) -> bool:
@@ -65,9 +65,9 @@ def _nccl_uses_loopback(value: str) -> bool:
     return len(value) > 1 and matches is not value.startswith("^")
 
 
-def _error(title: str, because: str, variable: UserVariable, judgment: bool = False) -> Diagnostic:
+def _interface_diagnostic(title: str, because: str, variable: UserVariable, judgment: bool = False) -> Diagnostic:
     """Return JC3012. judgment: the user may know that all nodes are one machine, or how the shell expands a value."""
-    without = f"{_OWN}=null" if variable.key == _OWN else variable.without()
+    without = f"{_OWN}=null" if variable.key == _OWN else variable.removal_hint()
     hint = f"{without}, so that each node finds its interface to node 0; or network.interface=eth0"
     if variable.is_set_by_command:
         hint, judgment = f"{without}, so that each node finds its interface to node 0", True

@@ -81,8 +81,8 @@ def _commands_hidden_by_pipe(found: Sequence[ShellCommand]) -> Iterator[ShellCom
 
 
 @dataclass(frozen=True)
-class _Part:
-    """Part of a shell text, up to its separator: `;`, a newline, `&`, `||`, or "" at the end of the text."""
+class _CommandSegment:
+    """Part of a shell text up to its separator: `;`, a newline, `&`, `||`, or "" at the end of the text."""
 
     commands: tuple[ShellCommand, ...]  # commands joined by `&&` and `|`
 
@@ -91,11 +91,11 @@ class _Part:
         return tuple(word for command in self.commands for word in command.typed)
 
     @property
-    def end(self) -> str:
+    def separator(self) -> str:
         return self.commands[-1].join
 
     @property
-    def runs(self) -> bool:
+    def runs_training(self) -> bool:
         return any(starts_training(command.words) for command in self.commands)
 
 
@@ -107,69 +107,73 @@ def check_status_lost_at_end(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagno
     text = shell_text(spec.command)
     if find_broken_continuations(text):  # JC3014 reports this, and the commands after it would be misread
         return
-    parts = _parts(split_into_commands(text))
-    while len(parts) > 1 and parts[-1].typed in ((), ("exit",), ("return",)):
-        if parts[-2].end == "&" and not parts[-1].typed:
+    segments = _split_commands(split_into_commands(text))
+    while len(segments) > 1 and segments[-1].typed in ((), ("exit",), ("return",)):
+        if segments[-2].separator == "&" and not segments[-1].typed:
             break
-        parts.pop()
-    if len(parts) < 2 or _sets_exit_code(parts[-1], blank_quoted_text(text)) or not (lost := _undetected_parts(parts)):
+        segments.pop()
+    if (
+        len(segments) < 2
+        or _sets_exit_code(segments[-1], blank_quoted_text(text))
+        or not (lost := _undetected_segments(segments))
+    ):
         return
-    last = text[parts[-1].commands[0].start : parts[-1].commands[-1].end].strip() or "&"
+    last = text[segments[-1].commands[0].start : segments[-1].commands[-1].end].strip() or "&"
     because = f"the exit code of `{last}` becomes the exit code of the job, even if the program failed"
     title = "the last command in the shell script hides the program's exit code"
     hint = f"-- {add_shell_option(spec.command or (), '-e')}, which stops at the first failure"
-    if any(part.end == "&" for part in lost):
+    if any(segment.separator == "&" for segment in lost):
         hint = "put the program last; wait for each background process by its PID: wait $first; wait $second"
-    elif not all(_is_failure_detected(part) for part in lost) or re.search(r"\bset \+\w*[eo]", text):
+    elif not all(_is_failure_detected(segment) for segment in lost) or re.search(r"\bset \+\w*[eo]", text):
         hint = "put the program last; or save status=$? right after it, and exit $status at the end"
     yield Diagnostic("JC3009", title, because, hint, key="command", severity=Severity.WARNING)
 
 
-def _parts(found: Sequence[ShellCommand]) -> list[_Part]:
-    parts, start = list[_Part](), 0
+def _split_commands(found: Sequence[ShellCommand]) -> list[_CommandSegment]:
+    segments, start = list[_CommandSegment](), 0
     for index, command in enumerate(found, start=1):
         if command.join in _ENDS:
-            parts.append(_Part(tuple(found[start:index])))
+            segments.append(_CommandSegment(tuple(found[start:index])))
             start = index
-    return [part for part in parts if part.typed or part is parts[-1]]
+    return [segment for segment in segments if segment.typed or segment is segments[-1]]
 
 
-def _undetected_parts(parts: Sequence[_Part]) -> list[_Part]:
+def _undetected_segments(segments: Sequence[_CommandSegment]) -> list[_CommandSegment]:
     """Return the programs before the last command, if the text does not detect that they failed."""
-    stops, lost, behind = False, list[_Part](), list[_Part]()
-    for part in parts[:-1]:
-        for command in part.commands:
+    stops, lost, behind = False, list[_CommandSegment](), list[_CommandSegment]()
+    for segment in segments[:-1]:
+        for command in segment.commands:
             stops = is_shell_option_set("errexit", command.words, stops, letter="e")
-        if _exits(part):
+        if _is_status_checked(segment):
             lost, behind = [], []
-        elif part.runs and part.typed[0] != "until" and part.typed[:2] != ("while", "!"):
-            if part.end == "&":
-                behind.append(part)
-            elif not (stops and _is_failure_detected(part)):
-                lost.append(part)
-    waits = parts[-1].typed == ("wait",)
-    in_front = any(part.runs and part.end != "&" for part in parts)
+        elif segment.runs_training and segment.typed[0] != "until" and segment.typed[:2] != ("while", "!"):
+            if segment.separator == "&":
+                behind.append(segment)
+            elif not (stops and _is_failure_detected(segment)):
+                lost.append(segment)
+    waits = segments[-1].typed == ("wait",)
+    in_front = any(segment.runs_training and segment.separator != "&" for segment in segments)
     return lost + (behind if waits or not in_front else [])
 
 
-def _is_failure_detected(part: _Part) -> bool:
-    """Return whether `set -e` detects a failure of the part's program."""
-    guarded = part.end in ("||", "&") or part.typed[0] in ("if", "elif", "while", "!")
-    before = max((index for index, command in enumerate(part.commands, start=1) if command.join == "&&"), default=0)
-    return not guarded and not any(starts_training(command.words) for command in part.commands[:before])
+def _is_failure_detected(segment: _CommandSegment) -> bool:
+    """Return whether `set -e` detects a failure of the segment's program."""
+    guarded = segment.separator in ("||", "&") or segment.typed[0] in ("if", "elif", "while", "!")
+    before = max((index for index, command in enumerate(segment.commands, start=1) if command.join == "&&"), default=0)
+    return not guarded and not any(starts_training(command.words) for command in segment.commands[:before])
 
 
-def _exits(part: _Part) -> bool:
+def _is_status_checked(segment: _CommandSegment) -> bool:
     """Return whether a command is `exit $status`, even in a condition. If so, the script itself checks the status."""
-    commands = [(*command.words, "", "")[:2] for command in part.commands]
+    commands = [(*command.words, "", "")[:2] for command in segment.commands]
     return any(name in ("exit", "return") and status not in ("", "0") for name, status in commands)
 
 
-def _sets_exit_code(last: _Part, text: str) -> bool:
+def _sets_exit_code(last: _CommandSegment, text: str) -> bool:
     """Return whether the last command sets the exit code on purpose, or may be the training program."""
     words = last.commands[-1].words
     name, first = program_name(words), words[0] if words else ""
-    if last.runs or _exits(last) or name in _JUDGES or first.startswith(("$", "((", "./", "[[")):
+    if last.runs_training or _is_status_checked(last) or name in _JUDGES or first.startswith(("$", "((", "./", "[[")):
         return True
     if name == "wait":
         return len(words) > 1

@@ -34,7 +34,7 @@ def check_unexpanded_path(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnosti
     Exceptions: the folders of `caches` may contain `$UID` and `~/` (cache_folder in runtime/node/node_folders.py), and
     SkyPilot's node disks are below `~/` (storage.root with storage.run=node, storage.scratch).
     """
-    for key, path in [entry for name in _SECTIONS for entry in _paths(getattr(spec, name), name)]:
+    for key, path in [entry for name in _SECTIONS for entry in _find_paths(getattr(spec, name), name)]:
         match = _FOUND_IN_PATH.search(_strip_node_expansions(spec, key, path))
         if text := next(filter(None, match.groups()), "") if match else "":
             text += "/" * text.startswith("~")
@@ -43,14 +43,14 @@ def check_unexpanded_path(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagnosti
             hint = "an absolute path"
             if key == "storage.root" and spec.storage.run != "object":
                 hint += "; or set JOBC_RUN_ROOT in the shell that calls jobctl submit, which expands it"
-            yield _warning(title, because, hint, key)
+            yield _unexpanded_diagnostic(title, because, hint, key)
 
 
-def _paths(value: Any, key: str) -> Iterator[tuple[str, str]]:
+def _find_paths(value: Any, key: str) -> Iterator[tuple[str, str]]:
     """Yield each value of a path type and the source of each host mount, with its key."""
     if isinstance(value, tuple):
         for i, item in enumerate(value):
-            yield from _paths(item, f"{key}.{i}")
+            yield from _find_paths(item, f"{key}.{i}")
     elif is_dataclass(value):
         cls: type = type(value)
         types = dataclass_field_types(cls)
@@ -77,9 +77,11 @@ def check_unexpanded_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagn
             because = f"the scripts quote env, so the ranks get {expression} literally"
             hint = f"set env.{name} to the expanded value"
             if not plan.uses_trainer:
-                in_shell = _wrap_in_shell(f"export {name}={_quote_for_expansion(value)}; ", derive.command(spec))
+                in_shell = _wrap_in_shell(f"export {name}={_quote_for_expansion(value)}; ", derive.rank_command(spec))
                 hint += f"; or expand it on the node: ~env.{name} {in_shell}"
-            yield _warning(f"env.{name} contains {expression}, which is not expanded", because, hint, f"env.{name}")
+            yield _unexpanded_diagnostic(
+                f"env.{name} contains {expression}, which is not expanded", because, hint, f"env.{name}"
+            )
     command = spec.command or ()
     if is_command_in_one_word(command) or any(
         shell_text(command[start:SEARCHED]) for start in range(min(SEARCHED, len(command)))
@@ -88,8 +90,10 @@ def check_unexpanded_variable(spec: JobSpec, plan: LaunchPlan) -> Iterator[Diagn
     for word in command:
         if expression := _find_unexpanded(word):
             because = "the arguments after -- reach the program unchanged; no shell on the node expands them"
-            hint = _wrap_in_shell("", derive.command(spec))
-            yield _warning(f"the command contains {expression}, which is not expanded", because, hint, "command")
+            hint = _wrap_in_shell("", derive.rank_command(spec))
+            yield _unexpanded_diagnostic(
+                f"the command contains {expression}, which is not expanded", because, hint, "command"
+            )
             return
 
 
@@ -112,5 +116,5 @@ def _quote_for_expansion(word: str) -> str:
     return '"' + re.sub(r'(["\\`])', r"\\\1", expanded) + '"'
 
 
-def _warning(title: str, because: str, hint: str, key: str) -> Diagnostic:
+def _unexpanded_diagnostic(title: str, because: str, hint: str, key: str) -> Diagnostic:
     return Diagnostic("JC3002", title, because, hint, key=key, severity=Severity.WARNING)

@@ -49,21 +49,21 @@ def script_variables() -> frozenset[str]:
     """Return the variables of all scripts and their functions, because many functions read secrets by name."""
     folders = [PACKAGE / "compiler/templates", *sorted((PACKAGE / "backends").glob("*/templates"))]
     templates = (file.read_text(encoding="utf-8") for folder in folders for file in sorted(folder.rglob("*.j2")))
-    return frozenset(name for text in templates for name in _names(text))
+    return frozenset(name for text in templates for name in _variable_names(text))
 
 
 def _global_variables(text: str) -> Iterator[str]:
     """Return the variables that are set outside functions, and those that functions set without declaring them."""
     for function in _FUNCTION.finditer(text):
         local_names = {name for line in _LOCAL.findall(function[0]) for name in re.findall(r"(?:^|\s)(\w+)", line)}
-        yield from (name for name in _set(function[0]) if name not in local_names)
-    yield from _names(_FUNCTION.sub("", text))
+        yield from (name for name in _assigned_names(function[0]) if name not in local_names)
+    yield from _variable_names(_FUNCTION.sub("", text))
 
 
-def _names(text: str) -> Iterator[str]:
+def _variable_names(text: str) -> Iterator[str]:
     yield from _READ.findall(_TALK.sub("", text))
-    yield from _set(text)
+    yield from _assigned_names(text)
 
 
-def _set(text: str) -> Iterator[str]:
+def _assigned_names(text: str) -> Iterator[str]:
     return (next(filter(None, groups)) for groups in _SET.findall(_TALK.sub("", text)))

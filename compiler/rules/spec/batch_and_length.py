@@ -31,7 +31,9 @@ def check_batch_not_divisible(spec: JobSpec) -> Iterator[Diagnostic]:
 
 
 def check_samples_shared_by_ranks(spec: JobSpec) -> Iterator[Diagnostic]:
-    """JC2026: ranks that share samples although the trainer runs, or in groups that do not divide the ranks."""
+    """JC2026: ranks share samples in a job that uses the bundled trainer, or the number of ranks is not divisible by
+    the group size.
+    """
     shared_by, world = spec.batch.shared_by, world_size(spec)
     if shared_by == 1:
         return

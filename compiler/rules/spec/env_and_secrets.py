@@ -75,7 +75,7 @@ def check_derived_variable(spec: JobSpec) -> Iterator[Diagnostic]:
         if variable.is_set_by_command:
             if has_launcher or variable.name in _OF_ITS_OWN:
                 continue
-            hint = variable.without()
+            hint = variable.removal_hint()
         title = f"{variable.title} is derived and cannot be set"
         because = "a value that you set would contradict the launcher's value"
         yield Diagnostic("JC2006", title, because, hint, key=variable.key, judgment=variable.is_set_by_command)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from ...diagnostics.diagnostic import Diagnostic, nearest
 from ...emit.extra_entries import check_extra_entries
-from ...plan.derive import TORCHRUN_LAUNCHERS, procs, torchrun_option_name
+from ...plan.derive import TORCHRUN_LAUNCHERS, procs_per_node, torchrun_option_name
 from ...spec.job_spec import JobSpec
 
 
@@ -14,10 +14,10 @@ def check_processes_exceed_gpus(spec: JobSpec) -> Iterator[Diagnostic]:
 
     Source: NCCL 2.28, src/init.cc: `Duplicate GPU detected`, and then the ranks wait for one another.
     """
-    if spec.gpus and procs(spec) > spec.gpus:
-        title = f"{procs(spec)} processes on {spec.gpus} GPU{'s' * (spec.gpus > 1)} per node"
+    if spec.gpus and procs_per_node(spec) > spec.gpus:
+        title = f"{procs_per_node(spec)} processes on {spec.gpus} GPU{'s' * (spec.gpus > 1)} per node"
         because = "two ranks on one GPU hang in NCCL (Duplicate GPU detected)"
-        hint = f"procs={spec.gpus}, or gpus={procs(spec)}, or gpus=0 for the CPU"
+        hint = f"procs={spec.gpus}, or gpus={procs_per_node(spec)}, or gpus=0 for the CPU"
         yield Diagnostic("JC2001", title, because, hint, key="procs")
 
 

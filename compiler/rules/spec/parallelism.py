@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ....trainer.config.schema import DeepspeedConfig, FsdpConfig
 from ...diagnostics.diagnostic import Diagnostic
-from ...plan.derive import divisors, procs, shards, world_size
+from ...plan.derive import divisors, procs_per_node, shard_group_size, world_size
 from ...spec.job_spec import HsdpSpec, JobSpec
 
 
@@ -73,7 +73,7 @@ def check_uneven_shards(spec: JobSpec) -> Iterator[Diagnostic]:
     """JC2074: shards that do not fit the nodes: a copy of the model must fill nodes, or several copies one node."""
     if not isinstance(spec.parallel, HsdpSpec):
         return
-    shard_count, of_a_node, world = shards(spec), procs(spec), world_size(spec)
+    shard_count, of_a_node, world = shard_group_size(spec), procs_per_node(spec), world_size(spec)
     if world % shard_count == 0 and (of_a_node % shard_count == 0 or shard_count % of_a_node == 0):
         return
     sizes = [size for size in divisors(world) if not (of_a_node % size and size % of_a_node)]

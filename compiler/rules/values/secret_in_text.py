@@ -16,7 +16,7 @@ def check(values: Mapping[str, SpecValue]) -> Iterator[Diagnostic]:
     for key, leaf in values.items():
         if key.startswith(_OWN_RULE):
             continue
-        if name := next(filter(None, map(find_secret_in_text, _texts(leaf.value))), ""):
+        if name := next(filter(None, map(find_secret_in_text, _texts_in(leaf.value))), ""):
             because = "spec.yaml and the emitted files would show it in plain text to everyone who can read the run"
             name = name.upper()
             hint = f"secrets.{name}=env:{name} (for pods k8s:SECRET/KEY), and ${name} where a shell expands the text"
@@ -24,9 +24,9 @@ def check(values: Mapping[str, SpecValue]) -> Iterator[Diagnostic]:
             yield Diagnostic("JC4515", title, because, hint, key=key, private=True, judgment=True)
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts_in(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, (list, Mapping)):
         for inner in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(inner)
+            yield from _texts_in(inner)

@@ -12,7 +12,7 @@ import pytest
 from jobc.compiler.cli.arguments import VERBS
 from jobc.compiler.cli.help import options_of_backend_verb, options_of_verb
 from jobc.compiler.emit.artifact import PROGRAM
-from jobc.compiler.plugins.registry import plugin
+from jobc.compiler.plugins.registry import find_plugin
 
 from ..shell import Shell
 
@@ -168,7 +168,7 @@ def test_why_finds_a_line_that_a_hand_edit_has_moved(shell: Shell) -> None:
     at = lines.index("export OMP_NUM_THREADS=4") + 1
     script.write_text("\n".join([*lines[:3], "echo mine", *lines[3:]]))
     said = shell.jobc("why", f"artifacts/x/local/launch.sh:{at + 1}").stdout
-    assert f"moved    jobc wrote this line as line {at};" in said and "spec     threads = 4" in said
+    assert f"moved    jobc wrote this as line {at};" in said and "spec     threads = 4" in said
     assert (
         "edited   this line was changed after the compile" in shell.jobc("why", "artifacts/x/local/launch.sh:4").stdout
     )
@@ -244,7 +244,7 @@ def test_the_help_of_a_command_is_its_own(shell: Shell, verb: str, says: str) ->
 def test_help_names_the_options_of_every_verb_of_every_backend(shell: Shell, backend: str) -> None:
     assert shell.jobc(f"backend={backend}", *(["hosts=a"] if backend == "ssh" else [])).returncode == 0
     for verb in VERBS:
-        options = options_of_backend_verb(plugin(backend), verb)
+        options = options_of_backend_verb(find_plugin(backend), verb)
         assert options.keys() <= options_of_verb(verb).keys()
         done = shell.jobc(verb, f"artifacts/job/{backend}", "--help")
         assert done.returncode == 0 and all(option in done.stdout for option in options), verb

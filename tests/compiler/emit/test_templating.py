@@ -17,7 +17,7 @@ def render(folder: Path) -> str:
 
 
 class Trace:
-    def at(self, line: int) -> None: ...
+    def set_line(self, line: int) -> None: ...
 
 
 def test_a_template_is_compiled_once_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

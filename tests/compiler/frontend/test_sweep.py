@@ -16,7 +16,7 @@ OPEN_KEYS = ("env", "labels")
 
 
 def labels(*words: str) -> list[str]:
-    return [point.shown() for point in sweep_points(words, OPEN_KEYS, None, ())]
+    return [point.format_label() for point in sweep_points(words, OPEN_KEYS, None, ())]
 
 
 @pytest.mark.parametrize(

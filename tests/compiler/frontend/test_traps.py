@@ -17,7 +17,7 @@ from jobc.compiler.frontend.compose import compose_job, hydra_session
 from jobc.compiler.frontend.overrides import read_overrides, read_sweep
 from jobc.compiler.pipeline.compile import config_search_path
 from jobc.compiler.pipeline.types import CompileRequest
-from jobc.compiler.spec.convert import convert
+from jobc.compiler.spec.convert import convert_tree
 from jobc.compiler.spec.job_spec import OPEN_KEYS, JobSpec
 
 HYDRA_TRAPS = [
@@ -96,7 +96,7 @@ def convert_job(words: tuple[str, ...], folder: Path | None = None) -> tuple[Job
     except CompileError as error:
         return None, error.diagnostics
     tree = {key: value for key, value in composed.tree.items() if key != "backend"}
-    made = convert(tree, JobSpec, composed.origin_of)
+    made = convert_tree(tree, JobSpec, composed.origin_of)
     return made.value, made.diagnostics
 
 

@@ -19,7 +19,7 @@ HASH = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
 
 def hints(value: object, key: str = "backend.setup") -> list[str]:
-    return [d.hint.partition(" ")[0] for d in rules.check("values", {key: SpecValue(value, None)})]
+    return [d.hint.partition(" ")[0] for d in rules.check_rules("values", {key: SpecValue(value, None)})]
 
 
 @pytest.mark.parametrize(

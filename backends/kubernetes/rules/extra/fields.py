@@ -19,7 +19,7 @@ _SPEC = f"{KEY}.{POD}.spec"
 
 def validated_extra(options: KubernetesOptions) -> Mapping[str, Any]:
     """Return everything that `backend.extra` adds, or {} if Kubernetes does not know one of the fields (JC4540)."""
-    return {} if [*fields.check(options.extra)] else options.extra
+    return {} if [*fields.check_extra_fields(options.extra)] else options.extra
 
 
 def extra_pod_spec(options: KubernetesOptions) -> Mapping[str, Any]:
@@ -56,7 +56,7 @@ def check_inconsistent_pod(plan: LaunchPlan, options: KubernetesOptions) -> Iter
 
 def check_derived_variable(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC2006: a rank variable that jobc derives. JC4600 covers the variables that the plan sets."""
-    for container, name, _ in _variables(options):
+    for container, name, _ in _container_variables(options):
         if container == "node" and name not in VARIABLES and is_derived(name):
             key = f"{KEY}.{POD}.spec.containers.node.env.{name}"
             because = "a value that you set would contradict the launcher's value"
@@ -65,7 +65,7 @@ def check_derived_variable(plan: LaunchPlan, options: KubernetesOptions) -> Iter
 
 def check_secret_in_variable(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
     """JC4515: a plain-text secret, found by its variable's name. secret_scan.py finds tokens in any text."""
-    for _, name, value in _variables(options):
+    for _, name, value in _container_variables(options):
         if isinstance(value, str) and value and is_secret_name(name):
             title = f"{KEY} has a variable {name} that looks like a secret"
             because = "job.yaml and spec.yaml would show the secret in plain text to everyone who can read the run"
@@ -73,7 +73,7 @@ def check_secret_in_variable(plan: LaunchPlan, options: KubernetesOptions) -> It
             yield Diagnostic("JC4515", title, because, hint, key=f"{KEY}.{POD}", private=True)
 
 
-def _variables(options: KubernetesOptions) -> Iterator[tuple[str, str, Any]]:
+def _container_variables(options: KubernetesOptions) -> Iterator[tuple[str, str, Any]]:
     spec = extra_pod_spec(options)
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         for entry in container.get("env") or ():

@@ -170,10 +170,12 @@ def check(plan: LaunchPlan, options: KubernetesOptions) -> Iterator[Diagnostic]:
                     yield Diagnostic("JC4522", title, field.because, field.hint, key=key, severity=severity)
 
 
-def matching_values(tree: Any, path: Sequence[str], at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def matching_values(
+    tree: Any, path: Sequence[str], prefix: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
     if not path:
-        yield at, tree
+        yield prefix, tree
     elif isinstance(tree, Mapping):
         names = [name for name in tree if name != "node"] if path[0] == "*" else [path[0]]
         for name in names:
-            yield from matching_values(tree.get(name), path[1:], (*at, name))
+            yield from matching_values(tree.get(name), path[1:], (*prefix, name))

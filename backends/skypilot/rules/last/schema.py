@@ -16,7 +16,7 @@ TIERS: Mapping[str, tuple[str, ...]] = {
 def check_schema_violations(task: FinishedTask) -> Iterator[Diagnostic]:
     """JC4718: values in the finished task that SkyPilot's own schema rejects."""
     for path, why in schema.find_schema_errors(task.tree):
-        key = task.key(path)
+        key = task.key_that_set(path)
         hint = f"remove {key}" if key else "docs.skypilot.co/en/latest/reference/yaml-spec.html"
         yield Diagnostic("JC4718", f"SkyPilot would reject {'.'.join(map(str, path))}", why, hint, key=key)
 
@@ -26,6 +26,6 @@ def check_unknown_tier(task: FinishedTask) -> Iterator[Diagnostic]:
     for name, words in TIERS.items():
         tier = task.section("resources").get(name)
         if tier not in (None, *words):
-            title, key = f"SkyPilot would reject resources.{name}", task.key(("resources", name))
+            title, key = f"SkyPilot would reject resources.{name}", task.key_that_set(("resources", name))
             hint = removal_hint(key, f"backend.{name}={words[0]}")
             yield Diagnostic("JC4718", title, f"the value must be one of {', '.join(words)}", hint, key=key)

@@ -41,9 +41,9 @@ def check_config_not_overridable(task: FinishedTask) -> Iterator[Diagnostic]:
                 yield _ignored_key_diagnostic(task, ("config", section, name), because, valid_names)
 
 
-def _ignored_key_diagnostic(task: FinishedTask, at: At, because: str, names: Collection[str]) -> Diagnostic:
-    key = task.key(at)
-    similar = [*nearest(str(at[-1]), names), *names]
+def _ignored_key_diagnostic(task: FinishedTask, path: At, because: str, names: Collection[str]) -> Diagnostic:
+    key = task.key_that_set(path)
+    similar = [*nearest(str(path[-1]), names), *names]
     hint = f"{key.rpartition('.')[0]}.{similar[0]}" if similar else f"remove {key}"
     return Diagnostic("JC4715", f"SkyPilot would ignore {key}", because, hint, key=key)
 
@@ -52,7 +52,7 @@ def check_unknown_qos(task: FinishedTask) -> Iterator[Diagnostic]:
     """JC4713: an unknown Slurm QOS."""
     qos, qos_names = as_text(task.section(*SBATCH).get("qos")), task.options.qos
     if qos and qos_names is not None and qos not in qos_names:
-        key = task.key((*SBATCH, "qos"))
+        key = task.key_that_set((*SBATCH, "qos"))
         because = f"backend.qos lists {', '.join(qos_names) or 'none'}; Slurm would queue the job and never start it"
         hint = f"{key}={(nearest(qos, qos_names) or [*qos_names, 'null'])[0]}"
         yield Diagnostic("JC4713", f"QOS {qos} does not exist at this site", because, hint, key=key)
@@ -63,7 +63,7 @@ def check_relative_source(task: FinishedTask) -> Iterator[Diagnostic]:
     for target, mount in task.section("file_mounts").items():
         if not isinstance(mount, (str, Mapping)):
             because = "a file mount must be a path, a bucket URL, or a mapping with a source"
-            key = task.key(("file_mounts", target))
+            key = task.key_that_set(("file_mounts", target))
             yield Diagnostic("JC4709", f"{mount!r} is not an absolute path", because, f"remove {key}", key=key)
     for key, source in task.local_files().items():
         if source.startswith(("/", "~/")):

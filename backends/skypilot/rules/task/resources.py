@@ -37,7 +37,7 @@ def check_missing_feature(task: FinishedTask) -> Iterator[Diagnostic]:
             # with Pyxis, SkyPilot can stop the containers
             is_pyxis = field == "autostop" and machine.cloud == "slurm" and machine.asked.get("image_id")
             if machine.cloud in clouds and is_needed(machine.asked.get(field)) and not is_pyxis:
-                key = task.key(machine.place(field))
+                key = task.key_that_set(machine.field_path(field))
                 yield Diagnostic("JC4711", f"{machine.cloud} {title}", because, removal_hint(key, undo), key=key)
 
 
@@ -45,7 +45,7 @@ def check_untracked_memory(task: FinishedTask) -> Iterator[Diagnostic]:
     """JC4711: memory requested on a Slurm cluster that does not track memory."""
     for machine in task.machines():
         if machine.cloud == "slurm" and machine.asked.get("memory") and not task.options.tracks_memory:
-            key = task.key(machine.place("memory"))
+            key = task.key_that_set(machine.field_path("memory"))
             title = "mem is not supported on this slurm"
             because = "this Slurm does not track memory, and rejects jobs that request it"
             yield Diagnostic("JC4711", title, because, removal_hint(key, "mem=null"), key=key)
@@ -56,7 +56,7 @@ def check_small_disk(task: FinishedTask) -> Iterator[Diagnostic]:
     for machine in task.machines():
         least = 1 if machine.cloud in SITES else LEAST_DISK_GB.get(machine.cloud, min(LEAST_DISK_GB.values()))
         size, typed = _parse_gigabytes(machine.asked.get("disk_size")), task.options.disk_size
-        key = task.key(machine.place("disk_size"))
+        key = task.key_that_set(machine.field_path("disk_size"))
         if key == "backend.disk_size" and typed is not None:
             size = typed / 1024**3  # before it was rounded up
         if size is not None and size < least:
@@ -76,7 +76,7 @@ def check_priority(task: FinishedTask) -> Iterator[Diagnostic]:
     """JC4714: a priority that is neither an integer in SkyPilot's range nor a valid class name."""
     resources = task.section("resources")
     field = "priority" if "priority" in resources else "priority_class"
-    value, key = resources.get(field), task.key(("resources", field))
+    value, key = resources.get(field), task.key_that_set(("resources", field))
     because = "a priority must be an integer from -1000 to 1000, or a class name of a-z, 0-9, dash and dot"
     # numbers such as 0.5 or 010 would also be valid class names
     if re.fullmatch(r"[-+]?([0-9]+|[0-9]*\.[0-9]+)", str(value)):
@@ -94,7 +94,7 @@ def check_invalid_pod_label(task: FinishedTask) -> Iterator[Diagnostic]:
     for name, label in task.section("resources", "labels").items():
         value = str(label)
         if not re.fullmatch(LABEL_KEY, name) or not re.fullmatch(LABEL_VALUE, value):
-            key = task.key(("resources", "labels", name))
+            key = task.key_that_set(("resources", "labels", name))
             title = f"{key}={value!r} is not a valid label"
             form = "at most 63 of the characters A-Za-z0-9-_. and start and end with a letter or digit"
             hint = f"{key}={re.sub(r'[^A-Za-z0-9]+', '-', value)[:63].strip('-')}"
@@ -108,7 +108,7 @@ def check_invalid_port(task: FinishedTask) -> Iterator[Diagnostic]:
         first, dash, last = port.partition("-")
         numbers = [int(part) for part in (first, last if dash else first) if re.fullmatch(r"[0-9]{1,5}", part)]
         if len(numbers) < 2 or not 0 < numbers[0] <= numbers[1] < 2**16:
-            key = task.key(("resources", "ports"))
+            key = task.key_that_set(("resources", "ports"))
             because = "an entry must be PORT or FIRST-LAST, from 1 to 65535"
             yield Diagnostic("JC4717", f"{port!r} is not a port", because, f"{key}=[6006,8000-8010]", key=key)
 

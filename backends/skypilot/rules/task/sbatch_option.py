@@ -41,10 +41,10 @@ SBATCH_TIME = r"(\d+-)?\d+(:\d+){0,2}|UNLIMITED|INFINITE"  # sbatch manual, --ti
 
 def check(task: FinishedTask) -> Iterator[Diagnostic]:
     for name, value in task.section(*SBATCH).items():
-        yield from _option(task, task.key((*SBATCH, name)), name.replace("_", "-"), value)
+        yield from _check_option(task, task.key_that_set((*SBATCH, name)), name.replace("_", "-"), value)
 
 
-def _option(task: FinishedTask, key: str, option: str, value: Any) -> Iterator[Diagnostic]:
+def _check_option(task: FinishedTask, key: str, option: str, value: Any) -> Iterator[Diagnostic]:
     """Check one option. option: its name as SkyPilot writes it after `#SBATCH --`"""
     title = f"{key}: {value!r} is not valid"
     if option in OWNED:
