@@ -139,7 +139,7 @@ class Runtime:
         self._is_over = False  # whether finish() was called
         self._newest: int | None = None  # step of the loaded checkpoint or of the last save
         saves = CheckpointConfig(NEVER, None, keep, keep_every_steps=None, background=True, max_failures=NEVER)
-        self._saver = BackgroundSaver(self._checkpoints, saves, self.group, replaces=True)
+        self._saver = BackgroundSaver(self._checkpoints_folder, saves, self.group, replaces=True)
         flush_s = seconds_between_writes(FLUSH_S, env.local_world_size)
         self._metrics = RankMetricsFile(run_dir, self.rank, flush_s, FILE_BYTES)
 
@@ -196,10 +196,12 @@ class Runtime:
 
     def _reject_older_step(self, step: int) -> None:
         if self._newest is None:
-            folders = checkpoints_newest_first(self._checkpoints) if self.is_first else []
+            folders = checkpoints_newest_first(self._checkpoints_folder) if self.is_first else []
             self._newest = self.group.broadcast_number(0, folder_step(folders[0]) if folders else -1)
             if self._newest >= 0:
-                reason = f"{self._checkpoints} contains step {self._newest} from an earlier start; it was not loaded"
+                reason = (
+                    f"{self._checkpoints_folder} contains step {self._newest} from an earlier start; it was not loaded"
+                )
                 raise BrokenInput(reason, hint="call load() before the first save(), or begin with an empty run folder")
         if step < self._newest:
             raise BrokenInput(f"save({step}) after step {self._newest}: the highest step counts as the newest")
@@ -213,7 +215,7 @@ class Runtime:
         Raises BrokenInput if all checkpoints are damaged, and TrainerError if a checkpoint cannot be read (I/O error).
         """
         self._reject_after_end("load()")
-        newest = newest_verified(self._checkpoints, self.group)
+        newest = newest_verified(self._checkpoints_folder, self.group)
         forked = newest is None
         self._newest = -1 if newest is None else folder_step(newest.folder)
         if newest is None and self._env.init_from is not None:
@@ -293,5 +295,5 @@ class Runtime:
         wait_for_gloo_threads()
 
     @property
-    def _checkpoints(self) -> Path:
+    def _checkpoints_folder(self) -> Path:
         return self.run_dir / "checkpoints"

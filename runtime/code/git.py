@@ -35,7 +35,7 @@ class Git:
 
     def paths(self, *words: str, paths: list[bytes] | None = None) -> list[bytes]:
         """Run `git WORDS -z` with `paths` as input, and return the paths it prints. Raises Failure as says() does."""
-        code, output = self._run([*words, "-z", *(["--stdin"] if paths is not None else [])], paths)
+        code, output = self._run_git([*words, "-z", *(["--stdin"] if paths is not None else [])], paths)
         return [path for path in output.split(b"\0") if path] if code == 0 else []
 
     def says(self, *words: str) -> bool:
@@ -43,9 +43,9 @@ class Git:
 
         Raises Failure if git is missing, hangs, reports an error, or cannot read an ignore file.
         """
-        return self._run(list(words), None)[0] == 0
+        return self._run_git(list(words), None)[0] == 0
 
-    def _run(self, words: list[str], paths: list[bytes] | None) -> tuple[int, bytes]:
+    def _run_git(self, words: list[str], paths: list[bytes] | None) -> tuple[int, bytes]:
         if shutil.which("git") is None:
             raise Failure(
                 f"git was not found on {os.uname().nodename}, and {self.folder} is in a git repository",

@@ -150,9 +150,9 @@ def _write_archive(folder: Path, names: Sequence[str], file: BinaryIO) -> None:
     with contextlib.suppress(BrokenPipeError), tarfile.open(fileobj=file, mode="w|", format=form) as archive:
         for name in names:
             copy = artifact_copy_of_attempt(folder, int(name[len(_ARTIFACT) :])) if name.startswith(_ARTIFACT) else None
-            archive.add(str(copy or folder / name), name, filter=_writable)
+            archive.add(str(copy or folder / name), name, filter=_make_writable)
 
 
-def _writable(member: tarfile.TarInfo) -> tarfile.TarInfo:
+def _make_writable(member: tarfile.TarInfo) -> tarfile.TarInfo:
     member.mode |= 0o200
     return member

@@ -58,7 +58,7 @@ class HostClient:
     def __init__(self, ssh_command: Sequence[str], fanout: int) -> None:
         """ssh_command: ssh with its options; fanout: simultaneous connections"""
         self.ssh_command, self.fanout = list(ssh_command), fanout
-        self._processes = _Processes()
+        self._processes = _RunningPrograms()
 
     def command(self, host: HostEntry, words: Sequence[str], options: Sequence[str] = ()) -> LocalCommand:
         return LocalCommand([*self.ssh_command, *options, "--", host.name, quote_for_remote_shell(words)])
@@ -132,7 +132,7 @@ class HostClient:
             if say is not None:
                 errors.seek(0)
                 for line in errors:
-                    say(_text(line))
+                    say(_decode_line(line))
 
     def end(self) -> None:
         self._processes.end()
@@ -187,7 +187,7 @@ class LocalNodesClient(HostClient):
         return LocalCommand(words, {"CUDA_VISIBLE_DEVICES": ",".join(numbers[first : first + self.gpus]) or "-1"})
 
 
-class _Processes:
+class _RunningPrograms:
     """The programs that a client is running. end() terminates all of them, and increments `attempt`."""
 
     def __init__(self) -> None:
@@ -226,14 +226,14 @@ class _Processes:
             with self.started(command, has_input=feed is not None) as process:
                 timer = threading.Timer(timeout_s or 0, process.kill)
                 timer.daemon = True
-                writer = threading.Thread(target=_feed, args=(process.stdin, feed))
+                writer = threading.Thread(target=_feed_stdin, args=(process.stdin, feed))
                 if timeout_s is not None:
                     timer.start()
                 if feed is not None:
                     writer.start()
                 assert process.stdout is not None
-                for line in _lines(process.stdout):
-                    say(_text(line))
+                for line in _read_lines(process.stdout):
+                    say(_decode_line(line))
                 code = process.wait()
                 if timer.finished.is_set():
                     say(f"{Path(command.words[0]).name} did not respond within {timeout_s:g} s")
@@ -252,22 +252,22 @@ class _Processes:
                 process.terminate()
 
 
-def _lines(file: IO[bytes]) -> Iterator[bytes]:
+def _read_lines(file: IO[bytes]) -> Iterator[bytes]:
     """Yield a pipe's lines. Long lines are split into pieces."""
     return iter(lambda: file.readline(PIECE), b"")
 
 
-def _feed(stdin: BinaryIO, feed: Feed) -> None:
+def _feed_stdin(stdin: BinaryIO, feed: Feed) -> None:
     with contextlib.suppress(BrokenPipeError), contextlib.closing(stdin):  # the program may exit first
         feed(stdin)
 
 
 def _skip_to_begin(output: IO[bytes]) -> None:
     mark = f"{BEGINS}\n".encode()
-    next((line for line in _lines(output) if line.endswith(mark)), None)
+    next((line for line in _read_lines(output) if line.endswith(mark)), None)
 
 
-def _text(line: bytes) -> str:
+def _decode_line(line: bytes) -> str:
     return printable(line.rstrip(b"\n").decode(errors="replace"))
 
 

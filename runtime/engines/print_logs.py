@@ -24,7 +24,7 @@ def print_logs(engine: Engine, run: Run, request: LogRequest, is_patient: bool =
     names = files.name or "node_*.log"
     watch = RunWatch(engine, [run], is_patient)
     if request.follow and watch.is_live():
-        _follow(watch, files, names, request)
+        _print_until_ended(watch, files, names, request)
         return 0
     engine.fetch(names, [run])
     sizes = files.sizes()
@@ -40,7 +40,7 @@ def print_logs(engine: Engine, run: Run, request: LogRequest, is_patient: bool =
     return 0
 
 
-def _follow(watch: RunWatch, files: RequestedLogs, names: str, request: LogRequest) -> None:
+def _print_until_ended(watch: RunWatch, files: RequestedLogs, names: str, request: LogRequest) -> None:
     """Print the logs as they grow, until the run has ended."""
     engine, run = watch.engine, watch.runs[0]
     seen: list[dict[str, int]] = []  # sizes, oldest first

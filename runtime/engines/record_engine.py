@@ -96,10 +96,10 @@ class RecordEngine(Engine):
 
     def seen(self, run: Run) -> ObservedState:
         if run.path not in self._seen:
-            self._seen[run.path] = self._look(run)
+            self._seen[run.path] = self._observe_state(run)
         return self._seen[run.path]
 
-    def _look(self, run: Run) -> ObservedState:
+    def _observe_state(self, run: Run) -> ObservedState:
         record = newest_record(run)
         if record is None:
             return ObservedState(None, "")

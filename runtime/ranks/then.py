@@ -41,7 +41,7 @@ def run_commands(run: RunFolder, steps: NodeSteps, launcher: list[str], entries:
                 print(f"jobc: then {number} of {len(entries)}: {' '.join(entries[number - 1].split())}", flush=True)
         if number == len(entries):
             os.execvp(launcher[0], launcher)
-        status = _launch(launcher, steps)
+        status = _run_launcher(launcher, steps)
         if status or not _all_done(run, ranks):
             return status if status >= 0 else exit_codes.CRASHED
         with steps.recorded_as_running():
@@ -51,7 +51,7 @@ def run_commands(run: RunFolder, steps: NodeSteps, launcher: list[str], entries:
     raise AssertionError
 
 
-def _launch(launcher: list[str], steps: NodeSteps) -> int:
+def _run_launcher(launcher: list[str], steps: NodeSteps) -> int:
     """Run a launcher to its end. Signals are not forwarded, because the supervisor sends them to the ranks."""
     child = processes.start_in_own_session(launcher)
     while True:

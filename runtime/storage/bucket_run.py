@@ -85,7 +85,7 @@ class BucketRun:
             attempt, is_ours = self._newest_attempt(who)
             if is_ours and self.get(STOP) is not None:
                 raise NodeMustNotStart(exit_codes.DONE, "the run was stopped")
-            if not is_ours and not self._begin(attempt, who, init_from, job):
+            if not is_ours and not self._begin_attempt(attempt, who, init_from, job):
                 continue
             # False if this node was restarted in this submission, and finds what it wrote earlier
             unique = f"attempt={attempt}\nnode={who.node}\ntime_ns={time.time_ns()}\n".encode()
@@ -97,7 +97,7 @@ class BucketRun:
 
     def _newest_attempt(self, submission: SubmittedNode) -> tuple[int, bool]:
         """Return the newest attempt and True if this submission began it, or else the next number and False."""
-        attempts = self._attempts()
+        attempts = self._attempt_owners()
         if not attempts:
             return 0, False
         last = max(attempts)
@@ -107,13 +107,13 @@ class BucketRun:
         return last + 1, False
 
     def newest_attempt(self) -> int | None:
-        return max(self._attempts(), default=None)
+        return max(self._attempt_owners(), default=None)
 
-    def _attempts(self) -> dict[int, str]:
+    def _attempt_owners(self) -> dict[int, str]:
         matches = [(name, OWNER.fullmatch(name)) for name in self.object_ages("starts/")]
         return {int(match[1]): (self.get(name) or b"").decode(errors="replace") for name, match in matches if match}
 
-    def _begin(self, attempt: int, submission: SubmittedNode, init_from: str, job: str) -> bool:
+    def _begin_attempt(self, attempt: int, submission: SubmittedNode, init_from: str, job: str) -> bool:
         """Begin an attempt. Return False if another submission began it first."""
         if self.get("state/run") is None:
             keys = {"job": job, "created": int(time.time()), "init_from": init_from}
@@ -128,14 +128,14 @@ class BucketRun:
                 node = name.rpartition("_")[2]
                 why = f"node {node} has already finished, so this node cannot restart alone"
                 raise NodeMustNotStart(exit_codes.CRASHED, why, "resume with jobctl submit --resume")
-        began = sum(owner == submission.id for number, owner in self._attempts().items() if number <= attempt)
+        began = sum(owner == submission.id for number, owner in self._attempt_owners().items() if number <= attempt)
         if began > submission.most:
             why = f"already restarted {submission.most} times, which is the limit"
             raise NodeMustNotStart(exit_codes.CRASHED, why, "lifecycle.max_requeues")
         again = f"reason=node {submission.node} was restarted"
         word = f"{exit_codes.PEER_LOST}\nnode={submission.node}\ntime_ns={time.time_ns()}\n{again}\n"
         self.put_if_absent(f"exit/{attempt}/first", word.encode())
-        self._begin(attempt + 1, submission, init_from, job)
+        self._begin_attempt(attempt + 1, submission, init_from, job)
 
     def _wait_for_live_nodes(self, attempt: int) -> None:
         """Wait until no node of another submission's attempt can be alive. Raises NodeMustNotStart if one is."""

@@ -59,14 +59,14 @@ class HangWatch:
         """Check the ranks, at most twice a minute. Return whether a suspected hang has begun or ended."""
         if now - self._looked < LOOK_S:
             return False
-        running, left = self._activities()
+        running, left = self._rank_activities()
         since = self._idle_since(running, now)
         before, self.hang = self.hang, None
         if now - since >= HANG_S:
             self.hang = SuspectedHang(now - since, tuple(running), left)
         return (before is None) != (self.hang is None)
 
-    def _activities(self) -> tuple[dict[int, tuple[int, int]], tuple[int, ...]]:
+    def _rank_activities(self) -> tuple[dict[int, tuple[int, int]], tuple[int, ...]]:
         """Return each running rank's CPU time in ticks and log size in bytes, and the ranks that exited with 0."""
         states = {rank: self._run.keys_of_attempt(self._run.rank_state(rank)) for rank in self._ranks}
         pids = {rank: parse_count(state.get("pid")) for rank, state in states.items() if state}

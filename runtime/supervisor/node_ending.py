@@ -50,19 +50,19 @@ class NodeEnding:
         ranks = self.supervisor.ranks
         verdict = judge_node(self.run_folder, self.node, ranks, status, launcher_output, stop_requested, killed)
         restarts = self._may_restart(verdict)
-        self._record(verdict, is_final=not restarts, is_over=not self.after)
+        self._record_end(verdict, is_final=not restarts, is_over=not self.after)
         has_lost_peer = verdict.code == exit_codes.PEER_LOST and not stop_requested
         lost = self.peers.describe_unreachable_nodes() if has_lost_peer else ""
         verdict = verdict._replace(reason=lost or verdict.reason)
-        self._report(verdict, launcher_output)
+        self._report_failure(verdict, launcher_output)
         blame = (verdict.first.rank, verdict.first.time_ns) if verdict.first and not lost else ()
         self.peers.tell(verdict.code, verdict.reason, *blame)
-        if restarts and self._restart():
+        if restarts and self._agree_on_restart():
             return None
         if self.after:
             verdict = self._run_after(verdict)
         if restarts or lost or self.after:
-            self._record(verdict, is_final=True)
+            self._record_end(verdict, is_final=True)
         code = self._exit_code(verdict)
         for line in self.supervisor.written.lines() if self.node == 0 and not at_once else ():
             self.output.say(line)
@@ -102,7 +102,7 @@ class NodeEnding:
             self.output.say(why)
         return Verdict(exit_codes.CRASHED, None, why) if why and verdict.code == exit_codes.DONE else verdict
 
-    def _record(self, verdict: Verdict, is_final: bool, is_over: bool = True) -> None:
+    def _record_end(self, verdict: Verdict, is_final: bool, is_over: bool = True) -> None:
         """Write how the node's ranks ended.
 
         Before a restart (not is_final), write only exit and reason, in case this process is killed during the restart.
@@ -116,9 +116,9 @@ class NodeEnding:
                 end["ended"] = int(time.time())
                 if self.peers.are_linked:
                     end["lingers"] = "yes"
-            self._write(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})
+            self._write_state_file(self.run_folder.node_exit(self.node), str(verdict.code), {"reason": verdict.reason})
         self.recorded = {**self.supervisor.state, **end}
-        self._write(self.run_folder.node_state(self.node), "", self.recorded)
+        self._write_state_file(self.run_folder.node_state(self.node), "", self.recorded)
 
     def _stop_lingering(self) -> None:
         """Remove `lingers` from the state file. Called when all peers know that this node has ended.
@@ -127,9 +127,9 @@ class NodeEnding:
         """
         state = read_small_file(self.run_folder.node_state(self.node))
         if state and state[1].get("pid") == str(self.recorded["pid"]) and self.recorded.pop("lingers", ""):
-            self._write(self.run_folder.node_state(self.node), "", self.recorded)
+            self._write_state_file(self.run_folder.node_state(self.node), "", self.recorded)
 
-    def _report(self, verdict: Verdict, launcher_output: bytes) -> None:
+    def _report_failure(self, verdict: Verdict, launcher_output: bytes) -> None:
         if verdict.first:
             self._print_first_failure(verdict.first)
         elif verdict.code not in (exit_codes.DONE, exit_codes.PREEMPTED):
@@ -149,7 +149,7 @@ class NodeEnding:
             self.output.say(f"{head}; the end of logs/{log.name}:")
             self.output.print(tail or b"(it printed nothing)\n")
 
-    def _write(self, path: Path, first_line: str, keys: Mapping[str, object]) -> None:
+    def _write_state_file(self, path: Path, first_line: str, keys: Mapping[str, object]) -> None:
         try:
             write_small_file(path, first_line, keys)
         except OSError as error:
@@ -179,7 +179,7 @@ class NodeEnding:
         stopped = self.supervisor.told or run.first_stop_file.exists() or run.stop_mark.exists()
         return can and not stopped and self.restarts.made < self.restarts.most
 
-    def _restart(self) -> bool:
+    def _agree_on_restart(self) -> bool:
         """Agree on a restart with the other nodes. Return whether all of them restart their ranks."""
         self.peers.close()  # the next start opens new links; meanwhile, the nodes communicate through the run folder
         number = self.restarts.made + 1

@@ -35,7 +35,7 @@ class Console:
 
     def write(self, text: bytes) -> None:
         self._waiting += text
-        self._push()
+        self._write_pending()
         if len(self._waiting) > MOST_WAITING_BYTES:
             del self._waiting[MOST_WAITING_BYTES:]
             self._dropped = True
@@ -46,10 +46,10 @@ class Console:
             self._waiting += b"\njobc: output was dropped here, the log has all of it\n"
         deadline = time.monotonic() + FLUSH_S
         while self._waiting and time.monotonic() < deadline:
-            if self._push(0.1):
+            if self._write_pending(0.1):
                 deadline = time.monotonic() + FLUSH_S
 
-    def _push(self, timeout_s: float = 0) -> bool:
+    def _write_pending(self, timeout_s: float = 0) -> bool:
         """Write as much as the reader accepts within the timeout. Return whether it accepted anything."""
         has_written = False
         while self._waiting and self._open and select.select([], [self._descriptor], [], timeout_s)[1]:

@@ -58,7 +58,7 @@ class PeerNodes:
             with contextlib.suppress(OSError):  # a full disk or an unavailable file server must not stop the training
                 os.utime(self.run.node_state(self.node))
                 self.marked = self._is_mark_overdue()
-                self.silent = self._silent()
+                self.silent = self._describe_silent_node()
 
     def end_reason(self) -> str:
         """Return why this node should also end, or ""."""
@@ -87,7 +87,7 @@ class PeerNodes:
             return now - self.run.stop_mark.stat().st_mtime > MARK_S
         return False
 
-    def _silent(self) -> str:
+    def _describe_silent_node(self) -> str:
         """Return text that names a watched node that has no link and whose heartbeat has stopped, or "" if none has."""
         # file times are compared with each other because the clocks of two machines may differ
         now = self.run.node_state(self.node).stat().st_mtime

@@ -159,7 +159,7 @@ class Supervisor:
         os.close(write_end)
         os.close(errors)
         self.peers.start()
-        status = self._attend(output, signals)
+        status = self._handle_events(output, signals)
         if not self.asked and self._were_ranks_preempted():  # stopped between two checks, while other nodes still run
             self.told = True
             self.peers.announce_stop("a rank was stopped")
@@ -171,7 +171,7 @@ class Supervisor:
             os.close(self.lock)
         return code
 
-    def _attend(self, output: int, signals: SignalQueue) -> int:
+    def _handle_events(self, output: int, signals: SignalQueue) -> int:
         """Handle signals, output and deadlines until the launcher and its descendants have ended. Return its status."""
         descriptors = [output]
         while True:
@@ -194,7 +194,7 @@ class Supervisor:
         now = time.monotonic()
         if number == signal.SIGQUIT:
             self.told = self.at_once = True
-            self._kill("SIGQUIT")
+            self._kill_processes("SIGQUIT")
         elif number in NOTICES:
             if now - self.asked.get(number, -REPEAT_S) >= REPEAT_S:
                 self.sent = {(sent, pid) for sent, pid in self.sent if sent != number}
@@ -205,10 +205,10 @@ class Supervisor:
                 self.interrupted = True
                 self.mark_stopped()
             if now - self.stop_signal_at > REPEAT_S:
-                self._kill(f"a second {_name(number)}")
+                self._kill_processes(f"a second {_signal_name(number)}")
             elif not self._is_stopping():
-                self._ask_to_stop(signal.SIGINT if number == signal.SIGINT else signal.SIGTERM, _name(number))
-                self.peers.announce_stop(_name(number))
+                self._ask_to_stop(signal.SIGINT if number == signal.SIGINT else signal.SIGTERM, _signal_name(number))
+                self.peers.announce_stop(_signal_name(number))
             self.stop_signal_at = min(self.stop_signal_at, now)
 
     def mark_stopped(self) -> None:
@@ -252,9 +252,11 @@ class Supervisor:
         return state and state[1]
 
     def _were_ranks_preempted(self) -> bool:
-        return ended_on_its_own(lambda: self._look(self.ranks), lambda: self._look(self._find_ranks()))
+        return ended_on_its_own(
+            lambda: self._take_snapshots(self.ranks), lambda: self._take_snapshots(self._find_ranks())
+        )
 
-    def _look(self, ranks: Iterable[int]) -> list[RankSnapshot]:
+    def _take_snapshots(self, ranks: Iterable[int]) -> list[RankSnapshot]:
         return [take_rank_snapshot(self.run_folder, rank) for rank in ranks]
 
     def _find_ranks(self) -> list[int]:
@@ -296,7 +298,9 @@ class Supervisor:
             if not self._is_stopping():
                 self._ask_to_stop(signal.SIGTERM, f"time limit of {self.time_limit_s} s reached")
         if now > self.kill_at:
-            self._kill(f"not exited after {self.grace_s} s" if self._is_rank_running() else "the launcher did not exit")
+            self._kill_processes(
+                f"not exited after {self.grace_s} s" if self._is_rank_running() else "the launcher did not exit"
+            )
         elif self._is_stopping() and now + LAUNCHER_GRACE_S < self.kill_at and self._have_ranks_ended():
             self.kill_at = now + LAUNCHER_GRACE_S  # torchrun waits for other nodes' agents, up to 300 s
 
@@ -320,7 +324,7 @@ class Supervisor:
     def _have_ranks_ended(self) -> bool:
         return all(read_small_file(self.run_folder.rank_exit(rank)) for rank in self.all_ranks)
 
-    def _kill(self, why: str) -> None:
+    def _kill_processes(self, why: str) -> None:
         self.kill_at = float("inf")
         self.killed = True
         lost = "; work since the last checkpoint is lost" if self._is_rank_running() else ""
@@ -336,5 +340,5 @@ class Supervisor:
         return max(0, min(WATCHFUL_S if changing else CALM_S, deadlines))
 
 
-def _name(number: int) -> str:
+def _signal_name(number: int) -> str:
     return "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name

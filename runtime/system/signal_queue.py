@@ -36,9 +36,9 @@ class SignalQueue:
 
     def receive_in_thread(self, signals: Iterable[int]) -> None:
         """Receive the held `signals` in a thread, so that `senders` records who sent them. A handler could not."""
-        threading.Thread(target=self._receive, args=(signals,), daemon=True).start()
+        threading.Thread(target=self._receive_signals, args=(signals,), daemon=True).start()
 
-    def _receive(self, signals: Iterable[int]) -> None:
+    def _receive_signals(self, signals: Iterable[int]) -> None:
         while True:
             received = signal.sigwaitinfo(signals)
             self.senders[received.si_signo] = received.si_pid

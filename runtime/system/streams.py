@@ -171,7 +171,7 @@ class LineMerger:
 
     def start(self, words: Sequence[str], change: Change | None = None) -> None:
         process = _start_process(words)
-        thread = threading.Thread(target=self._print, args=(process, change), daemon=True)
+        thread = threading.Thread(target=self._print_lines, args=(process, change), daemon=True)
         self._clients.append((process, thread))
         thread.start()
 
@@ -180,7 +180,7 @@ class LineMerger:
             thread.join()
             process.wait()
 
-    def _print(self, process: subprocess.Popen[bytes], change: Change | None) -> None:
+    def _print_lines(self, process: subprocess.Popen[bytes], change: Change | None) -> None:
         assert process.stdout is not None
         out = LogOutput()
         with contextlib.suppress(OSError, ValueError):  # nobody is reading stdout, or it was closed on exit

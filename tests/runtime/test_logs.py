@@ -266,7 +266,7 @@ def test_an_attempt_with_a_long_log_is_followed_from_its_beginning(logs: Path) -
     (logs / "node_00.log").write_text(text)
     files = RequestedLogs(Run(logs.parent), None, 1)
     files.skip_to_attempt({"node_00.log": len(text)}, 1)
-    assert files._log("node_00.log").offset == text.index("=== jobc: attempt 1")
+    assert files._printed_log("node_00.log").offset == text.index("=== jobc: attempt 1")
 
 
 @pytest.mark.parametrize("lives", [1, 3, 9, 30])
@@ -328,17 +328,17 @@ def test_a_log_that_does_not_exist_is_named(logs: Path, request_: LogRequest, na
 )
 def test_a_wrong_option_is_named(words: list[str], title: str) -> None:
     with pytest.raises(Failure, match=f"^{title}") as error:
-        verb._parse(words, engine_of(NO_LOGS, sweep=False))
+        verb._parse_arguments(words, engine_of(NO_LOGS, sweep=False))
     assert error.value.code == 2
 
 
 def test_only_one_point_of_a_sweep_is_followed() -> None:
     engine = SweepEngine(engine_of(NO_LOGS, sweep=True))
     words = ["--run", "s", "--point", "3", "-f", "--rank", "01"]
-    options, request = verb._parse(words, engine)
+    options, request = verb._parse_arguments(words, engine)
     assert (options.run, options.point, request) == ("s", "3", LogRequest(rank=1, follow=True))
     with pytest.raises(Failure, match="--follow needs one point"):
-        verb._parse(["--follow"], engine)
+        verb._parse_arguments(["--follow"], engine)
 
 
 # ---- clients of engines

@@ -146,7 +146,9 @@ def test_a_forged_random_state_is_one_line(saved: object, tmp_path: Path) -> Non
 @pytest.mark.parametrize("value", [None, 1, "text", [1, 2], {"weight": "text"}, {1: 2}])
 def test_forged_weights_do_not_fit_the_model_and_are_one_line(value: Any) -> None:
     refused(
-        lambda: save_and_resume._set(torch.nn.Linear(1, 1).load_state_dict, value, "was saved from a different model")
+        lambda: save_and_resume._load_or_reject(
+            torch.nn.Linear(1, 1).load_state_dict, value, "was saved from a different model"
+        )
     )
 
 

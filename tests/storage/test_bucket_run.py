@@ -128,14 +128,14 @@ def going_on(run: BucketRun, folder: RunFolder, node: int = 0) -> BucketMirror:
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the requests to the store in order: `+ NAME` for a written object, `- NAME` for a removed one."""
     told: list[str] = []
-    ask = Bucket._ask
+    ask = Bucket._request
 
-    def _ask(self: Bucket, method: str, key: str | None, *rest: Any, **more: Any) -> Any:
+    def _request(self: Bucket, method: str, key: str | None, *rest: Any, **more: Any) -> Any:
         if key is not None and method in ("PUT", "DELETE"):
             told.append(f"{'+' if method == 'PUT' else '-'} {key.split('/', 2)[2]}")
         return ask(self, method, key, *rest, **more)
 
-    monkeypatch.setattr(Bucket, "_ask", _ask)
+    monkeypatch.setattr(Bucket, "_request", _request)
     return told
 
 
@@ -248,7 +248,7 @@ def test_a_replaced_checkpoint_is_never_unsound_there(
     run: BucketRun, folder: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(folder, 50)
-    mirror, ask, left = BucketMirror(run, folder, 0), Bucket._ask, [99]
+    mirror, ask, left = BucketMirror(run, folder, 0), Bucket._request, [99]
 
     def until_killed(self: Bucket, method: str, *rest: Any, **more: Any) -> Any:
         left[0] -= method in ("PUT", "DELETE")
@@ -256,7 +256,7 @@ def test_a_replaced_checkpoint_is_never_unsound_there(
             raise BucketError("killed", "", 69)
         return ask(self, method, *rest, **more)
 
-    monkeypatch.setattr(Bucket, "_ask", until_killed)
+    monkeypatch.setattr(Bucket, "_request", until_killed)
     came: list[str | None] = []
     one, other = b"1" * 100_000, b"2" * 100_000
     for allowed in range(5):

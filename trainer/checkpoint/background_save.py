@@ -94,7 +94,7 @@ class BackgroundSaver:
             self._failures += 1
             if isinstance(error, OSError):
                 self._why = f"step {step} was not saved: {error}"
-                print(f"warning: {self._why}; {self._left()}", flush=True)
+                print(f"warning: {self._why}; {self._describe_newest_checkpoint()}", flush=True)
                 self.gives_up = self._failures >= self._config.max_failures
             else:  # the next save would fail too
                 self._why = f"step {step} was not saved: {type(error).__name__}: {error}"
@@ -146,7 +146,7 @@ class BackgroundSaver:
             self._under_way[1].exception()  # look() prints it
         return time.perf_counter() - since
 
-    def _left(self) -> str:
+    def _describe_newest_checkpoint(self) -> str:
         try:
             newest = store.checkpoints_newest_first(self._root)
         except OSError as error:

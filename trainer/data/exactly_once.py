@@ -60,7 +60,7 @@ class ExactlyOnceCheck:
         self._notes += [(fed.indices_R.clone(), fed.num_padding) for fed in step]
         self._content.note(step)
         if len(self._notes) >= NOTED_STEPS:
-            self._count()
+            self._count_recorded_samples()
 
     def after_step(self, done: int) -> str | None:
         """At the end of an epoch, return the result of verify() and start the next epoch. done: finished steps"""
@@ -107,7 +107,7 @@ class ExactlyOnceCheck:
             "seen": base64.b64encode(zlib.compress(_pack_bits(seen_N), 1)).decode(),
         }
 
-    def _count(self) -> None:
+    def _count_recorded_samples(self) -> None:
         if self._notes:
             indices_R = torch.cat([indices_R for indices_R, _ in self._notes])
             self._seen_N.index_add_(0, indices_R, torch.ones(len(indices_R), dtype=torch.uint8))
@@ -117,7 +117,7 @@ class ExactlyOnceCheck:
 
     def _sum_over_ranks(self) -> tuple[Tensor, int, int]:
         """Combine all ranks' records: whether each sample was seen, number of samples, number of padding slots."""
-        self._count()
+        self._count_recorded_samples()
         numbers = self._group.start_sum([self._num_fed, self._num_padding])
         seen_N = self._seen_N.clamp(max=1)
         if self._before is not None:

@@ -81,7 +81,7 @@ class HangWatchdog:
         self._threads = [
             threading.Thread(target=self._run, args=(target,), name=name, daemon=True)
             for name, target in (
-                ("watch", self._look),
+                ("watch", self._check_progress),
                 ("watch, on_tick", self._do_on_tick),
                 ("watch, end", self._exit_when_hung),
             )
@@ -134,21 +134,21 @@ class HangWatchdog:
     def _do_on_tick(self) -> None:
         self.on_tick()
 
-    def _look(self) -> None:
+    def _check_progress(self) -> None:
         since, part_s = self.phases.since, time.perf_counter() - self.phases.part_since
         position = self.where()
         if position.phase == "start":
             faulthandler.cancel_dump_traceback_later()
             self._armed = None
             return
-        self._arm(since)
+        self._schedule_dump(since)
         if since != self._alarmed:
             self.verdict = ""
         if self._board:
             self._board.report(part_s > self.timeout_s / 2)
         if position.seconds > (self._again_s if since == self._alarmed else self.alarm_s):
             self._alarmed, self._again_s = since, 2 * position.seconds if position.phase in AT_DISK else math.inf
-            self._alarm(position, since)
+            self._print_alarm(position, since)
 
     def _exit_when_hung(self) -> None:
         """Exit if the rank hangs. Runs in a thread that does not write because a write may hang."""
@@ -176,13 +176,13 @@ class HangWatchdog:
         print_error_once(error)
         self.at_end()
 
-    def _arm(self, since: float) -> None:
+    def _schedule_dump(self, since: float) -> None:
         """Schedule faulthandler's dump, which does not need the GIL. Progress postpones the dump."""
         if (since, self.timeout_s) != self._armed:
             faulthandler.dump_traceback_later(self.timeout_s, file=STDERR)
         self._armed = since, self.timeout_s
 
-    def _alarm(self, position: RankStatus, since: float) -> None:
+    def _print_alarm(self, position: RankStatus, since: float) -> None:
         faulthandler.cancel_dump_traceback_later()
         doing = AT_DISK.get(position.phase, f"in {position.phase}")
         message = f"{self.name} has been {doing} {name_step(position.place[0])} for {position.seconds:.0f} s"

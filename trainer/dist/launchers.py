@@ -73,19 +73,25 @@ def reconcile_variables(
         claims = [claim for claim in claims if claim.launcher == trusted]
         environment = {name: value for name, value in environment.items() if name.startswith("MASTER_") or not claims}
     counting = [
-        _complete(claim) for claim in sorted(claims, key=lambda c: INNERMOST_FIRST.index(c.launcher)) if claim.counts
+        _add_derived_values(claim)
+        for claim in sorted(claims, key=lambda c: INNERMOST_FIRST.index(c.launcher))
+        if claim.counts
     ]
     if environment.get("RANK") is not None and environment.get("WORLD_SIZE") is not None:
         declared = f"RANK={environment['RANK']} WORLD_SIZE={environment['WORLD_SIZE']} are set"
-        others = [c for c in counting if not (_same(environment, c) or _counts_agents(environment, c, is_under_agent))]
+        others = [
+            c
+            for c in counting
+            if not (_number_same_ranks(environment, c) or _counts_agents(environment, c, is_under_agent))
+        ]
         wrong = [f"{declared}, but {claim.launcher} sets {claim.text}" for claim in others]
-        same = [claim for claim in counting if _same(environment, claim)]
-        return _filled(environment, same), wrong, ", ".join(environment)
+        same = [claim for claim in counting if _number_same_ranks(environment, claim)]
+        return _fill_missing_values(environment, same), wrong, ", ".join(environment)
     if not counting:
         half = [f"{c.launcher} set only {', '.join(c.names.values())}" for c in claims if c.is_incomplete]
         return dict(environment), half, ", ".join(environment)
     inner, *outer = counting
-    others = [claim for claim in outer if not (_same(inner.values, claim) or _counts_nodes(inner, claim))]
+    others = [claim for claim in outer if not (_number_same_ranks(inner.values, claim) or _counts_nodes(inner, claim))]
     wrong = [f"{inner.launcher} sets {inner.text}, but {claim.launcher} sets {claim.text}" for claim in others]
     wrong += [
         f"{name}={environment[name]} is set, but {inner.launcher} sets {inner.names[name]}={value}"
@@ -94,8 +100,8 @@ def reconcile_variables(
     ]
     if inner.gpus > 1:
         wrong.append(f"SkyPilot starts one process per node, which has {inner.gpus} GPUs: use torchrun in `run`")
-    alike = [claim for claim in outer if _same(inner.values, claim)]
-    return _filled(environment, [inner, *alike]), wrong, ", ".join(inner.names.values())
+    alike = [claim for claim in outer if _number_same_ranks(inner.values, claim)]
+    return _fill_missing_values(environment, [inner, *alike]), wrong, ", ".join(inner.names.values())
 
 
 def _find_unset_counters(trusted: str, environment: Mapping[str, Any], claims: Sequence[LauncherVariables]) -> str:
@@ -115,7 +121,7 @@ def _find_unset_counters(trusted: str, environment: Mapping[str, Any], claims: S
     return f"JOBC_LAUNCHER={trusted}, but found {present[0]}, but no {(set(names) - set(present)).pop()}"
 
 
-def _same(values: Mapping[str, Any], claim: LauncherVariables) -> bool:
+def _number_same_ranks(values: Mapping[str, Any], claim: LauncherVariables) -> bool:
     """Return whether both number the same ranks. On one node, LOCAL_WORLD_SIZE distinguishes agents from ranks."""
     sizes = [mapping.get("LOCAL_WORLD_SIZE") for mapping in (values, claim.values)]
     alike = sizes[0] == sizes[1] or None in sizes
@@ -135,7 +141,7 @@ def _counts_nodes(inner: LauncherVariables, outer: LauncherVariables) -> bool:
     return bool(is_per_node and outer.values["WORLD_SIZE"] <= inner.values["WORLD_SIZE"])
 
 
-def _filled(environment: Mapping[str, Any], claims: Sequence[LauncherVariables]) -> dict[str, Any]:
+def _fill_missing_values(environment: Mapping[str, Any], claims: Sequence[LauncherVariables]) -> dict[str, Any]:
     """Fill in missing values from the other claims, in order."""
     filled = dict(environment)
     for claim in claims:
@@ -144,7 +150,7 @@ def _filled(environment: Mapping[str, Any], claims: Sequence[LauncherVariables])
     return filled
 
 
-def _complete(claim: LauncherVariables) -> LauncherVariables:
+def _add_derived_values(claim: LauncherVariables) -> LauncherVariables:
     """Add the values that can be derived: the node rank and, with some launchers, the rendezvous endpoint."""
     values = {name: value for name, value in claim.values.items() if value is not None}
     gpus, local_size = 0, values.get("LOCAL_WORLD_SIZE")

@@ -99,7 +99,7 @@ class Fsdp(Stepped):
         extra = {name: weights[name] for name, value in current.items() if is_extra_state(name, value)}
         for name, value in current.items():
             if isinstance(value, DTensor):
-                value.to_local().copy_(_distribute(weights[name], value).to_local())
+                value.to_local().copy_(_shard_of_tensor(weights[name], value).to_local())
             elif name not in extra:
                 value.copy_(weights[name])
         self.model.load_state_dict(extra, strict=False)  # calls each module's set_extra_state()
@@ -109,7 +109,7 @@ class Fsdp(Stepped):
 
         def shard(value: Any, parameter: Any) -> Any:
             is_like = isinstance(value, Tensor) and value.shape == parameter.shape
-            return _distribute(value, parameter) if is_like else value
+            return _shard_of_tensor(value, parameter) if is_like else value
 
         sharded = {
             number: {name: shard(value, parameters[number]) for name, value in moments.items()}
@@ -205,7 +205,7 @@ def _large_enough(module: nn.Module, min_num_params: int) -> Iterator[nn.Module]
             yield child
 
 
-def _distribute(full: Tensor, like: DTensor) -> DTensor:
+def _shard_of_tensor(full: Tensor, like: DTensor) -> DTensor:
     """Return this rank's shard of a tensor that every rank has in full. Sends no messages."""
     on_device = full.to(like.to_local().device)
     return distribute_tensor(on_device, like.device_mesh, like.placements, src_data_rank=None)
