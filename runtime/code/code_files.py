@@ -52,7 +52,7 @@ def code_files(root: Path, without: list[Path], scratch: Path) -> CodeFiles:
     scratch: folder in which to create a temporary repository.
     Raises Failure if git fails.
     """
-    return _CodeFileSearch(root, without, scratch).files()
+    return _CodeFileSearch(root, without, scratch).find_code_files()
 
 
 class _CodeFileSearch:
@@ -62,13 +62,13 @@ class _CodeFileSearch:
         self.without = {os.fsencode(folder) for folder in without}
         self.git = Git(root)
 
-    def files(self) -> CodeFiles:
+    def find_code_files(self) -> CodeFiles:
         named = self._list_jobcignored_paths()
         is_repository = self._is_in_repository()
         secrets: list[str] = []
         if is_repository:
-            tracked = self.git.paths("ls-files", "--cached", "--recurse-submodules")
-            candidates = [*tracked, *self.git.paths("ls-files", "--others", "--exclude-standard")]
+            tracked = self.git.list_paths("ls-files", "--cached", "--recurse-submodules")
+            candidates = [*tracked, *self.git.list_paths("ls-files", "--others", "--exclude-standard")]
         else:
             candidates, secrets = self._find_plain_files()
         paths = sorted({path for path in candidates if self._is_code(path)} - named)
@@ -88,16 +88,16 @@ class _CodeFileSearch:
                     DATA_BROKEN,
                 )
             return False
-        return not self.git.says("check-ignore", "-q", ".")
+        return not self.git.exits_with_zero("check-ignore", "-q", ".")
 
     def _list_jobcignored_paths(self) -> set[bytes]:
         if not self._has_file(b".jobcignore"):
             return set()
         with temporary_repository(self.root, self.scratch, ".jobcignore") as git:
-            return set(git.paths("ls-files", "--others", "--ignored", "--exclude-per-directory=.jobcignore"))
+            return set(git.list_paths("ls-files", "--others", "--ignored", "--exclude-per-directory=.jobcignore"))
 
     def _ignored_paths(self, named: set[bytes]) -> list[str]:
-        ignored = self.git.paths("ls-files", "--others", "--ignored", "--exclude-standard", "--directory")
+        ignored = self.git.list_paths("ls-files", "--others", "--ignored", "--exclude-standard", "--directory")
         of_jobcignore = {path[: slash.start()] for path in named for slash in re.finditer(rb"/|\Z", path)}
         return [os.fsdecode(path) for path in sorted({path.rstrip(b"/") for path in ignored} - of_jobcignore)]
 
@@ -113,7 +113,7 @@ class _CodeFileSearch:
                 found.append(os.path.relpath(folder, self.root_bytes))
         if self._has_file(b".gitignore"):
             with temporary_repository(self.root, self.scratch, ".gitignore") as git:
-                ignored = set(git.paths("check-ignore", "--no-index", paths=found))
+                ignored = set(git.list_paths("check-ignore", "--no-index", paths=found))
             found = [path for path in found if path not in ignored]
         return found, [os.fsdecode(path) for path in secrets]
 

@@ -65,7 +65,7 @@ def copy_code(
     if not files.is_repository:
         _describe_plain_copy(folder, files, size)
     try:
-        copy.fill(files.paths)
+        copy.copy_files(files.paths)
         links = link_ignored(copy, files.ignored, project, runs, is_linked)
     except OSError as error:
         name = os.fsdecode(error.filename) if error.filename else str(copy.folder)
@@ -104,7 +104,7 @@ class _CodeCopy:
         self.umask = os.umask(0)
         os.umask(self.umask)
 
-    def fill(self, paths: list[bytes]) -> None:
+    def copy_files(self, paths: list[bytes]) -> None:
         """Copy the files. Raises OSError."""
         states = self._read_record()
         if self.folder.is_dir():

@@ -41,7 +41,7 @@ class ContainerNode:
         self.host = os.uname().nodename
         self.project = environ.get("JOBC_PROJECT") or os.getcwd()
 
-    def command(self) -> list[str] | None:
+    def build_command(self) -> list[str] | None:
         """Return the command that starts bash inside, or None if `check` finds no image. Raises NodeFailure."""
         return self._docker_command() if self.runtime == "docker" else self._apptainer_command()
 

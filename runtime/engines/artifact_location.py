@@ -100,8 +100,8 @@ class Place:
         from .sweep_engine import SweepEngine
 
         sweep = self.choose_run(named_run)
-        number = read_points(sweep.path / f"artifact/{sweep.attempt}").find(named).number
-        run = SweepEngine(self.engine()).points(sweep)[number].run
+        number = read_points(sweep.path / f"artifact/{sweep.attempt}").find_point(named).number
+        run = SweepEngine(self.engine()).points_of_run(sweep)[number].run
         if not is_complete_run(run.path):
             title = f"point {number} of sweep {sweep.id} has no run: it has not been started, or its run was removed"
             raise Failure(title, f"jobctl submit --point {number} starts it")

@@ -54,7 +54,7 @@ class HostStateCopier:
             time.sleep(1)
             self._copy_states(self.hosts)
 
-    def update(self) -> None:
+    def copy_states_and_metrics(self) -> None:
         """Copy all nodes' states, and the metrics of each node's first rank."""
         self._copy_states(self.hosts)
         self._call_for_hosts(
@@ -94,7 +94,7 @@ class HostStateCopier:
         replace_file(self.run.path / state, found[state].content, time.time() - age_s)
 
     def _request_files(self, host: HostEntry, words: Sequence[str], names: Collection[str]) -> dict[str, _HostFile]:
-        with self.client.answering(host, words) as process:
+        with self.client.open_process(host, words) as process:
             assert process.stdout is not None
             return _unpack_archive(process.stdout, names)
 
@@ -129,7 +129,7 @@ class HostStateCopier:
         path = self.run.path / name
         size = regular_file_size(path) or 0
         words = ["sh", "-c", host_commands.REST_OF_FILE, str(self.run.path), name, str(size + 1)]
-        with self.client.answering(host, words) as process:
+        with self.client.open_process(host, words) as process:
             assert process.stdout is not None
             block = process.stdout.read(BLOCK)
             if block:

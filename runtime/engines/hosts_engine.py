@@ -174,11 +174,11 @@ class HostsEngine(StartingEngine):
                         return first.result() or CRASHED
                     has_ended = first.done()
                     time.sleep(LOOK_S)
-                code = HostCopies(self.client, run).send(["state/head", "state/link"], others)
+                code = HostCopies(self.client, run).send_paths(["state/head", "state/link"], others)
                 code = code or self.client.run(others, words, say)
                 return first.result() or code
             except BaseException:
-                self.client.end()
+                self.client.end_programs()
                 raise
 
     def task(self, run: Run | None, attempt: int | None, *words: str, copy: Path | None = None) -> list[str]:
@@ -260,7 +260,7 @@ class HostsEngine(StartingEngine):
         attempt = run.attempt if run is not None and copy != place.artifact else 0
         words = self.task(run, attempt, str(node), "shell", *command, copy=copy)
         options = ["-t"] if sys.stdin.isatty() and sys.stdout.isatty() else []
-        on_host = self.client.command(hosts[node], words, options)
+        on_host = self.client.build_command(hosts[node], words, options)
         exec_program([*on_host.words], {**os.environ, **on_host.environ})
 
     def _shell_place(self, place: Place, named: str) -> tuple[Run | None, list[HostEntry], Path]:
@@ -310,7 +310,7 @@ class HostsEngine(StartingEngine):
             elif what == "state":
                 self._state_copier(run).copy_liveness()
             elif what == "news":
-                self._state_copier(run).update()
+                self._state_copier(run).copy_states_and_metrics()
             else:
                 self._state_copier(run).copy_logs(what)
 

@@ -112,7 +112,7 @@ class RequestedLogs:
         self._logs: dict[str, PrintedLog] = {}
         self._skipped_lines = 0
 
-    def sizes(self) -> dict[str, int]:
+    def log_sizes(self) -> dict[str, int]:
         """Return each existing log's size in bytes, by file name. Links and files with other names are ignored."""
         names: Iterable[str] = [self.name]
         if self.is_merged:
@@ -147,7 +147,7 @@ class RequestedLogs:
             with contextlib.suppress(Unreadable):
                 log.offset = _last_position(log.path, size, header)
 
-    def print(self, sizes: dict[str, int]) -> None:
+    def print_up_to(self, sizes: dict[str, int]) -> None:
         grown = [
             (self._printed_log(name), size) for name, size in sizes.items() if size > self._printed_log(name).offset
         ]

@@ -327,7 +327,7 @@ def join_run_in_bucket(
     stored = depot.open_bucket_run(f"{run.parent.name}/{run.name}")
     member = SubmittedNode(submission, node, nodes, most, timeout_s)
     try:
-        attempt = stored.join(member, fork_of, run.parent.name)
+        attempt = stored.join_attempt(member, fork_of, run.parent.name)
         create_empty_run_folder(run)
         (run / "state/run").write_bytes(stored.get("state/run") or b"")
         keys = read_keys(run / "state/run")

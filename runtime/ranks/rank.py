@@ -36,7 +36,7 @@ def main(argv: list[str]) -> int:
     lines = os.environ.pop("JOBC_THEN", "")
     command = ["bash", "-e", "-c", lines] if lines else parse_rank_command(argv)
     signals = SignalQueue([signal.SIGCHLD])
-    signals.hold(FORWARDED)
+    signals.block_signals(FORWARDED)
     processes.die_with_parent()
     try:
         renumber_by_node_position(os.environ)

@@ -60,7 +60,7 @@ def wait_for_ranks(children: set[int], tasks: TaskServer | None, signals: Signal
         for number in arrived:
             if number in PASSED_ON:
                 _send_signal(children, tasks, number)
-        ended = tasks.serve(readable) if tasks else []
+        ended = tasks.serve_tasks(readable) if tasks else []
         for pid, status in processes.reap_children():
             children.discard(pid)
             ended.append(status if status >= 0 else exit_codes.CRASHED)
@@ -94,4 +94,4 @@ def _send_signal(children: set[int], tasks: TaskServer | None, number: int) -> N
     for pid in children:  # they are not reaped yet, so their PIDs cannot have been reused
         os.kill(pid, number)
     if tasks:
-        tasks.send(number)
+        tasks.send_signal(number)

@@ -52,7 +52,7 @@ class TaskServer:
     def descriptors_to_poll(self) -> list[int]:
         return [self.listener.fileno(), *(connection.fileno() for connection in self.connected)]
 
-    def serve(self, readable: list[int]) -> list[int]:
+    def serve_tasks(self, readable: list[int]) -> list[int]:
         """Accept new tasks, and return the exit codes of ranks that have ended."""
         ended = [self._end_of(task) for task in list(self.connected) if task.fileno() in readable]
         if self.listener.fileno() in readable:
@@ -82,7 +82,7 @@ class TaskServer:
         task.close()
         return int(code) if code else exit_codes.CRASHED
 
-    def send(self, number: int) -> None:
+    def send_signal(self, number: int) -> None:
         """Send a signal to every running rank. Ranks that have not started yet will not be started."""
         self.missing.clear()
         for task in self.connected:

@@ -53,7 +53,7 @@ class SweepPoints(NamedTuple):
     every_point: Changes
     points: list[SweepPoint]
 
-    def find(self, named: str) -> SweepPoint:
+    def find_point(self, named: str) -> SweepPoint:
         for point in self.points:
             if named in (str(point.number), point.label, point.job):
                 return point

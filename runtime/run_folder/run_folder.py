@@ -63,7 +63,7 @@ class RunFolder:
     def rank_exit(self, rank: int) -> Path:
         return self.exits / f"rank_{rank:02}"
 
-    def restart(self, number: int) -> Path:
+    def restart_folder(self, number: int) -> Path:
         """Return the folder in which the nodes agree on a restart. number: counted from 1"""
         return self.exits / f"restart_{number}"
 

@@ -22,18 +22,18 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 class FilesWrittenByProgram:
-    """Files in `folder` that were written after begin()."""
+    """Files in `folder` that were written after begin_count()."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._since: float | None = None
 
-    def begin(self, now: float) -> None:
+    def begin_count(self, now: float) -> None:
         """Count files from now on. Ignored after a restart in place. now: storage time, in seconds since the epoch"""
         if self._since is None:
             self._since = now
 
-    def lines(self, most_s: float = MOST_S) -> list[str]:
+    def description_lines(self, most_s: float = MOST_S) -> list[str]:
         """Return a line such as "script wrote 3 files (12 MiB) in RUN/code: model.pt, …" if the script wrote files, and
         another one if it wrote through links.
 
@@ -51,8 +51,8 @@ class FilesWrittenByProgram:
         return [*filter(None, (in_run, through_links))]
 
     def _describe_changed_files(self, folders: list[str], links: list[str], deadline: float, where: str) -> str:
-        """Describe the files in the folders whose content or name has changed since begin(), or return "" if there are
-        none. Links to folders are not followed but added to `links`.
+        """Describe the files in the folders whose content or name has changed since begin_count(), or return "" if
+        there are none. Links to folders are not followed but added to `links`.
 
         Compares the change time (ctime), not the modification time, because a script may preserve the latter when it
         copies a file.

@@ -210,7 +210,7 @@ class Bucket:
                 return answer
             reason = _error_details(answer)[0]
             if reason in RENEWABLE and not attempt:
-                self._wallet.renew()
+                self._wallet.replace_expired()
             elif answer.status not in BUSY and reason not in ("SlowDown", "RequestTimeout", "OperationAborted"):
                 raise self._error_for_response(method, path, answer)
             failure = f"HTTP {answer.status} {reason}"
@@ -221,7 +221,9 @@ class Bucket:
         self, method: str, path: str, query: Mapping[str, str], body: bytes, headers: Mapping[str, str], max_bytes: int
     ) -> HttpResponse:
         digest = hashlib.sha256(body).hexdigest()
-        fields = sign_headers(method, self._host, path, query, headers, digest, self._wallet.open(), self.region)
+        fields = sign_headers(
+            method, self._host, path, query, headers, digest, self._wallet.current_credentials(), self.region
+        )
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         connection = kind(self._host, timeout=ANSWER_S)
         try:
@@ -250,7 +252,7 @@ class Bucket:
             hint = f"storage.region={answer.headers.get('x-amz-bucket-region', 'the region of the bucket')}"
         elif answer.status in (401, 403):
             hint = "set secrets.AWS_ACCESS_KEY_ID and secrets.AWS_SECRET_ACCESS_KEY, or attach a role to the node"
-            if credentials := self._wallet.open():
+            if credentials := self._wallet.current_credentials():
                 hint = f"the key {credentials.key} is unknown or has no permission for {method} {path}"
         return BucketError(title, hint, exit_codes.DATA_BROKEN)
 

@@ -61,7 +61,7 @@ class BucketMirror:
 
     # ---- down
 
-    def restore(self, source: BucketRun, into: Path, everything: bool) -> str | None:
+    def restore_checkpoint(self, source: BucketRun, into: Path, everything: bool) -> str | None:
         """Download `source`'s newest intact checkpoint to `into`. Return its name, or None if there is none.
 
         everything: True on node 0, which reads checkpoints for all ranks. If False, download only the checkpoint's
@@ -69,7 +69,7 @@ class BucketMirror:
         knows the best one and can delete old ones.
         """
         start = len(source.folder) + 1
-        objects = [(item.key[start:], item) for item in source.bucket.list(source.key("checkpoints/"))]
+        objects = [(item.key[start:], item) for item in source.bucket.list(source.object_key("checkpoints/"))]
         listed = {name: item for name, item in objects if is_safe_relative_path(name)}  # not `../x`
         sizes = {name: item.size for name, item in listed.items()}
         for name, size in sizes.items():
@@ -96,7 +96,9 @@ class BucketMirror:
         return newest
 
     def download_progress(self) -> None:
-        """Download the state of attempt_counter.py and the last step in the metrics, before restore() on node 0."""
+        """Download the state of attempt_counter.py and the last step in the metrics. Called on node 0, before
+        restore_checkpoint().
+        """
         for name in (PROGRESS, COMMANDS):
             if (content := self.run.get(name)) is not None:
                 path = self.folder.path / name
@@ -142,7 +144,7 @@ class BucketMirror:
         path.write_text(json.dumps({"up": up, "stubs": stubs}))
 
     def go_on(self) -> None:
-        """Load the state that restore() recorded. Without this state, everything would be uploaded again."""
+        """Load the state that restore_checkpoint() recorded. Without this state, everything would be uploaded again."""
         try:
             note = read_json(self.folder.path / RESTORED, LARGEST_NOTE)
         except Unreadable:
@@ -152,7 +154,7 @@ class BucketMirror:
 
     def _download_file(self, source: BucketRun, name: str, path: Path, size: int) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        source.bucket.get_file(source.key(name), path, size)
+        source.bucket.get_file(source.object_key(name), path, size)
 
     def _fetch_step(self, source: BucketRun, path: Path, step: str, sizes: dict[str, int]) -> bool:
         """Download a checkpoint and return whether it is intact. If any file is damaged, remove all of them."""
@@ -169,14 +171,14 @@ class BucketMirror:
                 return False
         return True
 
-    def pull(self) -> None:
+    def download_marks(self) -> None:
         """Download the marks that others have set: stop, save, first failure."""
         marks = self.run.object_ages("control/")
         if STOP in marks and not self.folder.stop_mark.exists():
             self._create_mark(STOP)
         if SAVE in marks and self.node == 0:
             self._create_mark(SAVE)
-            self.run.bucket.delete([self.run.key(SAVE)])  # the request has been handled
+            self.run.bucket.delete([self.run.object_key(SAVE)])  # the request has been handled
         first = f"exit/{self.folder.attempt}/first"
         if (content := self.run.get(first)) is not None and content != self._known.get(first):
             self._known[first] = content
@@ -191,7 +193,8 @@ class BucketMirror:
 
     def count_unfinished_nodes(self, nodes: int) -> int:
         """Return how many of this attempt's nodes are still running, and download the exit codes of those that
-        have ended."""
+        have ended.
+        """
         attempt, lacking = self.folder.attempt, 0
         exits = self.run.object_ages(f"exit/{attempt}/node_")
         signs = {**self.run.object_ages(f"starts/{attempt:05}/node_"), **self.run.object_ages("state/node_")}
@@ -231,7 +234,7 @@ class BucketMirror:
                 self._known[name] = content
         return True
 
-    def beat(self) -> None:
+    def upload_heartbeat(self) -> None:
         path = self.folder.node_state(self.node)
         try:
             self.run.put(f"state/{path.name}", path.read_bytes())
@@ -247,7 +250,7 @@ class BucketMirror:
         """
         now = dict(self._scan_files())
         if PROGRESS in self._up and PROGRESS not in now:
-            self.run.bucket.delete([self.run.key(PROGRESS)])  # the run succeeded: upload the deletion first
+            self.run.bucket.delete([self.run.object_key(PROGRESS)])  # the run succeeded: upload the deletion first
             del self._up[PROGRESS]
         changed = {name for name in now if not _is_log(name) and self._up.get(name) != now[name]}
         settled = {name for name in changed if now[name][1] <= SMALL_BYTES or self._before.get(name) == now[name]}
@@ -271,7 +274,7 @@ class BucketMirror:
 
     def _upload_file(self, name: str, version: Seen) -> None:
         with contextlib.suppress(FileNotFoundError):  # removed in the meantime
-            self.run.bucket.put_file(self.run.key(name), self.folder.path / name)
+            self.run.bucket.put_file(self.run.object_key(name), self.folder.path / name)
             self._up[name] = version
 
     def _upload_step(self, step: str, changed: dict[str, Seen]) -> None:
@@ -304,7 +307,7 @@ class BucketMirror:
         for file in [file for file in changed if file.rpartition("/")[2] in unchanged and file in self._up]:
             self._up[file] = changed.pop(file)
         if changed:
-            self.run.bucket.delete([self.run.key(name)])
+            self.run.bucket.delete([self.run.object_key(name)])
             self._up.pop(name, None)
 
     def _read_unchanged_file(self, name: str, version: Seen) -> bytes | None:
@@ -319,7 +322,9 @@ class BucketMirror:
         """Delete from the bucket checkpoint files that no longer exist locally, manifests first."""
         stubs = [step for step in self._stubs if _is_gone(self.folder.path / step)]
         gone = gone.union(*(self._stubs[step] for step in stubs))
-        self.run.bucket.delete(self.run.key(name) for name in sorted(gone, key=lambda n: (not n.endswith(MANIFEST), n)))
+        self.run.bucket.delete(
+            self.run.object_key(name) for name in sorted(gone, key=lambda n: (not n.endswith(MANIFEST), n))
+        )
         for name in gone:
             self._up.pop(name, None)
         for step in stubs:

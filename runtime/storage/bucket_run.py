@@ -53,19 +53,19 @@ class BucketRun:
     def __init__(self, bucket: Bucket, folder: str, pause: Callable[[float], None] = time.sleep) -> None:
         self.bucket, self.folder, self._pause = bucket, folder, pause
 
-    def key(self, name: str) -> str:
+    def object_key(self, name: str) -> str:
         return f"{self.folder}/{name}"
 
     def get(self, name: str) -> bytes | None:
-        return self.bucket.get(self.key(name))
+        return self.bucket.get(self.object_key(name))
 
     def put(self, name: str, content: bytes) -> None:
-        self.bucket.put(self.key(name), content)
+        self.bucket.put(self.object_key(name), content)
 
     def object_ages(self, prefix: str) -> dict[str, float]:
         """Return the age in seconds of each object under `prefix`, by name."""
         start = len(self.folder) + 1
-        return {listed.key[start:]: listed.age_s for listed in self.bucket.list(self.key(prefix))}
+        return {listed.key[start:]: listed.age_s for listed in self.bucket.list(self.object_key(prefix))}
 
     def put_if_absent(self, name: str, content: bytes) -> bool:
         """Put an object unless it exists. Return whether the stored content is this node's own.
@@ -73,13 +73,13 @@ class BucketRun:
         Contents are unique, so a put that was retried after a lost response is still recognized.
         """
         if self.get(name) is None:
-            self.bucket.put(self.key(name), content, only_new=True)
+            self.bucket.put(self.object_key(name), content, only_new=True)
             self._pause(SETTLE_S)
         return self.get(name) == content
 
     # ---- joining
 
-    def join(self, who: SubmittedNode, init_from: str, job: str) -> int:
+    def join_attempt(self, who: SubmittedNode, init_from: str, job: str) -> int:
         """Join an attempt, wait until all nodes have, and return its number. Raises NodeMustNotStart, BucketError."""
         while True:
             attempt, is_ours = self._newest_attempt(who)
@@ -118,7 +118,7 @@ class BucketRun:
         if self.get("state/run") is None:
             keys = {"job": job, "created": int(time.time()), "init_from": init_from}
             self.put("state/run", "".join(f"{k}={v}\n" for k, v in keys.items()).encode())
-        self.bucket.delete([self.key(STOP)] if attempt and self.get(STOP) is not None else [])
+        self.bucket.delete([self.object_key(STOP)] if attempt and self.get(STOP) is not None else [])
         return self.put_if_absent(f"starts/{attempt:05}/owner", submission.id.encode())
 
     def _begin_next(self, attempt: int, submission: SubmittedNode, init_from: str, job: str) -> None:

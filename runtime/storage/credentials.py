@@ -46,13 +46,13 @@ class CredentialCache:
         self._found: Credentials | None = None
         self._asked = False
 
-    def open(self) -> Credentials | None:
+    def current_credentials(self) -> Credentials | None:
         if not self._asked or (self._found and time.time() > self._found.expires - EARLY_S):
             self._found = next(_find_credentials(self._environ, self._region), None)
             self._asked = True
         return self._found
 
-    def renew(self) -> None:
+    def replace_expired(self) -> None:
         """Replace credentials that were rejected as expired."""
         self._asked = False
 

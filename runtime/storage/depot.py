@@ -2,7 +2,7 @@
 
 Usage: jobctl depot VERB JOB/RUN_ID [ARGUMENT…]
          run -- COMMAND…         run COMMAND, upload its run folder, and return its exit code
-         lacking                 print how many nodes are still running, and download the exit codes of those that have ended
+         lacking                 print how many nodes are still running, and download the exit codes of the others
          cat NAME                print a log or another file of the run
          ls                      list the run's files
          stop                    write the stop mark
@@ -77,10 +77,10 @@ def restore_checkpoint(run: BucketRun, local: RunFolder, node: int, init_from: s
     with _send_heartbeats(mirror):
         if node == 0:
             mirror.download_progress()
-        newest = mirror.restore(run, local.path, node == 0)
+        newest = mirror.restore_checkpoint(run, local.path, node == 0)
         if newest is None and init_from:
             source = BucketRun(run.bucket, f"{run.folder.rpartition('/')[0]}/{init_from}")
-            mirror.restore(source, local.path.with_name(init_from), node == 0)
+            mirror.restore_checkpoint(source, local.path.with_name(init_from), node == 0)
 
 
 @contextlib.contextmanager
@@ -91,7 +91,7 @@ def _send_heartbeats(mirror: BucketMirror) -> Iterator[None]:
     def beat() -> None:
         while not has_ended.wait(BEAT_S):
             with contextlib.suppress(BucketError):  # the main thread reports this
-                mirror.beat()
+                mirror.upload_heartbeat()
 
     threading.Thread(target=beat, daemon=True, name="beat").start()
     try:
@@ -104,11 +104,11 @@ def run_read_verb(run: BucketRun, verb: str, words: list[str]) -> int:
     if verb == "stop":
         run.put(STOP, b"")
     elif verb == "remove":
-        run.bucket.delete([run.key(name) for name in run.object_ages("")])
+        run.bucket.delete([run.object_key(name) for name in run.object_ages("")])
     elif verb == "ends":
         return download_exit_codes(run, Path(words[0]))
     elif verb == "ls":
-        for listed in run.bucket.list(run.key("")):
+        for listed in run.bucket.list(run.object_key("")):
             print(f"{listed.size:>14,}  {listed.key[len(run.folder) + 1 :]}")
     else:
         content = read_complete_log(run, words[0]) or run.get(words[0])
@@ -182,9 +182,9 @@ class BucketNode:
                 self._do_or_warn(self._exchange_addresses)
                 if time.monotonic() < beat_at:
                     continue
-            self._do_or_warn(self.mirror.pull)
+            self._do_or_warn(self.mirror.download_marks)
             if time.monotonic() >= beat_at:
-                self._do_or_warn(self.mirror.beat)
+                self._do_or_warn(self.mirror.upload_heartbeat)
                 beat_at = time.monotonic() + (BEAT_S if self.is_told_all else LOOK_S)
 
     def _exchange_addresses(self) -> None:

@@ -39,7 +39,7 @@ class SuspectedHang(NamedTuple):
         waiting = f"; {describe_ranks(self.left)} exited with 0: the others may be waiting for it"
         return line + waiting if self.left else line
 
-    def keys(self) -> dict[str, object]:
+    def state_keys(self) -> dict[str, object]:
         since = int(time.time() - self.idle_s)
         ranks, left = (" ".join(map(str, numbers)) for numbers in (self.ranks, self.left))
         return {"idle_since": since, "idle_ranks": ranks, "left_ranks": left}
@@ -55,7 +55,7 @@ class HangWatch:
         self._last: dict[int, tuple[int, int]] = {}
         self._active: dict[int, float] = {}  # rank -> when it was last active
 
-    def look(self, now: float) -> bool:
+    def check_ranks(self, now: float) -> bool:
         """Check the ranks, at most twice a minute. Return whether a suspected hang has begun or ended."""
         if now - self._looked < LOOK_S:
             return False

@@ -72,7 +72,7 @@ class SupervisorLinks(threading.Thread):
         self._ending, self._closed = threading.Event(), threading.Event()
         self._next_beat = 0.0
 
-    def end(self) -> None:
+    def announce_end(self) -> None:
         """Announce that this node has ended. The thread runs until the peers know this, or on node 0 until all end."""
         self._ending.set()
 

@@ -56,7 +56,7 @@ class NodeEnding:
         verdict = verdict._replace(reason=lost or verdict.reason)
         self._report_failure(verdict, launcher_output)
         blame = (verdict.first.rank, verdict.first.time_ns) if verdict.first and not lost else ()
-        self.peers.tell(verdict.code, verdict.reason, *blame)
+        self.peers.announce_failure(verdict.code, verdict.reason, *blame)
         if restarts and self._agree_on_restart():
             return None
         if self.after:
@@ -64,15 +64,15 @@ class NodeEnding:
         if restarts or lost or self.after:
             self._record_end(verdict, is_final=True)
         code = self._exit_code(verdict)
-        for line in self.supervisor.written.lines() if self.node == 0 and not at_once else ():
-            self.output.say(line)
+        for line in self.supervisor.written.description_lines() if self.node == 0 and not at_once else ():
+            self.output.print_jobc_line(line)
         why = lost or (verdict.reason if verdict.reason.endswith(LATE) else "")
         is_stopped = code == exit_codes.DONE and self.run_folder.stop_mark.exists()
         meaning = "stopped" if is_stopped else exit_codes.MEANING[code]
-        self.output.say(f"exit {code}: {meaning}" + (f": {why}" if why else ""))
+        self.output.print_jobc_line(f"exit {code}: {meaning}" + (f": {why}" if why else ""))
         if command := self._resume_command(code):
-            self.output.say(f"resume with: {command}")
-        self.peers.leave()
+            self.output.print_jobc_line(f"resume with: {command}")
+        self.peers.announce_end()
         self._wait_while(lambda: self.peers.are_linked, time.monotonic() + (GOODBYE_S if at_once else float("inf")))
         self._stop_lingering()
         for file in (self.run_folder.node_state(self.node), self.run_folder.node_exit(self.node)):
@@ -91,15 +91,15 @@ class NodeEnding:
         until = max(self.supervisor.time_is_up_at, began) + self.supervisor.grace_s
 
         def is_waiting() -> bool:
-            return bool(self.peers.running(time.monotonic() - began))
+            return bool(self.peers.running_nodes(time.monotonic() - began))
 
         if skipped := STOPPED if self.supervisor.at_once else self._wait_while(is_waiting, until):
-            self.output.say(f"after: skipped, because {skipped}")
+            self.output.print_jobc_line(f"after: skipped, because {skipped}")
             return verdict
         code = job_exit_code(self.run_folder, self._exit_code(verdict))
-        why = run_after(self.after, code, self.output, self.signals, self.peers.beat, until)
+        why = run_after(self.after, code, self.output, self.signals, self.peers.touch_state_file, until)
         if why:
-            self.output.say(why)
+            self.output.print_jobc_line(why)
         return Verdict(exit_codes.CRASHED, None, why) if why and verdict.code == exit_codes.DONE else verdict
 
     def _record_end(self, verdict: Verdict, is_final: bool, is_over: bool = True) -> None:
@@ -135,7 +135,7 @@ class NodeEnding:
         elif verdict.code not in (exit_codes.DONE, exit_codes.PREEMPTED):
             self.output.print(b"".join(launcher_output.splitlines(keepends=True)[-MOST_LINES:]))
             if verdict.reason.encode() not in launcher_output:
-                self.output.say(verdict.reason)
+                self.output.print_jobc_line(verdict.reason)
 
     def _print_first_failure(self, first: RankEnd) -> None:
         """Print which rank failed first, and the end of its log unless the console has just printed that (rank 0)."""
@@ -144,16 +144,16 @@ class NodeEnding:
         log = self.run_folder.rank_log(first.rank)
         tail = log_tail(self.run_folder, log)
         if tail and self.output.was_just_printed(tail):
-            self.output.say(f"{head}, see the end of logs/{log.name}")
+            self.output.print_jobc_line(f"{head}, see the end of logs/{log.name}")
         else:
-            self.output.say(f"{head}; the end of logs/{log.name}:")
+            self.output.print_jobc_line(f"{head}; the end of logs/{log.name}:")
             self.output.print(tail or b"(it printed nothing)\n")
 
     def _write_state_file(self, path: Path, first_line: str, keys: Mapping[str, object]) -> None:
         try:
             write_small_file(path, first_line, keys)
         except OSError as error:
-            self.output.say(f"cannot write to the run folder: {error}")
+            self.output.print_jobc_line(f"cannot write to the run folder: {error}")
 
     def _wait_while(self, condition: Callable[[], bool], deadline: float) -> str:
         """Wait until the condition is false, and return "", or return why the wait ended early.
@@ -161,7 +161,7 @@ class NodeEnding:
         SIGQUIT ends the wait. Ctrl-C also stops the other nodes. deadline: monotonic seconds.
         """
         while condition():
-            self.peers.beat()
+            self.peers.touch_state_file()
             self.output.go_on()
             arrived, _ = self.signals.wait(WATCHFUL_S)
             if signal.SIGINT in arrived:
@@ -185,7 +185,9 @@ class NodeEnding:
         number = self.restarts.made + 1
         if not self.restarts.agree_on_restart(self.supervisor.grace_s):
             return False
-        self.output.say(f"restart {number} of {self.restarts.most}: all ranks continue from the newest checkpoint")
+        self.output.print_jobc_line(
+            f"restart {number} of {self.restarts.most}: all ranks continue from the newest checkpoint"
+        )
         self.output.flush()
         return True
 

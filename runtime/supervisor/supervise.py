@@ -125,7 +125,7 @@ class Supervisor:
             "started": int(time.time()),
         }
         write_small_file(run_folder.node_state(self.node), keys=self.state)
-        written.begin(run_folder.node_state(self.node).stat().st_ctime)
+        written.begin_count(run_folder.node_state(self.node).stat().st_ctime)
         for file in (run_folder.node_state(self.node), run_folder.node_exit(self.node)):
             reserve_small_file(file)
 
@@ -150,7 +150,7 @@ class Supervisor:
             alone = "--tasks" in start[: [*start, "--"].index("--")]  # srun gives each rank its cores
             warning = warn_about_few_cores(os.environ, 1 if alone else len(self.ranks), len(os.sched_getaffinity(0)))
             for line in (*run_header_lines(os.environ), *filter(None, [warning])):
-                self.output.say(line)
+                self.output.print_jobc_line(line)
         output, write_end = os.pipe()
         # a launcher reports every failed rank at length, so its stderr goes to a log; the supervisor reports the cause
         errors = self.run_folder.open_log(self.run_folder.launcher_log(self.node), "launcher")
@@ -158,7 +158,7 @@ class Supervisor:
         self.keeper = start_under_keeper(launcher, write_end, errors)
         os.close(write_end)
         os.close(errors)
-        self.peers.start()
+        self.peers.start_links()
         status = self._handle_events(output, signals)
         if not self.asked and self._were_ranks_preempted():  # stopped between two checks, while other nodes still run
             self.told = True
@@ -176,7 +176,7 @@ class Supervisor:
         descriptors = [output]
         while True:
             arrived, readable = signals.wait(self._pause_s(), *descriptors)
-            if readable and not self.output.copy(output):
+            if readable and not self.output.copy_chunk(output):
                 descriptors.clear()
             for number in arrived:
                 self._on_signal(number)
@@ -216,11 +216,11 @@ class Supervisor:
             self.run_folder.stop_mark.parent.mkdir(exist_ok=True)
             self.run_folder.stop_mark.touch()
         except OSError as error:
-            self.output.say(f"cannot write the stop mark: {error}")
+            self.output.print_jobc_line(f"cannot write the stop mark: {error}")
 
     def _ask_to_stop(self, number: int, why: str) -> None:
         """Ask the ranks to save and exit. `number` is SIGTERM even for SIGHUP because few programs save on SIGHUP."""
-        self.output.say(f"{why}: asking the ranks to save and exit within {self.grace_s} s")
+        self.output.print_jobc_line(f"{why}: asking the ranks to save and exit within {self.grace_s} s")
         self._find_ranks()
         self.asked[number] = time.monotonic()
         self.kill_at = self.asked[number] + self.grace_s
@@ -265,7 +265,7 @@ class Supervisor:
         return self.all_ranks
 
     def _check_peers(self) -> None:
-        self.peers.beat()
+        self.peers.touch_state_file()
         self._announce_failures()
         if not self._is_stopping() and (trouble := self.peers.end_reason()):
             self._ask_to_stop(signal.SIGTERM, trouble)
@@ -276,7 +276,7 @@ class Supervisor:
         """Stop if the process that started the container is gone: a container outlives a killed `docker run`."""
         if self.starter and not self._is_stopping() and not processes.is_running(*self.starter):
             reason = "the process that started the container has exited"
-            self.peers.tell(exit_codes.PEER_LOST, reason)
+            self.peers.announce_failure(exit_codes.PEER_LOST, reason)
             self._ask_to_stop(signal.SIGTERM, reason)
 
     def _announce_failures(self) -> None:
@@ -288,7 +288,7 @@ class Supervisor:
                 cause = resolve_end_cause(self.run_folder, end)
                 self.failures[end.rank] = cause._replace(reason=describe_failed_rank(self.run_folder, cause))
             cause = self.failures[end.rank]
-            self.peers.tell(cause.code, cause.reason, cause.rank, cause.time_ns)
+            self.peers.announce_failure(cause.code, cause.reason, cause.rank, cause.time_ns)
 
     def _check_deadlines(self) -> None:
         now = time.monotonic()
@@ -306,11 +306,11 @@ class Supervisor:
 
     def _check_for_hang(self) -> None:
         """Report a suspected hang once, on the console and in the state file, where status finds it."""
-        if self.hang_watch.look(time.monotonic()):
+        if self.hang_watch.check_ranks(time.monotonic()):
             hang = self.hang_watch.hang
             if hang:
-                self.output.say(str(hang))
-            keys = {**self.state, **(hang.keys() if hang else {})}
+                self.output.print_jobc_line(str(hang))
+            keys = {**self.state, **(hang.state_keys() if hang else {})}
             with contextlib.suppress(OSError):
                 write_small_file(self.run_folder.node_state(self.node), keys=keys)
 
@@ -328,9 +328,9 @@ class Supervisor:
         self.kill_at = float("inf")
         self.killed = True
         lost = "; work since the last checkpoint is lost" if self._is_rank_running() else ""
-        self.output.say(f"{why}: killing all processes on this node{lost}")
+        self.output.print_jobc_line(f"{why}: killing all processes on this node{lost}")
         for pid in processes.kill_descendants(self.keeper):
-            self.output.say(f"cannot kill process {pid}: it hangs in the kernel")
+            self.output.print_jobc_line(f"cannot kill process {pid}: it hangs in the kernel")
 
     def _pause_s(self) -> float:
         if self.output.has_pending_output:

@@ -35,7 +35,7 @@ class Gpu(NamedTuple):
         return not self.pids and self.used_mib <= BUSY_MIB
 
     @property
-    def use(self) -> str:
+    def use_description(self) -> str:
         by = f" by process {' '.join(self.pids)}" if self.pids else ""
         return f"GPU {self.id} has {self.used_mib} MiB in use{by}"
 

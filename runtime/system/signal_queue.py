@@ -30,7 +30,7 @@ class SignalQueue:
             arrived += os.read(self._read_end, 4096)
         return arrived, ready
 
-    def hold(self, signals: Iterable[int]) -> None:
+    def block_signals(self, signals: Iterable[int]) -> None:
         """Block `signals` until receive_in_thread() receives them."""
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
 

@@ -67,7 +67,7 @@ def _find_live_run(place: Place, engine: Engine, named: str) -> RunWatch:
             raise Failure(f"run {watch.runs[0].id} is not live: {_describe_end(watch)}")
         return watch
     watch = _watch_own_runs(place, engine)
-    live = watch.live()
+    live = watch.live_runs()
     if not live:
         raise Failure(f"job {place.job.name} has no live run in {place.job.runs}")
     if len(live) > 1:
@@ -109,7 +109,7 @@ def end_runs(watch: RunWatch, name: str, is_now: bool) -> list[Run]:
             is_killed = True
         for run in live:
             watch.engine.signal(run, signal)
-        live = watch.wait(wait_s, engine.stop_every_s)
+        live = watch.wait_until_ended(wait_s, engine.stop_every_s)
         if live and signal == "TERM":
             _print_line(f"still running after {wait_s} s")
     return live

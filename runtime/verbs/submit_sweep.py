@@ -84,7 +84,7 @@ def _submit_point(place: Place, engine: StartingEngine, points: SweepPoints, arg
     add_point_option(words, engine, "all points")
     options = words.parse_args(argv)
     require_consistent_options(options)
-    with point_artifact(place, points, points.find(options.point)) as own:
+    with point_artifact(place, points, points.find_point(options.point)) as own:
         return start_attempt(own, starting_engine(own), options, is_temporary=True)
 
 
@@ -173,7 +173,7 @@ def _list_unfinished_points(sweep: NewSweep) -> list[PointRun]:
     engine = SweepEngine(sweep.engine)
     engine.fetch("state", [sweep.run])
     engine.prepare([sweep.run])
-    states = [(point, engine.state(point.run)) for point in engine.points(sweep.run)]
+    states = [(point, engine.state(point.run)) for point in engine.points_of_run(sweep.run)]
     return [point for point, state in states if not state.is_live and state.name != "done"]
 
 

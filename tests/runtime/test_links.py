@@ -32,7 +32,7 @@ def nodes(tmp_path: Path) -> Iterator[list[SupervisorLinks]]:
         links.start()
     yield made
     for links in made:
-        links.end()
+        links.announce_end()
     for links in made:
         links.join(30)
         assert not links.is_alive()
@@ -66,14 +66,14 @@ def test_the_stop_mark_on_one_node_reaches_all(nodes: list[SupervisorLinks]) -> 
 
 def test_a_node_that_has_ended_is_not_missed_and_node_0_stays_for_the_others(nodes: list[SupervisorLinks]) -> None:
     until(lambda: all(links._heard for links in nodes) and len(nodes[0]._heard) == 2, "all links")
-    nodes[0].end()
-    nodes[1].end()
+    nodes[0].announce_end()
+    nodes[1].announce_end()
     until(lambda: not nodes[1].is_alive(), "the end of node 1")
     time.sleep(1)
     assert nodes[0].is_alive() and not nodes[0].lost
     write_small_file(nodes[2].run_folder.first_failure, "1", {"node": 2, "reason": "later"})
     until(nodes[0].run_folder.first_failure.exists, "what node 2 says after the end of node 0")
-    nodes[2].end()
+    nodes[2].announce_end()
     until(lambda: not nodes[0].is_alive(), "the end of node 0")
 
 
@@ -134,7 +134,7 @@ def test_a_node_with_something_to_say_leaves_when_node_0_is_lost(nodes: list[Sup
     silent = time.monotonic()
     write_small_file(nodes[1].run_folder.first_failure, "69", {"node": 1, "reason": "lost a peer"})
     time.sleep(5)
-    nodes[1].end()
+    nodes[1].announce_end()
     until(lambda: not nodes[1].is_alive(), "its end")
     assert time.monotonic() - silent < HEAD_LOST_S + DOUBT_S
     del nodes[0]._exchange_messages

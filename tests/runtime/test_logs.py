@@ -51,10 +51,10 @@ def files(logs: Path, nodes: int = 2, name: str = "") -> RequestedLogs:
 
 def printed(capture: CapBytes, printer: RequestedLogs, tail: int | None = None) -> str:
     """Return what the verb prints for the logs as they are now."""
-    sizes = printer.sizes()
+    sizes = printer.log_sizes()
     if tail is not None:
         printer.skip_to_tail(sizes, tail)
-    printer.print(sizes)
+    printer.print_up_to(sizes)
     return capture.readouterr().out.decode(errors="surrogateescape")
 
 
@@ -143,7 +143,7 @@ def test_only_logs_are_printed(logs: Path, tmp_path: Path, capfdbinary: CapBytes
     os.mkfifo(logs / "node_01.log")
     (logs / "node_02;touch MARK;.log").write_text("a\n")
     (logs / "node_03.log").mkdir()
-    assert files(logs, 4).sizes() == {} and files(logs, 1).sizes() == {}
+    assert files(logs, 4).log_sizes() == {} and files(logs, 1).log_sizes() == {}
     (logs / ".node_04.times").symlink_to("/dev/zero")
     (logs / "node_04.log").write_text("a\n")
     assert printed(capfdbinary, files(logs, 5)) == "node 4  | a\n"
@@ -358,8 +358,8 @@ def test_what_a_client_prints_is_streamed_and_its_exit_code_returned(capfdbinary
 def test_the_lines_of_several_clients_are_not_mixed(capfdbinary: CapBytes) -> None:
     with LineMerger() as merger:
         for node in range(3):
-            merger.start(["sh", "-c", "echo one; printf two"], lambda line, node=node: b"%d: " % node + line)
-        merger.wait()
+            merger.start_client(["sh", "-c", "echo one; printf two"], lambda line, node=node: b"%d: " % node + line)
+        merger.wait_for_clients()
     lines = sorted(capfdbinary.readouterr().out.decode().splitlines())
     assert lines == [f"{node}: {word}" for node in range(3) for word in ("one", "two")]
 

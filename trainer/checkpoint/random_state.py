@@ -47,13 +47,13 @@ class RandomState:
     numpy: Tensor
 
     @classmethod
-    def now(cls, device: torch.device) -> "RandomState":
+    def capture(cls, device: torch.device) -> "RandomState":
         _, words, next_gauss = random.getstate()
         python = torch.tensor([*words, next_gauss is not None, _float_bits(next_gauss or 0.0)], dtype=torch.int64)
         cuda = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.empty(0, dtype=torch.uint8)
         return cls(python, torch.get_rng_state(), cuda, torch.tensor(_numpy_state(), dtype=torch.int64))
 
-    def set(self, device: torch.device) -> None:
+    def restore(self, device: torch.device) -> None:
         *words, has_left, bits = self.python.tolist()
         random.setstate((3, tuple(words), _bits_to_float(bits) if has_left else None))
         torch.set_rng_state(self.cpu)
@@ -63,7 +63,7 @@ class RandomState:
         if is_kept and (numpy := sys.modules.get("numpy")):
             numpy.random.set_state((MT19937, words, position, has_left, _bits_to_float(bits)))
 
-    def packed(self) -> Tensor:
+    def pack(self) -> Tensor:
         """Return the state as one uint8 tensor with the same length on every rank, so that it can be gathered."""
         return torch.cat([self.python.view(torch.uint8), self.cpu, self.cuda, self.numpy.view(torch.uint8)])
 

@@ -19,7 +19,7 @@ class Snapshot:
     def __init__(self) -> None:
         self._memory: dict[str, Tensor] = {}
 
-    def take(self, tree: Any) -> Any:
+    def copy_tree(self, tree: Any) -> Any:
         """Return a copy of a tree of mappings, lists, tuples and tensors; tied tensors remain tied."""
         copies: dict[object, Tensor] = {}
         copied = _map_tensors(tree, lambda tensor, path: self._copy_tensor(tensor.detach(), path, copies))

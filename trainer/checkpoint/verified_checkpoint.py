@@ -62,11 +62,11 @@ class VerifiedCheckpoint:
         self.group.phases.enter("restore")
         return content
 
-    def load(self, name: str) -> Any:
+    def load_file(self, name: str) -> Any:
         """Return the tensors and plain values in a file, without running code from it. All ranks call this."""
         return load_safely(self.folder / name, self._read_and_broadcast(name))
 
-    def about(self) -> dict[str, Any]:
+    def read_state(self) -> dict[str, Any]:
         """Return state.json, whose `step` and `world_size` are integers. All ranks call this. Raises BrokenInput."""
         path, hint = self.folder / "state.json", "remove that folder to resume from an older checkpoint"
         try:
@@ -81,7 +81,7 @@ class VerifiedCheckpoint:
     def set_random_state(self, saved: Any) -> None:
         """Restore this rank's random state. saved: content of rng.pt, one tensor per rank"""
         try:
-            RandomState.unpack(saved[self.group.rank]).set(self.group.device)
+            RandomState.unpack(saved[self.group.rank]).restore(self.group.device)
         except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
             raise BrokenInput(f"{self.folder}/rng.pt has no random state for rank {self.group.rank}") from error
 

@@ -51,7 +51,7 @@ class StatusBoard:
         self.verdict_without_answer = f"{names[0]} is {SILENT}"  # rank 0 serves the store
         self._thread = threading.Thread(target=self._serve_requests, name="board", daemon=True)
 
-    def report(self, on: bool) -> None:
+    def set_reporting(self, on: bool) -> None:
         """Start or stop reporting the position of this rank."""
         if not on:
             self._reports.clear()
@@ -61,15 +61,15 @@ class StatusBoard:
             if not self._thread.is_alive():
                 self._thread.start()
 
-    def ask(self) -> None:
-        """Ask which rank is holding up the others; answer() returns the result later."""
-        self.report(True)
+    def request_verdict(self) -> None:
+        """Ask which rank is holding up the others; wait_for_verdict() returns the result later."""
+        self.set_reporting(True)
         self._answer = ""
         self._answered.clear()
         self._asked.set()
 
-    def answer(self, timeout_s: float) -> str:
-        """Return the result of the last ask(), or "" after timeout_s; a later call may still return the result."""
+    def wait_for_verdict(self, timeout_s: float) -> str:
+        """Return the result of the last request_verdict(), or "" after timeout_s. A later call may still return it."""
         self._answered.wait(timeout_s)
         return self._answer
 

@@ -43,7 +43,7 @@ class LauncherVariables:
     gpus: int = 0
 
     @property
-    def counts(self) -> bool:
+    def numbers_ranks(self) -> bool:
         """Return whether the launcher numbered this process. A batch script has SLURM_PROCID but is not a task."""
         return all(self.values.get(name) is not None for name in COUNTERS)
 
@@ -53,7 +53,7 @@ class LauncherVariables:
         return self.launcher not in ("srun", "skypilot") and any(name in self.names for name in COUNTERS)
 
     @property
-    def text(self) -> str:
+    def counters_text(self) -> str:
         return " ".join(f"{self.names[name]}={self.values[name]}" for name in COUNTERS)
 
 
@@ -75,7 +75,7 @@ def reconcile_variables(
     counting = [
         _add_derived_values(claim)
         for claim in sorted(claims, key=lambda c: INNERMOST_FIRST.index(c.launcher))
-        if claim.counts
+        if claim.numbers_ranks
     ]
     if environment.get("RANK") is not None and environment.get("WORLD_SIZE") is not None:
         declared = f"RANK={environment['RANK']} WORLD_SIZE={environment['WORLD_SIZE']} are set"
@@ -84,7 +84,7 @@ def reconcile_variables(
             for c in counting
             if not (_number_same_ranks(environment, c) or _counts_agents(environment, c, is_under_agent))
         ]
-        wrong = [f"{declared}, but {claim.launcher} sets {claim.text}" for claim in others]
+        wrong = [f"{declared}, but {claim.launcher} sets {claim.counters_text}" for claim in others]
         same = [claim for claim in counting if _number_same_ranks(environment, claim)]
         return _fill_missing_values(environment, same), wrong, ", ".join(environment)
     if not counting:
@@ -92,7 +92,10 @@ def reconcile_variables(
         return dict(environment), half, ", ".join(environment)
     inner, *outer = counting
     others = [claim for claim in outer if not (_number_same_ranks(inner.values, claim) or _counts_nodes(inner, claim))]
-    wrong = [f"{inner.launcher} sets {inner.text}, but {claim.launcher} sets {claim.text}" for claim in others]
+    wrong = [
+        f"{inner.launcher} sets {inner.counters_text}, but {claim.launcher} sets {claim.counters_text}"
+        for claim in others
+    ]
     wrong += [
         f"{name}={environment[name]} is set, but {inner.launcher} sets {inner.names[name]}={value}"
         for name, value in inner.values.items()
@@ -114,7 +117,7 @@ def _find_unset_counters(trusted: str, environment: Mapping[str, Any], claims: S
     present = [name for key, name in zip(COUNTERS, names, strict=True) if key in values]
     if len(present) == len(names):
         return ""
-    if trusted == "jobc" and not any(claim.counts and claim.values["WORLD_SIZE"] > 1 for claim in claims):
+    if trusted == "jobc" and not any(claim.numbers_ranks and claim.values["WORLD_SIZE"] > 1 for claim in claims):
         return ""
     if not present:
         return f"JOBC_LAUNCHER={trusted}, but found neither {' nor '.join(names)}"

@@ -133,7 +133,7 @@ class RankGroup:
         for start in range(0, size, BROADCAST_BYTES):
             piece = torch.frombuffer(buffer, dtype=torch.uint8, offset=start, count=min(BROADCAST_BYTES, size - start))
             dist.broadcast(piece, src=rank)
-            self.phases.moves()
+            self.phases.record_progress()
         return content
 
     def copy_from_rank_0(self, tensors: Iterable[Tensor]) -> None:
@@ -144,7 +144,7 @@ class RankGroup:
                 sent = piece.to(self.device)
                 dist.broadcast(sent, src=0)
                 piece.copy_(sent)
-                self.phases.moves()
+                self.phases.record_progress()
             if not tensor.is_contiguous():
                 tensor.detach().copy_(content.view(tensor.dtype).view(tensor.shape))
 

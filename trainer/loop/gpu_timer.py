@@ -21,7 +21,7 @@ class GpuTimer:
             self._events.append(torch.cuda.Event(enable_timing=True))  # type: ignore[no-untyped-call]
             self._events[-1].record()
 
-    def seconds(self) -> float | None:
+    def total_seconds(self) -> float | None:
         """Return the total time. Call this after reading the loss: by then, the GPU has completed these events."""
         if not self._is_gpu:
             return None

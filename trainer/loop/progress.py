@@ -54,7 +54,7 @@ class ProgressReporter:
     def after_step(self, done: int, result: StepResult, step_s: float) -> None:
         """Record a step. done: number of finished steps, including this one; step_s: duration of the step in seconds"""
         source = self._training.source
-        spent = self._training.phases.take()
+        spent = self._training.phases.take_times()
         rate = result.num_samples / step_s
         values: dict[str, object] = {
             "loss": result.loss,
@@ -104,7 +104,7 @@ class ProgressReporter:
             self._lines += 1
             if self._lines % PERCENTILES_EVERY_LINES == 0:
                 print(self.format_step_times(), flush=True)
-            if line := self._stragglers.after(self._steps, [WorkTimes(*row[:3]) for row in ranks]):
+            if line := self._stragglers.describe_straggler(self._steps, [WorkTimes(*row[:3]) for row in ranks]):
                 print(line, flush=True)
         self._seconds, self._samples, self._steps = 0.0, 0, 0
         self._data_s, self._forward_s = 0.0, 0.0

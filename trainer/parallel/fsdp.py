@@ -29,7 +29,7 @@ from ..recipe.optimizer import Stepper
 from ..recipe.recipe import Recipe
 from .blocks import apply_checkpointing_and_compile, find_blocks
 from .interface import (
-    Stepped,
+    StepperParallel,
     build_checked_optimizer,
     copy_from_rank_0,
     is_extra_state,
@@ -41,7 +41,7 @@ from .interface import (
 OTHER_OPTIMIZER = "parallel=ddp, or an optimizer such as torch.optim.AdamW"
 
 
-class Fsdp(Stepped):
+class Fsdp(StepperParallel):
     """See interface.Parallel for the methods."""
 
     equal_passes = True  # every pass gathers weights from other ranks
@@ -78,7 +78,7 @@ class Fsdp(Stepped):
         self.stepper = ShardStepper(model, optimizer, config.loop.precision)
         self.names = require_equal_parameter_names(optimizer, model, group)
 
-    def passes(self, last: bool) -> AbstractContextManager[None]:
+    def pass_context(self, last: bool) -> AbstractContextManager[None]:
         """Exchange gradients only in the last pass of a step. Until then, each rank keeps unsharded gradients."""
         self.sharded.set_requires_gradient_sync(last)
         self.sharded.set_is_last_backward(last)
@@ -115,7 +115,7 @@ class Fsdp(Stepped):
             number: {name: shard(value, parameters[number]) for name, value in moments.items()}
             for number, moments in state["state"].items()
         }
-        self.stepper.load({**state, "state": sharded})
+        self.stepper.load_state({**state, "state": sharded})
 
     def _ordered_parameters(self) -> Sequence[Tensor]:
         """Return the parameters in the order in which the optimizer's state_dict numbers them."""
@@ -134,8 +134,8 @@ class ShardStepper(Stepper):
 
     has_stepped = False
 
-    def norm(self) -> Tensor:
-        norm: Tensor = unsharded_tensor(super().norm())
+    def gradient_norm(self) -> Tensor:
+        norm: Tensor = unsharded_tensor(super().gradient_norm())
         return norm
 
     def step(self) -> None:

@@ -114,7 +114,7 @@ class Zero:
         if not counted:
             raise item_count_error()
 
-    def passes(self, last: bool) -> AbstractContextManager[None]:
+    def pass_context(self, last: bool) -> AbstractContextManager[None]:
         return nullcontext()
 
     def backward(self, loss: Tensor, last: bool) -> None:
@@ -122,13 +122,13 @@ class Zero:
         if not last:
             self.engine.step()  # only counts the pass; it does not update weights
 
-    def norm(self) -> None:
+    def gradient_norm(self) -> None:
         return None
 
     def update(self, lr: float, clip_norm: float | None, norm: float | None, factor: float, loss: float) -> StepUpdate:
         if not math.isclose(factor, 1.0, rel_tol=1e-9):
             raise item_count_error()
-        self.rates.set(self.optimizer.param_groups, lr)
+        self.rates.set_rates(self.optimizer.param_groups, lr)
         if self.stage == 0:  # DeepSpeed does not compute the norm at stage 0
             norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), float("inf")))
         self.engine.step()
